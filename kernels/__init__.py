@@ -1,0 +1,1 @@
+"""Device code: Warp functions and kernels, one module per method, built per scalar type by cached factories."""

@@ -1,0 +1,122 @@
+"""Compliant contact with Coulomb friction: the friction-cone member of the SAP family (Castro et al., §III, theory §3.1).
+
+Contact velocity v_c = (v_t1, v_t2, v_n), regularisation R = diag(Rt, Rt, Rn), stabilisation velocity v̂ = (0, 0, v̂_n),
+
+    y = −R⁻¹ (v_c − v̂),   γ = P(y),   ℓ = ½ γᵀRγ,   G = −∂γ/∂v_c ⪰ 0,
+
+where P projects on the cone ‖γ_t‖ ≤ μ γ_n in the norm of R. With y_r = ‖y_t‖, t̂ = y_t/y_r, μ̂ = μ Rt/Rn, μ̃² = μ μ̂:
+
+    no contact   y_n ≤ −μ̂ y_r          γ = 0                                              G = 0
+    μ = 0        (and y_n > 0)           γ = (0, 0, y_n)                                    G = diag(0, 0, 1/Rn)
+    stiction     y_r ≤ μ y_n             γ = y                                              G = R⁻¹
+    sliding      otherwise               γ_n = (y_n + μ̂ y_r)/(1 + μ̃²), γ_t = μ γ_n t̂      G = 1/(1 + μ̃²) ×
+                 [[ μ/Rt (μ̂ P + (μ̂ + y_n/y_r) P⊥), μ/Rn t̂ ], [ μ/Rn t̂ᵀ, 1/Rn ]],  P = t̂t̂ᵀ, P⊥ = I − P
+
+The tests compare squares, in this order: then a square root or a division by y_r is met only in the sliding branch, where
+y_r > 0, so values and adjoints stay finite at y_r = 0. A NaN falls through to sliding and comes out as a NaN.
+"""
+
+import functools
+from types import SimpleNamespace
+
+import warp as wp
+
+from warpsim.kernels.precision import types
+
+# 1/(4π²): with it the near-rigid limit has β h as the period of the contact's spring (Castro et al., §V-B).
+INVERSE_FOUR_PI_SQUARED = 0.025330295910584444
+# Floor of w [1/kg]: a contact that moves no dof has W_ii = 0, and R = 0 would divide 0 by 0.
+INVERSE_MASS_FLOOR = 1e-12
+
+
+@functools.cache
+def build(S) -> SimpleNamespace:
+    """Functions of one contact, in the axes (t1, t2, n); R = (Rt, Rt, Rn) with equal tangential entries."""
+    t = types(S)
+    vec3, mat33 = t.vec3, t.mat33
+
+    @wp.func
+    def cone_y(v_c: vec3, v_hat: vec3, R: vec3) -> vec3:
+        """y = −R⁻¹ (v_c − v̂), the impulse that the constraint would have without its cone."""
+        return vec3((v_hat[0] - v_c[0]) / R[0], (v_hat[1] - v_c[1]) / R[1], (v_hat[2] - v_c[2]) / R[2])
+
+    @wp.func
+    def cone_impulse(y: vec3, R: vec3, mu: S) -> vec3:
+        """γ = P(y)."""
+        y_rr = y[0] * y[0] + y[1] * y[1]
+        mu_hat = mu * R[0] / R[2]
+        if y[2] <= S(0.0) and y[2] * y[2] >= mu_hat * mu_hat * y_rr:
+            return vec3(S(0.0), S(0.0), S(0.0))
+        if mu == S(0.0):
+            return vec3(S(0.0), S(0.0), y[2])
+        if y[2] > S(0.0) and y_rr <= mu * mu * y[2] * y[2]:
+            return y
+        y_r = wp.sqrt(y_rr)
+        gamma_n = (y[2] + mu_hat * y_r) / (S(1.0) + mu * mu_hat)
+        slide = mu * gamma_n / y_r
+        return vec3(slide * y[0], slide * y[1], gamma_n)
+
+    @wp.func
+    def cone_cost(gamma: vec3, R: vec3) -> S:
+        """ℓ = ½ γᵀRγ."""
+        return S(0.5) * (R[0] * gamma[0] * gamma[0] + R[1] * gamma[1] * gamma[1] + R[2] * gamma[2] * gamma[2])
+
+    @wp.func
+    def cone_hessian(y: vec3, R: vec3, mu: S) -> mat33:
+        """G = −∂γ/∂v_c, symmetric positive semidefinite."""
+        zero = S(0.0)
+        y_rr = y[0] * y[0] + y[1] * y[1]
+        mu_hat = mu * R[0] / R[2]
+        if y[2] <= zero and y[2] * y[2] >= mu_hat * mu_hat * y_rr:
+            return mat33(zero, zero, zero, zero, zero, zero, zero, zero, zero)
+        if mu == zero:
+            return mat33(zero, zero, zero, zero, zero, zero, zero, zero, S(1.0) / R[2])
+        if y[2] > zero and y_rr <= mu * mu * y[2] * y[2]:
+            G_t = S(1.0) / R[0]
+            return mat33(G_t, zero, zero, zero, G_t, zero, zero, zero, S(1.0) / R[2])
+        y_r = wp.sqrt(y_rr)
+        t1 = y[0] / y_r
+        t2 = y[1] / y_r
+        G_n = S(1.0) / (R[2] * (S(1.0) + mu * mu_hat))
+        G_t = mu * mu_hat * G_n * R[2] / R[0]
+        G_perp = mu * (mu_hat + y[2] / y_r) * G_n * R[2] / R[0]
+        G_12 = (G_t - G_perp) * t1 * t2
+        G_1n = mu * G_n * t1
+        G_2n = mu * G_n * t2
+        return mat33(
+            G_t * t1 * t1 + G_perp * t2 * t2, G_12, G_1n,
+            G_12, G_t * t2 * t2 + G_perp * t1 * t1, G_2n,
+            G_1n, G_2n, G_n,
+        )  # fmt: skip
+
+    @wp.func
+    def contact_regularization(w: S, phi: S, compliance: S, tau_d: S, h: S, beta: S, sigma: S) -> vec3:
+        """(Rt, Rt, Rn) from physical parameters: Rn = max(β²/(4π²) w, c/(h (h + τ_d))), Rt = σ w (Castro et al., §V).
+
+        w = ‖W_ii‖_F/3 [1/kg] is the contact's effective inverse mass, c = 1/k [m/N] (0 is near-rigid) and τ_d [s]
+        the dissipation time, taken as 0 while φ > 0 [m] so that no force acts at a distance.
+        """
+        w_floored = wp.max(w, S(INVERSE_MASS_FLOOR))
+        damping = tau_d
+        if phi > S(0.0):
+            damping = S(0.0)
+        R_n = wp.max(beta * beta * S(INVERSE_FOUR_PI_SQUARED) * w_floored, compliance / (h * (h + damping)))
+        R_t = sigma * w_floored
+        return vec3(R_t, R_t, R_n)
+
+    @wp.func
+    def contact_stabilization(phi: S, tau_d: S, h: S) -> vec3:
+        """v̂ = (0, 0, −φ/(h + τ_d)), with τ_d = 0 while φ > 0."""
+        damping = tau_d
+        if phi > S(0.0):
+            damping = S(0.0)
+        return vec3(S(0.0), S(0.0), -phi / (h + damping))
+
+    return SimpleNamespace(
+        cone_y=cone_y,
+        cone_impulse=cone_impulse,
+        cone_cost=cone_cost,
+        cone_hessian=cone_hessian,
+        contact_regularization=contact_regularization,
+        contact_stabilization=contact_stabilization,
+    )

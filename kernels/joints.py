@@ -1,0 +1,138 @@
+"""What each joint type does: its transform X_J(q), its motion subspace, and q' = q (+) h v on the manifold.
+
+Free joint: q = (x y z, qw qx qy qz), v = (linear velocity in world axes, angular velocity in body axes); ball joint:
+q = (qw qx qy qz), v = angular velocity in child axes; hinge [rad] and slide [m] are scalars, zero at q0.
+"""
+
+import functools
+from types import SimpleNamespace
+
+import warp as wp
+
+from warpsim.kernels.precision import types
+
+FREE = wp.constant(0)
+BALL = wp.constant(1)
+SLIDE = wp.constant(2)
+HINGE = wp.constant(3)
+FIXED = wp.constant(4)
+
+SMALL_ANGLE = {wp.float32: 1.0e-2, wp.float64: 1.0e-4}  # below it the series' next term is under round-off
+
+
+@functools.cache
+def build(S) -> SimpleNamespace:
+    """Joint functions of scalar type S."""
+    t = types(S)
+    vec3, quat, transform = t.vec3, t.quat, t.transform
+    small = wp.constant(S(SMALL_ANGLE[S]))
+
+    @wp.func
+    def read_quaternion(q: wp.array2d(dtype=S), w: int, i: int) -> quat:
+        """The unit quaternion stored scalar first at q[w, i:i+4], normalised."""
+        return wp.normalize(quat(q[w, i + 1], q[w, i + 2], q[w, i + 3], q[w, i]))
+
+    @wp.func
+    def read_pose(poses: wp.array3d(dtype=S), row: int, i: int) -> transform:
+        """The pose stored as (x y z, qw qx qy qz) at poses[row, i], its quaternion normalised."""
+        p = vec3(poses[row, i, 0], poses[row, i, 1], poses[row, i, 2])
+        r = wp.normalize(quat(poses[row, i, 4], poses[row, i, 5], poses[row, i, 6], poses[row, i, 3]))
+        return transform(p, r)
+
+    @wp.func
+    def quaternion_exp(r: vec3) -> quat:
+        """Unit quaternion of the rotation vector r; series where the angle is small."""
+        x = wp.dot(r, r)
+        c = S(1.0) - x / S(8.0) + x * x / S(384.0)
+        s = S(0.5) - x / S(48.0) + x * x / S(3840.0)
+        if x > small * small:
+            angle = wp.sqrt(x)
+            c = wp.cos(S(0.5) * angle)
+            s = wp.sin(S(0.5) * angle) / angle
+        return quat(s * r[0], s * r[1], s * r[2], c)
+
+    @wp.func
+    def quaternion_log(a: quat) -> vec3:
+        """Rotation vector of a unit quaternion, of length at most pi."""
+        sign = S(1.0)
+        if a[3] < S(0.0):
+            sign = S(-1.0)
+        u = vec3(sign * a[0], sign * a[1], sign * a[2])
+        c = sign * a[3]
+        x = wp.dot(u, u)
+        factor = S(2.0) + x / S(3.0)
+        if x > small * small:
+            s = wp.sqrt(x)
+            factor = S(2.0) * wp.atan2(s, c) / s
+        return factor * u
+
+    @wp.func
+    def joint_transform(kind: int, axis: vec3, q: wp.array2d(dtype=S), q0: wp.array(dtype=S), w: int, i: int) -> transform:
+        """X_J: pose of the moved joint frame in the joint frame (in the world, for a free joint)."""
+        X = transform(vec3(S(0.0), S(0.0), S(0.0)), quat(S(0.0), S(0.0), S(0.0), S(1.0)))
+        if kind == HINGE:
+            half = S(0.5) * (q[w, i] - q0[i])
+            s = wp.sin(half)
+            X = transform(vec3(S(0.0), S(0.0), S(0.0)), quat(s * axis[0], s * axis[1], s * axis[2], wp.cos(half)))
+        elif kind == SLIDE:
+            X = transform((q[w, i] - q0[i]) * axis, quat(S(0.0), S(0.0), S(0.0), S(1.0)))
+        elif kind == BALL:
+            X = transform(vec3(S(0.0), S(0.0), S(0.0)), read_quaternion(q, w, i))
+        elif kind == FREE:
+            X = transform(vec3(q[w, i], q[w, i + 1], q[w, i + 2]), read_quaternion(q, w, i + 3))
+        return X
+
+    @wp.func
+    def write_rotated(
+        q: wp.array2d(dtype=S), w: int, i: int, j: int, step: vec3, q_next: wp.array2d(dtype=S)
+    ):
+        """Store at q_next[w, i:i+4] the quaternion of q turned by `step` in its own axes, normalised."""
+        a = wp.normalize(read_quaternion(q, w, i) * quaternion_exp(step))
+        q_next[w, i] = a[3]
+        q_next[w, i + 1] = a[0]
+        q_next[w, i + 2] = a[1]
+        q_next[w, i + 3] = a[2]
+
+    @wp.func
+    def advance(
+        kind: int,
+        q: wp.array2d(dtype=S),
+        v: wp.array2d(dtype=S),
+        h: S,
+        w: int,
+        i: int,
+        j: int,
+        q_next: wp.array2d(dtype=S),
+    ):
+        """q_next = q (+) h v for the joint whose coordinates start at i and velocities at j."""
+        if kind == HINGE or kind == SLIDE:
+            q_next[w, i] = q[w, i] + h * v[w, j]
+        elif kind == BALL:
+            write_rotated(q, w, i, j, h * vec3(v[w, j], v[w, j + 1], v[w, j + 2]), q_next)
+        elif kind == FREE:
+            q_next[w, i] = q[w, i] + h * v[w, j]
+            q_next[w, i + 1] = q[w, i + 1] + h * v[w, j + 1]
+            q_next[w, i + 2] = q[w, i + 2] + h * v[w, j + 2]
+            write_rotated(q, w, i + 3, j + 3, h * vec3(v[w, j + 3], v[w, j + 4], v[w, j + 5]), q_next)
+
+    @wp.func
+    def dofs(kind: int) -> int:
+        """Degrees of freedom of a joint type."""
+        n = int(0)
+        if kind == FREE:
+            n = 6
+        elif kind == BALL:
+            n = 3
+        elif kind == HINGE or kind == SLIDE:
+            n = 1
+        return n
+
+    return SimpleNamespace(
+        read_quaternion=read_quaternion,
+        read_pose=read_pose,
+        quaternion_exp=quaternion_exp,
+        quaternion_log=quaternion_log,
+        joint_transform=joint_transform,
+        advance=advance,
+        dofs=dofs,
+    )

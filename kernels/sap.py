@@ -1,0 +1,502 @@
+"""SAP: the convex contact problem of one step, solved by Newton's method (Castro, Permenter, Han; theory §3).
+
+    ℓ(v) = ½ (v − v*)ᵀ A (v − v*) + Σ ℓ_i(J_i v),   ∇ℓ = A (v − v*) − Jᵀγ(v),   H = A + JᵀGJ
+
+One thread solves one world, from v0, until ‖D∇ℓ‖ ≤ ε_a + ε_r max(‖D A v‖, ‖D Jᵀγ‖), D = diag(A)^(−1/2). H is factored
+as LᵀDL, which keeps the sparsity of kinematic trees; Jacobians are stored by the dofs that a contact touches (its support).
+Every sum runs in a fixed order inside one world, so the bits of a world depend on nothing outside it.
+
+A(v − v*) and v_c = Jv are carried along the iteration (each step adds α AΔv and α JΔv) instead of being computed anew
+from v: an impulse changes by R⁻¹ δv_c, so a fresh Jv would put its rounding error, amplified by 1/R, into every residual.
+Carried, v_c settles to rounding relative to itself (10⁻⁶ m/s of slip, say) and float32 reaches residuals of 10⁻⁶; the
+price is that v_c and Jv differ by the rounding of Jv, which is a change of v̂ of that size.
+"""
+
+import functools
+from types import SimpleNamespace
+
+import numpy as np
+import warp as wp
+
+from warpsim.kernels.constraints import box, cone
+from warpsim.kernels.linalg import ltdl
+from warpsim.kernels.precision import module_name, types
+
+NOT_CONVERGED = 1  # bit of `status`: stopped above the tolerance
+NON_FINITE = 2  # bit of `status`: a NaN or an infinity was met
+LINE_SEARCHES = {"exact": 0, "backtracking": 1}
+
+# Exact line search: α = 1 is taken at once when |dℓ/dα| there is this fraction of the slope at 0; it is then as good
+# as the minimum for the order of convergence.
+ACCEPTED_SLOPE = 1e-2
+# A root of dℓ/dα is refined to this fraction of the slope at 0.
+ROOT_SLOPE = {wp.float32: 1e-4, wp.float64: 1e-10}
+ROOT_TRIALS = 60
+LARGEST_STEP = 16.0
+# Backtracking (Castro et al., §IV-B): start, factor and Armijo constant.
+BACKTRACK_START = 1.25
+BACKTRACK_FACTOR = 0.8
+ARMIJO = 1e-4
+BACKTRACK_TRIALS = 60
+# Round-off: below this multiple of the machine epsilon a residual that has not shrunk for some iterations never will.
+STALL_EPSILONS = 1e4
+STALL_ITERATIONS = 8
+
+
+@functools.cache
+def build(S) -> SimpleNamespace:
+    """Structs `Problem`, `Workspace`, `Solution`, `Options` and kernels `solve`, `regularize` for scalar type S."""
+    t = types(S)
+    vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
+    f_cone, f_box, f_ltdl = cone.build(S), box.build(S), ltdl.build(S)
+    cone_y, cone_impulse, cone_hessian, cone_cost = (
+        f_cone.cone_y, f_cone.cone_impulse, f_cone.cone_hessian, f_cone.cone_cost,
+    )  # fmt: skip
+    box_impulse, box_hessian, box_cost = f_box.box_impulse, f_box.box_hessian, f_box.box_cost
+    contact_regularization, contact_stabilization = f_cone.contact_regularization, f_cone.contact_stabilization
+    ltdl_factor_matrix, ltdl_solve_vector = f_ltdl.ltdl_factor_matrix, f_ltdl.ltdl_solve_vector
+    epsilon = float(np.finfo(wp.dtype_to_numpy(S)).eps)
+    stall_level = epsilon * STALL_EPSILONS
+    root_slope = ROOT_SLOPE[S]
+
+    @wp.struct
+    class Problem:
+        """Data of every world; C = max_contacts, M = max support, K = scalar rows."""
+
+        A: wp.array3d(dtype=S)  # (worlds, nv, nv) SPD, both triangles
+        v_star: wp.array2d(dtype=S)  # (worlds, nv) velocity of the free motion
+        v0: wp.array2d(dtype=S)  # (worlds, nv) first guess
+        contacts: wp.array(dtype=int)  # (worlds,) used contact slots
+        contact_pair: wp.array2d(dtype=int)  # (worlds, C) row of the support tables
+        support: wp.array2d(dtype=int)  # (pairs, M) dofs that a contact of the pair moves, ascending; shared
+        support_size: wp.array(dtype=int)  # (pairs,); shared
+        J: wp.array4d(dtype=S)  # (worlds, C, 3, M) rows t1, t2, n; columns: the support
+        R: wp.array2d(dtype=vec3)  # (worlds, C) (Rt, Rt, Rn)
+        v_hat: wp.array2d(dtype=vec3)  # (worlds, C)
+        mu: wp.array2d(dtype=S)  # (worlds, C)
+        row_dof: wp.array(dtype=int)  # (K,) first dof of a scalar row; shared
+        row_size: wp.array(dtype=int)  # (K,) 1 to 3 dofs; shared
+        row_J: wp.array2d(dtype=vec3)  # (worlds, K)
+        row_R: wp.array2d(dtype=S)  # (worlds, K); ≤ 0: the row is not active
+        row_v_hat: wp.array2d(dtype=S)  # (worlds, K)
+        row_lower: wp.array2d(dtype=S)  # (worlds, K)
+        row_upper: wp.array2d(dtype=S)  # (worlds, K)
+
+    @wp.struct
+    class Workspace:
+        H: wp.array3d(dtype=S)  # (worlds, nv, nv) lower triangle: Hessian, then its LᵀDL factor
+        p_star: wp.array2d(dtype=S)  # (worlds, nv) A v*
+        m: wp.array2d(dtype=S)  # (worlds, nv) A (v − v*)
+        j_c: wp.array2d(dtype=S)  # (worlds, nv) Jᵀγ
+        dv: wp.array2d(dtype=S)  # (worlds, nv) Newton step
+        dp: wp.array2d(dtype=S)  # (worlds, nv) A Δv
+        v_c: wp.array2d(dtype=vec3)  # (worlds, C)
+        dv_c: wp.array2d(dtype=vec3)  # (worlds, C)
+        row_v_c: wp.array2d(dtype=S)  # (worlds, K)
+        row_dv_c: wp.array2d(dtype=S)  # (worlds, K)
+
+    @wp.struct
+    class Solution:
+        v: wp.array2d(dtype=S)  # (worlds, nv)
+        gamma: wp.array2d(dtype=vec3)  # (worlds, C) impulses, 0 in unused slots
+        row_gamma: wp.array2d(dtype=S)  # (worlds, K)
+        iterations: wp.array(dtype=int)  # (worlds,)
+        momentum_error: wp.array(dtype=S)  # (worlds,) ‖D∇ℓ‖ / max(‖D A v‖, ‖D Jᵀγ‖)
+        status: wp.array(dtype=int)  # (worlds,) bits NOT_CONVERGED, NON_FINITE
+
+    @wp.struct
+    class Options:
+        tolerance: S  # ε_r
+        absolute: S  # ε_a [√J]
+        max_iterations: int
+        line_search: int  # value of LINE_SEARCHES
+        keep_factor: int  # 1: leave the factor of H at the solution in the workspace
+
+    @wp.struct
+    class Step:
+        """Newton step seen along its line: dℓ/dα at 0, ΔvᵀA(v − v*), ΔvᵀAΔv."""
+
+        slope: S
+        slope_A: S
+        curvature_A: S
+
+    @wp.func
+    def contact_rate(J: wp.array2d(dtype=S), support: wp.array1d(dtype=int), size: int, x: wp.array1d(dtype=S)) -> vec3:
+        """J x of one contact."""
+        t1 = S(0.0)
+        t2 = S(0.0)
+        n = S(0.0)
+        for j in range(size):
+            x_j = x[support[j]]
+            t1 += J[0, j] * x_j
+            t2 += J[1, j] * x_j
+            n += J[2, j] * x_j
+        return vec3(t1, t2, n)
+
+    @wp.func
+    def row_rate(row_J: vec3, dof: int, size: int, x: wp.array1d(dtype=S)) -> S:
+        """J x of one scalar row."""
+        rate = row_J[0] * x[dof]
+        for j in range(1, size):
+            rate += row_J[j] * x[dof + j]
+        return rate
+
+    @wp.func
+    def constraint_rates(
+        problem: Problem, w: int, contacts: int, x: wp.array1d(dtype=S),
+        v_c: wp.array1d(dtype=vec3), row_v_c: wp.array1d(dtype=S),
+    ):  # fmt: skip
+        """v_c ← J x for every active constraint."""
+        for c in range(contacts):
+            pair = problem.contact_pair[w, c]
+            v_c[c] = contact_rate(problem.J[w, c], problem.support[pair], problem.support_size[pair], x)
+        for k in range(problem.row_dof.shape[0]):
+            if problem.row_R[w, k] > S(0.0):
+                row_v_c[k] = row_rate(problem.row_J[w, k], problem.row_dof[k], problem.row_size[k], x)
+
+    @wp.func
+    def start(problem: Problem, work: Workspace, solution: Solution, w: int, contacts: int):
+        """v = v0, A (v0 − v*), A v*, J v0."""
+        nv = problem.v_star.shape[1]
+        for i in range(nv):
+            row = problem.A[w, i]
+            m_i = S(0.0)
+            p_i = S(0.0)
+            for j in range(nv):
+                m_i += row[j] * (problem.v0[w, j] - problem.v_star[w, j])
+                p_i += row[j] * problem.v_star[w, j]
+            work.m[w, i] = m_i
+            work.p_star[w, i] = p_i
+            solution.v[w, i] = problem.v0[w, i]
+        constraint_rates(problem, w, contacts, solution.v[w], work.v_c[w], work.row_v_c[w])
+
+    @wp.func
+    def residual(problem: Problem, work: Workspace, solution: Solution, w: int, contacts: int) -> vec3:
+        """γ = P(y) and j_c = Jᵀγ at the present v_c; (‖D∇ℓ‖, ‖D A v‖, ‖D j_c‖)."""
+        nv = problem.v_star.shape[1]
+        j_c = work.j_c[w]
+        for i in range(nv):
+            j_c[i] = S(0.0)
+        for c in range(contacts):
+            R = problem.R[w, c]
+            gamma = cone_impulse(cone_y(work.v_c[w, c], problem.v_hat[w, c], R), R, problem.mu[w, c])
+            solution.gamma[w, c] = gamma
+            if gamma[0] != S(0.0) or gamma[1] != S(0.0) or gamma[2] != S(0.0):
+                pair = problem.contact_pair[w, c]
+                support = problem.support[pair]
+                J = problem.J[w, c]
+                for j in range(problem.support_size[pair]):
+                    dof = support[j]
+                    j_c[dof] = j_c[dof] + (J[0, j] * gamma[0] + J[1, j] * gamma[1] + J[2, j] * gamma[2])
+        for k in range(problem.row_dof.shape[0]):
+            R_k = problem.row_R[w, k]
+            if R_k > S(0.0):
+                y_k = (problem.row_v_hat[w, k] - work.row_v_c[w, k]) / R_k
+                gamma_k = box_impulse(y_k, problem.row_lower[w, k], problem.row_upper[w, k])
+                solution.row_gamma[w, k] = gamma_k
+                dof_k = problem.row_dof[k]
+                for j in range(problem.row_size[k]):
+                    j_c[dof_k + j] = j_c[dof_k + j] + problem.row_J[w, k][j] * gamma_k
+        gradient_sq = S(0.0)
+        momentum_sq = S(0.0)
+        impulse_sq = S(0.0)
+        for i in range(nv):
+            D_sq = S(1.0) / problem.A[w, i, i]
+            gradient = work.m[w, i] - j_c[i]
+            momentum = work.m[w, i] + work.p_star[w, i]
+            gradient_sq += gradient * gradient * D_sq
+            momentum_sq += momentum * momentum * D_sq
+            impulse_sq += j_c[i] * j_c[i] * D_sq
+        return vec3(wp.sqrt(gradient_sq), wp.sqrt(momentum_sq), wp.sqrt(impulse_sq))
+
+    @wp.func
+    def add_contact_hessian(
+        H: wp.array2d(dtype=S), J: wp.array2d(dtype=S), support: wp.array1d(dtype=int), size: int, G: mat33
+    ):
+        """H ← H + JᵀGJ in the lower triangle of the support."""
+        for a in range(size):
+            g = G * vec3(J[0, a], J[1, a], J[2, a])
+            row = H[support[a]]
+            for b in range(a + 1):
+                dof = support[b]
+                row[dof] = row[dof] + (g[0] * J[0, b] + g[1] * J[1, b] + g[2] * J[2, b])
+
+    @wp.func
+    def assemble(problem: Problem, work: Workspace, w: int, contacts: int):
+        """Lower triangle of H = A + JᵀGJ at the present v_c."""
+        H = work.H[w]
+        for i in range(problem.v_star.shape[1]):
+            A_i = problem.A[w, i]
+            H_i = H[i]
+            for j in range(i + 1):
+                H_i[j] = A_i[j]
+        for c in range(contacts):
+            R = problem.R[w, c]
+            G = cone_hessian(cone_y(work.v_c[w, c], problem.v_hat[w, c], R), R, problem.mu[w, c])
+            if G[2, 2] != S(0.0):
+                pair = problem.contact_pair[w, c]
+                add_contact_hessian(H, problem.J[w, c], problem.support[pair], problem.support_size[pair], G)
+        for k in range(problem.row_dof.shape[0]):
+            R_k = problem.row_R[w, k]
+            if R_k > S(0.0):
+                y_k = (problem.row_v_hat[w, k] - work.row_v_c[w, k]) / R_k
+                G_k = box_hessian(y_k, R_k, problem.row_lower[w, k], problem.row_upper[w, k])
+                if G_k != S(0.0):
+                    J_k = problem.row_J[w, k]
+                    dof_k = problem.row_dof[k]
+                    for a in range(problem.row_size[k]):
+                        for b in range(a + 1):
+                            H[dof_k + a, dof_k + b] = H[dof_k + a, dof_k + b] + G_k * J_k[a] * J_k[b]
+
+    @wp.func
+    def newton_step(problem: Problem, work: Workspace, w: int, contacts: int) -> Step:
+        """Δv = −H⁻¹∇ℓ from the factor, Δp = AΔv, Δv_c = JΔv, and what the line search needs of them."""
+        nv = problem.v_star.shape[1]
+        dv = work.dv[w]
+        for i in range(nv):
+            dv[i] = work.j_c[w, i] - work.m[w, i]
+        ltdl_solve_vector(work.H[w], nv, dv)
+        step = Step()
+        for i in range(nv):
+            A_i = problem.A[w, i]
+            dp_i = S(0.0)
+            for j in range(nv):
+                dp_i += A_i[j] * dv[j]
+            work.dp[w, i] = dp_i
+            step.slope += dv[i] * (work.m[w, i] - work.j_c[w, i])
+            step.slope_A += dv[i] * work.m[w, i]
+            step.curvature_A += dv[i] * dp_i
+        constraint_rates(problem, w, contacts, dv, work.dv_c[w], work.row_dv_c[w])
+        return step
+
+    @wp.func
+    def line_slope(
+        problem: Problem, work: Workspace, solution: Solution, w: int, contacts: int, step: Step, alpha: S
+    ) -> S:
+        """dℓ/dα = dℓ/dα(0) + α ΔvᵀAΔv − Σ Δv_cᵀ (γ(α) − γ(0)), which does not cancel near the solution."""
+        slope = step.slope + alpha * step.curvature_A
+        for c in range(contacts):
+            R = problem.R[w, c]
+            dv_c = work.dv_c[w, c]
+            y = cone_y(work.v_c[w, c] + alpha * dv_c, problem.v_hat[w, c], R)
+            slope -= wp.dot(dv_c, cone_impulse(y, R, problem.mu[w, c]) - solution.gamma[w, c])
+        for k in range(problem.row_dof.shape[0]):
+            R_k = problem.row_R[w, k]
+            if R_k > S(0.0):
+                dv_c_k = work.row_dv_c[w, k]
+                y_k = (problem.row_v_hat[w, k] - (work.row_v_c[w, k] + alpha * dv_c_k)) / R_k
+                gamma_k = box_impulse(y_k, problem.row_lower[w, k], problem.row_upper[w, k])
+                slope -= dv_c_k * (gamma_k - solution.row_gamma[w, k])
+        return slope
+
+    @wp.func
+    def line_curvature(problem: Problem, work: Workspace, w: int, contacts: int, step: Step, alpha: S) -> S:
+        """d²ℓ/dα² = ΔvᵀAΔv + Σ Δv_cᵀ G(α) Δv_c."""
+        curvature = step.curvature_A
+        for c in range(contacts):
+            R = problem.R[w, c]
+            dv_c = work.dv_c[w, c]
+            y = cone_y(work.v_c[w, c] + alpha * dv_c, problem.v_hat[w, c], R)
+            curvature += wp.dot(dv_c, cone_hessian(y, R, problem.mu[w, c]) * dv_c)
+        for k in range(problem.row_dof.shape[0]):
+            R_k = problem.row_R[w, k]
+            if R_k > S(0.0):
+                dv_c_k = work.row_dv_c[w, k]
+                y_k = (problem.row_v_hat[w, k] - (work.row_v_c[w, k] + alpha * dv_c_k)) / R_k
+                curvature += dv_c_k * dv_c_k * box_hessian(y_k, R_k, problem.row_lower[w, k], problem.row_upper[w, k])
+        return curvature
+
+    @wp.func
+    def cost_change(problem: Problem, work: Workspace, w: int, contacts: int, step: Step, alpha: S) -> S:
+        """ℓ(v + αΔv) − ℓ(v)."""
+        change = alpha * step.slope_A + S(0.5) * alpha * alpha * step.curvature_A
+        for c in range(contacts):
+            R = problem.R[w, c]
+            v_hat = problem.v_hat[w, c]
+            mu = problem.mu[w, c]
+            v_c = work.v_c[w, c]
+            after = cone_cost(cone_impulse(cone_y(v_c + alpha * work.dv_c[w, c], v_hat, R), R, mu), R)
+            change += after - cone_cost(cone_impulse(cone_y(v_c, v_hat, R), R, mu), R)
+        for k in range(problem.row_dof.shape[0]):
+            R_k = problem.row_R[w, k]
+            if R_k > S(0.0):
+                v_hat_k = problem.row_v_hat[w, k]
+                lower = problem.row_lower[w, k]
+                upper = problem.row_upper[w, k]
+                v_c_k = work.row_v_c[w, k]
+                after_k = box_cost((v_hat_k - (v_c_k + alpha * work.row_dv_c[w, k])) / R_k, R_k, lower, upper)
+                change += after_k - box_cost((v_hat_k - v_c_k) / R_k, R_k, lower, upper)
+        return change
+
+    @wp.func
+    def exact_line_search(
+        problem: Problem, work: Workspace, solution: Solution, w: int, contacts: int, step: Step
+    ) -> S:
+        """α with dℓ/dα = 0: 1 when it is as good, else safeguarded Newton on a bracket (rtsafe, Numerical Recipes §9.4)."""
+        alpha = S(1.0)
+        slope = line_slope(problem, work, solution, w, contacts, step, alpha)
+        if wp.abs(slope) <= S(ACCEPTED_SLOPE) * -step.slope:
+            return alpha
+        low = S(0.0)
+        high = alpha
+        while slope < S(0.0) and alpha < S(LARGEST_STEP):
+            low = alpha
+            alpha = S(2.0) * alpha
+            high = alpha
+            slope = line_slope(problem, work, solution, w, contacts, step, alpha)
+        if slope < S(0.0):
+            return alpha
+        previous = S(2.0) * wp.abs(slope)
+        for _trial in range(ROOT_TRIALS):
+            size = wp.abs(slope)
+            if size <= S(root_slope) * -step.slope or high - low <= S(epsilon) * high:
+                break
+            newton = alpha - slope / line_curvature(problem, work, w, contacts, step, alpha)
+            # Bisect when Newton leaves the bracket or does not halve the slope.
+            if newton > low and newton < high and size <= S(0.5) * previous:
+                alpha = newton
+            else:
+                alpha = S(0.5) * (low + high)
+            previous = size
+            slope = line_slope(problem, work, solution, w, contacts, step, alpha)
+            if slope < S(0.0):
+                low = alpha
+            else:
+                high = alpha
+        return alpha
+
+    @wp.func
+    def backtracking_line_search(problem: Problem, work: Workspace, w: int, contacts: int, step: Step) -> S:
+        """Largest-decrease point of 1.25 · 0.8ᵏ that meets Armijo's rule: walk down while the cost falls."""
+        alpha = S(BACKTRACK_START)
+        change = cost_change(problem, work, w, contacts, step, alpha)
+        for _trial in range(BACKTRACK_TRIALS):
+            shorter = S(BACKTRACK_FACTOR) * alpha
+            shorter_change = cost_change(problem, work, w, contacts, step, shorter)
+            if shorter_change > change and change < S(ARMIJO) * alpha * step.slope:
+                return alpha
+            alpha = shorter
+            change = shorter_change
+        return alpha
+
+    @wp.func
+    def advance(problem: Problem, work: Workspace, solution: Solution, w: int, contacts: int, alpha: S):
+        """v ← v + αΔv, and with it A (v − v*) and v_c."""
+        for i in range(problem.v_star.shape[1]):
+            solution.v[w, i] = solution.v[w, i] + alpha * work.dv[w, i]
+            work.m[w, i] = work.m[w, i] + alpha * work.dp[w, i]
+        for c in range(contacts):
+            work.v_c[w, c] = work.v_c[w, c] + alpha * work.dv_c[w, c]
+        for k in range(problem.row_dof.shape[0]):
+            if problem.row_R[w, k] > S(0.0):
+                work.row_v_c[w, k] = work.row_v_c[w, k] + alpha * work.row_dv_c[w, k]
+
+    @wp.func
+    def clear_impulses(problem: Problem, solution: Solution, w: int, contacts: int) -> int:
+        """γ = 0 in unused slots and inactive rows; 1 when something is active."""
+        active = int(0)
+        if contacts > 0:
+            active = int(1)
+        for c in range(contacts, solution.gamma.shape[1]):
+            solution.gamma[w, c] = vec3(S(0.0), S(0.0), S(0.0))
+        for k in range(problem.row_dof.shape[0]):
+            if problem.row_R[w, k] > S(0.0):
+                active = int(1)
+            else:
+                solution.row_gamma[w, k] = S(0.0)
+        return active
+
+    @wp.func
+    def copy_free_motion(problem: Problem, solution: Solution, w: int) -> int:
+        """v = v*; the status."""
+        status = int(0)
+        for i in range(problem.v_star.shape[1]):
+            v = problem.v_star[w, i]
+            solution.v[w, i] = v
+            if v - v != S(0.0):
+                status = int(NON_FINITE)
+        return status
+
+    @wp.kernel(module=module_name("sap", S), enable_backward=False)
+    def solve(problem: Problem, work: Workspace, options: Options, solution: Solution):
+        """One world per thread: v and γ from (A, v*, J, R, v̂, μ) and the scalar rows."""
+        w = wp.tid()
+        nv = problem.v_star.shape[1]
+        contacts = wp.min(problem.contacts[w], solution.gamma.shape[1])
+        iterations = int(0)
+        status = int(0)
+        error = S(0.0)
+        if clear_impulses(problem, solution, w, contacts) == 0:
+            status = copy_free_motion(problem, solution, w)
+        else:
+            start(problem, work, solution, w, contacts)
+            best = S(0.0)
+            stalled = int(0)
+            running = int(1)
+            while running == 1:
+                norms = residual(problem, work, solution, w, contacts)
+                scale = wp.max(norms[1], norms[2])
+                error = norms[0]
+                if scale > S(0.0):
+                    error = norms[0] / scale
+                total = norms[0] + norms[1] + norms[2]
+                if iterations == 0 or error < best:
+                    best = error
+                    stalled = 0
+                else:
+                    stalled += 1
+                if total - total != S(0.0):
+                    status = int(NON_FINITE)
+                    running = 0
+                elif norms[0] <= options.absolute + options.tolerance * scale:
+                    running = 0
+                elif iterations >= options.max_iterations or (stalled >= STALL_ITERATIONS and error < S(stall_level)):
+                    status = int(NOT_CONVERGED)
+                    running = 0
+                else:
+                    assemble(problem, work, w, contacts)
+                    if ltdl_factor_matrix(work.H[w], nv) != 0:
+                        status = int(NOT_CONVERGED)
+                        running = 0
+                    else:
+                        step = newton_step(problem, work, w, contacts)
+                        if step.slope < S(0.0):
+                            alpha = S(1.0)
+                            if options.line_search == 1:
+                                alpha = backtracking_line_search(problem, work, w, contacts, step)
+                            else:
+                                alpha = exact_line_search(problem, work, solution, w, contacts, step)
+                            advance(problem, work, solution, w, contacts, alpha)
+                            iterations += 1
+                        else:
+                            status = int(NOT_CONVERGED)
+                            running = 0
+        if options.keep_factor == 1:
+            assemble(problem, work, w, contacts)
+            ltdl_factor_matrix(work.H[w], nv)
+        solution.iterations[w] = iterations
+        solution.momentum_error[w] = error
+        solution.status[w] = status
+
+    @wp.kernel(module=module_name("sap", S), enable_backward=False)
+    def regularize(
+        # in
+        w_effective: wp.array2d(dtype=S),
+        phi: wp.array2d(dtype=S),
+        compliance: wp.array2d(dtype=S),
+        tau_d: wp.array2d(dtype=S),
+        h: S,
+        beta: S,
+        sigma: S,
+        # out
+        R: wp.array2d(dtype=vec3),
+        v_hat: wp.array2d(dtype=vec3),
+    ):
+        """R and v̂ of every contact from its physical parameters."""
+        w, c = wp.tid()
+        R[w, c] = contact_regularization(w_effective[w, c], phi[w, c], compliance[w, c], tau_d[w, c], h, beta, sigma)
+        v_hat[w, c] = contact_stabilization(phi[w, c], tau_d[w, c], h)
+
+    return SimpleNamespace(
+        Problem=Problem, Workspace=Workspace, Solution=Solution, Options=Options, solve=solve, regularize=regularize
+    )

@@ -1,0 +1,129 @@
+"""Host side of the tree passes: owns the model on the device and the workspace of one state, launches the kernels."""
+
+import numpy as np
+import warp as wp
+
+from warpsim.kernels import tree
+from warpsim.kernels.precision import SCALARS, types
+from warpsim.model.model import JointType, Model
+from warpsim.parameters import Parameters
+
+
+class DeviceModel:
+    """A `Model` on a device: topology and constants shared by all worlds, parameters shared or per world."""
+
+    def __init__(self, model: Model, worlds: int, dtype: str, device, requires_grad: bool = False):
+        self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
+        self.types = types(SCALARS[dtype])
+        self.parameters = Parameters(model, worlds, dtype, device, requires_grad)
+        self.topology = self._topology()
+        t = self.types
+        self.link_pose = wp.array(_xyzw(model.link_pose).astype(dtype), dtype=t.transform, device=device)
+        self.joint_anchor = wp.array(model.joint_anchor.astype(dtype), dtype=t.vec3, device=device)
+        self.q0 = wp.array(model.q0.astype(dtype), dtype=t.scalar, device=device)
+
+    def _topology(self):
+        m = self.model
+        carried = np.full(m.nlink, -1, dtype=np.int32)
+        carried[m.body_link] = np.arange(m.nbody)
+        topology = tree.Topology()
+        arrays = {key: getattr(m, key) for key in tree.Topology.vars if key != "link_body"}
+        for key, value in (arrays | {"link_body": carried}).items():
+            setattr(topology, key, wp.array(np.asarray(value, np.int32), dtype=wp.int32, device=self.device))
+        return topology
+
+
+class Dynamics:
+    """Workspace and launches of the tree passes over all worlds, for one set of arrays.
+
+    After `position(q)` and `velocity(v)`, `link_X`, `dof_S`, `link_I` and `link_V` hold the kinematics; see
+    `kernels/tree.py` for the conventions. `grad=True` uses the kernels that a tape can record.
+    """
+
+    def __init__(self, device_model: DeviceModel, *, grad: bool = False, requires_grad: bool = False):
+        self.device_model = device_model
+        self.model, self.worlds = device_model.model, device_model.worlds
+        S = device_model.types.scalar
+        self.kernels = tree.build(S, grad)
+        self.untaped = tree.build_untaped(S)
+        self.requires_grad = requires_grad
+        t, n, nv = device_model.types, self.model.nlink, self.model.nv
+        self.link_X = self.array(n, t.transform)
+        self.dof_S = self.array(nv, t.vec6)
+        self.link_I = self.array(n, t.vec10)
+        self.link_V = self.array(n, t.vec6)
+        self.link_A = self.array(n, t.vec6)
+        self.link_f = self.array(n, t.vec6)
+
+    def array(self, n, dtype) -> wp.array:
+        """Zeros of shape (worlds, n) or (worlds, *n)."""
+        shape = (self.worlds, *n) if isinstance(n, tuple) else (self.worlds, n)
+        return wp.zeros(shape, dtype=dtype, device=self.device_model.device, requires_grad=self.requires_grad)
+
+    def launch(self, kernel, n, inputs) -> None:
+        """Launch over (worlds, n), or over worlds where n is None."""
+        dim = self.worlds if n is None else (self.worlds, n)
+        wp.launch(kernel, dim=dim, inputs=inputs, device=self.device_model.device)
+
+    def position(self, q: wp.array) -> None:
+        """Kinematics at q: link poses, motion subspaces, inertias in world axes."""
+        d, p = self.device_model, self.device_model.parameters
+        joint_axis = p.stored("joint_axis")
+        inputs = [d.topology, d.link_pose, p.stored("joint_pose"), d.joint_anchor, joint_axis, d.q0, q, self.link_X]
+        self.launch(self.kernels.kinematics, self.model.ntree, inputs)
+        inputs = [d.topology, d.joint_anchor, joint_axis, self.link_X, self.dof_S]
+        self.launch(self.kernels.motion_subspace, self.model.nlink, inputs)
+        body = [p.stored(key) for key in ("body_mass", "body_com", "body_inertia")]
+        self.launch(self.kernels.link_inertia, self.model.nlink, [d.topology, *body, self.link_X, self.link_I])
+
+    def velocity(self, v: wp.array, link_V: wp.array | None = None) -> None:
+        """Link velocities at v, after `position`."""
+        out = self.link_V if link_V is None else link_V
+        self.launch(self.kernels.link_velocity, self.model.ntree, [self.device_model.topology, self.dof_S, v, out])
+
+    def inverse_dynamics(self, v: wp.array, a: wp.array, tau: wp.array) -> None:
+        """tau = M a + c(q, v) by RNEA, after `position` and `velocity`."""
+        p = self.device_model.parameters
+        inputs = [self.device_model.topology, p.stored("gravity"), p.stored("joint_armature"), self.dof_S, self.link_I]
+        inputs += [self.link_V, v, a, self.link_A, self.link_f, tau]
+        self.launch(self.kernels.rnea, self.model.ntree, inputs)
+
+    def mass_matrix(self, composite: wp.array, M: wp.array) -> None:
+        """M(q) by CRBA, after `position`; blocks between trees are not written."""
+        p = self.device_model.parameters
+        inputs = [self.device_model.topology, p.stored("joint_armature"), self.dof_S, self.link_I, composite, M]
+        self.launch(self.untaped.crba, self.model.ntree, inputs)
+
+    def forward_dynamics(self, v: wp.array, tau: wp.array, a: wp.array) -> None:
+        """a = M^-1 (tau - c) by ABA, after `position` and `velocity`; allocates its scratch."""
+        t, n, nv = self.device_model.types, self.model.nlink, self.model.nv
+        p = self.device_model.parameters
+        scratch = [self.array(n, t.mat66), self.array(n, t.vec6), self.link_A, self.array(nv, t.vec6)]
+        scratch.append(self.array(nv, t.scalar))
+        inputs = [self.device_model.topology, p.stored("gravity"), p.stored("joint_armature"), self.dof_S, self.link_I]
+        self.launch(self.untaped.aba, self.model.ntree, [*inputs, self.link_V, v, tau, *scratch, a])
+
+    def body_poses(self, poses: wp.array) -> None:
+        """Body poses `(worlds, nbody, 7)`, after `position`."""
+        self.launch(self.untaped.body_poses, self.model.nbody, [self.device_model.topology, self.link_X, poses])
+
+    def jacobian(self, body: int, point: wp.array, J: wp.array) -> None:
+        """Rows (angular, linear) at a body-fixed point, after `position`; J comes in as zero."""
+        link = int(self.model.body_link[body])
+        inputs = [self.device_model.topology, self.link_X, self.dof_S, link, point, J]
+        self.launch(self.untaped.point_jacobian, None, inputs)
+
+    def energy(self, v: wp.array, kinetic: wp.array, potential: wp.array) -> None:
+        """Kinetic and gravitational energy, after `position` and `velocity`."""
+        p = self.device_model.parameters
+        inputs = [self.device_model.topology, p.stored("gravity"), p.stored("joint_armature"), self.link_X, self.link_I]
+        self.launch(self.untaped.mechanical_energy, None, [*inputs, self.link_V, v, kinetic, potential])
+
+    def has_joint(self, kind: JointType) -> bool:
+        """Whether the model has a joint of this type."""
+        return bool((self.model.joint_type == kind).any())
+
+
+def _xyzw(poses: np.ndarray) -> np.ndarray:
+    """Poses (x y z, qw qx qy qz) in Warp's order (x y z, qx qy qz qw)."""
+    return poses[..., [0, 1, 2, 4, 5, 6, 3]]

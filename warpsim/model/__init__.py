@@ -1,0 +1,6 @@
+"""The host description of one world: `Model`, the `ModelBuilder` that makes it, and its checks."""
+
+from warpsim.model.builder import ModelBuilder
+from warpsim.model.model import GeomType, JointType, Model, ReportLine
+
+__all__ = ["GeomType", "JointType", "Model", "ModelBuilder", "ReportLine"]

@@ -1,0 +1,89 @@
+"""Poses `[x y z qw qx qy qz]` and the mass properties of primitive shapes, on the host in NumPy."""
+
+import numpy as np
+
+IDENTITY = np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+
+
+def quaternion_multiply(a, b) -> np.ndarray:
+    """Hamilton product of quaternions `(..., 4)`, scalar first."""
+    a, b = np.asarray(a, float), np.asarray(b, float)
+    aw, ax, ay, az = np.moveaxis(a, -1, 0)
+    bw, bx, by, bz = np.moveaxis(b, -1, 0)
+    return np.stack(
+        [
+            aw * bw - ax * bx - ay * by - az * bz,
+            aw * bx + ax * bw + ay * bz - az * by,
+            aw * by - ax * bz + ay * bw + az * bx,
+            aw * bz + ax * by - ay * bx + az * bw,
+        ],
+        axis=-1,
+    )
+
+
+def rotation_matrix(quaternion) -> np.ndarray:
+    """Rotation matrices `(..., 3, 3)` of unit quaternions `(..., 4)`, scalar first."""
+    w, x, y, z = np.moveaxis(np.asarray(quaternion, float), -1, 0)
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ]
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def rotate(quaternion, vector) -> np.ndarray:
+    """Rotate `vector (..., 3)` by unit `quaternion (..., 4)`."""
+    return np.einsum("...ij,...j->...i", rotation_matrix(quaternion), np.asarray(vector, float))
+
+
+def compose(a, b) -> np.ndarray:
+    """Pose `a b`: first b, then a."""
+    a, b = np.asarray(a, float), np.asarray(b, float)
+    return np.concatenate(
+        [a[..., :3] + rotate(a[..., 3:], b[..., :3]), quaternion_multiply(a[..., 3:], b[..., 3:])], axis=-1
+    )
+
+
+def inverse(a) -> np.ndarray:
+    """Inverse of a pose."""
+    a = np.asarray(a, float)
+    conjugate = a[..., 3:] * np.array([1.0, -1.0, -1.0, -1.0])
+    return np.concatenate([-rotate(conjugate, a[..., :3]), conjugate], axis=-1)
+
+
+def axis_angle(axis, angle) -> np.ndarray:
+    """Quaternion of a rotation by `angle` [rad] about the unit `axis (3,)`."""
+    return np.concatenate([[np.cos(angle / 2)], np.sin(angle / 2) * np.asarray(axis, float)])
+
+
+def rotation_vector(quaternion) -> np.ndarray:
+    """Rotation vector `(3,)` of a unit quaternion, of length at most pi."""
+    q = np.asarray(quaternion, float)
+    q = -q if q[0] < 0 else q
+    length = np.linalg.norm(q[1:])
+    return np.zeros(3) if length == 0 else 2 * np.arctan2(length, q[0]) / length * q[1:]
+
+
+def volume_and_inertia(kind: str, size) -> tuple[float, np.ndarray]:
+    """Volume [m^3] and unit-density diagonal inertia (3,) [m^5] about the centre of a solid primitive."""
+    a, b, c = (float(x) for x in size)
+    if kind == "sphere":
+        volume = 4 / 3 * np.pi * a**3
+        return volume, np.full(3, 0.4 * volume * a**2)
+    if kind == "ellipsoid":
+        volume = 4 / 3 * np.pi * a * b * c
+        return volume, volume / 5 * np.array([b * b + c * c, a * a + c * c, a * a + b * b])
+    if kind == "box":
+        volume = 8 * a * b * c
+        return volume, volume / 3 * np.array([b * b + c * c, a * a + c * c, a * a + b * b])
+    height = 2 * b
+    cylinder = np.pi * a * a * height
+    across, along = cylinder * (3 * a * a + height * height) / 12, cylinder * a * a / 2
+    if kind == "cylinder":
+        return cylinder, np.array([across, across, along])
+    if kind == "capsule":  # two half spheres, each with its centre of mass 3a/8 beyond the cylinder's end
+        ball = 4 / 3 * np.pi * a**3
+        ball_across = ball * (0.4 * a * a + b * b + 2 * b * 3 * a / 8)
+        return cylinder + ball, np.array([across + ball_across, across + ball_across, along + 0.4 * ball * a * a])
+    raise ValueError(f"no closed-form mass properties for geom type {kind!r}; give the body's mass and inertia")

@@ -1,0 +1,265 @@
+"""`Model`: everything about one world that does not change while it is simulated, as read-only NumPy arrays.
+
+Bodies keep the order of the file; the world body is -1 and not counted. Internally every joint is one *link* and a
+body without joints is one fixed link, so several joints on a body are a chain of massless links that ends in the body.
+Links are numbered depth first: a tree is a contiguous range of links and of degrees of freedom.
+"""
+
+import dataclasses
+import enum
+import typing
+from collections.abc import Mapping
+
+import numpy as np
+
+
+class JointType(enum.IntEnum):
+    """Joint types, with MuJoCo's numbers; FIXED is the link of a body that has no joint."""
+
+    FREE = 0
+    BALL = 1
+    SLIDE = 2
+    HINGE = 3
+    FIXED = 4
+
+
+class GeomType(enum.IntEnum):
+    """Geometry types, with MuJoCo's numbers and size conventions."""
+
+    PLANE = 0
+    HFIELD = 1
+    SPHERE = 2
+    CAPSULE = 3
+    ELLIPSOID = 4
+    CYLINDER = 5
+    BOX = 6
+    MESH = 7
+
+
+JOINT_NQ = {JointType.FREE: 7, JointType.BALL: 4, JointType.SLIDE: 1, JointType.HINGE: 1, JointType.FIXED: 0}
+JOINT_NV = {JointType.FREE: 6, JointType.BALL: 3, JointType.SLIDE: 1, JointType.HINGE: 1, JointType.FIXED: 0}
+
+
+class FrictionRule(enum.IntEnum):
+    """How the friction of a pair follows from the two geoms' (A, B)."""
+
+    MAXIMUM = 0
+    FIRST = 1
+    SECOND = 2
+    HARMONIC = 3
+    FRICTIONLESS = 4
+    EXPLICIT = 5
+
+
+class ReportLine(typing.NamedTuple):
+    """What became of one feature of the source file."""
+
+    feature: str
+    status: str  # "used", "mapped", "ignored" or "refused"
+    detail: str
+
+
+class Mesh(typing.NamedTuple):
+    """Triangle mesh in geom axes: `vertices (n, 3)` [m], `faces (m, 3)`."""
+
+    name: str
+    vertices: np.ndarray
+    faces: np.ndarray
+
+
+class Keyframe(typing.NamedTuple):
+    """A named state: `q (nq,)`, `v (nv,)`, `control (nu,)`."""
+
+    q: np.ndarray
+    v: np.ndarray
+    control: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Model:
+    """One world, immutable. Lengths in m, angles in rad, masses in kg; poses are `[x y z qw qx qy qz]`.
+
+    Positions q and velocities v have MuJoCo's `qpos`/`qvel` layout. Build one with `ws.load` or `ws.ModelBuilder`.
+    """
+
+    name: str
+    timestep: float
+    gravity: np.ndarray  # (3,)
+    q0: np.ndarray  # (nq,) initial position; a hinge or slide at its q0 leaves its link at the joint pose
+
+    body_names: tuple[str, ...]
+    body_parent: np.ndarray  # (nbody,) -1 is the world
+    body_link: np.ndarray  # (nbody,) the link that carries the body
+    body_mass: np.ndarray  # (nbody,)
+    body_com: np.ndarray  # (nbody, 3) body axes
+    body_inertia: np.ndarray  # (nbody, 3, 3) about the COM, body axes
+
+    joint_names: tuple[str, ...]
+    joint_type: np.ndarray  # (njoint,)
+    joint_body: np.ndarray  # (njoint,)
+    joint_link: np.ndarray  # (njoint,)
+    joint_q: np.ndarray  # (njoint,) first coordinate in q
+    joint_v: np.ndarray  # (njoint,) first degree of freedom in v
+    joint_pose: np.ndarray  # (njoint, 7) joint frame in the previous link
+    joint_anchor: np.ndarray  # (njoint, 3) joint frame's origin in its own link
+    joint_axis: np.ndarray  # (njoint, 3) in the joint frame, unit
+    joint_limited: np.ndarray  # (njoint,) bool
+    joint_range: np.ndarray  # (njoint, 2) rad or m; ball joints use [1] as the largest rotation angle
+    joint_stiffness: np.ndarray  # (nv,)
+    joint_damping: np.ndarray  # (nv,)
+    joint_armature: np.ndarray  # (nv,)
+    joint_friction: np.ndarray  # (nv,) largest dry-friction force or torque
+    joint_reference: np.ndarray  # (nv,) spring rest position; a rotation vector for ball and free joints
+
+    link_type: np.ndarray  # (nlink,) JointType
+    link_parent: np.ndarray  # (nlink,)
+    link_joint: np.ndarray  # (nlink,) -1 for fixed links
+    link_body: np.ndarray  # (nlink,) the body the link belongs to
+    link_pose: np.ndarray  # (nlink, 7) pose in the parent link at q0; what fixed links use
+    link_q: np.ndarray  # (nlink,)
+    link_v: np.ndarray  # (nlink,)
+    link_tree: np.ndarray  # (nlink,)
+    tree_link: np.ndarray  # (ntree + 1,) first link of each tree
+    tree_v: np.ndarray  # (ntree + 1,) first degree of freedom of each tree
+    tree_reference: np.ndarray  # (ntree,) the link whose origin is the tree's reference point
+    dof_parent: np.ndarray  # (nv,) the next degree of freedom towards the root, -1 at the root
+    dof_link: np.ndarray  # (nv,)
+
+    geom_names: tuple[str, ...]
+    geom_type: np.ndarray  # (ngeom,)
+    geom_body: np.ndarray  # (ngeom,) -1 is the world
+    geom_size: np.ndarray  # (ngeom, 3)
+    geom_pose: np.ndarray  # (ngeom, 7) in the body
+    geom_friction: np.ndarray  # (ngeom,) Coulomb
+    geom_stiffness: np.ndarray  # (ngeom,) [N/m], inf is near-rigid
+    geom_dissipation_time: np.ndarray  # (ngeom,) [s], nan is the default beta h / pi
+    geom_restitution: np.ndarray  # (ngeom,)
+    geom_contype: np.ndarray  # (ngeom,) contact masks, as in MuJoCo
+    geom_conaffinity: np.ndarray  # (ngeom,)
+    geom_condim: np.ndarray  # (ngeom,) 1 is frictionless
+    geom_priority: np.ndarray  # (ngeom,)
+    geom_rgba: np.ndarray  # (ngeom, 4)
+    geom_mesh: np.ndarray  # (ngeom,) index into meshes, -1
+    geom_visible: np.ndarray  # (ngeom,) bool: drawn
+    meshes: tuple[Mesh, ...]
+
+    pair_geom: np.ndarray  # (npair, 2) geoms that may touch, type of A <= type of B
+    pair_rule: np.ndarray  # (npair,) FrictionRule
+    pair_friction: np.ndarray  # (npair,) friction of EXPLICIT pairs
+    excluded: np.ndarray  # (n, 2) pairs of bodies whose geoms never touch
+    friction_rule: int  # FrictionRule of geoms of equal priority
+    filter_parent: bool  # no contact between a body and its parent
+
+    actuator_names: tuple[str, ...]
+    actuator_joint: np.ndarray  # (nu,)
+    actuator_gear: np.ndarray  # (nu, 6) first nv of the joint used
+    actuator_gain: np.ndarray  # (nu, 3): force = gain . (1, length, velocity) control + bias . (1, length, velocity)
+    actuator_bias: np.ndarray  # (nu, 3)
+    control_range: np.ndarray  # (nu, 2) -inf, inf where unlimited
+    force_range: np.ndarray  # (nu, 2)
+
+    keyframes: Mapping[str, Keyframe]
+    report: tuple[ReportLine, ...]
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    @property
+    def nq(self) -> int:
+        return len(self.q0)
+
+    @property
+    def nv(self) -> int:
+        return len(self.joint_stiffness)
+
+    @property
+    def nu(self) -> int:
+        return len(self.actuator_names)
+
+    @property
+    def nbody(self) -> int:
+        return len(self.body_names)
+
+    @property
+    def njoint(self) -> int:
+        return len(self.joint_names)
+
+    @property
+    def ngeom(self) -> int:
+        return len(self.geom_names)
+
+    @property
+    def nlink(self) -> int:
+        return len(self.link_type)
+
+    @property
+    def ntree(self) -> int:
+        return len(self.tree_reference)
+
+    @property
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """Names by element: body, joint, geom, actuator, keyframe."""
+        return {
+            "body": self.body_names,
+            "joint": self.joint_names,
+            "geom": self.geom_names,
+            "actuator": self.actuator_names,
+            "keyframe": tuple(self.keyframes),
+        }
+
+    @property
+    def parents(self) -> np.ndarray:
+        """`(nbody,)` parent body of each body, -1 for the world."""
+        return self.body_parent
+
+    @property
+    def masses(self) -> np.ndarray:
+        """`(nbody,)` body masses [kg]."""
+        return self.body_mass
+
+    def body(self, name: str) -> int:
+        """Index of the body called `name`."""
+        return self._index("body", name)
+
+    def joint(self, name: str) -> int:
+        """Index of the joint called `name`."""
+        return self._index("joint", name)
+
+    def geom(self, name: str) -> int:
+        """Index of the geom called `name`."""
+        return self._index("geom", name)
+
+    def actuator(self, name: str) -> int:
+        """Index of the actuator called `name`."""
+        return self._index("actuator", name)
+
+    def _index(self, element: str, name: str) -> int:
+        names = self.names[element]
+        if name not in names:
+            raise ValueError(f"no {element} named {name!r} in model {self.name!r}; it has: {', '.join(names) or 'none'}")
+        return names.index(name)
+
+    def ancestors(self, link: int) -> list[int]:
+        """Degrees of freedom that move `link`, from the root down; empty for the world (-1)."""
+        dofs: list[int] = []
+        while link >= 0:
+            start = int(self.link_v[link])
+            dofs[:0] = range(start, start + JOINT_NV[JointType(self.link_type[link])])
+            link = int(self.link_parent[link])
+        return dofs
+
+    def joint_coordinates(self, name: str) -> tuple[slice, slice]:
+        """The slices of q and of v that belong to the joint called `name`."""
+        j = self.joint(name)
+        kind = JointType(self.joint_type[j])
+        q, v = int(self.joint_q[j]), int(self.joint_v[j])
+        return slice(q, q + JOINT_NQ[kind]), slice(v, v + JOINT_NV[kind])
+
+    def to_usd(self, path, **options) -> None:
+        """Write the model in its initial pose as a USD stage with UsdPhysics prims."""
+        from warpsim.io.usd_write import write_model
+
+        write_model(self, path, **options)

@@ -1,0 +1,125 @@
+"""Physical parameters on the device, per world where someone asked for it.
+
+A parameter that is the same in every world is stored once, with leading dimension 1; kernels index it `w % rows`. The
+first access through `Parameters` expands it to `(worlds, …)`, after which it may be written per world.
+"""
+
+import typing
+
+import numpy as np
+import warp as wp
+
+from warpsim.kernels.precision import SCALARS, types
+from warpsim.model.model import Model
+
+
+class Spec(typing.NamedTuple):
+    """Layout of a parameter: the Model field, the kind of element, and the least allowed value."""
+
+    kind: str  # "scalar", "vec3", "mat33" (Warp types) or "row" (a trailing dimension of scalars)
+    least: float | None = None
+    finite: bool = True
+
+
+SPECS = {
+    "body_mass": Spec("scalar", 0.0),
+    "body_com": Spec("vec3"),
+    "body_inertia": Spec("mat33"),
+    "joint_stiffness": Spec("scalar", 0.0),
+    "joint_damping": Spec("scalar", 0.0),
+    "joint_armature": Spec("scalar", 0.0),
+    "joint_friction": Spec("scalar", 0.0),
+    "joint_reference": Spec("scalar"),
+    "joint_range": Spec("row"),
+    "joint_pose": Spec("row"),
+    "joint_axis": Spec("vec3"),
+    "actuator_gain": Spec("row"),
+    "actuator_bias": Spec("row"),
+    "control_range": Spec("row", finite=False),
+    "force_range": Spec("row", finite=False),
+    "geom_size": Spec("vec3", 0.0),
+    "geom_pose": Spec("row"),
+    "geom_friction": Spec("scalar", 0.0),
+    "geom_stiffness": Spec("scalar", 0.0, finite=False),
+    "geom_dissipation_time": Spec("scalar", 0.0, finite=False),
+    "geom_restitution": Spec("scalar", 0.0),
+    "gravity": Spec("vec3"),
+    "body_active": Spec("scalar", 0.0),
+}
+
+
+class Parameters:
+    """Mapping of parameter names to device arrays `(worlds, …)`; see the list in `SPECS`.
+
+    `parameters["body_mass"]` gives the array to read or to write in a kernel; `parameters["body_mass"] = values`
+    checks and copies host values of shape `(worlds, …)` or `(…)`.
+    """
+
+    def __init__(self, model: Model, worlds: int, dtype: str, device, requires_grad: bool):
+        self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
+        self.requires_grad = requires_grad
+        self.version = 0  # counts expansions, so that captured graphs are made anew
+        t = types(SCALARS[dtype])
+        self._types = {"scalar": t.scalar, "row": t.scalar, "vec3": t.vec3, "mat33": t.mat33}
+        self._numpy = np.dtype(dtype)
+        self._arrays = {name: self._upload(name, self._default(name)[None]) for name in SPECS}
+
+    def _default(self, name: str) -> np.ndarray:
+        if name == "body_active":
+            return np.ones(self.model.nbody)
+        return np.asarray(getattr(self.model, name), float)
+
+    def _upload(self, name: str, values: np.ndarray) -> wp.array:
+        kind = SPECS[name].kind
+        if name == "gravity":
+            values = values.reshape(-1, 3)
+        return wp.array(
+            np.ascontiguousarray(values, dtype=self._numpy),
+            dtype=self._types[kind],
+            device=self.device,
+            requires_grad=self.requires_grad,
+        )
+
+    def stored(self, name: str) -> wp.array:
+        """The array as kernels read it: leading dimension 1 or worlds."""
+        return self._arrays[name]
+
+    def __getitem__(self, name: str) -> wp.array:
+        self._known(name)
+        if self._arrays[name].shape[0] != self.worlds:
+            values = np.repeat(self._arrays[name].numpy(), self.worlds, axis=0)
+            self._arrays[name] = self._upload(name, values)
+            self.version += 1
+        return self._arrays[name]
+
+    def __setitem__(self, name: str, values) -> None:
+        array = self[name]
+        values = np.asarray(values, float)
+        shape = (self.worlds, *self._default(name).shape)
+        if values.shape not in (shape, shape[1:]):
+            raise ValueError(f"parameters[{name!r}] takes shape {shape} or {shape[1:]}, got {values.shape}")
+        spec = SPECS[name]
+        bad = np.isnan(values) & (name != "geom_dissipation_time")
+        if spec.finite:
+            bad |= np.isinf(values)
+        if spec.least is not None:
+            bad |= values < spec.least
+        if bad.any():
+            where = tuple(int(i) for i in np.argwhere(bad)[0])
+            least = "" if spec.least is None else f" and at least {spec.least:g}"
+            raise ValueError(f"parameters[{name!r}] is {values[where]} at {where}; values must be finite{least}")
+        array.assign(np.ascontiguousarray(np.broadcast_to(values, shape), dtype=self._numpy))
+
+    def _known(self, name: str) -> None:
+        if name not in SPECS:
+            raise ValueError(f"no parameter {name!r}; there are: {', '.join(SPECS)}")
+
+    def __iter__(self):
+        return iter(SPECS)
+
+    def keys(self):
+        return SPECS.keys()
+
+    def bytes_per_world(self) -> int:
+        """Bytes of the parameters that are stored per world."""
+        return sum(a.capacity // self.worlds for a in self._arrays.values() if a.shape[0] == self.worlds > 1)

@@ -1,0 +1,220 @@
+"""Contact problems as data, solved without a simulator: `solve_contact(ContactProblem(...))` (theory §3.1).
+
+    find v, γ:  A (v − v*) = Jᵀγ,  γ_i = P(−R_i⁻¹ (J_i v − v̂_i)) in the friction cone of contact i
+
+Matrices are dense here; the device code receives J with one support that lists all dofs.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from warpsim.kernels.precision import SCALARS
+from warpsim.solvers.sap import SAP, SAPSolver
+
+# Largest asymmetry |A − Aᵀ| accepted, relative to the largest entry: storage in float32.
+ASYMMETRY = 1e-5
+
+
+def _numpy(value) -> np.ndarray:
+    return np.asarray(value.numpy() if isinstance(value, wp.array) else value, dtype=np.float64)
+
+
+class ContactProblem:
+    """One convex contact problem per world.
+
+    A (worlds, nv, nv) SPD; J (worlds, 3 nc, nv), rows t1, t2, n per contact; v_star, v0 (worlds, nv), v0 default v_star;
+    mu (worlds, nc). Without the leading axis: one world. `contacts (worlds,)`: how many contacts of each world count.
+    Either R (worlds, nc, 3) > 0 in the order t, t, n with R[0] = R[1], and v_hat (worlds, nc, 3); or phi (worlds, nc) [m],
+    dt [s], stiffness [N/m] (default ∞, near-rigid), dissipation_time [s] (default β dt/π) and M (default A) for the
+    effective inverse mass w = ‖J M⁻¹ Jᵀ‖_F/3 of each contact. Arrays may be NumPy, lists or wp.array.
+    Raises ValueError naming the array, the value and the fix.
+    """
+
+    def __init__(
+        self,
+        A,
+        J,
+        v_star,
+        mu,
+        *,
+        R=None,
+        v_hat=None,
+        v0=None,
+        phi=None,
+        stiffness=None,
+        dissipation_time=None,
+        dt=None,
+        M=None,
+        contacts=None,
+    ):
+        given = (A, J, v_star, mu)
+        self.like = next((x for x in given if isinstance(x, wp.array)), None)
+        A = _numpy(A)
+        if A.ndim not in (2, 3) or A.shape[-1] != A.shape[-2] or A.shape[-1] == 0:
+            raise ValueError(f"ContactProblem: A has shape {A.shape}; give (worlds, nv, nv) or (nv, nv).")
+        self.single = A.ndim == 2
+        self.worlds, self.nv = (1 if self.single else A.shape[0]), A.shape[-1]
+        mu = _numpy(mu)
+        self.contact_slots = mu.shape[-1] if mu.ndim else 0
+        W, nv, nc = self.worlds, self.nv, self.contact_slots
+
+        self.A = self._spd("A", A)
+        self.J = self._array("J", J, (W, 3 * nc, nv), "(worlds, 3 nc, nv)")
+        self.v_star = self._array("v_star", v_star, (W, nv), "(worlds, nv)")
+        self.v0 = self.v_star if v0 is None else self._array("v0", v0, (W, nv), "(worlds, nv)")
+        self.mu = self._at_least("mu", self._array("mu", mu, (W, nc), "(worlds, nc)"), 0.0)
+        self.contacts = np.full(W, nc, dtype=np.int32)
+        if contacts is not None:
+            self.contacts = self._array("contacts", np.atleast_1d(_numpy(contacts)), (W,), "(worlds,)").astype(np.int32)
+            self._at_least("contacts", self.contacts, 0)
+            if np.any(self.contacts > nc):
+                raise ValueError(f"ContactProblem: contacts is {self.contacts.max()}, but mu has {nc} contacts; lower it.")
+        self.R = self.v_hat = self.phi = None
+        if R is not None or v_hat is not None:
+            if R is None or v_hat is None or phi is not None:
+                raise ValueError("ContactProblem: give R and v_hat together, or phi and dt instead of both.")
+            self.R = self._array("R", R, (W, nc, 3), "(worlds, nc, 3)")
+            self.v_hat = self._array("v_hat", v_hat, (W, nc, 3), "(worlds, nc, 3)")
+            used = np.arange(nc) < self.contacts[:, None]
+            if np.any(self.R[used] <= 0.0):
+                raise ValueError(f"ContactProblem: R is {self.R[used].min()} somewhere; every entry must be above 0.")
+            if np.any(self.R[used][:, 0] != self.R[used][:, 1]):
+                raise ValueError("ContactProblem: R[..., 0] and R[..., 1] differ; the cone is isotropic, make them equal.")
+        elif phi is None or dt is None:
+            raise ValueError("ContactProblem: give R and v_hat, or phi and dt.")
+        else:
+            self._physical(phi, stiffness, dissipation_time, dt, M)
+
+    def _physical(self, phi, stiffness, dissipation_time, dt, M):
+        shape = (self.worlds, self.contact_slots)
+        self.dt = float(dt)
+        if not 0.0 < self.dt < np.inf:
+            raise ValueError(f"ContactProblem: dt is {self.dt}; give a positive time step in seconds.")
+        self.phi = self._array("phi", phi, shape, "(worlds, nc)")
+        stiffness = _numpy(np.inf if stiffness is None else stiffness)
+        if np.any(np.isnan(stiffness)) or np.any(stiffness <= 0.0):
+            raise ValueError("ContactProblem: stiffness holds values ≤ 0 or NaN; give N/m above 0 (inf is near-rigid).")
+        self.compliance = self._array("stiffness", 1.0 / stiffness, shape, "(worlds, nc)")
+        self.dissipation_time = None
+        if dissipation_time is not None:
+            tau_d = self._array("dissipation_time", dissipation_time, shape, "(worlds, nc)")
+            self.dissipation_time = self._at_least("dissipation_time", tau_d, 0.0)
+        M = self.A if M is None else self._spd("M", _numpy(M))
+        # w = ‖W_ii‖_F / 3 with W_ii = J_i M⁻¹ J_iᵀ.
+        J_T = np.swapaxes(self.J, 1, 2)
+        solved = np.linalg.solve(M, J_T).reshape(self.worlds, self.nv, self.contact_slots, 3)
+        J = self.J.reshape(self.worlds, self.contact_slots, 3, self.nv)
+        self.w_effective = np.linalg.norm(np.einsum("wcai,wicb->wcab", J, solved), axis=(2, 3)) / 3.0
+
+    def _array(self, name, value, shape, text) -> np.ndarray:
+        value = _numpy(value)
+        if value.ndim == len(shape) - 1 and (self.single or value.ndim == 0):
+            value = value[None]
+        if name in ("mu", "stiffness", "dissipation_time", "phi") and value.size == 1 and value.shape != shape:
+            value = np.full(shape, value.reshape(-1)[0])
+        if value.shape != shape:
+            raise ValueError(f"ContactProblem: {name} has shape {value.shape}; expected {text} = {shape}.")
+        if not np.all(np.isfinite(value)):
+            where = tuple(int(i) for i in np.argwhere(~np.isfinite(value))[0])
+            raise ValueError(f"ContactProblem: {name}{list(where)} is {value[where]}; every entry must be finite.")
+        return np.ascontiguousarray(value)
+
+    def _spd(self, name, value) -> np.ndarray:
+        value = self._array(name, value, (self.worlds, self.nv, self.nv), "(worlds, nv, nv)")
+        for w, matrix in enumerate(value):
+            if np.abs(matrix - matrix.T).max() > ASYMMETRY * np.abs(matrix).max():
+                raise ValueError(f"ContactProblem: {name}[{w}] is not symmetric; pass ({name} + {name}ᵀ)/2 if that is meant.")
+            try:
+                np.linalg.cholesky(matrix)
+            except np.linalg.LinAlgError:
+                lowest = np.linalg.eigvalsh(matrix)[0]
+                raise ValueError(
+                    f"ContactProblem: {name}[{w}] is not positive definite (lowest eigenvalue {lowest:.3g}); "
+                    "add armature or inertia until it is."
+                ) from None
+        return value
+
+    @staticmethod
+    def _at_least(name, value, low):
+        if np.any(value < low):
+            raise ValueError(f"ContactProblem: {name} is {value.min()} somewhere; every entry must be at least {low}.")
+        return value
+
+
+@dataclass(frozen=True)
+class ContactSolution:
+    """v (worlds, nv) [m/s, rad/s]; impulse (worlds, nc, 3) [N s] on B in the contact frame (t1, t2, n), 0 in padding;
+    iterations, momentum_error, flags (worlds,); flags: bit 1 not converged (best iterate), bit 2 non-finite."""
+
+    v: Any
+    impulse: Any
+    iterations: Any
+    momentum_error: Any
+    flags: Any
+
+
+def solve_contact(problem: ContactProblem, solver: SAP | None = None, dtype: str = "float64", device=None):
+    """Solve every world of `problem`; NumPy in, NumPy out, and wp.array in, wp.array out (leading axis worlds, always).
+
+    dtype "float64" or "float32" is the arithmetic of the solve; device defaults to that of the problem's Warp arrays.
+    The problem is checked and laid out on the host: for batches inside a simulation use the simulator.
+    """
+    solver = SAP() if solver is None else solver
+    if not isinstance(solver, SAP):
+        raise ValueError(f"solve_contact: solver is {solver!r}; give a SAP(...).")
+    if dtype not in SCALARS:
+        raise ValueError(f'solve_contact: dtype is {dtype!r}; choose "float32" or "float64".')
+    if device is None and problem.like is not None:
+        device = problem.like.device
+    sap = SAPSolver(problem.worlds, problem.nv, problem.contact_slots, options=solver, dtype=dtype, device=device)
+    fill_problem(sap, problem, solver, dtype)
+    out = sap.launch()
+    results = (out.v, out.gamma, out.iterations, out.momentum_error, out.status)
+    if problem.like is None:
+        results = tuple(x.numpy() for x in results)
+    else:
+        gamma = wp.array(ptr=out.gamma.ptr, dtype=SCALARS[dtype], shape=(*out.gamma.shape, 3), device=out.gamma.device)
+        gamma._ref = out.gamma
+        results = (results[0], gamma, *results[2:])
+    return ContactSolution(*results)
+
+
+def fill_problem(sap: SAPSolver, problem: ContactProblem, options: SAP, dtype: str):
+    """Lay the dense problem out in the solver's arrays: one pair whose support is every dof."""
+    S, device = SCALARS[dtype], sap.device
+    vec3 = wp.types.vector(3, S)
+    W, nv, nc = problem.worlds, problem.nv, problem.contact_slots
+
+    def array(value, kind=S):
+        host = np.int32 if kind is int else wp.dtype_to_numpy(S)
+        return wp.array(np.ascontiguousarray(value, dtype=host), dtype=kind, device=device)
+
+    struct = sap.problem
+    struct.A, struct.v_star, struct.v0 = array(problem.A), array(problem.v_star), array(problem.v0)
+    struct.contacts = array(problem.contacts, int)
+    struct.contact_pair = wp.zeros((W, nc), dtype=int, device=device)
+    struct.support, struct.support_size = array(np.arange(nv)[None], int), array([nv], int)
+    struct.J, struct.mu = array(problem.J.reshape(W, nc, 3, nv)), array(problem.mu)
+    if problem.R is not None:
+        struct.R, struct.v_hat = array(problem.R, vec3), array(problem.v_hat, vec3)
+    else:
+        tau_d = problem.dissipation_time
+        if tau_d is None:
+            tau_d = np.full((W, nc), options.beta * problem.dt / np.pi)
+        struct.R, struct.v_hat = (wp.zeros((W, nc), dtype=vec3, device=device) for _ in range(2))
+        wp.launch(
+            sap.kernels.regularize,
+            dim=(W, nc),
+            inputs=[array(problem.w_effective), array(problem.phi), array(problem.compliance), array(tau_d)]
+            + [problem.dt, options.beta, options.sigma],
+            outputs=[struct.R, struct.v_hat],
+            device=device,
+            record_tape=False,
+        )
+    struct.row_dof, struct.row_size = (wp.zeros(0, dtype=int, device=device) for _ in range(2))
+    struct.row_J = wp.zeros((W, 0), dtype=vec3, device=device)
+    for name in ("row_R", "row_v_hat", "row_lower", "row_upper"):
+        setattr(struct, name, wp.zeros((W, 0), dtype=S, device=device))
