@@ -19,7 +19,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.kernels.constraints import box, cone
-from warpsim.kernels.linalg import ltdl
+from warpsim.kernels.linalg import ltdl, rows
 from warpsim.kernels.precision import module_name, types
 
 NOT_CONVERGED = 1  # bit of `status`: stopped above the tolerance
@@ -28,7 +28,7 @@ LINE_SEARCHES = {"exact": 0, "backtracking": 1}
 
 # Exact line search: α = 1 is taken at once when |dℓ/dα| there is this fraction of the slope at 0; it is then as good
 # as the minimum for the order of convergence.
-ACCEPTED_SLOPE = 1e-2
+ACCEPTED_SLOPE = 0.1
 # A root of dℓ/dα is refined to this fraction of the slope at 0.
 ROOT_SLOPE = {wp.float32: 1e-4, wp.float64: 1e-10}
 ROOT_TRIALS = 60
@@ -55,6 +55,9 @@ def build(S) -> SimpleNamespace:
     box_impulse, box_hessian, box_cost = f_box.box_impulse, f_box.box_hessian, f_box.box_cost
     contact_regularization, contact_stabilization = f_cone.contact_regularization, f_cone.contact_stabilization
     ltdl_factor_matrix, ltdl_solve_vector = f_ltdl.ltdl_factor_matrix, f_ltdl.ltdl_solve_vector
+    f_rows = rows.build(S)
+    row_axpy, row_copy = f_rows.row_axpy, f_rows.row_copy
+    support_rate, support_add, support_add_gram = f_rows.support_rate, f_rows.support_add, f_rows.support_add_gram
     epsilon = float(np.finfo(wp.dtype_to_numpy(S)).eps)
     stall_level = epsilon * STALL_EPSILONS
     root_slope = ROOT_SLOPE[S]
@@ -121,19 +124,6 @@ def build(S) -> SimpleNamespace:
         curvature_A: S
 
     @wp.func
-    def contact_rate(J: wp.array2d(dtype=S), support: wp.array1d(dtype=int), size: int, x: wp.array1d(dtype=S)) -> vec3:
-        """J x of one contact."""
-        t1 = S(0.0)
-        t2 = S(0.0)
-        n = S(0.0)
-        for j in range(size):
-            x_j = x[support[j]]
-            t1 += J[0, j] * x_j
-            t2 += J[1, j] * x_j
-            n += J[2, j] * x_j
-        return vec3(t1, t2, n)
-
-    @wp.func
     def row_rate(row_J: vec3, dof: int, size: int, x: wp.array1d(dtype=S)) -> S:
         """J x of one scalar row."""
         rate = row_J[0] * x[dof]
@@ -149,7 +139,7 @@ def build(S) -> SimpleNamespace:
         """v_c ← J x for every active constraint."""
         for c in range(contacts):
             pair = problem.contact_pair[w, c]
-            v_c[c] = contact_rate(problem.J[w, c], problem.support[pair], problem.support_size[pair], x)
+            v_c[c] = support_rate(problem.J[w, c], problem.support[pair], problem.support_size[pair], x)
         for k in range(problem.row_dof.shape[0]):
             if problem.row_R[w, k] > S(0.0):
                 row_v_c[k] = row_rate(problem.row_J[w, k], problem.row_dof[k], problem.row_size[k], x)
@@ -159,15 +149,12 @@ def build(S) -> SimpleNamespace:
         """v = v0, A (v0 − v*), A v*, J v0."""
         nv = problem.v_star.shape[1]
         for i in range(nv):
-            row = problem.A[w, i]
-            m_i = S(0.0)
-            p_i = S(0.0)
-            for j in range(nv):
-                m_i += row[j] * (problem.v0[w, j] - problem.v_star[w, j])
-                p_i += row[j] * problem.v_star[w, j]
-            work.m[w, i] = m_i
-            work.p_star[w, i] = p_i
+            work.m[w, i] = S(0.0)
+            work.p_star[w, i] = S(0.0)
             solution.v[w, i] = problem.v0[w, i]
+        for i in range(nv):
+            row_axpy(problem.v0[w, i] - problem.v_star[w, i], problem.A[w, i], work.m[w], 0, nv)
+            row_axpy(problem.v_star[w, i], problem.A[w, i], work.p_star[w], 0, nv)
         constraint_rates(problem, w, contacts, solution.v[w], work.v_c[w], work.row_v_c[w])
 
     @wp.func
@@ -183,11 +170,7 @@ def build(S) -> SimpleNamespace:
             solution.gamma[w, c] = gamma
             if gamma[0] != S(0.0) or gamma[1] != S(0.0) or gamma[2] != S(0.0):
                 pair = problem.contact_pair[w, c]
-                support = problem.support[pair]
-                J = problem.J[w, c]
-                for j in range(problem.support_size[pair]):
-                    dof = support[j]
-                    j_c[dof] = j_c[dof] + (J[0, j] * gamma[0] + J[1, j] * gamma[1] + J[2, j] * gamma[2])
+                support_add(problem.J[w, c], problem.support[pair], problem.support_size[pair], gamma, j_c)
         for k in range(problem.row_dof.shape[0]):
             R_k = problem.row_R[w, k]
             if R_k > S(0.0):
@@ -210,32 +193,17 @@ def build(S) -> SimpleNamespace:
         return vec3(wp.sqrt(gradient_sq), wp.sqrt(momentum_sq), wp.sqrt(impulse_sq))
 
     @wp.func
-    def add_contact_hessian(
-        H: wp.array2d(dtype=S), J: wp.array2d(dtype=S), support: wp.array1d(dtype=int), size: int, G: mat33
-    ):
-        """H ← H + JᵀGJ in the lower triangle of the support."""
-        for a in range(size):
-            g = G * vec3(J[0, a], J[1, a], J[2, a])
-            row = H[support[a]]
-            for b in range(a + 1):
-                dof = support[b]
-                row[dof] = row[dof] + (g[0] * J[0, b] + g[1] * J[1, b] + g[2] * J[2, b])
-
-    @wp.func
     def assemble(problem: Problem, work: Workspace, w: int, contacts: int):
         """Lower triangle of H = A + JᵀGJ at the present v_c."""
         H = work.H[w]
         for i in range(problem.v_star.shape[1]):
-            A_i = problem.A[w, i]
-            H_i = H[i]
-            for j in range(i + 1):
-                H_i[j] = A_i[j]
+            row_copy(problem.A[w, i], H[i], 0, i + 1)
         for c in range(contacts):
             R = problem.R[w, c]
             G = cone_hessian(cone_y(work.v_c[w, c], problem.v_hat[w, c], R), R, problem.mu[w, c])
             if G[2, 2] != S(0.0):
                 pair = problem.contact_pair[w, c]
-                add_contact_hessian(H, problem.J[w, c], problem.support[pair], problem.support_size[pair], G)
+                support_add_gram(problem.J[w, c], problem.support[pair], problem.support_size[pair], G, H)
         for k in range(problem.row_dof.shape[0]):
             R_k = problem.row_R[w, k]
             if R_k > S(0.0):
@@ -256,16 +224,16 @@ def build(S) -> SimpleNamespace:
         for i in range(nv):
             dv[i] = work.j_c[w, i] - work.m[w, i]
         ltdl_solve_vector(work.H[w], nv, dv)
+        dp = work.dp[w]
+        for i in range(nv):
+            dp[i] = S(0.0)
+        for i in range(nv):
+            row_axpy(dv[i], problem.A[w, i], dp, 0, nv)
         step = Step()
         for i in range(nv):
-            A_i = problem.A[w, i]
-            dp_i = S(0.0)
-            for j in range(nv):
-                dp_i += A_i[j] * dv[j]
-            work.dp[w, i] = dp_i
             step.slope += dv[i] * (work.m[w, i] - work.j_c[w, i])
             step.slope_A += dv[i] * work.m[w, i]
-            step.curvature_A += dv[i] * dp_i
+            step.curvature_A += dv[i] * dp[i]
         constraint_rates(problem, w, contacts, dv, work.dv_c[w], work.row_dv_c[w])
         return step
 

@@ -1,4 +1,4 @@
-"""Passes over one kinematic tree, O(n): kinematics, motion subspaces, RNEA, CRBA, ABA, Jacobians, energy.
+"""Passes over one kinematic tree, O(n): kinematics, motion subspaces, RNEA, CRBA, ABA, Jacobians.
 
 One thread per (world, tree). Everything is in world axes about the tree's reference point o, the origin of its first
 body, so no spatial vector is ever transformed from link to link. Featherstone, Rigid Body Dynamics Algorithms (2008):
@@ -30,6 +30,7 @@ class Topology:
     link_tree: wp.array(dtype=wp.int32)
     dof_parent: wp.array(dtype=wp.int32)
     dof_link: wp.array(dtype=wp.int32)
+    link_dof: wp.array(dtype=wp.int32)  # the last degree of freedom that moves the link, -1 if none
     body_link: wp.array(dtype=wp.int32)
 
 
@@ -244,7 +245,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
 
 @functools.cache
 def build_untaped(S) -> SimpleNamespace:
-    """The passes that no tape ever sees: CRBA, ABA, body poses, Jacobian, energy."""
+    """The passes that no tape ever sees: CRBA, ABA, body poses, Jacobian."""
     t = types(S)
     sp = spatial.build(S)
     core = build(S)
@@ -401,38 +402,9 @@ def build_untaped(S) -> SimpleNamespace:
                     J[w, 3 + row, j + i] = velocity[row]
             l = topology.link_parent[l]
 
-    @wp.kernel(module=module, enable_backward=False)
-    def mechanical_energy(
-        topology: Topology,
-        gravity: wp.array(dtype=vec3),
-        armature: wp.array2d(dtype=S),
-        link_X: wp.array2d(dtype=transform),
-        link_I: wp.array2d(dtype=vec10),
-        link_V: wp.array2d(dtype=vec6),
-        v: wp.array2d(dtype=S),
-        # out
-        kinetic: wp.array(dtype=S),
-        potential: wp.array(dtype=S),
-    ):
-        """Kinetic energy (rotors included) and potential energy of gravity. Launch over worlds."""
-        w = wp.tid()
-        T = S(0.0)
-        U = S(0.0)
-        g = gravity[w % gravity.shape[0]]
-        for l in range(topology.link_type.shape[0]):
-            I = link_I[w, l]
-            T += S(0.5) * wp.dot(link_V[w, l], sp.momentum(I, link_V[w, l]))
-            o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
-            U -= wp.dot(g, vec3(I[1], I[2], I[3]) + I[0] * o)
-        for d in range(v.shape[1]):
-            T += S(0.5) * armature[w % armature.shape[0], d] * v[w, d] * v[w, d]
-        kinetic[w] = T
-        potential[w] = U
-
     return SimpleNamespace(
         crba=crba,
         aba=aba,
         body_poses=body_poses,
         point_jacobian=point_jacobian,
-        mechanical_energy=mechanical_energy,
     )

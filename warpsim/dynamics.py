@@ -3,9 +3,9 @@
 import numpy as np
 import warp as wp
 
-from warpsim.kernels import tree
+from warpsim.kernels import energy, tree
 from warpsim.kernels.precision import SCALARS, types
-from warpsim.model.model import JointType, Model
+from warpsim.model.model import Model
 from warpsim.parameters import Parameters
 
 
@@ -26,9 +26,11 @@ class DeviceModel:
         m = self.model
         carried = np.full(m.nlink, -1, dtype=np.int32)
         carried[m.body_link] = np.arange(m.nbody)
+        last = np.array([(m.ancestors(link) or [-1])[-1] for link in range(m.nlink)], dtype=np.int32)
         topology = tree.Topology()
-        arrays = {key: getattr(m, key) for key in tree.Topology.vars if key != "link_body"}
-        for key, value in (arrays | {"link_body": carried}).items():
+        derived = {"link_body": carried, "link_dof": last}
+        arrays = {key: getattr(m, key) for key in tree.Topology.vars if key not in derived}
+        for key, value in (arrays | derived).items():
             setattr(topology, key, wp.array(np.asarray(value, np.int32), dtype=wp.int32, device=self.device))
         return topology
 
@@ -113,15 +115,12 @@ class Dynamics:
         inputs = [self.device_model.topology, self.link_X, self.dof_S, link, point, J]
         self.launch(self.untaped.point_jacobian, None, inputs)
 
-    def energy(self, v: wp.array, kinetic: wp.array, potential: wp.array) -> None:
-        """Kinetic and gravitational energy, after `position` and `velocity`."""
-        p = self.device_model.parameters
-        inputs = [self.device_model.topology, p.stored("gravity"), p.stored("joint_armature"), self.link_X, self.link_I]
-        self.launch(self.untaped.mechanical_energy, None, [*inputs, self.link_V, v, kinetic, potential])
-
-    def has_joint(self, kind: JointType) -> bool:
-        """Whether the model has a joint of this type."""
-        return bool((self.model.joint_type == kind).any())
+    def energy(self, q: wp.array, v: wp.array, kinetic: wp.array, potential: wp.array) -> None:
+        """Kinetic and potential energy, after `position(q)` and `velocity(v)`."""
+        keys = ("gravity", "joint_armature", "joint_stiffness", "joint_reference")
+        inputs = [self.device_model.topology, *(self.device_model.parameters.stored(key) for key in keys)]
+        inputs += [self.link_X, self.link_I, self.link_V, q, v, kinetic, potential]
+        self.launch(energy.build(self.device_model.types.scalar).mechanical_energy, None, inputs)
 
 
 def _xyzw(poses: np.ndarray) -> np.ndarray:

@@ -43,6 +43,29 @@ def build(S) -> SimpleNamespace:
         return 1
 
     @wp.func
+    def vertex_sign(code: wp.int32, bit: wp.int32) -> S:
+        """−1 for a clear bit of the code, +1 for a set one."""
+        return S(2 * ((code >> bit) & 1) - 1)
+
+    @wp.func
+    def edge_code(axis: wp.int32, next: S, after: S) -> wp.int32:
+        """Code of the edge along an axis on the sides given by the signs along axes axis+1 and axis+2 (mod 3)."""
+        code = FIRST_EDGE + 4 * axis
+        if next > S(0.0):
+            code = code + 1
+        if after > S(0.0):
+            code = code + 2
+        return code
+
+    @wp.func
+    def face_code(axis: wp.int32, direction: S) -> wp.int32:
+        """Code of the face with normal along an axis on the side of the sign."""
+        code = FIRST_FACE + 2 * axis
+        if direction > S(0.0):
+            code = code + 1
+        return code
+
+    @wp.func
     def face_toward(direction: vec3) -> wp.int32:
         """Code of the face whose outward normal is most aligned with a direction in box axes."""
         d = wp.abs(direction)
@@ -84,8 +107,9 @@ def build(S) -> SimpleNamespace:
         return code_from_signs(sx, sy, sz)
 
     return SimpleNamespace(
-        code_from_signs=code_from_signs,
-        sign_of=sign_of,
+        vertex_sign=vertex_sign,
+        edge_code=edge_code,
+        face_code=face_code,
         face_toward=face_toward,
         box_distance=box_distance,
         nearest_box_feature=nearest_box_feature,

@@ -101,7 +101,7 @@ def build(S) -> SimpleNamespace:
         """The nearest features; for nearly parallel axes that overlap, also the other end(s) of the overlap.
 
         An overlap shares its end with the nearest features, so two points in all, or three where axes that are
-        nearly parallel cross.
+        nearly parallel cross; in order along axis A.
         """
         manifold = Manifold()
         q = wp.transform_get_rotation(X_a)
@@ -113,16 +113,16 @@ def build(S) -> SimpleNamespace:
         reach = margin + size_a[0] + size_b[0]
         if nearest.distance >= reach:
             return manifold
-        manifold = add_contact(manifold, nearest.features[0], nearest.features[1], NO_REFERENCE)
         rise = half_b * wp.abs(u[2])
         lower = wp.max(-half_a, p[2] - rise)
         upper = wp.min(half_a, p[2] + rise)
-        if u[0] * u[0] + u[1] * u[1] > S(NEARLY_PARALLEL) or upper <= lower:
-            return manifold
+        overlap = u[0] * u[0] + u[1] * u[1] <= S(NEARLY_PARALLEL) and lower < upper
         crossing = nearest.features[0] == CAPSULE_AXIS and nearest.features[1] == CAPSULE_AXIS
-        if crossing or nearest.height - lower >= upper - nearest.height:
+        below, above = nearest.height - lower, upper - nearest.height
+        if overlap and (crossing or below >= above):
             manifold = add_limit(manifold, 0, half_a, p, u, half_b, nearest.height, reach)
-        if crossing or nearest.height - lower < upper - nearest.height:
+        manifold = add_contact(manifold, nearest.features[0], nearest.features[1], NO_REFERENCE)
+        if overlap and (crossing or below < above):
             manifold = add_limit(manifold, 1, half_a, p, u, half_b, nearest.height, reach)
         return manifold
 

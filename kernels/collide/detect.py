@@ -7,7 +7,7 @@ import functools
 from types import SimpleNamespace
 
 import warp as wp
-from warpsim.kernels.collide import capsule, plane, sphere
+from warpsim.kernels.collide import box, capsule, capsule_box, plane, sphere
 from warpsim.kernels.collide.manifold import BOX, CAPSULE, PLANE, SPHERE, Manifold
 from warpsim.kernels.precision import types
 
@@ -20,7 +20,8 @@ def build(S) -> SimpleNamespace:
     planes, spheres, capsules = plane.build(S), sphere.build(S), capsule.build(S)
     plane_sphere, plane_capsule, plane_box = planes.plane_sphere, planes.plane_capsule, planes.plane_box
     sphere_sphere, sphere_capsule, sphere_box = spheres.sphere_sphere, spheres.sphere_capsule, spheres.sphere_box
-    capsule_capsule = capsules.capsule_capsule
+    capsule_capsule, capsule_box_contacts = capsules.capsule_capsule, capsule_box.build(S).capsule_box
+    box_box = box.build(S).box_box
 
     @wp.func
     def detect(
@@ -48,6 +49,10 @@ def build(S) -> SimpleNamespace:
         if type_a == CAPSULE:
             if type_b == CAPSULE:
                 return capsule_capsule(X_a, size_a, X_b, size_b, margin)
+            if type_b == BOX:
+                return capsule_box_contacts(X_a, size_a, X_b, size_b, margin)
+        if type_a == BOX and type_b == BOX:
+            return box_box(X_a, size_a, X_b, size_b, margin)
         return Manifold()
 
     return SimpleNamespace(detect=detect)

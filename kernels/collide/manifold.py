@@ -66,16 +66,3 @@ def contact_features(manifold: Manifold, i: wp.int32) -> wp.vec3i:
     """The triple (feature_a, feature_b, reference) of contact i."""
     return wp.vec3i(manifold.features[i, 0], manifold.features[i, 1], manifold.features[i, 2])
 
-
-@wp.func
-def swap_sides(manifold: Manifold) -> Manifold:
-    """The same manifold with the two geoms exchanged."""
-    swapped = Manifold()
-    swapped.count = manifold.count
-    i = wp.int32(0)
-    while i < manifold.count:
-        swapped.features[i, 0] = manifold.features[i, 1]
-        swapped.features[i, 1] = manifold.features[i, 0]
-        swapped.features[i, 2] = manifold.features[i, 2]
-        i += 1
-    return swapped

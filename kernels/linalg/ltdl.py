@@ -13,10 +13,14 @@ from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.linalg import rows
+
 
 @functools.cache
 def build(S) -> SimpleNamespace:
     """`ltdl_factor_matrix(H, n)`, `ltdl_solve_vector(H, n, x)` on views, `ltdl_factor`, `ltdl_solve` on world-major arrays."""
+    f = rows.build(S)
+    row_axpy, row_scale, row_dot = f.row_axpy, f.row_scale, f.row_dot
 
     @wp.func
     def ltdl_factor_matrix(H: wp.array2d(dtype=S), n: int) -> int:
@@ -37,12 +41,8 @@ def build(S) -> SimpleNamespace:
             for i in range(start, k):
                 H_ki = row_k[i]
                 if H_ki != S(0.0):
-                    a = H_ki * inverse
-                    row_i = H[i]
-                    for j in range(start, i + 1):
-                        row_i[j] = row_i[j] - a * row_k[j]
-            for i in range(start, k):
-                row_k[i] = row_k[i] * inverse
+                    row_axpy(-H_ki * inverse, row_k, H[i], start, i + 1)
+            row_scale(inverse, row_k, start, k)
         return failed
 
     @wp.func
@@ -50,17 +50,10 @@ def build(S) -> SimpleNamespace:
         """x ← H⁻¹ x from the factor: Lᵀ from the last row up, D, then L from the first row down."""
         for reverse in range(n):
             k = n - 1 - reverse
-            row_k = H[k]
-            x_k = x[k]
-            if x_k != S(0.0):
-                for i in range(k):
-                    x[i] = x[i] - row_k[i] * x_k
+            row_axpy(-x[k], H[k], x, 0, k)
         for k in range(n):
             row_k = H[k]
-            x_k = x[k] / row_k[k]
-            for i in range(k):
-                x_k -= row_k[i] * x[i]
-            x[k] = x_k
+            x[k] = x[k] / row_k[k] - row_dot(row_k, x, 0, k)
 
     @wp.func
     def ltdl_factor(H: wp.array3d(dtype=S), w: int, n: int) -> int:

@@ -1,68 +1,154 @@
-"""MJCF and URDF files, and ready `mujoco.MjModel`s, to a `Model`. MuJoCo parses and compiles; its numbers are read."""
+"""MJCF and URDF files, and ready `mujoco.MjModel`s, to a `Model`. MuJoCo parses and compiles; its numbers are read.
+
+What is read, mapped, ignored and refused: `warpsim.io.mjcf_report` and docs/mjcf.md.
+"""
 
 import pathlib
+import warnings
+import xml.etree.ElementTree as xml
 
 import mujoco
 import numpy as np
 
 from warpsim.errors import ModelError
-from warpsim.io.mjcf_report import feature_report
+from warpsim.io.mjcf_report import (
+    DEFAULT_SOLIMP,
+    DEFAULT_SOLREF,
+    actuator_count,
+    actuator_refusal,
+    control_index,
+    disabled,
+    feature_report,
+    fluid,
+    is_moving,
+)
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import rotation_matrix, rotation_vector
-from warpsim.model.model import FrictionRule, GeomType, JointType, Model
+from warpsim.model.model import FrictionRule, GeomType, JointType, Model, ReportLine
 
-DEFAULT_SOLREF = (0.02, 1.0)
-DEFAULT_SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
+DEFAULT_RGBA = (0.5, 0.5, 0.5, 1.0)  # of a geom; another value wins over its material's
+HIDDEN_GROUP = 3  # MuJoCo's viewer draws the groups below
+POSITION_GAINS = {"kp": 100.0, "kv": 10.0}  # of actuators="position": N m/rad or N/m, N m s/rad or N s/m
+INFINITE = (-np.inf, np.inf)
 
 
-def load_mujoco(source, *, actuators: str | None = None) -> Model:
+def load_mujoco(source, *, actuators: str | None = None, unsupported: str = "error") -> Model:
     """Load an MJCF or URDF file or a `mujoco.MjModel`. See `warpsim.load`."""
     if isinstance(source, mujoco.MjModel):
-        return convert(source, "mujoco.MjModel", actuators)
+        return convert(source, "mujoco.MjModel", actuators, unsupported)
     path = pathlib.Path(source)
+    if not path.is_file():
+        raise ModelError(f"{path}: no such file")
+    robot = _urdf_root(path)
     try:
-        compiled = mujoco.MjModel.from_xml_path(str(path))
+        compiled = mujoco.MjModel.from_xml_path(str(path)) if robot is None else _compile_urdf(path, robot)
     except Exception as error:
-        raise ModelError(f"{path}: MuJoCo cannot compile it: {error}") from error
-    return convert(compiled, str(path), actuators)
+        raise ModelError(f"{path}: MuJoCo cannot compile it: {' '.join(str(error).split())}") from error
+    return convert(compiled, str(path), actuators, unsupported, [] if robot is None else _urdf_report(robot))
 
 
-def convert(m, source: str, actuators: str | None = None) -> Model:
-    """Convert a compiled `mujoco.MjModel`; `source` is what errors call it."""
-    report, errors = feature_report(m)
-    if errors:
-        raise ModelError(f"{source}: " + "; ".join(errors))
-    name = m.names[: m.names.index(b"\0")].decode() or "model"
-    b = ModelBuilder(name, gravity=_gravity(m), timestep=float(m.opt.timestep))
-    b.report = report
+def convert(m, source: str, actuators: str | None = None, unsupported: str = "error", report=()) -> Model:
+    """Convert a compiled `mujoco.MjModel`; `source` is what errors call it, `report` begins the model's report."""
+    if actuators not in (None, "effort", "position"):
+        raise ModelError(f"actuators={actuators!r} is unknown; use None, 'effort' or 'position'")
+    lines, errors = feature_report(m)
+    if errors and unsupported == "error":
+        raise ModelError(f"{source}: " + "; ".join(errors) + " (unsupported='report' loads the model without them)")
+    left_out = [*errors, *(["fluid forces of the medium are not simulated"] if fluid(m) else [])]
+    if left_out:
+        warnings.warn(f"{source}: {'; '.join(left_out)}. Everything else is; see model.report", stacklevel=4)
+    b = ModelBuilder(_model_name(m), gravity=_gravity(m), timestep=float(m.opt.timestep))
+    b.report = [*report, *lines]
     b.friction_rule = FrictionRule.MAXIMUM
-    b.filter_parent = not m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_FILTERPARENT
+    b.filter_parent = not disabled(m, "FILTERPARENT")
     try:
         _add_bodies(b, m)
         _add_joints(b, m)
         _add_geoms(b, m)
         _add_filters(b, m)
-        _add_actuators(b, m, actuators)
-        _add_keyframes(b, m)
+        controls = _add_actuators(b, m)
+        _add_keyframes(b, m, controls)
+        if actuators is not None:
+            _drive_joints(b, m, actuators)
         return b.build()
     except ModelError as error:
         raise ModelError(f"{source}: {error}") from error
 
 
-def _name(m, kind, index: int, fallback: str) -> str:
-    return mujoco.mj_id2name(m, kind, index) or f"{fallback}_{index}"
+# URDF ------------------------------------------------------------------------------------------------------------------
+
+
+def _urdf_root(path: pathlib.Path):
+    """The root of a URDF file, None for any other (MuJoCo then explains what is wrong with it)."""
+    try:
+        root = xml.parse(path).getroot()
+    except (xml.ParseError, OSError, UnicodeDecodeError):
+        return None
+    return root if root.tag == "robot" else None
+
+
+def _compile_urdf(path: pathlib.Path, robot):
+    """Compile a URDF. Links on fixed joints stay bodies of their own unless the file's `<mujoco>` element says otherwise."""
+    spec = mujoco.MjSpec.from_file(str(path))
+    if robot.find("mujoco/compiler[@fusestatic]") is None:
+        spec.compiler.fusestatic = False
+    return spec.compile()
+
+
+def _urdf_report(robot) -> list[ReportLine]:
+    """What MuJoCo's parser drops from a URDF without a word."""
+    lines = []
+    children = {j.find("child").get("link") for j in robot.findall("joint") if j.find("child") is not None}
+    for link in robot.findall("link"):
+        if link.get("name") not in children:
+            why = "the root link is fixed to the world, as a URDF says nothing about how it moves"
+            lines.append(ReportLine(f"link {link.get('name')!r}", "mapped", why))
+    dropped = (
+        ("joint/limit[@velocity]", "velocity limits of joints", "velocities are not limited"),
+        ("joint/safety_controller", "safety controllers", "not part of the mechanism"),
+        ("joint/calibration", "joint calibrations", "not part of the mechanism"),
+        ("link/visual", "visual shapes", "MuJoCo drops them; collision shapes are drawn"),
+        ("transmission", "transmissions", "use actuators='effort' or 'position'"),
+        ("gazebo", "gazebo elements", "extension of another simulator"),
+    )
+    for where, feature, why in dropped:
+        count = len(robot.findall(where))
+        if count:
+            lines.append(ReportLine(feature, "ignored", f"{count}: {why}"))
+    return lines
+
+
+# Elements --------------------------------------------------------------------------------------------------------------
+
+
+def _model_name(m) -> str:
+    return m.names[: m.names.index(b"\0")].decode() or "model"
+
+
+def _names(m, kind, count: int, word: str, first: int = 0) -> list[str]:
+    """Names of the elements `first ... count - 1`; those without get "body_0" and so on, unlike every given name."""
+    names = [mujoco.mj_id2name(m, kind, i) or "" for i in range(first, count)]
+    taken = set(names)
+    for i, name in enumerate(names):
+        if not name:
+            name = f"{word}_{i}"
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            names[i] = name
+    return names
 
 
 def _gravity(m):
-    disabled = m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY
-    return np.zeros(3) if disabled else np.array(m.opt.gravity)
+    return np.zeros(3) if disabled(m, "GRAVITY") else np.array(m.opt.gravity)
 
 
 def _add_bodies(b: ModelBuilder, m) -> None:
+    names = _names(m, mujoco.mjtObj.mjOBJ_BODY, m.nbody, "body", first=1)
     for i in range(1, m.nbody):
         rotation = rotation_matrix(m.body_iquat[i])
         b.add_body(
-            _name(m, mujoco.mjtObj.mjOBJ_BODY, i, "body"),
+            names[i - 1],
             parent=int(m.body_parentid[i]) - 1,
             pose=np.concatenate([m.body_pos[i], m.body_quat[i]]),
             mass=m.body_mass[i],
@@ -72,11 +158,10 @@ def _add_bodies(b: ModelBuilder, m) -> None:
 
 
 def _add_joints(b: ModelBuilder, m) -> None:
-    flags = m.opt.disableflags
-    springs = not flags & mujoco.mjtDisableBit.mjDSBL_SPRING
-    dampers = not flags & mujoco.mjtDisableBit.mjDSBL_DAMPER
-    limits = not flags & (mujoco.mjtDisableBit.mjDSBL_LIMIT | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
-    dry = not flags & (mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
+    springs, dampers = not disabled(m, "SPRING"), not disabled(m, "DAMPER")
+    limits, dry = not disabled(m, "LIMIT", "CONSTRAINT"), not disabled(m, "FRICTIONLOSS", "CONSTRAINT")
+    extra_damping, extra_armature = (_actuator_sum(m, key) for key in ("damping", "armature"))
+    names = _names(m, mujoco.mjtObj.mjOBJ_JOINT, m.njnt, "joint")
     for j in range(m.njnt):
         kind = JointType(m.jnt_type[j])
         nq, nv = {0: (7, 6), 1: (4, 3)}.get(int(kind), (1, 1))
@@ -89,123 +174,164 @@ def _add_joints(b: ModelBuilder, m) -> None:
         b.add_joint(
             int(m.jnt_bodyid[j]) - 1,
             kind,
-            name=_name(m, mujoco.mjtObj.mjOBJ_JOINT, j, "joint"),
+            name=names[j],
             axis=m.jnt_axis[j],
             anchor=m.jnt_pos[j],
             range=m.jnt_range[j] if m.jnt_limited[j] and limits else None,
             stiffness=np.full(nv, float(m.jnt_stiffness[j]) if springs else 0.0),
-            damping=m.dof_damping[v] if dampers else 0.0,
-            armature=m.dof_armature[v],
+            damping=m.dof_damping[v] + extra_damping[j] if dampers else 0.0,
+            armature=m.dof_armature[v] + extra_armature[j],
             friction=m.dof_frictionloss[v] if dry else 0.0,
             reference=reference,
             q0=m.qpos0[q],
         )
 
 
+def _actuator_sum(m, key: str) -> np.ndarray:
+    """What the actuators add to each joint's damping or armature: theirs times gear^2."""
+    total = np.zeros(m.njnt)
+    for a in range(actuator_count(m)) if hasattr(m, f"actuator_{key}") else ():
+        if actuator_refusal(m, a) is None:
+            total[int(m.actuator_trnid[a][0])] += getattr(m, f"actuator_{key}")[a] * m.actuator_gear[a, 0] ** 2
+    return total
+
+
 def contact_material(m, geom: int) -> tuple[float, float | None]:
     """Stiffness [N/m] and dissipation time [s] of a geom from `solref`/`solimp`; MuJoCo's defaults say nothing.
 
-    With impedance d = solimp[1] (its value at full width) and solref = (t, zeta), MuJoCo drives the gap with
-    a_ref = -b v - k r, b = 2/(d t), k = 1/(d t zeta)^2, and applies the force d/(1-d) (a_ref - a)/w, w the inverse
-    effective mass. Read as a spring and damper: stiffness d/(1-d) k/w with w = the body's `invweight0`, dissipation
-    time b/k = 2 d t zeta^2. A negative solref = (-k, -b) gives k and b directly.
+    MuJoCo drives the penetration r towards a_ref = -b r' - k r and applies the force d/(1-d) (a_ref - a)/w, with w the
+    inverse effective mass and d the impedance. At its full width d = solimp[1], and solref = (t, zeta) gives
+    b = 2/(d t), k = 1/(d t^2 zeta^2); a negative solref = (-K, -B) gives b = B/d, k = K/d. At rest (a = 0) that is a
+    spring of stiffness d/(1-d) k/w with the dissipation time b/k. The geom contributes its body's translational
+    `invweight0` to w; in a pair both compliances add, as both weights do in MuJoCo. On the world (w = 0): rigid.
     """
     solref, solimp = np.array(m.geom_solref[geom]), np.array(m.geom_solimp[geom])
     if np.allclose(solref, DEFAULT_SOLREF) and np.allclose(solimp[:5], DEFAULT_SOLIMP):
         return np.inf, None
-    weight = float(np.ravel(m.body_invweight0[m.geom_bodyid[geom]])[0])
-    impedance = min(max(float(solimp[1]), 1e-4), 0.9999)
+    weight = float(m.body_invweight0[m.geom_bodyid[geom]].flat[0])
+    d = min(max(float(solimp[1]), 1e-4), 0.9999)
     if solref[0] <= 0 and solref[1] <= 0:
-        k, damping = -solref[0] / impedance**2, -solref[1] / impedance
-        time = damping / k if k > 0 else None
+        k, b = -solref[0] / d, -solref[1] / d
     else:
-        t, ratio = solref
-        k, time = 1.0 / (impedance * t * ratio) ** 2, 2.0 * impedance * t * ratio**2
-    if weight <= 0 or k <= 0:
-        return np.inf, time
-    return impedance / (1.0 - impedance) * k / weight, time
+        t = float(solref[0]) if disabled(m, "REFSAFE") else max(float(solref[0]), 2 * float(m.opt.timestep))
+        k, b = 1 / (d * t**2 * solref[1] ** 2), 2 / (d * t)
+    if k <= 0:
+        return np.inf, None
+    return (d / (1 - d) * k / weight if weight > 0 else np.inf), b / k
+
+
+def _rgba(m, geom: int) -> np.ndarray:
+    """The geom's own colour where it has one, else its material's."""
+    material = m.geom_matid[geom]
+    own = not np.allclose(m.geom_rgba[geom], DEFAULT_RGBA)
+    return m.geom_rgba[geom] if own or material < 0 else m.mat_rgba[material]
+
+
+def _mesh(m, geom: int):
+    d = m.geom_dataid[geom]
+    vertices = m.mesh_vert[m.mesh_vertadr[d] : m.mesh_vertadr[d] + m.mesh_vertnum[d]]
+    return vertices, m.mesh_face[m.mesh_faceadr[d] : m.mesh_faceadr[d] + m.mesh_facenum[d]]
 
 
 def _add_geoms(b: ModelBuilder, m) -> None:
-    contact = not m.opt.disableflags & (mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
+    contact = not disabled(m, "CONTACT", "CONSTRAINT")
+    names = _names(m, mujoco.mjtObj.mjOBJ_GEOM, m.ngeom, "geom")
     for g in range(m.ngeom):
-        kind = GeomType(m.geom_type[g])
-        mesh = None
-        if kind == GeomType.MESH and m.geom_dataid[g] >= 0:
-            d = m.geom_dataid[g]
-            vertices = m.mesh_vert[m.mesh_vertadr[d] : m.mesh_vertadr[d] + m.mesh_vertnum[d]]
-            faces = m.mesh_face[m.mesh_faceadr[d] : m.mesh_faceadr[d] + m.mesh_facenum[d]]
-            mesh = (vertices, faces)
+        signed_distance_field = m.geom_type[g] == 8  # keeps its mesh
+        kind = GeomType.MESH if signed_distance_field else GeomType(m.geom_type[g])
+        touches = contact and not (kind == GeomType.PLANE and is_moving(m, int(m.geom_bodyid[g])))
         stiffness, time = contact_material(m, g)
-        rgba = m.mat_rgba[m.geom_matid[g]] if m.geom_matid[g] >= 0 else m.geom_rgba[g]
-        if m.geom_matid[g] >= 0 and not np.allclose(m.geom_rgba[g], 0.5, atol=1e-6)  & True:
-            rgba = m.geom_rgba[g]
+        rgba = _rgba(m, g)
         b.add_geom(
             kind,
             m.geom_size[g],
             body=int(m.geom_bodyid[g]) - 1,
             pose=np.concatenate([m.geom_pos[g], m.geom_quat[g]]),
-            name=_name(m, mujoco.mjtObj.mjOBJ_GEOM, g, "geom"),
+            name=names[g],
             density=0.0,
             friction=m.geom_friction[g, 0],
             stiffness=stiffness,
             dissipation_time=time,
-            contype=int(m.geom_contype[g]) if contact else 0,
-            conaffinity=int(m.geom_conaffinity[g]) if contact else 0,
+            contype=int(m.geom_contype[g]) if touches else 0,
+            conaffinity=int(m.geom_conaffinity[g]) if touches else 0,
             condim=int(m.geom_condim[g]),
             priority=int(m.geom_priority[g]),
             rgba=rgba,
-            mesh=mesh,
-            visible=bool(m.geom_group[g] < 3 and rgba[3] > 0),
+            mesh=_mesh(m, g) if kind == GeomType.MESH and m.geom_dataid[g] >= 0 else None,
+            visible=bool(m.geom_group[g] < HIDDEN_GROUP and rgba[3] > 0),
         )
 
 
 def _add_filters(b: ModelBuilder, m) -> None:
     for signature in m.exclude_signature:
         b.exclude(int(signature) // 65536 - 1, int(signature) % 65536 - 1)
+    if disabled(m, "CONTACT", "CONSTRAINT"):
+        return
     for p in range(m.npair):
         mu = 0.0 if m.pair_dim[p] == 1 else float(m.pair_friction[p, 0])
         b.add_pair(int(m.pair_geom1[p]), int(m.pair_geom2[p]), mu)
 
 
-def _add_actuators(b: ModelBuilder, m, kind: str | None) -> None:
-    off = bool(m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_ACTUATION)
-    unclamped = bool(m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL)
-    infinite = (-np.inf, np.inf)
-    for a in range(m.nu):
-        gain = np.zeros(3) if off else np.array(m.actuator_gainprm[a, :3])
-        bias = np.zeros(3) if off else np.array(m.actuator_biasprm[a, :3])
-        if m.actuator_gaintype[a] == mujoco.mjtGain.mjGAIN_FIXED:
-            gain[1:] = 0.0
-        if m.actuator_biastype[a] == mujoco.mjtBias.mjBIAS_NONE:
-            bias[:] = 0.0
+def _add_actuators(b: ModelBuilder, m) -> list[int]:
+    """Add what can be simulated; returns the place of each one's control in MuJoCo's `ctrl`."""
+    names = _names(m, mujoco.mjtObj.mjOBJ_ACTUATOR, actuator_count(m), "actuator")
+    controls = []
+    for a in range(actuator_count(m)):
+        if actuator_refusal(m, a):
+            continue
+        group = int(m.actuator_group[a])
+        off = disabled(m, "ACTUATION") or (0 <= group < 31 and int(m.opt.disableactuator) >> group & 1)
+        c = control_index(m, a)
+        gain, bias = np.array(m.actuator_gainprm[a, :3]), np.array(m.actuator_biasprm[a, :3])
+        gain[1:] *= m.actuator_gaintype[a] == 1  # affine
+        bias *= m.actuator_biastype[a] == 1
         b.add_actuator(
-            int(np.ravel(m.actuator_trnid[a])[0]),
+            int(m.actuator_trnid[a][0]),
             "affine",
-            name=_name(m, mujoco.mjtObj.mjOBJ_ACTUATOR, a, "actuator"),
+            name=names[a],
             gear=m.actuator_gear[a],
-            gain=gain,
-            bias=bias,
-            control_range=m.actuator_ctrlrange[a] if m.actuator_ctrllimited[a] and not unclamped else infinite,
-            force_range=m.actuator_forcerange[a] if m.actuator_forcelimited[a] else infinite,
+            gain=np.zeros(3) if off else gain,
+            bias=np.zeros(3) if off else bias,
+            control_range=m.actuator_ctrlrange[c]
+            if m.actuator_ctrllimited[c] and not disabled(m, "CLAMPCTRL")
+            else INFINITE,
+            force_range=INFINITE if off else _force_range(m, a),
         )
-    if kind is None:
-        return
-    if kind not in ("effort", "position"):
-        raise ModelError(f"actuators={kind!r} is unknown; use 'effort' or 'position'")
-    driven = {a.joint for a in b.actuators}
+        controls.append(c)
+    return controls
+
+
+def _force_range(m, a: int) -> np.ndarray:
+    """The actuator's own range, then the clamp of its joint divided by the gear."""
+    own = np.array(m.actuator_forcerange[a] if m.actuator_forcelimited[a] else INFINITE)
+    joint, gear = int(m.actuator_trnid[a][0]), float(m.actuator_gear[a, 0])
+    if not m.jnt_actfrclimited[joint] or gear == 0:
+        return own
+    return np.clip(own, *np.sort(m.jnt_actfrcrange[joint] / gear))
+
+
+def _drive_joints(b: ModelBuilder, m, kind: str) -> None:
+    """An actuator for every hinge and slide that has none."""
+    driven, taken = {a.joint for a in b.actuators}, {a.name for a in b.actuators}
+    added = 0
     for j, joint in enumerate(b.joints):
         if j in driven or joint.type not in (JointType.HINGE, JointType.SLIDE):
             continue
-        limits = m.jnt_actfrcrange[j] if m.jnt_actfrclimited[j] else infinite
+        name = joint.name
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        effort = m.jnt_actfrcrange[j] if m.jnt_actfrclimited[j] else INFINITE
         if kind == "effort":
-            b.add_actuator(j, "effort", name=joint.name, control_range=limits)
+            b.add_actuator(j, "effort", name=name, control_range=effort)
         else:
-            target = joint.range if joint.limited else infinite
-            b.add_actuator(j, "position", name=joint.name, kp=100.0, kv=10.0, control_range=target, force_range=limits)
+            target = joint.range if joint.limited else INFINITE
+            b.add_actuator(j, "position", name=name, **POSITION_GAINS, control_range=target, force_range=effort)
+        added += 1
+    gains = "" if kind == "effort" else "".join(f", {key} = {value:g}" for key, value in POSITION_GAINS.items())
+    b.report.append(ReportLine(f"actuators={kind!r}", "mapped", f"{added} joints without actuators got one{gains}"))
 
 
-def _add_keyframes(b: ModelBuilder, m) -> None:
-    for k in range(m.nkey):
-        name = _name(m, mujoco.mjtObj.mjOBJ_KEY, k, "keyframe")
-        b.add_keyframe(name, m.key_qpos[k], m.key_qvel[k], m.key_ctrl[k])
+def _add_keyframes(b: ModelBuilder, m, controls: list[int]) -> None:
+    for k, name in enumerate(_names(m, mujoco.mjtObj.mjOBJ_KEY, m.nkey, "keyframe")):
+        b.add_keyframe(name, m.key_qpos[k], m.key_qvel[k], m.key_ctrl[k][controls])

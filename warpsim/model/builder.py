@@ -3,7 +3,9 @@
 The importers use it too, so that a file and a scene in code pass the same checks.
 """
 
+import copy
 import dataclasses
+import typing
 
 import numpy as np
 
@@ -75,6 +77,14 @@ class Actuator:
     force_range: np.ndarray
 
 
+class KeyframeParts(typing.NamedTuple):
+    """A keyframe of an added model: q and v by joint, control by actuator, all by their index in the builder."""
+
+    q: dict[int, np.ndarray]
+    v: dict[int, np.ndarray]
+    control: dict[int, float]
+
+
 class ModelBuilder:
     """A scene in code. Every `add_*` returns the element's index; elements are referred to by index or name.
 
@@ -86,6 +96,9 @@ class ModelBuilder:
         builder.add_joint(ball, "free")
         builder.add_geom("sphere", [0.1], body=ball, density=500)
         model = builder.build()
+
+    `friction_rule` (of geoms of equal priority) and `filter_parent` (no contact between a body and its parent) are
+    attributes; left at None they follow the first model added, else they are HARMONIC and True.
     """
 
     def __init__(self, name: str = "model", *, gravity=(0.0, 0.0, -9.81), timestep: float = 0.01):
@@ -97,28 +110,35 @@ class ModelBuilder:
         self.geoms: list[Geom] = []
         self.actuators: list[Actuator] = []
         self.meshes: list[Mesh] = []
-        self.keyframes: dict[str, Keyframe] = {}
+        self.keyframes: dict[str, Keyframe | KeyframeParts] = {}
         self.excluded: set[tuple[int, int]] = set()
         self.explicit_pairs: list[tuple[int, int, float]] = []
-        self.friction_rule = FrictionRule.HARMONIC
-        self.filter_parent = True
+        self.friction_rule: FrictionRule | None = None
+        self.filter_parent: bool | None = None
         self.report: list[ReportLine] = []
 
     def add_body(self, name=None, *, parent=-1, pose=IDENTITY, mass=None, com=(0, 0, 0), inertia=None) -> int:
         """Add a body; without joints it is fixed to `parent` (-1 or "world": the world).
 
         `mass` [kg], `com (3,)` in body axes and `inertia` about the COM in body axes, (3,) diagonal or (3, 3); without
-        `mass` they follow from the densities of the body's geoms.
+        `mass` all three follow from the densities of the body's geoms. A mass without inertia is a point mass.
         """
         name = self._name("body", name, [b.name for b in self.bodies])
+        if name == "world":
+            raise ModelError("a body cannot be called 'world': that is the name of the fixed frame")
         parent = self._body(parent)
         label = f"body {name!r}"
+        com = _vector(com, 3, f"{label}: com")
         if mass is not None:
-            mass = float(mass)
-            if not (np.isfinite(mass) and mass >= 0):
-                raise ModelError(f"{label}: mass is {mass}; it must be finite and not negative [kg]")
+            mass = _scalar(mass, f"{label}: mass [kg]")
+        elif inertia is not None or com.any():
+            raise ModelError(
+                f"{label} has a com or an inertia but no mass; give all, or none and densities to its geoms"
+            )
         inertia = np.zeros((3, 3)) if inertia is None else _inertia(inertia, label)
-        body = Body(name, parent, _pose(pose, label), mass, _vector(com, 3, f"{label}: com"), inertia)
+        if mass == 0 and inertia.any():
+            raise ModelError(f"{label} has an inertia but mass 0; give it a mass")
+        body = Body(name, parent, _pose(pose, label), mass, com, inertia)
         self.bodies.append(body)
         return len(self.bodies) - 1
 
@@ -170,8 +190,14 @@ class ModelBuilder:
         limited = range is not None
         limits = _vector(range, 2, f"{label}: range") if limited else np.zeros(2)
         if limited and (kind == JointType.FREE or limits[0] > limits[1]):
-            why = "free joints cannot be limited" if kind == JointType.FREE else "the lower bound must not exceed the upper"
+            why = (
+                "free joints cannot be limited"
+                if kind == JointType.FREE
+                else "the lower bound must not exceed the upper"
+            )
             raise ModelError(f"{label}: range {limits.tolist()} refused: {why}")
+        if limited and kind == JointType.BALL and (limits[0] != 0 or limits[1] <= 0):
+            raise ModelError(f"{label}: range {limits.tolist()} refused: a ball joint takes (0, largest angle > 0)")
         positive = {"stiffness": stiffness, "damping": damping, "armature": armature, "friction": friction}
         for key, value in positive.items():
             positive[key] = _per_dof(value, nv, f"{label}: {key}")
@@ -180,6 +206,8 @@ class ModelBuilder:
         if q0 is None:
             q0 = self.bodies[body].pose if kind == JointType.FREE else [1, 0, 0, 0] if kind == JointType.BALL else [0]
         q0 = _vector(q0, JOINT_NQ[kind], f"{label}: q0")
+        if kind in (JointType.FREE, JointType.BALL):
+            q0[-4:] = _unit(q0[-4:], f"{label}: q0")
         anchor = np.zeros(3) if kind == JointType.FREE else _vector(anchor, 3, f"{label}: anchor")
         if kind == JointType.FREE and np.isscalar(reference) and reference == 0.0 and positive["stiffness"].any():
             raise ModelError(f"{label}: a spring on a free joint needs its reference (position, rotation vector)")
@@ -228,27 +256,24 @@ class ModelBuilder:
                 f"{label}: unknown type {type!r}; use {', '.join(t.name.lower() for t in GeomType)}"
             ) from None
         size = _size(size, kind, label)
-        for key, value, low in (("friction", friction, 0), ("restitution", restitution, 0), ("density", density, 0)):
-            if not (np.isfinite(value) and value >= low):
-                raise ModelError(f"{label}: {key} is {value}; it must be finite and at least {low}")
-        if not stiffness > 0:
+        friction, restitution = _scalar(friction, f"{label}: friction"), _scalar(restitution, f"{label}: restitution")
+        density = _scalar(density, f"{label}: density [kg/m^3]")
+        if np.ndim(stiffness) != 0 or not stiffness > 0:
             raise ModelError(f"{label}: stiffness is {stiffness}; it must be positive [N/m] (inf: near-rigid)")
-        if dissipation_time is not None and not (np.isfinite(dissipation_time) and dissipation_time >= 0):
-            raise ModelError(f"{label}: dissipation_time is {dissipation_time}; it must be finite and >= 0 [s]")
+        time = np.nan if dissipation_time is None else _scalar(dissipation_time, f"{label}: dissipation_time [s]")
         if condim not in (1, 3, 4, 6):
             raise ModelError(f"{label}: condim is {condim}; use 1 (frictionless) or 3")
-        if kind == GeomType.PLANE and self._is_moving(body):
-            raise ModelError(f"{label}: a plane must belong to the world or to a body fixed to it")
+        if (kind == GeomType.MESH) != (mesh is not None):
+            raise ModelError(f"{label}: a mesh geom, and no other, needs mesh=(vertices, faces)")
+        material = (friction, float(stiffness), time, restitution)
+        masks = (_mask(contype), _mask(conaffinity), int(condim), int(priority))
+        pose, rgba = _pose(pose, label), _vector(rgba, 4, f"{label}: rgba")
         index = -1
         if mesh is not None:
-            vertices, faces = np.asarray(mesh[0], float).reshape(-1, 3), np.asarray(mesh[1], int).reshape(-1, 3)
-            self.meshes.append(Mesh(name, vertices, faces))
+            self.meshes.append(_mesh(name, mesh, label))
             index = len(self.meshes) - 1
-        time = np.nan if dissipation_time is None else float(dissipation_time)
-        material = (float(friction), float(stiffness), time, float(restitution))
-        masks = (int(contype), int(conaffinity), int(condim), int(priority))
-        look = (np.asarray(rgba, float), index, bool(visible))
-        self.geoms.append(Geom(name, kind, body, size, _pose(pose, label), *material, *masks, float(density), *look))
+        geom = Geom(name, kind, body, size, pose, *material, *masks, density, rgba, index, bool(visible))
+        self.geoms.append(geom)
         return len(self.geoms) - 1
 
     def add_actuator(
@@ -267,6 +292,8 @@ class ModelBuilder:
     ) -> int:
         """Add an actuator on `joint`: force = (gain . s) control + bias . s with s = (1, length, velocity), times gear.
 
+        The length of a hinge or slide is gear q, its velocity gear v. `gear` has one value per degree of freedom.
+
         `kind` "effort" (control is the force), "position" (`kp`, and `kv` as damping), "velocity" (`kv`), or "affine"
         with `gain (3,)` and `bias (3,)`. `control` is clamped to `control_range`, the force to `force_range`.
         """
@@ -284,7 +311,7 @@ class ModelBuilder:
         gain, bias = (_vector(x, 3, f"{label}: gain and bias") for x in shapes[kind])
         nv = JOINT_NV[self.joints[j].type]
         gears = np.zeros(6)
-        values = np.atleast_1d(np.asarray(gear, float))
+        values = np.atleast_1d(_array(gear, f"{label}: gear"))
         gears[: min(nv, len(values))] = values[: min(nv, len(values))]
         if not np.isfinite(values).all() or (nv > 1 and len(values) < nv):
             raise ModelError(f"{label}: gear {values.tolist()}; give {nv} finite values")
@@ -293,11 +320,13 @@ class ModelBuilder:
                 f"{label}: feedback on length or velocity needs a hinge or slide; joint {self.joints[j].name!r} is "
                 f"{self.joints[j].type.name.lower()}"
             )
+        if kind in ("position", "velocity") and not (kp >= 0 and kv >= 0):
+            raise ModelError(f"{label}: kp is {kp}, kv is {kv}; gains must not be negative")
         if bias[2] > 0:
             raise ModelError(f"{label}: velocity bias is {bias[2]}; a positive one feeds energy in, make it <= 0")
         ranges = []
         for key, value in (("control_range", control_range), ("force_range", force_range)):
-            value = np.asarray(value, float)
+            value = _array(value, f"{label}: {key}")
             if value.shape != (2,) or not value[0] <= value[1]:
                 raise ModelError(f"{label}: {key} is {value.tolist()}; give (low, high) with low <= high")
             ranges.append(value)
@@ -306,7 +335,7 @@ class ModelBuilder:
 
     def add_keyframe(self, name: str, q=None, v=None, control=None) -> None:
         """Add a named state; what is not given is the initial pose, rest, and zero control."""
-        self.keyframes[str(name)] = Keyframe(q, v, control)
+        self.keyframes[self._name("keyframe", name, list(self.keyframes))] = Keyframe(q, v, control)
 
     def exclude(self, body_a, body_b) -> None:
         """No contact between the geoms of two bodies."""
@@ -314,44 +343,49 @@ class ModelBuilder:
         self.excluded.add((min(a, b), max(a, b)))
 
     def add_pair(self, geom_a, geom_b, friction: float) -> None:
-        """Contact between two geoms whatever the masks say, with its own Coulomb friction."""
-        self.explicit_pairs.append((self._geom(geom_a), self._geom(geom_b), float(friction)))
+        """Contact between two geoms whatever the masks and filters say, with its own Coulomb friction."""
+        a, b = sorted((self._geom(geom_a), self._geom(geom_b)))
+        label = f"pair of geoms {self.geoms[a].name!r} and {self.geoms[b].name!r}"
+        if a == b or any((a, b) == pair[:2] for pair in self.explicit_pairs):
+            raise ModelError(f"{label}: " + ("a geom cannot touch itself" if a == b else "it is there twice"))
+        self.explicit_pairs.append((a, b, _scalar(friction, f"{label}: friction")))
 
     def add_model(self, other: Model, pose=IDENTITY, prefix: str = "") -> list[int]:
-        """Add every element of a built `other`, its root bodies placed at `pose`; returns the new bodies' indices."""
+        """Add every element of a built `other`, its root bodies placed at `pose`; returns the new bodies' indices.
+
+        Keyframes and report lines come along; gravity and timestep stay the builder's. The friction rule and the parent
+        filter of `other` must be the builder's, or the builder's not yet set.
+        """
         return compiler.append_model(self, other, _pose(pose, "add_model"), prefix)
 
     def build(self) -> Model:
         """Check the whole and compile it. Raises `ModelError` naming the element that is wrong."""
-        self._masses_from_geoms()
-        return compiler.compile_model(self)
+        whole = copy.copy(self)
+        whole.bodies = [self._with_mass(index) for index in range(len(self.bodies))]
+        whole.friction_rule = FrictionRule.HARMONIC if self.friction_rule is None else self.friction_rule
+        whole.filter_parent = True if self.filter_parent is None else self.filter_parent
+        return compiler.compile_model(whole)
 
     # ---------------------------------------------------------------------------------------------------------------
 
-    def _masses_from_geoms(self) -> None:
-        for index, body in enumerate(self.bodies):
-            if body.mass is not None:
-                continue
-            parts = []
-            for geom in (g for g in self.geoms if g.body == index and g.density > 0 and g.type != GeomType.PLANE):
-                volume, diagonal = _volume(geom, self.bodies[index].name)
-                parts.append((geom.density * volume, geom.pose, geom.density * diagonal))
-            mass = sum(p[0] for p in parts)
-            body.mass = mass
-            if mass == 0:
-                continue
-            body.com = sum(m * pose[:3] for m, pose, _ in parts) / mass
-            for m, pose, diagonal in parts:
-                rotation, arm = rotation_matrix(pose[3:]), pose[:3] - body.com
-                body.inertia = body.inertia + rotation @ np.diag(diagonal) @ rotation.T
-                body.inertia = body.inertia + m * (arm @ arm * np.eye(3) - np.outer(arm, arm))
-
-    def _is_moving(self, body: int) -> bool:
-        while body >= 0:
-            if any(j.body == body for j in self.joints):
-                return True
-            body = self.bodies[body].parent
-        return False
+    def _with_mass(self, index: int) -> Body:
+        """A body with mass, COM and inertia: its own, or those of its geoms."""
+        body = self.bodies[index]
+        if body.mass is not None:
+            return body
+        parts = []
+        for geom in (g for g in self.geoms if g.body == index and g.density > 0 and g.type != GeomType.PLANE):
+            volume, diagonal = _volume(geom, body.name)
+            parts.append((geom.density * volume, geom.pose, geom.density * diagonal))
+        mass = sum(p[0] for p in parts)
+        if mass == 0:
+            return dataclasses.replace(body, mass=0.0)
+        com = sum(m * pose[:3] for m, pose, _ in parts) / mass
+        inertia = np.zeros((3, 3))
+        for m, pose, diagonal in parts:
+            rotation, arm = rotation_matrix(pose[3:]), pose[:3] - com
+            inertia += rotation @ np.diag(diagonal) @ rotation.T + m * (arm @ arm * np.eye(3) - np.outer(arm, arm))
+        return dataclasses.replace(body, mass=mass, com=com, inertia=inertia)
 
     def _name(self, element: str, name, taken: list[str]) -> str:
         if name is None or name == "":
@@ -381,8 +415,42 @@ class ModelBuilder:
         return self._find("geom", key, self.geoms)
 
 
+def _array(value, label: str) -> np.ndarray:
+    try:
+        return np.asarray(value, float)
+    except (TypeError, ValueError):
+        raise ModelError(f"{label} is {value!r}; give numbers") from None
+
+
+def _scalar(value, label: str) -> float:
+    array = _array(value, label)
+    if array.shape != () or not (np.isfinite(array) and array >= 0):
+        raise ModelError(f"{label} is {value}; it must be a finite number, not negative")
+    return float(array)
+
+
+def _unit(quaternion: np.ndarray, label: str) -> np.ndarray:
+    length = np.linalg.norm(quaternion)
+    if length < 1e-8:
+        raise ModelError(f"{label} has the quaternion {quaternion.tolist()}; it must not be zero")
+    return quaternion / length
+
+
+def _mask(value) -> int:
+    """The low 32 bits as a signed number, as MuJoCo keeps them."""
+    return (int(value) + 2**31) % 2**32 - 2**31
+
+
+def _mesh(name: str, mesh, label: str) -> Mesh:
+    vertices = _array(mesh[0], f"{label}: mesh vertices").reshape(-1, 3)
+    faces = np.asarray(mesh[1], int).reshape(-1, 3)
+    if not np.isfinite(vertices).all() or faces.size == 0 or faces.min() < 0 or faces.max() >= len(vertices):
+        raise ModelError(f"{label}: the mesh needs finite vertices (n, 3) and faces (m, 3) that index them")
+    return Mesh(name, vertices.copy(), faces.copy())
+
+
 def _vector(value, size: int, label: str) -> np.ndarray:
-    array = np.asarray(value, float)
+    array = _array(value, label)
     if array.shape != (size,):
         raise ModelError(f"{label} has shape {array.shape}; it must be ({size},)")
     if not np.isfinite(array).all():
@@ -391,23 +459,21 @@ def _vector(value, size: int, label: str) -> np.ndarray:
 
 
 def _per_dof(value, nv: int, label: str) -> np.ndarray:
-    return _vector(np.full(nv, float(value)) if np.ndim(value) == 0 else value, nv, label)
+    array = _array(value, label)
+    return _vector(np.full(nv, array) if array.ndim == 0 else array, nv, label)
 
 
 def _pose(value, label: str) -> np.ndarray:
-    array = np.asarray(value, float)
+    array = _array(value, f"{label}: pose")
     if array.shape == (3,):
         array = np.concatenate([array, IDENTITY[3:]])
     array = _vector(array, 7, f"{label}: pose")
-    length = np.linalg.norm(array[3:])
-    if length < 1e-8:
-        raise ModelError(f"{label}: pose has the quaternion {array[3:].tolist()}; it must not be zero")
-    array[3:] /= length
+    array[3:] = _unit(array[3:], f"{label}: pose")
     return array
 
 
 def _inertia(value, label: str) -> np.ndarray:
-    array = np.asarray(value, float)
+    array = _array(value, f"{label}: inertia")
     array = np.diag(array) if array.shape == (3,) else array
     if array.shape != (3, 3) or not np.isfinite(array).all():
         raise ModelError(f"{label}: inertia {array.tolist()} must be 3 or 3x3 finite values [kg m^2]")
@@ -423,8 +489,8 @@ def _inertia(value, label: str) -> np.ndarray:
 def _size(size, kind: GeomType, label: str) -> np.ndarray:
     needed = {GeomType.SPHERE: 1, GeomType.CAPSULE: 2, GeomType.CYLINDER: 2, GeomType.BOX: 3, GeomType.ELLIPSOID: 3}
     needed = needed.get(kind, 0)
-    array = np.atleast_1d(np.asarray(size, float))
-    if len(array) < needed or len(array) > 3:
+    array = np.atleast_1d(_array(size, f"{label}: size"))
+    if array.ndim != 1 or len(array) < needed or len(array) > 3:
         raise ModelError(f"{label}: size {array.tolist()} of a {kind.name.lower()}; give {needed} values [m]")
     if not np.isfinite(array).all() or (array[:needed] <= 0).any():
         raise ModelError(f"{label}: size {array.tolist()} must be positive and finite [m]")

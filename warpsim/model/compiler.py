@@ -5,20 +5,24 @@ import types
 import numpy as np
 
 from warpsim.errors import ModelError
-from warpsim.model.geometry import IDENTITY, compose
+from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_matrix, rotation_vector
 from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType, Keyframe, Model
+
+
+SINGULAR = 1e-12  # articulated over composite inertia, below which a degree of freedom moves nothing but rounding
 
 
 def compile_model(b) -> Model:
     """Compile builder `b`. Raises `ModelError` naming what is wrong."""
     _check_bodies(b)
+    _check_planes(b)
     if not (np.isfinite(b.timestep) and b.timestep > 0):
         raise ModelError(f"timestep is {b.timestep}; it must be positive and finite [s]")
     links = _number_links(b)
     joints = [b.joints[i] for i in links["joint_order"]]
     nv = sum(JOINT_NV[j.type] for j in joints)
     q0 = np.concatenate([j.q0 for j in joints]) if joints else np.zeros(0)
-    pairs = _contact_pairs(b, links)
+    pairs = _contact_pairs(b)
     order = {old: new for new, old in enumerate(links["joint_order"])}
     model = Model(
         name=b.name,
@@ -75,7 +79,7 @@ def compile_model(b) -> Model:
         actuator_bias=_stack([a.bias for a in b.actuators], (3,)),
         control_range=_stack([a.control_range for a in b.actuators], (2,)),
         force_range=_stack([a.force_range for a in b.actuators], (2,)),
-        keyframes=types.MappingProxyType(_keyframes(b, q0, nv)),
+        keyframes=types.MappingProxyType(_keyframes(b, joints, order, q0)),
         report=tuple(b.report),
     )
     _check_inertia(model)
@@ -149,30 +153,31 @@ def _number_links(b) -> dict:
     return out | {"body_link": body_link, "arrays": arrays}
 
 
-def _contact_pairs(b, links) -> dict:
+def _contact_pairs(b) -> dict:
     """All pairs of geoms that may touch, after the masks and filters (MuJoCo's rules), in a fixed order."""
     weld = _weld_groups(b)
     weld_parent = {group: weld[b.bodies[group].parent] if group >= 0 else -1 for group in set(weld.values())}
     moving = _moving_bodies(b)
     rows = []
-    explicit = {(min(p[:2]), max(p[:2])): p[2] for p in b.explicit_pairs}
+    explicit = {pair[:2]: pair[2] for pair in b.explicit_pairs}
+    flat = (GeomType.PLANE, GeomType.HFIELD)  # never touch each other
     for i, first in enumerate(b.geoms):
         for j in range(i + 1, len(b.geoms)):
             second = b.geoms[j]
+            if not (moving[first.body] or moving[second.body]) or (first.type in flat and second.type in flat):
+                continue
             if (i, j) in explicit:
                 rows.append(_ordered_pair(b, i, j, FrictionRule.EXPLICIT, explicit[i, j]))
                 continue
             if not (first.contype & second.conaffinity or second.contype & first.conaffinity):
                 continue
             wa, wb = weld[first.body], weld[second.body]
-            if wa == wb or not (moving[first.body] or moving[second.body]):
+            if wa == wb:
                 continue
             parented = wa != -1 and wb != -1 and (weld_parent[wa] == wb or weld_parent[wb] == wa)
             if b.filter_parent and parented:
                 continue
             if (min(first.body, second.body), max(first.body, second.body)) in b.excluded:
-                continue
-            if first.type == GeomType.PLANE and second.type == GeomType.PLANE:
                 continue
             rows.append(_ordered_pair(b, i, j, _friction_rule(b, first, second), 0.0))
     return {
@@ -234,17 +239,32 @@ def _ordered_pair(b, i: int, j: int, rule: FrictionRule, friction: float):
     return (i, j), rule, friction
 
 
-def _keyframes(b, q0, nv) -> dict[str, Keyframe]:
+def _keyframes(b, joints, order, q0) -> dict[str, Keyframe]:
+    nq = np.cumsum([0, *(JOINT_NQ[j.type] for j in joints)])
+    nv = np.cumsum([0, *(JOINT_NV[j.type] for j in joints)])
+    defaults = {"q": q0, "v": np.zeros(nv[-1]), "control": np.zeros(len(b.actuators))}
     frames = {}
-    sizes = (("q", len(q0), q0), ("v", nv, np.zeros(nv)), ("control", len(b.actuators), np.zeros(len(b.actuators))))
     for name, frame in b.keyframes.items():
-        values = []
-        for (key, size, default), value in zip(sizes, frame, strict=True):
-            array = default.copy() if value is None else np.asarray(value, float)
-            if array.shape != (size,) or not np.isfinite(array).all():
-                raise ModelError(f"keyframe {name!r}: {key} must be ({size},) finite values, got shape {array.shape}")
-            values.append(array)
-        frames[name] = Keyframe(*values)
+        values = {key: default.copy() for key, default in defaults.items()}
+        if isinstance(frame, Keyframe):
+            for key, value in zip(values, frame, strict=True):
+                values[key] = values[key] if value is None else np.array(value, float)
+                if values[key].shape != defaults[key].shape or not np.isfinite(values[key]).all():
+                    wanted, found = defaults[key].shape, values[key].shape
+                    raise ModelError(f"keyframe {name!r}: {key} must be {wanted} finite values, got shape {found}")
+        else:
+            for key, starts, part in (("q", nq, frame.q), ("v", nv, frame.v)):
+                for joint, value in part.items():
+                    values[key][starts[order[joint]] : starts[order[joint] + 1]] = value
+            for actuator, value in frame.control.items():
+                values["control"][actuator] = value
+        for k, joint in enumerate(joints):
+            if joint.type in (JointType.FREE, JointType.BALL):
+                quaternion = values["q"][nq[k + 1] - 4 : nq[k + 1]]
+                if np.linalg.norm(quaternion) < 1e-8:
+                    raise ModelError(f"keyframe {name!r}: the quaternion of joint {joint.name!r} must not be zero")
+                quaternion /= np.linalg.norm(quaternion)
+        frames[name] = Keyframe(**values)
     return frames
 
 
@@ -258,33 +278,114 @@ def _check_bodies(b) -> None:
             )
 
 
+def _check_planes(b) -> None:
+    moving = _moving_bodies(b)
+    for geom in b.geoms:
+        if geom.type == GeomType.PLANE and moving[geom.body] and (geom.contype or geom.conaffinity):
+            raise ModelError(
+                f"geom {geom.name!r}: a plane that touches must belong to the world or to a body fixed to it, but body "
+                f"{b.bodies[geom.body].name!r} moves; use a box, or set contype and conaffinity to 0"
+            )
+
+
 def _check_inertia(model: Model) -> None:
-    """Every degree of freedom must move some inertia, or the mass matrix is singular."""
-    mass = np.zeros(model.nlink)
-    moment = np.zeros(model.nlink)
-    np.add.at(mass, model.body_link, model.body_mass)
-    np.add.at(moment, model.body_link, np.trace(model.body_inertia, axis1=1, axis2=2))
-    for link in range(model.nlink - 1, 0, -1):
+    """Every degree of freedom must move some inertia, or the mass matrix is singular.
+
+    One articulated-body pass (Featherstone, ch. 7) in a generic pose: with s the motion of a degree of freedom and I the
+    articulated inertia, D = s.I s + armature must stand above rounding of the composite inertia.
+    """
+    origin, motion = _generic_motions(model)
+    articulated = np.zeros((model.nlink, 6, 6))
+    for body, link in enumerate(model.body_link):
+        articulated[link] += _spatial_inertia(model, body, origin[link])
+    composite = articulated.copy()
+    for link in range(model.nlink - 1, -1, -1):
+        first = model.link_v[link]
+        dofs = range(first, first + JOINT_NV[JointType(model.link_type[link])])
+        for dof in reversed(dofs):
+            s = motion[dof]
+            force = articulated[link] @ s
+            inertia = s @ force + model.joint_armature[dof]
+            turning = s[:3].any()
+            scale = _trace_about(composite[link], origin[link][:3]) if turning else composite[link][5, 5]
+            if inertia <= SINGULAR * scale or inertia <= 0:
+                raise ModelError(_singular(model, link, composite[link][5, 5]))
+            articulated[link] -= np.outer(force, force) / inertia
         parent = model.link_parent[link]
         if parent >= 0:
-            mass[parent] += mass[link]
-            moment[parent] += moment[link]
-    for j, name in enumerate(model.joint_names):
-        link, kind = model.joint_link[j], JointType(model.joint_type[j])
-        dofs = slice(model.joint_v[j], model.joint_v[j] + JOINT_NV[kind])
-        if (model.joint_armature[dofs] > 0).all() or (mass[link] > 0 and (kind == JointType.SLIDE or moment[link] > 0)):
+            articulated[parent] += articulated[link]
+            composite[parent] += composite[link]
+
+
+def _singular(model: Model, link: int, mass: float) -> str:
+    j = model.link_joint[link]
+    body = model.body_names[model.joint_body[j]]
+    return (
+        f"joint {model.joint_names[j]!r} has a direction in which it moves no inertia (body {body!r}, {mass:g} kg from "
+        "there on), so the mass matrix is singular; give the body a mass and a positive definite inertia, or the joint "
+        "an armature"
+    )
+
+
+def _generic_motions(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """Link poses `(nlink, 7)` in their tree, away from special angles, and motions `(nv, 6)` (angular, linear) there."""
+    pose, motion = np.zeros((model.nlink, 7)), np.zeros((model.nv, 6))
+    for link in range(model.nlink):
+        parent, j, kind = model.link_parent[link], model.link_joint[link], JointType(model.link_type[link])
+        before = IDENTITY if parent < 0 else pose[parent]
+        local = model.link_pose[link] if j < 0 else model.joint_pose[j]
+        if parent < 0:  # the tree sits at the origin, where rounding is least
+            local = np.concatenate([np.zeros(3), local[3:]])
+        frame = compose(before, local)
+        if j < 0:
+            pose[link] = frame
             continue
-        if mass[link] > 0 and kind == JointType.HINGE:
-            continue
-        body = model.body_names[model.joint_body[j]]
-        raise ModelError(
-            f"joint {name!r} moves body {body!r} with mass {mass[link]:g} and no rotational inertia below it, so its "
-            "mass matrix is singular; give the body a mass and a positive definite inertia, or the joint an armature"
-        )
+        axis, offset = model.joint_axis[j], 0.3 + 0.1 * (link % 7)
+        step = IDENTITY.copy()
+        if kind == JointType.HINGE:
+            step[3:] = axis_angle(axis, offset)
+        elif kind == JointType.SLIDE:
+            step[:3] = offset * axis
+        frame = compose(frame, step)
+        axes = axis[None] if kind in (JointType.HINGE, JointType.SLIDE) else np.eye(3)
+        axes = rotate(frame[3:], axes)
+        first = model.link_v[link]
+        if kind == JointType.FREE:
+            motion[first : first + 3, 3:] = np.eye(3)
+            first += 3
+        rows = slice(first, first + len(axes))
+        if kind == JointType.SLIDE:
+            motion[rows, 3:] = axes
+        else:
+            motion[rows, :3], motion[rows, 3:] = axes, np.cross(frame[:3], axes)
+        pose[link] = compose(frame, np.concatenate([-model.joint_anchor[j], IDENTITY[3:]]))
+    return pose, motion
+
+
+def _spatial_inertia(model: Model, body: int, pose) -> np.ndarray:
+    """Inertia `(6, 6)` (angular, linear) of a body at `pose`, about the origin."""
+    mass, rotation = model.body_mass[body], rotation_matrix(pose[3:])
+    x, y, z = pose[:3] + rotation @ model.body_com[body]
+    cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    turning = rotation @ model.body_inertia[body] @ rotation.T + mass * cross @ cross.T
+    return np.block([[turning, mass * cross], [mass * cross.T, mass * np.eye(3)]])
+
+
+def _trace_about(inertia: np.ndarray, point: np.ndarray) -> float:
+    motions = np.concatenate([np.eye(3), np.cross(point, np.eye(3))], axis=1)
+    return float(np.einsum("ij,jk,ik->", motions, inertia, motions))
 
 
 def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
     """Add the elements of `other` to builder `b`; root bodies and world geoms are placed at `pose`."""
+    for key in ("friction_rule", "filter_parent"):
+        ours, theirs = getattr(b, key), getattr(other, key)
+        if ours is not None and ours != theirs:
+            raise ModelError(
+                f"model {other.name!r} has {key} {theirs!r}, the builder {ours!r}: set builder.{key} to None to take the "
+                "model's, or load them as one file"
+            )
+        setattr(b, key, FrictionRule(theirs) if key == "friction_rule" else theirs)
     first = len(b.bodies)
     for i, name in enumerate(other.body_names):
         link = other.body_link[i]
@@ -320,7 +421,7 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
             damping=other.joint_damping[dofs],
             armature=other.joint_armature[dofs],
             friction=other.joint_friction[dofs],
-            reference=other.joint_reference[dofs],
+            reference=_placed_reference(kind, pose, other.joint_reference[dofs]),
             q0=compose(pose, q0) if kind == JointType.FREE else q0,
         )
     geom_start = len(b.geoms)
@@ -339,7 +440,32 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
             control_range=other.control_range[a],
             force_range=other.force_range[a],
         )
+    _append_keyframes(b, other, pose, prefix, joint_start, len(b.actuators) - other.nu)
+    b.report.extend(other.report)
     return list(range(first, len(b.bodies)))
+
+
+def _placed_reference(kind: JointType, pose, reference):
+    """Rest of a free joint's spring (position, rotation vector) after the model is placed at `pose`."""
+    if kind != JointType.FREE:
+        return reference
+    angle = np.linalg.norm(reference[3:])
+    turn = axis_angle(reference[3:] / angle, angle) if angle > 0 else IDENTITY[3:]
+    placed = compose(pose, np.concatenate([reference[:3], turn]))
+    return np.concatenate([placed[:3], rotation_vector(placed[3:])])
+
+
+def _append_keyframes(b, other: Model, pose, prefix: str, joint_start: int, actuator_start: int) -> None:
+    from warpsim.model.builder import KeyframeParts
+
+    for name, frame in other.keyframes.items():
+        parts = KeyframeParts({}, {}, {actuator_start + a: float(c) for a, c in enumerate(frame.control)})
+        for j, joint in enumerate(other.joint_names):
+            q, v = (array[rows].copy() for array, rows in zip(frame, other.joint_coordinates(joint), strict=False))
+            if other.joint_type[j] == JointType.FREE:
+                q, v[:3] = compose(pose, q), rotate(pose[3:], v[:3])
+            parts.q[joint_start + j], parts.v[joint_start + j] = q, v
+        b.keyframes[b._name("keyframe", prefix + name, list(b.keyframes))] = parts
 
 
 def _append_geoms(b, other: Model, pose, prefix: str, first_body: int) -> None:

@@ -239,7 +239,9 @@ class Model:
     def _index(self, element: str, name: str) -> int:
         names = self.names[element]
         if name not in names:
-            raise ValueError(f"no {element} named {name!r} in model {self.name!r}; it has: {', '.join(names) or 'none'}")
+            raise ValueError(
+                f"no {element} named {name!r} in model {self.name!r}; it has: {', '.join(names) or 'none'}"
+            )
         return names.index(name)
 
     def ancestors(self, link: int) -> list[int]:

@@ -1,0 +1,166 @@
+"""Generalised forces that are not contact: joint springs, actuators, user forces, wrenches on bodies.
+
+Linear damping (joint dampers and actuator velocity gains) is kept apart as the diagonal D, because the Euler schemes
+treat it implicitly: the returned force holds everything but -D v. May be taped.
+"""
+
+import functools
+from types import SimpleNamespace
+
+import warp as wp
+
+from warpsim.kernels import joints, spatial
+from warpsim.kernels.precision import module_name, types
+from warpsim.kernels.tree import Topology
+
+
+@functools.cache
+def build(S, grad: bool = False) -> SimpleNamespace:
+    """Kernels of scalar type S, with adjoints if `grad`."""
+    t = types(S)
+    sp, jt = spatial.build(S), joints.build(S)
+    vec3, vec6, transform = t.vec3, t.vec6, t.transform
+    module = module_name("actuation", S, grad)
+
+    @wp.func
+    def spring_deflection(
+        kind: int, q: wp.array2d(dtype=S), reference: wp.array2d(dtype=S), w: int, i: int, j: int
+    ) -> vec6:
+        """q - reference in the tangent space, joint by joint; rotations as the rotation vector from the reference."""
+        x = vec6()
+        row = w % reference.shape[0]
+        if kind == joints.HINGE or kind == joints.SLIDE:
+            x = vec6(q[w, i] - reference[row, j], S(0.0), S(0.0), S(0.0), S(0.0), S(0.0))
+        elif kind == joints.BALL:
+            rest = jt.quaternion_exp(vec3(reference[row, j], reference[row, j + 1], reference[row, j + 2]))
+            r = jt.quaternion_log(wp.quat_inverse(rest) * jt.read_quaternion(q, w, i))
+            x = vec6(r[0], r[1], r[2], S(0.0), S(0.0), S(0.0))
+        elif kind == joints.FREE:
+            rest = jt.quaternion_exp(vec3(reference[row, j + 3], reference[row, j + 4], reference[row, j + 5]))
+            r = jt.quaternion_log(wp.quat_inverse(rest) * jt.read_quaternion(q, w, i + 3))
+            x = vec6(
+                q[w, i] - reference[row, j],
+                q[w, i + 1] - reference[row, j + 1],
+                q[w, i + 2] - reference[row, j + 2],
+                r[0],
+                r[1],
+                r[2],
+            )
+        return x
+
+    @wp.kernel(module=module, enable_backward=grad)
+    def passive_force(
+        topology: Topology,
+        stiffness: wp.array2d(dtype=S),
+        reference: wp.array2d(dtype=S),
+        damping: wp.array2d(dtype=S),
+        q: wp.array2d(dtype=S),
+        tau: wp.array2d(dtype=S),
+        # out
+        force: wp.array2d(dtype=S),
+        D: wp.array2d(dtype=S),
+    ):
+        """force = tau - K (q - reference), D = joint damping. `tau` may be empty. Launch over (worlds, links)."""
+        w, l = wp.tid()
+        kind = topology.link_type[l]
+        j = topology.link_v[l]
+        if kind != joints.FIXED:
+            x = spring_deflection(kind, q, reference, w, topology.link_q[l], j)
+            for i in range(jt.dofs(kind)):
+                d = j + i
+                D[w, d] = damping[w % damping.shape[0], d]
+                if tau.shape[0] == 0:
+                    force[w, d] = -stiffness[w % stiffness.shape[0], d] * x[i]
+                else:
+                    force[w, d] = tau[w, d] - stiffness[w % stiffness.shape[0], d] * x[i]
+
+    @wp.func
+    def clamped(x: S, limits: wp.array3d(dtype=S), w: int, a: int) -> S:
+        """x within its limits; a NaN stays one, so that it is noticed."""
+        row = w % limits.shape[0]
+        y = x
+        if x < limits[row, a, 0]:
+            y = limits[row, a, 0]
+        elif x > limits[row, a, 1]:
+            y = limits[row, a, 1]
+        return y
+
+    @wp.kernel(module=module, enable_backward=grad)
+    def actuator_force(
+        topology: Topology,
+        actuator_link: wp.array(dtype=int),
+        gear: wp.array2d(dtype=S),
+        gain: wp.array3d(dtype=S),
+        bias: wp.array3d(dtype=S),
+        control_range: wp.array3d(dtype=S),
+        force_range: wp.array3d(dtype=S),
+        q: wp.array2d(dtype=S),
+        v: wp.array2d(dtype=S),
+        control: wp.array2d(dtype=S),
+        # out
+        force: wp.array2d(dtype=S),
+        D: wp.array2d(dtype=S),
+    ):
+        """Adds gear (gain . s u + bias . s), s = (1, length, velocity), to `force`, without the damping that D takes.
+
+        Where the force is at its limit it does not depend on the velocity, and D gets nothing. Launch over worlds.
+        """
+        w = wp.tid()
+        for a in range(actuator_link.shape[0]):
+            l = actuator_link[a]
+            j = topology.link_v[l]
+            i = topology.link_q[l]
+            n = jt.dofs(topology.link_type[l])
+            u = S(0.0)
+            if control.shape[0] > 0:
+                u = clamped(control[w, a], control_range, w, a)
+            g = w % gain.shape[0]
+            b = w % bias.shape[0]
+            constant = gain[g, a, 0] * u + bias[b, a, 0]
+            if n == 1:
+                ratio = gear[a, 0]
+                length = ratio * q[w, i]
+                slope = gain[g, a, 2] * u + bias[b, a, 2]
+                static = constant + (gain[g, a, 1] * u + bias[b, a, 1]) * length
+                total = static + slope * ratio * v[w, j]
+                limit = clamped(total, force_range, w, a)
+                if limit < total or limit > total:
+                    force[w, j] += ratio * limit
+                else:
+                    force[w, j] += ratio * static
+                    D[w, j] += -ratio * ratio * slope
+            else:
+                limit = clamped(constant, force_range, w, a)
+                for k in range(n):
+                    force[w, j + k] += gear[a, k] * limit
+
+    @wp.kernel(module=module, enable_backward=grad)
+    def wrench_force(
+        topology: Topology,
+        body_com: wp.array2d(dtype=vec3),
+        link_X: wp.array2d(dtype=transform),
+        dof_S: wp.array2d(dtype=vec6),
+        wrench: wp.array3d(dtype=S),
+        # out
+        force: wp.array2d(dtype=S),
+    ):
+        """Adds the generalised force of wrenches (torque, force) at the bodies' COMs, world axes. Launch over worlds."""
+        w = wp.tid()
+        for body in range(topology.body_link.shape[0]):
+            l = topology.body_link[body]
+            X = link_X[w, l]
+            o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
+            arm = wp.transform_point(X, body_com[w % body_com.shape[0], body]) - o
+            f = vec3(wrench[w, body, 3], wrench[w, body, 4], wrench[w, body, 5])
+            F = sp.join(vec3(wrench[w, body, 0], wrench[w, body, 1], wrench[w, body, 2]) + wp.cross(arm, f), f)
+            d = topology.link_dof[l]
+            while d >= 0:
+                force[w, d] += wp.dot(dof_S[w, d], F)
+                d = topology.dof_parent[d]
+
+    return SimpleNamespace(
+        passive_force=passive_force,
+        actuator_force=actuator_force,
+        wrench_force=wrench_force,
+        spring_deflection=spring_deflection,
+    )

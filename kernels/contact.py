@@ -1,0 +1,326 @@
+"""From geoms to a contact problem: which features touch, where, their Jacobians, and SAP's regularisation.
+
+Contact frame: columns t1, t2, n; n points from geom A into geom B; v_c is the velocity of B relative to A. A contact's
+Jacobian is stored by its *support*, the degrees of freedom that move one of the two geoms but not both, with sign +1
+for B's side and -1 for A's: common ancestors cancel exactly and are not stored. Pairs are visited in a fixed order.
+"""
+
+import functools
+from types import SimpleNamespace
+
+import warp as wp
+
+from warpsim.kernels import spatial
+from warpsim.kernels.collide import detect as narrow
+from warpsim.kernels.collide import features
+from warpsim.kernels.collide.manifold import PLANE, contact_features
+from warpsim.kernels.constraints import cone
+from warpsim.kernels.joints import build as build_joints
+from warpsim.kernels.precision import module_name, types
+from warpsim.kernels.tree import Topology
+
+RULE_FIRST = wp.constant(1)
+RULE_SECOND = wp.constant(2)
+RULE_HARMONIC = wp.constant(3)
+RULE_FRICTIONLESS = wp.constant(4)
+RULE_EXPLICIT = wp.constant(5)
+
+
+@functools.cache
+def structs(S) -> SimpleNamespace:
+    """`Scene`: tables shared by all worlds. `Material`: per-geom parameters, shared or per world. `Contacts`: results."""
+    t = types(S)
+
+    @wp.struct
+    class Scene:
+        geom_type: wp.array(dtype=int)
+        geom_link: wp.array(dtype=int)  # -1: fixed to the world
+        pair_geom: wp.array2d(dtype=int)
+        pair_rule: wp.array(dtype=int)
+        pair_friction: wp.array(dtype=S)
+        support: wp.array2d(dtype=int)
+        support_sign: wp.array2d(dtype=S)
+        support_size: wp.array(dtype=int)
+
+    @wp.struct
+    class Material:
+        friction: wp.array2d(dtype=S)
+        stiffness: wp.array2d(dtype=S)
+        dissipation_time: wp.array2d(dtype=S)
+
+    @wp.struct
+    class Contacts:
+        count: wp.array(dtype=int)  # (worlds,)
+        overflow: wp.array(dtype=int)  # (worlds,) 1 where slots ran out
+        pair: wp.array2d(dtype=int)  # (worlds, max_contacts)
+        feature: wp.array2d(dtype=wp.vec3i)
+        phi: wp.array2d(dtype=S)
+        point: wp.array2d(dtype=t.vec3)
+        frame: wp.array2d(dtype=t.mat33)
+        J: wp.array4d(dtype=S)  # (worlds, max_contacts, 3, max_support)
+
+    return SimpleNamespace(Scene=Scene, Material=Material, Contacts=Contacts)
+
+
+@functools.cache
+def build(S) -> SimpleNamespace:
+    """The kernels of the forward path."""
+    t = types(S)
+    st = structs(S)
+    Scene, Material, Contacts = st.Scene, st.Material, st.Contacts
+    sp = spatial.build(S)
+    jt = build_joints(S)
+    d_narrow, d_features, d_cone = narrow.build(S), features.build(S), cone.build(S)
+    detect_features, evaluate = d_narrow.detect, d_features.evaluate
+    bounding_radius, plane_distance_bound = d_features.bounding_radius, d_features.plane_distance_bound
+    contact_frame = d_features.contact_frame
+    vec3, vec6, mat33, transform = t.vec3, t.vec6, t.mat33, t.transform
+    module = module_name("contact", S)
+
+    @wp.func
+    def origin(topology: Topology, link_X: wp.array2d(dtype=transform), w: int, l: int) -> vec3:
+        return wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
+
+    @wp.kernel(module=module, enable_backward=False)
+    def place_geoms(
+        topology: Topology,
+        scene: Scene,
+        geom_pose: wp.array3d(dtype=S),
+        geom_size: wp.array2d(dtype=vec3),
+        link_X: wp.array2d(dtype=transform),
+        link_V: wp.array2d(dtype=vec6),
+        link_V_star: wp.array2d(dtype=vec6),
+        # out
+        geom_X: wp.array2d(dtype=transform),
+        geom_speed: wp.array2d(dtype=S),
+    ):
+        """World poses of geoms, and a bound of the speed of their points at v0 and at v*. Launch over (worlds, geoms)."""
+        w, g = wp.tid()
+        l = scene.geom_link[g]
+        X = jt.read_pose(geom_pose, w % geom_pose.shape[0], g)
+        speed = S(0.0)
+        if l >= 0:
+            X = link_X[w, l] * X
+            arm = wp.transform_get_translation(X) - origin(topology, link_X, w, l)
+            radius = wp.max(bounding_radius(scene.geom_type[g], geom_size[w % geom_size.shape[0], g]), S(0.0))
+            V = link_V[w, l]
+            V_star = link_V_star[w, l]
+            now = wp.length(sp.velocity_at(V, arm)) + radius * wp.length(sp.angular(V))
+            then = wp.length(sp.velocity_at(V_star, arm)) + radius * wp.length(sp.angular(V_star))
+            speed = wp.max(now, then)
+        geom_X[w, g] = X
+        geom_speed[w, g] = speed
+
+    @wp.func
+    def point_velocity(
+        topology: Topology,
+        link_X: wp.array2d(dtype=transform),
+        link_V: wp.array2d(dtype=vec6),
+        w: int,
+        l: int,
+        point: vec3,
+    ) -> vec3:
+        """Velocity of the point of link l (-1: the world) that is at `point`."""
+        u = vec3()
+        if l >= 0:
+            u = sp.velocity_at(link_V[w, l], point - origin(topology, link_X, w, l))
+        return u
+
+    @wp.func
+    def apart(
+        scene: Scene, geom_X: wp.array2d(dtype=transform), sizes: wp.array2d(dtype=vec3), w: int, a: int, b: int, margin: S
+    ) -> bool:
+        """Bounding spheres (or plane and sphere) further apart than `margin`."""
+        row = w % sizes.shape[0]
+        radius_b = bounding_radius(scene.geom_type[b], sizes[row, b])
+        distance = S(0.0)
+        if scene.geom_type[a] == PLANE:
+            distance = plane_distance_bound(geom_X[w, a], geom_X[w, b], radius_b)
+        else:
+            radius_a = bounding_radius(scene.geom_type[a], sizes[row, a])
+            offset = wp.transform_get_translation(geom_X[w, b]) - wp.transform_get_translation(geom_X[w, a])
+            reach = radius_a + radius_b + margin
+            if wp.dot(offset, offset) > reach * reach:
+                distance = margin + S(1.0)
+        return distance > margin
+
+    @wp.kernel(module=module, enable_backward=False)
+    def detect(
+        topology: Topology,
+        scene: Scene,
+        h: S,
+        geom_size: wp.array2d(dtype=vec3),
+        link_X: wp.array2d(dtype=transform),
+        link_V: wp.array2d(dtype=vec6),
+        link_V_star: wp.array2d(dtype=vec6),
+        geom_X: wp.array2d(dtype=transform),
+        geom_speed: wp.array2d(dtype=S),
+        # out
+        contacts: Contacts,
+    ):
+        """Contacts that exist or can come about within the step: phi < h |v_n| at v0 or v*. Launch over worlds."""
+        w = wp.tid()
+        count = int(0)
+        overflow = int(0)
+        capacity = contacts.pair.shape[1]
+        row = w % geom_size.shape[0]
+        for p in range(scene.pair_geom.shape[0]):
+            a = scene.pair_geom[p, 0]
+            b = scene.pair_geom[p, 1]
+            margin = h * (geom_speed[w, a] + geom_speed[w, b])
+            if not apart(scene, geom_X, geom_size, w, a, b, margin):
+                type_a = scene.geom_type[a]
+                type_b = scene.geom_type[b]
+                X_a = geom_X[w, a]
+                X_b = geom_X[w, b]
+                size_a = geom_size[row, a]
+                size_b = geom_size[row, b]
+                manifold = detect_features(type_a, X_a, size_a, type_b, X_b, size_b, margin)
+                for i in range(manifold.count):
+                    feature = contact_features(manifold, i)
+                    g = evaluate(type_a, X_a, size_a, type_b, X_b, size_b, feature)
+                    l_a = scene.geom_link[a]
+                    l_b = scene.geom_link[b]
+                    u = point_velocity(topology, link_X, link_V, w, l_b, g.point)
+                    u -= point_velocity(topology, link_X, link_V, w, l_a, g.point)
+                    u_star = point_velocity(topology, link_X, link_V_star, w, l_b, g.point)
+                    u_star -= point_velocity(topology, link_X, link_V_star, w, l_a, g.point)
+                    if g.phi < h * wp.max(wp.abs(wp.dot(g.normal, u)), wp.abs(wp.dot(g.normal, u_star))):
+                        if count < capacity:
+                            contacts.pair[w, count] = p
+                            contacts.feature[w, count] = feature
+                            contacts.phi[w, count] = g.phi
+                            contacts.point[w, count] = g.point
+                            contacts.frame[w, count] = contact_frame(g.normal)
+                            count += 1
+                        else:
+                            overflow = 1
+        contacts.count[w] = count
+        contacts.overflow[w] = overflow
+
+    @wp.kernel(module=module, enable_backward=False)
+    def jacobian(
+        topology: Topology,
+        scene: Scene,
+        link_X: wp.array2d(dtype=transform),
+        dof_S: wp.array2d(dtype=vec6),
+        contacts: Contacts,
+    ):
+        """Rows t1, t2, n of every contact's Jacobian on its support. Launch over (worlds, max_contacts)."""
+        w, c = wp.tid()
+        if c < contacts.count[w]:
+            p = contacts.pair[w, c]
+            frame = contacts.frame[w, c]
+            for k in range(scene.support_size[p]):
+                d = scene.support[p, k]
+                arm = contacts.point[w, c] - origin(topology, link_X, w, topology.dof_link[d])
+                u = scene.support_sign[p, k] * sp.velocity_at(dof_S[w, d], arm)
+                for i in range(3):
+                    contacts.J[w, c, i, k] = frame[0, i] * u[0] + frame[1, i] * u[1] + frame[2, i] * u[2]
+
+    @wp.func
+    def friction_coefficient(scene: Scene, friction: wp.array2d(dtype=S), w: int, p: int) -> S:
+        """Coulomb friction of a pair by its rule; 0 where both geoms have none."""
+        rule = scene.pair_rule[p]
+        row = w % friction.shape[0]
+        a = friction[row, scene.pair_geom[p, 0]]
+        b = friction[row, scene.pair_geom[p, 1]]
+        mu = wp.max(a, b)
+        if rule == RULE_FIRST:
+            mu = a
+        elif rule == RULE_SECOND:
+            mu = b
+        elif rule == RULE_HARMONIC:
+            mu = S(0.0)
+            if a + b > S(0.0):
+                mu = S(2.0) * a * b / (a + b)
+        elif rule == RULE_FRICTIONLESS:
+            mu = S(0.0)
+        elif rule == RULE_EXPLICIT:
+            mu = scene.pair_friction[p]
+        return mu
+
+    @wp.func
+    def geom_dissipation_time(material: Material, w: int, g: int, default: S) -> S:
+        tau = material.dissipation_time[w % material.dissipation_time.shape[0], g]
+        if not (tau == tau):
+            tau = default
+        return tau
+
+    @wp.func
+    def pair_compliance(scene: Scene, material: Material, w: int, p: int, default_tau: S) -> t.vec2:
+        """(c, tau_d) of a pair: c = cA + cB, tau_d the mean weighted by compliance (plain when c = 0); c = 1/k."""
+        row = w % material.stiffness.shape[0]
+        a = scene.pair_geom[p, 0]
+        b = scene.pair_geom[p, 1]
+        c_a = S(1.0) / material.stiffness[row, a]
+        c_b = S(1.0) / material.stiffness[row, b]
+        tau_a = geom_dissipation_time(material, w, a, default_tau)
+        tau_b = geom_dissipation_time(material, w, b, default_tau)
+        tau = S(0.5) * (tau_a + tau_b)
+        c = c_a + c_b
+        if c > S(0.0):
+            tau = (c_a * tau_a + c_b * tau_b) / c
+        return t.vec2(c, tau)
+
+    @wp.func
+    def eliminate(topology: Topology, L: wp.array3d(dtype=S), z: wp.array2d(dtype=vec3), w: int, last: int) -> mat33:
+        """J M^-1 J^T from M = L^T D L, with J^T in the rows of z: z <- L^-T z along the ancestors, sum of z z^T / D."""
+        W = mat33()
+        for k in range(last + 1):
+            d = last - k
+            x = z[w, d]
+            if x[0] != S(0.0) or x[1] != S(0.0) or x[2] != S(0.0):
+                e = topology.dof_parent[d]
+                while e >= 0:
+                    z[w, e] = z[w, e] - L[w, d, e] * x
+                    e = topology.dof_parent[e]
+                W += wp.outer(x, x / L[w, d, d])
+        return W
+
+    @wp.kernel(module=module, enable_backward=False)
+    def regularise(
+        topology: Topology,
+        scene: Scene,
+        material: Material,
+        contacts: Contacts,
+        h: S,
+        beta: S,
+        sigma: S,
+        M_factor: wp.array3d(dtype=S),
+        # scratch
+        z: wp.array2d(dtype=vec3),
+        # out
+        R: wp.array2d(dtype=vec3),
+        v_hat: wp.array2d(dtype=vec3),
+        mu: wp.array2d(dtype=S),
+    ):
+        """R, v_hat and mu of every contact; w = |J M^-1 J^T|_F / 3 (theory §3.1). Launch over worlds."""
+        w = wp.tid()
+        for c in range(contacts.count[w]):
+            p = contacts.pair[w, c]
+            size = scene.support_size[p]
+            last = int(-1)
+            if size > 0:
+                last = scene.support[p, size - 1]
+            for d in range(last + 1):
+                z[w, d] = vec3(S(0.0), S(0.0), S(0.0))
+            for k in range(size):
+                z[w, scene.support[p, k]] = vec3(
+                    contacts.J[w, c, 0, k], contacts.J[w, c, 1, k], contacts.J[w, c, 2, k]
+                )
+            W = eliminate(topology, M_factor, z, w, last)
+            weight = wp.sqrt(wp.ddot(W, W)) / S(3.0)
+            law = pair_compliance(scene, material, w, p, beta * h / S(wp.pi))
+            R[w, c] = d_cone.contact_regularization(weight, contacts.phi[w, c], law[0], law[1], h, beta, sigma)
+            v_hat[w, c] = d_cone.contact_stabilization(contacts.phi[w, c], law[1], h)
+            mu[w, c] = friction_coefficient(scene, material.friction, w, p)
+
+    return SimpleNamespace(
+        place_geoms=place_geoms,
+        detect=detect,
+        jacobian=jacobian,
+        regularise=regularise,
+        friction_coefficient=friction_coefficient,
+        pair_compliance=pair_compliance,
+    )

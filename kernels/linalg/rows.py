@@ -1,0 +1,132 @@
+"""Inner loops over contiguous memory, as native snippets.
+
+Warp indexes arrays by run-time strides, which keeps the compiler from vectorising; over raw pointers the same loops run
+2 to 4 times faster on the CPU. Every array given here must be contiguous in its last dimension, and a matrix J (3, M)
+in both. The sums of `row_dot` run in eight lanes, a fixed order.
+"""
+
+import functools
+from types import SimpleNamespace
+
+import warp as wp
+
+from warpsim.kernels.precision import types
+
+AXPY = """
+auto* __restrict__ px = x.data;
+auto* __restrict__ py = y.data;
+for (int j = first; j < last; ++j) py[j] += a * px[j];
+"""
+COPY = """
+auto* __restrict__ px = x.data;
+auto* __restrict__ py = y.data;
+for (int j = first; j < last; ++j) py[j] = px[j];
+"""
+SCALE = """
+auto* __restrict__ py = y.data;
+for (int j = first; j < last; ++j) py[j] = a * py[j];
+"""
+DOT = """
+const auto* px = x.data;
+const auto* py = y.data;
+SCALAR lane[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+int j = first;
+for (; j + 8 <= last; j += 8)
+    for (int l = 0; l < 8; ++l) lane[l] += px[j + l] * py[j + l];
+for (int l = 0; j < last; ++j, ++l) lane[l] += px[j] * py[j];
+return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+"""
+GATHER = """
+const auto* J0 = J.data;
+const auto* J1 = J0 + J.shape[1];
+const auto* J2 = J1 + J.shape[1];
+const int* dof = support.data;
+SCALAR a = 0, b = 0, c = 0;
+for (int j = 0; j < size; ++j) {
+    const auto x_j = x.data[dof[j]];
+    a += J0[j] * x_j;
+    b += J1[j] * x_j;
+    c += J2[j] * x_j;
+}
+return wp::vec_t<3, SCALAR>(a, b, c);
+"""
+SCATTER = """
+const auto* J0 = J.data;
+const auto* J1 = J0 + J.shape[1];
+const auto* J2 = J1 + J.shape[1];
+const int* dof = support.data;
+auto* px = x.data;
+for (int j = 0; j < size; ++j) px[dof[j]] += J0[j] * f.c[0] + J1[j] * f.c[1] + J2[j] * f.c[2];
+"""
+
+GRAM = """
+const auto* J0 = J.data;
+const auto* J1 = J0 + J.shape[1];
+const auto* J2 = J1 + J.shape[1];
+const int* dof = support.data;
+const int n = H.shape[1];
+for (int a = 0; a < size; ++a) {
+    const auto g0 = G.data[0][0] * J0[a] + G.data[0][1] * J1[a] + G.data[0][2] * J2[a];
+    const auto g1 = G.data[1][0] * J0[a] + G.data[1][1] * J1[a] + G.data[1][2] * J2[a];
+    const auto g2 = G.data[2][0] * J0[a] + G.data[2][1] * J1[a] + G.data[2][2] * J2[a];
+    auto* row = H.data + dof[a] * n;
+    for (int b = 0; b <= a; ++b) row[dof[b]] += g0 * J0[b] + g1 * J1[b] + g2 * J2[b];
+}
+"""
+
+
+@functools.cache
+def build(S) -> SimpleNamespace:
+    """`row_*` on one-dimensional views over [first, last); `support_*` on the compressed Jacobian of one contact."""
+    t = types(S)
+    vec3, mat33 = t.vec3, t.mat33
+    scalar = {wp.float32: "float", wp.float64: "double"}[S]
+
+    @wp.func_native(AXPY)
+    def row_axpy(a: S, x: wp.array1d(dtype=S), y: wp.array1d(dtype=S), first: int, last: int):
+        """y ← y + a x; x and y are different rows."""
+        ...
+
+    @wp.func_native(COPY)
+    def row_copy(x: wp.array1d(dtype=S), y: wp.array1d(dtype=S), first: int, last: int):
+        """y ← x."""
+        ...
+
+    @wp.func_native(SCALE)
+    def row_scale(a: S, y: wp.array1d(dtype=S), first: int, last: int):
+        """y ← a y."""
+        ...
+
+    @wp.func_native(DOT.replace("SCALAR", scalar))
+    def row_dot(x: wp.array1d(dtype=S), y: wp.array1d(dtype=S), first: int, last: int) -> S:
+        """xᵀy."""
+        ...
+
+    @wp.func_native(GATHER.replace("SCALAR", scalar))
+    def support_rate(J: wp.array2d(dtype=S), support: wp.array1d(dtype=int), size: int, x: wp.array1d(dtype=S)) -> vec3:
+        """J x of one contact."""
+        ...
+
+    @wp.func_native(SCATTER)
+    def support_add(
+        J: wp.array2d(dtype=S), support: wp.array1d(dtype=int), size: int, f: vec3, x: wp.array1d(dtype=S)
+    ):
+        """x ← x + Jᵀf of one contact."""
+        ...
+
+    @wp.func_native(GRAM)
+    def support_add_gram(
+        J: wp.array2d(dtype=S), support: wp.array1d(dtype=int), size: int, G: mat33, H: wp.array2d(dtype=S)
+    ):
+        """H ← H + JᵀGJ of one contact, lower triangle."""
+        ...
+
+    return SimpleNamespace(
+        row_axpy=row_axpy,
+        row_copy=row_copy,
+        row_scale=row_scale,
+        row_dot=row_dot,
+        support_rate=support_rate,
+        support_add=support_add,
+        support_add_gram=support_add_gram,
+    )

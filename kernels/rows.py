@@ -1,0 +1,138 @@
+"""Scalar constraint rows on joints: limits and dry friction (theory §3.1, "other members of the family").
+
+A row is gamma = clamp(y, lower, upper), y = -(v_c - v_hat)/R: a limit pushes only, 0 <= gamma, and is active while its
+bound can be reached within two steps, distance < 2 h |v|; dry friction is bounded by the impulse h e.
+"""
+
+import functools
+from types import SimpleNamespace
+
+import warp as wp
+
+from warpsim.kernels import joints
+from warpsim.kernels.constraints import cone
+from warpsim.kernels.precision import module_name, types
+from warpsim.kernels.tree import Topology
+
+LOWER = wp.constant(0)
+UPPER = wp.constant(1)
+DRY_FRICTION = wp.constant(2)
+
+LIMIT_BETA = 0.1  # near-rigid limit of joint stops
+LIMIT_HORIZON = 2.0  # steps ahead within which a stop counts
+
+
+@functools.cache
+def build(S) -> SimpleNamespace:
+    """Struct `Rows` and kernel `joint_rows`."""
+    t = types(S)
+    jt = joints.build(S)
+    d_cone = cone.build(S)
+    vec3 = t.vec3
+
+    @wp.struct
+    class Rows:
+        kind: wp.array(dtype=int)  # (rows,)
+        joint: wp.array(dtype=int)
+        dof: wp.array(dtype=int)
+        J: wp.array2d(dtype=vec3)  # (worlds, rows)
+        R: wp.array2d(dtype=S)  # <= 0: not active
+        v_hat: wp.array2d(dtype=S)
+        lower: wp.array2d(dtype=S)
+        upper: wp.array2d(dtype=S)
+
+    @wp.func
+    def eliminate(topology: Topology, L: wp.array3d(dtype=S), z: wp.array2d(dtype=vec3), w: int, last: int) -> S:
+        """J M^-1 J^T of one row from M = L^T D L, J^T in the first components of z."""
+        weight = S(0.0)
+        for k in range(last + 1):
+            d = last - k
+            x = z[w, d][0]
+            if x != S(0.0):
+                e = topology.dof_parent[d]
+                while e >= 0:
+                    z[w, e] = z[w, e] - L[w, d, e] * z[w, d]
+                    e = topology.dof_parent[e]
+                weight += x * x / L[w, d, d]
+        return weight
+
+    @wp.func
+    def effective_weight(
+        topology: Topology, L: wp.array3d(dtype=S), z: wp.array2d(dtype=vec3), w: int, dof: int, n: int, J: vec3
+    ) -> S:
+        """Inverse effective mass of the row J on the n degrees of freedom from `dof`."""
+        last = dof + n - 1
+        for d in range(last + 1):
+            z[w, d] = vec3(S(0.0), S(0.0), S(0.0))
+        for i in range(n):
+            z[w, dof + i] = vec3(J[i], S(0.0), S(0.0))
+        return eliminate(topology, L, z, w, last)
+
+    @wp.kernel(module=module_name("rows", S), enable_backward=False)
+    def joint_rows(
+        topology: Topology,
+        joint_type: wp.array(dtype=int),
+        joint_q: wp.array(dtype=int),
+        joint_range: wp.array3d(dtype=S),
+        joint_friction: wp.array2d(dtype=S),
+        h: S,
+        sigma: S,
+        q: wp.array2d(dtype=S),
+        v0: wp.array2d(dtype=S),
+        v_star: wp.array2d(dtype=S),
+        M_factor: wp.array3d(dtype=S),
+        # scratch
+        z: wp.array2d(dtype=vec3),
+        # out
+        rows: Rows,
+    ):
+        """Fill every row of every world; a limit out of reach and dry friction of 0 get R = 0. Launch over worlds."""
+        w = wp.tid()
+        tau_d = S(LIMIT_BETA) * h / S(wp.pi)
+        for k in range(rows.kind.shape[0]):
+            joint = rows.joint[k]
+            dof = rows.dof[k]
+            kind = rows.kind[k]
+            rows.R[w, k] = S(0.0)
+            if kind == DRY_FRICTION:
+                bound = h * joint_friction[w % joint_friction.shape[0], dof]
+                if bound > S(0.0):
+                    J = vec3(S(1.0), S(0.0), S(0.0))
+                    rows.J[w, k] = J
+                    rows.R[w, k] = sigma * effective_weight(topology, M_factor, z, w, dof, 1, J)
+                    rows.v_hat[w, k] = S(0.0)
+                    rows.lower[w, k] = -bound
+                    rows.upper[w, k] = bound
+            else:
+                i = joint_q[joint]
+                n = int(1)
+                J = vec3(S(1.0), S(0.0), S(0.0))
+                limit = w % joint_range.shape[0]
+                distance = S(0.0)
+                if joint_type[joint] == joints.BALL:
+                    n = 3
+                    r = jt.quaternion_log(jt.read_quaternion(q, w, i))
+                    angle = wp.length(r)
+                    distance = joint_range[limit, joint, 1] - angle
+                    if angle > S(0.0):
+                        J = -r / angle
+                elif kind == LOWER:
+                    distance = q[w, i] - joint_range[limit, joint, 0]
+                else:
+                    distance = joint_range[limit, joint, 1] - q[w, i]
+                    J = vec3(S(-1.0), S(0.0), S(0.0))
+                rate = S(0.0)
+                rate_star = S(0.0)
+                for d in range(n):
+                    rate += J[d] * v0[w, dof + d]
+                    rate_star += J[d] * v_star[w, dof + d]
+                if distance < S(LIMIT_HORIZON) * h * wp.max(wp.abs(rate), wp.abs(rate_star)):
+                    weight = effective_weight(topology, M_factor, z, w, dof, n, J)
+                    law = d_cone.contact_regularization(weight, distance, S(0.0), tau_d, h, S(LIMIT_BETA), S(1.0))
+                    rows.J[w, k] = J
+                    rows.R[w, k] = law[2]
+                    rows.v_hat[w, k] = d_cone.contact_stabilization(distance, tau_d, h)[2]
+                    rows.lower[w, k] = S(0.0)
+                    rows.upper[w, k] = S(wp.inf)
+
+    return SimpleNamespace(Rows=Rows, joint_rows=joint_rows)

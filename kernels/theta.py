@@ -1,0 +1,119 @@
+"""Time stepping around the contact solve: free motion, finiteness, and q' = q (+) h v' (theory §2, symplectic Euler)."""
+
+import functools
+from types import SimpleNamespace
+
+import warp as wp
+
+from warpsim.kernels import joints
+from warpsim.kernels.linalg import ltdl
+from warpsim.kernels.precision import module_name, types
+from warpsim.kernels.tree import Topology
+
+NONFINITE = wp.constant(1)
+NOT_CONVERGED = wp.constant(2)
+CONTACT_OVERFLOW = wp.constant(4)
+
+
+@functools.cache
+def build(S, grad: bool = False) -> SimpleNamespace:
+    """Kernels of scalar type S; `integrate_position` has an adjoint if `grad`."""
+    jt = joints.build(S)
+    factor = ltdl.build(S)
+    types(S)
+    module = module_name("theta", S, grad)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def free_motion(
+        h: S,
+        v0: wp.array2d(dtype=S),
+        force: wp.array2d(dtype=S),
+        bias: wp.array2d(dtype=S),
+        D: wp.array2d(dtype=S),
+        # in: M, out: A = M + h D
+        A: wp.array3d(dtype=S),
+        # out
+        M_factor: wp.array3d(dtype=S),
+        A_factor: wp.array3d(dtype=S),
+        v_star: wp.array2d(dtype=S),
+    ):
+        """v* = v0 + h (M + h D)^-1 (force - D v0 - bias), and the factors of M and A. Launch over worlds."""
+        w = wp.tid()
+        nv = v0.shape[1]
+        for i in range(nv):
+            for j in range(i + 1):
+                m = A[w, i, j]
+                M_factor[w, i, j] = m
+                A_factor[w, i, j] = m
+            damped = A[w, i, i] + h * D[w, i]
+            A[w, i, i] = damped
+            A_factor[w, i, i] = damped
+            v_star[w, i] = h * (force[w, i] - D[w, i] * v0[w, i] - bias[w, i])
+        factor.ltdl_factor(M_factor, w, nv)
+        factor.ltdl_factor(A_factor, w, nv)
+        factor.ltdl_solve(A_factor, w, nv, v_star)
+        for i in range(nv):
+            v_star[w, i] = v_star[w, i] + v0[w, i]
+
+    @wp.kernel(module=module, enable_backward=grad)
+    def integrate_position(
+        topology: Topology, h: S, q: wp.array2d(dtype=S), v: wp.array2d(dtype=S), q_next: wp.array2d(dtype=S)
+    ):
+        """q_next = q (+) h v. Launch over (worlds, links)."""
+        w, l = wp.tid()
+        jt.advance(topology.link_type[l], q, v, h, w, topology.link_q[l], topology.link_v[l], q_next)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def commit(
+        h: S,
+        q: wp.array2d(dtype=S),
+        v: wp.array2d(dtype=S),
+        time: wp.array(dtype=wp.float64),
+        flags: wp.array(dtype=int),
+        v_solved: wp.array2d(dtype=S),
+        q_solved: wp.array2d(dtype=S),
+        solver_status: wp.array(dtype=int),
+        overflow: wp.array(dtype=int),
+        # out
+        q_next: wp.array2d(dtype=S),
+        v_next: wp.array2d(dtype=S),
+        time_next: wp.array(dtype=wp.float64),
+        flags_next: wp.array(dtype=int),
+    ):
+        """Accept the step where it is finite; else the world keeps its last finite state, flagged. Launch over worlds.
+
+        A world whose NONFINITE flag is set stands still until it is reset.
+        """
+        w = wp.tid()
+        flag = flags[w]
+        bad = int(0)
+        for i in range(v.shape[1]):
+            x = v_solved[w, i]
+            if not (x - x == S(0.0)):
+                bad = int(1)
+        for i in range(q.shape[1]):
+            x = q_solved[w, i]
+            if not (x - x == S(0.0)):
+                bad = int(1)
+        if bad == 1:
+            flag = flag | NONFINITE
+        elif flag & NONFINITE == 0:
+            if solver_status[w] != 0:
+                flag = flag | NOT_CONVERGED
+            if overflow[w] != 0:
+                flag = flag | CONTACT_OVERFLOW
+        if flag & NONFINITE == 0:
+            for i in range(v.shape[1]):
+                v_next[w, i] = v_solved[w, i]
+            for i in range(q.shape[1]):
+                q_next[w, i] = q_solved[w, i]
+            time_next[w] = time[w] + wp.float64(h)
+        else:
+            for i in range(v.shape[1]):
+                v_next[w, i] = v[w, i]
+            for i in range(q.shape[1]):
+                q_next[w, i] = q[w, i]
+            time_next[w] = time[w]
+        flags_next[w] = flag
+
+    return SimpleNamespace(free_motion=free_motion, integrate_position=integrate_position, commit=commit)

@@ -1,0 +1,267 @@
+"""`Simulator`: a model in many worlds on one device. Every method is batched over worlds."""
+
+import operator
+
+import numpy as np
+import warp as wp
+
+from warpsim.collision import ContactList
+from warpsim.dynamics import DeviceModel
+from warpsim.integrators import SymplecticEuler
+from warpsim.kernels import theta
+from warpsim.kernels.precision import SCALARS
+from warpsim.model.model import Model
+from warpsim.solvers.nocontact import NoContact
+from warpsim.solvers.sap import SAP
+from warpsim.state import State
+from warpsim.step import Step
+
+NONFINITE = int(theta.NONFINITE)
+NOT_CONVERGED = int(theta.NOT_CONVERGED)
+CONTACT_OVERFLOW = int(theta.CONTACT_OVERFLOW)
+
+
+class Diagnostics:
+    """What the last step reports, one value per world, on the device.
+
+    `iterations` and `momentum_error` of the solver (the certificate e_m, theory §3.3), number of `contacts`, `energy` [J]
+    of the state the step began from, and the sticky `flags` (NONFINITE 1, NOT_CONVERGED 2, CONTACT_OVERFLOW 4).
+    """
+
+    NAMES = ("iterations", "momentum_error", "contacts", "energy", "flags")
+
+    def __init__(self, step: Step):
+        solution = step.solver.solution
+        self.iterations, self.momentum_error = solution.iterations, solution.momentum_error
+        self.contacts, self.flags = step.collision.contacts.count, step.flags
+        self._step = step
+
+    @property
+    def energy(self) -> wp.array:
+        return wp.array(
+            self._step.kinetic.numpy() + self._step.potential.numpy(),
+            dtype=self._step.kinetic.dtype,
+            device=self._step.kinetic.device,
+        )
+
+    def numpy(self) -> dict[str, np.ndarray]:
+        """Host copies by name."""
+        return {name: getattr(self, name).numpy().copy() for name in self.NAMES}
+
+
+class Simulator:
+    """Simulates `worlds` copies of `model` with step `dt` [s] (default: the file's).
+
+    `integrator`: `ws.SymplecticEuler()`. `solver`: `ws.SAP(...)` or `ws.NoContact()`. `device`: a Warp device name; None
+    is CUDA where there is one, else the CPU. `dtype`: "float32" or "float64". `max_contacts`: slots per world.
+    Raises `ValueError` or `ModelError` naming what is wrong.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        worlds: int = 1,
+        dt: float | None = None,
+        integrator=None,
+        solver=None,
+        device=None,
+        dtype: str = "float32",
+        requires_grad: bool = False,
+        max_contacts: int | None = None,
+    ):
+        if not isinstance(model, Model):
+            raise ValueError(f"model is a {type(model).__name__}; load one with ws.load(path) or build it")
+        self.model = model
+        self.worlds = _whole(worlds, "worlds")
+        self.dt = float(model.timestep if dt is None else dt)
+        if not (np.isfinite(self.dt) and self.dt > 0):
+            raise ValueError(f"dt is {dt}; it must be positive and finite [s]")
+        if dtype not in SCALARS:
+            raise ValueError(f"dtype is {dtype!r}; use 'float32' or 'float64'")
+        self.dtype = dtype
+        self.integrator = SymplecticEuler() if integrator is None else integrator
+        if not isinstance(self.integrator, SymplecticEuler):
+            raise ValueError(f"integrator is {integrator!r}; use ws.SymplecticEuler()")
+        self.solver = SAP() if solver is None else solver
+        if not isinstance(self.solver, (SAP, NoContact)):
+            raise ValueError(f"solver is {solver!r}; use ws.SAP(...) or ws.NoContact()")
+        if model.geom_restitution.any():
+            name = model.geom_names[int(np.argmax(model.geom_restitution > 0))]
+            raise ValueError(
+                f"geom {name!r} has restitution {model.geom_restitution.max():g}, which {type(self.solver).__name__} "
+                "contact does not model; use dissipation_time, or set the restitution to 0"
+            )
+        if max_contacts is not None:
+            max_contacts = _whole(max_contacts, "max_contacts")
+        self.requires_grad = bool(requires_grad)
+        self.device = _device(device)
+        self.device_model = DeviceModel(model, self.worlds, dtype, self.device, self.requires_grad)
+        self.parameters = self.device_model.parameters
+        options = self.solver if isinstance(self.solver, SAP) else self.solver.limits
+        self._step = Step(self.device_model, options, max_contacts, isinstance(self.solver, SAP))
+        self.max_contacts = self._step.collision.capacity
+        self.diagnostics = Diagnostics(self._step)
+        self._graphs: dict = {}
+        self._empty_tau = wp.zeros((0, 0), dtype=SCALARS[dtype], device=self.device)
+
+    # states ----------------------------------------------------------------------------------------------------------
+
+    def state(self, q=None, v=None, keyframe: str | None = None) -> State:
+        """A new state: the model's initial pose at rest, a named keyframe, or `q`, `v` of shape (n,) or (worlds, n)."""
+        q0, v0 = self.model.q0, np.zeros(self.model.nv)
+        if keyframe is not None:
+            if keyframe not in self.model.keyframes:
+                known = ", ".join(self.model.keyframes) or "none"
+                raise ValueError(f"no keyframe {keyframe!r} in model {self.model.name!r}; it has: {known}")
+            q0, v0 = self.model.keyframes[keyframe].q, self.model.keyframes[keyframe].v
+        q = self._host_rows(q0 if q is None else q, self.model.nq, "q")
+        v = self._host_rows(v0 if v is None else v, self.model.nv, "v")
+        S = SCALARS[self.dtype]
+
+        def array(x):
+            return wp.array(x, dtype=S, device=self.device, requires_grad=self.requires_grad)
+
+        time = wp.zeros(self.worlds, dtype=wp.float64, device=self.device)
+        return State(array(q), array(v), time, {"flags": wp.zeros(self.worlds, dtype=wp.int32, device=self.device)})
+
+    def reset(self, state: State, worlds, q=None, v=None) -> None:
+        """Put the chosen worlds (indices, or a boolean mask) of `state` back to q, v (default: initial pose, rest).
+
+        Their time, memory and flags start anew; nothing else is written.
+        """
+        self._check_state(state)
+        if isinstance(worlds, wp.array):
+            worlds = worlds.numpy()
+        worlds = np.asarray(worlds)
+        if worlds.dtype == bool and worlds.shape != (self.worlds,):
+            raise ValueError(f"the mask of worlds has shape {worlds.shape}; it must be ({self.worlds},)")
+        chosen = np.atleast_1d(np.arange(self.worlds)[worlds])
+        values = {
+            "q": self._host_rows(self.model.q0 if q is None else q, self.model.nq, "q", len(chosen)),
+            "v": self._host_rows(np.zeros(self.model.nv) if v is None else v, self.model.nv, "v", len(chosen)),
+        }
+        for name, array in state.arrays().items():
+            host = array.numpy().copy()
+            host[chosen] = values.get(name, 0)
+            array.assign(host)
+
+    # stepping --------------------------------------------------------------------------------------------------------
+
+    def step(self, state: State, control=None, *, tau=None, wrench=None, substeps: int = 1, out: State | None = None):
+        """The state after dt, in `substeps` equal parts.
+
+        `control (worlds, nu)`: None is zero; clamped to its range. `tau (worlds, nv)`: further generalised forces.
+        `wrench (worlds, nbody, 6)`: (torque, force) at each body's COM in world axes. With `out` that state is filled
+        and returned (`out is state` is allowed); without it a new one is.
+        """
+        self._check_state(state)
+        substeps = _whole(substeps, "substeps")
+        self._set_forces(control, tau, wrench)
+        out = state.clone() if out is None else out
+        self._load(state)
+        for _ in range(substeps):
+            self._advance(self.dt / substeps)
+        self._unload(out)
+        return out
+
+    def _load(self, state: State) -> None:
+        for name, array in (("q", state.q), ("v", state.v), ("time", state.time), ("flags", state.memory["flags"])):
+            wp.copy(getattr(self._step, name), array)
+
+    def _unload(self, state: State) -> None:
+        for name, array in (("q", state.q), ("v", state.v), ("time", state.time), ("flags", state.memory["flags"])):
+            wp.copy(array, getattr(self._step, name))
+
+    def _set_forces(self, control, tau, wrench) -> None:
+        step, model = self._step, self.model
+        self._copy_input(step.control, control, (self.worlds, model.nu), "control")
+        self._copy_input(step.tau, tau, (self.worlds, model.nv), "tau")
+        if wrench is not None and step.wrench is None:
+            step.wrench = wp.zeros((self.worlds, model.nbody, 6), dtype=SCALARS[self.dtype], device=self.device)
+            self._graphs.clear()
+        if step.wrench is not None:
+            self._copy_input(step.wrench, wrench, (self.worlds, model.nbody, 6), "wrench")
+
+    def _copy_input(self, target: wp.array, values, shape, name: str) -> None:
+        """Copy an argument into the step's own array; None is zero."""
+        if values is None:
+            target.zero_()
+            return
+        wp.copy(target, self._device_array(values, shape, name))
+
+    def _device_array(self, values, shape, name: str) -> wp.array:
+        """`values` as an array of this simulator's device and dtype. Host values are cast, device arrays must match."""
+        S = SCALARS[self.dtype]
+        if not isinstance(values, wp.array):
+            if hasattr(values, "__cuda_array_interface__") or type(values).__module__.split(".")[0] == "torch":
+                values = wp.from_torch(values) if type(values).__module__.startswith("torch") else wp.array(values)
+            else:
+                values = np.asarray(values, dtype=self.dtype)
+                if values.shape != tuple(shape):
+                    raise ValueError(f"{name} has shape {values.shape}; it must be {tuple(shape)}")
+                return wp.array(values, dtype=S, device=self.device)
+        if values.shape != tuple(shape):
+            raise ValueError(f"{name} has shape {values.shape}; it must be {tuple(shape)}")
+        if values.dtype != S or values.device != self.device:
+            raise ValueError(
+                f"{name} is {values.dtype.__name__} on {values.device}; this simulator needs {self.dtype} on {self.device}"
+            )
+        return values
+
+    def _advance(self, h: float) -> None:
+        """One step of h on the internal state, by replaying its graph."""
+        key = (h, self.parameters.version)
+        graph = self._graphs.get(key)
+        if graph is None:
+            # Load every module first: capture cannot compile. The run's effect on the state is undone.
+            saved = [wp.clone(getattr(self._step, name)) for name in ("q", "v", "time", "flags")]
+            self._step.launch(h)
+            for name, array in zip(("q", "v", "time", "flags"), saved, strict=True):
+                wp.copy(getattr(self._step, name), array)
+            with wp.ScopedCapture(device=self.device) as capture:
+                self._step.launch(h)
+            if any(version != self.parameters.version for _, version in self._graphs):
+                self._graphs.clear()
+            graph = self._graphs[key] = capture.graph
+        wp.capture_launch(graph)
+
+    # checks ----------------------------------------------------------------------------------------------------------
+
+    def _host_rows(self, values, n: int, name: str, rows: int | None = None) -> np.ndarray:
+        rows = self.worlds if rows is None else rows
+        if isinstance(values, wp.array):
+            values = values.numpy()
+        values = np.asarray(values, dtype=self.dtype)
+        if values.shape not in ((n,), (rows, n)):
+            raise ValueError(f"{name} has shape {values.shape}; it must be ({n},) or ({rows}, {n})")
+        if not np.isfinite(values).all():
+            where = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
+            raise ValueError(f"{name} is {values[where]} at {where}; every value must be finite")
+        return np.ascontiguousarray(np.broadcast_to(values, (rows, n)))
+
+    def _check_state(self, state: State) -> None:
+        if not isinstance(state, State):
+            raise ValueError(f"state is a {type(state).__name__}; make one with sim.state()")
+        for name, array, n in (("q", state.q, self.model.nq), ("v", state.v, self.model.nv)):
+            self._device_array(array, (self.worlds, n), f"state.{name}")
+
+
+def _whole(value, name: str) -> int:
+    try:
+        value = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} is {value!r}; it must be a whole number") from None
+    if value < 1:
+        raise ValueError(f"{name} is {value}; it must be at least 1")
+    return value
+
+
+def _device(name):
+    try:
+        return wp.get_preferred_device() if name is None else wp.get_device(name)
+    except Exception as error:
+        known = ", ".join(str(d) for d in wp.get_devices())
+        raise ValueError(f"no device {name!r} here; there are: {known}") from error
+
+
+__all__ = ["ContactList", "Diagnostics", "Simulator"]

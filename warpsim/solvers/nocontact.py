@@ -1,0 +1,12 @@
+"""No contact at all: geoms pass through each other. Joint limits and dry friction still act, through SAP's rows."""
+
+import dataclasses
+
+from warpsim.solvers.sap import SAP
+
+
+@dataclasses.dataclass(frozen=True)
+class NoContact:
+    """Switch contact off; `limits` are the options of the solver that handles joint limits and dry friction."""
+
+    limits: SAP = dataclasses.field(default_factory=SAP)

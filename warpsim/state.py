@@ -1,0 +1,72 @@
+"""`State`: everything a step reads besides parameters and control."""
+
+import numpy as np
+import warp as wp
+
+
+class State:
+    """Batched state: `q (worlds, nq)`, `v (worlds, nv)`, `time (worlds,)` float64, and `memory`, a dict of arrays.
+
+    `memory["flags"] (worlds,)` are the sticky diagnostic flags. Two states with equal arrays step to equal states.
+    """
+
+    def __init__(self, q: wp.array, v: wp.array, time: wp.array, memory: dict[str, wp.array]):
+        self.q, self.v, self.time, self.memory = q, v, time, memory
+
+    @property
+    def worlds(self) -> int:
+        return self.q.shape[0]
+
+    def arrays(self) -> dict[str, wp.array]:
+        """All arrays by name."""
+        return {"q": self.q, "v": self.v, "time": self.time, **self.memory}
+
+    def clone(self) -> "State":
+        """An independent copy on the same device."""
+        return self._map(wp.clone)
+
+    def assign(self, other: "State") -> None:
+        """Copy the values of `other` into this state's arrays."""
+        for name, array in other.arrays().items():
+            wp.copy(self.arrays()[name], array)
+
+    def __getitem__(self, worlds) -> "State":
+        """A copy of the chosen worlds: an index, a slice, or a list or array of indices or of booleans."""
+        chosen = np.atleast_1d(np.arange(self.worlds)[worlds]).astype(np.int32)
+        index = wp.array(chosen, dtype=wp.int32, device=self.q.device)
+        return self._map(lambda array: wp.clone(array[index]))
+
+    def _map(self, function) -> "State":
+        memory = {name: function(array) for name, array in self.memory.items()}
+        return State(function(self.q), function(self.v), function(self.time), memory)
+
+    def numpy(self) -> dict[str, np.ndarray]:
+        """Host arrays by name; views on the CPU, copies from CUDA."""
+        return {name: array.numpy() for name, array in self.arrays().items()}
+
+    def torch(self) -> dict:
+        """Torch tensors by name that share memory with the state."""
+        import_or_explain("torch", "torch")
+        return {name: wp.to_torch(array) for name, array in self.arrays().items()}
+
+    def jax(self) -> dict:
+        """JAX arrays by name that share memory with the state."""
+        import_or_explain("jax", "jax")
+        return {name: wp.to_jax(array) for name, array in self.arrays().items()}
+
+    def cupy(self) -> dict:
+        """CuPy arrays by name that share memory with the state; needs a CUDA device."""
+        if not self.q.device.is_cuda:
+            raise ValueError(f"State.cupy() needs a CUDA device, this state is on {self.q.device}; use numpy()")
+        cupy = import_or_explain("cupy", "gpu")
+        return {name: cupy.from_dlpack(array) for name, array in self.arrays().items()}
+
+
+def import_or_explain(module: str, extra: str):
+    """Import an optional package, or say which extra brings it."""
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(f"{module} is not installed; run: pip install 'warpsim[{extra}]'") from error

@@ -1,0 +1,147 @@
+"""One step on the device, in the order of the theory sheet; every line is one or a few launches.
+
+    kinematics → mass matrix, bias, forces → free motion v*, A → contacts → R, v_hat → solver → v → integrate → commit
+
+The step works in place on internal state arrays, so that it can be captured once as a graph and replayed.
+"""
+
+import numpy as np
+import warp as wp
+
+from warpsim.collision import Collision
+from warpsim.dynamics import DeviceModel, Dynamics
+from warpsim.kernels import actuation, rows, theta
+from warpsim.model.model import JOINT_NV, JointType, Model
+from warpsim.solvers.sap import SAP, SAPSolver
+
+
+def joint_rows(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(kind, joint, first dof, size) of the scalar rows: stops of limited joints, dry friction of every dof."""
+    found = []
+    for j in range(model.njoint):
+        kind, dof = JointType(model.joint_type[j]), int(model.joint_v[j])
+        if model.joint_limited[j]:
+            if kind == JointType.BALL:
+                found.append((int(rows.UPPER), j, dof, 3))
+            else:
+                found += [(int(rows.LOWER), j, dof, 1), (int(rows.UPPER), j, dof, 1)]
+        for k in range(JOINT_NV[kind]):
+            if model.joint_friction[dof + k] > 0:
+                found.append((int(rows.DRY_FRICTION), j, dof + k, 1))
+    table = np.array(found, dtype=np.int32).reshape(-1, 4)
+    return tuple(np.ascontiguousarray(column) for column in table.T)
+
+
+class Step:
+    """Workspace and launches of one step for all worlds. Inputs and results are its own arrays."""
+
+    def __init__(self, device_model: DeviceModel, solver, max_contacts: int | None, contact: bool):
+        self.device_model, model = device_model, device_model.model
+        self.model, self.worlds = model, device_model.worlds
+        t, S, device = device_model.types, device_model.types.scalar, device_model.device
+        self.dynamics = Dynamics(device_model)
+        array = self.dynamics.array
+        nq, nv = model.nq, model.nv
+        self.q, self.v = array(nq, S), array(nv, S)
+        self.time = wp.zeros(self.worlds, dtype=wp.float64, device=device)
+        self.flags = wp.zeros(self.worlds, dtype=wp.int32, device=device)
+        self.control = array(model.nu, S)
+        self.tau, self.wrench = array(nv, S), None
+        self.v_star, self.bias, self.force, self.damping = (array(nv, S) for _ in range(4))
+        self.zero_acceleration = array(nv, S)
+        self.A, self.M_factor = array((nv, nv), S), array((nv, nv), S)
+        self.composite = array(model.nlink, t.vec10)
+        self.link_V_star = array(model.nlink, t.vec6)
+        self.z = array(nv, t.vec3)
+        self.q_next = array(nq, S)
+        self.kinetic, self.potential = (wp.zeros(self.worlds, dtype=S, device=device) for _ in range(2))
+        actuator_link = model.joint_link[model.actuator_joint] if model.nu else np.zeros(0)
+        self.actuator_link = wp.array(actuator_link.astype(np.int32), dtype=wp.int32, device=device)
+        self.actuator_gear = wp.array(model.actuator_gear.astype(device_model.dtype), dtype=S, device=device)
+        self.k_actuation, self.k_theta, self.k_rows = actuation.build(S), theta.build(S), rows.build(S)
+        self.collision = Collision(device_model, self.dynamics, max_contacts, contact)
+        self.joint_type = wp.array(model.joint_type, dtype=wp.int32, device=device)
+        self.joint_q = wp.array(model.joint_q, dtype=wp.int32, device=device)
+        self._make_solver(solver)
+
+    def _make_solver(self, options: SAP) -> None:
+        model, t, device = self.model, self.device_model.types, self.device_model.device
+        array, S, C = self.dynamics.array, self.device_model.types.scalar, self.collision.capacity
+        kind, joint, dof, size = joint_rows(model)
+        self.options = options
+        self.solver = SAPSolver(
+            self.worlds, model.nv, C, len(kind), options=options, dtype=self.device_model.dtype, device=device
+        )
+        self.rows = self.k_rows.Rows()
+        for key, value in (("kind", kind), ("joint", joint), ("dof", dof)):
+            setattr(self.rows, key, wp.array(value, dtype=wp.int32, device=device))
+        self.rows.J = array(len(kind), t.vec3)
+        for key in ("R", "v_hat", "lower", "upper"):
+            setattr(self.rows, key, array(len(kind), S))
+        problem, contacts = self.solver.problem, self.collision.contacts
+        problem.A, problem.v_star, problem.v0 = self.A, self.v_star, self.v
+        problem.contacts, problem.contact_pair, problem.J = contacts.count, contacts.pair, contacts.J
+        problem.support, problem.support_size = self.collision.scene.support, self.collision.scene.support_size
+        problem.R, problem.v_hat, problem.mu = array(C, t.vec3), array(C, t.vec3), array(C, S)
+        problem.row_dof, problem.row_size = self.rows.dof, wp.array(size, dtype=wp.int32, device=device)
+        problem.row_J, problem.row_R, problem.row_v_hat = self.rows.J, self.rows.R, self.rows.v_hat
+        problem.row_lower, problem.row_upper = self.rows.lower, self.rows.upper
+
+    def launch(self, h: float) -> None:
+        """Advance the internal state by h."""
+        self.smooth_motion(h)
+        self.contact_problem(h)
+        self.solver.launch()
+        self.integrate(h)
+
+    def smooth_motion(self, h: float) -> None:
+        """Kinematics, forces and the free motion: v*, A = M + h D, and the factor of M."""
+        dynamics = self.dynamics
+        dynamics.position(self.q)
+        dynamics.velocity(self.v)
+        self.forces()
+        dynamics.mass_matrix(self.composite, self.A)
+        dynamics.inverse_dynamics(self.v, self.zero_acceleration, self.bias)
+        inputs = [h, self.v, self.force, self.bias, self.damping, self.A, self.M_factor, self.solver.work.H]
+        dynamics.launch(self.k_theta.free_motion, None, [*inputs, self.v_star])
+
+    def forces(self) -> None:
+        """Generalised forces without linear damping, and its diagonal; energy of the state on the way."""
+        d, p, dynamics = self.device_model, self.device_model.parameters, self.dynamics
+        springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
+        inputs = [d.topology, *springs, self.q, self.tau, self.force, self.damping]
+        dynamics.launch(self.k_actuation.passive_force, self.model.nlink, inputs)
+        if self.model.nu:
+            keys = ("actuator_gain", "actuator_bias", "control_range", "force_range")
+            inputs = [d.topology, self.actuator_link, self.actuator_gear, *(p.stored(key) for key in keys)]
+            inputs += [self.q, self.v, self.control, self.force, self.damping]
+            dynamics.launch(self.k_actuation.actuator_force, None, inputs)
+        if self.wrench is not None:
+            inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench, self.force]
+            dynamics.launch(self.k_actuation.wrench_force, None, inputs)
+        dynamics.energy(self.q, self.v, self.kinetic, self.potential)
+
+    def contact_problem(self, h: float) -> None:
+        """Contacts, their Jacobians and regularisation, and the rows of joint limits and dry friction."""
+        d, p, dynamics, problem = self.device_model, self.device_model.parameters, self.dynamics, self.solver.problem
+        dynamics.velocity(self.v_star, self.link_V_star)
+        self.collision.detect(h, dynamics.link_V, self.link_V_star)
+        self.collision.jacobian()
+        if self.collision.enabled:
+            inputs = [d.topology, self.collision.scene, self.collision.material(), self.collision.contacts]
+            inputs += [h, self.options.beta, self.options.sigma, self.M_factor, self.z]
+            inputs += [problem.R, problem.v_hat, problem.mu]
+            dynamics.launch(self.collision.kernels.regularise, None, inputs)
+        if self.rows.kind.shape[0]:
+            inputs = [d.topology, self.joint_type, self.joint_q, p.stored("joint_range"), p.stored("joint_friction")]
+            inputs += [h, self.options.sigma, self.q, self.v, self.v_star, self.M_factor, self.z, self.rows]
+            dynamics.launch(self.k_rows.joint_rows, None, inputs)
+
+    def integrate(self, h: float) -> None:
+        """q' = q (+) h v', and the step is accepted world by world where it is finite."""
+        dynamics, solution = self.dynamics, self.solver.solution
+        inputs = [self.device_model.topology, h, self.q, solution.v, self.q_next]
+        dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
+        inputs = [h, self.q, self.v, self.time, self.flags, solution.v, self.q_next]
+        inputs += [solution.status, self.collision.contacts.overflow, self.q, self.v, self.time, self.flags]
+        dynamics.launch(self.k_theta.commit, None, inputs)

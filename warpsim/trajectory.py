@@ -1,0 +1,154 @@
+"""`Trajectory`: what a rollout recorded, and its ways out: Zarr store, USD stage, web page, plots and pictures.
+
+A data object: it holds arrays and launches nothing. Positions are turned into body poses on the host, a chunk of
+frames at a time.
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from warpsim.io import host_kinematics
+from warpsim.model.model import Model
+
+
+@dataclasses.dataclass(eq=False)
+class Trajectory:
+    """A recorded rollout of T steps in several worlds. Row 0 is the initial state; row t follows step t.
+
+    model        the model of one world
+    q            (T+1, worlds, nq) positions, MuJoCo's `qpos` layout; NumPy or `wp.array`
+    v            (T+1, worlds, nv) velocities
+    time         (T+1, worlds) [s]
+    diagnostics  name -> (T, worlds): iterations, momentum_error, contacts, energy, flags; row t belongs to step t+1
+
+    Raises `ValueError` naming the array whose shape does not fit the others.
+    """
+
+    model: Model
+    q: Any
+    v: Any
+    time: Any
+    diagnostics: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self):
+        shape = tuple(self.q.shape)
+        if len(shape) != 3 or shape[0] < 1 or shape[1] < 1 or shape[2] != self.model.nq:
+            raise ValueError(f"q has shape {shape}; it must be (frames >= 1, worlds >= 1, nq = {self.model.nq})")
+        expected = {"v": (*shape[:2], self.model.nv), "time": shape[:2]}
+        for name, want in expected.items():
+            got = tuple(getattr(self, name).shape)
+            if got != want:
+                raise ValueError(f"{name} has shape {got}; with q of shape {shape} it must be {want}")
+        for name, array in self.diagnostics.items():
+            if tuple(array.shape) != (shape[0] - 1, shape[1]):
+                raise ValueError(
+                    f"diagnostics[{name!r}] has shape {tuple(array.shape)}; it must be (steps, worlds) = "
+                    f"{(shape[0] - 1, shape[1])}"
+                )
+
+    @property
+    def frames(self) -> int:
+        """Rows recorded, T + 1."""
+        return int(self.q.shape[0])
+
+    @property
+    def steps(self) -> int:
+        """Steps recorded, T."""
+        return self.frames - 1
+
+    @property
+    def worlds(self) -> int:
+        """Worlds recorded."""
+        return int(self.q.shape[1])
+
+    def __repr__(self) -> str:
+        return f"Trajectory({self.model.name!r}, steps={self.steps}, worlds={self.worlds}, {self.duration:g} s)"
+
+    @property
+    def duration(self) -> float:
+        """Simulated time [s] from the first row to the last, in the world that went furthest."""
+        return float(np.max(self.rows("time", [self.frames - 1]) - self.rows("time", [0])))
+
+    def rows(self, name: str, rows) -> np.ndarray:
+        """Rows `(len(rows), worlds, ...)` of `q`, `v`, `time` or a diagnostic, as NumPy."""
+        array = getattr(self, name) if name in ("q", "v", "time") else self.diagnostics[name]
+        return host_kinematics.host_rows(array, np.asarray(rows))
+
+    def clock(self) -> np.ndarray:
+        """`(T+1,)` time [s] of the world that went furthest; a world that was stopped early keeps its last time."""
+        time = host_array(self.time)
+        return time[:, int(np.argmax(time[-1]))]
+
+    def poses(self, worlds=None) -> np.ndarray:
+        """Body poses `(T+1, worlds, nbody, 7)` as `[x y z qw qx qy qz]`, world frame, float64.
+
+        All at once; for long rollouts iterate over `pose_chunks` instead.
+        """
+        return np.concatenate(list(self.pose_chunks(worlds=worlds)))
+
+    def pose_chunks(self, rows=None, worlds=None):
+        """Yield body poses `(some rows, worlds, nbody, 7)` in order, a bounded number of bytes at a time."""
+        from warpsim.io.scene import world_indices
+
+        rows = np.arange(self.frames) if rows is None else np.asarray(rows)
+        return host_kinematics.body_pose_chunks(self.model, self.q, rows, world_indices(worlds, self.worlds))
+
+    def save(self, path) -> None:
+        """Write a Zarr v3 store with the model inside; see `warpsim.io.store`. An existing warpsim store is replaced."""
+        from warpsim.io.store import save_trajectory
+
+        save_trajectory(self, path)
+
+    @classmethod
+    def load(cls, path, model: Model | None = None) -> "Trajectory":
+        """Read a store written by `save` or a rollout. `model` replaces the stored one, and must fit it."""
+        from warpsim.io.store import load_trajectory
+
+        return load_trajectory(path, model)
+
+    def to_usd(self, path, worlds=None, fps: float | None = None, spacing: float | None = None) -> None:
+        """Write an animated USD stage (`.usd`, `.usdc`, `.usda` or `.usdz`).
+
+        `worlds`: None for all, n for the first n, or a list of indices. One world becomes a tree of named prims with
+        UsdPhysics; several become point instancers on a grid `spacing` [m] apart. `fps` [1/s]: None keeps the recorded
+        rate, thinned to at most 60.
+        """
+        from warpsim.io.usd_write import write_trajectory
+
+        write_trajectory(self, path, worlds=worlds, fps=fps, spacing=spacing)
+
+    def to_html(self, path, worlds=None, fps: float = 30.0, spacing: float | None = None) -> None:
+        """Write one stand-alone web page with play, pause and scrub controls; it opens without a network.
+
+        `worlds` as in `to_usd`, at most 64 by default; `fps` [1/s] frames kept; `spacing` [m] between worlds.
+        """
+        from warpsim.io.html import write_html
+
+        write_html(self, path, worlds=worlds, fps=fps, spacing=spacing)
+
+    def plot(self, path=None, worlds=None):
+        """Matplotlib figure of heights, energy, contacts, momentum error, base paths and a picture of the last frame.
+
+        Saved to `path` if given (PNG, PDF, SVG); returned either way.
+        """
+        from warpsim.io.plot import plot_trajectory
+
+        return plot_trajectory(self, path, worlds=worlds)
+
+    def render(self, path, worlds=None, frame: int = -1, **options) -> None:
+        """Write a PNG of the chosen worlds at row `frame`; options as in `warpsim.io.render.render_png`."""
+        from warpsim.io.render import render_png
+        from warpsim.io.scene import world_indices
+
+        if not -self.frames <= frame < self.frames:
+            raise ValueError(f"frame={frame}: the trajectory has rows 0 to {self.frames - 1}")
+        q = self.rows("q", [frame % self.frames])[0]
+        chosen = world_indices(min(9, self.worlds) if worlds is None else worlds, self.worlds)
+        render_png(self.model, q[chosen], path, **options)
+
+
+def host_array(array) -> np.ndarray:
+    """A NumPy view or copy of a NumPy, Warp or array-like."""
+    return array.numpy() if hasattr(array, "numpy") else np.asarray(array)
