@@ -33,6 +33,7 @@ def build(S) -> SimpleNamespace:
         # out
         kinetic: wp.array(dtype=S),
         potential: wp.array(dtype=S),
+        total: wp.array(dtype=S),
     ):
         """Launch over worlds; the potential of gravity is zero with every centre of mass at the world's origin."""
         w = wp.tid()
@@ -55,5 +56,6 @@ def build(S) -> SimpleNamespace:
                     U += S(0.5) * stiffness[w % stiffness.shape[0], d] * x[i] * x[i]
         kinetic[w] = T
         potential[w] = U
+        total[w] = T + U
 
     return SimpleNamespace(mechanical_energy=mechanical_energy)

@@ -5,3 +5,33 @@ import pathlib as _pathlib
 # The device code lives in `kernels/` beside this package in a checkout and in `warpsim/kernels` in a wheel.
 if not (_pathlib.Path(__file__).parent / "kernels").is_dir():
     __path__.append(str(_pathlib.Path(__file__).parent.parent))
+
+import importlib as _importlib
+
+_PUBLIC = {
+    "warpsim.errors": ("ModelError",),
+    "warpsim.io.load": ("load",),
+    "warpsim.model": ("GeomType", "JointType", "Model", "ModelBuilder"),
+    "warpsim.simulator": ("CONTACT_OVERFLOW", "NONFINITE", "NOT_CONVERGED", "Simulator"),
+    "warpsim.state": ("State",),
+    "warpsim.trajectory": ("Trajectory",),
+    "warpsim.integrators": ("SymplecticEuler",),
+    "warpsim.solvers.sap": ("SAP",),
+    "warpsim.solvers.nocontact": ("NoContact",),
+    "warpsim.solvers.problem": ("ContactProblem", "ContactSolution", "solve_contact"),
+}
+_HOME = {name: module for module, names in _PUBLIC.items() for name in names}
+__all__ = sorted(_HOME)
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str):
+    if name not in _HOME:
+        raise AttributeError(f"module 'warpsim' has no attribute {name!r}")
+    value = getattr(_importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

@@ -115,11 +115,11 @@ class Dynamics:
         inputs = [self.device_model.topology, self.link_X, self.dof_S, link, point, J]
         self.launch(self.untaped.point_jacobian, None, inputs)
 
-    def energy(self, q: wp.array, v: wp.array, kinetic: wp.array, potential: wp.array) -> None:
-        """Kinetic and potential energy, after `position(q)` and `velocity(v)`."""
+    def energy(self, q: wp.array, v: wp.array, kinetic: wp.array, potential: wp.array, total: wp.array) -> None:
+        """Kinetic and potential energy and their sum, after `position(q)` and `velocity(v)`."""
         keys = ("gravity", "joint_armature", "joint_stiffness", "joint_reference")
         inputs = [self.device_model.topology, *(self.device_model.parameters.stored(key) for key in keys)]
-        inputs += [self.link_X, self.link_I, self.link_V, q, v, kinetic, potential]
+        inputs += [self.link_X, self.link_I, self.link_V, q, v, kinetic, potential, total]
         self.launch(energy.build(self.device_model.types.scalar).mechanical_energy, None, inputs)
 
 

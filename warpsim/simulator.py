@@ -1,5 +1,6 @@
 """`Simulator`: a model in many worlds on one device. Every method is batched over worlds."""
 
+import functools
 import operator
 
 import numpy as np
@@ -11,6 +12,8 @@ from warpsim.integrators import SymplecticEuler
 from warpsim.kernels import theta
 from warpsim.kernels.precision import SCALARS
 from warpsim.model.model import Model
+from warpsim.queries import Queries
+from warpsim.rollout import rollout
 from warpsim.solvers.nocontact import NoContact
 from warpsim.solvers.sap import SAP
 from warpsim.state import State
@@ -38,11 +41,7 @@ class Diagnostics:
 
     @property
     def energy(self) -> wp.array:
-        return wp.array(
-            self._step.kinetic.numpy() + self._step.potential.numpy(),
-            dtype=self._step.kinetic.dtype,
-            device=self._step.kinetic.device,
-        )
+        return self._step.energy
 
     def numpy(self) -> dict[str, np.ndarray]:
         """Host copies by name."""
@@ -102,7 +101,6 @@ class Simulator:
         self.max_contacts = self._step.collision.capacity
         self.diagnostics = Diagnostics(self._step)
         self._graphs: dict = {}
-        self._empty_tau = wp.zeros((0, 0), dtype=SCALARS[dtype], device=self.device)
 
     # states ----------------------------------------------------------------------------------------------------------
 
@@ -225,7 +223,94 @@ class Simulator:
             graph = self._graphs[key] = capture.graph
         wp.capture_launch(graph)
 
+    def rollout(
+        self,
+        state: State,
+        controls=None,
+        steps: int | None = None,
+        *,
+        substeps: int = 1,
+        every: int = 1,
+        progress=None,
+        checkpoint_every: int | None = None,
+    ):
+        """`steps` steps from `state`, recorded as a `Trajectory` (`state` itself is not changed).
+
+        `controls`: (steps, worlds, nu), a callable `policy(state)` that returns (worlds, nu), or None. `every=k` keeps
+        every k-th step: steps // k + 1 rows. `progress`: True for a bar, or a callable(step).
+        """
+        self._check_state(state)
+        if checkpoint_every is not None:
+            raise ValueError("checkpoint_every is not available yet; leave it None")
+        every = _whole(every, "every")
+        options = {"substeps": substeps, "every": every, "progress": progress, "checkpoint_every": checkpoint_every}
+        return rollout(self, state, controls, steps, **options)
+
+    @functools.cached_property
+    def _queries(self) -> Queries:
+        return Queries(self.device_model)
+
+    # queries ---------------------------------------------------------------------------------------------------------
+
+    def kinematics(self, q) -> wp.array:
+        """Body poses `(worlds, nbody, 7)` as `[x y z qw qx qy qz]` in the world frame, bodies in the file's order."""
+        return self._queries.kinematics(self._rows(q, self.model.nq, "q"))
+
+    def mass_matrix(self, q) -> wp.array:
+        """Joint-space mass matrix `(worlds, nv, nv)`, armature included (CRBA)."""
+        return self._queries.mass_matrix(self._rows(q, self.model.nq, "q"))
+
+    def inverse_dynamics(self, q, v, a) -> wp.array:
+        """`M a + c(q, v)` `(worlds, nv)` by RNEA; c holds Coriolis, gyroscopic and gravity terms."""
+        nv = self.model.nv
+        rows = [self._rows(q, self.model.nq, "q"), self._rows(v, nv, "v"), self._rows(a, nv, "a")]
+        return self._queries.inverse_dynamics(*rows)
+
+    def forward_dynamics(self, q, v, tau) -> wp.array:
+        """`M^-1 (tau - c)` `(worlds, nv)` by ABA; no contact, springs, dampers or actuators."""
+        nv = self.model.nv
+        rows = [self._rows(q, self.model.nq, "q"), self._rows(v, nv, "v"), self._rows(tau, nv, "tau")]
+        return self._queries.forward_dynamics(*rows)
+
+    def jacobian(self, q, body, point=(0.0, 0.0, 0.0)) -> wp.array:
+        """`(worlds, 6, nv)`, rows (angular, linear) in world axes, at `point` (3,) or (worlds, 3) fixed in `body`."""
+        body = self.model.body(body) if isinstance(body, str) else operator.index(body)
+        if not 0 <= body < self.model.nbody:
+            raise ValueError(f"body is {body}; the model has {self.model.nbody} bodies")
+        point = np.asarray(point, dtype=self.dtype)
+        if point.shape not in ((3,), (self.worlds, 3)):
+            raise ValueError(f"point has shape {point.shape}; it must be (3,) or ({self.worlds}, 3)")
+        return self._queries.jacobian(self._rows(q, self.model.nq, "q"), body, np.atleast_2d(point))
+
+    def energy(self, state: State) -> tuple[wp.array, wp.array]:
+        """Kinetic and potential energy [J], each `(worlds,)`; gravity's is 0 with all mass at the world's origin."""
+        self._check_state(state)
+        return self._queries.energy(state.q, state.v)
+
+    def contacts(self, state: State) -> ContactList:
+        """The contacts at `state`, and those that its velocity can bring about within dt."""
+        self._check_state(state)
+        return self._queries.contacts(state.q, state.v, self.dt, self.max_contacts)
+
+    @property
+    def last_contacts(self) -> ContactList:
+        """The contacts of the last step, with the impulse on geom B in the contact frame [N s]."""
+        return ContactList(self._step.collision, self._step.solver.solution.gamma.numpy())
+
+    def bytes_per_world(self) -> float:
+        """Device memory of a step's workspace and state, per world."""
+        arrays: dict[int, int] = {}
+        _array_bytes(self._step, arrays, set())
+        return sum(arrays.values()) / self.worlds
+
     # checks ----------------------------------------------------------------------------------------------------------
+
+    def _rows(self, values, n: int, name: str) -> wp.array:
+        """(worlds, n) on the device, from a device array of that shape or host values (n,) or (worlds, n)."""
+        if isinstance(values, wp.array):
+            return self._device_array(values, (self.worlds, n), name)
+        host = self._host_rows(values, n, name)
+        return wp.array(host, dtype=SCALARS[self.dtype], device=self.device)
 
     def _host_rows(self, values, n: int, name: str, rows: int | None = None) -> np.ndarray:
         rows = self.worlds if rows is None else rows
@@ -264,4 +349,20 @@ def _device(name):
         raise ValueError(f"no device {name!r} here; there are: {known}") from error
 
 
-__all__ = ["ContactList", "Diagnostics", "Simulator"]
+def _array_bytes(value, found: dict[int, int], seen: set[int]) -> None:
+    """Bytes of every distinct Warp array reachable from `value`, by address."""
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, wp.array):
+        if value.ptr:
+            found[value.ptr] = value.capacity
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _array_bytes(item, found, seen)
+    elif hasattr(value, "_cls"):
+        for name in value._cls.vars:
+            _array_bytes(getattr(value, name), found, seen)
+    elif type(value).__module__.startswith("warpsim"):
+        for item in vars(value).values():
+            _array_bytes(item, found, seen)

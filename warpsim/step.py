@@ -54,7 +54,7 @@ class Step:
         self.link_V_star = array(model.nlink, t.vec6)
         self.z = array(nv, t.vec3)
         self.q_next = array(nq, S)
-        self.kinetic, self.potential = (wp.zeros(self.worlds, dtype=S, device=device) for _ in range(2))
+        self.kinetic, self.potential, self.energy = (wp.zeros(self.worlds, dtype=S, device=device) for _ in range(3))
         actuator_link = model.joint_link[model.actuator_joint] if model.nu else np.zeros(0)
         self.actuator_link = wp.array(actuator_link.astype(np.int32), dtype=wp.int32, device=device)
         self.actuator_gear = wp.array(model.actuator_gear.astype(device_model.dtype), dtype=S, device=device)
@@ -119,7 +119,7 @@ class Step:
         if self.wrench is not None:
             inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench, self.force]
             dynamics.launch(self.k_actuation.wrench_force, None, inputs)
-        dynamics.energy(self.q, self.v, self.kinetic, self.potential)
+        dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
 
     def contact_problem(self, h: float) -> None:
         """Contacts, their Jacobians and regularisation, and the rows of joint limits and dry friction."""

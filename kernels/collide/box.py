@@ -250,7 +250,9 @@ def build(S) -> SimpleNamespace:
                 if edge_middle + reach > limit and edge_middle - reach <= limit:
                     s_edge = (side * pair.width[i] - middle[i]) / along[i]
                     x = middle + s_edge * along
-                    if wp.abs(s_edge) < S(1.0) and wp.abs(x[1 - i]) <= pair.width[1 - i] - tolerance:
+                    from_inner_end = S(1.0) + s_edge * wp.sign(side * along[i])
+                    beside_vertex = from_inner_end * wp.length(along) <= S(2.0) * tolerance
+                    if not beside_vertex and wp.abs(x[1 - i]) <= pair.width[1 - i] - tolerance:
                         side_face = face_code((pair.axis_reference + 1 + i) % 3, side)
                         contacts = add_point(contacts, pair, side_face, edge, face, x[2], margin)
                 k += 1

@@ -13,7 +13,7 @@ from warpsim.kernels.precision import types
 # Squared sine of the angle under which two capsules count as parallel and get points at the ends of their overlap.
 NEARLY_PARALLEL = 1e-4
 # Squared sine under which the common perpendicular of two lines is not used: its direction has no digits left.
-PARALLEL = {wp.float32: 1e-6, wp.float64: 1e-12}
+PARALLEL = {wp.float32: 1e-8, wp.float64: 1e-12}
 
 
 @functools.cache
@@ -92,8 +92,10 @@ def build(S) -> SimpleNamespace:
                 manifold = add_contact(manifold, CAPSULE_AXIS, code_b, NO_REFERENCE)
             return manifold
         r = vec3(S(0.0), S(0.0), end * half_a) - p
-        if wp.abs(end * half_a - height) > S(NEARLY_PARALLEL) * half_a and wp.length(r - wp.dot(r, u) * u) < reach:
-            manifold = add_contact(manifold, upper, CAPSULE_AXIS, NO_REFERENCE)
+        s = wp.dot(r, u)
+        distance = wp.length(r - wp.clamp(s, -half_b, half_b) * u)
+        if wp.abs(end * half_a - height) > S(NEARLY_PARALLEL) * half_a and distance < reach:
+            manifold = add_contact(manifold, upper, axis_feature(s, half_b), NO_REFERENCE)
         return manifold
 
     @wp.func

@@ -23,9 +23,12 @@ from warpsim.kernels.precision import types
 SEGMENT_END = -1  # a limit of the segment itself, in place of the side face that cuts it
 FACE_ALIGNMENT = 0.99  # cosine above which a contact normal counts as a face's and a second point is sought
 SAME_POINT = 0.01  # two points nearer than this fraction of the half length are one
-FACE_WIDENING = 1.00001  # a segment along the rim of a face counts as on it
+# Sine of the angle to a side face under which a segment is on one side of it as a whole, not cut: the cut has no digits.
+ALONG_RIM = {wp.float32: 1e-3, wp.float64: 1e-6}
 # Squared sine under which a segment counts as parallel to an edge.
-PARALLEL = {wp.float32: 1e-6, wp.float64: 1e-12}
+PARALLEL = {wp.float32: 1e-8, wp.float64: 1e-12}
+# Nearer than this fraction of the size the axis touches the box: the direction of the gap has no digits.
+TOUCHING = {wp.float32: 1e-5, wp.float64: 1e-9}
 # A deep edge contact must beat the face by this fraction of the depth.
 EDGE_ADVANTAGE = {wp.float32: 1e-4, wp.float64: 1e-7}
 
@@ -38,7 +41,8 @@ def build(S) -> SimpleNamespace:
     core = box_core.build(S)
     box_distance, nearest_box_feature, face_toward = core.box_distance, core.nearest_box_feature, core.face_toward
     vertex_sign, edge_code = core.vertex_sign, core.edge_code
-    parallel, edge_advantage = float(PARALLEL[S]), float(EDGE_ADVANTAGE[S])
+    touching = float(TOUCHING[S])
+    parallel, edge_advantage, along_rim = float(PARALLEL[S]), float(EDGE_ADVANTAGE[S]), float(ALONG_RIM[S])
 
     @wp.struct
     class Interval:
@@ -144,12 +148,18 @@ def build(S) -> SimpleNamespace:
 
     @wp.func
     def clip_to_face(c: vec3, u: vec3, half_length: S, h: vec3, face: wp.int32) -> Interval:
-        """The part of the segment above a face."""
+        """The part of the segment above a face; empty (lo > hi) when it passes beside it."""
         axis = (face - FIRST_FACE) // 2
-        i = (axis + 1) % 3
-        j = (axis + 2) % 3
-        interval = narrow(whole_segment(half_length), c[i], u[i], S(FACE_WIDENING) * h[i], i)
-        return narrow(interval, c[j], u[j], S(FACE_WIDENING) * h[j], j)
+        interval = whole_segment(half_length)
+        k = wp.int32(1)
+        while k < 3:
+            i = (axis + k) % 3
+            if wp.abs(u[i]) > S(along_rim):
+                interval = narrow(interval, c[i], u[i], h[i], i)
+            elif wp.abs(c[i]) > h[i] + S(along_rim) * half_length:
+                interval.hi = interval.lo - S(1.0)
+            k += 1
+        return interval
 
     @wp.func
     def face_height(x: vec3, h: vec3, face: wp.int32) -> S:
@@ -166,7 +176,7 @@ def build(S) -> SimpleNamespace:
 
     @wp.func
     def deep_contacts(c: vec3, u: vec3, half_length: S, h: vec3, reach: S) -> Manifold:
-        """Contacts along the direction of least penetration of a segment that meets the box."""
+        """Contacts along the direction of least penetration of a segment that meets or touches the box."""
         manifold = Manifold()
         depth = h - wp.abs(c) + half_length * wp.abs(u)
         least = wp.min(wp.min(depth[0], depth[1]), depth[2])
@@ -214,6 +224,8 @@ def build(S) -> SimpleNamespace:
         nearest = nearest_outside(c, u, half_length, h)
         if nearest.distance >= reach:
             return manifold
+        if nearest.distance <= S(touching) * (half_length + wp.length(h)):
+            return deep_contacts(c, u, half_length, h, reach)
         face = face_toward(nearest.gap)
         axis = (face - FIRST_FACE) // 2
         if wp.abs(nearest.gap[axis]) <= S(FACE_ALIGNMENT) * nearest.distance:

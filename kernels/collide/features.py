@@ -105,9 +105,11 @@ def build(S) -> SimpleNamespace:
 
     @wp.func
     def local_outward(type: wp.int32, code: wp.int32) -> vec3:
-        """A direction that leaves the box at this feature, zero for the other types."""
+        """A direction that leaves the core at this feature, zero where none is distinguished."""
         if type == BOX:
             return box_signs(code)
+        if type == CAPSULE and code != CAPSULE_AXIS:
+            return vec3(S(0.0), S(0.0), side(code))
         return vec3(S(0.0), S(0.0), S(0.0))
 
     @wp.func
@@ -139,16 +141,11 @@ def build(S) -> SimpleNamespace:
 
     @wp.func
     def unit_or(v: vec3, fallback: vec3) -> vec3:
-        """v / ‖v‖, or the fallback (not differentiated) where v has no direction."""
+        """v / ‖v‖, or the fallback where v has no direction."""
         square = wp.dot(v, v)
         if square > S(SMALLEST_SQUARE):
             return v / wp.sqrt(square)
         return fallback
-
-    @wp.func
-    def fallback_normal(outward_a: vec3, outward_b: vec3) -> vec3:
-        """A deterministic normal for touching cores: away from the box where there is one, else world z."""
-        return unit_or(outward_a - outward_b, vec3(S(0.0), S(0.0), S(1.0)))
 
     @wp.func
     def assemble(x_a: vec3, x_b: vec3, normal: vec3, r_a: S, r_b: S) -> ContactGeometry:
@@ -159,9 +156,27 @@ def build(S) -> SimpleNamespace:
         return geometry
 
     @wp.func
-    def foot_on_line(x: vec3, p: vec3, u: vec3) -> vec3:
-        """The point of the line p + s u nearest to x."""
-        return p + wp.dot(u, x - p) * u
+    def across(v: vec3, u: vec3) -> vec3:
+        """The part of v orthogonal to the unit vector u; the second step removes the rounding of the first."""
+        w = v - wp.dot(u, v) * u
+        return w - wp.dot(u, w) * u
+
+    @wp.func
+    def orthogonal(u: vec3) -> vec3:
+        """A unit vector orthogonal to u, from the x axis, or the y axis near u = ±x."""
+        if wp.abs(u[0]) > S(FRAME_SWITCH):
+            return wp.normalize(vec3(S(0.0), S(1.0), S(0.0)) - u[1] * u)
+        return wp.normalize(vec3(S(1.0), S(0.0), S(0.0)) - u[0] * u)
+
+    @wp.func
+    def point_line(x: vec3, p: vec3, u: vec3, outward: vec3, r: S, r_line: S, line_is_b: wp.bool) -> ContactGeometry:
+        """A point and a line p + s u; where they coincide the normal is `outward` (from the point's geom) or any across u."""
+        gap = across(p - x, u)
+        foot = x + gap
+        normal = unit_or(gap, unit_or(across(outward, u), orthogonal(u)))
+        if line_is_b:
+            return assemble(x, foot, normal, r, r_line)
+        return assemble(foot, x, -normal, r_line, r)
 
     @wp.func
     def foot_on_plane(x: vec3, p: vec3, n: vec3) -> vec3:
@@ -178,7 +193,7 @@ def build(S) -> SimpleNamespace:
 
     @wp.func
     def line_line(
-        p_a: vec3, u_a: vec3, p_b: vec3, u_b: vec3, outward: vec3, fallback: vec3, r_a: S, r_b: S
+        p_a: vec3, u_a: vec3, p_b: vec3, u_b: vec3, outward: vec3, r_a: S, r_b: S
     ) -> ContactGeometry:
         """Common perpendicular of two lines, directed along `outward`, or from A to B where that is zero."""
         c = wp.cross(u_a, u_b)
@@ -193,8 +208,7 @@ def build(S) -> SimpleNamespace:
             if facing < S(0.0):
                 return assemble(x_a, x_b, -c / wp.sqrt(square), r_a, r_b)
             return assemble(x_a, x_b, c / wp.sqrt(square), r_a, r_b)
-        foot = foot_on_line(p_a, p_b, u_b)
-        return assemble(p_a, foot, unit_or(foot - p_a, fallback), r_a, r_b)
+        return point_line(p_a, p_b, u_b, outward, r_a, r_b, True)
 
     @wp.func
     def against_flat(x: vec3, face_point: vec3, face_normal: vec3, r: S, r_face: S, face_is_b: wp.bool) -> ContactGeometry:
@@ -238,19 +252,15 @@ def build(S) -> SimpleNamespace:
             return against_flat(p_a, p_b, u_b, r_a, r_b, True)
         if kind_a == FLAT:
             return against_flat(p_b, p_a, u_a, r_b, r_a, False)
-        fallback = fallback_normal(
-            wp.quat_rotate(q_a, local_outward(type_a, code_a)), wp.quat_rotate(q_b, local_outward(type_b, code_b))
-        )
+        outward = wp.quat_rotate(q_a, local_outward(type_a, code_a)) - wp.quat_rotate(q_b, local_outward(type_b, code_b))
         if kind_a == LINE and kind_b == LINE:
-            outward = wp.quat_rotate(q_a, local_outward(type_a, code_a)) - wp.quat_rotate(q_b, local_outward(type_b, code_b))
-            return line_line(p_a, u_a, p_b, u_b, outward, fallback, r_a, r_b)
+            return line_line(p_a, u_a, p_b, u_b, outward, r_a, r_b)
         if kind_a == LINE:
-            foot = foot_on_line(p_b, p_a, u_a)
-            return assemble(foot, p_b, unit_or(p_b - foot, fallback), r_a, r_b)
+            return point_line(p_b, p_a, u_a, -outward, r_b, r_a, False)
         if kind_b == LINE:
-            foot = foot_on_line(p_a, p_b, u_b)
-            return assemble(p_a, foot, unit_or(foot - p_a, fallback), r_a, r_b)
-        return assemble(p_a, p_b, unit_or(p_b - p_a, fallback), r_a, r_b)
+            return point_line(p_a, p_b, u_b, outward, r_a, r_b, True)
+        normal = unit_or(p_b - p_a, unit_or(outward, vec3(S(0.0), S(0.0), S(1.0))))
+        return assemble(p_a, p_b, normal, r_a, r_b)
 
     @wp.func
     def evaluate(

@@ -204,6 +204,31 @@ def test_distance_is_that_of_the_shapes(pair, scale, S):
     assert (error <= tolerance).all(), (np.argmax(error), error.max())
 
 
+def aligned_pairs(kind_a, kind_b, n, noise):
+    """Pairs on a lattice of positions, sizes and right or half-right angles: ties of every kind, then perturbed."""
+    rng = np.random.default_rng([n, kind_a, kind_b])
+    sizes = rng.choice([0.1, 0.2, 0.5, 1.0], (n, 2, 3))
+    poses = np.zeros((n, 2, 7))
+    poses[..., :3] = 0.1 * rng.integers(-6, 7, (n, 2, 3))
+    half = rng.integers(0, 8, (n, 2, 1)) * np.pi / 8
+    poses[..., 3:] = np.concatenate([np.eye(3)[rng.integers(0, 3, (n, 2))] * np.sin(half), np.cos(half)], axis=2)
+    poses += noise * rng.normal(size=poses.shape)
+    poses[..., 3:] /= np.linalg.norm(poses[..., 3:], axis=2, keepdims=True)
+    return poses, sizes
+
+
+@both_precisions
+@pytest.mark.parametrize("noise", [0.0, 1e-9, 1e-7, 1e-5, 1e-3])
+@every_pair
+def test_distance_of_aligned_shapes(pair, noise, S):
+    """φ stays the distance where faces, edges and axes are parallel, flush, touching or coincident, up to the bias."""
+    poses, sizes = aligned_pairs(*pair, 500, noise)
+    contacts = Contacts(S, pair, poses, sizes, FAR)
+    error = np.abs(contacts.lowest - reference_distance(*pair, poses, sizes))
+    assert (contacts.count > 0).all()
+    assert error.max() <= TOLERANCE[S] + BIAS * (pair == (BOX, BOX)), (np.argmax(error), error.max())
+
+
 @every_pair
 def test_distance_agrees_with_mujoco(pair):
     """The smallest φ is MuJoCo's geom distance to its solver's tolerance (deep capsule–box pairs left out)."""

@@ -24,93 +24,233 @@ _TRN_JOINT, _TRN_JOINTINPARENT, _TRN_TENDON = (
 )
 _PAIR, _ACTUATOR, _TENDON = mujoco.mjtObj.mjOBJ_PAIR, mujoco.mjtObj.mjOBJ_ACTUATOR, mujoco.mjtObj.mjOBJ_TENDON
 
-# (category, why): names or patterns of attributes of MjModel. A pattern stands only for a family that is treated as one.
-FIELDS: dict[tuple[str, str], str] = {
-    (USED, "sizes"): "nq nv nu nactuator nbody njnt ngeom npair nexclude nkey nmesh",
+# (category, why, names): names or patterns of attributes of MjModel. A pattern stands only for a family that is treated
+# as one.
+FIELDS = (
+    (
+        USED,
+        "sizes",
+        "nq nv nu nactuator nbody njnt ngeom npair nexclude nkey nmesh",
+    ),
     (
         USED,
         "refused, or listed as ignored, when not zero",
-    ): "na neq ntendon nsensor nsite ncam nlight nflex nskin nhfield "
-    "ntex nmat nnumeric ntext ntuple nmocap nplugin nuserdata nplastic nhistory ngravcomp flg_gravcomp flg_surfacevel "
-    "flg_adhesion",
-    (USED, "see OPTIONS, DISABLE_FLAGS and ENABLE_FLAGS"): "opt",
-    (USED, "names"): "names name_*adr",
-    (USED, "bodies"): "body_parentid body_pos body_quat body_ipos body_iquat body_mass body_inertia",
-    (USED, "joints"): "qpos0 qpos_spring jnt_type jnt_qposadr jnt_dofadr jnt_bodyid jnt_limited jnt_pos jnt_axis "
-    "jnt_stiffness jnt_range dof_frictionloss dof_armature dof_damping",
+        "na neq ntendon nsensor nsite ncam nlight nflex nskin nhfield ntex nmat nnumeric ntext ntuple nmocap "
+        "nplugin nuserdata nplastic nhistory ngravcomp flg_gravcomp flg_surfacevel flg_adhesion",
+    ),
+    (
+        USED,
+        "see OPTIONS, DISABLE_FLAGS and ENABLE_FLAGS",
+        "opt",
+    ),
+    (
+        USED,
+        "names",
+        "names name_*adr",
+    ),
+    (
+        USED,
+        "bodies",
+        "body_parentid body_pos body_quat body_ipos body_iquat body_mass body_inertia",
+    ),
+    (
+        USED,
+        "joints",
+        "qpos0 qpos_spring jnt_type jnt_qposadr jnt_dofadr jnt_bodyid jnt_limited jnt_pos jnt_axis jnt_stiffness "
+        "jnt_range dof_frictionloss dof_armature dof_damping",
+    ),
     (
         USED,
         "geoms",
-    ): "geom_type geom_contype geom_conaffinity geom_condim geom_bodyid geom_dataid geom_priority geom_size "
-    "geom_pos geom_quat geom_friction geom_group geom_matid geom_rgba mat_rgba",
-    (USED, "mesh triangles, for drawing and, later, contact"): "mesh_vert mesh_vertadr mesh_vertnum mesh_face "
-    "mesh_faceadr mesh_facenum",
-    (USED, "contact filters and pairs"): "exclude_signature pair_dim pair_geom1 pair_geom2 pair_friction",
-    (USED, "actuators"): "actuator_trntype actuator_trnid actuator_gaintype actuator_gainprm actuator_biastype "
-    "actuator_biasprm actuator_gear actuator_ctrllimited actuator_ctrlrange actuator_forcelimited actuator_forcerange "
-    "actuator_ctrladr actuator_ctrlnum actuator_outadr actuator_outnum",
-    (USED, "keyframes"): "key_qpos key_qvel key_ctrl",
-    (MAPPED, "contact stiffness and dissipation time, see docs/mjcf.md"): "geom_solref geom_solimp body_invweight0",
-    (MAPPED, "added to the joint's, times gear^2"): "actuator_armature actuator_damping jnt_actuatorid",
-    (MAPPED, "force_range of the joint's one actuator; refused where several share the joint"): "jnt_actfrclimited "
-    "jnt_actfrcrange",
-    (MAPPED, "a mocap body is fixed at its initial pose"): "body_mocapid",
-    (MAPPED, "actuators of a disabled group give no force"): "actuator_group",
-    (REFUSED, "equality constraints"): "eq_*",
-    (REFUSED, "flexible bodies"): "flex_* flexedge_* nflex?* efm0_* efmC_perm nefm* nJfe",
-    (REFUSED, "plugins"): "plugin plugin_* body_plugin geom_plugin actuator_plugin npluginattr npluginstate",
-    (REFUSED, "forces of bodies, joints and geoms, when not zero"): "body_gravcomp jnt_actgravcomp jnt_stiffnesspoly "
-    "jnt_springyield jnt_plasticadr dof_dampingpoly geom_surfacevel geom_adhesion pair_adhesion key_plastic",
-    (REFUSED, "fluid forces, when the medium has density or viscosity"): "geom_fluid",
-    (REFUSED, "a tendon that acts: stiffness, damping, limit, friction or armature"): "tendon_stiffness "
-    "tendon_stiffnesspoly tendon_damping tendon_dampingpoly tendon_armature tendon_frictionloss tendon_limited "
-    "tendon_range tendon_lengthspring tendon_springyield tendon_plasticadr tendon_actfrclimited tendon_actfrcrange "
-    "tendon_solref_lim tendon_solimp_lim tendon_solref_fri tendon_solimp_fri tendon_margin tendon_actuatorid",
-    (REFUSED, "actuators with a state, delay or other transmission"): "actuator_dyntype actuator_dynprm "
-    "actuator_actadr actuator_actnum actuator_actlimited actuator_actrange actuator_actearly actuator_history "
-    "actuator_historyadr actuator_delay actuator_dampingpoly actuator_cranklength actuator_ctrlspec key_act",
-    (IGNORED, "a tendon without force moves nothing"): "tendon_type tendon_adr tendon_num tendon_matid tendon_group "
-    "tendon_treenum tendon_treeid tendon_width tendon_length0 tendon_invweight0 tendon_user tendon_rgba wrap_* nwrap nJten "
-    "ten_J_*",
-    (IGNORED, "limits are near-rigid (beta 0.1) and dry friction stiff, without MuJoCo's softness"): "jnt_solref "
-    "jnt_solimp jnt_margin dof_solref dof_solimp",
+        "geom_type geom_contype geom_conaffinity geom_condim geom_bodyid geom_dataid geom_priority geom_size "
+        "geom_pos geom_quat geom_friction geom_group geom_matid geom_rgba mat_rgba",
+    ),
+    (
+        USED,
+        "mesh triangles, for drawing and, later, contact",
+        "mesh_vert mesh_vertadr mesh_vertnum mesh_face mesh_faceadr mesh_facenum",
+    ),
+    (
+        USED,
+        "contact filters and pairs",
+        "exclude_signature pair_dim pair_geom1 pair_geom2 pair_friction",
+    ),
+    (
+        USED,
+        "actuators",
+        "actuator_trntype actuator_trnid actuator_gaintype actuator_gainprm actuator_biastype actuator_biasprm "
+        "actuator_gear actuator_ctrllimited actuator_ctrlrange actuator_forcelimited actuator_forcerange "
+        "actuator_ctrladr actuator_ctrlnum actuator_outadr actuator_outnum",
+    ),
+    (
+        USED,
+        "keyframes",
+        "key_qpos key_qvel key_ctrl",
+    ),
+    (
+        MAPPED,
+        "contact stiffness and dissipation time, see docs/mjcf.md",
+        "geom_solref geom_solimp body_invweight0",
+    ),
+    (
+        MAPPED,
+        "added to the joint's, times gear^2",
+        "actuator_armature actuator_damping jnt_actuatorid",
+    ),
+    (
+        MAPPED,
+        "force_range of the joint's one actuator; refused where several share the joint",
+        "jnt_actfrclimited jnt_actfrcrange",
+    ),
+    (
+        MAPPED,
+        "a mocap body is fixed at its initial pose",
+        "body_mocapid",
+    ),
+    (
+        MAPPED,
+        "actuators of a disabled group give no force",
+        "actuator_group",
+    ),
+    (
+        REFUSED,
+        "equality constraints",
+        "eq_*",
+    ),
+    (
+        REFUSED,
+        "flexible bodies",
+        "flex_* flexedge_* nflex?* efm0_* efmC_perm nefm* nJfe",
+    ),
+    (
+        REFUSED,
+        "plugins",
+        "plugin plugin_* body_plugin geom_plugin actuator_plugin npluginattr npluginstate",
+    ),
+    (
+        REFUSED,
+        "forces of bodies, joints and geoms, when not zero",
+        "body_gravcomp jnt_actgravcomp jnt_stiffnesspoly jnt_springyield jnt_plasticadr dof_dampingpoly "
+        "geom_surfacevel geom_adhesion pair_adhesion key_plastic",
+    ),
+    (
+        REFUSED,
+        "fluid forces, when the medium has density or viscosity",
+        "geom_fluid",
+    ),
+    (
+        REFUSED,
+        "a tendon that acts: stiffness, damping, limit, friction or armature",
+        "tendon_stiffness tendon_stiffnesspoly tendon_damping tendon_dampingpoly tendon_armature "
+        "tendon_frictionloss tendon_limited tendon_range tendon_lengthspring tendon_springyield tendon_plasticadr "
+        "tendon_actfrclimited tendon_actfrcrange tendon_solref_lim tendon_solimp_lim tendon_solref_fri "
+        "tendon_solimp_fri tendon_margin tendon_actuatorid",
+    ),
+    (
+        REFUSED,
+        "actuators with a state, delay or other transmission",
+        "actuator_dyntype actuator_dynprm actuator_actadr actuator_actnum actuator_actlimited actuator_actrange "
+        "actuator_actearly actuator_history actuator_historyadr actuator_delay actuator_dampingpoly "
+        "actuator_cranklength actuator_ctrlspec key_act",
+    ),
+    (
+        IGNORED,
+        "a tendon without force moves nothing",
+        "tendon_type tendon_adr tendon_num tendon_matid tendon_group tendon_treenum tendon_treeid tendon_width "
+        "tendon_length0 tendon_invweight0 tendon_user tendon_rgba wrap_* nwrap nJten ten_J_*",
+    ),
+    (
+        IGNORED,
+        "limits are near-rigid (beta 0.1) and dry friction stiff, without MuJoCo's softness",
+        "jnt_solref jnt_solimp jnt_margin dof_solref dof_solimp",
+    ),
     (
         IGNORED,
         "contacts are speculative and sit at the surface",
-    ): "geom_margin geom_gap pair_margin pair_gap body_margin",
-    (IGNORED, "the pair takes the material of its geoms"): "pair_solref pair_solimp pair_solreffriction geom_solmix",
-    (IGNORED, "no sleeping"): "tree_sleep_policy",
-    (IGNORED, "joint visibility group"): "jnt_group",
-    (IGNORED, "mocap bodies do not move"): "key_mpos key_mquat",
-    (IGNORED, "every keyframe starts at time 0"): "key_time",
-    (IGNORED, "precomputed by MuJoCo; computed here from the used fields"): "body_rootid body_weldid body_jntnum "
-    "body_jntadr body_dofnum body_dofadr body_treeid body_geomnum body_geomadr body_simple body_sameframe "
-    "body_subtreemass body_contype body_conaffinity dof_bodyid dof_jntid dof_parentid dof_treeid dof_Madr dof_simplenum "
-    "dof_invweight0 dof_M0 dof_length tree_bodyadr tree_bodynum tree_dofadr tree_dofnum geom_sameframe geom_aabb "
-    "geom_rbound pair_signature actuator_acc0 actuator_length0 actuator_lengthrange stat B_* D_* M_* "
-    "mapM2D mapD2M mapM2M body_bvhadr body_bvhnum bvh_* oct_*",
-    (IGNORED, "sizes of what is ignored, refused or precomputed"): "nout ntree nM nB nC nD nJmom nbvh nbvhstatic "
-    "nbvhdynamic noct nnames nnames_map names_map npaths nemax njmax nconmax npolygonmax nmeshdegmax nsensordata narena "
-    "nbuffer nmesh?* nskin?* nhfielddata ntexdata nnumericdata ntextdata ntupledata nuser_*",
-    (IGNORED, "visual"): "vis cam_* light_* tex_* skin_* geom_castshadow mat_emission mat_metallic mat_reflectance "
-    "mat_roughness mat_shininess mat_specular mat_tex*",
+        "geom_margin geom_gap pair_margin pair_gap body_margin",
+    ),
+    (
+        IGNORED,
+        "the pair takes the material of its geoms",
+        "pair_solref pair_solimp pair_solreffriction geom_solmix",
+    ),
+    (
+        IGNORED,
+        "no sleeping",
+        "tree_sleep_policy",
+    ),
+    (
+        IGNORED,
+        "joint visibility group",
+        "jnt_group",
+    ),
+    (
+        IGNORED,
+        "mocap bodies do not move",
+        "key_mpos key_mquat",
+    ),
+    (
+        IGNORED,
+        "every keyframe starts at time 0",
+        "key_time",
+    ),
+    (
+        IGNORED,
+        "precomputed by MuJoCo; computed here from the used fields",
+        "body_rootid body_weldid body_jntnum body_jntadr body_dofnum body_dofadr body_treeid body_geomnum "
+        "body_geomadr body_simple body_sameframe body_subtreemass body_contype body_conaffinity dof_bodyid "
+        "dof_jntid dof_parentid dof_treeid dof_Madr dof_simplenum dof_invweight0 dof_M0 dof_length tree_bodyadr "
+        "tree_bodynum tree_dofadr tree_dofnum geom_sameframe geom_aabb geom_rbound pair_signature actuator_acc0 "
+        "actuator_length0 actuator_lengthrange stat B_* D_* M_* mapM2D mapD2M mapM2M body_bvhadr body_bvhnum "
+        "bvh_* oct_*",
+    ),
+    (
+        IGNORED,
+        "sizes of what is ignored, refused or precomputed",
+        "nout ntree nM nB nC nD nJmom nbvh nbvhstatic nbvhdynamic noct nnames nnames_map names_map npaths nemax "
+        "njmax nconmax npolygonmax nmeshdegmax nsensordata narena nbuffer nmesh?* nskin?* nhfielddata ntexdata "
+        "nnumericdata ntextdata ntupledata nuser_*",
+    ),
+    (
+        IGNORED,
+        "visual",
+        "vis cam_* light_* tex_* skin_* geom_castshadow mat_emission mat_metallic mat_reflectance mat_roughness "
+        "mat_shininess mat_specular mat_tex*",
+    ),
     (
         IGNORED,
         "other data of meshes: normals, textures, hulls, as-loaded pose and scale",
-    ): "mesh_normal* mesh_texcoord* "
-    "mesh_facenormal mesh_facetexcoord mesh_graph* mesh_poly* mesh_bvh* mesh_oct* mesh_extrema mesh_pathadr mesh_pos "
-    "mesh_quat mesh_scale",
-    (IGNORED, "height fields load as shapes without data until they can touch"): "hfield_*",
-    (IGNORED, "sites and sensors measure, they do not act"): "site_* sensor_*",
-    (IGNORED, "user data"): "numeric_* text_* tuple_* body_user jnt_user geom_user actuator_user",
-    (IGNORED, "paths and signature of the source"): "paths signature",
+        "mesh_normal* mesh_texcoord* mesh_facenormal mesh_facetexcoord mesh_graph* mesh_poly* mesh_bvh* mesh_oct* "
+        "mesh_extrema mesh_pathadr mesh_pos mesh_quat mesh_scale",
+    ),
+    (
+        IGNORED,
+        "height fields load as shapes without data until they can touch",
+        "hfield_*",
+    ),
+    (
+        IGNORED,
+        "sites and sensors measure, they do not act",
+        "site_* sensor_*",
+    ),
+    (
+        IGNORED,
+        "user data",
+        "numeric_* text_* tuple_* body_user jnt_user geom_user actuator_user",
+    ),
+    (
+        IGNORED,
+        "paths and signature of the source",
+        "paths signature",
+    ),
     (
         IGNORED,
         "Python accessors, not data",
-    ): "actuator body bind bind_scalar cam camera eq equality exclude geom hfield "
-    "jnt joint key keyframe light mat material mesh numeric pair sensor site skin tendon tex texture tuple "
-    "from_binary_path from_xml_path from_xml_string",
-}
+        "actuator body bind bind_scalar cam camera eq equality exclude geom hfield jnt joint key keyframe light "
+        "mat material mesh numeric pair sensor site skin tendon tex texture tuple from_binary_path from_xml_path "
+        "from_xml_string",
+    ),
+)
 
 OPTIONS = {
     "timestep": (USED, "default step of the Simulator"),
@@ -177,7 +317,11 @@ NEUTRAL = (
 
 def classify(attribute: str) -> list[tuple[str, str]]:
     """The (category, why) of an attribute of `MjModel`; exactly one for every attribute we know."""
-    return [key for key, names in FIELDS.items() if any(fnmatch.fnmatchcase(attribute, n) for n in names.split())]
+    return [
+        (category, why)
+        for category, why, names in FIELDS
+        if any(fnmatch.fnmatchcase(attribute, name) for name in names.split())
+    ]
 
 
 def actuator_count(m) -> int:
@@ -405,7 +549,7 @@ def _pairs(r: _Report, m) -> None:
     r.count("contact pairs", USED, m.npair, "pair")
     r.count("contact excludes", USED, m.nexclude, "exclude")
     for p in range(m.npair):
-        first, second, *turning = m.pair_friction[p]
+        first, second = m.pair_friction[p][:2]
         if m.pair_dim[p] > 1 and first != second:
             r.refuse(r.name(_PAIR, p), f"has anisotropic friction {first:g}, {second:g}", "use equal values")
     why = "torsional and rolling friction are not simulated"

@@ -52,6 +52,13 @@ def quatf(quaternion):
     return Gf.Quatf(w, x, y, z)
 
 
+def quatd(quaternion):
+    """`Gf.Quatd` of a quaternion (4,), scalar first."""
+    from pxr import Gf
+
+    return Gf.Quatd(*(float(c) for c in quaternion))
+
+
 def vec3(values, kind="f"):
     """`Gf.Vec3f` or `Gf.Vec3d` of three numbers."""
     from pxr import Gf
@@ -64,9 +71,9 @@ def set_pose(prim, pose, scale=None):
     from pxr import UsdGeom
 
     translate = prim.AddTranslateOp(UsdGeom.XformOp.PrecisionDouble)
-    orient = prim.AddOrientOp(UsdGeom.XformOp.PrecisionFloat)
+    orient = prim.AddOrientOp(UsdGeom.XformOp.PrecisionDouble)  # USD goes through acos(w): 3e-4 rad in single precision
     translate.Set(vec3(pose[:3], "d"))
-    orient.Set(quatf(pose[3:]))
+    orient.Set(quatd(pose[3:]))
     if scale is not None:
         prim.AddScaleOp(UsdGeom.XformOp.PrecisionFloat).Set(vec3(scale))
     return translate, orient

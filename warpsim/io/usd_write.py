@@ -186,7 +186,7 @@ def _stream_world(output, stage, trajectory, rows, world: int) -> None:
                     for body in moving:
                         translate, orient = ops[body]
                         translate.Set(Gf.Vec3d(*position[body]), frame)
-                        orient.Set(Gf.Quatf(*turn[body]), frame)
+                        orient.Set(Gf.Quatd(*turn[body]), frame)
                     frame += 1
             output.grew(len(positions) * len(moving) * XFORM_SAMPLE_BYTES)
 

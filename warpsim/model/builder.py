@@ -393,7 +393,7 @@ class ModelBuilder:
             while name in taken:
                 name += "_"
         if str(name) in taken:
-            raise ModelError(f"{element} name {name!r} is used twice; names must be unique")
+            raise ModelError(f"{element} name {name!r} is used twice; names must be unique (add_model takes a prefix)")
         return str(name)
 
     def _find(self, element: str, key, items) -> int:

@@ -1,0 +1,175 @@
+"""Zarr stores: exact round trips, appending and resuming, and clear words about bad stores."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from trajectory_helpers import rollout, small
+
+from warpsim.io.store import StoreError, StoreWriter
+from warpsim.model.builder import ModelBuilder
+from warpsim.trajectory import Trajectory
+
+
+def same_model(a, b):
+    for field in dataclasses.fields(a):
+        x, y = getattr(a, field.name), getattr(b, field.name)
+        if isinstance(x, np.ndarray):
+            assert x.dtype == y.dtype and np.array_equal(x, y, equal_nan=x.dtype.kind == "f"), field.name
+        elif field.name == "meshes":
+            assert [m.name for m in x] == [m.name for m in y]
+            assert all(
+                np.array_equal(m.vertices, n.vertices) and np.array_equal(m.faces, n.faces)
+                for m, n in zip(x, y, strict=True)
+            )
+        elif field.name == "keyframes":
+            assert list(x) == list(y)
+            assert all(np.array_equal(p, r) for k in x for p, r in zip(x[k], y[k], strict=True))
+        else:
+            assert x == y and type(x) is type(y), field.name
+
+
+def same(a, b):
+    for name in ("q", "v", "time"):
+        x, y = getattr(a, name), getattr(b, name)
+        assert x.dtype == y.dtype and np.array_equal(x, y), name
+    assert set(a.diagnostics) == set(b.diagnostics)
+    for name, value in a.diagnostics.items():
+        assert value.dtype == b.diagnostics[name].dtype and np.array_equal(value, b.diagnostics[name]), name
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_round_trip_is_exact(tmp_path, dtype):
+    """Every array comes back bit for bit, with a model equal field by field; saving again replaces the store."""
+    t = rollout(*small(), worlds=3, steps=11)
+    t = Trajectory(t.model, t.q.astype(dtype), t.v.astype(dtype), t.time, t.diagnostics)
+    for _ in range(2):
+        t.save(tmp_path / "a.zarr")
+    back = Trajectory.load(tmp_path / "a.zarr")
+    same(t, back)
+    same_model(t.model, back.model)
+    assert np.array_equal(back.poses(), t.poses())
+    assert [p.name for p in tmp_path.iterdir()] == ["a.zarr"]
+
+
+def test_model_with_meshes_keyframes_and_nothing_else(tmp_path):
+    """Meshes, keyframes, infinities and empty arrays survive."""
+    b = ModelBuilder("mesh")
+    body = b.add_body("rock", pose=[0, 0, 1], mass=1, inertia=[1, 1, 1])
+    b.add_joint(body, "free")
+    corners = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1.0]])
+    b.add_geom("mesh", body=body, mesh=(corners, np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])), density=0)
+    b.add_keyframe("home", np.array([0, 0, 2, 1, 0, 0, 0.0]))
+    model = b.build()
+    t = Trajectory(model, model.q0[None, None], np.zeros((1, 1, 6)), np.zeros((1, 1)))
+    t.save(tmp_path / "m.zarr")
+    same_model(model, Trajectory.load(tmp_path / "m.zarr").model)
+
+
+def test_appending_in_any_portions_equals_saving(tmp_path):
+    """Single frames, blocks and a resumed writer give the same store as `save`."""
+    t = rollout(*small(), worlds=2, steps=20)
+    dtypes = {name: "float64" for name in ("q", "v", "time")}
+    with StoreWriter(tmp_path / "s.zarr", t.model, 2, dtypes=dtypes, chunk=4) as store:
+        store.append(t.q[0], t.v[0], t.time[0])
+        for i in range(1, 8):
+            store.append(t.q[i], t.v[i], t.time[i], {n: a[i - 1] for n, a in t.diagnostics.items()})
+        store.append(t.q[8:11], t.v[8:11], t.time[8:11], {n: a[7:10] for n, a in t.diagnostics.items()})
+    with StoreWriter(tmp_path / "s.zarr", t.model, 2, resume=True) as store:
+        assert store.frames == 11 and np.array_equal(store.last_state()["q"], t.q[10])
+        store.append(t.q[11:], t.v[11:], t.time[11:], {n: a[10:] for n, a in t.diagnostics.items()})
+    same(t, Trajectory.load(tmp_path / "s.zarr"))
+
+
+def test_a_crash_loses_only_what_was_not_committed(tmp_path):
+    """Rows beyond the committed count are dropped on opening, and a checkpoint says where to go on."""
+    t = rollout(*small(), worlds=2, steps=20)
+    dtypes = {name: "float64" for name in ("q", "v", "time")}
+    path = tmp_path / "c.zarr"
+    store = StoreWriter(path, t.model, 2, dtypes=dtypes, chunk=4)
+    store.append(t.q[:7], t.v[:7], t.time[:7], {n: a[:6] for n, a in t.diagnostics.items()})
+    store.checkpoint({"impulse": np.arange(6.0), "empty": np.zeros((0, 3))})
+    store.append(t.q[7:12], t.v[7:12], t.time[7:12], {n: a[6:11] for n, a in t.diagnostics.items()})
+    store.append(t.q[12], t.v[12], t.time[12], {n: a[11] for n, a in t.diagnostics.items()})
+    root = store._root  # a write cut short: one array already longer than the committed count
+    root["q"].resize((15, 2, t.model.nq))
+    del store
+
+    assert Trajectory.load(path).frames == 12
+    with StoreWriter(path, t.model, 2, resume=True) as store:
+        assert store.frames == 12 and store._root["q"].shape[0] == 12
+        frames, memory = store.last_checkpoint()
+        assert frames == 7 and np.array_equal(memory["impulse"], np.arange(6.0)) and memory["empty"].shape == (0, 3)
+        store.truncate(frames)
+        store.append(t.q[7:], t.v[7:], t.time[7:], {n: a[6:] for n, a in t.diagnostics.items()})
+        store.checkpoint({"impulse": np.zeros(1)})
+        assert store.last_checkpoint()[0] == 21
+    same(t, Trajectory.load(path))
+
+
+def test_bad_stores_are_named(tmp_path):
+    """Missing, foreign, of another version, damaged, empty, or of another model: one clear sentence each."""
+    import zarr
+
+    t = rollout(*small(), worlds=2, steps=3)
+    with pytest.raises(StoreError, match="no such store"):
+        Trajectory.load(tmp_path / "none.zarr")
+    (tmp_path / "text.zarr").write_text("hello")
+    with pytest.raises(StoreError, match="not a Zarr v3 group"):
+        Trajectory.load(tmp_path / "text.zarr")
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.jpg").write_bytes(b"x")
+    with pytest.raises(StoreError):
+        t.save(tmp_path / "photos")
+    assert (tmp_path / "photos" / "cat.jpg").exists()
+    zarr.create_group(str(tmp_path / "foreign.zarr"), zarr_format=3)
+    for action in (Trajectory.load, t.save):
+        with pytest.raises(StoreError, match="not a warpsim trajectory"):
+            action(tmp_path / "foreign.zarr")
+    with pytest.raises(StoreError, match="does not exist"):
+        t.save(tmp_path / "no" / "folder.zarr")
+
+    path = tmp_path / "t.zarr"
+    t.save(path)
+    with pytest.raises(StoreError, match="worlds, nq, nv"):
+        StoreWriter(path, t.model, 3, resume=True)
+    with pytest.raises(StoreError, match="needs"):
+        Trajectory.load(path, model=ModelBuilder("empty").build())
+    attributes = json.loads((path / "zarr.json").read_text())
+    attributes["attributes"]["version"] = 99
+    whole = (path / "zarr.json").read_text()
+    (path / "zarr.json").write_text(json.dumps(attributes))
+    with pytest.raises(StoreError, match="version 99"):
+        Trajectory.load(path)
+    (path / "zarr.json").write_text(whole)
+    for chunk in (path / "v" / "c").rglob("*"):
+        if chunk.is_file():
+            chunk.write_bytes(chunk.read_bytes()[:10])
+    with pytest.raises(StoreError, match="damaged"):
+        Trajectory.load(path)
+    for chunk in (path / "v" / "c").rglob("*"):
+        if chunk.is_file():
+            chunk.unlink()
+    with pytest.raises(StoreError, match="missing"):
+        Trajectory.load(path)
+    StoreWriter(tmp_path / "new.zarr", t.model, 2).close()
+    with pytest.raises(StoreError, match="no frames"):
+        Trajectory.load(tmp_path / "new.zarr")
+
+
+def test_wrong_rows_are_named(tmp_path):
+    """Shapes and sets of diagnostics are checked before anything is written."""
+    t = rollout(*small(), worlds=2, steps=3)
+    store = StoreWriter(tmp_path / "w.zarr", t.model, 2)
+    with pytest.raises(ValueError, match="v has shape"):
+        store.append(t.q[0], t.v[0, :1], t.time[0])
+    store.append(t.q[0], t.v[0], t.time[0])
+    store.append(t.q[1], t.v[1], t.time[1], {"energy": np.zeros(2)})
+    with pytest.raises(ValueError, match="same ones every step"):
+        store.append(t.q[1], t.v[1], t.time[1], {"contacts": np.zeros(2)})
+    with pytest.raises(ValueError, match="energy"):
+        store.append(t.q[1], t.v[1], t.time[1], {"energy": np.zeros(3)})
+    with pytest.raises(ValueError, match="truncate"):
+        store.truncate(5)
+    assert store.frames == 2

@@ -1,0 +1,75 @@
+"""Dynamics and contact quantities at a given state, with a workspace of their own: a step is never disturbed."""
+
+import numpy as np
+import warp as wp
+
+from warpsim.collision import Collision, ContactList
+from warpsim.dynamics import DeviceModel, Dynamics
+
+
+class Queries:
+    """Answers for `Simulator`: kinematics, mass matrix, inverse and forward dynamics, Jacobian, energy, contacts.
+
+    All inputs are arrays on the device; results are new arrays.
+    """
+
+    def __init__(self, device_model: DeviceModel):
+        self.device_model, self.model = device_model, device_model.model
+        self.dynamics = Dynamics(device_model)
+        self.scalar = device_model.types.scalar
+
+    def kinematics(self, q: wp.array) -> wp.array:
+        """Body poses `(worlds, nbody, 7)`."""
+        self.dynamics.position(q)
+        poses = self.dynamics.array((self.model.nbody, 7), self.scalar)
+        self.dynamics.body_poses(poses)
+        return poses
+
+    def mass_matrix(self, q: wp.array) -> wp.array:
+        """`(worlds, nv, nv)`."""
+        self.dynamics.position(q)
+        M = self.dynamics.array((self.model.nv, self.model.nv), self.scalar)
+        self.dynamics.mass_matrix(self.dynamics.array(self.model.nlink, self.device_model.types.vec10), M)
+        return M
+
+    def inverse_dynamics(self, q: wp.array, v: wp.array, a: wp.array) -> wp.array:
+        """M a + c `(worlds, nv)`."""
+        self.dynamics.position(q)
+        self.dynamics.velocity(v)
+        tau = self.dynamics.array(self.model.nv, self.scalar)
+        self.dynamics.inverse_dynamics(v, a, tau)
+        return tau
+
+    def forward_dynamics(self, q: wp.array, v: wp.array, tau: wp.array) -> wp.array:
+        """M^-1 (tau - c) `(worlds, nv)`."""
+        self.dynamics.position(q)
+        self.dynamics.velocity(v)
+        a = self.dynamics.array(self.model.nv, self.scalar)
+        self.dynamics.forward_dynamics(v, tau, a)
+        return a
+
+    def jacobian(self, q: wp.array, body: int, point: np.ndarray) -> wp.array:
+        """`(worlds, 6, nv)` at `point (rows, 3)` in body axes, rows 1 or worlds."""
+        self.dynamics.position(q)
+        J = self.dynamics.array((6, self.model.nv), self.scalar)
+        points = wp.array(point, dtype=self.device_model.types.vec3, device=self.device_model.device)
+        self.dynamics.jacobian(body, points, J)
+        return J
+
+    def energy(self, q: wp.array, v: wp.array) -> tuple[wp.array, wp.array]:
+        """Kinetic and potential energy, each `(worlds,)`."""
+        self.dynamics.position(q)
+        self.dynamics.velocity(v)
+        result = tuple(
+            wp.zeros(self.device_model.worlds, dtype=self.scalar, device=self.device_model.device) for _ in range(3)
+        )
+        self.dynamics.energy(q, v, *result)
+        return result[:2]
+
+    def contacts(self, q: wp.array, v: wp.array, h: float, capacity: int) -> ContactList:
+        """The contacts at (q, v) that exist or can come about within h at the present velocity."""
+        collision = Collision(self.device_model, self.dynamics, capacity or None, enabled=capacity > 0)
+        self.dynamics.position(q)
+        self.dynamics.velocity(v)
+        collision.detect(h, self.dynamics.link_V, self.dynamics.link_V)
+        return ContactList(collision, None)
