@@ -63,6 +63,67 @@ def structs(S) -> SimpleNamespace:
 
 
 @functools.cache
+def laws(S) -> SimpleNamespace:
+    """How the parameters of a pair follow from its geoms'; usable in taped kernels."""
+    t = types(S)
+    Scene = structs(S).Scene
+
+    @wp.func
+    def friction_coefficient(scene: Scene, friction: wp.array2d(dtype=S), w: int, p: int) -> S:
+        """Coulomb friction of a pair by its rule; 0 where both geoms have none."""
+        rule = scene.pair_rule[p]
+        row = w % friction.shape[0]
+        a = friction[row, scene.pair_geom[p, 0]]
+        b = friction[row, scene.pair_geom[p, 1]]
+        mu = wp.max(a, b)
+        if rule == RULE_FIRST:
+            mu = a
+        elif rule == RULE_SECOND:
+            mu = b
+        elif rule == RULE_HARMONIC:
+            mu = S(0.0)
+            if a + b > S(0.0):
+                mu = S(2.0) * a * b / (a + b)
+        elif rule == RULE_FRICTIONLESS:
+            mu = S(0.0)
+        elif rule == RULE_EXPLICIT:
+            mu = scene.pair_friction[p]
+        return mu
+
+    @wp.func
+    def geom_dissipation_time(dissipation_time: wp.array2d(dtype=S), w: int, g: int, default: S) -> S:
+        tau = dissipation_time[w % dissipation_time.shape[0], g]
+        if not (tau == tau):
+            tau = default
+        return tau
+
+    @wp.func
+    def pair_compliance(
+        scene: Scene,
+        stiffness: wp.array2d(dtype=S),
+        dissipation_time: wp.array2d(dtype=S),
+        w: int,
+        p: int,
+        default_tau: S,
+    ) -> t.vec2:
+        """(c, tau_d) of a pair: c = cA + cB, tau_d the mean weighted by compliance (plain when c = 0); c = 1/k."""
+        row = w % stiffness.shape[0]
+        a = scene.pair_geom[p, 0]
+        b = scene.pair_geom[p, 1]
+        c_a = S(1.0) / stiffness[row, a]
+        c_b = S(1.0) / stiffness[row, b]
+        tau_a = geom_dissipation_time(dissipation_time, w, a, default_tau)
+        tau_b = geom_dissipation_time(dissipation_time, w, b, default_tau)
+        tau = S(0.5) * (tau_a + tau_b)
+        c = c_a + c_b
+        if c > S(0.0):
+            tau = (c_a * tau_a + c_b * tau_b) / c
+        return t.vec2(c, tau)
+
+    return SimpleNamespace(friction_coefficient=friction_coefficient, pair_compliance=pair_compliance)
+
+
+@functools.cache
 def build(S) -> SimpleNamespace:
     """The kernels of the forward path."""
     t = types(S)
@@ -70,7 +131,7 @@ def build(S) -> SimpleNamespace:
     Scene, Material, Contacts = st.Scene, st.Material, st.Contacts
     sp = spatial.build(S)
     jt = build_joints(S)
-    d_narrow, d_features, d_cone = narrow.build(S), features.build(S), cone.build(S)
+    d_narrow, d_features, d_cone, d_laws = narrow.build(S), features.build(S), cone.build(S), laws(S)
     detect_features, evaluate = d_narrow.detect, d_features.evaluate
     bounding_radius, plane_distance_bound = d_features.bounding_radius, d_features.plane_distance_bound
     contact_frame = d_features.contact_frame
@@ -219,51 +280,6 @@ def build(S) -> SimpleNamespace:
                     contacts.J[w, c, i, k] = frame[0, i] * u[0] + frame[1, i] * u[1] + frame[2, i] * u[2]
 
     @wp.func
-    def friction_coefficient(scene: Scene, friction: wp.array2d(dtype=S), w: int, p: int) -> S:
-        """Coulomb friction of a pair by its rule; 0 where both geoms have none."""
-        rule = scene.pair_rule[p]
-        row = w % friction.shape[0]
-        a = friction[row, scene.pair_geom[p, 0]]
-        b = friction[row, scene.pair_geom[p, 1]]
-        mu = wp.max(a, b)
-        if rule == RULE_FIRST:
-            mu = a
-        elif rule == RULE_SECOND:
-            mu = b
-        elif rule == RULE_HARMONIC:
-            mu = S(0.0)
-            if a + b > S(0.0):
-                mu = S(2.0) * a * b / (a + b)
-        elif rule == RULE_FRICTIONLESS:
-            mu = S(0.0)
-        elif rule == RULE_EXPLICIT:
-            mu = scene.pair_friction[p]
-        return mu
-
-    @wp.func
-    def geom_dissipation_time(material: Material, w: int, g: int, default: S) -> S:
-        tau = material.dissipation_time[w % material.dissipation_time.shape[0], g]
-        if not (tau == tau):
-            tau = default
-        return tau
-
-    @wp.func
-    def pair_compliance(scene: Scene, material: Material, w: int, p: int, default_tau: S) -> t.vec2:
-        """(c, tau_d) of a pair: c = cA + cB, tau_d the mean weighted by compliance (plain when c = 0); c = 1/k."""
-        row = w % material.stiffness.shape[0]
-        a = scene.pair_geom[p, 0]
-        b = scene.pair_geom[p, 1]
-        c_a = S(1.0) / material.stiffness[row, a]
-        c_b = S(1.0) / material.stiffness[row, b]
-        tau_a = geom_dissipation_time(material, w, a, default_tau)
-        tau_b = geom_dissipation_time(material, w, b, default_tau)
-        tau = S(0.5) * (tau_a + tau_b)
-        c = c_a + c_b
-        if c > S(0.0):
-            tau = (c_a * tau_a + c_b * tau_b) / c
-        return t.vec2(c, tau)
-
-    @wp.func
     def eliminate(topology: Topology, L: wp.array3d(dtype=S), z: wp.array2d(dtype=vec3), w: int, last: int) -> mat33:
         """J M^-1 J^T from M = L^T D L, with J^T in the rows of z: z <- L^-T z along the ancestors, sum of z z^T / D."""
         W = mat33()
@@ -294,8 +310,9 @@ def build(S) -> SimpleNamespace:
         R: wp.array2d(dtype=vec3),
         v_hat: wp.array2d(dtype=vec3),
         mu: wp.array2d(dtype=S),
+        weight: wp.array2d(dtype=S),
     ):
-        """R, v_hat and mu of every contact; w = |J M^-1 J^T|_F / 3 (theory §3.1). Launch over worlds."""
+        """R, v_hat, mu and w of every contact; w = |J M^-1 J^T|_F / 3 (theory §3.1). Launch over worlds."""
         w = wp.tid()
         for c in range(contacts.count[w]):
             p = contacts.pair[w, c]
@@ -310,17 +327,16 @@ def build(S) -> SimpleNamespace:
                     contacts.J[w, c, 0, k], contacts.J[w, c, 1, k], contacts.J[w, c, 2, k]
                 )
             W = eliminate(topology, M_factor, z, w, last)
-            weight = wp.sqrt(wp.ddot(W, W)) / S(3.0)
-            law = pair_compliance(scene, material, w, p, beta * h / S(wp.pi))
-            R[w, c] = d_cone.contact_regularization(weight, contacts.phi[w, c], law[0], law[1], h, beta, sigma)
+            w_c = wp.sqrt(wp.ddot(W, W)) / S(3.0)
+            weight[w, c] = w_c
+            law = d_laws.pair_compliance(scene, material.stiffness, material.dissipation_time, w, p, beta * h / S(wp.pi))
+            R[w, c] = d_cone.contact_regularization(w_c, contacts.phi[w, c], law[0], law[1], h, beta, sigma)
             v_hat[w, c] = d_cone.contact_stabilization(contacts.phi[w, c], law[1], h)
-            mu[w, c] = friction_coefficient(scene, material.friction, w, p)
+            mu[w, c] = d_laws.friction_coefficient(scene, material.friction, w, p)
 
     return SimpleNamespace(
         place_geoms=place_geoms,
         detect=detect,
         jacobian=jacobian,
         regularise=regularise,
-        friction_coefficient=friction_coefficient,
-        pair_compliance=pair_compliance,
     )

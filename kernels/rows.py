@@ -37,6 +37,7 @@ def build(S) -> SimpleNamespace:
         dof: wp.array(dtype=int)
         J: wp.array2d(dtype=vec3)  # (worlds, rows)
         R: wp.array2d(dtype=S)  # <= 0: not active
+        weight: wp.array2d(dtype=S)  # inverse effective mass of active rows
         v_hat: wp.array2d(dtype=S)
         lower: wp.array2d(dtype=S)
         upper: wp.array2d(dtype=S)
@@ -99,7 +100,9 @@ def build(S) -> SimpleNamespace:
                 if bound > S(0.0):
                     J = vec3(S(1.0), S(0.0), S(0.0))
                     rows.J[w, k] = J
-                    rows.R[w, k] = sigma * effective_weight(topology, M_factor, z, w, dof, 1, J)
+                    weight = effective_weight(topology, M_factor, z, w, dof, 1, J)
+                    rows.weight[w, k] = weight
+                    rows.R[w, k] = sigma * weight
                     rows.v_hat[w, k] = S(0.0)
                     rows.lower[w, k] = -bound
                     rows.upper[w, k] = bound
@@ -130,6 +133,7 @@ def build(S) -> SimpleNamespace:
                     weight = effective_weight(topology, M_factor, z, w, dof, n, J)
                     law = d_cone.contact_regularization(weight, distance, S(0.0), tau_d, h, S(LIMIT_BETA), S(1.0))
                     rows.J[w, k] = J
+                    rows.weight[w, k] = weight
                     rows.R[w, k] = law[2]
                     rows.v_hat[w, k] = d_cone.contact_stabilization(distance, tau_d, h)[2]
                     rows.lower[w, k] = S(0.0)

@@ -17,7 +17,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import warp as wp
-
 from warpsim.kernels.constraints import box, cone
 from warpsim.kernels.linalg import ltdl, rows
 from warpsim.kernels.precision import module_name, types
@@ -41,8 +40,9 @@ BACKTRACK_TRIALS = 60
 # Below this multiple of the machine epsilon (relative to the energy scale) a decrease of the cost is lost in rounding;
 # dℓ/dα is not, so the exact search takes over.
 COST_EPSILONS = 1e2
-# Round-off: below this multiple of the machine epsilon a residual that has not shrunk for some iterations never will.
+# Round-off: below this multiple of the machine epsilon, a residual that some iterations have not halved never will be.
 STALL_EPSILONS = 1e3
+STALL_SHRINK = 0.5
 STALL_ITERATIONS = 10
 
 
@@ -50,7 +50,7 @@ STALL_ITERATIONS = 10
 def build(S) -> SimpleNamespace:
     """Structs `Problem`, `Workspace`, `Solution`, `Options` and kernels `solve`, `regularize` for scalar type S."""
     t = types(S)
-    vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
+    vec3 = t.vec3
     f_cone, f_box, f_ltdl = cone.build(S), box.build(S), ltdl.build(S)
     cone_y, cone_impulse, cone_hessian, cone_cost = (
         f_cone.cone_y, f_cone.cone_impulse, f_cone.cone_hessian, f_cone.cone_cost,
@@ -366,14 +366,14 @@ def build(S) -> SimpleNamespace:
     @wp.func
     def clear_impulses(problem: Problem, solution: Solution, w: int, contacts: int) -> int:
         """γ = 0 in unused slots and inactive rows; 1 when something is active."""
-        active = int(0)
+        active = wp.int32(0)
         if contacts > 0:
-            active = int(1)
+            active = wp.int32(1)
         for c in range(contacts, solution.gamma.shape[1]):
             solution.gamma[w, c] = vec3(S(0.0), S(0.0), S(0.0))
         for k in range(problem.row_dof.shape[0]):
             if problem.row_R[w, k] > S(0.0):
-                active = int(1)
+                active = wp.int32(1)
             else:
                 solution.row_gamma[w, k] = S(0.0)
         return active
@@ -381,12 +381,12 @@ def build(S) -> SimpleNamespace:
     @wp.func
     def copy_free_motion(problem: Problem, solution: Solution, w: int) -> int:
         """v = v*; the status."""
-        status = int(0)
+        status = wp.int32(0)
         for i in range(problem.v_star.shape[1]):
             v = problem.v_star[w, i]
             solution.v[w, i] = v
             if v - v != S(0.0):
-                status = int(NON_FINITE)
+                status = wp.int32(NON_FINITE)
         return status
 
     @wp.kernel(module=module_name("sap", S), enable_backward=False)
@@ -395,16 +395,16 @@ def build(S) -> SimpleNamespace:
         w = wp.tid()
         nv = problem.v_star.shape[1]
         contacts = wp.min(problem.contacts[w], solution.gamma.shape[1])
-        iterations = int(0)
-        status = int(0)
+        iterations = wp.int32(0)
+        status = wp.int32(0)
         error = S(0.0)
         if clear_impulses(problem, solution, w, contacts) == 0:
             status = copy_free_motion(problem, solution, w)
         else:
             start(problem, work, solution, w, contacts)
             best = S(0.0)
-            stalled = int(0)
-            running = int(1)
+            stalled = wp.int32(0)
+            running = wp.int32(1)
             while running == 1:
                 norms = residual(problem, work, solution, w, contacts)
                 scale = wp.max(norms[1], norms[2])
@@ -412,23 +412,23 @@ def build(S) -> SimpleNamespace:
                 if scale > S(0.0):
                     error = norms[0] / scale
                 total = norms[0] + norms[1] + norms[2]
-                if iterations == 0 or error < best:
+                if iterations == 0 or error < S(STALL_SHRINK) * best:
                     best = error
                     stalled = 0
                 else:
                     stalled += 1
                 if total - total != S(0.0):
-                    status = int(NON_FINITE)
+                    status = wp.int32(NON_FINITE)
                     running = 0
                 elif norms[0] <= options.absolute + options.tolerance * scale:
                     running = 0
                 elif iterations >= options.max_iterations or (stalled >= STALL_ITERATIONS and error < S(stall_level)):
-                    status = int(NOT_CONVERGED)
+                    status = wp.int32(NOT_CONVERGED)
                     running = 0
                 else:
                     assemble(problem, work, w, contacts)
                     if ltdl_factor_matrix(work.H[w], nv) != 0:
-                        status = int(NOT_CONVERGED)
+                        status = wp.int32(NOT_CONVERGED)
                         running = 0
                     else:
                         step = newton_step(problem, work, w, contacts)
@@ -441,7 +441,7 @@ def build(S) -> SimpleNamespace:
                             advance(problem, work, solution, w, contacts, alpha)
                             iterations += 1
                         else:
-                            status = int(NOT_CONVERGED)
+                            status = wp.int32(NOT_CONVERGED)
                             running = 0
         if options.keep_factor == 1:
             assemble(problem, work, w, contacts)

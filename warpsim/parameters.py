@@ -58,6 +58,7 @@ class Parameters:
     def __init__(self, model: Model, worlds: int, dtype: str, device, requires_grad: bool):
         self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
         self.requires_grad = requires_grad
+        self._expanded: set[str] = set()
         self.version = 0  # counts expansions, so that captured graphs are made anew
         t = types(SCALARS[dtype])
         self._types = {"scalar": t.scalar, "row": t.scalar, "vec3": t.vec3, "mat33": t.mat33}
@@ -69,7 +70,7 @@ class Parameters:
             return np.ones(self.model.nbody)
         return np.asarray(getattr(self.model, name), float)
 
-    def _upload(self, name: str, values: np.ndarray) -> wp.array:
+    def _upload(self, name: str, values: np.ndarray, per_world: bool = False) -> wp.array:
         kind = SPECS[name].kind
         if name == "gravity":
             values = values.reshape(-1, 3)
@@ -77,7 +78,7 @@ class Parameters:
             np.ascontiguousarray(values, dtype=self._numpy),
             dtype=self._types[kind],
             device=self.device,
-            requires_grad=self.requires_grad,
+            requires_grad=self.requires_grad and per_world,
         )
 
     def stored(self, name: str) -> wp.array:
@@ -86,9 +87,10 @@ class Parameters:
 
     def __getitem__(self, name: str) -> wp.array:
         self._known(name)
-        if self._arrays[name].shape[0] != self.worlds:
+        if name not in self._expanded:
+            self._expanded.add(name)
             values = np.repeat(self._arrays[name].numpy(), self.worlds, axis=0)
-            self._arrays[name] = self._upload(name, values)
+            self._arrays[name] = self._upload(name, values, per_world=True)
             self.version += 1
         return self._arrays[name]
 
@@ -122,4 +124,4 @@ class Parameters:
 
     def bytes_per_world(self) -> int:
         """Bytes of the parameters that are stored per world."""
-        return sum(a.capacity // self.worlds for a in self._arrays.values() if a.shape[0] == self.worlds > 1)
+        return sum(a.capacity // self.worlds for name, a in self._arrays.items() if name in self._expanded)

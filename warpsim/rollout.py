@@ -3,6 +3,7 @@
 import numpy as np
 import warp as wp
 
+from warpsim.gradients.implicit import active_tape
 from warpsim.kernels.precision import SCALARS
 from warpsim.trajectory import Trajectory
 
@@ -15,12 +16,13 @@ def rollout(sim, state, controls, steps, *, substeps, every, progress, checkpoin
     rows = steps // every
     S = SCALARS[sim.dtype]
     model, worlds, device = sim.model, sim.worlds, sim.device
-    q = wp.zeros((rows + 1, worlds, model.nq), dtype=S, device=device)
-    v = wp.zeros((rows + 1, worlds, model.nv), dtype=S, device=device)
+    taped = active_tape() is not None
+    q = wp.zeros((rows + 1, worlds, model.nq), dtype=S, device=device, requires_grad=taped)
+    v = wp.zeros((rows + 1, worlds, model.nv), dtype=S, device=device, requires_grad=taped)
     time = wp.zeros((rows + 1, worlds), dtype=wp.float64, device=device)
     kinds = {"iterations": wp.int32, "contacts": wp.int32, "flags": wp.int32}
     diagnostics = {name: wp.zeros((rows, worlds), dtype=kinds.get(name, S), device=device) for name in RECORDED}
-    state = state.clone()
+    state = state if taped else state.clone()
 
     def record(row: int) -> None:
         wp.copy(q[row], state.q)
@@ -32,7 +34,11 @@ def rollout(sim, state, controls, steps, *, substeps, every, progress, checkpoin
 
     record(0)
     for step in _with_progress(range(steps), progress):
-        sim.step(state, source(step, state), substeps=substeps, out=state)
+        control = source(step, state)
+        if not taped:
+            sim.step(state, control, substeps=substeps, out=state)
+        else:
+            state = sim.step(state, control, substeps=substeps)
         if (step + 1) % every == 0:
             record((step + 1) // every)
     trajectory = Trajectory(model, q, v, time, diagnostics)

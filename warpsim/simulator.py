@@ -8,6 +8,7 @@ import warp as wp
 
 from warpsim.collision import ContactList
 from warpsim.dynamics import DeviceModel
+from warpsim.gradients.implicit import StepAdjoint, StepRecord, active_tape, tape_paused
 from warpsim.integrators import SymplecticEuler
 from warpsim.kernels import theta
 from warpsim.kernels.precision import SCALARS
@@ -114,13 +115,10 @@ class Simulator:
             q0, v0 = self.model.keyframes[keyframe].q, self.model.keyframes[keyframe].v
         q = self._host_rows(q0 if q is None else q, self.model.nq, "q")
         v = self._host_rows(v0 if v is None else v, self.model.nv, "v")
-        S = SCALARS[self.dtype]
-
-        def array(x):
-            return wp.array(x, dtype=S, device=self.device, requires_grad=self.requires_grad)
-
-        time = wp.zeros(self.worlds, dtype=wp.float64, device=self.device)
-        return State(array(q), array(v), time, {"flags": wp.zeros(self.worlds, dtype=wp.int32, device=self.device)})
+        state = self._blank_state()
+        state.q.assign(q)
+        state.v.assign(v)
+        return state
 
     def reset(self, state: State, worlds, q=None, v=None) -> None:
         """Put the chosen worlds (indices, or a boolean mask) of `state` back to q, v (default: initial pose, rest).
@@ -154,6 +152,8 @@ class Simulator:
         """
         self._check_state(state)
         substeps = _whole(substeps, "substeps")
+        if active_tape() is not None:
+            return self._taped_step(state, control, tau, wrench, substeps, out)
         self._set_forces(control, tau, wrench)
         out = state.clone() if out is None else out
         self._load(state)
@@ -161,6 +161,41 @@ class Simulator:
             self._advance(self.dt / substeps)
         self._unload(out)
         return out
+
+    def _taped_step(self, state: State, control, tau, wrench, substeps: int, out: State | None) -> State:
+        """A step whose gradient the active tape will ask for: every substep is recorded with arrays of its own."""
+        if not self.requires_grad:
+            raise ValueError("a tape is recording, but this simulator was made without requires_grad=True")
+        if out is not None:
+            raise ValueError("out= cannot be used while a tape is recording: the step's inputs must stay as they are")
+        if wrench is not None:
+            raise ValueError("wrench= is not differentiable yet; give the forces through tau, or step without a tape")
+        with tape_paused() as tape:
+            control = None if control is None else self._device_array(control, (self.worlds, self.model.nu), "control")
+            tau = None if tau is None else self._device_array(tau, (self.worlds, self.model.nv), "tau")
+            for _ in range(substeps):
+                self._set_forces(control, tau, None)
+                self._load(state)
+                self._advance(self.dt / substeps)
+                after = self._blank_state()
+                self._unload(after)
+                record = StepRecord(self.dt / substeps, state, after, control, tau)
+                tape.record_func(functools.partial(self._adjoint.backward, record), record.arrays())
+                state = after
+        return state
+
+    def _blank_state(self) -> State:
+        S = SCALARS[self.dtype]
+        q, v = (
+            wp.zeros((self.worlds, n), dtype=S, device=self.device, requires_grad=self.requires_grad)
+            for n in (self.model.nq, self.model.nv)
+        )
+        time = wp.zeros(self.worlds, dtype=wp.float64, device=self.device)
+        return State(q, v, time, {"flags": wp.zeros(self.worlds, dtype=wp.int32, device=self.device)})
+
+    @functools.cached_property
+    def _adjoint(self) -> StepAdjoint:
+        return StepAdjoint(self.device_model, self._step.options, self.max_contacts or None, self._step.collision.enabled)
 
     def _load(self, state: State) -> None:
         for name, array in (("q", state.q), ("v", state.v), ("time", state.time), ("flags", state.memory["flags"])):

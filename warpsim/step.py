@@ -76,13 +76,14 @@ class Step:
         for key, value in (("kind", kind), ("joint", joint), ("dof", dof)):
             setattr(self.rows, key, wp.array(value, dtype=wp.int32, device=device))
         self.rows.J = array(len(kind), t.vec3)
-        for key in ("R", "v_hat", "lower", "upper"):
+        for key in ("R", "weight", "v_hat", "lower", "upper"):
             setattr(self.rows, key, array(len(kind), S))
         problem, contacts = self.solver.problem, self.collision.contacts
         problem.A, problem.v_star, problem.v0 = self.A, self.v_star, self.v
         problem.contacts, problem.contact_pair, problem.J = contacts.count, contacts.pair, contacts.J
         problem.support, problem.support_size = self.collision.scene.support, self.collision.scene.support_size
         problem.R, problem.v_hat, problem.mu = array(C, t.vec3), array(C, t.vec3), array(C, S)
+        self.contact_weight = array(C, S)
         problem.row_dof, problem.row_size = self.rows.dof, wp.array(size, dtype=wp.int32, device=device)
         problem.row_J, problem.row_R, problem.row_v_hat = self.rows.J, self.rows.R, self.rows.v_hat
         problem.row_lower, problem.row_upper = self.rows.lower, self.rows.upper
@@ -130,7 +131,7 @@ class Step:
         if self.collision.enabled:
             inputs = [d.topology, self.collision.scene, self.collision.material(), self.collision.contacts]
             inputs += [h, self.options.beta, self.options.sigma, self.M_factor, self.z]
-            inputs += [problem.R, problem.v_hat, problem.mu]
+            inputs += [problem.R, problem.v_hat, problem.mu, self.contact_weight]
             dynamics.launch(self.collision.kernels.regularise, None, inputs)
         if self.rows.kind.shape[0]:
             inputs = [d.topology, self.joint_type, self.joint_q, p.stored("joint_range"), p.stored("joint_friction")]

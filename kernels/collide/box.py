@@ -285,9 +285,7 @@ def build(S) -> SimpleNamespace:
         if wp.dot(n, p) < S(0.0):
             n = -n
         n_b = -(wp.transpose(R) * n)
-        return wp.vec2i(
-            edge_code(i, n[(i + 1) % 3], n[(i + 2) % 3]), edge_code(j, n_b[(j + 1) % 3], n_b[(j + 2) % 3])
-        )
+        return wp.vec2i(edge_code(i, n[(i + 1) % 3], n[(i + 2) % 3]), edge_code(j, n_b[(j + 1) % 3], n_b[(j + 2) % 3]))
 
     # ---- nearest features of separated boxes ----------------------------------------------------------------------
 

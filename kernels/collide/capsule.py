@@ -34,9 +34,9 @@ def build(S) -> SimpleNamespace:
     @wp.func
     def axis_feature(z: S, half_length: S) -> wp.int32:
         """Which feature of a capsule's axis is nearest to the point z of its line."""
-        if z <= -half_length:
+        if z < -half_length:
             return 0
-        if z >= half_length:
+        if z > half_length:
             return 1
         return CAPSULE_AXIS
 

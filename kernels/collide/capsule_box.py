@@ -27,10 +27,9 @@ SAME_POINT = 0.01  # two points nearer than this fraction of the half length are
 ALONG_RIM = {wp.float32: 1e-3, wp.float64: 1e-6}
 # Squared sine under which a segment counts as parallel to an edge.
 PARALLEL = {wp.float32: 1e-8, wp.float64: 1e-12}
-# Nearer than this fraction of the size the axis touches the box: the direction of the gap has no digits.
-TOUCHING = {wp.float32: 1e-5, wp.float64: 1e-9}
-# A deep edge contact must beat the face by this fraction of the depth.
-EDGE_ADVANTAGE = {wp.float32: 1e-4, wp.float64: 1e-7}
+# Fraction of the size below which distances are rounding: an axis nearer than this touches the box, and an edge less
+# deep than a face by less ties with it (the face is taken).
+ROUNDING = {wp.float32: 1e-5, wp.float64: 1e-9}
 
 
 @functools.cache
@@ -41,8 +40,7 @@ def build(S) -> SimpleNamespace:
     core = box_core.build(S)
     box_distance, nearest_box_feature, face_toward = core.box_distance, core.nearest_box_feature, core.face_toward
     vertex_sign, edge_code = core.vertex_sign, core.edge_code
-    touching = float(TOUCHING[S])
-    parallel, edge_advantage, along_rim = float(PARALLEL[S]), float(EDGE_ADVANTAGE[S]), float(ALONG_RIM[S])
+    parallel, along_rim, rounding = float(PARALLEL[S]), float(ALONG_RIM[S]), float(ROUNDING[S])
 
     @wp.struct
     class Interval:
@@ -189,7 +187,7 @@ def build(S) -> SimpleNamespace:
         if c[axis] >= S(0.0):
             face = face + 1
         edge = wp.int32(-1)
-        least = least * (S(1.0) - S(edge_advantage))
+        least = least - S(rounding) * (half_length + wp.length(h))
         k = wp.int32(0)
         while k < 3:
             i = (k + 1) % 3
@@ -199,10 +197,12 @@ def build(S) -> SimpleNamespace:
                 n_i = -u[j] / norm
                 n_j = u[i] / norm
                 offset = c[i] * n_i + c[j] * n_j
-                edge_depth = h[i] * wp.abs(n_i) + h[j] * wp.abs(n_j) - wp.abs(offset)
+                if offset < S(0.0):
+                    n_i, n_j, offset = -n_i, -n_j, -offset
+                edge_depth = h[i] * wp.abs(n_i) + h[j] * wp.abs(n_j) - offset
                 if edge_depth < least:
                     least = edge_depth
-                    edge = edge_code(k, offset * n_i, offset * n_j)
+                    edge = edge_code(k, n_i, n_j)
             k += 1
         if edge >= 0:
             return add_contact(manifold, CAPSULE_AXIS, edge, NO_REFERENCE)
@@ -224,7 +224,7 @@ def build(S) -> SimpleNamespace:
         nearest = nearest_outside(c, u, half_length, h)
         if nearest.distance >= reach:
             return manifold
-        if nearest.distance <= S(touching) * (half_length + wp.length(h)):
+        if nearest.distance <= S(rounding) * (half_length + wp.length(h)):
             return deep_contacts(c, u, half_length, h, reach)
         face = face_toward(nearest.gap)
         axis = (face - FIRST_FACE) // 2
@@ -248,9 +248,7 @@ def build(S) -> SimpleNamespace:
         """Up to two contacts, in order along the capsule's axis."""
         q = wp.transform_get_rotation(X_b)
         c = wp.quat_rotate_inv(q, wp.transform_get_translation(X_a) - wp.transform_get_translation(X_b))
-        u = wp.quat_rotate_inv(
-            q, wp.quat_rotate(wp.transform_get_rotation(X_a), vec3(S(0.0), S(0.0), S(1.0)))
-        )
+        u = wp.quat_rotate_inv(q, wp.quat_rotate(wp.transform_get_rotation(X_a), vec3(S(0.0), S(0.0), S(1.0))))
         reach = margin + size_a[0]
         if box_distance(c, size_b) - size_a[1] >= reach:
             return Manifold()

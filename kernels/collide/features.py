@@ -17,6 +17,7 @@ import functools
 from types import SimpleNamespace
 
 import warp as wp
+from warpsim.kernels.collide import box_core
 from warpsim.kernels.collide.manifold import BOX, CAPSULE, CAPSULE_AXIS, FIRST_EDGE, FIRST_FACE, PLANE
 from warpsim.kernels.precision import types
 
@@ -27,7 +28,7 @@ FLAT = wp.constant(2)
 
 UNBOUNDED = -1.0  # bounding radius that marks a plane
 SMALLEST_SQUARE = 1e-30  # squared length [m²] under which a direction is not defined (positive in float32 too)
-FRAME_SWITCH = 0.8  # contact_frame starts from the x axis unless |n_x| exceeds this
+FRAME_SWITCH = 0.8  # a vector orthogonal to n starts from the x axis unless |n_x| exceeds this
 
 
 @functools.cache
@@ -35,6 +36,7 @@ def build(S) -> SimpleNamespace:
     """The functions of this file for scalar type S."""
     t = types(S)
     vec3, mat33, quat, transform = t.vec3, t.mat33, t.quat, t.transform
+    vertex_sign = box_core.build(S).vertex_sign
 
     @wp.struct
     class ContactGeometry:
@@ -47,24 +49,19 @@ def build(S) -> SimpleNamespace:
     # ---- features in the geom's own frame -------------------------------------------------------------------------
 
     @wp.func
-    def side(bit: wp.int32) -> S:
-        """−1 for a clear bit, +1 for a set one."""
-        return S(2 * (bit & 1) - 1)
-
-    @wp.func
     def box_sign(code: wp.int32, i: wp.int32) -> S:
         """Component i of the outward signs of a box feature: 0 along the axes that the feature spans."""
         if code < FIRST_EDGE:
-            return side(code >> i)
+            return vertex_sign(code, i)
         if code < FIRST_FACE:
             k = code - FIRST_EDGE
             turn = (i - k // 4 + 3) % 3
             if turn == 0:
                 return S(0.0)
-            return side(k >> (turn - 1))
+            return vertex_sign(k, turn - 1)
         k = code - FIRST_FACE
         if k // 2 == i:
-            return side(k)
+            return vertex_sign(k, 0)
         return S(0.0)
 
     @wp.func
@@ -90,7 +87,7 @@ def build(S) -> SimpleNamespace:
         if type == BOX:
             return wp.cw_mul(box_signs(code), size)
         if type == CAPSULE and code != CAPSULE_AXIS:
-            return vec3(S(0.0), S(0.0), side(code) * size[1])
+            return vec3(S(0.0), S(0.0), vertex_sign(code, 0) * size[1])
         return vec3(S(0.0), S(0.0), S(0.0))
 
     @wp.func
@@ -109,7 +106,7 @@ def build(S) -> SimpleNamespace:
         if type == BOX:
             return box_signs(code)
         if type == CAPSULE and code != CAPSULE_AXIS:
-            return vec3(S(0.0), S(0.0), side(code))
+            return vec3(S(0.0), S(0.0), vertex_sign(code, 0))
         return vec3(S(0.0), S(0.0), S(0.0))
 
     @wp.func
@@ -192,9 +189,7 @@ def build(S) -> SimpleNamespace:
         return x
 
     @wp.func
-    def line_line(
-        p_a: vec3, u_a: vec3, p_b: vec3, u_b: vec3, outward: vec3, r_a: S, r_b: S
-    ) -> ContactGeometry:
+    def line_line(p_a: vec3, u_a: vec3, p_b: vec3, u_b: vec3, outward: vec3, r_a: S, r_b: S) -> ContactGeometry:
         """Common perpendicular of two lines, directed along `outward`, or from A to B where that is zero."""
         c = wp.cross(u_a, u_b)
         square = wp.dot(c, c)
@@ -211,7 +206,9 @@ def build(S) -> SimpleNamespace:
         return point_line(p_a, p_b, u_b, outward, r_a, r_b, True)
 
     @wp.func
-    def against_flat(x: vec3, face_point: vec3, face_normal: vec3, r: S, r_face: S, face_is_b: wp.bool) -> ContactGeometry:
+    def against_flat(
+        x: vec3, face_point: vec3, face_normal: vec3, r: S, r_face: S, face_is_b: wp.bool
+    ) -> ContactGeometry:
         """A point of one geom against a plane or face of the other."""
         foot = foot_on_plane(x, face_point, face_normal)
         if face_is_b:
@@ -220,7 +217,14 @@ def build(S) -> SimpleNamespace:
 
     @wp.func
     def relative_geometry(
-        type_a: wp.int32, q_a: quat, size_a: vec3, type_b: wp.int32, q_b: quat, size_b: vec3, offset: vec3, feature: wp.vec3i
+        type_a: wp.int32,
+        q_a: quat,
+        size_a: vec3,
+        type_b: wp.int32,
+        q_b: quat,
+        size_b: vec3,
+        offset: vec3,
+        feature: wp.vec3i,
     ) -> ContactGeometry:
         """`evaluate` with geom A's origin at zero and B's at `offset`."""
         code_a, code_b, reference = feature[0], feature[1], feature[2]
@@ -252,7 +256,9 @@ def build(S) -> SimpleNamespace:
             return against_flat(p_a, p_b, u_b, r_a, r_b, True)
         if kind_a == FLAT:
             return against_flat(p_b, p_a, u_a, r_b, r_a, False)
-        outward = wp.quat_rotate(q_a, local_outward(type_a, code_a)) - wp.quat_rotate(q_b, local_outward(type_b, code_b))
+        outward = wp.quat_rotate(q_a, local_outward(type_a, code_a)) - wp.quat_rotate(
+            q_b, local_outward(type_b, code_b)
+        )
         if kind_a == LINE and kind_b == LINE:
             return line_line(p_a, u_a, p_b, u_b, outward, r_a, r_b)
         if kind_a == LINE:
@@ -264,7 +270,13 @@ def build(S) -> SimpleNamespace:
 
     @wp.func
     def evaluate(
-        type_a: wp.int32, X_a: transform, size_a: vec3, type_b: wp.int32, X_b: transform, size_b: vec3, feature: wp.vec3i
+        type_a: wp.int32,
+        X_a: transform,
+        size_a: vec3,
+        type_b: wp.int32,
+        X_b: transform,
+        size_b: vec3,
+        feature: wp.vec3i,
     ) -> ContactGeometry:
         """Geometry of one feature contact (feature_a, feature_b, reference) between geoms at world poses X_a, X_b."""
         origin = wp.transform_get_translation(X_a)
@@ -287,10 +299,7 @@ def build(S) -> SimpleNamespace:
     @wp.func
     def contact_frame(normal: vec3) -> mat33:
         """Right-handed orthonormal frame with columns t1, t2, n; t1 is the x axis (y near n = ±x) made orthogonal to n."""
-        axis = vec3(S(1.0), S(0.0), S(0.0))
-        if wp.abs(normal[0]) > S(FRAME_SWITCH):
-            axis = vec3(S(0.0), S(1.0), S(0.0))
-        t1 = wp.normalize(axis - wp.dot(axis, normal) * normal)
+        t1 = orthogonal(normal)
         return wp.matrix_from_cols(t1, wp.cross(normal, t1), normal)
 
     return SimpleNamespace(

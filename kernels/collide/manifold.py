@@ -65,4 +65,3 @@ def add_contact(manifold: Manifold, feature_a: wp.int32, feature_b: wp.int32, re
 def contact_features(manifold: Manifold, i: wp.int32) -> wp.vec3i:
     """The triple (feature_a, feature_b, reference) of contact i."""
     return wp.vec3i(manifold.features[i, 0], manifold.features[i, 1], manifold.features[i, 2])
-

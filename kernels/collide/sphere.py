@@ -34,9 +34,9 @@ def build(S) -> SimpleNamespace:
         nearest = wp.clamp(x[2], -size_b[1], size_b[1])
         if wp.length(vec3(x[0], x[1], x[2] - nearest)) - size_a[0] - size_b[0] < margin:
             code = CAPSULE_AXIS
-            if x[2] <= -size_b[1]:
+            if x[2] < -size_b[1]:
                 code = 0
-            if x[2] >= size_b[1]:
+            if x[2] > size_b[1]:
                 code = 1
             manifold = add_contact(manifold, 0, code, NO_REFERENCE)
         return manifold

@@ -7,20 +7,20 @@ Contact velocity v_c = (v_t1, v_t2, v_n), regularisation R = diag(Rt, Rt, Rn), s
 where P projects on the cone ‖γ_t‖ ≤ μ γ_n in the norm of R. With y_r = ‖y_t‖, t̂ = y_t/y_r, μ̂ = μ Rt/Rn, μ̃² = μ μ̂:
 
     no contact   y_n ≤ −μ̂ y_r          γ = 0                                              G = 0
-    μ = 0        (and y_n > 0)           γ = (0, 0, y_n)                                    G = diag(0, 0, 1/Rn)
+    μ = 0        y_n > 0                 γ = (0, 0, y_n)                                    G = diag(0, 0, 1/Rn)
     stiction     y_r ≤ μ y_n             γ = y                                              G = R⁻¹
     sliding      otherwise               γ_n = (y_n + μ̂ y_r)/(1 + μ̃²), γ_t = μ γ_n t̂      G = 1/(1 + μ̃²) ×
                  [[ μ/Rt (μ̂ P + (μ̂ + y_n/y_r) P⊥), μ/Rn t̂ ], [ μ/Rn t̂ᵀ, 1/Rn ]],  P = t̂t̂ᵀ, P⊥ = I − P
 
-The tests compare squares, in this order: then a square root or a division by y_r is met only in the sliding branch, where
-y_r > 0, so values and adjoints stay finite at y_r = 0. A NaN falls through to sliding and comes out as a NaN.
+μ = 0 is tested by itself first (0 · ∞ is a NaN, and y_r = 0 with y_n < 0 must not pull), the others in this order. The
+tests compare squares, so that a square root or a division by y_r is met only in the sliding branch, where y_r > 0: values
+and adjoints stay finite at y_r = 0. A NaN falls through to the last branch and comes out as a NaN.
 """
 
 import functools
 from types import SimpleNamespace
 
 import warp as wp
-
 from warpsim.kernels.precision import types
 
 # 1/(4π²): with it the near-rigid limit has β h as the period of the contact's spring (Castro et al., §V-B).
@@ -43,12 +43,14 @@ def build(S) -> SimpleNamespace:
     @wp.func
     def cone_impulse(y: vec3, R: vec3, mu: S) -> vec3:
         """γ = P(y)."""
+        if mu == S(0.0):
+            if y[2] <= S(0.0):
+                return vec3(S(0.0), S(0.0), S(0.0))
+            return vec3(S(0.0), S(0.0), y[2])
         y_rr = y[0] * y[0] + y[1] * y[1]
         mu_hat = mu * R[0] / R[2]
         if y[2] <= S(0.0) and y[2] * y[2] >= mu_hat * mu_hat * y_rr:
             return vec3(S(0.0), S(0.0), S(0.0))
-        if mu == S(0.0):
-            return vec3(S(0.0), S(0.0), y[2])
         if y[2] > S(0.0) and y_rr <= mu * mu * y[2] * y[2]:
             return y
         y_r = wp.sqrt(y_rr)
@@ -65,12 +67,14 @@ def build(S) -> SimpleNamespace:
     def cone_hessian(y: vec3, R: vec3, mu: S) -> mat33:
         """G = −∂γ/∂v_c, symmetric positive semidefinite."""
         zero = S(0.0)
+        if mu == zero:
+            if y[2] <= zero:
+                return mat33(zero, zero, zero, zero, zero, zero, zero, zero, zero)
+            return mat33(zero, zero, zero, zero, zero, zero, zero, zero, S(1.0) / R[2])
         y_rr = y[0] * y[0] + y[1] * y[1]
         mu_hat = mu * R[0] / R[2]
         if y[2] <= zero and y[2] * y[2] >= mu_hat * mu_hat * y_rr:
             return mat33(zero, zero, zero, zero, zero, zero, zero, zero, zero)
-        if mu == zero:
-            return mat33(zero, zero, zero, zero, zero, zero, zero, zero, S(1.0) / R[2])
         if y[2] > zero and y_rr <= mu * mu * y[2] * y[2]:
             G_t = S(1.0) / R[0]
             return mat33(G_t, zero, zero, zero, G_t, zero, zero, zero, S(1.0) / R[2])

@@ -12,7 +12,6 @@ import functools
 from types import SimpleNamespace
 
 import warp as wp
-
 from warpsim.kernels.linalg import rows
 
 
@@ -25,7 +24,7 @@ def build(S) -> SimpleNamespace:
     @wp.func
     def ltdl_factor_matrix(H: wp.array2d(dtype=S), n: int) -> int:
         """Factor H (n, n) in place; 0, or k + 1 when pivot k is not positive and finite (H is then half-way)."""
-        failed = int(0)
+        failed = wp.int32(0)
         for reverse in range(n):
             k = n - 1 - reverse
             row_k = H[k]
@@ -35,7 +34,7 @@ def build(S) -> SimpleNamespace:
                 failed = k + 1
                 break
             inverse = S(1.0) / pivot
-            start = int(0)
+            start = wp.int32(0)
             while start < k and row_k[start] == S(0.0):
                 start += 1
             for i in range(start, k):

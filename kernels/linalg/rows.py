@@ -9,7 +9,6 @@ import functools
 from types import SimpleNamespace
 
 import warp as wp
-
 from warpsim.kernels.precision import types
 
 AXPY = """
@@ -108,9 +107,7 @@ def build(S) -> SimpleNamespace:
         ...
 
     @wp.func_native(SCATTER)
-    def support_add(
-        J: wp.array2d(dtype=S), support: wp.array1d(dtype=int), size: int, f: vec3, x: wp.array1d(dtype=S)
-    ):
+    def support_add(J: wp.array2d(dtype=S), support: wp.array1d(dtype=int), size: int, f: vec3, x: wp.array1d(dtype=S)):
         """x ← x + Jᵀf of one contact."""
         ...
 

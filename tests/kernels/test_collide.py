@@ -12,6 +12,7 @@ from warpsim.kernels.collide import features as features_module
 from warpsim.kernels.collide.manifold import contact_features
 from warpsim.kernels.precision import module_name, types
 
+DEVICE = wp.get_preferred_device()
 PLANE, SPHERE, CAPSULE, BOX = 0, 2, 3, 6
 NAMES = {PLANE: "plane", SPHERE: "sphere", CAPSULE: "capsule", BOX: "box"}
 PAIRS = [(a, b) for a in NAMES for b in NAMES if a <= b and b != PLANE]
@@ -25,7 +26,11 @@ def kernels(S):
     t = types(S)
     detect = detect_module.build(S).detect
     shapes = features_module.build(S)
-    evaluate, bounding_radius, plane_distance_bound = shapes.evaluate, shapes.bounding_radius, shapes.plane_distance_bound
+    evaluate, bounding_radius, plane_distance_bound = (
+        shapes.evaluate,
+        shapes.bounding_radius,
+        shapes.plane_distance_bound,
+    )
 
     @wp.kernel(module=module_name("test_collide", S), enable_backward=False)
     def collide(
@@ -42,9 +47,7 @@ def kernels(S):
         bound: wp.array(dtype=S),
     ):
         i = wp.tid()
-        manifold = detect(
-            kinds[i, 0], poses[i, 0], sizes[i, 0], kinds[i, 1], poses[i, 1], sizes[i, 1], margin[i]
-        )
+        manifold = detect(kinds[i, 0], poses[i, 0], sizes[i, 0], kinds[i, 1], poses[i, 1], sizes[i, 1], margin[i])
         counts[i] = manifold.count
         radius[i, 0] = bounding_radius(kinds[i, 0], sizes[i, 0])
         radius[i, 1] = bounding_radius(kinds[i, 1], sizes[i, 1])
@@ -70,21 +73,23 @@ class Contacts:
         dtype = NUMPY[S]
         kinds = np.broadcast_to(np.asarray(kinds, np.int32), (n, 2))
         out = [
-            wp.zeros(n, wp.int32, device="cpu"),
-            wp.zeros((n, POINTS), wp.vec3i, device="cpu"),
-            wp.full((n, POINTS), S(np.inf), S, device="cpu"),
-            wp.zeros((n, POINTS), t.vec3, device="cpu"),
-            wp.zeros((n, POINTS), t.vec3, device="cpu"),
-            wp.zeros((n, 2), S, device="cpu"),
-            wp.zeros(n, S, device="cpu"),
+            wp.zeros(n, wp.int32, device=DEVICE),
+            wp.zeros((n, POINTS), wp.vec3i, device=DEVICE),
+            wp.full((n, POINTS), S(np.inf), S, device=DEVICE),
+            wp.zeros((n, POINTS), t.vec3, device=DEVICE),
+            wp.zeros((n, POINTS), t.vec3, device=DEVICE),
+            wp.zeros((n, 2), S, device=DEVICE),
+            wp.zeros(n, S, device=DEVICE),
         ]
         inputs = [
-            wp.array(np.ascontiguousarray(kinds), dtype=wp.int32, device="cpu"),
-            wp.array(np.asarray(poses, dtype), dtype=t.transform, device="cpu"),
-            wp.array(np.asarray(sizes, dtype), dtype=t.vec3, device="cpu"),
-            wp.array(np.full(n, margin, dtype) if np.ndim(margin) == 0 else np.asarray(margin, dtype), dtype=S, device="cpu"),
+            wp.array(np.ascontiguousarray(kinds), dtype=wp.int32, device=DEVICE),
+            wp.array(np.asarray(poses, dtype), dtype=t.transform, device=DEVICE),
+            wp.array(np.asarray(sizes, dtype), dtype=t.vec3, device=DEVICE),
+            wp.array(
+                np.full(n, margin, dtype) if np.ndim(margin) == 0 else np.asarray(margin, dtype), dtype=S, device=DEVICE
+            ),
         ]
-        wp.launch(kernels(S), n, inputs=inputs, outputs=out, device="cpu")
+        wp.launch(kernels(S), n, inputs=inputs, outputs=out, device=DEVICE)
         self.count, self.features, self.phi, self.point, self.normal, self.radius, self.bound = (a.numpy() for a in out)
 
     @property
@@ -360,13 +365,23 @@ def one_pair(S, kinds, pose_a, size_a, pose_b, size_b, margin=0.01):
 @pytest.mark.parametrize("kind", [PLANE, BOX], ids=NAMES.get)
 @pytest.mark.parametrize(
     "x, degrees, tilt, points",
-    [(0.0, 0.0, 0.0, 4), (0.3, 0.0, 0.0, 4), (0.0, 20.0, 0.0, 4), (0.1, 0.0, 1e-3, 4), (1.2, 0.0, 0.01, 4), (1.2, 10.0, 0.0, 4), (0.9, 45.0, 0.0, 5)],
+    [
+        (0.0, 0.0, 0.0, 4),
+        (0.3, 0.0, 0.0, 4),
+        (0.0, 20.0, 0.0, 4),
+        (0.1, 0.0, 1e-3, 4),
+        (1.2, 0.0, 0.01, 4),
+        (1.2, 10.0, 0.0, 4),
+        (0.9, 45.0, 0.0, 5),
+    ],
 )
 def test_resting_box(kind, x, degrees, tilt, points, S):
     """A box resting on a plane or box touches at its four vertices, or at the corners of the overlap when it overhangs."""
     height = 0.5 if kind == BOX else 0.0
     depth = 1e-3
-    pose = posed((x, 0.1 * (x > 0), height + 0.3 - depth), (0.0, 0.0, 1.0) if degrees else (1.0, 0.7, 0.0), degrees or tilt)
+    pose = posed(
+        (x, 0.1 * (x > 0), height + 0.3 - depth), (0.0, 0.0, 1.0) if degrees else (1.0, 0.7, 0.0), degrees or tilt
+    )
     contacts = one_pair(S, (kind, BOX), posed((0, 0, 0)), (1.0, 1.0, 0.5), pose, (0.4, 0.4, 0.3))
     if kind == PLANE:
         points = 4
@@ -378,7 +393,14 @@ def test_resting_box(kind, x, degrees, tilt, points, S):
 @both_precisions
 @pytest.mark.parametrize(
     "x, y, degrees, points",
-    [(0.0, 0.0, 0.0, 4), (0.0, 0.2, 0.0, 4), (0.2, -0.3, 0.0, 4), (0.0, 0.0, 45.0, 8), (0.0, 0.0, 1e-6, 4), (1e-8, 0.3, 1e-6, 4)],
+    [
+        (0.0, 0.0, 0.0, 4),
+        (0.0, 0.2, 0.0, 4),
+        (0.2, -0.3, 0.0, 4),
+        (0.0, 0.0, 45.0, 8),
+        (0.0, 0.0, 1e-6, 4),
+        (1e-8, 0.3, 1e-6, 4),
+    ],
 )
 def test_stacked_equal_boxes(x, y, degrees, points, S):
     """Equal cubes, flush or shifted, touch at the corners of the overlap once each; turned by 45° at eight points."""
@@ -394,13 +416,20 @@ def test_stacked_equal_boxes(x, y, degrees, points, S):
 @both_precisions
 def test_parallel_capsules_touch_at_both_ends_of_their_overlap(S):
     """Parallel capsules give two points; nearly parallel ones the nearest point too; crossed ones give one."""
-    for degrees, x, ends in ((0.0, 0.0, (-0.5, 0.5)), (0.0, 0.3, (-0.2, 0.5)), (180.0, 0.3, (-0.2, 0.5)), (0.1, 0.3, (-0.2, 0.5))):
+    for degrees, x, ends in (
+        (0.0, 0.0, (-0.5, 0.5)),
+        (0.0, 0.3, (-0.2, 0.5)),
+        (180.0, 0.3, (-0.2, 0.5)),
+        (0.1, 0.3, (-0.2, 0.5)),
+    ):
         pose = posed((0.0, 0.2, x), (0.0, 1.0, 0.0), degrees)
         contacts = one_pair(S, (CAPSULE, CAPSULE), posed((0, 0, 0)), (0.1, 0.5, 0), pose, (0.1, 0.5, 0))
         used = contacts.point[0, : contacts.count[0], 2]
         assert np.allclose((used[0], used[-1]), ends, atol=2e-3), (degrees, used)
         assert contacts.count[0] == (3 if degrees == 0.1 else 2)
-    crossed = one_pair(S, (CAPSULE, CAPSULE), posed((0, 0, 0)), (0.1, 0.5, 0), posed((0.0, 0.2, 0), (0, 1.0, 0), 30.0), (0.1, 0.5, 0))
+    crossed = one_pair(
+        S, (CAPSULE, CAPSULE), posed((0, 0, 0)), (0.1, 0.5, 0), posed((0.0, 0.2, 0), (0, 1.0, 0), 30.0), (0.1, 0.5, 0)
+    )
     assert crossed.count[0] == 1
 
 

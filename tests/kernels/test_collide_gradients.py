@@ -9,6 +9,7 @@ import warp as wp
 from warpsim.kernels.collide import features as features_module
 from warpsim.kernels.precision import module_name, types
 
+DEVICE = wp.get_preferred_device()
 PLANE, SPHERE, CAPSULE, BOX = 0, 2, 3, 6
 S = wp.float64
 STEPS = (1e-4, 1e-5, 1e-6)
@@ -70,9 +71,7 @@ def kernel():
         frame: wp.array(dtype=t.mat33),
     ):
         i = wp.tid()
-        contact = evaluate(
-            kinds[i, 0], poses[i, 0], sizes[i, 0], kinds[i, 1], poses[i, 1], sizes[i, 1], features[i]
-        )
+        contact = evaluate(kinds[i, 0], poses[i, 0], sizes[i, 0], kinds[i, 1], poses[i, 1], sizes[i, 1], features[i])
         phi[i] = contact.phi
         point[i] = contact.point
         normal[i] = contact.normal
@@ -88,11 +87,9 @@ class Problem:
         t = types(S)
         rng = np.random.default_rng(seed)
         n = self.rows = len(cases)
-        self.kinds = wp.array(np.array([c[:2] for c in cases], np.int32), dtype=wp.int32, device="cpu")
-        self.features = wp.array(np.array([c[2] for c in cases], np.int32), dtype=wp.vec3i, device="cpu")
-        self.outputs = [
-            wp.zeros(n, dtype, requires_grad=True, device="cpu") for dtype in (S, t.vec3, t.vec3, t.mat33)
-        ]
+        self.kinds = wp.array(np.array([c[:2] for c in cases], np.int32), dtype=wp.int32, device=DEVICE)
+        self.features = wp.array(np.array([c[2] for c in cases], np.int32), dtype=wp.vec3i, device=DEVICE)
+        self.outputs = [wp.zeros(n, dtype, requires_grad=True, device=DEVICE) for dtype in (S, t.vec3, t.vec3, t.mat33)]
         poses = rng.normal(size=(n, 2, 7))
         poses[:, :, 3:] /= np.linalg.norm(poses[:, :, 3:], axis=2, keepdims=True)
         self.x = np.concatenate([poses.reshape(n, 14), rng.uniform(0.3, 1.0, (n, 6))], axis=1)
@@ -101,10 +98,10 @@ class Problem:
         t = types(S)
         n = self.rows
         self.inputs = [
-            wp.array(x[:, :14].reshape(n, 2, 7), dtype=t.transform, requires_grad=requires_grad, device="cpu"),
-            wp.array(x[:, 14:].reshape(n, 2, 3), dtype=t.vec3, requires_grad=requires_grad, device="cpu"),
+            wp.array(x[:, :14].reshape(n, 2, 7), dtype=t.transform, requires_grad=requires_grad, device=DEVICE),
+            wp.array(x[:, 14:].reshape(n, 2, 3), dtype=t.vec3, requires_grad=requires_grad, device=DEVICE),
         ]
-        wp.launch(kernel(), n, inputs=[self.kinds, self.features, *self.inputs], outputs=self.outputs, device="cpu")
+        wp.launch(kernel(), n, inputs=[self.kinds, self.features, *self.inputs], outputs=self.outputs, device=DEVICE)
         return np.concatenate([y.numpy().reshape(n, -1) for y in self.outputs], axis=1)
 
     def tape_jacobian(self):
@@ -119,7 +116,7 @@ class Problem:
                 seed = np.zeros((self.rows, width))
                 seed[:, k] = 1.0
                 tape.zero()
-                grads = wp.array(seed.reshape(y.numpy().shape), dtype=y.dtype, device="cpu")
+                grads = wp.array(seed.reshape(y.numpy().shape), dtype=y.dtype, device=DEVICE)
                 tape.backward(grads={y: grads})
                 rows.append(np.concatenate([a.grad.numpy().reshape(self.rows, -1) for a in self.inputs], axis=1))
         return np.stack(rows, axis=1)

@@ -35,7 +35,6 @@ WRONG = {  # what is done: the words the error must contain
     "asymmetric inertia": (lambda b: b.add_body("x", mass=1, inertia=np.eye(3) + np.eye(3, k=1)), ["'x'", "symmetric"]),
     "nan inertia": (lambda b: b.add_body("x", mass=1, inertia=[1, NAN, 1]), ["'x'", "finite"]),
     "inertia without mass": (lambda b: b.add_body("x", inertia=[1, 1, 1]), ["'x'", "mass"]),
-    "inertia, mass zero": (lambda b: b.add_body("x", mass=0, inertia=[1, 1, 1]), ["'x'", "mass 0"]),
     "triangle inequality": (lambda b: b.add_body("x", mass=1, inertia=[1, 1, 3]), ["'x'", "triangle"]),
     "nan pose": (lambda b: b.add_body("x", pose=[0, 0, NAN]), ["'x'", "pose", "finite"]),
     "zero quaternion": (lambda b: b.add_body("x", pose=[0] * 7), ["'x'", "quaternion"]),
@@ -194,7 +193,9 @@ def test_masses_from_densities_are_mujocos():
         density = rng.uniform(100, 1000)
         b.add_geom(shape, size, body="rock", pose=pose, density=density)
         text = {"pos": pose[:3], "quat": pose[3:], "size": size, "density": [density]}
-        geoms += f'<geom type="{shape}" ' + " ".join(f'{k}="{" ".join(map(repr, map(float, v)))}"' for k, v in text.items())
+        geoms += f'<geom type="{shape}" ' + " ".join(
+            f'{k}="{" ".join(map(repr, map(float, v)))}"' for k, v in text.items()
+        )
         geoms += "/>"
     xml = f'<mujoco><worldbody><body name="rock"><freejoint/>{geoms}</body></worldbody></mujoco>'
     ours, theirs = b.build(), load_mujoco(mujoco.MjModel.from_xml_string(xml))

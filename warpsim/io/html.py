@@ -5,6 +5,8 @@ Geoms of one shape are one batched mesh, so a frame is two small arrays per shap
 (0.1 mm, 1e-3 rad) so that the recording compresses.
 """
 
+import contextlib
+import io
 import pathlib
 
 import numpy as np
@@ -18,8 +20,10 @@ from warpsim.model.model import GeomType
 DEFAULT_WORLDS = 64
 POSITION_STEP = 2.0**-13  # m
 QUATERNION_STEP = 2.0**-11
-SKY = (0.86, 0.91, 0.96)
-TILES = ((206, 214, 224), (186, 196, 208))
+SKY = (0.62, 0.76, 0.92)
+TILES = ((150, 162, 178), (122, 136, 156))
+HAZE = (219, 230, 241)  # what the floor fades into
+GAMMA = 1.7  # viser's tone mapping washes colours out; this brings them back
 FIELD_OF_VIEW = np.radians(40.0)
 
 
@@ -43,11 +47,12 @@ def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=
         raise ValueError(
             f"model {model.name!r} has no visible geom with a shape, so there is nothing to show; add geoms"
         )
-    server = viser.ViserServer(host="127.0.0.1", port=0, verbose=False)
-    try:
-        page = _record(server, trajectory, rows, rate, chosen, origins, groups)
-    finally:
-        server.stop()
+    with contextlib.redirect_stdout(io.StringIO()):  # viser announces its server, which nobody is meant to visit
+        server = viser.ViserServer(host="127.0.0.1", port=0, verbose=False)
+        try:
+            page = _record(server, trajectory, rows, rate, chosen, origins, groups)
+        finally:
+            server.stop()
     partial = path.with_name(path.name + ".partial")
     partial.write_text(_titled(page, f"{model.name} - warpsim"), encoding="utf-8")
     partial.replace(path)
@@ -105,7 +110,7 @@ def _add_group(server, model, group, frame):
     """One batched mesh of `frame (worlds, ngeom, 7)`, instances world-major."""
     vertices, faces = triangles(model, int(group[0]))
     placed = frame[:, group].reshape(-1, 7)
-    colors = np.tile(np.round(255 * geom_colors(model)[group, :3]).astype(np.uint8), (len(frame), 1))
+    colors = np.tile(np.round(255 * geom_colors(model)[group, :3] ** GAMMA).astype(np.uint8), (len(frame), 1))
     alpha = float(model.geom_rgba[group[0], 3])
     kind = GeomType(model.geom_type[group[0]])
     return server.scene.add_batched_meshes_simple(
@@ -126,20 +131,22 @@ def _set_up(server, model, origins, frame) -> None:
     scene = server.scene
     scene.set_up_direction("+z")
     scene.world_axes.visible = False
-    sky = np.linspace(SKY, (1, 1, 1), 64)[:, None] * 255
-    scene.set_background_image(np.broadcast_to(sky, (64, 2, 3)).astype(np.uint8))
+    sky = np.linspace(SKY, np.array(HAZE) / 255, 64)[:, None] * 255
+    scene.set_background_image(np.broadcast_to(sky, (64, 2, 3)).astype(np.uint8), format="png")
     scene.configure_default_lights(cast_shadow=True)
+    scene.configure_environment_map(None)  # a picture would be loaded anew at every loop of the playback
+    scene.add_light_hemisphere("/sky", sky_color=(255, 255, 255), ground_color=(150, 150, 160), intensity=1.2)
     moving = frame[:, (model.geom_type != GeomType.PLANE) & model.geom_visible, :3].reshape(-1, 3)
     low, high = moving.min(axis=0), moving.max(axis=0)
     size = max(float((high - low).max()), 1.0)
     floors = horizontal_planes(model)
     if len(floors):
         height = float(model.geom_pose[floors[0], 2])
-        _add_floor(scene, height, (low + high) / 2, 2.5 * size + 10)
+        _add_floor(scene, height, (low + high) / 2, 6 * size + 20)
     centre = (low + high) / 2
     direction = np.array([0.75, -1.0, 0.6]) / np.linalg.norm([0.75, -1.0, 0.6])
     reach = 0.5 * float(np.linalg.norm(high - low)) + 0.6
-    distance = 0.92 * reach / np.tan(FIELD_OF_VIEW / 2)
+    distance = 0.8 * reach / np.tan(FIELD_OF_VIEW / 2)
     camera = server.initial_camera
     camera.position = tuple(centre + distance * direction)
     camera.look_at = tuple(centre)

@@ -20,7 +20,6 @@ from warpsim.io.mjcf_report import (
     disabled,
     feature_report,
     fluid,
-    is_moving,
 )
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import rotation_matrix, rotation_vector
@@ -41,10 +40,15 @@ def load_mujoco(source, *, actuators: str | None = None, unsupported: str = "err
         raise ModelError(f"{path}: no such file")
     robot = _urdf_root(path)
     try:
-        compiled = mujoco.MjModel.from_xml_path(str(path)) if robot is None else _compile_urdf(path, robot)
+        if robot is None:
+            compiled, report = mujoco.MjModel.from_xml_path(str(path)), []
+        else:
+            compiled, report = _compile_urdf(path, robot), _urdf_report(robot)
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from None
     except Exception as error:
         raise ModelError(f"{path}: MuJoCo cannot compile it: {' '.join(str(error).split())}") from error
-    return convert(compiled, str(path), actuators, unsupported, [] if robot is None else _urdf_report(robot))
+    return convert(compiled, str(path), actuators, unsupported, report)
 
 
 def convert(m, source: str, actuators: str | None = None, unsupported: str = "error", report=()) -> Model:
@@ -57,11 +61,11 @@ def convert(m, source: str, actuators: str | None = None, unsupported: str = "er
     left_out = [*errors, *(["fluid forces of the medium are not simulated"] if fluid(m) else [])]
     if left_out:
         warnings.warn(f"{source}: {'; '.join(left_out)}. Everything else is; see model.report", stacklevel=4)
-    b = ModelBuilder(_model_name(m), gravity=_gravity(m), timestep=float(m.opt.timestep))
-    b.report = [*report, *lines]
-    b.friction_rule = FrictionRule.MAXIMUM
-    b.filter_parent = not disabled(m, "FILTERPARENT")
     try:
+        b = ModelBuilder(_model_name(m), gravity=_gravity(m), timestep=float(m.opt.timestep))
+        b.report = [*report, *lines]
+        b.friction_rule = FrictionRule.MAXIMUM
+        b.filter_parent = not disabled(m, "FILTERPARENT")
         _add_bodies(b, m)
         _add_joints(b, m)
         _add_geoms(b, m)
@@ -88,11 +92,38 @@ def _urdf_root(path: pathlib.Path):
 
 
 def _compile_urdf(path: pathlib.Path, robot):
-    """Compile a URDF. Links on fixed joints stay bodies of their own unless the file's `<mujoco>` element says otherwise."""
-    spec = mujoco.MjSpec.from_file(str(path))
+    """Compile a URDF as URDF means it: links on fixed joints stay bodies, links without `<inertial>` have no mass.
+
+    The file's own `<mujoco><compiler>` element overrules both.
+    """
+    links = {link.get("name") for link in robot.findall("link")}
+    if not links:
+        raise ModelError("the <robot> has no links")
+    for joint in robot.findall("joint"):
+        for end in ("parent", "child"):
+            name = getattr(joint.find(end), "attrib", {}).get("link")
+            if name not in links:
+                raise ModelError(f"joint {joint.get('name')!r}: there is no {end} link {name!r}")
+    for mesh in robot.iter("mesh"):
+        mesh.set("filename", str(_mesh_path(path, mesh.get("filename", ""))))
+    spec = mujoco.MjSpec.from_string(xml.tostring(robot, encoding="unicode"))
     if robot.find("mujoco/compiler[@fusestatic]") is None:
         spec.compiler.fusestatic = False
+    if robot.find("mujoco/compiler[@inertiafromgeom]") is None:
+        spec.compiler.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_FALSE
     return spec.compile()
+
+
+def _mesh_path(path: pathlib.Path, name: str) -> pathlib.Path:
+    """A mesh file, looked up beside the URDF; a `package://name/rest` in the nearest folder above that has it."""
+    if "://" not in name:
+        return path.parent.absolute() / name
+    rest = pathlib.PurePath(name.split("://", 1)[1])
+    for folder in path.absolute().parents:
+        for candidate in (folder / rest, folder.joinpath(*rest.parts[1:])):
+            if candidate.is_file():
+                return candidate
+    return pathlib.Path(name)  # MuJoCo says that it is missing
 
 
 def _urdf_report(robot) -> list[ReportLine]:
@@ -111,6 +142,13 @@ def _urdf_report(robot) -> list[ReportLine]:
         ("transmission", "transmissions", "use actuators='effort' or 'position'"),
         ("gazebo", "gazebo elements", "extension of another simulator"),
     )
+    for joint in robot.findall("joint"):
+        limit = joint.find("limit")
+        bounds = (None, None) if limit is None else (limit.get("lower", "0"), limit.get("upper", "0"))
+        if joint.get("type") in ("revolute", "prismatic") and bounds[0] == bounds[1]:
+            lines.append(
+                ReportLine(f"limits of joint {joint.get('name')!r}", "ignored", "lower equals upper: unlimited")
+            )
     for where, feature, why in dropped:
         count = len(robot.findall(where))
         if count:
@@ -239,7 +277,6 @@ def _add_geoms(b: ModelBuilder, m) -> None:
     for g in range(m.ngeom):
         signed_distance_field = m.geom_type[g] == 8  # keeps its mesh
         kind = GeomType.MESH if signed_distance_field else GeomType(m.geom_type[g])
-        touches = contact and not (kind == GeomType.PLANE and is_moving(m, int(m.geom_bodyid[g])))
         stiffness, time = contact_material(m, g)
         rgba = _rgba(m, g)
         b.add_geom(
@@ -252,8 +289,8 @@ def _add_geoms(b: ModelBuilder, m) -> None:
             friction=m.geom_friction[g, 0],
             stiffness=stiffness,
             dissipation_time=time,
-            contype=int(m.geom_contype[g]) if touches else 0,
-            conaffinity=int(m.geom_conaffinity[g]) if touches else 0,
+            contype=int(m.geom_contype[g]) if contact else 0,
+            conaffinity=int(m.geom_conaffinity[g]) if contact else 0,
             condim=int(m.geom_condim[g]),
             priority=int(m.geom_priority[g]),
             rgba=rgba,

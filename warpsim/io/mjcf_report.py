@@ -339,15 +339,6 @@ def fluid(m) -> bool:
     return bool(m.opt.density or m.opt.viscosity)
 
 
-def is_moving(m, body: int) -> bool:
-    """Whether a body or one of its ancestors has a joint."""
-    while body > 0:
-        if m.body_jntnum[body]:
-            return True
-        body = int(m.body_parentid[body])
-    return False
-
-
 def actuator_refusal(m, a: int) -> tuple[str, str] | None:
     """Why actuator `a` cannot be simulated, and the fix; None if it can."""
     if m.actuator_trntype[a] not in (_TRN_JOINT, _TRN_JOINTINPARENT):
@@ -537,9 +528,6 @@ def _geoms(r: _Report, m) -> None:
     r.count("geom gap", IGNORED, (active & (m.geom_gap != 0)).sum(), "geom", "contacts are speculative")
     r.count("geom priority", USED, (m.geom_priority != 0).sum(), "geom", "whose friction and condim count")
     r.count("geom solmix", IGNORED, (m.geom_solmix != 1).sum(), "geom", "compliances of a pair add")
-    for g in np.flatnonzero((m.geom_type == 0) & active):
-        if is_moving(m, int(m.geom_bodyid[g])):
-            r.refuse(r.name(_GEOM, g), "is a plane on a moving body", "use a box, or set its contact masks to 0")
     if fluid(m):
         r.add("fluid forces", REFUSED, "drag and added mass of the medium are not simulated; everything else is")
     _neutral(r, m, _GEOM)
@@ -615,10 +603,13 @@ def _equalities(r: _Report, m) -> None:
     for e in range(m.neq):
         kind = mujoco.mjtEq(int(m.eq_type[e])).name[5:].lower()
         name = r.name(mujoco.mjtObj.mjOBJ_EQUALITY, e)
+        owner = {"joint": _JOINT, "tendon": _TENDON}.get(kind, mujoco.mjtObj(int(m.eq_objtype[e])))
+        ends = [mujoco.mj_id2name(m, owner, int(i)) for i in (m.eq_obj1id[e], m.eq_obj2id[e]) if i >= 0]
+        between = f" between {' and '.join(repr(end) for end in ends if end)}" if any(ends) else ""
         if off or not m.eq_active0[e]:
             r.add(name, IGNORED, f"the {kind} constraint is inactive")
         else:
-            r.refuse(name, f"is an active {kind} constraint", "remove it, or make it inactive")
+            r.refuse(name, f"is an active {kind} constraint{between}", "remove it, or make it inactive")
 
 
 def _rest(r: _Report, m) -> None:

@@ -136,8 +136,6 @@ class ModelBuilder:
                 f"{label} has a com or an inertia but no mass; give all, or none and densities to its geoms"
             )
         inertia = np.zeros((3, 3)) if inertia is None else _inertia(inertia, label)
-        if mass == 0 and inertia.any():
-            raise ModelError(f"{label} has an inertia but mass 0; give it a mass")
         body = Body(name, parent, _pose(pose, label), mass, com, inertia)
         self.bodies.append(body)
         return len(self.bodies) - 1

@@ -26,7 +26,7 @@ class ContactProblem:
     """One convex contact problem per world.
 
     A (worlds, nv, nv) SPD; J (worlds, 3 nc, nv), rows t1, t2, n per contact; v_star, v0 (worlds, nv), v0 default v_star;
-    mu (worlds, nc). Without the leading axis: one world. `contacts (worlds,)`: how many contacts of each world count.
+    mu (worlds, nc) or one number. Without the leading axis: one world. `contacts (worlds,)`: how many contacts of each world count.
     Either R (worlds, nc, 3) > 0 in the order t, t, n with R[0] = R[1], and v_hat (worlds, nc, 3); or phi (worlds, nc) [m],
     dt [s], stiffness [N/m] (default ∞, near-rigid), dissipation_time [s] (default β dt/π) and M (default A) for the
     effective inverse mass w = ‖J M⁻¹ Jᵀ‖_F/3 of each contact. Arrays may be NumPy, lists or wp.array.
@@ -57,8 +57,12 @@ class ContactProblem:
             raise ValueError(f"ContactProblem: A has shape {A.shape}; give (worlds, nv, nv) or (nv, nv).")
         self.single = A.ndim == 2
         self.worlds, self.nv = (1 if self.single else A.shape[0]), A.shape[-1]
-        mu = _numpy(mu)
-        self.contact_slots = mu.shape[-1] if mu.ndim else 0
+        J = _numpy(J)
+        if J.ndim not in (2, 3) or J.shape[-2] % 3:
+            raise ValueError(
+                f"ContactProblem: J has shape {J.shape}; give (worlds, 3 nc, nv), rows t1, t2, n per contact."
+            )
+        self.contact_slots = J.shape[-2] // 3
         W, nv, nc = self.worlds, self.nv, self.contact_slots
 
         self.A = self._spd("A", A)
@@ -71,7 +75,9 @@ class ContactProblem:
             self.contacts = self._array("contacts", np.atleast_1d(_numpy(contacts)), (W,), "(worlds,)").astype(np.int32)
             self._at_least("contacts", self.contacts, 0)
             if np.any(self.contacts > nc):
-                raise ValueError(f"ContactProblem: contacts is {self.contacts.max()}, but mu has {nc} contacts; lower it.")
+                raise ValueError(
+                    f"ContactProblem: contacts is {self.contacts.max()}, but J has {nc} contacts; lower it."
+                )
         self.R = self.v_hat = self.phi = None
         if R is not None or v_hat is not None:
             if R is None or v_hat is None or phi is not None:
@@ -82,7 +88,9 @@ class ContactProblem:
             if np.any(self.R[used] <= 0.0):
                 raise ValueError(f"ContactProblem: R is {self.R[used].min()} somewhere; every entry must be above 0.")
             if np.any(self.R[used][:, 0] != self.R[used][:, 1]):
-                raise ValueError("ContactProblem: R[..., 0] and R[..., 1] differ; the cone is isotropic, make them equal.")
+                raise ValueError(
+                    "ContactProblem: R[..., 0] and R[..., 1] differ; the cone is isotropic, make them equal."
+                )
         elif phi is None or dt is None:
             raise ValueError("ContactProblem: give R and v_hat, or phi and dt.")
         else:
@@ -126,7 +134,9 @@ class ContactProblem:
         value = self._array(name, value, (self.worlds, self.nv, self.nv), "(worlds, nv, nv)")
         for w, matrix in enumerate(value):
             if np.abs(matrix - matrix.T).max() > ASYMMETRY * np.abs(matrix).max():
-                raise ValueError(f"ContactProblem: {name}[{w}] is not symmetric; pass ({name} + {name}ᵀ)/2 if that is meant.")
+                raise ValueError(
+                    f"ContactProblem: {name}[{w}] is not symmetric; pass ({name} + {name}ᵀ)/2 if that is meant."
+                )
             try:
                 np.linalg.cholesky(matrix)
             except np.linalg.LinAlgError:

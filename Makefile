@@ -1,0 +1,48 @@
+# Every target sets up what it needs: a virtual environment in .venv, the packages, the kernel cache in .warp_cache.
+#   make demo | test | lint | bench | cuda-check | clean
+# Variables: PYTHON (the interpreter to start from), WARP_CACHE_PATH (compiled kernels), PYTEST_ARGS, BENCH_ARGS.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export WARP_CACHE_PATH ?= $(CURDIR)/.warp_cache
+PYTEST_ARGS ?= -n 2
+BENCH_ARGS ?=
+
+.PHONY: demo test lint bench cuda-check clean
+.DEFAULT_GOAL := demo
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# The stamps make the second run quick; a change of pyproject.toml installs again.
+$(VENV)/demo.stamp: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[demo]"
+	@touch $@
+
+$(VENV)/test.stamp: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,demo]"
+	@touch $@ $(VENV)/demo.stamp
+
+$(VENV)/bench.stamp: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
+	@touch $@
+
+demo: $(VENV)/demo.stamp
+	$(BIN)/warpsim demo
+
+test: $(VENV)/test.stamp
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/test.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+bench: $(VENV)/bench.stamp
+	$(BIN)/warpsim bench $(BENCH_ARGS)
+
+cuda-check: $(VENV)/demo.stamp
+	$(BIN)/python -m warpsim.kernel_modules
+
+clean:
+	rm -rf $(VENV) .warp_cache out dist build

@@ -1,0 +1,75 @@
+"""Fixtures shared by all tests: devices, robot files, quiet logs."""
+
+import os
+import pathlib
+
+import mujoco
+import numpy as np
+import pytest
+import warp as wp
+
+wp.config.log_level = wp.LOG_WARNING
+wp.init()
+
+DEVICES = tuple(str(device) for device in wp.get_devices())
+
+
+@pytest.fixture(scope="session", params=DEVICES)
+def device(request) -> str:
+    """Every device of this machine: the CPU and, where present, CUDA."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def assets():
+    """`assets(name)`: path of a robot's MJCF file from the `gymnasium` package."""
+    gymnasium = pytest.importorskip("gymnasium")
+    folder = pathlib.Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
+
+    def path(name: str) -> str:
+        return str(folder / f"{name}.xml")
+
+    return path
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quiet_mujoco():
+    """MuJoCo's warnings about deprecated attributes of the files go nowhere instead of to MUJOCO_LOG.TXT."""
+    mujoco.set_mju_user_warning(lambda message: None)
+    yield
+    mujoco.set_mju_user_warning(None)
+
+
+MEASURED: dict[str, tuple[float, float]] = {}
+
+
+def pytest_addoption(parser):
+    parser.addoption("--measured", action="store_true", help="print the numbers that tests measure beside their limits")
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if config.getoption("--measured") and MEASURED:
+        terminalreporter.section("measured <= limit")
+        for what, (value, limit) in MEASURED.items():
+            terminalreporter.write_line(f"{what:<88} {value:11.3e} {limit:11.3e}{'' if value <= limit else '  FAIL'}")
+
+
+@pytest.fixture(scope="session")
+def within():
+    """`within(what, value, limit)`: asserts value <= limit and keeps the number for `pytest --measured`."""
+
+    def check(what: str, value, limit) -> None:
+        value, limit = float(value), float(limit)
+        MEASURED[what] = (value, limit)
+        assert value <= limit, f"{what}: {value:.4g} is above {limit:.4g}"
+
+    return check
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """The same random numbers in every run."""
+    return np.random.default_rng(20240917)
+
+
+os.environ.setdefault("TQDM_DISABLE", "1")

@@ -1,0 +1,7 @@
+"""`python -m warpsim` is the command `warpsim`."""
+
+import sys
+
+from warpsim.cli import main
+
+sys.exit(main())

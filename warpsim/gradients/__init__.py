@@ -1,0 +1,1 @@
+"""Reverse-mode gradients of steps by the implicit function theorem."""

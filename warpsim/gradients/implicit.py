@@ -1,0 +1,216 @@
+"""The backward pass of one step: an adjoint solve with the Hessian, then the adjoint of the residual (theory §3.5).
+
+A step keeps only references to its inputs and its result. Backward repeats the smooth part of the step from them in a
+workspace of its own (the same kernels, so the same bits and the same contacts), factors the Hessian at the solution,
+solves H w = v_bar, and runs the taped residual backwards with the seed -w.
+"""
+
+import contextlib
+
+import numpy as np
+import warp as wp
+
+from warpsim.dynamics import DeviceModel, Dynamics
+from warpsim.kernels import accumulate, actuation, residual, theta
+from warpsim.step import Step
+
+
+@contextlib.contextmanager
+def tape_paused():
+    """Launches inside are not recorded on the active tape."""
+    runtime = wp._src.context.runtime
+    tape, runtime.tape = runtime.tape, None
+    try:
+        yield tape
+    finally:
+        runtime.tape = tape
+
+
+def active_tape():
+    """The tape that is recording, or None."""
+    return wp._src.context.runtime.tape
+
+
+class StepAdjoint:
+    """Workspace of the backward pass, shared by all steps of a simulator; nothing in it outlives one `backward`."""
+
+    def __init__(self, device_model: DeviceModel, options, max_contacts: int | None, contact: bool):
+        model, t = device_model.model, device_model.types
+        S, nv, nq = t.scalar, model.nv, model.nq
+        self.device_model, self.model, self.worlds = device_model, model, device_model.worlds
+        self.step = Step(device_model, options, max_contacts, contact)
+        self.v_solved = self.step.dynamics.array(nv, S)
+        self.step.solver.problem.v0 = self.v_solved
+        self.step.solver.options.keep_factor = 1
+        self.dynamics = Dynamics(device_model, grad=True, requires_grad=True)
+        array, C = self.dynamics.array, self.step.collision.capacity
+        self.kernels = residual.build(S)
+        self.k_actuation, self.k_theta = actuation.build(S, True), theta.build(S, True)
+        # inputs
+        self.q, self.v0, self.v = array(nq, S), array(nv, S), array(nv, S)
+        self.control, self.tau = array(model.nu, S), array(nv, S)
+        self.weight, self.row_weight = array(C, S), array(self.step.rows.kind.shape[0], S)
+        # geometry
+        self.phi, self.point, self.frame = array(C, S), array(C, t.vec3), array(C, t.mat33)
+        self.J = array((C, 3, self.step.collision.max_support), S)
+        self.composite, self.M = array(model.nlink, t.vec10), array((nv, nv), S)
+        # residual
+        self.a, self.inverse_dynamics, self.force, self.damping = (array(nv, S) for _ in range(4))
+        self.v_c, self.gamma, self.r = array(C, t.vec3), array(C, t.vec3), array(nv, S)
+        self.q_next, self.seed = array(nq, S), array(nv, S)
+        self.row_size = self.step.solver.problem.row_size
+        table = np.zeros((nv, nv), dtype=np.int32)
+        for d in range(nv):
+            table[d, [*model.ancestors(int(model.dof_link[d]))]] = 1
+        self.ancestor = wp.array(np.tril(table), dtype=wp.int32, device=device_model.device)
+        self._cleared = [x for x in [*vars(self).values(), *vars(self.dynamics).values()] if _has_gradient(x)]
+
+    def backward(self, record: "StepRecord") -> None:
+        """Add the gradient of the step's inputs, given that of its result."""
+        self._load(record)
+        h = record.h
+        self.step.smooth_motion(h)
+        self.step.contact_problem(h)
+        self.step.solver.launch()
+        wp.copy(self.v, self.step.solver.solution.v)
+        wp.copy(self.weight, self.step.contact_weight)
+        wp.copy(self.row_weight, self.step.rows.weight)
+        for array in self._cleared:
+            array.grad.zero_()
+        for array in (self.composite, self.M, self.v_c):
+            array.zero_()
+        self._position_adjoint(record)
+        self._residual_adjoint(h)
+        _add_gradient(record.q, self.q)
+        _add_gradient(record.v, self.v0)
+        if record.control is not None:
+            _add_gradient(record.control, self.control)
+        if record.tau is not None:
+            _add_gradient(record.tau, self.tau)
+        record.clear_result_gradients()
+
+    def _load(self, record: "StepRecord") -> None:
+        step = self.step
+        wp.copy(step.q, record.q)
+        wp.copy(step.v, record.v)
+        wp.copy(self.v_solved, record.v_next)
+        for target, source in ((step.control, record.control), (step.tau, record.tau)):
+            target.zero_() if source is None else wp.copy(target, source)
+        for target, source in ((self.q, step.q), (self.v0, step.v), (self.control, step.control), (self.tau, step.tau)):
+            wp.copy(target, source)
+
+    def _position_adjoint(self, record: "StepRecord") -> None:
+        """Gradient of q' = q (+) h v' into q and v'; v' starts from its own gradient."""
+        self.v.grad.assign(record.v_next.grad)
+        tape = wp.Tape()
+        with tape:
+            inputs = [self.device_model.topology, record.h, self.q, self.v, self.q_next]
+            self.dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
+        self.q_next.grad.assign(record.q_next.grad)
+        tape.backward()
+
+    def _residual_adjoint(self, h: float) -> None:
+        """Solve H w = v_bar, then p_bar = -w^T dr/dp through the taped residual."""
+        geometry, residual_tape = wp.Tape(), wp.Tape()
+        with geometry:
+            self._record_geometry()
+        with residual_tape:
+            self._record_residual(h)
+        inputs = [self.step.solver.work.H, self.v.grad, self.seed]
+        self.dynamics.launch(self.kernels.solve_adjoint, None, inputs)
+        self.v.grad.zero_()
+        self.r.grad.assign(self.seed)
+        residual_tape.backward()
+        step = self.step
+        inputs = [self.device_model.topology, step.collision.scene, step.collision.contacts, step.rows, self.row_size]
+        inputs += [self.ancestor, step.M_factor, self.J, self.weight, self.weight.grad, self.row_weight.grad, step.z]
+        self.dynamics.launch(self.kernels.weight_adjoint, None, [*inputs, self.J.grad, self.M.grad])
+        geometry.backward()
+
+    def _record_geometry(self) -> None:
+        """Kinematics, contact geometry and Jacobians, and the mass matrix, at q."""
+        d, p, dynamics, collision = self.device_model, self.device_model.parameters, self.dynamics, self.step.collision
+        dynamics.position(self.q)
+        dynamics.launch(
+            self.kernels.composite_inertia, self.model.ntree, [d.topology, dynamics.link_I, self.composite]
+        )
+        inputs = [d.topology, self.ancestor, p.stored("joint_armature"), dynamics.dof_S, self.composite, self.M]
+        nv = self.model.nv
+        wp.launch(self.kernels.mass_entries, dim=(self.worlds, nv, nv), inputs=inputs, device=d.device)
+        if not collision.enabled:
+            return
+        scene, contacts = collision.scene, collision.contacts
+        inputs = [scene, contacts, p.stored("geom_pose"), p.stored("geom_size"), dynamics.link_X]
+        inputs += [self.phi, self.point, self.frame]
+        dynamics.launch(self.kernels.contact_geometry, collision.capacity, inputs)
+        inputs = [d.topology, scene, contacts, dynamics.link_X, dynamics.dof_S, self.point, self.frame, self.J]
+        dim = (self.worlds, collision.capacity, collision.max_support)
+        wp.launch(self.kernels.contact_jacobian, dim=dim, inputs=inputs, device=d.device)
+
+    def _record_residual(self, h: float) -> None:
+        """r(v; q, v0, control, tau, parameters, J, phi, w)."""
+        d, p, dynamics, step = self.device_model, self.device_model.parameters, self.dynamics, self.step
+        nv = self.model.nv
+        dynamics.velocity(self.v0)
+        dynamics.launch(self.kernels.acceleration, nv, [h, self.v0, self.v, self.a])
+        dynamics.inverse_dynamics(self.v0, self.a, self.inverse_dynamics)
+        self._record_forces()
+        inputs = [h, self.inverse_dynamics, self.damping, self.force, self.v, self.r]
+        dynamics.launch(self.kernels.smooth_residual, nv, inputs)
+        collision = step.collision
+        scene, contacts = collision.scene, collision.contacts
+        if collision.enabled:
+            dynamics.launch(self.kernels.contact_rate, collision.capacity, [scene, contacts, self.J, self.v, self.v_c])
+            material = [p.stored(f"geom_{key}") for key in ("friction", "stiffness", "dissipation_time")]
+            inputs = [scene, contacts, *material, h, step.options.beta, step.options.sigma]
+            inputs += [self.weight, self.phi, self.v_c, self.gamma]
+            dynamics.launch(self.kernels.contact_impulse, collision.capacity, inputs)
+            dim = (self.worlds, collision.capacity, collision.max_support)
+            inputs = [scene, contacts, self.J, self.gamma, self.r]
+            wp.launch(self.kernels.contact_residual, dim=dim, inputs=inputs, device=d.device)
+        if step.rows.kind.shape[0]:
+            inputs = [step.rows, step.joint_type, step.joint_q, p.stored("joint_range"), p.stored("joint_friction")]
+            inputs += [h, step.options.sigma, self.row_weight, self.q, self.v, self.r]
+            dynamics.launch(self.kernels.row_residual, step.rows.kind.shape[0], inputs)
+
+    def _record_forces(self) -> None:
+        d, p, dynamics, step = self.device_model, self.device_model.parameters, self.dynamics, self.step
+        springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
+        inputs = [d.topology, *springs, self.q, self.tau, self.force, self.damping]
+        dynamics.launch(self.k_actuation.passive_force, self.model.nlink, inputs)
+        if self.model.nu:
+            keys = ("actuator_gain", "actuator_bias", "control_range", "force_range")
+            inputs = [d.topology, step.actuator_link, step.actuator_gear, *(p.stored(key) for key in keys)]
+            inputs += [self.q, self.v0, self.control, self.force, self.damping]
+            dynamics.launch(self.k_actuation.actuator_force, None, inputs)
+
+
+class StepRecord:
+    """What a taped step keeps: references to its inputs and result, and its step size."""
+
+    def __init__(self, h: float, before, after, control, tau):
+        self.h = h
+        self.q, self.v = before.q, before.v
+        self.q_next, self.v_next = after.q, after.v
+        self.control, self.tau = control, tau
+
+    def arrays(self) -> list[wp.array]:
+        """The arrays whose gradients the step reads or adds to."""
+        optional = [x for x in (self.control, self.tau) if _has_gradient(x)]
+        return [self.q, self.v, self.q_next, self.v_next, *optional]
+
+    def clear_result_gradients(self) -> None:
+        """The result's gradient has been consumed."""
+        self.q_next.grad.zero_()
+        self.v_next.grad.zero_()
+
+
+def _has_gradient(value) -> bool:
+    return isinstance(value, wp.array) and value.grad is not None
+
+
+def _add_gradient(target: wp.array, source: wp.array) -> None:
+    """target.grad += source.grad, where the target has one."""
+    if _has_gradient(target):
+        add = accumulate.build(target.dtype).add
+        wp.launch(add, dim=target.shape, inputs=[source.grad, target.grad], device=target.device)

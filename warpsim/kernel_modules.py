@@ -1,0 +1,134 @@
+"""Compile check of the device code for CUDA, on machines without a GPU: `python -m warpsim.kernel_modules`.
+
+Every factory `build*(S)` in `warpsim.kernels`, for both scalar types and with and without adjoints, registers its Warp
+modules; each is compiled to sm_90, two at a time. Fails on an error, and on a kernel that wants more shared memory than
+a block may have. A module whose hash passed before is not compiled again.
+"""
+
+import concurrent.futures
+import importlib
+import inspect
+import itertools
+import json
+import multiprocessing
+import os
+import pathlib
+import pkgutil
+import re
+import sys
+import tempfile
+import time
+from typing import NamedTuple
+
+import warp as wp
+
+ARCH = 90
+SHARED_MEMORY_LIMIT = 227 * 1024  # bytes a block may use on sm_90
+WORKERS = 2  # each holds NVRTC and LLVM: some 1 GB
+PREFIX = "warpsim.kernels."
+
+
+class Compiled(NamedTuple):
+    """What came of one module; `error` is None where all is well."""
+
+    name: str
+    kernels: int
+    seconds: float
+    shared_bytes: int
+    error: str | None
+
+
+def factories():
+    """Yield (name, factory) of every public `build*` function in `warpsim.kernels`."""
+    package = importlib.import_module("warpsim.kernels")
+    for info in sorted(pkgutil.walk_packages(package.__path__, PREFIX), key=lambda info: info.name):
+        module = importlib.import_module(info.name)
+        for name, member in sorted(vars(module).items()):
+            if name.startswith("build") and callable(member) and member.__module__ == info.name:
+                yield f"{info.name}.{name}", member
+
+
+def build_all() -> dict[str, wp.Module]:
+    """Call every factory in every variant; the modules with kernels that this registers, by name."""
+    for name, factory in factories():
+        parameters = [p for p in inspect.signature(factory).parameters.values() if p.name not in ("S", "grad")]
+        missing = [p.name for p in parameters if p.default is inspect.Parameter.empty]
+        if missing:
+            raise RuntimeError(f"{name} takes {', '.join(missing)}; give defaults, so that the check can build it")
+        has_grad = "grad" in inspect.signature(factory).parameters
+        for S, grad in itertools.product((wp.float32, wp.float64), (False, True) if has_grad else (None,)):
+            factory(S) if grad is None else factory(S, grad)
+    modules = wp._src.context.user_modules
+    return {name: module for name, module in sorted(modules.items()) if name.startswith(PREFIX) and module.kernels}
+
+
+def compile_module(name: str, known: frozenset[str]) -> tuple[Compiled, str]:
+    """Compile one module for sm_90 unless its hash is in `known`; the result and the hash."""
+    wp.config.quiet = True
+    module = _modules()[name]
+    start = time.perf_counter()
+    kernels, shared, error = len(module.kernels), 0, None
+    digest = ""
+    try:
+        digest = module.hash_module().hex()
+        if digest not in known:
+            with tempfile.TemporaryDirectory() as directory:
+                wp.compile_aot_module(module, arch=ARCH, module_dir=directory)
+                shared = _shared_bytes(pathlib.Path(directory))
+            if shared > SHARED_MEMORY_LIMIT:
+                error = f"needs {shared} bytes of shared memory, the limit is {SHARED_MEMORY_LIMIT}"
+    except Exception as failure:
+        error = str(failure).strip() or type(failure).__name__
+    return Compiled(name, kernels, time.perf_counter() - start, shared, error), digest
+
+
+def _modules(cache={}) -> dict[str, wp.Module]:  # noqa: B006 (one build per process)
+    if not cache:
+        cache.update(build_all())
+    return cache
+
+
+def _shared_bytes(directory: pathlib.Path) -> int:
+    """The largest shared memory of a kernel: what Warp asks for at launch plus what the code declares."""
+    wanted = [0]
+    for path in directory.glob("*.meta"):
+        wanted += [int(value) for key, value in json.loads(path.read_text()).items() if key.endswith("_smem_bytes")]
+    return max(wanted)
+
+
+def _stamp_file() -> pathlib.Path | None:
+    root = os.environ.get("WARP_CACHE_PATH")
+    return pathlib.Path(root) / f"cuda_check_{wp.__version__}_sm{ARCH}.json" if root else None
+
+
+def main() -> int:
+    """Compile everything, print a table, and return the number of modules that failed."""
+    wp.config.quiet = True
+    start = time.perf_counter()
+    names = list(_modules())
+    stamp = _stamp_file()
+    known = frozenset(json.loads(stamp.read_text())) if stamp and stamp.is_file() else frozenset()
+    context = multiprocessing.get_context("spawn")
+    failed, passed = 0, set()
+    print(f"{'module':44s} kernels  seconds  shared bytes", flush=True)
+    with concurrent.futures.ProcessPoolExecutor(WORKERS, mp_context=context) as pool:
+        # In the order of the names, so that two runs can be compared.
+        for result, digest in pool.map(compile_module, names, itertools.repeat(known)):
+            note = "  unchanged" if digest in known else ""
+            line = f"{result.name.removeprefix(PREFIX):44s} {result.kernels:7d} {result.seconds:8.1f} {result.shared_bytes:13d}"
+            print(line + ("  FAILED" if result.error else note), flush=True)
+            if result.error:
+                failed += 1
+                print(re.sub(r"^", "    ", result.error, flags=re.MULTILINE), flush=True)
+            else:
+                passed.add(digest)
+    if stamp:
+        stamp.parent.mkdir(parents=True, exist_ok=True)
+        stamp.write_text(json.dumps(sorted(passed)))
+    verdict = f"{failed} of {len(names)} modules failed" if failed else f"all {len(names)} modules compile"
+    print(f"{verdict} for sm_{ARCH} ({time.perf_counter() - start:.0f} s)")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(), 1))
