@@ -205,12 +205,21 @@ def build(S) -> SimpleNamespace:
                 distance = margin + S(1.0)
         return distance > margin
 
+    @wp.func
+    def reach_speed(u: vec3, normal: vec3, mu: S) -> S:
+        """|u_n| + mu |u_t|: over a step h, contact closer than h times this can act (the cone acts where
+        y_n > -mu_hat y_r, that is at phi < h (-u_n + mu |u_t|))."""
+        u_n = wp.dot(normal, u)
+        u_t = u - u_n * normal
+        return wp.abs(u_n) + mu * wp.length(u_t)
+
     @wp.kernel(module=module, enable_backward=False)
     def detect(
         topology: Topology,
         scene: Scene,
         h: S,
         geom_size: wp.array2d(dtype=vec3),
+        friction: wp.array2d(dtype=S),
         link_X: wp.array2d(dtype=transform),
         link_V: wp.array2d(dtype=vec6),
         link_V_star: wp.array2d(dtype=vec6),
@@ -219,7 +228,10 @@ def build(S) -> SimpleNamespace:
         # out
         contacts: Contacts,
     ):
-        """Contacts that exist or can come about within the step: phi < h |v_n| at v0 or v*. Launch over worlds."""
+        """Contacts that exist or can act within the step: phi < h (|v_n| + mu |v_t|) at v0 or v*. Launch over worlds.
+
+        A contact that the convex model would act on is never left out, or the step would jump as it comes and goes.
+        """
         w = wp.tid()
         count = int(0)
         overflow = int(0)
@@ -228,7 +240,8 @@ def build(S) -> SimpleNamespace:
         for p in range(scene.pair_geom.shape[0]):
             a = scene.pair_geom[p, 0]
             b = scene.pair_geom[p, 1]
-            margin = h * (geom_speed[w, a] + geom_speed[w, b])
+            mu = d_laws.friction_coefficient(scene, friction, w, p)
+            margin = h * (geom_speed[w, a] + geom_speed[w, b]) * wp.sqrt(S(1.0) + mu * mu)
             if not apart(scene, geom_X, geom_size, w, a, b, margin):
                 type_a = scene.geom_type[a]
                 type_b = scene.geom_type[b]
@@ -246,7 +259,7 @@ def build(S) -> SimpleNamespace:
                     u -= point_velocity(topology, link_X, link_V, w, l_a, g.point)
                     u_star = point_velocity(topology, link_X, link_V_star, w, l_b, g.point)
                     u_star -= point_velocity(topology, link_X, link_V_star, w, l_a, g.point)
-                    if g.phi < h * wp.max(wp.abs(wp.dot(g.normal, u)), wp.abs(wp.dot(g.normal, u_star))):
+                    if g.phi < h * wp.max(reach_speed(u, g.normal, mu), reach_speed(u_star, g.normal, mu)):
                         if count < capacity:
                             contacts.pair[w, count] = p
                             contacts.feature[w, count] = feature

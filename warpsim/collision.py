@@ -130,7 +130,8 @@ class Collision:
         motion = [X, link_V, link_V_star]
         inputs = [d.topology, self.scene, p.stored("geom_pose"), size, *motion, self.geom_X, self.geom_speed]
         self.dynamics.launch(self.kernels.place_geoms, self.model.ngeom, inputs)
-        inputs = [d.topology, self.scene, h, size, *motion, self.geom_X, self.geom_speed, self.contacts]
+        friction = p.stored("geom_friction")
+        inputs = [d.topology, self.scene, h, size, friction, *motion, self.geom_X, self.geom_speed, self.contacts]
         self.dynamics.launch(self.kernels.detect, None, inputs)
 
     def jacobian(self) -> None:
