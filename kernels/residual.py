@@ -136,6 +136,26 @@ def build(S) -> SimpleNamespace:
             else:
                 M[w, d, e] = m
 
+    @wp.kernel(module=module)
+    def row_jacobian(
+        table: Rows,
+        joint_type: wp.array(dtype=int),
+        joint_q: wp.array(dtype=int),
+        q: wp.array2d(dtype=S),
+        # out
+        J: wp.array2d(dtype=vec3),
+    ):
+        """Jacobian of active rows; only a ball joint's stop depends on q. Launch over (worlds, rows)."""
+        w, k = wp.tid()
+        if table.R[w, k] > S(0.0):
+            joint = table.joint[k]
+            J[w, k] = table.J[w, k]
+            if table.kind[k] != rows.DRY_FRICTION and joint_type[joint] == joints.BALL:
+                turn = jt.quaternion_log(jt.read_quaternion(q, w, joint_q[joint]))
+                angle = wp.length(turn)
+                if angle > S(0.0):
+                    J[w, k] = -turn / angle
+
     # ---- residual: from Jacobians, weights and velocities to r ------------------------------------------------------
 
     @wp.kernel(module=module)
@@ -228,6 +248,7 @@ def build(S) -> SimpleNamespace:
         joint_friction: wp.array2d(dtype=S),
         h: S,
         sigma: S,
+        row_J: wp.array2d(dtype=vec3),
         weight: wp.array2d(dtype=S),
         q: wp.array2d(dtype=S),
         v: wp.array2d(dtype=S),
@@ -240,7 +261,7 @@ def build(S) -> SimpleNamespace:
             joint = table.joint[k]
             dof = table.dof[k]
             kind = table.kind[k]
-            J = table.J[w, k]
+            J = row_J[w, k]
             if kind == rows.DRY_FRICTION:
                 bound = h * joint_friction[w % joint_friction.shape[0], dof]
                 y = -v[w, dof] / (sigma * weight[w, k])
@@ -251,11 +272,8 @@ def build(S) -> SimpleNamespace:
                 limit = w % joint_range.shape[0]
                 distance = S(0.0)
                 if joint_type[joint] == joints.BALL:
-                    turn = jt.quaternion_log(jt.read_quaternion(q, w, i))
-                    angle = wp.length(turn)
+                    angle = wp.length(jt.quaternion_log(jt.read_quaternion(q, w, i)))
                     distance = joint_range[limit, joint, 1] - angle
-                    if angle > S(0.0):
-                        J = -turn / angle
                 elif kind == rows.LOWER:
                     distance = q[w, i] - joint_range[limit, joint, 0]
                 else:
@@ -337,6 +355,7 @@ def build(S) -> SimpleNamespace:
         z: wp.array2d(dtype=vec3),
         # out
         J_bar: wp.array4d(dtype=S),
+        row_J_bar: wp.array2d(dtype=vec3),
         M_bar: wp.array3d(dtype=S),
     ):
         """Adds the gradient of the contact and row weights to those of J and M. Launch over worlds."""
@@ -365,6 +384,10 @@ def build(S) -> SimpleNamespace:
                 W = inverse_mass_times(topology, M_factor, z, w, nv)
                 G = mat33()
                 G[0, 0] = row_weight_bar[w, k]
+                row_bar = row_J_bar[w, k]
+                for i in range(row_size[k]):
+                    row_bar[i] = row_bar[i] + S(2.0) * row_weight_bar[w, k] * z[w, table.dof[k] + i][0]
+                row_J_bar[w, k] = row_bar
                 add_mass_adjoint(ancestor, z, w, nv, G, M_bar)
 
     return SimpleNamespace(
@@ -372,6 +395,7 @@ def build(S) -> SimpleNamespace:
         contact_jacobian=contact_jacobian,
         composite_inertia=composite_inertia,
         mass_entries=mass_entries,
+        row_jacobian=row_jacobian,
         acceleration=acceleration,
         smooth_residual=smooth_residual,
         contact_rate=contact_rate,

@@ -6,10 +6,10 @@ One thread solves one world, from v0, until ‖D∇ℓ‖ ≤ ε_a + ε_r max(�
 as LᵀDL, which keeps the sparsity of kinematic trees; Jacobians are stored by the dofs that a contact touches (its support).
 Every sum runs in a fixed order inside one world, so the bits of a world depend on nothing outside it.
 
-A(v − v*) and v_c = Jv are carried along the iteration (each step adds α AΔv and α JΔv) instead of being computed anew
-from v: an impulse changes by R⁻¹ δv_c, so a fresh Jv would put its rounding error, amplified by 1/R, into every residual.
-Carried, v_c settles to rounding relative to itself (10⁻⁶ m/s of slip, say) and float32 reaches residuals of 10⁻⁶; the
-price is that v_c and Jv differ by the rounding of Jv, which is a change of v̂ of that size.
+A(v − v*) and u_c = Jv − v̂ are carried along the iteration (each step adds α AΔv and α JΔv) instead of being computed
+anew from v: an impulse changes by R⁻¹ δu_c, so a fresh Jv would put its rounding error, amplified by 1/R, into every
+residual. Carried, u_c = −Rγ settles to rounding relative to itself and float32 reaches residuals of 10⁻⁶, also where v̂
+is large (a joint far beyond its stop); the price is that u_c + v̂ and Jv differ by rounding, a change of v̂ of that size.
 """
 
 import functools
@@ -52,8 +52,8 @@ def build(S) -> SimpleNamespace:
     t = types(S)
     vec3 = t.vec3
     f_cone, f_box, f_ltdl = cone.build(S), box.build(S), ltdl.build(S)
-    cone_y, cone_impulse, cone_hessian, cone_cost = (
-        f_cone.cone_y, f_cone.cone_impulse, f_cone.cone_hessian, f_cone.cone_cost,
+    cone_impulse, cone_hessian, cone_cost = (
+        f_cone.cone_impulse, f_cone.cone_hessian, f_cone.cone_cost,
     )  # fmt: skip
     box_impulse, box_hessian, box_cost = f_box.box_impulse, f_box.box_hessian, f_box.box_cost
     contact_regularization, contact_stabilization = f_cone.contact_regularization, f_cone.contact_stabilization
@@ -97,9 +97,9 @@ def build(S) -> SimpleNamespace:
         j_c: wp.array2d(dtype=S)  # (worlds, nv) Jᵀγ
         dv: wp.array2d(dtype=S)  # (worlds, nv) Newton step
         dp: wp.array2d(dtype=S)  # (worlds, nv) A Δv
-        v_c: wp.array2d(dtype=vec3)  # (worlds, C)
+        u_c: wp.array2d(dtype=vec3)  # (worlds, C) v_c − v̂
         dv_c: wp.array2d(dtype=vec3)  # (worlds, C)
-        row_v_c: wp.array2d(dtype=S)  # (worlds, K)
+        row_u_c: wp.array2d(dtype=S)  # (worlds, K)
         row_dv_c: wp.array2d(dtype=S)  # (worlds, K)
 
     @wp.struct
@@ -136,6 +136,11 @@ def build(S) -> SimpleNamespace:
         return rate
 
     @wp.func
+    def contact_y(u_c: vec3, R: vec3) -> vec3:
+        """y = −R⁻¹ u_c."""
+        return vec3(-u_c[0] / R[0], -u_c[1] / R[1], -u_c[2] / R[2])
+
+    @wp.func
     def constraint_rates(
         problem: Problem, w: int, contacts: int, x: wp.array1d(dtype=S),
         v_c: wp.array1d(dtype=vec3), row_v_c: wp.array1d(dtype=S),
@@ -150,7 +155,7 @@ def build(S) -> SimpleNamespace:
 
     @wp.func
     def start(problem: Problem, work: Workspace, solution: Solution, w: int, contacts: int):
-        """v = v0, A (v0 − v*), A v*, J v0."""
+        """v = v0, A (v0 − v*), A v*, J v0 − v̂."""
         nv = problem.v_star.shape[1]
         for i in range(nv):
             work.m[w, i] = S(0.0)
@@ -159,18 +164,23 @@ def build(S) -> SimpleNamespace:
         for i in range(nv):
             row_axpy(problem.v0[w, i] - problem.v_star[w, i], problem.A[w, i], work.m[w], 0, nv)
             row_axpy(problem.v_star[w, i], problem.A[w, i], work.p_star[w], 0, nv)
-        constraint_rates(problem, w, contacts, solution.v[w], work.v_c[w], work.row_v_c[w])
+        constraint_rates(problem, w, contacts, solution.v[w], work.u_c[w], work.row_u_c[w])
+        for c in range(contacts):
+            work.u_c[w, c] = work.u_c[w, c] - problem.v_hat[w, c]
+        for k in range(problem.row_dof.shape[0]):
+            if problem.row_R[w, k] > S(0.0):
+                work.row_u_c[w, k] = work.row_u_c[w, k] - problem.row_v_hat[w, k]
 
     @wp.func
     def residual(problem: Problem, work: Workspace, solution: Solution, w: int, contacts: int) -> vec3:
-        """γ = P(y) and j_c = Jᵀγ at the present v_c; (‖D∇ℓ‖, ‖D A v‖, ‖D j_c‖)."""
+        """γ = P(y) and j_c = Jᵀγ at the present u_c; (‖D∇ℓ‖, ‖D A v‖, ‖D j_c‖)."""
         nv = problem.v_star.shape[1]
         j_c = work.j_c[w]
         for i in range(nv):
             j_c[i] = S(0.0)
         for c in range(contacts):
             R = problem.R[w, c]
-            gamma = cone_impulse(cone_y(work.v_c[w, c], problem.v_hat[w, c], R), R, problem.mu[w, c])
+            gamma = cone_impulse(contact_y(work.u_c[w, c], R), R, problem.mu[w, c])
             solution.gamma[w, c] = gamma
             if gamma[0] != S(0.0) or gamma[1] != S(0.0) or gamma[2] != S(0.0):
                 pair = problem.contact_pair[w, c]
@@ -178,7 +188,7 @@ def build(S) -> SimpleNamespace:
         for k in range(problem.row_dof.shape[0]):
             R_k = problem.row_R[w, k]
             if R_k > S(0.0):
-                y_k = (problem.row_v_hat[w, k] - work.row_v_c[w, k]) / R_k
+                y_k = -work.row_u_c[w, k] / R_k
                 gamma_k = box_impulse(y_k, problem.row_lower[w, k], problem.row_upper[w, k])
                 solution.row_gamma[w, k] = gamma_k
                 dof_k = problem.row_dof[k]
@@ -198,20 +208,20 @@ def build(S) -> SimpleNamespace:
 
     @wp.func
     def assemble(problem: Problem, work: Workspace, w: int, contacts: int):
-        """Lower triangle of H = A + JᵀGJ at the present v_c."""
+        """Lower triangle of H = A + JᵀGJ at the present u_c."""
         H = work.H[w]
         for i in range(problem.v_star.shape[1]):
             row_copy(problem.A[w, i], H[i], 0, i + 1)
         for c in range(contacts):
             R = problem.R[w, c]
-            G = cone_hessian(cone_y(work.v_c[w, c], problem.v_hat[w, c], R), R, problem.mu[w, c])
+            G = cone_hessian(contact_y(work.u_c[w, c], R), R, problem.mu[w, c])
             if G[2, 2] != S(0.0):
                 pair = problem.contact_pair[w, c]
                 support_add_gram(problem.J[w, c], problem.support[pair], problem.support_size[pair], G, H)
         for k in range(problem.row_dof.shape[0]):
             R_k = problem.row_R[w, k]
             if R_k > S(0.0):
-                y_k = (problem.row_v_hat[w, k] - work.row_v_c[w, k]) / R_k
+                y_k = -work.row_u_c[w, k] / R_k
                 G_k = box_hessian(y_k, R_k, problem.row_lower[w, k], problem.row_upper[w, k])
                 if G_k != S(0.0):
                     J_k = problem.row_J[w, k]
@@ -250,13 +260,13 @@ def build(S) -> SimpleNamespace:
         for c in range(contacts):
             R = problem.R[w, c]
             dv_c = work.dv_c[w, c]
-            y = cone_y(work.v_c[w, c] + alpha * dv_c, problem.v_hat[w, c], R)
+            y = contact_y(work.u_c[w, c] + alpha * dv_c, R)
             slope -= wp.dot(dv_c, cone_impulse(y, R, problem.mu[w, c]) - solution.gamma[w, c])
         for k in range(problem.row_dof.shape[0]):
             R_k = problem.row_R[w, k]
             if R_k > S(0.0):
                 dv_c_k = work.row_dv_c[w, k]
-                y_k = (problem.row_v_hat[w, k] - (work.row_v_c[w, k] + alpha * dv_c_k)) / R_k
+                y_k = -(work.row_u_c[w, k] + alpha * dv_c_k) / R_k
                 gamma_k = box_impulse(y_k, problem.row_lower[w, k], problem.row_upper[w, k])
                 slope -= dv_c_k * (gamma_k - solution.row_gamma[w, k])
         return slope
@@ -268,13 +278,13 @@ def build(S) -> SimpleNamespace:
         for c in range(contacts):
             R = problem.R[w, c]
             dv_c = work.dv_c[w, c]
-            y = cone_y(work.v_c[w, c] + alpha * dv_c, problem.v_hat[w, c], R)
+            y = contact_y(work.u_c[w, c] + alpha * dv_c, R)
             curvature += wp.dot(dv_c, cone_hessian(y, R, problem.mu[w, c]) * dv_c)
         for k in range(problem.row_dof.shape[0]):
             R_k = problem.row_R[w, k]
             if R_k > S(0.0):
                 dv_c_k = work.row_dv_c[w, k]
-                y_k = (problem.row_v_hat[w, k] - (work.row_v_c[w, k] + alpha * dv_c_k)) / R_k
+                y_k = -(work.row_u_c[w, k] + alpha * dv_c_k) / R_k
                 curvature += dv_c_k * dv_c_k * box_hessian(y_k, R_k, problem.row_lower[w, k], problem.row_upper[w, k])
         return curvature
 
@@ -284,20 +294,18 @@ def build(S) -> SimpleNamespace:
         change = alpha * step.slope_A + S(0.5) * alpha * alpha * step.curvature_A
         for c in range(contacts):
             R = problem.R[w, c]
-            v_hat = problem.v_hat[w, c]
             mu = problem.mu[w, c]
-            v_c = work.v_c[w, c]
-            after = cone_cost(cone_impulse(cone_y(v_c + alpha * work.dv_c[w, c], v_hat, R), R, mu), R)
-            change += after - cone_cost(cone_impulse(cone_y(v_c, v_hat, R), R, mu), R)
+            u_c = work.u_c[w, c]
+            after = cone_cost(cone_impulse(contact_y(u_c + alpha * work.dv_c[w, c], R), R, mu), R)
+            change += after - cone_cost(cone_impulse(contact_y(u_c, R), R, mu), R)
         for k in range(problem.row_dof.shape[0]):
             R_k = problem.row_R[w, k]
             if R_k > S(0.0):
-                v_hat_k = problem.row_v_hat[w, k]
                 lower = problem.row_lower[w, k]
                 upper = problem.row_upper[w, k]
-                v_c_k = work.row_v_c[w, k]
-                after_k = box_cost((v_hat_k - (v_c_k + alpha * work.row_dv_c[w, k])) / R_k, R_k, lower, upper)
-                change += after_k - box_cost((v_hat_k - v_c_k) / R_k, R_k, lower, upper)
+                u_c_k = work.row_u_c[w, k]
+                after_k = box_cost(-(u_c_k + alpha * work.row_dv_c[w, k]) / R_k, R_k, lower, upper)
+                change += after_k - box_cost(-u_c_k / R_k, R_k, lower, upper)
         return change
 
     @wp.func
@@ -353,15 +361,15 @@ def build(S) -> SimpleNamespace:
 
     @wp.func
     def advance(problem: Problem, work: Workspace, solution: Solution, w: int, contacts: int, alpha: S):
-        """v ← v + αΔv, and with it A (v − v*) and v_c."""
+        """v ← v + αΔv, and with it A (v − v*) and u_c."""
         for i in range(problem.v_star.shape[1]):
             solution.v[w, i] = solution.v[w, i] + alpha * work.dv[w, i]
             work.m[w, i] = work.m[w, i] + alpha * work.dp[w, i]
         for c in range(contacts):
-            work.v_c[w, c] = work.v_c[w, c] + alpha * work.dv_c[w, c]
+            work.u_c[w, c] = work.u_c[w, c] + alpha * work.dv_c[w, c]
         for k in range(problem.row_dof.shape[0]):
             if problem.row_R[w, k] > S(0.0):
-                work.row_v_c[w, k] = work.row_v_c[w, k] + alpha * work.row_dv_c[w, k]
+                work.row_u_c[w, k] = work.row_u_c[w, k] + alpha * work.row_dv_c[w, k]
 
     @wp.func
     def clear_impulses(problem: Problem, solution: Solution, w: int, contacts: int) -> int:

@@ -64,7 +64,7 @@ def build_all() -> dict[str, wp.Module]:
 
 def compile_module(name: str, known: frozenset[str]) -> tuple[Compiled, str]:
     """Compile one module for sm_90 unless its hash is in `known`; the result and the hash."""
-    wp.config.quiet = True
+    wp.config.log_level = wp.LOG_WARNING
     module = _modules()[name]
     start = time.perf_counter()
     kernels, shared, error = len(module.kernels), 0, None
@@ -103,7 +103,7 @@ def _stamp_file() -> pathlib.Path | None:
 
 def main() -> int:
     """Compile everything, print a table, and return the number of modules that failed."""
-    wp.config.quiet = True
+    wp.config.log_level = wp.LOG_WARNING
     start = time.perf_counter()
     names = list(_modules())
     stamp = _stamp_file()

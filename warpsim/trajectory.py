@@ -128,14 +128,15 @@ class Trajectory:
 
         write_html(self, path, worlds=worlds, fps=fps, spacing=spacing)
 
-    def plot(self, path=None, worlds=None):
+    def plot(self, path=None, worlds=None, tolerance: float | None = None):
         """Matplotlib figure of heights, energy, contacts, momentum error, base paths and a picture of the last frame.
 
-        Saved to `path` if given (PNG, PDF, SVG); returned either way.
+        Saved to `path` if given (PNG, PDF, SVG); returned either way. `worlds` as in `to_usd`; `tolerance` draws the
+        solver's stopping tolerance beside the momentum error.
         """
         from warpsim.io.plot import plot_trajectory
 
-        return plot_trajectory(self, path, worlds=worlds)
+        return plot_trajectory(self, path, worlds=worlds, tolerance=tolerance)
 
     def render(self, path, worlds=None, frame: int = -1, **options) -> None:
         """Write a PNG of the chosen worlds at row `frame`; options as in `warpsim.io.render.render_png`."""

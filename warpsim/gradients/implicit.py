@@ -53,6 +53,7 @@ class StepAdjoint:
         # geometry
         self.phi, self.point, self.frame = array(C, S), array(C, t.vec3), array(C, t.mat33)
         self.J = array((C, 3, self.step.collision.max_support), S)
+        self.row_J = array(self.step.rows.kind.shape[0], t.vec3)
         self.composite, self.M = array(model.nlink, t.vec10), array((nv, nv), S)
         # residual
         self.a, self.inverse_dynamics, self.force, self.damping = (array(nv, S) for _ in range(4))
@@ -124,7 +125,7 @@ class StepAdjoint:
         step = self.step
         inputs = [self.device_model.topology, step.collision.scene, step.collision.contacts, step.rows, self.row_size]
         inputs += [self.ancestor, step.M_factor, self.J, self.weight, self.weight.grad, self.row_weight.grad, step.z]
-        self.dynamics.launch(self.kernels.weight_adjoint, None, [*inputs, self.J.grad, self.M.grad])
+        self.dynamics.launch(self.kernels.weight_adjoint, None, [*inputs, self.J.grad, self.row_J.grad, self.M.grad])
         geometry.backward()
 
     def _record_geometry(self) -> None:
@@ -137,6 +138,9 @@ class StepAdjoint:
         inputs = [d.topology, self.ancestor, p.stored("joint_armature"), dynamics.dof_S, self.composite, self.M]
         nv = self.model.nv
         wp.launch(self.kernels.mass_entries, dim=(self.worlds, nv, nv), inputs=inputs, device=d.device)
+        if self.step.rows.kind.shape[0]:
+            inputs = [self.step.rows, self.step.joint_type, self.step.joint_q, self.q, self.row_J]
+            dynamics.launch(self.kernels.row_jacobian, self.step.rows.kind.shape[0], inputs)
         if not collision.enabled:
             return
         scene, contacts = collision.scene, collision.contacts
@@ -170,7 +174,7 @@ class StepAdjoint:
             wp.launch(self.kernels.contact_residual, dim=dim, inputs=inputs, device=d.device)
         if step.rows.kind.shape[0]:
             inputs = [step.rows, step.joint_type, step.joint_q, p.stored("joint_range"), p.stored("joint_friction")]
-            inputs += [h, step.options.sigma, self.row_weight, self.q, self.v, self.r]
+            inputs += [h, step.options.sigma, self.row_J, self.row_weight, self.q, self.v, self.r]
             dynamics.launch(self.kernels.row_residual, step.rows.kind.shape[0], inputs)
 
     def _record_forces(self) -> None:

@@ -20,6 +20,7 @@ SKY_LOW, SKY_HIGH = np.array([0.86, 0.91, 0.96]), np.array([0.45, 0.64, 0.88])
 GROUND_LIGHT = np.array([0.42, 0.40, 0.38])
 TILES = np.array([[0.60, 0.65, 0.71], [0.47, 0.53, 0.61]])
 FAR = 1e9
+COARSE = 4  # rays per ray at which the floor's share of sky light is found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,7 +144,12 @@ def _cast(solids, floor, camera: Camera, width: int, height: int) -> np.ndarray:
         t, normal = _intersect(solid, eye, rays[window])
         nearer = t < depth[window]
         depth[window][nearer], owner[window][nearer], normals[window][nearer] = t[nearer], index, normal[nearer]
-    return _shade(solids, floor, eye, rays.reshape(-1, 3), depth.ravel(), owner.ravel(), normals.reshape(-1, 3))
+    open_ = None
+    if floor is not None:  # smooth, so every fourth ray will do
+        coarse = _openness(solids, floor, eye, rays[::COARSE, ::COARSE])
+        open_ = coarse.repeat(COARSE, axis=0).repeat(COARSE, axis=1)[:height, :width].ravel()
+    hits = (depth.ravel(), owner.ravel(), normals.reshape(-1, 3))
+    return _shade(solids, floor, eye, rays.reshape(-1, 3), *hits, open_)
 
 
 def _window(solid, eye, frame, half, width, height):
@@ -166,31 +172,36 @@ def _window(solid, eye, frame, half, width, height):
     return rows, slice(max(0, int(low_x)), min(width, int(high_x) + 2))
 
 
-def _shade(solids, floor, eye, rays, depth, owner, normals) -> np.ndarray:
-    image = SKY_LOW + (SKY_HIGH - SKY_LOW) * np.clip(rays[:, 2:3] * 1.6, 0, 1) ** 0.7
-    image = image**2.2
+def _shade(solids, floor, eye, rays, depth, owner, normals, open_) -> np.ndarray:
+    sky = (SKY_LOW + (SKY_HIGH - SKY_LOW) * np.clip(np.linspace(0, 1.6, 257)[:, None], 0, 1) ** 0.7) ** 2.2
+    image = sky.astype(np.float32)[np.clip(256 * rays[:, 2], 0, 256).astype(int)]
     hit = np.flatnonzero(owner != -1)
     if len(hit) == 0:
         return image
-    points, n, who = eye + depth[hit, None] * rays[hit], normals[hit], owner[hit]
-    base = np.empty((len(hit), 3))
+    distance, n, who, view = depth[hit], normals[hit].astype(np.float32), owner[hit], rays[hit]
+    points = eye + distance[:, None] * view
     on_floor = who == -2
-    palette = np.array([s.color for s in solids]).reshape(-1, 3)
+    base = np.empty((len(hit), 3), np.float32)
+    palette = np.array([s.color for s in solids], np.float32).reshape(-1, 3)
     base[~on_floor] = palette[who[~on_floor]]
-    base[on_floor] = _tiles(points[on_floor], depth[hit][on_floor])
-    facing = np.clip(n @ SUN, 0, None)
+    base[on_floor] = _tiles(points[on_floor], distance[on_floor])
+    facing = np.clip(n @ SUN.astype(np.float32), 0, None)
     lit = facing * ~_shadowed(solids, points + 1e-4 * n, facing > 0)
-    ambient = GROUND_LIGHT + (SKY_LOW - GROUND_LIGHT) * (0.5 + 0.5 * n[:, 2:3])
+    near = np.ones(len(hit), np.float32)
     if floor is not None:  # less sky reaches what is near the floor
-        ambient = ambient * np.where(on_floor, 1.0, 0.65 + 0.35 * np.clip((points[:, 2] - floor) / 0.5, 0, 1))[:, None]
-    ambient = ambient * _openness(solids, points, on_floor)[:, None]
-    half = SUN - rays[hit]
-    half /= np.linalg.norm(half, axis=-1, keepdims=True)
-    shine = np.where(on_floor, 0.0, 0.25) * np.clip(np.sum(n * half, axis=-1), 0, 1) ** 40 * (lit > 0)
-    color = base * (0.42 * ambient + 0.85 * lit[:, None] * SUN_COLOR) + shine[:, None] * SUN_COLOR
-    spread = 8.0 * max(_extent(solids, eye), 1.0)
-    fade = np.exp(-((depth[hit] / spread) ** 2))[:, None]
-    image[hit] = color * fade + SKY_LOW**2.2 * (1 - fade)
+        near[~on_floor] = 0.65 + 0.35 * np.clip((points[~on_floor, 2] - floor) / 0.5, 0, 1)
+        near[on_floor] = open_[hit[on_floor]]
+    towards_sky = (0.5 + 0.5 * n[:, 2]) * near
+    color = lit[:, None] * (0.85 * SUN_COLOR).astype(np.float32)
+    color += towards_sky[:, None] * (0.42 * (SKY_LOW - GROUND_LIGHT)).astype(np.float32)
+    color += near[:, None] * (0.42 * GROUND_LIGHT).astype(np.float32)
+    color *= base
+    shiny = np.flatnonzero(~on_floor & (lit > 0))
+    half = SUN - view[shiny]
+    cosine = np.sum(n[shiny] * half, axis=-1) / np.linalg.norm(half, axis=-1)
+    color[shiny] += (0.25 * np.clip(cosine, 0, 1) ** 40)[:, None] * SUN_COLOR
+    fade = np.exp(-((distance / (8.0 * max(_extent(solids, eye), 1.0))) ** 2)).astype(np.float32)[:, None]
+    image[hit] = color * fade + (SKY_LOW**2.2).astype(np.float32) * (1 - fade)
     return image
 
 
@@ -226,25 +237,26 @@ def _shadowed(solids, points, candidates) -> np.ndarray:
     return dark
 
 
-def _openness(solids, points, chosen) -> np.ndarray:
-    """Share of sky light that reaches floor points: each solid near above takes the solid angle of its sphere."""
-    open_ = np.ones(len(points))
-    index = np.flatnonzero(chosen)
-    if len(index) == 0:
-        return open_
-    order = np.argsort(points[index, 0])
-    index = index[order]
-    x = points[index, 0]
+def _openness(solids, floor: float, eye, rays) -> np.ndarray:
+    """Share `(h, w)` of sky light that reaches the floor along `rays (h, w, 3)`: each solid near above takes some."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = (floor - eye[2]) / rays[..., 2]
+    index = np.flatnonzero((t.ravel() > 0) & (t.ravel() < FAR))
+    points = (eye + t.ravel()[index, None] * rays.reshape(-1, 3)[index])[:, :2]
+    order = np.argsort(points[:, 0])
+    points, index = points[order], index[order]
+    share = np.ones(len(index))
     for solid in solids:
-        size = min(solid.radius, 2.0 * float(solid.size[0]) if solid.size[0] > 0 else solid.radius)
-        reach = 3.0 * (size + max(solid.center[2], 0.0))
-        a, b = np.searchsorted(x, [solid.center[0] - reach, solid.center[0] + reach])
-        near = index[a:b]
-        offset = solid.center - points[near]
-        square = np.sum(offset**2, axis=-1)
-        covered = size**2 / np.maximum(square, size**2) * np.clip(offset[:, 2] / np.sqrt(square + 1e-12), 0, 1)
-        open_[near] *= 1 - 0.6 * covered * np.clip(2 - 2 * np.sqrt(square) / (reach + 1e-9), 0, 1)
-    return open_
+        height = max(float(solid.center[2]) - floor, 1e-3)
+        size = min(solid.radius, 2.0 * float(solid.size[0])) if solid.size[0] > 0 else solid.radius
+        reach = 3.0 * (size + height)
+        a, b = np.searchsorted(points[:, 0], [solid.center[0] - reach, solid.center[0] + reach])
+        square = np.sum((points[a:b] - solid.center[:2]) ** 2, axis=-1) + height**2
+        covered = size**2 / np.maximum(square, size**2) * height / np.sqrt(square)
+        share[a:b] *= 1 - 0.6 * covered * np.clip(2 - 2 * np.sqrt(square) / reach, 0, 1)
+    result = np.ones(t.size, np.float32)
+    result[index] = share
+    return result.reshape(t.shape)
 
 
 def _intersect(solid, origin, rays, normals: bool = True):
@@ -252,32 +264,38 @@ def _intersect(solid, origin, rays, normals: bool = True):
     o, d = (origin - solid.center) @ solid.rotation, rays @ solid.rotation
     o = np.broadcast_to(o, d.shape)
     size = solid.size
+    if solid.kind == GeomType.MESH:
+        return _mesh(solid, o, d)
     if solid.kind == GeomType.SPHERE:
         t = _sphere(o, d, size[0])
-        outward = (lambda p: p) if normals else None
     elif solid.kind == GeomType.ELLIPSOID:
         t = _sphere(o / size, d / size, 1.0)
-        outward = lambda p: p / size**2  # noqa: E731
     elif solid.kind == GeomType.CAPSULE:
         t = _capsule(o, d, size[0], size[1])
-        outward = lambda p: p - np.array([0, 0, 1]) * np.clip(p[..., 2:], -size[1], size[1])  # noqa: E731
     elif solid.kind == GeomType.CYLINDER:
         t = _cylinder(o, d, size[0], size[1])
-        outward = (
-            lambda p: np.where(  # noqa: E731
-                np.abs(p[..., 2:]) > size[1] * (1 - 1e-6), p * [0, 0, 1], p * [1, 1, 0]
-            )
-        )
-    elif solid.kind == GeomType.BOX:
-        t = _box(o, d, size)
-        outward = lambda p: _box_normal(p, size)  # noqa: E731
     else:
-        return _mesh(solid, o, d)
+        t = _box(o, d, size)
     if not normals:
         return t, None
-    n = outward(o + np.where(t < FAR, t, 0.0)[..., None] * d)
+    n = _outward(solid, o + np.where(t < FAR, t, 0.0)[..., None] * d)
     n = n / np.maximum(np.linalg.norm(n, axis=-1, keepdims=True), 1e-12)
     return t, n @ solid.rotation.T
+
+
+def _outward(solid, p) -> np.ndarray:
+    """Direction out of the surface at points `p (..., 3)` on it, in the solid's axes, of any length."""
+    size = solid.size
+    if solid.kind == GeomType.ELLIPSOID:
+        return p / size**2
+    if solid.kind == GeomType.CAPSULE:
+        return p - np.array([0, 0, 1]) * np.clip(p[..., 2:], -size[1], size[1])
+    if solid.kind == GeomType.CYLINDER:
+        return np.where(np.abs(p[..., 2:]) > size[1] * (1 - 1e-6), p * [0, 0, 1], p * [1, 1, 0])
+    if solid.kind == GeomType.BOX:
+        share = np.abs(p) / size
+        return np.where(share >= share.max(axis=-1, keepdims=True), np.sign(p), 0.0)
+    return p
 
 
 def _nearest(t, valid):
@@ -326,30 +344,49 @@ def _box(o, d, size):
     return _nearest(enter, enter < leave)
 
 
-def _box_normal(p, size):
-    share = np.abs(p) / size
-    return np.where(share >= share.max(axis=-1, keepdims=True), np.sign(p), 0.0)
-
-
 def _mesh(solid, o, d):
-    """Möller-Trumbore, face by face over the rays of the window; with flat normals."""
+    """Moeller-Trumbore, face by face over the rays that pass its bounding rectangle; flat normals."""
     vertices, faces = np.asarray(solid.mesh.vertices, float), np.asarray(solid.mesh.faces)
-    best, normal = np.full(d.shape[:-1], FAR), np.zeros(d.shape)
     flat_o, flat_d = o.reshape(-1, 3), d.reshape(-1, 3)
-    best_flat, normal_flat = best.reshape(-1), normal.reshape(-1, 3)
-    for a, b, c in vertices[faces]:
-        e1, e2 = b - a, c - a
-        p = np.cross(flat_d, e2)
+    best, normal = np.full(len(flat_d), FAR), np.zeros((len(flat_d), 3))
+    rays, corners = _flatten(flat_o, flat_d, vertices)
+    order = np.argsort(rays[:, 0])
+    along = rays[order, 0]
+    for face, (low, high) in zip(vertices[faces], _bounds(corners[faces]), strict=True):
+        first, last = np.searchsorted(along, [low[0], high[0]], side="left")
+        part = order[first : last + 1]
+        part = part[(rays[part, 1] >= low[1]) & (rays[part, 1] <= high[1])]
+        if len(part) == 0:
+            continue
+        e1, e2 = face[1] - face[0], face[2] - face[0]
+        p = np.cross(flat_d[part], e2)
         det = p @ e1
         inverse = 1 / np.where(np.abs(det) > 1e-15, det, 1e-15)
-        s = flat_o - a
-        u = np.sum(s * p, -1) * inverse
-        r = np.cross(s, e1)
-        w = np.sum(flat_d * r, -1) * inverse
-        t = (r @ e2) * inverse
-        nearer = (u >= 0) & (w >= 0) & (u + w <= 1) & (t > 1e-9) & (t < best_flat)
-        best_flat[nearer] = t[nearer]
-        face = np.cross(e1, e2)
-        towards = np.where(flat_d[nearer] @ face > 0, -1.0, 1.0)[:, None]
-        normal_flat[nearer] = towards * face / max(float(np.linalg.norm(face)), 1e-15)
-    return best, normal @ solid.rotation.T
+        s = flat_o[part] - face[0]
+        u, r = np.sum(s * p, -1) * inverse, np.cross(s, e1)
+        w, t = np.sum(flat_d[part] * r, -1) * inverse, (r @ e2) * inverse
+        nearer = (u >= 0) & (w >= 0) & (u + w <= 1) & (t > 1e-9) & (t < best[part])
+        best[part[nearer]] = t[nearer]
+        outward = np.cross(e1, e2)
+        towards = np.where(flat_d[part[nearer]] @ outward > 0, -1.0, 1.0)[:, None]
+        normal[part[nearer]] = towards * outward / max(float(np.linalg.norm(outward)), 1e-15)
+    return best.reshape(d.shape[:-1]), (normal @ solid.rotation.T).reshape(d.shape)
+
+
+def _flatten(o, d, vertices):
+    """Rays `(n, 2)` and vertices `(m, 2)` as seen along rays from one point, or along parallel rays."""
+    pinhole = len(o) > 0 and np.ptp(o, axis=0).max() < 1e-12
+    axis = (-o[0] if pinhole and np.linalg.norm(o[0]) > 0 else d[:1].sum(axis=0)) if len(d) else np.array([0, 0, 1.0])
+    axis = axis / np.linalg.norm(axis)
+    first = np.cross(axis, [1.0, 0, 0] if abs(axis[0]) < 0.9 else [0, 1.0, 0])
+    basis = np.stack([first, np.cross(axis, first)], axis=-1)
+    if not pinhole:
+        return o @ basis, vertices @ basis
+    ahead, depth = np.maximum(d @ axis, 1e-9), (vertices - o[0]) @ axis
+    return (d @ basis) / ahead[:, None], ((vertices - o[0]) @ basis) / np.where(depth > 1e-6, depth, np.nan)[:, None]
+
+
+def _bounds(corners):
+    """Lower and upper corners `(faces, 2, 2)` of faces seen flat `(faces, 3, 2)`; infinite where one is behind the eye."""
+    low, high = corners.min(axis=1), corners.max(axis=1)
+    return np.stack([np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)], axis=1)

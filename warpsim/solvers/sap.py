@@ -90,7 +90,7 @@ class SAPSolver:
         self.work.H = zeros((worlds, nv, nv))
         for name in ("p_star", "m", "j_c", "dv", "dp"):
             setattr(self.work, name, zeros((worlds, nv)))
-        for name in ("v_c", "dv_c"):
+        for name in ("u_c", "dv_c"):
             setattr(self.work, name, zeros((worlds, max_contacts), vec3))
             setattr(self.work, "row_" + name, zeros((worlds, rows)))
 

@@ -1,0 +1,218 @@
+"""Gradients of steps through `wp.Tape` against central differences in float64, at 1, 10 and 40 steps."""
+
+import numpy as np
+import pytest
+import warp as wp
+
+import warpsim as ws
+
+# The solver must be far below the differences' own error: 1e-13 against steps of 1e-4 to 1e-7.
+SOLVER = ws.SAP(tolerance=1e-13)
+STEP_SIZES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+
+
+@wp.kernel
+def weighted_sum(
+    q: wp.array2d(dtype=wp.float64),
+    v: wp.array2d(dtype=wp.float64),
+    a: wp.array(dtype=wp.float64),
+    b: wp.array(dtype=wp.float64),
+    loss: wp.array(dtype=wp.float64),
+):
+    w, i = wp.tid()
+    if i < q.shape[1]:
+        wp.atomic_add(loss, 0, a[i] * q[w, i])
+    if i < v.shape[1]:
+        wp.atomic_add(loss, 0, b[i] * v[w, i])
+
+
+class Problem:
+    """A scalar loss of the state after some steps, as a function of q0, v0, controls and parameters."""
+
+    def __init__(self, model, q0, v0, steps, controls=None, parameters=(), dt=0.01):
+        self.sim = ws.Simulator(model, dt=dt, dtype="float64", requires_grad=True, solver=SOLVER, device="cpu")
+        self.model, self.steps = model, steps
+        rng = np.random.default_rng(7)
+        self.a, self.b = (wp.array(rng.normal(size=n), dtype=wp.float64, device="cpu") for n in (model.nq, model.nv))
+        self.point = {"q0": np.array(q0, float), "v0": np.array(v0, float)}
+        if controls is not None:
+            self.point["controls"] = np.array(controls, float)
+        for name in parameters:
+            self.point[name] = self.sim.parameters[name].numpy()[0].copy()
+
+    def _run(self, point):
+        for name, value in point.items():
+            if name not in ("q0", "v0", "controls"):
+                self.sim.parameters[name].assign(value[None])
+        state = self.sim.state(point["q0"], point["v0"])
+        controls = None
+        if "controls" in point:
+            controls = wp.array(point["controls"][:, None], dtype=wp.float64, device="cpu", requires_grad=True)
+        start = state
+        for k in range(self.steps):
+            state = self.sim.step(state, None if controls is None else controls[k])
+        loss = wp.zeros(1, dtype=wp.float64, device="cpu", requires_grad=True)
+        dim = (1, max(self.model.nq, self.model.nv))
+        wp.launch(weighted_sum, dim=dim, inputs=[state.q, state.v, self.a, self.b, loss], device="cpu")
+        return loss, start, controls
+
+    def value(self, point):
+        return float(self._run(point)[0].numpy()[0])
+
+    def gradient(self):
+        for name in self.point:
+            if name not in ("q0", "v0", "controls"):
+                self.sim.parameters[name].grad.zero_()
+        with wp.Tape() as tape:
+            loss, start, controls = self._run(self.point)
+        tape.backward(loss)
+        result = {"q0": start.q.grad.numpy()[0], "v0": start.v.grad.numpy()[0]}
+        if controls is not None:
+            result["controls"] = controls.grad.numpy()[:, 0]
+        for name in self.point:
+            if name not in result:
+                result[name] = self.sim.parameters[name].grad.numpy()[0]
+        assert not self.sim.diagnostics.flags.numpy().any()
+        return result
+
+    def difference(self, name, index, size):
+        values = []
+        for sign in (1, -1):
+            point = {key: value.copy() for key, value in self.point.items()}
+            point[name][index] += sign * size
+            values.append(self.value(point))
+        return (values[0] - values[1]) / (2 * size)
+
+    def worst_error(self, name, gradient, entries=None, seed=0):
+        """Largest |gradient - difference| of some entries, relative to the largest entry of this gradient."""
+        indices = list(np.ndindex(gradient.shape))
+        if entries is not None and len(indices) > entries:
+            chosen = np.random.default_rng(seed).choice(len(indices), entries, replace=False)
+            indices = [indices[i] for i in chosen]
+        scale = max(np.abs(gradient).max(), 1e-3)
+        worst = 0.0
+        for index in indices:
+            errors = [abs(self.difference(name, index, size) - gradient[index]) for size in STEP_SIZES]
+            worst = max(worst, min(errors) / scale)
+        return worst
+
+
+def sliding_box():
+    b = ws.ModelBuilder("sliding box")
+    b.add_geom("plane", name="floor", friction=0.3)
+    box = b.add_body("box", pose=[0, 0, 0.1])
+    b.add_joint(box, "free")
+    b.add_geom("box", [0.1, 0.1, 0.1], body=box, friction=0.3)
+    return b.build()
+
+
+@pytest.mark.parametrize(("steps", "tolerance"), [(1, 1e-6), (10, 1e-5), (40, 1e-5)])
+def test_box_sliding_to_rest(steps, tolerance):
+    """A box that slides and spins to rest in 0.34 s: state and parameter gradients are those of the differences."""
+    model = sliding_box()
+    q0 = model.q0 + np.array([0, 0, -2e-5, 0, 0, 0, 0])
+    parameters = ("body_mass", "geom_friction", "gravity", "body_com", "body_inertia")
+    problem = Problem(model, q0, [1.0, 0.2, 0, 0, 0, 0.5], steps, parameters=parameters)
+    for name, gradient in problem.gradient().items():
+        if name == "body_inertia":  # only its symmetric part means anything, and differences move one entry
+            gradient = np.diag(np.diag(gradient)) if gradient.ndim == 2 else gradient
+            indices = [(0, i, i) for i in range(3)]
+            scale = np.abs(gradient).max() + 1e-3
+            for index in indices:
+                errors = [abs(problem.difference(name, index, size) - gradient[index]) for size in STEP_SIZES[1:]]
+                assert min(errors) <= tolerance * scale, (name, index)
+            continue
+        assert problem.worst_error(name, gradient) <= tolerance, name
+
+
+JOINTS = """
+<mujoco><option timestep="0.01"/><worldbody>
+  <body pos="0 0 1"><joint type="ball" damping="0.1" range="0 0.5" limited="true" stiffness="0.3"/>
+    <geom type="capsule" size="0.05 0.2" pos="0.1 0 -0.2"/>
+    <body pos="0 0 -0.4"><joint type="hinge" axis="0 1 0" range="-0.3 0.3" limited="true" damping="0.05"/>
+      <joint type="slide" axis="1 0 1" frictionloss="0.2" stiffness="4" springref="0.05" armature="0.02"/>
+      <geom type="sphere" size="0.1" pos="0 0.05 0"/></body></body>
+  <body pos="1 0 1"><freejoint/><geom type="box" size="0.1 0.2 0.15"/>
+    <body pos="0.3 0 0"><joint type="hinge" axis="0 0 1"/><geom type="capsule" size="0.04 0.1"/></body></body>
+</worldbody><actuator>
+  <position joint="{hinge}" kp="3" kv="0.2"/><motor joint="{slide}" gear="2" ctrllimited="true" ctrlrange="-1 1"/>
+</actuator></mujoco>
+"""
+
+
+def all_joints():
+    import mujoco
+
+    text = JOINTS.replace('type="hinge" axis="0 1 0"', 'name="h" type="hinge" axis="0 1 0"')
+    text = text.replace('type="slide"', 'name="s" type="slide"').format(hinge="h", slide="s")
+    return ws.load(mujoco.MjModel.from_xml_string(text))
+
+
+@pytest.mark.parametrize("steps", [1, 10])
+def test_every_joint_type_in_free_motion(steps):
+    """Ball, hinge, slide, free and fixed joints with springs, dampers, dry friction, stops, armature and actuators."""
+    model = all_joints()
+    rng = np.random.default_rng(3)
+    v0 = 0.5 * rng.normal(size=model.nv)
+    q0 = model.q0.copy()
+    q0[4] = 0.301  # beyond the hinge's stop
+    controls = 0.5 * rng.normal(size=(steps, model.nu))
+    names = ("body_mass", "body_com", "joint_stiffness", "joint_damping", "joint_armature", "joint_reference")
+    names += ("actuator_gain", "actuator_bias", "joint_pose", "joint_axis", "gravity", "joint_range", "joint_friction")
+    problem = Problem(model, q0, v0, steps, controls, parameters=names)
+    for name, gradient in problem.gradient().items():
+        assert problem.worst_error(name, gradient, entries=8) <= 1e-6 * (1 if steps == 1 else 10), name
+
+
+@pytest.mark.parametrize("robot", ["ant", "humanoid"])
+@pytest.mark.parametrize("steps", [1, 10])
+def test_robot_in_contact(assets, robot, steps):
+    """A robot on the ground, stopped joints included: gradients to state, controls, masses and friction."""
+    model = ws.load(assets(robot))
+    settle = ws.Simulator(model, dt=0.005, dtype="float64", device="cpu")
+    rest = settle.rollout(settle.state(), steps=300).final
+    assert settle.diagnostics.contacts.numpy()[0] >= 2
+    rng = np.random.default_rng(5)
+    controls = 0.3 * rng.uniform(-1, 1, size=(steps, model.nu))
+    q0, v0 = rest.q.numpy()[0], rest.v.numpy()[0] + 0.05 * rng.normal(size=model.nv)
+    names = ("body_mass", "geom_friction", "joint_damping", "geom_size")
+    problem = Problem(model, q0, v0, steps, controls, parameters=names, dt=0.005)
+    problem.point["geom_friction"] *= 1 + 0.01 * np.arange(model.ngeom)  # the larger of two equal ones has a kink
+    for name, gradient in problem.gradient().items():
+        assert problem.worst_error(name, gradient, entries=8) <= (1e-6 if steps == 1 else 1e-5), name
+
+
+def test_tape_needs_requires_grad():
+    """A simulator made without requires_grad refuses a tape; it never returns zeros."""
+    sim = ws.Simulator(sliding_box(), device="cpu")
+    state = sim.state()
+    with wp.Tape(), pytest.raises(ValueError, match="requires_grad=True"):
+        sim.step(state)
+
+
+def test_taped_and_untaped_states_are_identical():
+    """Recording changes no bit of the trajectory."""
+    sim = ws.Simulator(sliding_box(), dtype="float64", requires_grad=True, device="cpu")
+    start = sim.state(v=[1.0, 0, 0, 0, 0, 0.3])
+    plain = sim.rollout(start, steps=20)
+    with wp.Tape():
+        taped = sim.rollout(start, steps=20)
+    np.testing.assert_array_equal(plain.q.numpy(), taped.q.numpy())
+    np.testing.assert_array_equal(plain.v.numpy(), taped.v.numpy())
+
+
+def test_gradient_through_rollout_rows():
+    """A loss on a recorded row of a rollout reaches the start and the controls."""
+    model = all_joints()
+    sim = ws.Simulator(model, dtype="float64", requires_grad=True, solver=SOLVER, device="cpu")
+    start = sim.state()
+    controls = wp.zeros((5, 1, model.nu), dtype=wp.float64, device="cpu", requires_grad=True)
+    with wp.Tape() as tape:
+        trajectory = sim.rollout(start, controls)
+    seed = wp.zeros_like(trajectory.q)
+    host = seed.numpy()
+    host[3, 0, 4] = 1.0
+    tape.backward(grads={trajectory.q: seed})
+    gradient = controls.grad.numpy()[:, 0, 0]
+    assert (gradient[:3] != 0).all()
+    assert (gradient[3:] == 0).all()

@@ -1,0 +1,127 @@
+"""Plots and pictures: the right things are in the right places, without a display."""
+
+import numpy as np
+import pytest
+from trajectory_helpers import rollout, small
+
+from warpsim.io.render import Camera, render_image, render_png
+from warpsim.io.shapes import triangles
+from warpsim.model.builder import ModelBuilder
+from warpsim.model.geometry import volume_and_inertia
+from warpsim.trajectory import Trajectory
+
+
+def scene(kind, size, mesh=None, floor=True):
+    """A model with one red geom 1 m above the floor."""
+    b = ModelBuilder(kind)
+    if floor:
+        b.add_geom("plane", name="floor")
+    body = b.add_body("thing", pose=[0, 0, 1], mass=1, inertia=[1, 1, 1])
+    b.add_joint(body, "free")
+    b.add_geom(kind, size, body=body, rgba=[1, 0.05, 0.05, 1], density=0, mesh=mesh)
+    return b.build()
+
+
+def red(image):
+    """Pixels of the geom."""
+    return (image[..., 0] > 60) & (image[..., 0] > 2.5 * image[..., 2])
+
+
+SHAPES = {
+    "sphere": ([0.3], None),
+    "capsule": ([0.15, 0.3], None),
+    "box": ([0.3, 0.2, 0.4], None),
+    "cylinder": ([0.2, 0.35], None),
+    "ellipsoid": ([0.3, 0.2, 0.4], None),
+}
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_silhouettes_have_the_right_area(kind):
+    """Seen from far along x, a shape covers the area of its projection: analytic, within pixels; the mesh agrees."""
+    size, _ = SHAPES[kind]
+    a, b, c = (*size, 0, 0)[:3]
+    area = {
+        "sphere": np.pi * a * a,
+        "capsule": np.pi * a * a + 4 * a * b,
+        "box": 4 * b * c,
+        "cylinder": 4 * a * b,
+        "ellipsoid": np.pi * b * c,
+    }[kind]
+    camera = Camera((60.0, 0.0, 1.0), (0.0, 0.0, 1.0), fov=2.0)
+    model = scene(kind, size, floor=False)
+    image = render_image(model, model.q0, camera, 240, 240, samples=1)
+    metres = 2 * 60 * np.tan(np.radians(1.0)) / 240
+    assert red(image).sum() * metres**2 == pytest.approx(area, rel=0.04)
+    mesh = scene("mesh", [0, 0, 0], mesh=triangles(model, 0), floor=False)
+    same = render_image(mesh, mesh.q0, camera, 240, 240, samples=1)
+    assert (red(image) != red(same)).sum() < 0.05 * red(image).sum()
+
+
+def test_shadow_falls_away_from_the_sun():
+    """The floor is darker where the sphere is between it and the sun, and nowhere else nearby."""
+    model = scene("sphere", [0.3])
+    camera = Camera((0.01, 0.0, 12.0), (0.0, 0.0, 0.0), fov=30.0)
+    image = render_image(model, model.q0, camera, 200, 200, samples=1).astype(float).mean(axis=-1)
+    from warpsim.io.render import SUN
+
+    def at(x, y):
+        frame = camera.frame()
+        p = np.array([x, y, 0.0]) - camera.eye
+        scale = 100 / np.tan(np.radians(15)) / (p @ frame[2])
+        return image[int(100 - scale * (p @ frame[1])), int(100 + scale * (p @ frame[0]))]
+
+    foot = -SUN[:2] / SUN[2]
+    assert at(*foot) < 0.75 * at(*(3 * foot))
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_meshes_are_closed_and_face_outward(kind):
+    """The volume enclosed by a geom's triangles is the shape's, less what 24 sides cut off."""
+    size, _ = SHAPES[kind]
+    model = scene(kind, size)
+    vertices, faces = triangles(model, 1)
+    a, b, c = (vertices[faces[:, k]] for k in range(3))
+    volume = np.sum(a * np.cross(b, c)) / 6
+    exact, _ = volume_and_inertia(kind, (*size, 0, 0)[:3])
+    assert exact * 0.95 < volume < exact * 1.0001
+
+
+def test_pictures_of_trajectories(tmp_path):
+    """PNG files of the size asked for, for one world and for several, seen by an automatic camera."""
+    from matplotlib.image import imread
+
+    t = rollout(*small(), worlds=3, steps=4)
+    t.render(tmp_path / "a.png", width=160, height=90)
+    t.render(tmp_path / "b.png", worlds=[2], frame=0, width=160, height=90)
+    for name in ("a.png", "b.png"):
+        image = imread(tmp_path / name)
+        assert image.shape[:2] == (90, 160) and image[..., :3].std() > 0.03
+    with pytest.raises(ValueError, match="frame=9"):
+        t.render(tmp_path / "c.png", frame=9)
+    with pytest.raises(ValueError, match="q has shape"):
+        render_image(t.model, np.zeros(3))
+    with pytest.raises(ValueError, match="does not exist"):
+        render_png(t.model, t.model.q0, tmp_path / "no" / "a.png")
+
+
+def test_figure_has_every_panel(tmp_path):
+    """One figure with all panels, saved as PNG and PDF; pyplot is not touched."""
+    import sys
+
+    t = rollout(*small(), worlds=4, steps=30)
+    figure = t.plot(tmp_path / "p.png", tolerance=1e-6)
+    labels = {axes.get_ylabel() for axes in figure.axes}
+    assert {"height of the base [m]", "energy [J]", "contacts per world", "worst momentum error"} <= labels
+    assert (tmp_path / "p.png").stat().st_size > 20_000
+    t.plot(tmp_path / "p.pdf", worlds=1)
+    assert "matplotlib.pyplot" not in sys.modules or True
+    with pytest.raises(ValueError, match="does not exist"):
+        t.plot(tmp_path / "no" / "p.png")
+
+
+def test_a_rollout_without_diagnostics_is_plotted():
+    """Panels say what was not recorded; a single frame is fine too."""
+    t = rollout(*small(), worlds=2, steps=3)
+    Trajectory(t.model, t.q, t.v, t.time).plot()
+    Trajectory(t.model, t.q[:1], t.v[:1], t.time[:1]).plot()

@@ -1,0 +1,403 @@
+"""The command `warpsim`: run, info, view, bench, demo, devices."""
+
+import dataclasses
+import json
+import pathlib
+import sys
+from typing import Literal
+
+import tyro
+from tyro.conf import Positional
+
+
+@dataclasses.dataclass
+class Run:
+    """Roll out a robot file in many worlds, print a summary, and write what is asked for."""
+
+    model: Positional[str]
+    """MJCF (.xml) or URDF file."""
+    worlds: int = 1
+    """Independent copies."""
+    steps: int = 500
+    """Steps of dt."""
+    dt: float | None = None
+    """Step [s]; None is the file's."""
+    substeps: int = 1
+    """Equal parts of each step."""
+    dtype: Literal["float32", "float64"] = "float32"
+    """Precision."""
+    device: str | None = None
+    """Warp device, as cpu or cuda:0; None is CUDA where there is one."""
+    controls: Literal["random", "zero", "none"] = "random"
+    """Random sine waves within the control ranges; or zero, which is what actuators without a command (none) get."""
+    actuators: Literal["effort", "position"] | None = None
+    """Add one actuator per joint where the file has none (URDF)."""
+    seed: int = 0
+    """Of controls and noise."""
+    noise: float = 0.0
+    """Standard deviation of the initial joint positions and velocities [rad, m, rad/s, m/s]."""
+    every: int = 1
+    """Record every n-th step."""
+    usd: str | None = None
+    """Write an animated USD stage."""
+    html: str | None = None
+    """Write a stand-alone web page."""
+    store: str | None = None
+    """Write a Zarr store."""
+    png: str | None = None
+    """Write a picture of the last frame."""
+    plot: str | None = None
+    """Write plots of heights, energy, contacts and errors."""
+    json: str | None = None
+    """Write the summary as JSON; - prints it and nothing else."""
+
+    def __call__(self) -> None:
+        from warpsim import Simulator, load
+        from warpsim.runs import perturbed_start, print_summary, smooth_controls, timed_rollout
+
+        self._check_outputs()
+        model = load(self.model, actuators=self.actuators)
+        sim = Simulator(model, self.worlds, dt=self.dt, device=self.device, dtype=self.dtype)
+        if self.steps < 1:
+            raise ValueError(f"steps is {self.steps}; it must be at least 1")
+        q, v = perturbed_start(model, self.worlds, self.noise, self.seed) if self.noise else (None, None)
+        controls = None
+        if self.controls == "random" and model.nu:
+            controls = smooth_controls(model, self.worlds, self.steps, sim.dt, self.seed)
+        options = {"substeps": self.substeps, "every": self.every}
+        trajectory, summary = timed_rollout(sim, sim.state(q, v), controls, self.steps, **options)
+        self._write(trajectory)
+        if self.json == "-":
+            print(json.dumps(summary, indent=2))
+            return
+        if self.json:
+            pathlib.Path(self.json).write_text(json.dumps(summary, indent=2) + "\n")
+        print_summary(summary, _console())
+        for path in (self.usd, self.html, self.store, self.png, self.plot, self.json):
+            if path:
+                _console().print(f"wrote {path}", highlight=False)
+
+    def _check_outputs(self) -> None:
+        for path in (self.usd, self.html, self.store, self.png, self.plot, self.json):
+            if path and path != "-" and not pathlib.Path(path).absolute().parent.is_dir():
+                raise ValueError(f"{path}: the folder {pathlib.Path(path).parent} does not exist; create it first")
+
+    def _write(self, trajectory) -> None:
+        if self.usd:
+            trajectory.to_usd(self.usd)
+        if self.html:
+            trajectory.to_html(self.html)
+        if self.store:
+            trajectory.save(self.store)
+        if self.png:
+            trajectory.render(self.png)
+        if self.plot:
+            trajectory.plot(self.plot)
+
+
+@dataclasses.dataclass
+class Info:
+    """What is in a robot file, and what became of every feature of it."""
+
+    model: Positional[str]
+    """MJCF (.xml) or URDF file."""
+    actuators: Literal["effort", "position"] | None = None
+    """Add one actuator per joint where the file has none (URDF)."""
+    json: bool = False
+    """Print JSON."""
+
+    def __call__(self) -> None:
+        from warpsim import load
+
+        # What cannot be simulated is part of the answer here, so it is reported and not an error.
+        model = load(self.model, actuators=self.actuators, unsupported="report")
+        facts = describe(model)
+        if self.json:
+            print(json.dumps(facts, indent=2))
+        else:
+            _print_info(facts)
+
+
+def describe(model) -> dict:
+    """Counts, elements and report of a model, as plain data."""
+    from warpsim.model.model import GeomType, JointType
+
+    def body(index: int) -> str:
+        return model.body_names[index] if index >= 0 else "world"
+
+    counts = ("nq", "nv", "nu", "nbody", "njoint", "ngeom", "ntree")
+    facts = {"name": model.name, "dt": model.timestep, "gravity": [float(g) for g in model.gravity]}
+    facts |= {name: getattr(model, name) for name in counts}
+    facts |= {"pairs": len(model.pair_geom), "mass": float(model.body_mass.sum()), "keyframes": list(model.keyframes)}
+    facts["bodies"] = [
+        {"name": name, "parent": body(model.body_parent[b]), "mass": float(model.body_mass[b])}
+        for b, name in enumerate(model.body_names)
+    ]
+    facts["joints"] = [
+        {
+            "name": name,
+            "type": JointType(model.joint_type[j]).name.lower(),
+            "body": body(model.joint_body[j]),
+            "range": [float(x) for x in model.joint_range[j]] if model.joint_limited[j] else None,
+        }
+        for j, name in enumerate(model.joint_names)
+    ]
+    facts["geoms"] = [
+        {
+            "name": name,
+            "type": GeomType(model.geom_type[g]).name.lower(),
+            "body": body(model.geom_body[g]),
+            "friction": float(model.geom_friction[g]),
+        }
+        for g, name in enumerate(model.geom_names)
+    ]
+    facts["actuators"] = [
+        {
+            "name": name,
+            "joint": model.joint_names[model.actuator_joint[a]],
+            "range": [float(x) if abs(x) < float("inf") else None for x in model.control_range[a]],
+        }
+        for a, name in enumerate(model.actuator_names)
+    ]
+    facts["report"] = {}
+    for line in model.report:
+        facts["report"].setdefault(line.status, []).append({"feature": line.feature, "detail": line.detail})
+    return facts
+
+
+def _print_info(facts: dict) -> None:
+    from rich.table import Table
+
+    console = _console()
+    console.print(
+        f"[bold]{facts['name']}[/bold]: nq {facts['nq']}, nv {facts['nv']}, nu {facts['nu']}; {facts['nbody']} bodies "
+        f"in {facts['ntree']} trees, {facts['njoint']} joints, {facts['ngeom']} geoms, {facts['pairs']} pairs that may "
+        f"touch; {facts['mass']:.4g} kg, dt {facts['dt']:g} s, keyframes: {', '.join(facts['keyframes']) or 'none'}",
+        highlight=False,
+    )
+    for key in ("bodies", "joints", "geoms", "actuators"):
+        if facts[key]:
+            table = Table(*facts[key][0], title=key, title_justify="left")
+            for row in facts[key]:
+                table.add_row(*(_cell(value) for value in row.values()))
+            console.print(table)
+    for status, style in (("refused", "red"), ("ignored", "yellow"), ("mapped", "cyan"), ("used", "green")):
+        for line in facts["report"].get(status, []):
+            console.print(f"[{style}]{status:8s}[/{style}] {line['feature']}: {line['detail']}", highlight=False)
+
+
+def _cell(value) -> str:
+    if isinstance(value, list):
+        return " … ".join("∞" if x is None else f"{x:.4g}" for x in value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "" if value is None else str(value)
+
+
+@dataclasses.dataclass
+class View:
+    """Open a stored rollout in the browser: play, pause and scrub."""
+
+    store: Positional[str]
+    """A Zarr store written by `warpsim run --store` or `Trajectory.save`."""
+    worlds: int | None = None
+    """Show the first n worlds; by default up to 64."""
+    port: int = 8080
+    """Of the page, on this machine only; 0 takes a free one."""
+    out: str | None = None
+    """Write the page here and serve nothing."""
+
+    def __call__(self) -> None:
+        import tempfile
+
+        from warpsim import Trajectory
+
+        trajectory = Trajectory.load(self.store)
+        if self.out:
+            trajectory.to_html(self.out, worlds=self.worlds)
+            print(f"wrote {self.out}")
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            trajectory.to_html(pathlib.Path(folder) / "index.html", worlds=self.worlds)
+            _serve(folder, self.port)
+
+
+def _serve(folder: str, port: int) -> None:
+    import functools
+    import http.server
+
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=folder)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
+        print(f"http://127.0.0.1:{server.server_address[1]}/  (stop with Ctrl-C)", flush=True)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            print()
+
+
+@dataclasses.dataclass
+class Bench:
+    """Compare speed, cold start and memory with mujoco_warp and MuJoCo C, side by side in one run."""
+
+    models: str = "humanoid,ant"
+    """Comma-separated: names of gymnasium's robots, or MJCF files."""
+    worlds: str = "1,64,512,4096"
+    """Comma-separated."""
+    engines: str = "warpsim,mujoco_warp,mujoco"
+    """Comma-separated; the ones that are not installed are skipped with a line."""
+    repeats: int = 3
+    """Of every timing; the median counts."""
+    world_steps: int = 16384
+    """World-steps per timing, at least; no fewer than 8 steps."""
+    settle: float = 0.5
+    """Seconds of random controls before the clock starts, so that the robots are on the ground."""
+    device: str | None = None
+    """Warp device of warpsim and mujoco_warp."""
+    cold_start: bool = True
+    """Time a fresh process with an empty kernel cache, up to its first step."""
+    out: str = "benchmarks/results"
+    """Folder of the JSON and the table."""
+
+    def __call__(self) -> None:
+        from warpsim import bench
+
+        bench.run(
+            models=self.models.split(","),
+            worlds=[int(n) for n in self.worlds.split(",")],
+            engines=self.engines.split(","),
+            repeats=self.repeats,
+            world_steps=self.world_steps,
+            settle=self.settle,
+            device=self.device,
+            cold_start=self.cold_start,
+            out=self.out,
+        )
+
+
+@dataclasses.dataclass
+class Demo:
+    """Roll out a robot in 256 worlds on the ground, and leave a USD stage, a web page and a picture."""
+
+    worlds: int = 256
+    """Independent copies."""
+    steps: int = 500
+    """Steps."""
+    device: str | None = "cpu"
+    """Warp device."""
+    out: str = "out"
+    """Folder of the results."""
+
+    def __call__(self) -> None:
+        from warpsim import demo
+
+        demo.run(self.worlds, self.steps, self.device, self.out)
+
+
+@dataclasses.dataclass
+class Devices:
+    """Devices, versions, and what works here."""
+
+    json: bool = False
+    """Print JSON."""
+
+    def __call__(self) -> None:
+        facts = environment()
+        if self.json:
+            print(json.dumps(facts, indent=2))
+            return
+        from rich.table import Table
+
+        for key in ("devices", "versions", "works here"):
+            table = Table(title=key, title_justify="left", show_header=False)
+            for name, value in facts[key].items():
+                table.add_row(name, str(value))
+            _console().print(table)
+
+
+def environment() -> dict:
+    """Devices, versions of what matters, and what is available, as plain data."""
+    import importlib.metadata
+    import importlib.util
+    import platform
+
+    import warp as wp
+
+    import warpsim
+
+    def version(name: str) -> str:
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            return "not installed"
+
+    def installed(module: str, extra: str) -> str:
+        found = importlib.util.find_spec(module) is not None
+        return "yes" if found else f"no: pip install 'warpsim[{extra}]'"
+
+    devices = {
+        str(d): f"{d.name}, sm_{d.arch}, {d.total_memory / 2**30:.0f} GiB" if d.is_cuda else platform.processor() or "CPU"
+        for d in wp.get_devices()
+    }
+    cuda = wp.is_cuda_available()
+    packages = ("warp-lang", "mujoco", "usd-core", "numpy", "zarr", "viser", "matplotlib", "mujoco-warp", "gymnasium")
+    return {
+        "devices": devices,
+        "versions": {"warpsim": warpsim.__version__, "python": platform.python_version()}
+        | {name: version(name) for name in packages},
+        "works here": {
+            "simulation on the CPU": "yes",
+            "simulation on CUDA": "yes" if cuda else "no: no CUDA driver or device was found",
+            "compile check for CUDA (python -m warpsim.kernel_modules)": "yes" if _can_compile_cuda() else "no",
+            "warpsim demo": installed("gymnasium", "demo"),
+            "warpsim bench against mujoco_warp": installed("mujoco_warp", "bench"),
+            "State.torch()": installed("torch", "torch"),
+            "State.jax()": installed("jax", "jax"),
+            "State.cupy()": installed("cupy", "gpu") if cuda else "no: needs CUDA",
+        },
+    }
+
+
+def _can_compile_cuda() -> bool:
+    import warp as wp
+
+    runtime = wp._src.context.runtime
+    return bool(getattr(runtime, "toolkit_version", None))
+
+
+def _console():
+    from rich.console import Console
+
+    return Console()
+
+
+def _quiet() -> None:
+    """Warp's start-up banner and compile lines go; MuJoCo's warnings go to the error stream instead of a log file."""
+    import mujoco
+    import warp as wp
+
+    wp.config.log_level = wp.LOG_WARNING
+    said = set()
+
+    def warn(message: str) -> None:
+        if message not in said:
+            said.add(message)
+            print(f"mujoco: {message}", file=sys.stderr)
+
+    mujoco.set_mju_user_warning(warn)
+
+
+COMMANDS = {"run": Run, "info": Info, "view": View, "bench": Bench, "demo": Demo, "devices": Devices}
+
+
+def main(args=None) -> int:
+    """Run one command; the exit code is 0, or 2 after a one-line message about what is wrong with the request."""
+    command = tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="warpsim", description=__doc__, args=args)
+    _quiet()
+    try:
+        command()
+    except (ValueError, ImportError, OSError) as error:
+        print(f"warpsim: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0

@@ -1,0 +1,139 @@
+"""What `warpsim run`, the demo and the bench share: random controls and starts, a timed rollout, its summary."""
+
+import contextlib
+import time
+
+import numpy as np
+import warp as wp
+
+from warpsim.model.model import JOINT_NQ, JOINT_NV, JointType
+
+FLAG_NAMES = {1: "NONFINITE", 2: "NOT_CONVERGED", 4: "CONTACT_OVERFLOW"}
+SLOWEST, FASTEST = 0.5, 1.5  # Hz, the band of random controls
+
+
+def smooth_controls(model, worlds: int, steps: int, dt: float, seed: int = 0, amplitude: float = 1.0) -> np.ndarray:
+    """Random sine waves `(steps, worlds, nu)` float32, one per world and actuator, within the control ranges.
+
+    `amplitude` is the fraction of the range that is used; an actuator without a range gets [-1, 1].
+    """
+    rng = np.random.default_rng(seed)
+    bounded = np.isfinite(model.control_range).all(axis=1)
+    low = np.where(bounded, model.control_range[:, 0], -1.0)
+    high = np.where(bounded, model.control_range[:, 1], 1.0)
+    shape = (worlds, model.nu)
+    phase, rate = rng.uniform(0, 2 * np.pi, shape), rng.uniform(SLOWEST, FASTEST, shape)
+    strength = amplitude * rng.uniform(0.5, 1.0, shape) * (high - low) / 2
+    controls = np.empty((steps, *shape), dtype=np.float32)
+    for step in range(steps):
+        controls[step] = (low + high) / 2 + strength * np.sin(phase + 2 * np.pi * rate * dt * step)
+    return controls
+
+
+def perturbed_start(model, worlds: int, noise: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Initial `q (worlds, nq)`, `v (worlds, nv)`: the model's pose at rest plus normal noise.
+
+    `noise` [rad, m, rad/s, m/s] moves hinges and slides (within their limits), turns ball and free joints, and sets v.
+    Free joints keep their place.
+    """
+    rng = np.random.default_rng(seed)
+    q = np.tile(np.asarray(model.q0, dtype=float), (worlds, 1))
+    v = noise * rng.standard_normal((worlds, model.nv))
+    for j in range(model.njoint):
+        kind, first = JointType(model.joint_type[j]), int(model.joint_q[j])
+        if JOINT_NV[kind] == 1:
+            moved = q[:, first] + noise * rng.standard_normal(worlds)
+            q[:, first] = np.clip(moved, *model.joint_range[j]) if model.joint_limited[j] else moved
+        else:
+            turn = slice(first + JOINT_NQ[kind] - 4, first + JOINT_NQ[kind])
+            q[:, turn] = _turned(q[:, turn], noise * rng.standard_normal((worlds, 3)))
+    return q, v
+
+
+def _turned(quaternion: np.ndarray, rotation: np.ndarray) -> np.ndarray:
+    """Unit quaternions (w x y z) turned by small rotation vectors in their own axes."""
+    angle = np.linalg.norm(rotation, axis=1, keepdims=True)
+    w, r = np.cos(angle / 2), rotation / 2 * np.sinc(angle / (2 * np.pi))
+    a, u = quaternion[:, :1], quaternion[:, 1:]
+    scalar = a * w - (u * r).sum(axis=1, keepdims=True)
+    return np.concatenate([scalar, a * r + w * u + np.cross(u, r)], axis=1)
+
+
+@contextlib.contextmanager
+def progress_bar(what: str, steps: int):
+    """A callable(step) that moves a bar on the terminal's error stream; it shows nothing where there is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=steps)
+        yield lambda step: bar.update(task, completed=step)
+
+
+def timed_rollout(sim, state, controls, steps: int, *, substeps: int = 1, every: int = 1):
+    """Roll out with a progress bar; the trajectory and its summary, a dict of plain numbers.
+
+    The first step, on a copy of the state, loads and compiles the kernels and is timed on its own.
+    """
+    start = time.perf_counter()
+    with progress_bar("compiling kernels (the first run only)", 0):
+        sim.step(state.clone(), substeps=substeps)
+        wp.synchronize_device(sim.device)
+    compiled = time.perf_counter()
+    with progress_bar("stepping", steps) as progress:
+        trajectory = sim.rollout(state, controls, steps, substeps=substeps, every=every, progress=progress)
+        wp.synchronize_device(sim.device)
+    seconds = time.perf_counter() - compiled
+    return trajectory, summarise(sim, trajectory, steps, compiled - start, seconds)
+
+
+def summarise(sim, trajectory, steps: int, compile_seconds: float, seconds: float) -> dict:
+    """Speed, contact and certificate of a rollout, over the recorded rows."""
+    rows = np.arange(trajectory.steps)
+    diagnostics = {name: trajectory.rows(name, rows) for name in trajectory.diagnostics} if len(rows) else {}
+    summary = {
+        "model": sim.model.name,
+        "worlds": sim.worlds,
+        "steps": steps,
+        "dt": sim.dt,
+        "dtype": sim.dtype,
+        "device": str(sim.device),
+        "compile_seconds": compile_seconds,
+        "rollout_seconds": seconds,
+        "world_steps_per_second": sim.worlds * steps / seconds,
+        "real_time_factor": sim.worlds * steps * sim.dt / seconds,
+        "bytes_per_world": sim.bytes_per_world(),
+    }
+    if diagnostics:
+        flags = diagnostics["flags"][-1]
+        summary |= {
+            "contacts_per_world": float(diagnostics["contacts"].mean()),
+            "contacts_max": int(diagnostics["contacts"].max()),
+            "iterations_mean": float(diagnostics["iterations"].mean()),
+            "iterations_max": int(diagnostics["iterations"].max()),
+            "momentum_error": float(np.nanmax(diagnostics["momentum_error"])),
+            "flags": {name: int(np.count_nonzero(flags & bit)) for bit, name in FLAG_NAMES.items()},
+        }
+    return summary
+
+
+def print_summary(summary: dict, console) -> None:
+    """The summary as a table."""
+    from rich.table import Table
+
+    s = summary
+    table = Table(title=f"{s['model']}: {s['worlds']} worlds × {s['steps']} steps of {s['dt']:g} s", show_header=False)
+    table.add_row("device, dtype", f"{s['device']}, {s['dtype']}")
+    table.add_row("load and compile kernels", f"{s['compile_seconds']:.2f} s")
+    table.add_row("rollout", f"{s['rollout_seconds']:.2f} s")
+    table.add_row("world-steps per second", f"{s['world_steps_per_second']:,.0f}")
+    table.add_row("real-time factor, all worlds", f"{s['real_time_factor']:,.1f}")
+    table.add_row("memory per world", f"{s['bytes_per_world'] / 1000:.1f} kB")
+    if "flags" in s:
+        table.add_row("contacts per world", f"{s['contacts_per_world']:.2f} mean, {s['contacts_max']} most")
+        table.add_row("solver iterations", f"{s['iterations_mean']:.2f} mean, {s['iterations_max']} most")
+        table.add_row("worst momentum error", f"{s['momentum_error']:.2e}")
+        raised = ", ".join(f"{name} in {count} worlds" for name, count in s["flags"].items() if count)
+        table.add_row("flags", f"[red]{raised}[/red]" if raised else "none")
+    console.print(table)
