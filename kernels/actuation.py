@@ -103,7 +103,8 @@ def build(S, grad: bool = False) -> SimpleNamespace:
     ):
         """Adds gear (gain . s u + bias . s), s = (1, length, velocity), to `force`, without the damping that D takes.
 
-        Where the force is at its limit it does not depend on the velocity, and D gets nothing. Launch over worlds.
+        Where the force is at its limit it does not depend on the velocity, and a gain that feeds energy in (slope > 0)
+        would make A indefinite: both stay explicit, and D gets nothing. Launch over worlds.
         """
         w = wp.tid()
         for a in range(actuator_link.shape[0]):
@@ -124,7 +125,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
                 static = constant + (gain[g, a, 1] * u + bias[b, a, 1]) * length
                 total = static + slope * ratio * v[w, j]
                 limit = clamped(total, force_range, w, a)
-                if limit < total or limit > total:
+                if limit < total or limit > total or slope > S(0.0):
                     force[w, j] += ratio * limit
                 else:
                     force[w, j] += ratio * static

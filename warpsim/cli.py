@@ -306,11 +306,12 @@ class Devices:
             print(json.dumps(facts, indent=2))
             return
         from rich.table import Table
+        from rich.text import Text
 
         for key in ("devices", "versions", "works here"):
             table = Table(title=key, title_justify="left", show_header=False)
             for name, value in facts[key].items():
-                table.add_row(name, str(value))
+                table.add_row(name, Text(str(value)))
             _console().print(table)
 
 
@@ -332,7 +333,7 @@ def environment() -> dict:
 
     def installed(module: str, extra: str) -> str:
         found = importlib.util.find_spec(module) is not None
-        return "yes" if found else f"no: pip install 'warpsim[{extra}]'"
+        return "yes" if found else f"no; install warpsim[{extra}]"
 
     devices = {
         str(d): f"{d.name}, sm_{d.arch}, {d.total_memory / 2**30:.0f} GiB" if d.is_cuda else platform.processor() or "CPU"

@@ -8,6 +8,9 @@ from warpsim.kernels.precision import SCALARS, types
 from warpsim.model.model import Model
 from warpsim.parameters import Parameters
 
+# Threads per block: one thread does a whole tree or world, so small blocks spread a few thousand of them over a GPU.
+BLOCK = 32
+
 
 class DeviceModel:
     """A `Model` on a device: topology and constants shared by all worlds, parameters shared or per world."""
@@ -65,7 +68,7 @@ class Dynamics:
     def launch(self, kernel, n, inputs) -> None:
         """Launch over (worlds, n), or over worlds where n is None."""
         dim = self.worlds if n is None else (self.worlds, n)
-        wp.launch(kernel, dim=dim, inputs=inputs, device=self.device_model.device)
+        wp.launch(kernel, dim=dim, inputs=inputs, device=self.device_model.device, block_dim=BLOCK)
 
     def position(self, q: wp.array) -> None:
         """Kinematics at q: link poses, motion subspaces, inertias in world axes."""

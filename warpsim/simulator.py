@@ -102,6 +102,7 @@ class Simulator:
         self.max_contacts = self._step.collision.capacity
         self.diagnostics = Diagnostics(self._step)
         self._graphs: dict = {}
+        self._capturing = False
 
     # states ----------------------------------------------------------------------------------------------------------
 
@@ -241,8 +242,26 @@ class Simulator:
             )
         return values
 
+    def capture(self, function):
+        """Record what `function()` launches as a graph and return a callable that replays it, with equal results.
+
+        `function` may step into existing states (`out=`) and launch kernels; it must not read device data on the host.
+        It runs once before, so that everything it needs is compiled and allocated; its effects then are not undone.
+        """
+        function()
+        self._capturing = True
+        try:
+            with wp.ScopedCapture(device=self.device) as capture:
+                function()
+        finally:
+            self._capturing = False
+        return functools.partial(wp.capture_launch, capture.graph)
+
     def _advance(self, h: float) -> None:
         """One step of h on the internal state, by replaying its graph."""
+        if self._capturing:
+            self._step.launch(h)
+            return
         key = (h, self.parameters.version)
         graph = self._graphs.get(key)
         if graph is None:

@@ -32,7 +32,7 @@ def test_page_is_whole_and_plays_the_recording(tmp_path, capfd):
     assert "<title>small - warpsim</title>" in page
     addresses = set(re.findall(r"https?://[\w./-]+", re.sub(r'__VISER_EMBED_DATA__="[^"]*"', "", page)))
     assert not {a for a in addresses if not a.startswith(("http://www.w3.org", "https://www.w3.org"))}, addresses
-    messages, raw = recording(page)
+    messages, _ = recording(page)
     assert messages["durationSeconds"] == pytest.approx(21 / 25)
     times = sorted({round(time * 25) for time, _ in messages["messages"]})
     assert times == list(range(21))
@@ -47,8 +47,8 @@ def test_worlds_stand_on_the_grid(tmp_path):
     from warpsim.io.host_kinematics import body_poses, geom_poses
 
     t = rollout(*small(), worlds=4, steps=1)
-    t.to_html(tmp_path / "t.html")
-    messages, raw = recording((tmp_path / "t.html").read_text(encoding="utf-8"))
+    t.to_html(tmp_path / "t.html", spacing=default_spacing(t.model))
+    _, raw = recording((tmp_path / "t.html").read_text(encoding="utf-8"))
     poses = (
         geom_poses(t.model, body_poses(t.model, t.q[0]))[..., :3] + grid_origins(4, default_spacing(t.model))[:, None]
     )

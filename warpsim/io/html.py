@@ -12,7 +12,15 @@ import pathlib
 import numpy as np
 
 from warpsim.io.host_kinematics import body_pose_chunks, geom_poses
-from warpsim.io.scene import default_spacing, frame_rows, geom_colors, grid_origins, horizontal_planes, world_indices
+from warpsim.io.scene import (
+    default_spacing,
+    frame_rows,
+    geom_colors,
+    grid_origins,
+    horizontal_planes,
+    roomy_spacing,
+    world_indices,
+)
 from warpsim.io.shapes import triangles
 from warpsim.io.usd_write import continuous_signs
 from warpsim.model.model import GeomType
@@ -41,7 +49,10 @@ def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=
     model = trajectory.model
     chosen = world_indices(min(DEFAULT_WORLDS, trajectory.worlds) if worlds is None else worlds, trajectory.worlds)
     rows, rate = frame_rows(trajectory.clock(), fps, limit=30.0)
-    origins = grid_origins(len(chosen), default_spacing(model) if spacing is None else float(spacing))
+    if spacing is None:
+        last = trajectory.rows("q", rows[-1:])[0][chosen]
+        spacing = roomy_spacing(model, last) if np.isfinite(last).all() else default_spacing(model)
+    origins = grid_origins(len(chosen), float(spacing))
     groups = _groups(model)
     if not groups:
         raise ValueError(

@@ -109,6 +109,9 @@ def _errors(axes, trajectory, chosen, tolerance) -> None:
     time = trajectory.clock()[1:]
     finite = np.isfinite(worst)
     axes.semilogy(time[finite], np.maximum(worst[finite], 1e-18), color=BLUE, lw=0.9)
+    axes.set_ylim(
+        bottom=min(axes.get_ylim()[0], np.median(np.maximum(worst[finite], 1e-18)) / 30) if finite.any() else None
+    )
     for t in time[~finite]:
         axes.axvline(t, color=RED, lw=0.7)
     if tolerance is not None:

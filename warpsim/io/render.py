@@ -10,7 +10,7 @@ import pathlib
 import numpy as np
 
 from warpsim.io.host_kinematics import body_poses, geom_poses
-from warpsim.io.scene import bounding_radii, default_spacing, geom_colors, grid_origins, horizontal_planes
+from warpsim.io.scene import bounding_radii, geom_colors, grid_origins, horizontal_planes, roomy_spacing
 from warpsim.model.geometry import rotation_matrix
 from warpsim.model.model import GeomType
 
@@ -79,7 +79,7 @@ def render_image(
         raise ValueError(f"q has shape {q.shape}; it must be finite, (nq,) or (worlds, nq) with nq = {model.nq}")
     if min(width, height, samples) < 1:
         raise ValueError(f"width={width}, height={height}, samples={samples}; each must be at least 1")
-    origins = grid_origins(len(q), default_spacing(model) if spacing is None else float(spacing))
+    origins = grid_origins(len(q), roomy_spacing(model, q) if spacing is None else float(spacing))
     solids = _solids(model, q, origins)
     floors = horizontal_planes(model)
     floor = float(model.geom_pose[floors, 2].max()) if len(floors) else None
@@ -200,13 +200,15 @@ def _shade(solids, floor, eye, rays, depth, owner, normals, open_) -> np.ndarray
     half = SUN - view[shiny]
     cosine = np.sum(n[shiny] * half, axis=-1) / np.linalg.norm(half, axis=-1)
     color[shiny] += (0.25 * np.clip(cosine, 0, 1) ** 40)[:, None] * SUN_COLOR
-    fade = np.exp(-((distance / (8.0 * max(_extent(solids, eye), 1.0))) ** 2)).astype(np.float32)[:, None]
+    far = max(_farthest(solids, eye), 1.0)
+    fade = np.exp(-((np.maximum(distance - far, 0) / (3 * far)) ** 2)).astype(np.float32)[:, None]
     image[hit] = color * fade + (SKY_LOW**2.2).astype(np.float32) * (1 - fade)
     return image
 
 
-def _extent(solids, eye) -> float:
-    return max((float(np.linalg.norm(s.center - eye)) for s in solids), default=5.0) / 2
+def _farthest(solids, eye) -> float:
+    """Distance [m] of the solid farthest from the eye; haze begins behind it."""
+    return max((float(np.linalg.norm(s.center - eye)) + s.radius for s in solids), default=10.0)
 
 
 def _tiles(points, distance) -> np.ndarray:

@@ -113,6 +113,19 @@ def default_spacing(model) -> float:
     return float(max(1.5 * (high - low)[:2].max(), 1.1 * (high - low)[2], 0.1))
 
 
+def roomy_spacing(model, q) -> float:
+    """Distance [m] between worlds in a picture of `q (worlds, nq)`: the default, more where most have walked off.
+
+    At most two and a half times the default, so that a few that ran far do not make all others small.
+    """
+    default = default_spacing(model)
+    if model.nbody == 0:
+        return default
+    origin = body_poses(model, model.q0)[..., :2].mean(axis=0)
+    walked = np.abs(body_poses(model, q)[..., :2].mean(axis=-2) - origin).max(axis=-1)
+    return float(np.clip(default + 1.5 * np.percentile(walked, 75), default, 2.5 * default))
+
+
 def horizontal_planes(model) -> np.ndarray:
     """Indices of planes fixed to the world with their normal along +z: one floor serves every world."""
     planes = np.flatnonzero((model.geom_type == GeomType.PLANE) & (model.geom_body < 0))

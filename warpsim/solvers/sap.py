@@ -13,6 +13,9 @@ DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-6}
 # ε_a [√J]: ends the iteration of a world at rest.
 ABSOLUTE_TOLERANCE = 1e-16
 
+# Threads per block: a thread solves a whole world, and small blocks spread worlds over a GPU.
+BLOCK = 32
+
 NOT_CONVERGED = kernels.NOT_CONVERGED
 NON_FINITE = kernels.NON_FINITE
 
@@ -119,5 +122,6 @@ class SAPSolver:
             outputs=[self.solution],
             device=self.device,
             record_tape=False,
+            block_dim=BLOCK,
         )
         return self.solution
