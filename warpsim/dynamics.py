@@ -51,6 +51,7 @@ class Dynamics:
         S = device_model.types.scalar
         self.kernels = tree.build(S, grad)
         self.untaped = tree.build_untaped(S)
+        self.energy_kernels = energy.build(S)
         self.requires_grad = requires_grad
         t, n, nv = device_model.types, self.model.nlink, self.model.nv
         self.link_X = self.array(n, t.transform)
@@ -66,8 +67,8 @@ class Dynamics:
         return wp.zeros(shape, dtype=dtype, device=self.device_model.device, requires_grad=self.requires_grad)
 
     def launch(self, kernel, n, inputs) -> None:
-        """Launch over (worlds, n), or over worlds where n is None."""
-        dim = self.worlds if n is None else (self.worlds, n)
+        """Launch over (worlds, n) or (worlds, *n), or over worlds where n is None."""
+        dim = self.worlds if n is None else (self.worlds, *n) if isinstance(n, tuple) else (self.worlds, n)
         wp.launch(kernel, dim=dim, inputs=inputs, device=self.device_model.device, block_dim=BLOCK)
 
     def position(self, q: wp.array) -> None:
@@ -123,7 +124,7 @@ class Dynamics:
         keys = ("gravity", "joint_armature", "joint_stiffness", "joint_reference")
         inputs = [self.device_model.topology, *(self.device_model.parameters.stored(key) for key in keys)]
         inputs += [self.link_X, self.link_I, self.link_V, q, v, kinetic, potential, total]
-        self.launch(energy.build(self.device_model.types.scalar).mechanical_energy, None, inputs)
+        self.launch(self.energy_kernels.mechanical_energy, None, inputs)
 
 
 def _xyzw(poses: np.ndarray) -> np.ndarray:

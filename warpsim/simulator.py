@@ -265,11 +265,7 @@ class Simulator:
         key = (h, self.parameters.version)
         graph = self._graphs.get(key)
         if graph is None:
-            # Load every module first: capture cannot compile. The run's effect on the state is undone.
-            saved = [wp.clone(getattr(self._step, name)) for name in ("q", "v", "time", "flags")]
-            self._step.launch(h)
-            for name, array in zip(("q", "v", "time", "flags"), saved, strict=True):
-                wp.copy(getattr(self._step, name), array)
+            self._step.compile()  # capture cannot compile
             with wp.ScopedCapture(device=self.device) as capture:
                 self._step.launch(h)
             if any(version != self.parameters.version for _, version in self._graphs):

@@ -9,7 +9,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.collision import Collision
-from warpsim.dynamics import DeviceModel, Dynamics
+from warpsim.dynamics import BLOCK, DeviceModel, Dynamics
 from warpsim.kernels import actuation, rows, theta
 from warpsim.model.model import JOINT_NV, JointType, Model
 from warpsim.solvers.sap import SAP, SAPSolver
@@ -87,6 +87,14 @@ class Step:
         problem.row_dof, problem.row_size = self.rows.dof, wp.array(size, dtype=wp.int32, device=device)
         problem.row_J, problem.row_R, problem.row_v_hat = self.rows.J, self.rows.R, self.rows.v_hat
         problem.row_lower, problem.row_upper = self.rows.lower, self.rows.upper
+
+    def compile(self) -> None:
+        """Compile and load the kernels of a step, modules in parallel."""
+        sets = [self.dynamics.kernels, self.dynamics.untaped, self.dynamics.energy_kernels]
+        sets += [self.k_actuation, self.k_theta, self.k_rows, self.solver.kernels, self.collision.kernels]
+        kernels = [item for group in sets for item in vars(group).values() if isinstance(item, wp.Kernel)]
+        modules = list({id(kernel.module): kernel.module for kernel in kernels}.values())
+        wp.force_load(self.device_model.device, modules=modules, block_dim=BLOCK)
 
     def launch(self, h: float) -> None:
         """Advance the internal state by h."""

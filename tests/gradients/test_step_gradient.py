@@ -160,6 +160,7 @@ def test_every_joint_type_in_free_motion(steps):
     names = ("body_mass", "body_com", "joint_stiffness", "joint_damping", "joint_armature", "joint_reference")
     names += ("actuator_gain", "actuator_bias", "joint_pose", "joint_axis", "gravity", "joint_range", "joint_friction")
     problem = Problem(model, q0, v0, steps, controls, parameters=names)
+    problem.point["actuator_bias"][:, 2] -= 0.1  # at 0 velocity gains turn from implicit to explicit
     for name, gradient in problem.gradient().items():
         assert problem.worst_error(name, gradient, entries=8) <= 1e-6 * (1 if steps == 1 else 10), name
 

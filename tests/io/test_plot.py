@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from trajectory_helpers import rollout, small
 
+from warpsim.io import plot
 from warpsim.io.render import Camera, render_image, render_png
 from warpsim.io.shapes import triangles
 from warpsim.model.builder import ModelBuilder
@@ -105,10 +106,11 @@ def test_pictures_of_trajectories(tmp_path):
         render_png(t.model, t.model.q0, tmp_path / "no" / "a.png")
 
 
-def test_figure_has_every_panel(tmp_path):
+def test_figure_has_every_panel(tmp_path, monkeypatch):
     """One figure with all panels, saved as PNG and PDF; pyplot is not touched."""
     from matplotlib import pyplot
 
+    monkeypatch.setattr(plot, "PICTURE_SIZE", (120, 48))
     t = rollout(*small(), worlds=4, steps=30)
     figure = t.plot(tmp_path / "p.png", tolerance=1e-6)
     labels = {axes.get_ylabel() for axes in figure.axes}
@@ -120,8 +122,9 @@ def test_figure_has_every_panel(tmp_path):
         t.plot(tmp_path / "no" / "p.png")
 
 
-def test_a_rollout_without_diagnostics_is_plotted():
+def test_a_rollout_without_diagnostics_is_plotted(monkeypatch):
     """Panels say what was not recorded; a single frame is fine too."""
+    monkeypatch.setattr(plot, "PICTURE_SIZE", (120, 48))
     t = rollout(*small(), worlds=2, steps=3)
     Trajectory(t.model, t.q, t.v, t.time).plot()
     Trajectory(t.model, t.q[:1], t.v[:1], t.time[:1]).plot()

@@ -10,7 +10,7 @@ import contextlib
 import numpy as np
 import warp as wp
 
-from warpsim.dynamics import DeviceModel, Dynamics
+from warpsim.dynamics import BLOCK, DeviceModel, Dynamics
 from warpsim.kernels import accumulate, actuation, residual, theta
 from warpsim.step import Step
 
@@ -137,7 +137,7 @@ class StepAdjoint:
         )
         inputs = [d.topology, self.ancestor, p.stored("joint_armature"), dynamics.dof_S, self.composite, self.M]
         nv = self.model.nv
-        wp.launch(self.kernels.mass_entries, dim=(self.worlds, nv, nv), inputs=inputs, device=d.device)
+        dynamics.launch(self.kernels.mass_entries, (nv, nv), inputs)
         if self.step.rows.kind.shape[0]:
             inputs = [self.step.rows, self.step.joint_type, self.step.joint_q, self.q, self.row_J]
             dynamics.launch(self.kernels.row_jacobian, self.step.rows.kind.shape[0], inputs)
@@ -148,12 +148,11 @@ class StepAdjoint:
         inputs += [self.phi, self.point, self.frame]
         dynamics.launch(self.kernels.contact_geometry, collision.capacity, inputs)
         inputs = [d.topology, scene, contacts, dynamics.link_X, dynamics.dof_S, self.point, self.frame, self.J]
-        dim = (self.worlds, collision.capacity, collision.max_support)
-        wp.launch(self.kernels.contact_jacobian, dim=dim, inputs=inputs, device=d.device)
+        dynamics.launch(self.kernels.contact_jacobian, (collision.capacity, collision.max_support), inputs)
 
     def _record_residual(self, h: float) -> None:
         """r(v; q, v0, control, tau, parameters, J, phi, w)."""
-        d, p, dynamics, step = self.device_model, self.device_model.parameters, self.dynamics, self.step
+        p, dynamics, step = self.device_model.parameters, self.dynamics, self.step
         nv = self.model.nv
         dynamics.velocity(self.v0)
         dynamics.launch(self.kernels.acceleration, nv, [h, self.v0, self.v, self.a])
@@ -169,9 +168,8 @@ class StepAdjoint:
             inputs = [scene, contacts, *material, h, step.options.beta, step.options.sigma]
             inputs += [self.weight, self.phi, self.v_c, self.gamma]
             dynamics.launch(self.kernels.contact_impulse, collision.capacity, inputs)
-            dim = (self.worlds, collision.capacity, collision.max_support)
             inputs = [scene, contacts, self.J, self.gamma, self.r]
-            wp.launch(self.kernels.contact_residual, dim=dim, inputs=inputs, device=d.device)
+            dynamics.launch(self.kernels.contact_residual, (collision.capacity, collision.max_support), inputs)
         if step.rows.kind.shape[0]:
             inputs = [step.rows, step.joint_type, step.joint_q, p.stored("joint_range"), p.stored("joint_friction")]
             inputs += [h, step.options.sigma, self.row_J, self.row_weight, self.q, self.v, self.r]
@@ -217,4 +215,4 @@ def _add_gradient(target: wp.array, source: wp.array) -> None:
     """target.grad += source.grad, where the target has one."""
     if _has_gradient(target):
         add = accumulate.build(target.dtype).add
-        wp.launch(add, dim=target.shape, inputs=[source.grad, target.grad], device=target.device)
+        wp.launch(add, dim=target.shape, inputs=[source.grad, target.grad], device=target.device, block_dim=BLOCK)

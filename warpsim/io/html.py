@@ -157,7 +157,7 @@ def _set_up(server, model, origins, frame) -> None:
     centre = (low + high) / 2
     direction = np.array([0.75, -1.0, 0.6]) / np.linalg.norm([0.75, -1.0, 0.6])
     reach = 0.5 * float(np.linalg.norm(high - low)) + 0.6
-    distance = 0.8 * reach / np.tan(FIELD_OF_VIEW / 2)
+    distance = 0.76 * reach / np.tan(FIELD_OF_VIEW / 2)
     camera = server.initial_camera
     camera.position = tuple(centre + distance * direction)
     camera.look_at = tuple(centre)

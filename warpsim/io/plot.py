@@ -13,6 +13,7 @@ from warpsim.io.scene import world_indices
 
 LINES = 8  # worlds drawn as single lines; all others are in the bands
 PICTURED = 9  # worlds in the picture
+PICTURE_SIZE = (1200, 480)  # pixels
 POINTS = 1000  # rows drawn at most: more than a plot's pixels
 BLUE, RED, GREY = "#2f6fb0", "#c4473a", "#8a919c"
 
@@ -82,7 +83,7 @@ def _picture(axes, trajectory, chosen) -> None:
     if not np.isfinite(q).all():
         axes.text(0.5, 0.5, "the last frame is not finite", ha="center", va="center", color=RED)
         return
-    axes.imshow(render_image(trajectory.model, q, width=1200, height=480))
+    axes.imshow(render_image(trajectory.model, q, None, *PICTURE_SIZE))
     axes.set_title(f"last frame, {len(q)} of {trajectory.worlds} worlds", fontsize=10, color=GREY)
 
 
