@@ -65,7 +65,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
 
     @wp.kernel(module=module, enable_backward=False)
     def commit(
-        h: S,
+        h: wp.float64,
         q: wp.array2d(dtype=S),
         v: wp.array2d(dtype=S),
         time: wp.array(dtype=wp.float64),
@@ -107,7 +107,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
                 v_next[w, i] = v_solved[w, i]
             for i in range(q.shape[1]):
                 q_next[w, i] = q_solved[w, i]
-            time_next[w] = time[w] + wp.float64(h)
+            time_next[w] = time[w] + h
         else:
             for i in range(v.shape[1]):
                 v_next[w, i] = v[w, i]

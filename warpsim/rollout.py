@@ -41,9 +41,7 @@ def rollout(sim, state, controls, steps, *, substeps, every, progress, checkpoin
             state = sim.step(state, control, substeps=substeps)
         if (step + 1) % every == 0:
             record((step + 1) // every)
-    trajectory = Trajectory(model, q, v, time, diagnostics)
-    trajectory.final = state
-    return trajectory
+    return Trajectory(model, q, v, time, diagnostics, state)
 
 
 def _control_source(sim, controls, steps):

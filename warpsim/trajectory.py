@@ -22,6 +22,7 @@ class Trajectory:
     v            (T+1, worlds, nv) velocities
     time         (T+1, worlds) [s]
     diagnostics  name -> (T, worlds): iterations, momentum_error, contacts, energy, flags; row t belongs to step t+1
+    final        the `State` after the last step, to go on from; None for a stored trajectory
 
     Raises `ValueError` naming the array whose shape does not fit the others.
     """
@@ -31,6 +32,7 @@ class Trajectory:
     v: Any
     time: Any
     diagnostics: dict[str, Any] = dataclasses.field(default_factory=dict)
+    final: Any = None
 
     def __post_init__(self):
         shape = tuple(self.q.shape)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scenes import EPSILON, GRAVITY, body_on_plane
+from scenes import EPSILON, GRAVITY, body_on_plane, quaternion_matrix
 
 import warpsim as ws
 
@@ -140,20 +140,25 @@ def test_compliant_sphere_rests_at_its_spring_depth(device, within):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_box_pushed_below_friction_sticks(device, dtype, within):
-    """A push of 0.9 mu m g for 1 s slips at most mu sigma h g; one of 1.1 mu m g accelerates at 0.1 mu g."""
-    m, mu = 3.0, 0.5
-    model = body_on_plane("box", [0.3, 0.3, 0.05], mass=m, friction=mu)
+    """A push of 0.6 mu m g for 1 s slips at R_t gamma_t = sigma w gamma_t, here below mu sigma h g; one of 1.1 mu m g
+    accelerates at 0.1 mu g. (Above 0.73 mu m g the unloaded rear feet slide and the front ones carry their share.)"""
+    m, mu, half = 3.0, 0.5, np.array([0.3, 0.3, 0.2])
+    model = body_on_plane("box", half, mass=m, friction=mu)
     sim = ws.Simulator(model, worlds=2, dt=H, device=device, dtype=dtype)
     state, tau = sim.state(), np.zeros((2, 6))
     for _ in range(20):  # settle on the floor
         state = sim.step(state)
-    tau[:, 0] = np.array([0.9, 1.1]) * mu * m * GRAVITY
+    tau[:, 0] = np.array([0.6, 1.1]) * mu * m * GRAVITY
     fastest = 0.0
-    for _ in range(100):
+    for i in range(100):
         state = sim.step(state, tau=tau)
-        fastest = max(fastest, float(np.abs(state.v.numpy()[0, :2]).max()))
-    within(f"{dtype} stiction slip under 0.9 of the bound", fastest, mu * SIGMA * H * GRAVITY)
-    within(f"{dtype} sliding above the bound: |v/(0.1 mu g t) - 1|", abs(state.v.numpy()[1, 0] / (0.1 * mu * GRAVITY) - 1), 0.02)
+        if i >= 20:  # the push tilts the box on its compliant feet first: the centre moves, the feet do not
+            fastest = max(fastest, float(np.abs(state.v.numpy()[0, :2]).max()))
+    law = SIGMA * effective_inverse_mass(m, model.body_inertia[0], half * [1, 1, -1]) * tau[0, 0] * H / 4
+    within(f"{dtype} stiction slip under 0.6 of the bound", fastest, mu * SIGMA * H * GRAVITY)
+    within(f"{dtype} stiction slip: |slip/(sigma w gamma_t) - 1|", abs(state.v.numpy()[0, 0] / law - 1.0), 0.02)
+    speed = state.v.numpy()[1, 0] / (0.1 * mu * GRAVITY)
+    within(f"{dtype} sliding above the bound: |v/(0.1 mu g t) - 1|", abs(speed - 1.0), 0.02)
 
 
 # Impact --------------------------------------------------------------------------------------------------------------
@@ -175,15 +180,17 @@ def test_near_rigid_box_does_not_rebound(device, dtype, height, within):
     within(f"{dtype} box dropped {height:g} m: final depth", np.abs(z[-1]), 1e-4)
 
 
+@pytest.mark.parametrize("friction", [0.0, 0.7])
 @pytest.mark.parametrize("kind, size", [("sphere", [0.1]), ("box", [0.1, 0.2, 0.15])])
-def test_nothing_is_pushed_before_it_touches(device, kind, size, within):
-    """While the free motion of a step ends above the floor the step is free, to the bit; where an impulse acts, its point
-    ends the step on or below the floor: phi + h v_n <= 0. Generic orientations and spins, from 32 worlds."""
+def test_nothing_is_pushed_before_it_touches(device, kind, size, friction, within):
+    """A body that does not touch and whose free motion ends above the floor moves freely. Where an impulse acts, its point
+    ends the step at phi + h v_n <= h mu |v_t|: on or below the floor but for the gliding of the convex law, which gives
+    gamma_n > 0 up to v_n = v_hat + mu |v_t|. 32 worlds of generic orientations and spins that fall, hit and tumble."""
     rng = np.random.default_rng(8)
-    model = body_on_plane(kind, size, height=1.0)
+    model = body_on_plane(kind, size, height=1.0, friction=friction)
     worlds = 32
     q = np.tile(model.q0, (worlds, 1))
-    q[:, 2] = rng.uniform(0.5, 0.8, size=worlds)
+    q[:, 2] = rng.uniform(0.3, 0.6, size=worlds)
     q[:, 3:] = rng.normal(size=(worlds, 4))
     q[:, 3:] /= np.linalg.norm(q[:, 3:], axis=1, keepdims=True)
     v = rng.normal(size=(worlds, 6)) * [1, 1, 1, 3, 3, 3]
@@ -191,23 +198,42 @@ def test_nothing_is_pushed_before_it_touches(device, kind, size, within):
         ws.Simulator(model, worlds=worlds, dt=H, device=device, dtype="float64", solver=solver)
         for solver in (ws.SAP(), ws.NoContact())
     )
-    state, loaded, gap = contact.state(q, v), 0, 0.0
+    state, loaded, gap, pushed_above = contact.state(q, v), 0, -1.0, 0
     for _ in range(60):
         unhindered = free.step(state)
         state = contact.step(state)
-        impulse, last = contact.last_contacts.impulse, contact.last_contacts
-        pushed = np.abs(impulse).max(axis=(1, 2), initial=0.0) > 0.0
-        same = ~pushed
-        assert np.array_equal(state.q.numpy()[same], unhindered.q.numpy()[same])
-        assert np.array_equal(state.v.numpy()[same], unhindered.v.numpy()[same])
+        last = contact.last_contacts
+        pushed = np.abs(last.impulse).max(axis=(1, 2), initial=0.0) > 0.0
+        np.testing.assert_array_equal(state.q.numpy()[~pushed], unhindered.q.numpy()[~pushed])
+        np.testing.assert_array_equal(state.v.numpy()[~pushed], unhindered.v.numpy()[~pushed])
+        # Contact is linearised: over a step a corner's path bends by (h omega)^2 r/2 < 1 mm here.
+        above = lowest_point(unhindered.q.numpy(), kind, size) > (1e-3 if kind == "box" else 1e-9)
         for w in np.flatnonzero(pushed):
-            v_c = contact_velocities(contact, w)
-            acting = impulse[w, : last.count[w], 2] > 0.0
+            v_c, n = contact_velocities(contact, w), last.count[w]
+            acting = last.impulse[w, :n, 2] > 0.0
+            pushed_above += int(above[w] and np.all(last.phi[w, :n][acting] > 0.0))
             loaded += int(acting.sum())
-            gap = max(gap, float((last.phi[w, : last.count[w]] + H * v_c[:, 2])[acting].max()))
+            glide = H * friction * np.linalg.norm(v_c[:, :2], axis=1)
+            gap = max(gap, float((last.phi[w, :n] + H * v_c[:, 2] - glide)[acting].max()))
     assert loaded > 100
-    # A loaded contact has v_n = v_hat - Rn gamma_n plus, when it slides, the gliding term mu Rt |y_t| < mu |v_t|.
-    within(f"{kind}: gap left under a point that was pushed, frictionless part", gap, 1.0 * H * 3.0)
+    within(f"{kind}, mu = {friction:g}: world-steps pushed though they would not have touched", pushed_above, 0)
+    within(f"{kind}, mu = {friction:g}: gap left under a pushed point beyond gliding", gap, 1e-9)
+
+
+def lowest_point(q, kind: str, size) -> np.ndarray:
+    """Height of the lowest point of the body in every world."""
+    if kind == "sphere":
+        return q[:, 2] - size[0]
+    return q[:, 2] - np.abs(quaternion_matrix(q[:, 3:])[:, 2, :]) @ size
+
+
+@pytest.mark.parametrize("phi, v", [(0.005, (3.0, 0.0, 1.0)), (0.0015, (3.0, 0.0, 0.2)), (0.005, (10.0, 0.0, 0.6))])
+def test_a_receding_body_is_left_alone(device, phi, v):
+    """A ball above the floor that moves up and sideways cannot touch within the step: its motion is free, to the bit."""
+    model = body_on_plane("sphere", [0.1], friction=1.0, height=0.1 + phi)
+    contact, free = (ws.Simulator(model, dt=H, device=device, dtype="float64", solver=s) for s in (ws.SAP(), ws.NoContact()))
+    state = contact.state(v=[*v, 0.0, 0.0, 0.0])
+    np.testing.assert_array_equal(contact.step(state).v.numpy(), free.step(state).v.numpy())
 
 
 def contact_velocities(sim, w: int) -> np.ndarray:
@@ -239,7 +265,7 @@ def test_collision_of_two_balls_conserves_momentum(device, dtype, within):
     v = np.array([2.0, 0.0, 0.1, 5.0, -3.0, 2.0, -1.0, 0.2, 0.0, 0.0, 4.0, -6.0])
     sim, q, v = free_body_run(model, 30, dtype=dtype, device=device, q=q, v=v)
     q, v = q[:, 0].reshape(-1, 2, 7), v[:, 0].reshape(-1, 2, 6)
-    R = np.array([[rotation(x) for x in row] for row in q[:, :, 3:]])
+    R = quaternion_matrix(q[:, :, 3:])
     p = np.einsum("b,tbi->tbi", masses, v[..., :3])
     inertia = 0.4 * masses * radii**2
     L = np.cross(q[..., :3], p) + np.einsum("b,tbij,tbj->tbi", inertia, R, v[..., 3:])
@@ -263,28 +289,28 @@ def test_collision_of_two_balls_conserves_momentum(device, dtype, within):
         within(f"{dtype} two balls: torque of the impact pair", np.abs(turn + orbit).max(), 10 * tolerance)
 
 
-def rotation(quaternion) -> np.ndarray:
-    from scenes import quaternion_matrix
-
-    return quaternion_matrix(quaternion)
-
-
 # Rolling and sliding -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_ball_rolls_at_five_sevenths_after_slipping(device, dtype, within):
-    """A ball set sliding at 1 m/s with mu = 0.2 ends rolling without slip at 5/7, whatever the friction; its hop from the
-    gliding of the convex law stays below the reference's 2.1 mm."""
+    """A ball set sliding at 1 m/s with mu = 0.2 ends rolling without slip at 5/7, whatever the friction. The contact point
+    sits at mid-penetration, so it rolls on the radius r - depth/2."""
     r, mu = 0.1, 0.2
     model = body_on_plane("sphere", [r], friction=mu)
     _, q, v = free_body_run(model, 200, dtype=dtype, device=device, v=[1.0, 0, 0, 0, 0, 0])
-    within(f"{dtype} rolling ball: |v - 5/7|", abs(v[-1, 0, 0] - 5 / 7), 5e-3)
+    within(f"{dtype} rolling ball: |v - 5/7|", abs(v[-1, 0, 0] - 5 / 7), 2e-3)
     # Angular velocity is in body axes; about y they agree with the world's.
-    within(f"{dtype} rolling ball: slip", abs(v[-1, 0, 0] - r * v[-1, 0, 4]), mu * SIGMA * H * GRAVITY * 10)
-    within(f"{dtype} sliding ball: hop", q[:, 0, 2].max() - r, 2.1e-3)
-    decelerating = v[1:20, 0, 0]
-    np.testing.assert_allclose(np.diff(decelerating), -mu * GRAVITY * H, rtol=0.25)
+    radius = (r + q[-1, 0, 2]) / 2
+    within(f"{dtype} rolling ball: slip", abs(v[-1, 0, 0] - radius * v[-1, 0, 4]), mu * SIGMA * H * GRAVITY)
+    np.testing.assert_allclose(np.diff(v[6:14, 0, 0]), -mu * GRAVITY * H, rtol=0.02)
+
+
+@pytest.mark.parametrize("h, hop", [(1e-2, 2.1e-3), (1e-3, 1.6e-3)])
+def test_sliding_ball_hops_as_the_convex_law_says(device, h, hop, within):
+    """A known artefact, pinned to the reference's numbers: the ball set sliding at 1 m/s hops 2.1 / 1.6 mm."""
+    _, q, _ = free_body_run(body_on_plane("sphere", [0.1], friction=0.2), round(0.2 / h), h, device=device, v=[1.0, 0, 0, 0, 0, 0])
+    within(f"sliding ball h = {h:g}: hop", q[:, 0, 2].max() - 0.1, hop)
 
 
 def test_rolling_ball_keeps_its_speed(device, within):
