@@ -67,7 +67,9 @@ def build(S) -> SimpleNamespace:
         return factor * u
 
     @wp.func
-    def joint_transform(kind: int, axis: vec3, q: wp.array2d(dtype=S), q0: wp.array(dtype=S), w: int, i: int) -> transform:
+    def joint_transform(
+        kind: int, axis: vec3, q: wp.array2d(dtype=S), q0: wp.array(dtype=S), w: int, i: int
+    ) -> transform:
         """X_J: pose of the moved joint frame in the joint frame (in the world, for a free joint)."""
         X = transform(vec3(S(0.0), S(0.0), S(0.0)), quat(S(0.0), S(0.0), S(0.0), S(1.0)))
         if kind == HINGE:
@@ -83,9 +85,7 @@ def build(S) -> SimpleNamespace:
         return X
 
     @wp.func
-    def write_rotated(
-        q: wp.array2d(dtype=S), w: int, i: int, j: int, step: vec3, q_next: wp.array2d(dtype=S)
-    ):
+    def write_rotated(q: wp.array2d(dtype=S), w: int, i: int, j: int, step: vec3, q_next: wp.array2d(dtype=S)):
         """Store at q_next[w, i:i+4] the quaternion of q turned by `step` in its own axes, normalised."""
         a = wp.normalize(read_quaternion(q, w, i) * quaternion_exp(step))
         q_next[w, i] = a[3]
@@ -118,7 +118,7 @@ def build(S) -> SimpleNamespace:
     @wp.func
     def dofs(kind: int) -> int:
         """Degrees of freedom of a joint type."""
-        n = int(0)
+        n = 0
         if kind == FREE:
             n = 6
         elif kind == BALL:

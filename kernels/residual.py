@@ -328,7 +328,12 @@ def build(S) -> SimpleNamespace:
 
     @wp.func
     def add_mass_adjoint(
-        ancestor: wp.array2d(dtype=int), z: wp.array2d(dtype=vec3), w: int, nv: int, G: mat33, M_bar: wp.array3d(dtype=S)
+        ancestor: wp.array2d(dtype=int),
+        z: wp.array2d(dtype=vec3),
+        w: int,
+        nv: int,
+        G: mat33,
+        M_bar: wp.array3d(dtype=S),
     ):
         """M_bar -= Y G Y^T on the entries that `mass_entries` writes; each off-diagonal one stands for two."""
         for d in range(nv):

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import warp as wp
+
 from warpsim.kernels.constraints import box, cone
 from warpsim.kernels.linalg import ltdl, rows
 from warpsim.kernels.precision import module_name, types

@@ -363,8 +363,6 @@ def build_untaped(S) -> SimpleNamespace:
                 acceleration += dof_S[w, d] * a[w, d]
             link_A[w, l] = acceleration
 
-
-
     @wp.kernel(module=module, enable_backward=False)
     def body_poses(topology: Topology, link_X: wp.array2d(dtype=transform), poses: wp.array3d(dtype=S)):
         """Body poses (x y z, qw qx qy qz). Launch over (worlds, bodies)."""

@@ -21,7 +21,7 @@ _PUBLIC = {
     "warpsim.solvers.problem": ("ContactProblem", "ContactSolution", "solve_contact"),
 }
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
-__all__ = sorted(_HOME)
+__all__ = list(_HOME)
 __version__ = "0.1.0"
 
 

@@ -336,7 +336,9 @@ def environment() -> dict:
         return "yes" if found else f"no; install warpsim[{extra}]"
 
     devices = {
-        str(d): f"{d.name}, sm_{d.arch}, {d.total_memory / 2**30:.0f} GiB" if d.is_cuda else platform.processor() or "CPU"
+        str(d): f"{d.name}, sm_{d.arch}, {d.total_memory / 2**30:.0f} GiB"
+        if d.is_cuda
+        else platform.processor() or "CPU"
         for d in wp.get_devices()
     }
     cuda = wp.is_cuda_available()

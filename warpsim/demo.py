@@ -11,8 +11,10 @@ DT = 0.01  # s; three times the file's step, which the convex solver takes in it
 CONTROL = 0.4  # of the control range
 NOISE = 0.05  # rad, rad/s, m/s
 SHOWN = 64  # worlds in the USD stage and on the page
-PICTURED = 36
-PICTURE_TIME = 0.25  # fraction of the rollout
+# The picture: these many worlds at this part of the rollout, seen from just above the crowd.
+PICTURED = 144
+PICTURE_TIME = 0.1
+EYE, TARGET, FIELD_OF_VIEW = (6.5, -11.5, 3.6), (1.0, 0.0, -1.2), 36.0  # m, m, degrees
 
 
 def robot_path(name: str) -> str:
@@ -41,7 +43,9 @@ def run(worlds: int, steps: int, device: str | None, out: str) -> None:
     start = time.perf_counter()
     model = load(robot_path(ROBOT))
     sim = Simulator(model, worlds, dt=DT, device=device)
-    console.print(f"{ROBOT} in {worlds} worlds, {steps} steps of {DT:g} s on {sim.device}; kernels compile once, then run")
+    console.print(
+        f"{ROBOT} in {worlds} worlds, {steps} steps of {DT:g} s on {sim.device}; kernels compile once, then run"
+    )
     state = sim.state(*perturbed_start(model, worlds, NOISE))
     controls = smooth_controls(model, worlds, steps, DT, amplitude=CONTROL)
     trajectory, summary = timed_rollout(sim, state, controls, steps)
@@ -63,5 +67,9 @@ def _page(trajectory, path) -> None:
 
 
 def _picture(trajectory, path) -> None:
+    from warpsim.io.render import Camera
+
+    frame = int(PICTURE_TIME * trajectory.steps)
+    camera = Camera(EYE, TARGET, FIELD_OF_VIEW) if trajectory.worlds >= PICTURED else None
     worlds = min(PICTURED, trajectory.worlds)
-    trajectory.render(path, worlds=worlds, frame=int(PICTURE_TIME * trajectory.steps), width=1280, height=640)
+    trajectory.render(path, worlds=worlds, frame=frame, width=1200, height=500, camera=camera)

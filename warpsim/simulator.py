@@ -196,7 +196,9 @@ class Simulator:
 
     @functools.cached_property
     def _adjoint(self) -> StepAdjoint:
-        return StepAdjoint(self.device_model, self._step.options, self.max_contacts or None, self._step.collision.enabled)
+        return StepAdjoint(
+            self.device_model, self._step.options, self.max_contacts or None, self._step.collision.enabled
+        )
 
     def _load(self, state: State) -> None:
         for name, array in (("q", state.q), ("v", state.v), ("time", state.time), ("flags", state.memory["flags"])):

@@ -4,6 +4,7 @@ import functools
 from types import SimpleNamespace
 
 import warp as wp
+
 from warpsim.kernels.collide.manifold import FIRST_EDGE, FIRST_FACE
 from warpsim.kernels.precision import types
 

@@ -9,6 +9,7 @@ import functools
 from types import SimpleNamespace
 
 import warp as wp
+
 from warpsim.kernels.collide import box_core
 from warpsim.kernels.collide.manifold import (
     CAPSULE_AXIS,

@@ -7,6 +7,7 @@ import functools
 from types import SimpleNamespace
 
 import warp as wp
+
 from warpsim.kernels.collide import box, capsule, capsule_box, plane, sphere
 from warpsim.kernels.collide.manifold import BOX, CAPSULE, PLANE, SPHERE, Manifold
 from warpsim.kernels.precision import types

@@ -17,6 +17,7 @@ import functools
 from types import SimpleNamespace
 
 import warp as wp
+
 from warpsim.kernels.collide import box_core
 from warpsim.kernels.collide.manifold import BOX, CAPSULE, CAPSULE_AXIS, FIRST_EDGE, FIRST_FACE, PLANE
 from warpsim.kernels.precision import types

@@ -4,6 +4,7 @@ import functools
 from types import SimpleNamespace
 
 import warp as wp
+
 from warpsim.kernels.collide import features
 from warpsim.kernels.collide.manifold import NO_REFERENCE, Manifold, add_contact
 from warpsim.kernels.precision import types

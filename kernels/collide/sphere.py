@@ -4,6 +4,7 @@ import functools
 from types import SimpleNamespace
 
 import warp as wp
+
 from warpsim.kernels.collide import box_core
 from warpsim.kernels.collide.manifold import CAPSULE_AXIS, NO_REFERENCE, Manifold, add_contact
 from warpsim.kernels.precision import types

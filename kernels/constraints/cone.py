@@ -21,6 +21,7 @@ import functools
 from types import SimpleNamespace
 
 import warp as wp
+
 from warpsim.kernels.precision import types
 
 # 1/(4π²): with it the near-rigid limit has β h as the period of the contact's spring (Castro et al., §V-B).

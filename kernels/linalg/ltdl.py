@@ -12,6 +12,7 @@ import functools
 from types import SimpleNamespace
 
 import warp as wp
+
 from warpsim.kernels.linalg import rows
 
 

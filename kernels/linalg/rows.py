@@ -9,6 +9,7 @@ import functools
 from types import SimpleNamespace
 
 import warp as wp
+
 from warpsim.kernels.precision import types
 
 AXPY = """

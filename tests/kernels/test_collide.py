@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import warp as wp
 from scipy.optimize import lsq_linear
+
 from warpsim.kernels.collide import detect as detect_module
 from warpsim.kernels.collide import features as features_module
 from warpsim.kernels.collide.manifold import contact_features

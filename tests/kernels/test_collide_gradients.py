@@ -6,6 +6,7 @@ import itertools
 import numpy as np
 import pytest
 import warp as wp
+
 from warpsim.kernels.collide import features as features_module
 from warpsim.kernels.precision import module_name, types
 

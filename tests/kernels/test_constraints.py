@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import warp as wp
+
 from warpsim.kernels.constraints import box, cone
 
 S = wp.float64

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import warp as wp
+
 from warpsim.kernels.linalg import ltdl
 from warpsim.kernels.precision import SCALARS
 

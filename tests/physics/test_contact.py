@@ -227,9 +227,10 @@ def lowest_point(q, kind: str, size) -> np.ndarray:
     return q[:, 2] - np.abs(quaternion_matrix(q[:, 3:])[:, 2, :]) @ size
 
 
-@pytest.mark.parametrize("phi, v", [(0.005, (3.0, 0.0, 1.0)), (0.0015, (3.0, 0.0, 0.2)), (0.005, (10.0, 0.0, 0.6))])
-def test_a_receding_body_is_left_alone(device, phi, v):
-    """A ball above the floor that moves up and sideways cannot touch within the step: its motion is free, to the bit."""
+@pytest.mark.parametrize("phi, v", [(0.005, (3.0, 0.0, 1.0)), (0.0015, (3.0, 0.0, 0.2)), (0.02, (3.0, 0.0, 0.0))])
+def test_a_passing_or_receding_body_is_left_alone(device, phi, v):
+    """A ball above the floor that moves along it or away cannot touch within the step: its motion is free, to the bit
+    (theory §3.1: no force acts at a distance). A swinging foot may pass 2 cm above the ground at 3 m/s."""
     model = body_on_plane("sphere", [0.1], friction=1.0, height=0.1 + phi)
     contact, free = (ws.Simulator(model, dt=H, device=device, dtype="float64", solver=s) for s in (ws.SAP(), ws.NoContact()))
     state = contact.state(v=[*v, 0.0, 0.0, 0.0])

@@ -5,9 +5,9 @@ import pathlib
 import numpy as np
 import pytest
 import warp as wp
+
 from warpsim.kernels.constraints import cone
 from warpsim.kernels.precision import SCALARS
-
 from warpsim.solvers import SAP, ContactProblem, solve_contact
 
 DATA = pathlib.Path(__file__).parents[1] / "reference" / "data"

@@ -132,9 +132,7 @@ class StepAdjoint:
         """Kinematics, contact geometry and Jacobians, and the mass matrix, at q."""
         d, p, dynamics, collision = self.device_model, self.device_model.parameters, self.dynamics, self.step.collision
         dynamics.position(self.q)
-        dynamics.launch(
-            self.kernels.composite_inertia, self.model.ntree, [d.topology, dynamics.link_I, self.composite]
-        )
+        dynamics.launch(self.kernels.composite_inertia, self.model.ntree, [d.topology, dynamics.link_I, self.composite])
         inputs = [d.topology, self.ancestor, p.stored("joint_armature"), dynamics.dof_S, self.composite, self.M]
         nv = self.model.nv
         dynamics.launch(self.kernels.mass_entries, (nv, nv), inputs)

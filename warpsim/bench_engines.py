@@ -1,0 +1,180 @@
+"""The engines of `warpsim bench` behind one small interface, and what each of them costs.
+
+An engine is made for a scene, a number of worlds and a table of controls; `restart()` goes to the start states,
+`advance(first, last)` makes these steps and waits for them, `facts()` says what the state is like afterwards.
+"""
+
+import dataclasses
+
+import mujoco
+import numpy as np
+import warp as wp
+
+SPARE = 1.5  # room for contacts and rows above what settling needed
+
+
+@dataclasses.dataclass
+class Scene:
+    """A model with the options that all engines run, and start states `q (n, nq)`, `v (n, nv)`."""
+
+    name: str
+    path: str
+    mj_model: mujoco.MjModel
+    q: np.ndarray
+    v: np.ndarray
+    contacts: int  # most contacts and constraint rows of a world while settling, by MuJoCo
+    rows: int
+
+    @property
+    def dt(self) -> float:
+        return float(self.mj_model.opt.timestep)
+
+    def starts(self, worlds: int) -> tuple[np.ndarray, np.ndarray]:
+        """Start states of `worlds` worlds, the settled ones over and over."""
+        chosen = np.arange(worlds) % len(self.q)
+        return self.q[chosen], self.v[chosen]
+
+
+class WarpsimEngine:
+    """This package: SAP contact, symplectic Euler, float32."""
+
+    def __init__(self, scene: Scene, worlds: int, controls: np.ndarray, device):
+        import warpsim
+
+        self.on_gpu = device.is_cuda
+        self.sim = warpsim.Simulator(warpsim.load(scene.path), worlds, dt=scene.dt, device=device)
+        self.controls = wp.array(controls, dtype=wp.float32, device=device)
+        self.start = self.sim.state(*scene.starts(worlds))
+        self.state = self.start.clone()
+
+    def restart(self) -> None:
+        self.state.assign(self.start)
+
+    def advance(self, first: int, last: int) -> None:
+        for step in range(first, last):
+            self.sim.step(self.state, self.controls[step], out=self.state)
+        wp.synchronize_device(self.sim.device)
+
+    def facts(self) -> dict:
+        diagnostics = self.sim.diagnostics.numpy()
+        return {
+            "bytes_per_world": self.sim.bytes_per_world(),
+            "contacts_per_world": float(diagnostics["contacts"].mean()),
+            "iterations": float(diagnostics["iterations"].mean()),
+            "momentum_error": float(diagnostics["momentum_error"].max()),
+            "flagged_worlds": int(np.count_nonzero(diagnostics["flags"])),
+        }
+
+
+class MujocoWarpEngine:
+    """mujoco_warp, its step captured as a graph and replayed."""
+
+    def __init__(self, scene: Scene, worlds: int, controls: np.ndarray, device):
+        import mujoco_warp
+
+        self.on_gpu = device.is_cuda
+        self.device, self.worlds = device, worlds
+        self.contacts, self.rows = int(SPARE * scene.contacts) + 4, int(SPARE * scene.rows) + 8
+        mj_data = mujoco.MjData(scene.mj_model)
+        mujoco.mj_forward(scene.mj_model, mj_data)
+        with wp.ScopedDevice(device):
+            self.model = mujoco_warp.put_model(scene.mj_model)
+            self.data = mujoco_warp.put_data(
+                scene.mj_model, mj_data, nworld=worlds, nconmax=self.contacts, njmax=self.rows
+            )
+            self.controls = wp.array(controls, dtype=wp.float32)
+            q, v = scene.starts(worlds)
+            self.q, self.v = wp.array(q, dtype=wp.float32), wp.array(v, dtype=wp.float32)
+            self.restart()
+            mujoco_warp.step(self.model, self.data)  # compiles; capture cannot
+            with wp.ScopedCapture() as capture:
+                mujoco_warp.step(self.model, self.data)
+        self.graph = capture.graph
+
+    def restart(self) -> None:
+        wp.copy(self.data.qpos, self.q)
+        wp.copy(self.data.qvel, self.v)
+        self.data.qacc_warmstart.zero_()
+
+    def advance(self, first: int, last: int) -> None:
+        for step in range(first, last):
+            wp.copy(self.data.ctrl, self.controls[step])
+            wp.capture_launch(self.graph)
+        wp.synchronize_device(self.device)
+
+    def facts(self) -> dict:
+        found: dict[int, int] = {}
+        _array_bytes(self.data, found)
+        contacts, rows = int(self.data.nacon.numpy()[0]), int(self.data.nefc.numpy().max())
+        full = contacts >= self.contacts * self.worlds or rows >= self.rows
+        return {
+            "bytes_per_world": sum(found.values()) / self.worlds,
+            "contacts_per_world": contacts / self.worlds,
+            "note": f"mujoco_warp has room for {self.contacts} contacts and {self.rows} constraint rows per world"
+            + (", which was not enough" if full else ""),
+        }
+
+
+class MujocoEngine:
+    """MuJoCo C through `mujoco.rollout` on one thread."""
+
+    on_gpu = False
+
+    def __init__(self, scene: Scene, worlds: int, controls: np.ndarray, device):
+        self.model, self.data = scene.mj_model, mujoco.MjData(scene.mj_model)
+        self.controls = np.ascontiguousarray(controls.swapaxes(0, 1), dtype=np.float64)
+        self.start = np.empty((worlds, mujoco.mj_stateSize(self.model, mujoco.mjtState.mjSTATE_FULLPHYSICS)))
+        for w, (q, v) in enumerate(zip(*scene.starts(worlds), strict=True)):
+            self.data.qpos, self.data.qvel = q, v
+            mujoco.mj_getState(self.model, self.data, self.start[w], mujoco.mjtState.mjSTATE_FULLPHYSICS)
+        self.restart()
+
+    def restart(self) -> None:
+        self.state = self.start
+
+    def advance(self, first: int, last: int) -> None:
+        from mujoco import rollout
+
+        controls = self.controls[:, first:last]
+        states, _ = rollout.rollout(self.model, self.data, self.state, np.ascontiguousarray(controls))
+        self.state = np.ascontiguousarray(states[:, -1])
+
+    def facts(self) -> dict:
+        counts = []
+        for state in self.state[:256]:
+            mujoco.mj_setState(self.model, self.data, state, mujoco.mjtState.mjSTATE_FULLPHYSICS)
+            mujoco.mj_forward(self.model, self.data)
+            counts.append(self.data.ncon)
+        return {"contacts_per_world": float(np.mean(counts))}
+
+
+ENGINES = {"warpsim": WarpsimEngine, "mujoco_warp": MujocoWarpEngine, "mujoco": MujocoEngine}
+
+
+def first_step(engine: str, path: str, device: str) -> None:
+    """Load a robot and finish one step of one world: what a cold start is."""
+    if engine == "warpsim":
+        import warpsim
+
+        sim = warpsim.Simulator(warpsim.load(path), device=device)
+        sim.step(sim.state()).q.numpy()
+        return
+    import mujoco_warp
+
+    mj_model = mujoco.MjModel.from_xml_path(path)
+    mj_model.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
+    mj_model.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
+    with wp.ScopedDevice(device):
+        model, data = mujoco_warp.put_model(mj_model), mujoco_warp.put_data(mj_model, mujoco.MjData(mj_model))
+        mujoco_warp.step(model, data)
+        data.qpos.numpy()
+
+
+def _array_bytes(value, found: dict[int, int]) -> None:
+    """Bytes of every distinct Warp array in a (nested) dataclass, by address."""
+    if isinstance(value, wp.array):
+        if value.ptr:
+            found[value.ptr] = value.capacity
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            _array_bytes(getattr(value, field.name), found)
