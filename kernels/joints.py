@@ -118,7 +118,7 @@ def build(S) -> SimpleNamespace:
     @wp.func
     def dofs(kind: int) -> int:
         """Degrees of freedom of a joint type."""
-        n = 0
+        n = int(0)
         if kind == FREE:
             n = 6
         elif kind == BALL:

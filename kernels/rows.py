@@ -108,7 +108,7 @@ def build(S) -> SimpleNamespace:
                     rows.upper[w, k] = bound
             else:
                 i = joint_q[joint]
-                n = 1
+                n = int(1)
                 J = vec3(S(1.0), S(0.0), S(0.0))
                 limit = w % joint_range.shape[0]
                 distance = S(0.0)

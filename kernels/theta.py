@@ -86,15 +86,15 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         """
         w = wp.tid()
         flag = flags[w]
-        bad = 0
+        bad = int(0)
         for i in range(v.shape[1]):
             x = v_solved[w, i]
             if not (x - x == S(0.0)):
-                bad = 1
+                bad = int(1)
         for i in range(q.shape[1]):
             x = q_solved[w, i]
             if not (x - x == S(0.0)):
-                bad = 1
+                bad = int(1)
         if bad == 1:
             flag = flag | NONFINITE
         elif flag & NONFINITE == 0:

@@ -27,14 +27,14 @@ from warpsim.demo import robot_path
 
 SETTLED = 64  # distinct start states; more worlds repeat them, with controls of their own
 WARM_STEPS = 3
-LEAST_STEPS = 8
+LEAST_STEPS, MOST_STEPS = 8, 2000
 
 
 def run(*, models, worlds, engines, repeats, world_steps, settle, device, cold_start, out) -> dict:
     """Run the comparison, print the tables, write `<out>/bench.json` and `<out>/bench.md`; the results as a dict."""
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=max(120, Console().width))
     mujoco.set_mju_user_warning(lambda message: None)
     device = wp.get_preferred_device() if device is None else wp.get_device(device)
     engines = [name for name in engines if _available(name, device, console)]
@@ -121,7 +121,7 @@ def random_controls(mj_model, rng, shape) -> np.ndarray:
 
 def _race(scene: Scene, worlds: int, engines, repeats: int, world_steps: int, device, console) -> list[dict]:
     """All engines at one number of worlds, taking turns; one row per engine."""
-    steps = max(LEAST_STEPS, -(-world_steps // worlds))
+    steps = min(max(LEAST_STEPS, -(-world_steps // worlds)), MOST_STEPS)
     controls = random_controls(scene.mj_model, np.random.default_rng(1), (WARM_STEPS + steps, worlds))
     controls = controls.astype(np.float32)
     runners = {name: ENGINES[name](scene, worlds, controls, device) for name in engines}

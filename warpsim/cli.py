@@ -248,8 +248,8 @@ class Bench:
     repeats: int = 3
     """Of every timing; the median counts."""
     world_steps: int = 16384
-    """World-steps per timing, at least; no fewer than 8 steps."""
-    settle: float = 0.5
+    """World-steps per timing, in 8 to 2000 steps."""
+    settle: float = 1.0
     """Seconds of random controls before the clock starts, so that the robots are on the ground."""
     device: str | None = None
     """Warp device of warpsim and mujoco_warp."""

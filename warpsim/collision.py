@@ -71,7 +71,14 @@ def refuse_unsupported(model: Model) -> None:
 class Collision:
     """Contact slots of all worlds and the launches that fill them. See `kernels/contact.py`."""
 
-    def __init__(self, device_model: DeviceModel, dynamics: Dynamics, max_contacts: int | None, enabled: bool = True):
+    def __init__(
+        self,
+        device_model: DeviceModel,
+        dynamics: Dynamics,
+        max_contacts: int | None,
+        enabled: bool = True,
+        placement: bool = False,
+    ):
         model = device_model.model
         self.device_model, self.dynamics, self.model = device_model, dynamics, model
         self.enabled = enabled and len(model.pair_geom) > 0
@@ -86,8 +93,8 @@ class Collision:
         self.scene = self._scene()
         self.contacts = self._contacts()
         t = device_model.types
-        self.geom_X = dynamics.array(model.ngeom if self.enabled else 0, t.transform)
-        self.geom_speed = dynamics.array(model.ngeom if self.enabled else 0, t.scalar)
+        placed = model.ngeom if self.enabled or placement else 0
+        self.geom_X, self.geom_speed = dynamics.array(placed, t.transform), dynamics.array(placed, t.scalar)
 
     def _scene(self):
         m, device, dtype = self.model, self.device_model.device, self.device_model.dtype
@@ -121,16 +128,21 @@ class Collision:
         contacts.J = array((self.capacity, 3, self.max_support), t.scalar)
         return contacts
 
+    def place_geoms(self, link_V: wp.array, link_V_star: wp.array) -> None:
+        """World poses of the geoms and bounds of their speeds at two sets of link velocities."""
+        d, p = self.device_model, self.device_model.parameters
+        inputs = [d.topology, self.scene, p.stored("geom_pose"), p.stored("geom_size"), self.dynamics.link_X]
+        inputs += [link_V, link_V_star, self.geom_X, self.geom_speed]
+        self.dynamics.launch(self.kernels.place_geoms, self.model.ngeom, inputs)
+
     def detect(self, h: float, link_V: wp.array, link_V_star: wp.array) -> None:
         """Find the contacts of the present kinematics that can act within a step of h, and their geometry."""
         if not self.enabled:
             return
-        d, p, X = self.device_model, self.device_model.parameters, self.dynamics.link_X
-        size = p.stored("geom_size")
-        motion = [X, link_V, link_V_star]
-        inputs = [d.topology, self.scene, p.stored("geom_pose"), size, *motion, self.geom_X, self.geom_speed]
-        self.dynamics.launch(self.kernels.place_geoms, self.model.ngeom, inputs)
-        friction = p.stored("geom_friction")
+        self.place_geoms(link_V, link_V_star)
+        d, p = self.device_model, self.device_model.parameters
+        size, friction = p.stored("geom_size"), p.stored("geom_friction")
+        motion = [self.dynamics.link_X, link_V, link_V_star]
         inputs = [d.topology, self.scene, h, size, friction, *motion, self.geom_X, self.geom_speed, self.contacts]
         self.dynamics.launch(self.kernels.detect, None, inputs)
 

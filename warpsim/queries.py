@@ -1,10 +1,22 @@
 """Dynamics and contact quantities at a given state, with a workspace of their own: a step is never disturbed."""
 
+import functools
+import typing
+
 import numpy as np
 import warp as wp
 
 from warpsim.collision import Collision, ContactList
 from warpsim.dynamics import DeviceModel, Dynamics
+from warpsim.kernels import ray
+
+
+class RayHits(typing.NamedTuple):
+    """`distance (worlds, rays)` [m] along the ray, -1 where nothing is hit; `geom` index, -1; outward `normal`."""
+
+    distance: wp.array
+    geom: wp.array
+    normal: wp.array
 
 
 class Queries:
@@ -65,6 +77,42 @@ class Queries:
         )
         self.dynamics.energy(q, v, *result)
         return result[:2]
+
+    def ray_cast(self, q: wp.array, origin: np.ndarray, direction: np.ndarray, reach: float, geoms) -> "RayHits":
+        """Nearest hits; see `Simulator.ray_cast`. Arrays are (rows, rays, 3) with rows 1 or worlds."""
+        d, t = self.device_model, self.device_model.types
+        self.dynamics.position(q)
+        collision, kernels = self._placement, ray.build(self.scalar)
+        collision.place_geoms(self.dynamics.link_V, self.dynamics.link_V)
+        rays = (d.worlds, origin.shape[1])
+        hits = RayHits(*(wp.zeros(rays, dtype=kind, device=d.device) for kind in (self.scalar, wp.int32, t.vec3)))
+        arrays = [
+            wp.array(np.ascontiguousarray(x, d.dtype), dtype=t.vec3, device=d.device) for x in (origin, direction)
+        ]
+        candidates = wp.array(np.asarray(geoms, np.int32), dtype=wp.int32, device=d.device)
+        inputs = [collision.scene.geom_type, d.parameters.stored("geom_size"), collision.geom_X, candidates]
+        inputs += [self._triangles(), *arrays, float(min(reach, np.finfo(d.dtype).max))]
+        self.dynamics.launch(kernels.cast, origin.shape[1], [*inputs, hits.distance, hits.geom, hits.normal])
+        return hits
+
+    @functools.cached_property
+    def _placement(self) -> Collision:
+        return Collision(self.device_model, self.dynamics, 1, enabled=False, placement=True)
+
+    def _triangles(self):
+        """Triangles of the model's meshes on the device."""
+        d, m = self.device_model, self.model
+        table = ray.build(self.scalar).Triangles()
+        starts = np.cumsum([0, *(len(mesh.faces) for mesh in m.meshes)])
+        offsets = np.cumsum([0, *(len(mesh.vertices) for mesh in m.meshes)])
+        faces = [mesh.faces + offset for mesh, offset in zip(m.meshes, offsets, strict=False)]
+        vertices = np.concatenate([mesh.vertices for mesh in m.meshes]) if m.meshes else np.zeros((0, 3))
+        table.vertex = wp.array(vertices.astype(d.dtype), dtype=d.types.vec3, device=d.device)
+        faces = np.concatenate(faces) if faces else np.zeros((0, 3))
+        table.face = wp.array(faces.astype(np.int32), dtype=wp.int32, device=d.device)
+        table.mesh_start = wp.array(starts.astype(np.int32), dtype=wp.int32, device=d.device)
+        table.geom_mesh = wp.array(m.geom_mesh, dtype=wp.int32, device=d.device)
+        return table
 
     def contacts(self, q: wp.array, v: wp.array, h: float, capacity: int) -> ContactList:
         """The contacts at (q, v) that exist or can come about within h at the present velocity."""

@@ -12,7 +12,7 @@ from warpsim.gradients.implicit import StepAdjoint, StepRecord, active_tape, tap
 from warpsim.integrators import SymplecticEuler
 from warpsim.kernels import theta
 from warpsim.kernels.precision import SCALARS
-from warpsim.model.model import Model
+from warpsim.model.model import GeomType, Model
 from warpsim.queries import Queries
 from warpsim.rollout import rollout
 from warpsim.solvers.nocontact import NoContact
@@ -261,6 +261,7 @@ class Simulator:
 
     def _advance(self, h: float) -> None:
         """One step of h on the internal state, by replaying its graph."""
+        self._step.last_h = h
         if self._capturing:
             self._step.launch(h)
             return
@@ -343,6 +344,46 @@ class Simulator:
         """The contacts at `state`, and those that its velocity can bring about within dt."""
         self._check_state(state)
         return self._queries.contacts(state.q, state.v, self.dt, self.max_contacts)
+
+    def contact_force(self, of: str = "body") -> wp.array:
+        """Net contact force of the last step [N], world axes: `(worlds, nbody)` or, `of="geom"`, `(worlds, ngeom)` vec3."""
+        if of not in ("body", "geom"):
+            raise ValueError(f"of is {of!r}; use 'body' or 'geom'")
+        return self._step.net_contact_force(of)
+
+    def ray_cast(self, state: State, origin, direction, *, max_distance: float = np.inf, geoms=None, ignore=()):
+        """Nearest hits of rays with the geoms at `state`: distance [m] (-1: none), geom index, outward normal.
+
+        `origin` and `direction` (world axes, any length) are (rays, 3) or (worlds, rays, 3). `geoms`: indices or names
+        to consider (default: all but height fields); `ignore`: bodies, by index or name, whose geoms are left out.
+        """
+        self._check_state(state)
+        rays = []
+        for name, value in (("origin", origin), ("direction", direction)):
+            value = np.asarray(value, float)
+            if value.ndim == 2:
+                value = value[None]
+            if value.ndim != 3 or value.shape[0] not in (1, self.worlds) or value.shape[2] != 3:
+                raise ValueError(f"{name} has shape {value.shape}; it must be (rays, 3) or ({self.worlds}, rays, 3)")
+            if not np.isfinite(value).all():
+                raise ValueError(f"{name} must be finite")
+            rays.append(value)
+        if rays[0].shape[1] != rays[1].shape[1]:
+            raise ValueError(f"{rays[0].shape[1]} origins but {rays[1].shape[1]} directions; give one of each per ray")
+        if (np.linalg.norm(rays[1], axis=-1) == 0).any():
+            raise ValueError("direction has a zero vector; every ray needs a direction")
+        chosen = self._ray_geoms(geoms, ignore)
+        return self._queries.ray_cast(state.q, *rays, float(max_distance), chosen)
+
+    def _ray_geoms(self, geoms, ignore) -> list[int]:
+        m = self.model
+        if geoms is None:
+            geoms = [g for g in range(m.ngeom) if m.geom_type[g] != GeomType.HFIELD]
+        chosen = [m.geom(g) if isinstance(g, str) else operator.index(g) for g in geoms]
+        if any(not 0 <= g < m.ngeom for g in chosen):
+            raise ValueError(f"geoms holds an index outside 0 .. {m.ngeom - 1}")
+        skipped = {m.body(b) if isinstance(b, str) else operator.index(b) for b in ignore}
+        return [g for g in chosen if int(m.geom_body[g]) not in skipped]
 
     @property
     def last_contacts(self) -> ContactList:

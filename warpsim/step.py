@@ -10,7 +10,7 @@ import warp as wp
 
 from warpsim.collision import Collision
 from warpsim.dynamics import BLOCK, DeviceModel, Dynamics
-from warpsim.kernels import actuation, rows, theta
+from warpsim.kernels import actuation, contact_force, rows, theta
 from warpsim.model.model import JOINT_NV, JointType, Model
 from warpsim.solvers.sap import SAP, SAPSolver
 
@@ -54,6 +54,7 @@ class Step:
         self.link_V_star = array(model.nlink, t.vec6)
         self.z = array(nv, t.vec3)
         self.q_next = array(nq, S)
+        self.last_h = 1.0  # step size of the last launch [s]
         self.kinetic, self.potential, self.energy = (wp.zeros(self.worlds, dtype=S, device=device) for _ in range(3))
         actuator_link = model.joint_link[model.actuator_joint] if model.nu else np.zeros(0)
         self.actuator_link = wp.array(actuator_link.astype(np.int32), dtype=wp.int32, device=device)
@@ -145,6 +146,17 @@ class Step:
             inputs = [d.topology, self.joint_type, self.joint_q, p.stored("joint_range"), p.stored("joint_friction")]
             inputs += [h, self.options.sigma, self.q, self.v, self.v_star, self.M_factor, self.z, self.rows]
             dynamics.launch(self.k_rows.joint_rows, None, inputs)
+
+    def net_contact_force(self, of: str) -> wp.array:
+        """Net contact force [N] per body or geom in the last step, new (worlds, n) vec3."""
+        model, device = self.model, self.device_model.device
+        owner = model.geom_body if of == "body" else np.arange(model.ngeom)
+        owner = wp.array(owner.astype(np.int32), dtype=wp.int32, device=device)
+        force = self.dynamics.array(model.nbody if of == "body" else model.ngeom, self.device_model.types.vec3)
+        kernel = contact_force.build(self.device_model.types.scalar).net_force
+        inputs = [self.collision.scene, self.collision.contacts, self.solver.solution.gamma, self.last_h, owner, force]
+        self.dynamics.launch(kernel, None, inputs)
+        return force
 
     def integrate(self, h: float) -> None:
         """q' = q (+) h v', and the step is accepted world by world where it is finite."""

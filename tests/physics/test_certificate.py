@@ -1,0 +1,169 @@
+"""The certificate of a step recomputed in NumPy from the exported contact problem, by an implementation of its own.
+
+    gamma = P(y), y = -R^-1 (J v - v_hat);  e_m = |D (A (v - v*) - J^T gamma)| / max(|D A v|, |D J^T gamma|)
+
+Everything is recomputed in float64 from the arrays that the step leaves on the device.
+"""
+
+import numpy as np
+import pytest
+
+import warpsim as ws
+
+WORLDS = 6
+TOLERANCE = {"float64": 1e-6, "float32": 1e-4}  # solver defaults
+ROBOTS = ("ant", "humanoid")
+
+
+class Exported:
+    """The contact problem and solution of one world after a step, dense and in float64."""
+
+    def __init__(self, sim, w: int):
+        solver = sim._step.solver
+        p, s, work = solver.problem, solver.solution, solver.work
+        self.A, self.v_star, self.v = (x.numpy()[w].astype(float) for x in (p.A, p.v_star, s.v))
+        n, nv = int(p.contacts.numpy()[w]), len(self.v)
+        self.R, self.v_hat, self.mu = (x.numpy()[w, :n].astype(float) for x in (p.R, p.v_hat, p.mu))
+        self.gamma = s.gamma.numpy()[w, :n].astype(float)
+        self.u_c = work.u_c.numpy()[w, :n].astype(float)
+        self.J = np.zeros((n, 3, nv))
+        support, size, pair, J = (x.numpy() for x in (p.support, p.support_size, p.contact_pair, p.J))
+        for c in range(n):
+            k = size[pair[w, c]]
+            self.J[c][:, support[pair[w, c], :k]] = J[w, c, :, :k]
+        active = np.flatnonzero(p.row_R.numpy()[w] > 0) if p.row_R.size else np.zeros(0, int)
+        dof, length = p.row_dof.numpy()[active], p.row_size.numpy()[active]
+        self.row_J = np.zeros((len(active), nv))
+        for i, k in enumerate(active):
+            self.row_J[i, dof[i] : dof[i] + length[i]] = p.row_J.numpy()[w, k, : length[i]]
+        self.row = [x.numpy()[w, active].astype(float) for x in (p.row_R, p.row_v_hat, p.row_lower, p.row_upper)]
+        self.row_gamma = s.row_gamma.numpy()[w, active].astype(float)
+        self.row_u_c = work.row_u_c.numpy()[w, active].astype(float)
+        self.error = float(s.momentum_error.numpy()[w])
+
+    def contact_impulse(self, u_c) -> np.ndarray:
+        """P(-u_c/R): projection on the cone |g_t| <= mu g_n in the norm of R, by regions of y against cone and dual."""
+        gamma = np.zeros_like(u_c)
+        for c, y in enumerate(-u_c / self.R):
+            mu, Rt, Rn = self.mu[c], self.R[c, 0], self.R[c, 2]
+            y_r = np.hypot(y[0], y[1])
+            if y_r <= mu * y[2]:
+                gamma[c] = y
+            elif Rn * y[2] > -mu * Rt * y_r:  # not in the polar cone: the nearest point lies on the cone's surface
+                slope = np.array([mu * y[0] / y_r, mu * y[1] / y_r, 1.0]) if y_r > 0 else np.array([0.0, 0.0, 1.0])
+                gamma[c] = slope * (slope * self.R[c] @ y) / (slope * self.R[c] @ slope)
+        return gamma
+
+    def row_impulse(self, u_c) -> np.ndarray:
+        R, _, lower, upper = self.row
+        return np.clip(-u_c / R, lower, upper)
+
+    def momentum_error(self, gamma, row_gamma) -> float:
+        D = 1.0 / np.sqrt(np.diag(self.A))
+        j_c = np.einsum("cin,ci->n", self.J, gamma) + self.row_J.T @ row_gamma
+        scale = max(np.linalg.norm(D * (self.A @ self.v)), np.linalg.norm(D * j_c))
+        return np.linalg.norm(D * (self.A @ (self.v - self.v_star) - j_c)) / scale if scale > 0 else 0.0
+
+
+@pytest.fixture(scope="module")
+def tumbled(device, assets):
+    """Robots thrown at the floor: `tumbled(name, dtype)` gives the worlds of five steps on the way down."""
+    cases = {}
+
+    def get(name: str, dtype: str):
+        if (name, dtype) not in cases:
+            model = ws.load(assets(name))
+            sim = ws.Simulator(model, worlds=WORLDS, dt=0.005, device=device, dtype=dtype)
+            rng = np.random.default_rng(4)
+            q = np.tile(model.q0, (WORLDS, 1))
+            q[:, 2] = 0.6 if name == "ant" else 1.2
+            q[:, 3:7] += 0.5 * rng.normal(size=(WORLDS, 4))
+            q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1, keepdims=True)
+            state = sim.state(q, rng.normal(size=(WORLDS, model.nv)))
+            control = rng.uniform(-1, 1, size=(WORLDS, model.nu))
+            rows = []
+            for i in range(150):
+                sim.step(state, control, out=state)
+                if i % 30 == 29:
+                    rows += [Exported(sim, w) for w in range(WORLDS)]
+            assert not state.memory["flags"].numpy().any()
+            assert sum(len(p.gamma) for p in rows) > 40
+            assert sum(len(p.row_gamma) for p in rows) > 10
+            cases[name, dtype] = rows
+        return cases[name, dtype]
+
+    return get
+
+
+every_case = pytest.mark.parametrize("name, dtype", [(n, d) for n in ROBOTS for d in TOLERANCE])
+
+
+@every_case
+def test_impulses_obey_the_constraint_laws(tumbled, name, dtype, within):
+    """gamma = P(y) of an independent projection. float64: from v itself; float32: from the velocity u_c = J v - v_hat
+    that the solver carries (a fresh J v has a rounding error that 1/R amplifies), and u_c is J v - v_hat to rounding."""
+    worst = rounding = 0.0
+    for p in tumbled(name, dtype):
+        u_c, row_u_c = p.J @ p.v - p.v_hat, p.row_J @ p.v - p.row[1]
+        speed = np.abs(p.J) @ np.abs(p.v) + np.abs(p.v_hat)
+        rounding = max(rounding, (np.abs(p.u_c - u_c) / np.maximum(speed, 1e-30)).max(initial=0.0))
+        row_speed = np.abs(p.row_J) @ np.abs(p.v) + np.abs(p.row[1])
+        rounding = max(rounding, (np.abs(p.row_u_c - row_u_c) / np.maximum(row_speed, 1e-30)).max(initial=0.0))
+        if dtype == "float32":
+            u_c, row_u_c = p.u_c, p.row_u_c
+        scale = max(np.abs(p.gamma).max(initial=0.0), np.abs(p.row_gamma).max(initial=0.0), 1e-30)
+        worst = max(worst, np.abs(p.contact_impulse(u_c) - p.gamma).max(initial=0.0) / scale)
+        worst = max(worst, np.abs(p.row_impulse(row_u_c) - p.row_gamma).max(initial=0.0) / scale)
+    within(f"{dtype} {name}: |gamma - P(y)| relative", worst, {"float64": 1e-9, "float32": 1e-5}[dtype])
+    within(f"{dtype} {name}: |u_c - (J v - v_hat)|, roundings", rounding / np.finfo(dtype).eps, 100)
+
+
+@every_case
+def test_momentum_error_is_what_the_step_reports(tumbled, name, dtype, within):
+    """|D grad l| recomputed equals the reported e_m, and is below the tolerance, for every world and step."""
+    worst = difference = 0.0
+    for p in tumbled(name, dtype):
+        error = p.momentum_error(p.gamma, p.row_gamma)
+        worst, difference = max(worst, error), max(difference, abs(error - p.error))
+    within(f"{dtype} {name}: recomputed e_m", worst, 1.05 * TOLERANCE[dtype])
+    # The reported number is accumulated in the solver's precision from quantities as large as A v.
+    within(f"{dtype} {name}: reported - recomputed e_m", difference, {"float64": 1e-12, "float32": 5e-6}[dtype])
+
+
+@every_case
+def test_a_perturbed_impulse_fails_the_certificate(tumbled, name, dtype):
+    """Scaling, turning or dropping any one impulse that matters is seen by the momentum balance or by the law."""
+    tolerance, rng, tried = TOLERANCE[dtype], np.random.default_rng(0), 0
+    for p in tumbled(name, dtype):
+        total = np.linalg.norm(p.gamma) + np.linalg.norm(p.row_gamma)
+        for c in np.flatnonzero(np.linalg.norm(p.gamma, axis=1) > 0.05 * total):
+            for change in (1.01 * p.gamma[c], 0.0 * p.gamma[c], p.gamma[c] + 0.02 * total * rng.normal(size=3)):
+                gamma = p.gamma.copy()
+                gamma[c] = change
+                law = np.abs(gamma - p.contact_impulse(p.u_c)).max() / np.abs(p.gamma).max()
+                assert p.momentum_error(gamma, p.row_gamma) > tolerance
+                assert law > 1e-4
+                tried += 1
+        for k in np.flatnonzero(np.abs(p.row_gamma) > 0.05 * total):
+            row_gamma = p.row_gamma.copy()
+            row_gamma[k] *= 1.02
+            assert p.momentum_error(p.gamma, row_gamma) > tolerance
+            tried += 1
+    assert tried > 50
+
+
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+def test_a_step_without_contact_has_error_zero(device, assets, dtype):
+    """Nothing active: v = v*, e_m = 0, 0 iterations, no contacts, gamma = 0 in every slot (theory §3.3)."""
+    sim = ws.Simulator(ws.load(assets("ant")), worlds=2, device=device, dtype=dtype)
+    q = sim.model.q0.copy()
+    q[2] = 5.0
+    stops = sim.model.joint_range.mean(axis=1)
+    q[7:] = stops[1:]
+    sim.step(sim.state(q))
+    d = sim.diagnostics.numpy()
+    assert not d["iterations"].any() and not d["contacts"].any() and not d["momentum_error"].any()
+    assert not d["flags"].any()
+    solution = sim._step.solver.solution
+    assert not solution.gamma.numpy().any() and not solution.row_gamma.numpy().any()
+    np.testing.assert_array_equal(solution.v.numpy(), sim._step.v_star.numpy())

@@ -1,0 +1,87 @@
+"""Ant and humanoid dropped without actuation: every step certified, and they come to rest without creeping."""
+
+import numpy as np
+import pytest
+
+import warpsim as ws
+
+WORLDS = 8
+DURATION = 10.0  # [s]
+SIGMA = 1e-3
+TOLERANCE = {"float64": 1e-6, "float32": 1e-4}
+# Worlds that are asked to be at rest after 10 s: every humanoid, and the ants that fall straight. An ant thrown askew
+# lands on four feet and then turns about the vertical against its dampers (1 N m s/rad under a weight of 9 N) for 10 to
+# 30 s, in MuJoCo as here: it creeps down a slope of its own energy, not through its contacts.
+AT_REST = {"ant": 2, "humanoid": WORLDS}
+
+
+@pytest.fixture(scope="module")
+def dropped(device, assets):
+    """`dropped(name, dtype)`: (sim, trajectory) over 10 s in 8 worlds: from the file's pose, from 0.5 m above it, and
+    from it with random velocities."""
+    runs = {}
+
+    def get(name: str, dtype: str):
+        if (name, dtype) not in runs:
+            model = ws.load(assets(name))
+            sim = ws.Simulator(model, worlds=WORLDS, device=device, dtype=dtype)
+            q, v = np.tile(model.q0, (WORLDS, 1)), np.zeros((WORLDS, model.nv))
+            q[1:, 2] += 0.5
+            v[2:] = 0.3 * np.random.default_rng(1).normal(size=(WORLDS - 2, model.nv))
+            runs[name, dtype] = sim, sim.rollout(sim.state(q, v), steps=round(DURATION / sim.dt))
+        return runs[name, dtype]
+
+    return get
+
+
+every_case = pytest.mark.parametrize("name, dtype", [(n, d) for n in AT_REST for d in TOLERANCE])
+
+
+@every_case
+def test_every_step_is_certified(dropped, name, dtype, within):
+    """e_m <= tolerance in every step of every world (also from a start far beyond the joint stops), and no flag."""
+    _, trajectory = dropped(name, dtype)
+    d = {key: value.numpy() for key, value in trajectory.diagnostics.items()}
+    assert not d["flags"].any(), f"flags {np.unique(d['flags'])} from step {int(np.argmax(d['flags'].any(axis=1)))}"
+    within(f"{dtype} {name}: worst e_m", d["momentum_error"].max(), TOLERANCE[dtype])
+    within(f"{dtype} {name}: most iterations", d["iterations"].max(), 40)
+    within(f"{dtype} {name}: mean iterations", d["iterations"].mean(), 4)
+    assert d["contacts"][-1].min() >= 3
+
+
+@every_case
+def test_final_penetration_is_below_a_millimetre(dropped, name, dtype, within):
+    """Near-rigid contact: the deepest point after 10 s."""
+    sim, trajectory = dropped(name, dtype)
+    phi = sim.contacts(trajectory.final).phi
+    within(f"{dtype} {name}: final penetration", -phi.min(), 1e-3)
+
+
+@every_case
+def test_it_comes_to_rest(dropped, name, dtype, within):
+    """After 10 s nothing moves faster than 1 mrad/s or mm/s (dampers turn the feet's creep of 1e-5 m/s into this), and
+    the body stays where it is over the last second."""
+    sim, trajectory = dropped(name, dtype)
+    rest = AT_REST[name]
+    v, q = trajectory.v.numpy()[:, :rest], trajectory.q.numpy()[:, :rest]
+    within(f"{dtype} {name}: speed at rest", np.abs(v[-1]).max(), 1e-3)
+    second = round(1.0 / sim.dt)
+    within(f"{dtype} {name}: move of the root in the last second", np.abs(q[-1, :, :3] - q[-second, :, :3]).max(), 1e-3)
+
+
+@every_case
+def test_contacts_creep_no_faster_than_stiction_allows(dropped, name, dtype, within):
+    """A loaded contact slips at R_t gamma_t <= mu sigma w gamma_n (for one body on its own: mu sigma h g). Held by the
+    law at every contact that carries more than 5 % of the load of its world."""
+    sim, trajectory = dropped(name, dtype)
+    step, worst, total_mass = sim._step, 0.0, sim.model.body_mass.sum()
+    p, s = step.solver.problem, step.solver.solution
+    gamma, mu, R, count = s.gamma.numpy(), p.mu.numpy(), p.R.numpy(), p.contacts.numpy()
+    u_c = step.solver.work.u_c.numpy()  # v_hat has no tangential part
+    for w in range(AT_REST[name]):
+        for c in range(count[w]):
+            loaded = gamma[w, c, 2] > 0.05 * total_mass * 9.81 * sim.dt
+            if mu[w, c] > 0 and loaded:
+                slip = np.linalg.norm(u_c[w, c, :2])
+                worst = max(worst, slip / (mu[w, c] * R[w, c, 0] * gamma[w, c, 2]))
+    within(f"{dtype} {name}: slip over the stiction bound", worst, 1.0 + 1e-3)

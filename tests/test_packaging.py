@@ -1,0 +1,104 @@
+"""The package as users get it: what a bare import loads, what the wheel holds, and that it runs without the checkout."""
+
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+
+import pytest
+
+import warpsim as ws
+from warpsim import kernel_modules
+
+ROOT = pathlib.Path(__file__).parents[1]
+HEAVY = ("torch", "jax", "cupy", "ray", "viser", "matplotlib")
+
+ROLLOUT = """
+import pathlib, sys
+import warpsim as ws
+import warpsim.kernels.tree
+assert pathlib.Path(ws.__file__).is_relative_to(sys.prefix), ws.__file__
+assert pathlib.Path(warpsim.kernels.tree.__file__).is_relative_to(sys.prefix), warpsim.kernels.tree.__file__
+sim = ws.Simulator(ws.load(sys.argv[1]), worlds=2, device="cpu")
+trajectory = sim.rollout(sim.state(), steps=10)
+print("steps", trajectory.steps, "time", float(trajectory.time.numpy()[-1, 0]))
+"""
+
+
+def test_import_loads_nothing_heavy():
+    """`import warpsim`, and a look at every public name, load no framework, viewer or plotting package."""
+    program = "import sys, warpsim\nfor name in warpsim.__all__: getattr(warpsim, name)\n"
+    program += f"print(*sorted(set({HEAVY!r}) & set(sys.modules)))"
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.splitlines()[-1].split() == []
+
+
+def test_public_names_resolve():
+    """Every name in `__all__` exists and is listed by `dir`, and an unknown one raises `AttributeError`."""
+    for name in ws.__all__:
+        assert getattr(ws, name) is not None and name in dir(ws)
+    with pytest.raises(AttributeError, match="no_such_name"):
+        ws.no_such_name  # noqa: B018
+
+
+def test_cuda_check_covers_every_kernel_file():
+    """Each file of `kernels/` that defines kernels has a factory that the CUDA compile check finds."""
+    checked = {name.rsplit(".", 1)[0] for name, _ in kernel_modules.factories()}
+    files = [path for path in (ROOT / "kernels").rglob("*.py") if "@wp.kernel" in path.read_text()]
+    expected = {".".join(("warpsim", *path.relative_to(ROOT).with_suffix("").parts)) for path in files}
+    assert len(expected) >= 8 and expected <= checked
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> pathlib.Path:
+    """The wheel, built from the checkout into a temporary folder."""
+    if importlib.util.find_spec("hatchling") is None:
+        pytest.skip("hatchling is not installed")
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+def test_wheel_holds_the_package_and_nothing_else(wheel):
+    """Host and device code, licence and entry point are in; tests, caches and other top-level folders are not."""
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.split("/")[0] for name in names}
+    assert tops == {"warpsim", f"warpsim-{ws.__version__}.dist-info"}
+    for part in ("warpsim/__init__.py", "warpsim/kernels/sap.py", "licenses/LICENSE", "entry_points.txt"):
+        assert any(name.endswith(part) for name in names), part
+    assert not [name for name in names if "__pycache__" in name or name.endswith(".pyc")]
+    sources = {f"warpsim/{path.relative_to(ROOT)}" for path in (ROOT / "kernels").rglob("*.py")}
+    sources |= {str(path.relative_to(ROOT)) for path in (ROOT / "warpsim").rglob("*.py")}
+    assert sources <= set(names)
+
+
+@pytest.mark.slow
+def test_installed_wheel_runs_without_the_checkout(wheel, assets, tmp_path):
+    """A fresh environment with the wheel in it, far from the checkout, rolls out the ant and has the command.
+
+    The dependencies are borrowed from the environment of the tests, which keeps this test off the network.
+    """
+    place = tmp_path / "venv"
+    venv.create(place, with_pip=False)
+    python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
+    own = pathlib.Path(sysconfig.get_path("purelib", vars={"base": str(place), "platbase": str(place)}))
+    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--quiet", str(wheel)]
+    subprocess.run([*command, "--disable-pip-version-check"], check=True)
+    (own / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    done = subprocess.run(
+        [str(python), "-c", ROLLOUT, assets("ant")], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "steps 10 time 0.1" in done.stdout
+    script = python.parent / "warpsim"
+    done = subprocess.run([str(script), "devices", "--json"], cwd=tmp_path, env=environment, capture_output=True)
+    assert done.returncode == 0, done.stderr

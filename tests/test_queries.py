@@ -1,0 +1,85 @@
+"""Contact queries and ray casts of a simulator."""
+
+import mujoco
+import numpy as np
+import pytest
+
+import warpsim as ws
+
+SHAPES = """
+<mujoco><worldbody>
+  <geom name="floor" type="plane" size="0 0 0.1"/>
+  <geom name="wall" type="box" size="0.1 1 1" pos="2 0 1.05" euler="0 0 20"/>
+  <body pos="0 0 1"><freejoint/><geom name="ball" type="sphere" size="0.3"/></body>
+  <body pos="1 1 1" euler="30 20 10"><freejoint/><geom name="capsule" type="capsule" size="0.2 0.4"/></body>
+  <body pos="-1 1 1" euler="10 50 10"><freejoint/><geom name="box" type="box" size="0.3 0.2 0.4"/></body>
+  <body pos="-1 -1 1" euler="40 0 70"><freejoint/><geom name="cylinder" type="cylinder" size="0.3 0.4"/></body>
+  <body pos="1 -1 1" euler="5 80 20"><freejoint/><geom name="egg" type="ellipsoid" size="0.3 0.2 0.4"/></body>
+</worldbody></mujoco>
+"""
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-9), ("float32", 2e-5)])
+def test_ray_casts_are_those_of_mujoco(dtype, tolerance):
+    """Distance, geom and normal of 2,000 random rays against every primitive, from outside and inside."""
+    m = mujoco.MjModel.from_xml_string(SHAPES)
+    data = mujoco.MjData(m)
+    mujoco.mj_forward(m, data)
+    sim = ws.Simulator(ws.load(m), dtype=dtype, solver=ws.NoContact(), device="cpu")
+    rng = np.random.default_rng(0)
+    origin = rng.uniform([-2, -2, 0.1], [2, 2, 2], size=(2000, 3))
+    direction = rng.normal(size=(2000, 3))
+    hits = sim.ray_cast(sim.state(), origin, direction)
+    distance, geom, normal = (x.numpy()[0] for x in hits)
+    wrong = 0
+    for i in range(len(origin)):
+        unit = direction[i] / np.linalg.norm(direction[i])
+        index, along = np.zeros(1, dtype=np.int32), np.zeros(3)
+        expected = mujoco.mj_ray(m, data, origin[i], unit, None, 1, -1, index, along)
+        if dtype == "float32" and (geom[i] != index[0] or abs(distance[i] - expected) > 1e-3):
+            wrong += 1  # a grazing ray that rounds to the other side of an edge
+            continue
+        assert geom[i] == index[0]
+        assert distance[i] == pytest.approx(expected, rel=tolerance, abs=tolerance)
+        if index[0] >= 0:
+            np.testing.assert_allclose(normal[i], along, atol=100 * tolerance)
+    assert wrong <= 2
+
+
+def test_ray_cast_of_a_mesh_and_filters():
+    """A ray hits the nearest triangle of a mesh; ignored bodies and other geoms are not seen; reach ends a ray."""
+    b = ws.ModelBuilder("mesh")
+    vertices = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1.0]])
+    faces = np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
+    body = b.add_body("tetrahedron", pose=[0, 0, 1], mass=1.0, inertia=[1, 1, 1])
+    b.add_joint(body, "free")
+    b.add_geom("mesh", body=body, mesh=(vertices, faces), name="mesh", contype=0, conaffinity=0)
+    b.add_geom("plane", name="floor")
+    sim = ws.Simulator(b.build(), worlds=2, dtype="float64", device="cpu")
+    state = sim.state()
+    down = {"origin": [[0.2, 0.2, 5.0]], "direction": [[0, 0, -2.0]]}
+    assert sim.ray_cast(state, **down).distance.numpy()[1, 0] == pytest.approx(5 - 1.6)
+    assert sim.ray_cast(state, **down, ignore=["tetrahedron"]).distance.numpy()[0, 0] == pytest.approx(5.0)
+    assert sim.ray_cast(state, **down, geoms=["floor"]).geom.numpy()[0, 0] == sim.model.geom("floor")
+    assert sim.ray_cast(state, **down, max_distance=2.0).geom.numpy()[0, 0] == -1
+    with pytest.raises(ValueError, match="zero vector"):
+        sim.ray_cast(state, [[0, 0, 0]], [[0, 0, 0]])
+
+
+def test_net_contact_force_of_a_resting_stack():
+    """The floor carries the whole weight, and each body's net contact force is its own weight."""
+    b = ws.ModelBuilder("stack")
+    b.add_geom("plane", name="floor")
+    for i in range(2):
+        body = b.add_body(f"box{i}", pose=[0, 0, 0.1 + 0.2 * i])
+        b.add_joint(body, "free")
+        b.add_geom("box", [0.1, 0.1, 0.1], body=body, density=1000.0)
+    sim = ws.Simulator(b.build(), worlds=3, dt=0.01, dtype="float64", device="cpu")
+    state = sim.state()
+    for _ in range(200):
+        sim.step(state, out=state)
+    weight = 8.0 * 9.81
+    body = sim.contact_force().numpy()
+    np.testing.assert_allclose(body, np.broadcast_to([0, 0, weight], body.shape), atol=1e-4 * weight)
+    geom = sim.contact_force("geom").numpy()
+    np.testing.assert_allclose(geom[:, sim.model.geom("floor"), 2], -2 * weight, rtol=1e-4)
