@@ -205,21 +205,12 @@ def build(S) -> SimpleNamespace:
                 distance = margin + S(1.0)
         return distance > margin
 
-    @wp.func
-    def reach_speed(u: vec3, normal: vec3, mu: S) -> S:
-        """|u_n| + mu |u_t|: over a step h, contact closer than h times this can act (the cone acts where
-        y_n > -mu_hat y_r, that is at phi < h (-u_n + mu |u_t|))."""
-        u_n = wp.dot(normal, u)
-        u_t = u - u_n * normal
-        return wp.abs(u_n) + mu * wp.length(u_t)
-
     @wp.kernel(module=module, enable_backward=False)
     def detect(
         topology: Topology,
         scene: Scene,
         h: S,
         geom_size: wp.array2d(dtype=vec3),
-        friction: wp.array2d(dtype=S),
         link_X: wp.array2d(dtype=transform),
         link_V: wp.array2d(dtype=vec6),
         link_V_star: wp.array2d(dtype=vec6),
@@ -228,9 +219,10 @@ def build(S) -> SimpleNamespace:
         # out
         contacts: Contacts,
     ):
-        """Contacts that exist or can act within the step: phi < h (|v_n| + mu |v_t|) at v0 or v*. Launch over worlds.
+        """Contacts that exist, phi < 0, or that v0 or the free velocity v* would bring about within the step.
 
-        A contact that the convex model would act on is never left out, or the step would jump as it comes and goes.
+        A point that passes by or recedes is left out: the convex cone would rub it at a distance of h mu |v_t|.
+        Launch over worlds.
         """
         w = wp.tid()
         count = int(0)
@@ -240,8 +232,7 @@ def build(S) -> SimpleNamespace:
         for p in range(scene.pair_geom.shape[0]):
             a = scene.pair_geom[p, 0]
             b = scene.pair_geom[p, 1]
-            mu = d_laws.friction_coefficient(scene, friction, w, p)
-            margin = h * (geom_speed[w, a] + geom_speed[w, b]) * wp.sqrt(S(1.0) + mu * mu)
+            margin = h * (geom_speed[w, a] + geom_speed[w, b])
             if not apart(scene, geom_X, geom_size, w, a, b, margin):
                 type_a = scene.geom_type[a]
                 type_b = scene.geom_type[b]
@@ -259,7 +250,8 @@ def build(S) -> SimpleNamespace:
                     u -= point_velocity(topology, link_X, link_V, w, l_a, g.point)
                     u_star = point_velocity(topology, link_X, link_V_star, w, l_b, g.point)
                     u_star -= point_velocity(topology, link_X, link_V_star, w, l_a, g.point)
-                    if g.phi < h * wp.max(reach_speed(u, g.normal, mu), reach_speed(u_star, g.normal, mu)):
+                    approach = wp.min(wp.dot(g.normal, u), wp.dot(g.normal, u_star))
+                    if g.phi + h * wp.min(approach, S(0.0)) < S(0.0):
                         if count < capacity:
                             contacts.pair[w, count] = p
                             contacts.feature[w, count] = feature

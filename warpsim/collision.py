@@ -141,9 +141,9 @@ class Collision:
             return
         self.place_geoms(link_V, link_V_star)
         d, p = self.device_model, self.device_model.parameters
-        size, friction = p.stored("geom_size"), p.stored("geom_friction")
+        size = p.stored("geom_size")
         motion = [self.dynamics.link_X, link_V, link_V_star]
-        inputs = [d.topology, self.scene, h, size, friction, *motion, self.geom_X, self.geom_speed, self.contacts]
+        inputs = [d.topology, self.scene, h, size, *motion, self.geom_X, self.geom_speed, self.contacts]
         self.dynamics.launch(self.kernels.detect, None, inputs)
 
     def jacobian(self) -> None:

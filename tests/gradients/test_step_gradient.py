@@ -108,11 +108,14 @@ def sliding_box():
 
 @pytest.mark.parametrize(("steps", "tolerance"), [(1, 1e-6), (10, 1e-5), (40, 1e-5)])
 def test_box_sliding_to_rest(steps, tolerance):
-    """A box that slides and spins to rest in 0.34 s: state and parameter gradients are those of the differences."""
+    """A box that slides and spins to rest in 0.1 s: state and parameter gradients are those of the differences.
+
+    mu |v_t| < g h, so the convex cone does not lift it out of contact (docs/step.md, the gliding artefact).
+    """
     model = sliding_box()
     q0 = model.q0 + np.array([0, 0, -2e-5, 0, 0, 0, 0])
     parameters = ("body_mass", "geom_friction", "gravity", "body_com", "body_inertia")
-    problem = Problem(model, q0, [1.0, 0.2, 0, 0, 0, 0.5], steps, parameters=parameters)
+    problem = Problem(model, q0, [0.3, 0.05, 0, 0, 0, 0.5], steps, parameters=parameters)
     for name, gradient in problem.gradient().items():
         if name == "body_inertia":  # only its symmetric part means anything, and differences move one entry
             gradient = np.diag(np.diag(gradient)) if gradient.ndim == 2 else gradient

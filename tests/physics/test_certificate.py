@@ -58,16 +58,19 @@ class Exported:
         R, _, lower, upper = self.row
         return np.clip(-u_c / R, lower, upper)
 
+    def norm(self, p) -> float:
+        """|D p|, D = diag(A)^-1/2."""
+        return float(np.linalg.norm(p / np.sqrt(np.diag(self.A))))
+
     def momentum_error(self, gamma, row_gamma) -> float:
-        D = 1.0 / np.sqrt(np.diag(self.A))
         j_c = np.einsum("cin,ci->n", self.J, gamma) + self.row_J.T @ row_gamma
-        scale = max(np.linalg.norm(D * (self.A @ self.v)), np.linalg.norm(D * j_c))
-        return np.linalg.norm(D * (self.A @ (self.v - self.v_star) - j_c)) / scale if scale > 0 else 0.0
+        scale = max(self.norm(self.A @ self.v), self.norm(j_c))
+        return self.norm(self.A @ (self.v - self.v_star) - j_c) / scale if scale > 0 else 0.0
 
 
 @pytest.fixture(scope="module")
 def tumbled(device, assets):
-    """Robots thrown at the floor: `tumbled(name, dtype)` gives the worlds of five steps on the way down."""
+    """Robots thrown at the floor: `tumbled(name, dtype)` gives the worlds of ten steps on the way down."""
     cases = {}
 
     def get(name: str, dtype: str):
@@ -77,14 +80,15 @@ def tumbled(device, assets):
             rng = np.random.default_rng(4)
             q = np.tile(model.q0, (WORLDS, 1))
             q[:, 2] = 0.6 if name == "ant" else 1.2
+            q[:, 7:] = np.where(model.joint_limited, model.joint_range.mean(axis=1), 0.0)[1:]
             q[:, 3:7] += 0.5 * rng.normal(size=(WORLDS, 4))
             q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1, keepdims=True)
             state = sim.state(q, rng.normal(size=(WORLDS, model.nv)))
-            control = rng.uniform(-1, 1, size=(WORLDS, model.nu))
+            control = (0.1 if name == "ant" else 1.0) * rng.uniform(-1, 1, size=(WORLDS, model.nu))
             rows = []
             for i in range(150):
                 sim.step(state, control, out=state)
-                if i % 30 == 29:
+                if i % 15 == 14:
                     rows += [Exported(sim, w) for w in range(WORLDS)]
             assert not state.memory["flags"].numpy().any()
             assert sum(len(p.gamma) for p in rows) > 40
@@ -101,20 +105,23 @@ every_case = pytest.mark.parametrize("name, dtype", [(n, d) for n in ROBOTS for 
 @every_case
 def test_impulses_obey_the_constraint_laws(tumbled, name, dtype, within):
     """gamma = P(y) of an independent projection. float64: from v itself; float32: from the velocity u_c = J v - v_hat
-    that the solver carries (a fresh J v has a rounding error that 1/R amplifies), and u_c is J v - v_hat to rounding."""
+    that the solver carries (a fresh J v has a rounding error that 1/R amplifies), and u_c is J v - v_hat to rounding.
+    In sliding gamma is a small difference of y_n and mu_hat y_r, which costs digits: 1e-4 in float32."""
     worst = rounding = 0.0
     for p in tumbled(name, dtype):
         u_c, row_u_c = p.J @ p.v - p.v_hat, p.row_J @ p.v - p.row[1]
-        speed = np.abs(p.J) @ np.abs(p.v) + np.abs(p.v_hat)
+        # Rounding is relative to the velocities met on the way from the free motion to the solution.
+        largest = np.abs(p.v) + np.abs(p.v_star)
+        speed = np.abs(p.J) @ largest + np.abs(p.v_hat)
         rounding = max(rounding, (np.abs(p.u_c - u_c) / np.maximum(speed, 1e-30)).max(initial=0.0))
-        row_speed = np.abs(p.row_J) @ np.abs(p.v) + np.abs(p.row[1])
+        row_speed = np.abs(p.row_J) @ largest + np.abs(p.row[1])
         rounding = max(rounding, (np.abs(p.row_u_c - row_u_c) / np.maximum(row_speed, 1e-30)).max(initial=0.0))
         if dtype == "float32":
             u_c, row_u_c = p.u_c, p.row_u_c
         scale = max(np.abs(p.gamma).max(initial=0.0), np.abs(p.row_gamma).max(initial=0.0), 1e-30)
         worst = max(worst, np.abs(p.contact_impulse(u_c) - p.gamma).max(initial=0.0) / scale)
         worst = max(worst, np.abs(p.row_impulse(row_u_c) - p.row_gamma).max(initial=0.0) / scale)
-    within(f"{dtype} {name}: |gamma - P(y)| relative", worst, {"float64": 1e-9, "float32": 1e-5}[dtype])
+    within(f"{dtype} {name}: |gamma - P(y)| relative", worst, {"float64": 1e-9, "float32": 1e-4}[dtype])
     within(f"{dtype} {name}: |u_c - (J v - v_hat)|, roundings", rounding / np.finfo(dtype).eps, 100)
 
 
@@ -132,23 +139,27 @@ def test_momentum_error_is_what_the_step_reports(tumbled, name, dtype, within):
 
 @every_case
 def test_a_perturbed_impulse_fails_the_certificate(tumbled, name, dtype):
-    """Scaling, turning or dropping any one impulse that matters is seen by the momentum balance or by the law."""
+    """Scaling, dropping or turning any one impulse that carries 5 % of the momentum is seen by the momentum balance, and
+    by the constraint's law."""
     tolerance, rng, tried = TOLERANCE[dtype], np.random.default_rng(0), 0
     for p in tumbled(name, dtype):
-        total = np.linalg.norm(p.gamma) + np.linalg.norm(p.row_gamma)
-        for c in np.flatnonzero(np.linalg.norm(p.gamma, axis=1) > 0.05 * total):
-            for change in (1.01 * p.gamma[c], 0.0 * p.gamma[c], p.gamma[c] + 0.02 * total * rng.normal(size=3)):
+        whole = max(p.norm(p.A @ p.v), 1e-30)
+        for c, gamma_c in enumerate(p.gamma):
+            if p.norm(p.J[c].T @ gamma_c) < 0.05 * whole:
+                continue
+            size = np.linalg.norm(gamma_c)
+            for change in (1.05 * gamma_c, 0.0 * gamma_c, gamma_c + 0.05 * size * rng.normal(size=3)):
                 gamma = p.gamma.copy()
                 gamma[c] = change
-                law = np.abs(gamma - p.contact_impulse(p.u_c)).max() / np.abs(p.gamma).max()
-                assert p.momentum_error(gamma, p.row_gamma) > tolerance
-                assert law > 1e-4
+                assert p.momentum_error(gamma, p.row_gamma) > 5 * tolerance
+                assert np.abs(gamma - p.contact_impulse(p.u_c)).max() > 1e-2 * size
                 tried += 1
-        for k in np.flatnonzero(np.abs(p.row_gamma) > 0.05 * total):
-            row_gamma = p.row_gamma.copy()
-            row_gamma[k] *= 1.02
-            assert p.momentum_error(p.gamma, row_gamma) > tolerance
-            tried += 1
+        for k, gamma_k in enumerate(p.row_gamma):
+            if p.norm(p.row_J[k] * gamma_k) > 0.05 * whole:
+                row_gamma = p.row_gamma.copy()
+                row_gamma[k] *= 1.05
+                assert p.momentum_error(p.gamma, row_gamma) > 5 * tolerance
+                tried += 1
     assert tried > 50
 
 

@@ -6,12 +6,13 @@ The importers use it too, so that a file and a scene in code pass the same check
 import copy
 import dataclasses
 import typing
+import warnings
 
 import numpy as np
 
 from warpsim.errors import ModelError
-from warpsim.model import compiler
-from warpsim.model.geometry import IDENTITY, rotation_matrix, volume_and_inertia
+from warpsim.model import compiler, mesh_mass
+from warpsim.model.geometry import IDENTITY, rotate, rotation_matrix, volume_and_inertia
 from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType, Keyframe, Mesh, Model, ReportLine
 
 DEFAULT_DENSITY = 1000.0  # kg/m^3
@@ -240,7 +241,7 @@ class ModelBuilder:
         """Add a shape to `body` (-1: the world).
 
         `type`, `size`: "plane" (z up, infinite), "sphere" (radius), "capsule" and "cylinder" (radius, half length along
-        z), "box" and "ellipsoid" (half extents), "mesh" (with `mesh=(vertices, faces)`). Material: Coulomb `friction`,
+        z), "box" and "ellipsoid" (half extents), "mesh" (with `mesh=(vertices, faces)`, solid inside). Material: Coulomb `friction`,
         `stiffness` [N/m] (inf: near-rigid), `dissipation_time` [s] (None: critical), `restitution` (LCP contact only).
         Two geoms may touch if `contype` of one and `conaffinity` of the other share a bit; `condim=1` has no friction.
         """
@@ -373,17 +374,35 @@ class ModelBuilder:
             return body
         parts = []
         for geom in (g for g in self.geoms if g.body == index and g.density > 0 and g.type != GeomType.PLANE):
-            volume, diagonal = _volume(geom, body.name)
-            parts.append((geom.density * volume, geom.pose, geom.density * diagonal))
+            parts.append(self._geom_mass(geom, body.name))
         mass = sum(p[0] for p in parts)
         if mass == 0:
             return dataclasses.replace(body, mass=0.0)
-        com = sum(m * pose[:3] for m, pose, _ in parts) / mass
+        com = sum(m * centre for m, centre, _ in parts) / mass
         inertia = np.zeros((3, 3))
-        for m, pose, diagonal in parts:
-            rotation, arm = rotation_matrix(pose[3:]), pose[:3] - com
-            inertia += rotation @ np.diag(diagonal) @ rotation.T + m * (arm @ arm * np.eye(3) - np.outer(arm, arm))
+        for m, centre, about in parts:
+            arm = centre - com
+            inertia += about + m * (arm @ arm * np.eye(3) - np.outer(arm, arm))
         return dataclasses.replace(body, mass=mass, com=com, inertia=inertia)
+
+    def _geom_mass(self, geom: Geom, body: str) -> tuple[float, np.ndarray, np.ndarray]:
+        """Mass of a geom of uniform density, its centre in body axes and its inertia about it in body axes."""
+        label = f"geom {geom.name!r} of body {body!r}"
+        centre = np.zeros(3)
+        try:
+            if geom.type == GeomType.MESH:
+                mesh = self.meshes[geom.mesh]
+                volume, centre, inertia, closed = mesh_mass.solid(mesh.vertices, mesh.faces)
+                if not closed:
+                    warnings.warn(f"{label}: the mesh is not watertight; its mass is that of its hull", stacklevel=4)
+            else:
+                volume, diagonal = volume_and_inertia(geom.type.name.lower(), geom.size)
+                inertia = np.diag(diagonal)
+        except ValueError as error:
+            raise ModelError(f"{label}: {error}") from None
+        rotation = rotation_matrix(geom.pose[3:])
+        centre = geom.pose[:3] + rotate(geom.pose[3:], centre)
+        return geom.density * volume, centre, geom.density * rotation @ inertia @ rotation.T
 
     def _name(self, element: str, name, taken: list[str]) -> str:
         if name is None or name == "":
@@ -496,9 +515,3 @@ def _size(size, kind: GeomType, label: str) -> np.ndarray:
     full[: len(array)] = array
     return full
 
-
-def _volume(geom: Geom, body: str) -> tuple[float, np.ndarray]:
-    try:
-        return volume_and_inertia(geom.type.name.lower(), geom.size)
-    except ValueError as error:
-        raise ModelError(f"geom {geom.name!r} of body {body!r}: {error}") from None
