@@ -13,6 +13,7 @@ import warp as wp
 from warpsim.kernels import spatial
 from warpsim.kernels.collide import detect as narrow
 from warpsim.kernels.collide import features
+from warpsim.kernels.collide.broadphase import Grid
 from warpsim.kernels.collide.manifold import PLANE, contact_features
 from warpsim.kernels.constraints import cone
 from warpsim.kernels.joints import build as build_joints
@@ -216,12 +217,14 @@ def build(S) -> SimpleNamespace:
         link_V_star: wp.array2d(dtype=vec6),
         geom_X: wp.array2d(dtype=transform),
         geom_speed: wp.array2d(dtype=S),
+        grid: Grid,
         # out
         contacts: Contacts,
     ):
         """Contacts that exist, phi < 0, or that v0 or the free velocity v* would bring about within the step.
 
         A point that passes by or recedes is left out: the convex cone would rub it at a distance of h mu |v_t|.
+        Pairs are those of the table, or the candidates of the broad phase where `grid.capacity` > 0, in the same order.
         Launch over worlds.
         """
         w = wp.tid()
@@ -229,7 +232,14 @@ def build(S) -> SimpleNamespace:
         overflow = int(0)
         capacity = contacts.pair.shape[1]
         row = w % geom_size.shape[0]
-        for p in range(scene.pair_geom.shape[0]):
+        pairs = scene.pair_geom.shape[0]
+        if grid.capacity > 0:
+            pairs = grid.count[w]
+            overflow = grid.overflow[w]
+        for k in range(pairs):
+            p = k
+            if grid.capacity > 0:
+                p = grid.candidate[w * grid.capacity + k]
             a = scene.pair_geom[p, 0]
             b = scene.pair_geom[p, 1]
             margin = h * (geom_speed[w, a] + geom_speed[w, b])

@@ -3,9 +3,11 @@
 import numpy as np
 import warp as wp
 
+from warpsim.broadphase import LARGEST_LIST, BroadPhase
 from warpsim.dynamics import DeviceModel, Dynamics
 from warpsim.errors import ModelError
 from warpsim.kernels import contact
+from warpsim.kernels.collide.broadphase import Grid
 from warpsim.model.model import GeomType, Model
 
 SUPPORTED = (GeomType.PLANE, GeomType.SPHERE, GeomType.CAPSULE, GeomType.BOX)
@@ -24,31 +26,47 @@ PAIR_POINTS = {
 
 def supports(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Per pair: the degrees of freedom that move one geom but not both (ascending), their signs, and their count."""
-    chains = {-1: []} | {link: model.ancestors(link) for link in range(model.nlink)}
+    chains = [model.ancestors(link) for link in range(model.nlink)] + [[]]  # the last is the world's, -1
+    tree = np.append(model.link_tree, -1)
     link = np.array([-1 if b < 0 else model.body_link[b] for b in model.geom_body], dtype=int)
+    depth = max(len(chain) for chain in chains)
+    padded = np.zeros((len(chains), depth), dtype=np.int32)
+    length = np.array([len(chain) for chain in chains], dtype=np.int32)
+    for row, chain in zip(padded, chains, strict=True):
+        row[: len(chain)] = chain
+    a, b = link[model.pair_geom].T if len(model.pair_geom) else np.zeros((2, 0), dtype=int)
+    swap = tree[a] > tree[b]
+    first, second = np.where(swap, b, a), np.where(swap, a, b)
+    table = np.zeros((len(a), 2 * depth), dtype=np.int32)
+    signs = np.zeros((len(a), 2 * depth))
+    size = length[first] + length[second]
+    for n in np.unique(length[first]):  # two trees: one chain after the other
+        rows = np.flatnonzero(length[first] == n)
+        table[rows, :n] = padded[first[rows], :n]
+        signs[rows, :n] = np.where(swap[rows], 1.0, -1.0)[:, None]
+        table[rows, n : n + depth] = padded[second[rows]]
+        signs[rows, n : n + depth] = np.where(swap[rows], -1.0, 1.0)[:, None]
     cache: dict[tuple[int, int], tuple[list[int], list[float]]] = {}
-    rows = []
-    for a, b in model.pair_geom:
-        key = (int(link[a]), int(link[b]))
+    for row in np.flatnonzero(tree[a] == tree[b]):  # one tree: what the chains do not share
+        key = (int(a[row]), int(b[row]))
         if key not in cache:
-            first, second = set(chains[key[0]]), set(chains[key[1]])
-            dofs = sorted(first ^ second)
-            cache[key] = (dofs, [1.0 if d in second else -1.0 for d in dofs])
-        rows.append(cache[key])
-    width = max([len(r[0]) for r in rows], default=0)
-    table = np.zeros((len(rows), width), dtype=np.int32)
-    signs = np.zeros((len(rows), width))
-    for i, (dofs, sign) in enumerate(rows):
-        table[i, : len(dofs)] = dofs
-        signs[i, : len(dofs)] = sign
-    return table, signs, np.array([len(r[0]) for r in rows], dtype=np.int32)
+            mine, other = set(chains[key[0]]), set(chains[key[1]])
+            dofs = sorted(mine ^ other)
+            cache[key] = (dofs, [1.0 if d in other else -1.0 for d in dofs])
+        dofs, sign = cache[key]
+        size[row] = len(dofs)
+        table[row, : len(dofs)], signs[row, : len(dofs)] = dofs, sign
+    width = int(size.max(initial=0))
+    used = np.arange(width) < size[:, None]
+    return np.where(used, table[:, :width], 0), np.where(used, signs[:, :width], 0.0), size.astype(np.int32)
 
 
 def default_capacity(model: Model) -> int:
     """Contact slots per world: what the pairs can produce, capped at 64 for one tree and 16 more for each further one."""
-    kinds = [tuple(GeomType(k) for k in model.geom_type[pair]) for pair in model.pair_geom]
+    kinds, counts = np.unique(model.geom_type[model.pair_geom].reshape(-1, 2), axis=0, return_counts=True)
+    points = [PAIR_POINTS.get((GeomType(a), GeomType(b)), 1) for a, b in kinds]
     moving = max(1, int(np.sum(np.diff(model.tree_v) > 0)))
-    return min(sum(PAIR_POINTS.get(k, 1) for k in kinds), SLOTS_PER_ROBOT + SLOTS_PER_FURTHER_TREE * (moving - 1))
+    return min(int(np.dot(points, counts)), SLOTS_PER_ROBOT + SLOTS_PER_FURTHER_TREE * (moving - 1))
 
 
 def refuse_unsupported(model: Model) -> None:
@@ -93,6 +111,8 @@ class Collision:
         self.scene = self._scene()
         self.contacts = self._contacts()
         t = device_model.types
+        self.broadphase = BroadPhase(device_model) if self.enabled and len(model.pair_geom) > LARGEST_LIST else None
+        self.grid = Grid() if self.broadphase is None else self.broadphase.grid
         placed = model.ngeom if self.enabled or placement else 0
         self.geom_X, self.geom_speed = dynamics.array(placed, t.transform), dynamics.array(placed, t.scalar)
 
@@ -143,7 +163,10 @@ class Collision:
         d, p = self.device_model, self.device_model.parameters
         size = p.stored("geom_size")
         motion = [self.dynamics.link_X, link_V, link_V_star]
-        inputs = [d.topology, self.scene, h, size, *motion, self.geom_X, self.geom_speed, self.contacts]
+        if self.broadphase is not None:
+            self.broadphase.launch(h, self.geom_X, size, self.geom_speed)
+        inputs = [d.topology, self.scene, h, size, *motion, self.geom_X, self.geom_speed]
+        inputs += [self.grid, self.contacts]
         self.dynamics.launch(self.kernels.detect, None, inputs)
 
     def jacobian(self) -> None:

@@ -93,6 +93,8 @@ class Step:
         """Compile and load the kernels of a step, modules in parallel."""
         sets = [self.dynamics.kernels, self.dynamics.untaped, self.dynamics.energy_kernels]
         sets += [self.k_actuation, self.k_theta, self.k_rows, self.solver.kernels, self.collision.kernels]
+        if self.collision.broadphase is not None:
+            sets.append(self.collision.broadphase.kernels)
         kernels = [item for group in sets for item in vars(group).values() if isinstance(item, wp.Kernel)]
         modules = list({id(kernel.module): kernel.module for kernel in kernels}.values())
         wp.force_load(self.device_model.device, modules=modules, block_dim=BLOCK)

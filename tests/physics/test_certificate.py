@@ -79,7 +79,7 @@ def tumbled(device, assets):
             sim = ws.Simulator(model, worlds=WORLDS, dt=0.005, device=device, dtype=dtype)
             rng = np.random.default_rng(4)
             q = np.tile(model.q0, (WORLDS, 1))
-            q[:, 2] = 0.6 if name == "ant" else 1.2
+            q[:, 2] = 1.2
             q[:, 7:] = np.where(model.joint_limited, model.joint_range.mean(axis=1), 0.0)[1:]
             q[:, 3:7] += 0.5 * rng.normal(size=(WORLDS, 4))
             q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1, keepdims=True)
@@ -160,7 +160,7 @@ def test_a_perturbed_impulse_fails_the_certificate(tumbled, name, dtype):
                 row_gamma[k] *= 1.05
                 assert p.momentum_error(p.gamma, row_gamma) > 5 * tolerance
                 tried += 1
-    assert tried > 50
+    assert tried > 25
 
 
 @pytest.mark.parametrize("dtype", list(TOLERANCE))

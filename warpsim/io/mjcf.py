@@ -11,6 +11,7 @@ import mujoco
 import numpy as np
 
 from warpsim.errors import ModelError
+from warpsim.io.drives import INFINITE, check_actuators, drive_joints
 from warpsim.io.mjcf_report import (
     DEFAULT_SOLIMP,
     DEFAULT_SOLREF,
@@ -27,8 +28,6 @@ from warpsim.model.model import FrictionRule, GeomType, JointType, Model, Report
 
 DEFAULT_RGBA = (0.5, 0.5, 0.5, 1.0)  # of a geom; another value wins over its material's
 HIDDEN_GROUP = 3  # MuJoCo's viewer draws the groups below
-POSITION_GAINS = {"kp": 100.0, "kv": 10.0}  # of actuators="position": N m/rad or N/m, N m s/rad or N s/m
-INFINITE = (-np.inf, np.inf)
 
 
 def load_mujoco(source, *, actuators: str | None = None, unsupported: str = "error") -> Model:
@@ -53,8 +52,7 @@ def load_mujoco(source, *, actuators: str | None = None, unsupported: str = "err
 
 def convert(m, source: str, actuators: str | None = None, unsupported: str = "error", report=()) -> Model:
     """Convert a compiled `mujoco.MjModel`; `source` is what errors call it, `report` begins the model's report."""
-    if actuators not in (None, "effort", "position"):
-        raise ModelError(f"actuators={actuators!r} is unknown; use None, 'effort' or 'position'")
+    check_actuators(actuators)
     lines, errors = feature_report(m)
     if errors and unsupported == "error":
         raise ModelError(f"{source}: " + "; ".join(errors) + " (unsupported='report' loads the model without them)")
@@ -73,7 +71,7 @@ def convert(m, source: str, actuators: str | None = None, unsupported: str = "er
         controls = _add_actuators(b, m)
         _add_keyframes(b, m, controls)
         if actuators is not None:
-            _drive_joints(b, m, actuators)
+            drive_joints(b, actuators, _efforts(m))
         return b.build()
     except ModelError as error:
         raise ModelError(f"{source}: {error}") from error
@@ -347,26 +345,9 @@ def _force_range(m, a: int) -> np.ndarray:
     return np.clip(own, *np.sort(m.jnt_actfrcrange[joint] / gear))
 
 
-def _drive_joints(b: ModelBuilder, m, kind: str) -> None:
-    """An actuator for every hinge and slide that has none."""
-    driven, taken = {a.joint for a in b.actuators}, {a.name for a in b.actuators}
-    added = 0
-    for j, joint in enumerate(b.joints):
-        if j in driven or joint.type not in (JointType.HINGE, JointType.SLIDE):
-            continue
-        name = joint.name
-        while name in taken:
-            name += "_"
-        taken.add(name)
-        effort = m.jnt_actfrcrange[j] if m.jnt_actfrclimited[j] else INFINITE
-        if kind == "effort":
-            b.add_actuator(j, "effort", name=name, control_range=effort)
-        else:
-            target = joint.range if joint.limited else INFINITE
-            b.add_actuator(j, "position", name=name, **POSITION_GAINS, control_range=target, force_range=effort)
-        added += 1
-    gains = "" if kind == "effort" else "".join(f", {key} = {value:g}" for key, value in POSITION_GAINS.items())
-    b.report.append(ReportLine(f"actuators={kind!r}", "mapped", f"{added} joints without actuators got one{gains}"))
+def _efforts(m) -> list:
+    """Range of force of each joint."""
+    return [m.jnt_actfrcrange[j] if m.jnt_actfrclimited[j] else INFINITE for j in range(m.njnt)]
 
 
 def _add_keyframes(b: ModelBuilder, m, controls: list[int]) -> None:

@@ -15,7 +15,7 @@ from warpsim.errors import ModelError
 MAX_XML_BYTES = 64 * 2**20
 MAX_XML_ELEMENTS = 1_000_000
 MAX_XML_DEPTH = 256
-LAYOUT_FOLDERS = ("urdf", "robots", "robot", "xml", "mjcf", "usd", "models", "model")  # of a ROS package, one level down
+LAYOUT_FOLDERS = ("urdf", "robots", "robot", "xml", "mjcf", "usd", "models", "model")  # one level inside a package
 
 
 def read_bytes(path: pathlib.Path, limit: int) -> bytes:
@@ -67,7 +67,7 @@ def _parse(data: bytes, name) -> xml.Element:
         builder.end(tag)
 
     def entity(*declaration):
-        raise ModelError(f"{name}: XML that declares the entity {declaration[0]!r}; remove the declaration, none is read")
+        raise ModelError(f"{name}: XML that declares the entity {declaration[0]!r}; remove it, none is read")
 
     parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, builder.data
     parser.EntityDeclHandler = entity

@@ -12,7 +12,7 @@ import numpy as np
 
 from warpsim.errors import ModelError
 from warpsim.model import compiler, mesh_mass
-from warpsim.model.geometry import IDENTITY, rotate, rotation_matrix, volume_and_inertia
+from warpsim.model.geometry import IDENTITY, combine_masses, rotate, rotation_matrix, volume_and_inertia
 from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType, Keyframe, Mesh, Model, ReportLine
 
 DEFAULT_DENSITY = 1000.0  # kg/m^3
@@ -375,14 +375,7 @@ class ModelBuilder:
         parts = []
         for geom in (g for g in self.geoms if g.body == index and g.density > 0 and g.type != GeomType.PLANE):
             parts.append(self._geom_mass(geom, body.name))
-        mass = sum(p[0] for p in parts)
-        if mass == 0:
-            return dataclasses.replace(body, mass=0.0)
-        com = sum(m * centre for m, centre, _ in parts) / mass
-        inertia = np.zeros((3, 3))
-        for m, centre, about in parts:
-            arm = centre - com
-            inertia += about + m * (arm @ arm * np.eye(3) - np.outer(arm, arm))
+        mass, com, inertia = combine_masses(parts)
         return dataclasses.replace(body, mass=mass, com=com, inertia=inertia)
 
     def _geom_mass(self, geom: Geom, body: str) -> tuple[float, np.ndarray, np.ndarray]:
@@ -514,4 +507,3 @@ def _size(size, kind: GeomType, label: str) -> np.ndarray:
     full = np.zeros(3)
     full[: len(array)] = array
     return full
-

@@ -65,6 +65,25 @@ def rotation_vector(quaternion) -> np.ndarray:
     return np.zeros(3) if length == 0 else 2 * np.arctan2(length, q[0]) / length * q[1:]
 
 
+def combine_masses(parts) -> tuple[float, np.ndarray, np.ndarray]:
+    """Mass, centre (3,) and inertia (3, 3) about it of rigidly joined parts [(mass, centre, inertia about it)]."""
+    mass = float(sum(m for m, _, _ in parts))
+    if mass == 0:
+        return 0.0, np.zeros(3), sum((inertia for _, _, inertia in parts), np.zeros((3, 3)))
+    centre = sum(m * c for m, c, _ in parts) / mass
+    total = np.zeros((3, 3))
+    for m, c, inertia in parts:
+        arm = c - centre
+        total += inertia + m * (arm @ arm * np.eye(3) - np.outer(arm, arm))
+    return mass, centre, total
+
+
+def roll_pitch_yaw(angles) -> np.ndarray:
+    """Quaternion of URDF's `rpy` [rad]: about the fixed axes x, then y, then z."""
+    x, y, z = (axis_angle(axis, angle) for axis, angle in zip(np.eye(3), angles, strict=True))
+    return quaternion_multiply(z, quaternion_multiply(y, x))
+
+
 def volume_and_inertia(kind: str, size) -> tuple[float, np.ndarray]:
     """Volume [m^3] and unit-density diagonal inertia (3,) [m^5] about the centre of a solid primitive."""
     a, b, c = (float(x) for x in size)

@@ -8,7 +8,7 @@ import numpy as np
 
 from warpsim.errors import ModelError
 
-_SIMPLEX = (np.ones((3, 3)) + np.eye(3)) / 20.0  # integral of x xT over a tetrahedron at the origin, per volume and corners
+_SIMPLEX = (np.ones((3, 3)) + np.eye(3)) / 20.0  # of x xT over a tetrahedron with a corner at 0, per volume
 
 
 def weld(vertices, faces) -> tuple[np.ndarray, np.ndarray]:

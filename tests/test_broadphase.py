@@ -1,0 +1,45 @@
+"""The grid of large scenes against the full list of pairs."""
+
+import numpy as np
+import pytest
+
+import warpsim as ws
+from warpsim import collision
+
+
+def pile(count: int, seed: int) -> ws.Model:
+    """Spheres, boxes and capsules of mixed sizes on a plane, with one large box among them."""
+    rng = np.random.default_rng(seed)
+    b = ws.ModelBuilder("pile")
+    b.add_geom("plane", name="floor")
+    b.add_geom("box", [2.0, 0.05, 1.0], pose=[0, 1.2, 1.0], name="wall")
+    shapes = (("sphere", [0.08]), ("box", [0.05, 0.1, 0.06]), ("capsule", [0.04, 0.1]))
+    for i in range(count):
+        kind, size = shapes[i % 3]
+        body = b.add_body(pose=[*rng.uniform([-0.5, -0.5, 0.05], [0.5, 1.2, 1.0]), *rng.normal(size=4)])
+        b.add_joint(body, "free")
+        b.add_geom(kind, np.array(size) * rng.uniform(0.5, 1.5), body=body)
+    return b.build()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_grid_finds_the_contacts_of_the_list_in_the_same_order(monkeypatch, dtype):
+    """Same contacts, same order, same bits as testing every pair, in worlds of different velocities."""
+    model = pile(60, 0)
+    rng = np.random.default_rng(1)
+    v = rng.normal(size=(5, model.nv))
+    runs = []
+    for largest in (10**9, 0):
+        monkeypatch.setattr(collision, "LARGEST_LIST", largest)
+        sim = ws.Simulator(model, worlds=5, dt=0.005, dtype=dtype, device="cpu", max_contacts=600)
+        assert (sim._step.collision.broadphase is not None) == (largest == 0)
+        state = sim.state(v=v)
+        for _ in range(20):
+            sim.step(state, out=state)
+        runs.append((state, sim.last_contacts))
+    (a, first), (b, second) = runs
+    assert first.count.min() > 10
+    np.testing.assert_array_equal(first.geoms, second.geoms)
+    np.testing.assert_array_equal(first.phi, second.phi)
+    np.testing.assert_array_equal(a.q.numpy(), b.q.numpy())
+    np.testing.assert_array_equal(a.v.numpy(), b.v.numpy())

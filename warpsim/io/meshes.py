@@ -1,0 +1,222 @@
+"""Mesh files to triangles: STL, OBJ, DAE and glTF through `trimesh`, and convex parts through `coacd` on request.
+
+A mesh is `(vertices (n, 3) [m], faces (m, 3))`. Contact takes convex shapes, so a colliding mesh becomes its convex hull
+or, decomposed, several hulls, hidden behind the real mesh that is drawn and does not touch. Decompositions take seconds
+to minutes and are kept on disk in `WARPSIM_CACHE_PATH`, by default `~/.cache/warpsim`.
+"""
+
+import functools
+import hashlib
+import io
+import os
+import pathlib
+import tempfile
+import zipfile
+
+import numpy as np
+
+from warpsim.errors import ModelError
+from warpsim.io.safe_files import Folders, parse_xml, read_bytes
+from warpsim.model.mesh_mass import convex_hull
+
+MAX_MESH_BYTES = 256 * 2**20
+MAX_MESH_VERTICES = 4_000_000
+SUFFIXES = (".stl", ".obj", ".dae", ".gltf", ".glb")
+CACHED_MESHES = 128  # files kept in memory: a robot names most of its meshes twice or more
+DECOMPOSITION = {"threshold": 0.05, "max_convex_hull": 16, "preprocess_resolution": 30, "seed": 0}  # coacd's settings
+_CACHE_FORMAT = 1
+
+
+def load_mesh(path, scale=(1.0, 1.0, 1.0), folders: Folders | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """All triangles of a mesh file, each axis times `scale`; a mirroring scale turns the triangles round.
+
+    A DAE's unit is applied, its up axis ignored, as ROS does. glTF may name buffers beside it, inside `folders`.
+    Raises `ModelError` for a missing, broken, empty or too large file, or without the extra that reads it.
+    """
+    path = pathlib.Path(path)
+    scale = np.asarray(scale, float)
+    if scale.shape != (3,) or not np.isfinite(scale).all() or (scale == 0).any():
+        raise ModelError(f"{path}: scale {scale.tolist()} of a mesh must be three finite numbers, none of them 0")
+    if path.suffix.lower() not in SUFFIXES:
+        raise ModelError(f"{path}: meshes are read from {', '.join(SUFFIXES)}, not from {path.suffix or 'no suffix'!r}")
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        raise ModelError(f"{path}: no such mesh file") from None
+    root = None if folders is None else folders.file
+    vertices, faces = _read(str(path), found.st_mtime_ns, found.st_size, None if root is None else str(root))
+    vertices = vertices * scale
+    if not np.abs(vertices).max() < 1e9:
+        raise ModelError(f"{path}: vertices as far as {np.abs(vertices).max():g} m from the origin; check the scale")
+    return vertices, faces[:, ::-1] if np.prod(scale) < 0 else faces
+
+
+@functools.lru_cache(maxsize=CACHED_MESHES)
+def _read(name: str, time: int, size: int, model: str | None) -> tuple[np.ndarray, np.ndarray]:
+    try:
+        import trimesh
+    except ImportError:
+        raise ModelError(f"{name}: reading meshes needs trimesh: pip install 'warpsim[mesh]'") from None
+    path = pathlib.Path(name)
+    kind, data, unit, resolver = path.suffix.lower()[1:], read_bytes(path, MAX_MESH_BYTES), 1.0, None
+    if kind == "dae":
+        unit = _collada_unit(data, path)
+    elif kind in ("gltf", "glb"):
+        resolver = _Buffers(path, Folders(pathlib.Path(model)) if model else Folders(path))
+    try:
+        scene = trimesh.load_scene(io.BytesIO(data), file_type=kind, resolver=resolver, **_options(kind))
+        if sum(len(g.vertices) for g in scene.geometry.values()) > MAX_MESH_VERTICES:
+            raise ModelError(f"{path}: more than {MAX_MESH_VERTICES} vertices; simplify the mesh")
+        parts = [(np.asarray(g.vertices, float), np.asarray(g.faces, int)) for g in _placed(scene, trimesh)]
+    except ModelError:
+        raise
+    except ImportError as error:
+        raise ModelError(f"{path}: reading it needs {error.name}: pip install 'warpsim[mesh]'") from None
+    except (Exception, RecursionError) as error:  # every reader has errors of its own
+        message = " ".join(str(error).split())[:200]
+        raise ModelError(f"{path}: not a {kind.upper()} mesh: {type(error).__name__} {message}") from None
+    parts = [(v, f) for v, f in parts if len(f)]
+    if not parts:
+        raise ModelError(f"{path}: the mesh has no triangles")
+    if sum(len(v) for v, _ in parts) > MAX_MESH_VERTICES:
+        raise ModelError(f"{path}: more than {MAX_MESH_VERTICES} vertices; simplify the mesh")
+    starts = np.cumsum([0, *(len(v) for v, _ in parts)])
+    vertices = np.concatenate([v for v, _ in parts]) * unit
+    faces = np.concatenate([f + start for (_, f), start in zip(parts, starts, strict=False)])
+    if not np.isfinite(vertices).all() or faces.min() < 0 or faces.max() >= len(vertices):
+        raise ModelError(f"{path}: the mesh has vertices that are not finite, or faces without them")
+    used, faces = np.unique(faces, return_inverse=True)
+    vertices, faces = vertices[used], faces.reshape(-1, 3)
+    vertices.setflags(write=False)
+    faces.setflags(write=False)
+    return vertices, faces
+
+
+def _options(kind: str) -> dict:
+    return {"maintain_order": True, "skip_materials": True} if kind == "obj" else {}
+
+
+def _placed(scene, trimesh):
+    """The meshes of a scene, every one as often as the scene shows it, in the scene's frame."""
+    for node in scene.graph.nodes_geometry:
+        transform, geometry = scene.graph[node]
+        mesh = scene.geometry[geometry]
+        if isinstance(mesh, trimesh.Trimesh):
+            yield mesh.copy().apply_transform(transform)
+
+
+def _collada_unit(data: bytes, path) -> float:
+    """Metres per unit of a DAE; also the check that it is XML that may be read."""
+    for element in parse_xml(data, path).iter():
+        if element.tag.rpartition("}")[2] == "unit":
+            try:
+                unit = float(element.get("meter", "1"))
+            except ValueError:
+                unit = np.nan
+            if not (np.isfinite(unit) and unit > 0):
+                raise ModelError(f"{path}: <unit meter={element.get('meter')!r}> must be a positive number")
+            return unit
+    return 1.0
+
+
+class _Buffers:
+    """What `trimesh` may open beside a glTF: its `.bin` buffers, inside the model's folders."""
+
+    def __init__(self, path: pathlib.Path, folders: Folders):
+        self.path, self.folders = path, folders
+
+    def get(self, name: str) -> bytes:
+        name = name.strip()
+        if not name.lower().endswith(".bin"):
+            raise FileNotFoundError(name)  # pictures: nothing here draws them
+        relative = os.path.relpath(self.path.parent / name, self.folders.file.parent)
+        return read_bytes(self.folders.find(relative), MAX_MESH_BYTES)
+
+    __getitem__ = get
+
+    def keys(self):
+        return []
+
+    def namespaced(self, namespace):
+        return self
+
+
+def cache_folder() -> pathlib.Path:
+    """Where decompositions are kept: `WARPSIM_CACHE_PATH`, else `warpsim` in the user's cache folder."""
+    own = os.environ.get("WARPSIM_CACHE_PATH")
+    if own:
+        return pathlib.Path(own)
+    return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "warpsim"
+
+
+def decompose(vertices, faces, **settings) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Convex parts [(vertices, faces)] that together approximate a mesh, by `coacd` with `DECOMPOSITION` and `settings`.
+
+    The result is read from the cache where the same mesh was decomposed with the same settings before. Raises
+    `ModelError` without the extra or where coacd fails.
+    """
+    settings = DECOMPOSITION | settings
+    vertices = np.ascontiguousarray(vertices, dtype=np.float64)
+    faces = np.ascontiguousarray(faces, dtype=np.int32)
+    key = hashlib.sha256(repr((_CACHE_FORMAT, sorted(settings.items()), vertices.shape, faces.shape)).encode())
+    key.update(vertices.tobytes())
+    key.update(faces.tobytes())
+    path = cache_folder() / "convex" / f"{key.hexdigest()}.npz"
+    parts = _cached(path)
+    if parts is None:
+        parts = _coacd(vertices, faces, settings)
+        _keep(path, parts)
+    return parts
+
+
+def _coacd(vertices, faces, settings):
+    try:
+        import coacd
+    except ImportError:
+        raise ModelError("convex decomposition needs coacd: pip install 'warpsim[mesh]'") from None
+    coacd.set_log_level("off")
+    try:
+        parts = coacd.run_coacd(coacd.Mesh(vertices, faces), **settings)
+    except Exception as error:
+        raise ModelError(f"coacd cannot decompose the mesh: {error}") from None
+    hulls = []
+    for points, _ in parts:
+        try:
+            hulls.append(convex_hull(points))
+        except ModelError:
+            continue  # a part without volume
+    if not hulls:
+        raise ModelError("coacd found no convex part in the mesh")
+    return hulls
+
+
+def _cached(path: pathlib.Path):
+    """Parts kept at `path`, None where there are none or they are broken."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            count = len(stored.files) // 2
+            parts = [(stored[f"vertices_{i}"].astype(float), stored[f"faces_{i}"].astype(int)) for i in range(count)]
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
+    return parts or None
+
+
+def _keep(path: pathlib.Path, parts) -> None:
+    """Write beside the destination and move there, so that no reader finds half a file; a full disk is no error."""
+    arrays = {}
+    for i, (vertices, faces) in enumerate(parts):
+        arrays |= {f"vertices_{i}": vertices, f"faces_{i}": faces}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
+            np.savez_compressed(file, **arrays)
+        os.replace(file.name, path)
+    except OSError:
+        return
+
+
+def convex_parts(vertices, faces, decomposed=False) -> list[tuple[np.ndarray, np.ndarray]]:
+    """What stands for a mesh in contact: its hull, or where `decomposed` (True, or coacd's settings) its convex parts."""
+    if decomposed:
+        return decompose(vertices, faces, **(decomposed if isinstance(decomposed, dict) else {}))
+    return [convex_hull(vertices)]
