@@ -29,6 +29,7 @@ def build(S) -> SimpleNamespace:
     Scene, Contacts, Rows = st.Scene, st.Contacts, rows.build(S).Rows
     d_features, d_cone, d_box = features.build(S), cone.build(S), box.build(S)
     laws = contact.laws(S)
+    stop_velocity = rows.build(S).stop_velocity
     factor = ltdl.build(S)
     vec3, vec6, vec10, mat33, transform = t.vec3, t.vec6, t.vec10, t.mat33, t.transform
     module = module_name("residual", S, True)
@@ -281,15 +282,15 @@ def build(S) -> SimpleNamespace:
                 law = d_cone.contact_regularization(
                     weight[w, k], distance, S(0.0), tau_d, h, S(rows.LIMIT_BETA), S(1.0)
                 )
-                v_hat = d_cone.contact_stabilization(distance, tau_d, h)
+                v_hat = stop_velocity(distance, tau_d, h)
                 if joint_type[joint] == joints.BALL:
                     rate = J[0] * v[w, dof] + J[1] * v[w, dof + 1] + J[2] * v[w, dof + 2]
-                    g = d_box.box_impulse((v_hat[2] - rate) / law[2], S(0.0), S(wp.inf))
+                    g = d_box.box_impulse((v_hat - rate) / law[2], S(0.0), S(wp.inf))
                     wp.atomic_add(r, w, dof, -J[0] * g)
                     wp.atomic_add(r, w, dof + 1, -J[1] * g)
                     wp.atomic_add(r, w, dof + 2, -J[2] * g)
                 else:
-                    g = d_box.box_impulse((v_hat[2] - J[0] * v[w, dof]) / law[2], S(0.0), S(wp.inf))
+                    g = d_box.box_impulse((v_hat - J[0] * v[w, dof]) / law[2], S(0.0), S(wp.inf))
                     wp.atomic_add(r, w, dof, -J[0] * g)
 
     # ---- untaped parts of the backward pass -------------------------------------------------------------------------

@@ -20,6 +20,7 @@ DRY_FRICTION = wp.constant(2)
 
 LIMIT_BETA = 0.1  # near-rigid limit of joint stops
 LIMIT_HORIZON = 2.0  # steps ahead within which a stop counts
+LIMIT_RECOVERY = 5.0  # [rad/s, m/s] fastest return of a joint that starts beyond its stop; at rest v_hat is far below
 
 
 @functools.cache
@@ -41,6 +42,11 @@ def build(S) -> SimpleNamespace:
         v_hat: wp.array2d(dtype=S)
         lower: wp.array2d(dtype=S)
         upper: wp.array2d(dtype=S)
+
+    @wp.func
+    def stop_velocity(distance: S, tau_d: S, h: S) -> S:
+        """v_hat of a stop: a joint far beyond it is brought back at a bounded rate, not thrown back within a step."""
+        return wp.min(d_cone.contact_stabilization(distance, tau_d, h)[2], S(LIMIT_RECOVERY))
 
     @wp.func
     def eliminate(topology: Topology, L: wp.array3d(dtype=S), z: wp.array2d(dtype=vec3), w: int, last: int) -> S:
@@ -135,8 +141,8 @@ def build(S) -> SimpleNamespace:
                     rows.J[w, k] = J
                     rows.weight[w, k] = weight
                     rows.R[w, k] = law[2]
-                    rows.v_hat[w, k] = d_cone.contact_stabilization(distance, tau_d, h)[2]
+                    rows.v_hat[w, k] = stop_velocity(distance, tau_d, h)
                     rows.lower[w, k] = S(0.0)
                     rows.upper[w, k] = S(wp.inf)
 
-    return SimpleNamespace(Rows=Rows, joint_rows=joint_rows)
+    return SimpleNamespace(Rows=Rows, joint_rows=joint_rows, stop_velocity=stop_velocity)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import warp as wp
 
-from warpsim.kernels import joints
+from warpsim.kernels import joints, sap
 from warpsim.kernels.linalg import ltdl
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
@@ -13,6 +13,7 @@ from warpsim.kernels.tree import Topology
 NONFINITE = wp.constant(1)
 NOT_CONVERGED = wp.constant(2)
 CONTACT_OVERFLOW = wp.constant(4)
+SOLVER_NON_FINITE = wp.constant(sap.NON_FINITE)
 
 
 @functools.cache
@@ -87,6 +88,8 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         w = wp.tid()
         flag = flags[w]
         bad = int(0)
+        if solver_status[w] & SOLVER_NON_FINITE != 0:
+            bad = int(1)
         for i in range(v.shape[1]):
             x = v_solved[w, i]
             if not (x - x == S(0.0)):

@@ -44,7 +44,7 @@ def run(worlds: int, steps: int, device: str | None, out: str) -> None:
     model = load(robot_path(ROBOT))
     sim = Simulator(model, worlds, dt=DT, device=device)
     console.print(
-        f"{ROBOT} in {worlds} worlds, {steps} steps of {DT:g} s on {sim.device}; kernels compile once, then run"
+        f"{ROBOT}, {worlds} worlds, {steps} steps of {DT:g} s on {sim.device}; the first run compiles kernels"
     )
     state = sim.state(*perturbed_start(model, worlds, NOISE))
     controls = smooth_controls(model, worlds, steps, DT, amplitude=CONTROL)

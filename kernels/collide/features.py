@@ -310,4 +310,11 @@ def build(S) -> SimpleNamespace:
         bounding_radius=bounding_radius,
         plane_distance_bound=plane_distance_bound,
         box_signs=box_signs,
+        assemble=assemble,
+        across=across,
+        unit_or=unit_or,
+        orthogonal=orthogonal,
+        point_line=point_line,
+        against_flat=against_flat,
+        line_through_plane=line_through_plane,
     )

@@ -70,7 +70,7 @@ class Exported:
 
 @pytest.fixture(scope="module")
 def tumbled(device, assets):
-    """Robots thrown at the floor: `tumbled(name, dtype)` gives the worlds of ten steps on the way down."""
+    """Robots thrown at the floor: `tumbled(name, dtype)` gives the worlds of fourteen steps on the way down."""
     cases = {}
 
     def get(name: str, dtype: str):
@@ -86,7 +86,7 @@ def tumbled(device, assets):
             state = sim.state(q, rng.normal(size=(WORLDS, model.nv)))
             control = (0.1 if name == "ant" else 1.0) * rng.uniform(-1, 1, size=(WORLDS, model.nu))
             rows = []
-            for i in range(150):
+            for i in range(210):
                 sim.step(state, control, out=state)
                 if i % 15 == 14:
                     rows += [Exported(sim, w) for w in range(WORLDS)]

@@ -304,7 +304,8 @@ def test_ball_rolls_at_five_sevenths_after_slipping(device, dtype, within):
     # Angular velocity is in body axes; about y they agree with the world's.
     radius = (r + q[-1, 0, 2]) / 2
     within(f"{dtype} rolling ball: slip", abs(v[-1, 0, 0] - radius * v[-1, 0, 4]), mu * SIGMA * H * GRAVITY)
-    np.testing.assert_allclose(np.diff(v[6:14, 0, 0]), -mu * GRAVITY * H, rtol=0.02)
+    # Step by step friction comes and goes with the gliding of the convex law; over 0.1 s it is mu g.
+    within(f"{dtype} slipping ball: |v(0.1 s) - Coulomb|", abs(v[10, 0, 0] - (1.0 - mu * GRAVITY * 0.1)), 0.02)
 
 
 @pytest.mark.parametrize("h, hop", [(1e-2, 2.1e-3), (1e-3, 1.6e-3)])

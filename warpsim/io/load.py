@@ -7,33 +7,68 @@ import mujoco
 
 from warpsim.errors import ModelError
 from warpsim.io.mjcf import load_mujoco
+from warpsim.io.safe_files import read_xml
 from warpsim.model.model import Model
 
-MUJOCO_SUFFIXES = (".xml", ".mjcf", ".urdf")
+MUJOCO_SUFFIXES = (".xml", ".mjcf")
+URDF_SUFFIXES = (".urdf",)
 USD_SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
 
 
-def load(source, *, actuators: str | None = None, unsupported: str = "error") -> Model:
-    """Load a robot or a scene from an MJCF or URDF file, or from a compiled `mujoco.MjModel`.
+def load(
+    source,
+    *,
+    actuators: str | None = None,
+    unsupported: str = "error",
+    packages=None,
+    merge_fixed: bool = False,
+    base: str = "fixed",
+    visuals: bool = True,
+    decompose=False,
+) -> Model:
+    """Load a robot or a scene from an MJCF, URDF or USD Physics file, or from a compiled `mujoco.MjModel`.
 
     `actuators` "effort" or "position" adds one actuator to every hinge and slide that has none, as in a URDF: effort
     with the file's effort limits as control range, or position with kp = 100, kv = 10, the joint limits as control range
     and the effort limits as force range.
     `unsupported` "error" raises on what changes the motion and cannot be simulated; "report" loads the rest with one
     warning. `model.report` lists every feature of the file as used, mapped, ignored or refused, and why.
+    Files are read from the model's folder (see docs/urdf.md) and from `packages` {name: folder}, which also resolve
+    `package://name/...`.
+    `decompose` True, or a dict of coacd's settings, replaces every mesh that touches by convex parts instead of by its
+    hull. For URDF: `merge_fixed` makes links on fixed joints part of their parent, `base` "free" lets the root link
+    move, `visuals=False` leaves out what is only drawn.
     Raises `ModelError` naming the file, the element and the fix.
     """
     if unsupported not in ("error", "report"):
         raise ModelError(f"unsupported={unsupported!r} is unknown; use 'error' or 'report'")
     if isinstance(source, mujoco.MjModel):
-        return load_mujoco(source, actuators=actuators, unsupported=unsupported)
+        return load_mujoco(source, actuators=actuators, unsupported=unsupported, decompose=decompose)
     if not isinstance(source, (str, os.PathLike)):
         raise ModelError(f"cannot load a {type(source).__name__}; give a path or a mujoco.MjModel")
     path = pathlib.Path(source)
     suffix = path.suffix.lower()
+    known = (*MUJOCO_SUFFIXES, *URDF_SUFFIXES, *USD_SUFFIXES)
+    if suffix not in known:
+        raise ModelError(
+            f"{str(source)[:80]!r}: unknown file type {suffix!r}; give a path that ends in {', '.join(known)}"
+        )
     if suffix in USD_SUFFIXES:
-        raise ModelError(f"{path}: reading USD is not supported yet; convert the scene to MJCF or URDF")
-    if suffix not in MUJOCO_SUFFIXES:
-        known = ", ".join(MUJOCO_SUFFIXES)
-        raise ModelError(f"{str(source)[:80]!r}: unknown file type {suffix!r}; give a path that ends in {known}")
-    return load_mujoco(path, actuators=actuators, unsupported=unsupported)
+        from warpsim.io.usd_read import load_usd
+
+        return load_usd(path, actuators=actuators, unsupported=unsupported, packages=packages, decompose=decompose)
+    if suffix in URDF_SUFFIXES or (path.is_file() and read_xml(path).tag == "robot"):
+        from warpsim.io.urdf import load_urdf
+
+        return load_urdf(
+            path,
+            actuators=actuators,
+            packages=packages,
+            merge_fixed=merge_fixed,
+            base=base,
+            visuals=visuals,
+            decompose=decompose,
+        )
+    if merge_fixed or base != "fixed":
+        raise ModelError(f"{path}: merge_fixed and base are for URDF files; an MJCF file says both itself")
+    return load_mujoco(path, actuators=actuators, unsupported=unsupported, packages=packages, decompose=decompose)

@@ -11,6 +11,8 @@ import io
 import os
 import pathlib
 import tempfile
+import warnings
+import xml.etree.ElementTree as xml
 import zipfile
 
 import numpy as np
@@ -24,6 +26,10 @@ MAX_MESH_VERTICES = 4_000_000
 SUFFIXES = (".stl", ".obj", ".dae", ".gltf", ".glb")
 CACHED_MESHES = 128  # files kept in memory: a robot names most of its meshes twice or more
 DECOMPOSITION = {"threshold": 0.05, "max_convex_hull": 16, "preprocess_resolution": 30, "seed": 0}  # coacd's settings
+COLLADA_UNUSED = (
+    *("library_materials", "library_effects", "library_images", "bind_material", "library_animations"),
+    *("library_cameras", "library_lights", "instance_camera", "instance_light", "extra"),
+)
 _CACHE_FORMAT = 1
 
 
@@ -60,11 +66,13 @@ def _read(name: str, time: int, size: int, model: str | None) -> tuple[np.ndarra
     path = pathlib.Path(name)
     kind, data, unit, resolver = path.suffix.lower()[1:], read_bytes(path, MAX_MESH_BYTES), 1.0, None
     if kind == "dae":
-        unit = _collada_unit(data, path)
+        data, unit = _collada_shapes(data, path)
     elif kind in ("gltf", "glb"):
         resolver = _Buffers(path, Folders(pathlib.Path(model)) if model else Folders(path))
     try:
-        scene = trimesh.load_scene(io.BytesIO(data), file_type=kind, resolver=resolver, **_options(kind))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about colours and textures
+            scene = trimesh.load_scene(io.BytesIO(data), file_type=kind, resolver=resolver, **_options(kind))
         if sum(len(g.vertices) for g in scene.geometry.values()) > MAX_MESH_VERTICES:
             raise ModelError(f"{path}: more than {MAX_MESH_VERTICES} vertices; simplify the mesh")
         parts = [(np.asarray(g.vertices, float), np.asarray(g.faces, int)) for g in _placed(scene, trimesh)]
@@ -105,18 +113,27 @@ def _placed(scene, trimesh):
             yield mesh.copy().apply_transform(transform)
 
 
-def _collada_unit(data: bytes, path) -> float:
-    """Metres per unit of a DAE; also the check that it is XML that may be read."""
-    for element in parse_xml(data, path).iter():
-        if element.tag.rpartition("}")[2] == "unit":
-            try:
-                unit = float(element.get("meter", "1"))
-            except ValueError:
-                unit = np.nan
-            if not (np.isfinite(unit) and unit > 0):
-                raise ModelError(f"{path}: <unit meter={element.get('meter')!r}> must be a positive number")
-            return unit
-    return 1.0
+def _collada_shapes(data: bytes, path) -> tuple[bytes, float]:
+    """A DAE without what nothing here draws (materials, of which broken references hide their mesh), and its unit [m]."""
+    root, unit = parse_xml(data, path), 1.0
+    for parent in list(root.iter()):
+        for child in list(parent):
+            tag = child.tag.rpartition("}")[2]
+            if tag in COLLADA_UNUSED:
+                parent.remove(child)
+            elif tag == "unit" and parent.tag.rpartition("}")[2] == "asset":
+                unit = _positive(child.get("meter", "1"), f"{path}: <unit meter>")
+    return xml.tostring(root), unit
+
+
+def _positive(text: str, label: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = np.nan
+    if not (np.isfinite(value) and value > 0):
+        raise ModelError(f"{label} is {text[:40]!r}; it must be a positive number")
+    return value
 
 
 class _Buffers:

@@ -28,9 +28,16 @@ def physical_inertia(inertia: np.ndarray) -> tuple[np.ndarray, bool]:
 def repair_inertias(links, warn) -> None:
     """Make every inertia physical; `warn(element, what)` is called for each that was not."""
     for link in links:
+        before = np.linalg.eigvalsh(link.inertia)
         link.inertia, changed = physical_inertia(link.inertia)
         if changed:
-            warn(f"inertia of link {link.name!r}", "breaks the triangle inequality or is not positive definite")
+            after = np.linalg.eigvalsh(link.inertia)
+            what = "is not positive definite" if before[0] < 0 else "breaks the triangle inequality"
+            warn(f"inertia of link {link.name!r}", f"{what}: moments {_text(before)} made {_text(after)} kg m^2")
+
+
+def _text(moments) -> str:
+    return "[" + ", ".join(f"{m:.3g}" for m in moments) + "]"
 
 
 def repair_massless(links, warn) -> None:
@@ -48,7 +55,7 @@ def repair_massless(links, warn) -> None:
             link.mass = link.mass or LEAST_MASS
             link.inertia = link.inertia + LEAST_INERTIA * np.eye(3)
             mass, inertia = mass or LEAST_MASS, inertia + LEAST_INERTIA * np.eye(3)
-            warn(f"mass of link {link.name!r}", f"joint {joint.name!r} moves no inertia")
+            warn(f"mass of link {link.name!r}", f"joint {joint.name!r} moves no inertia: made {link.mass:g} kg")
         beyond[link.name] = mass, centre, inertia
 
 

@@ -1,0 +1,321 @@
+"""The XML of a URDF into a tree of links and joints, with every number checked. https://wiki.ros.org/urdf/XML
+
+Lengths in m, angles in rad, masses in kg; poses are `[x y z qw qx qy qz]`.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from warpsim.errors import ModelError
+from warpsim.model.geometry import roll_pitch_yaw, rotation_matrix
+from warpsim.model.model import ReportLine
+
+MAX_LINKS = 2000
+MAX_SHAPES = 5000
+LARGEST = 1e9  # of any length, mass, moment or gain
+GREY = (0.7, 0.7, 0.7, 1.0)
+KINDS = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
+DROPPED = (
+    ("joint/limit[@velocity]", "velocity limits of joints", "velocities are not limited"),
+    ("joint/safety_controller", "safety controllers", "not part of the mechanism"),
+    ("joint/calibration", "joint calibrations", "not part of the mechanism"),
+    ("transmission", "transmissions", "use actuators='effort' or 'position'"),
+    ("ros2_control", "ros2_control elements", "use actuators='effort' or 'position'"),
+    ("gazebo", "gazebo elements", "extension of another simulator"),
+    ("mujoco", "mujoco elements", "extension of another simulator; see merge_fixed"),
+    ("sensor", "sensors", "they measure, they do not act"),
+    ("link/contact", "contact elements of links", "extension of another simulator"),
+    ("link/surface", "surface elements of links", "extension of another simulator"),
+    (".//material/texture", "textures", "colours are drawn"),
+)
+
+
+@dataclasses.dataclass
+class Shape:
+    """A visual or collision (`touches`) shape in the axes of its link."""
+
+    name: str
+    kind: str
+    touches: bool
+    size: list[float]
+    pose: np.ndarray
+    rgba: tuple
+    file: str = ""
+    scale: tuple = (1.0, 1.0, 1.0)
+
+
+@dataclasses.dataclass
+class Joint:
+    """A joint; `pose` of the child link in the parent at zero, `axis` unit in the child's axes, range None: unlimited."""
+
+    name: str
+    kind: str
+    pose: np.ndarray
+    axis: np.ndarray
+    range: tuple | None
+    effort: float | None
+    damping: float
+    friction: float
+    mimic: str
+
+
+@dataclasses.dataclass
+class Link:
+    """A link: mass, centre of mass and inertia about it in its axes."""
+
+    name: str
+    mass: float
+    com: np.ndarray
+    inertia: np.ndarray
+    shapes: list[Shape]
+    joint: Joint | None = None
+    parent: "Link | None" = None
+    children: list["Link"] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
+class Robot:
+    """A robot: links with parents before children, the first is the root; lines of the report so far."""
+
+    name: str
+    links: list[Link]
+    report: list[ReportLine]
+
+
+def parse_robot(root) -> Robot:
+    """The robot in a `<robot>` element. Raises `ModelError` naming the element that is wrong."""
+    if root.tag != "robot":
+        raise ModelError(f"the root element is <{root.tag[:40]}>, not <robot>: not a URDF file")
+    report: list[ReportLine] = []
+    elements = root.findall("link")
+    if not elements:
+        hint = "; it is a template, expand it with xacro" if any("xacro" in e.tag for e in root.iter()) else ""
+        raise ModelError(f"the <robot> has no links{hint}")
+    if len(elements) > MAX_LINKS:
+        raise ModelError(f"{len(elements)} links, more than {MAX_LINKS}")
+    colours = _colours(root)
+    links: dict[str, Link] = {}
+    for element in elements:
+        link = _link(element, colours)
+        if link.name in links:
+            raise ModelError(f"link {link.name!r} is there twice; names must be unique")
+        links[link.name] = link
+    if sum(len(link.shapes) for link in links.values()) > MAX_SHAPES:
+        raise ModelError(f"more than {MAX_SHAPES} shapes")
+    _joints(root, links, report)
+    ordered = _ordered(links)
+    for where, feature, why in DROPPED:
+        count = len(root.findall(where))
+        if count:
+            report.append(ReportLine(feature, "ignored", f"{count}: {why}"))
+    bare = sum(element.find("inertial") is None for element in elements)
+    if bare:
+        report.append(ReportLine("links without <inertial>", "used", f"{bare}: they have no mass"))
+    return Robot(root.get("name") or "robot", ordered, report)
+
+
+def _joints(root, links, report) -> None:
+    """Hang the links on each other by the file's joints."""
+    names = set()
+    for element in root.findall("joint"):
+        joint = _joint(element, report)
+        label = f"joint {joint.name!r}"
+        if joint.name in names:
+            raise ModelError(f"{label} is there twice; names must be unique")
+        names.add(joint.name)
+        ends = []
+        for end in ("parent", "child"):
+            name = getattr(element.find(end), "attrib", {}).get("link")
+            if name not in links:
+                raise ModelError(f"{label}: there is no {end} link {name!r}")
+            ends.append(links[name])
+        parent, child = ends
+        if child.parent is not None:
+            raise ModelError(f"{label}: link {child.name!r} already hangs on joint {child.joint.name!r}")
+        child.joint, child.parent = joint, parent
+
+
+def _ordered(links) -> list[Link]:
+    """Links depth first from the root, children in the order of the file."""
+    roots = []
+    for link in links.values():
+        (roots if link.parent is None else link.parent.children).append(link)
+    if not roots:
+        raise ModelError(f"the joints form a loop: every one of the {len(links)} links has a parent, none is the root")
+    if len(roots) > 1:
+        names = ", ".join(repr(link.name) for link in roots[:5])
+        raise ModelError(f"{len(roots)} links have no parent ({names}); a URDF has one root, join the others by joints")
+    ordered, stack = [], roots
+    while stack:
+        ordered.append(stack.pop())
+        stack.extend(reversed(ordered[-1].children))
+    if len(ordered) < len(links):
+        found = {link.name for link in ordered}
+        lost = ", ".join(repr(name) for name in links if name not in found)
+        raise ModelError(f"the joints form a loop through links {lost[:200]}; a URDF is a tree")
+    return ordered
+
+
+def _numbers(element, attribute: str, default, label: str, count: int | None = None) -> np.ndarray:
+    """The numbers in an attribute; all finite and of reasonable size."""
+    text = None if element is None else element.get(attribute)
+    if text is None:
+        return np.array(default, float)
+    try:
+        values = np.array([float(part) for part in text.split()])
+    except ValueError:
+        raise ModelError(f"{label}: {attribute}={text[:60]!r} is not made of numbers") from None
+    if len(values) != (count or np.size(default)):
+        raise ModelError(f"{label}: {attribute}={text[:60]!r} must have {count or np.size(default)} numbers")
+    if not (np.abs(values) <= LARGEST).all():
+        raise ModelError(f"{label}: {attribute}={text[:60]!r} must be finite and at most {LARGEST:g}")
+    return values
+
+
+def _number(element, attribute: str, default: float, label: str) -> float:
+    return float(_numbers(element, attribute, [default], label)[0])
+
+
+def _pose(element, label: str) -> np.ndarray:
+    origin = element.find("origin")
+    xyz, rpy = _numbers(origin, "xyz", [0, 0, 0], label), _numbers(origin, "rpy", [0, 0, 0], label)
+    return np.concatenate([xyz, roll_pitch_yaw(rpy)])
+
+
+def _name(element, word: str) -> str:
+    name = element.get("name")
+    if not name:
+        raise ModelError(f"a {word} has no name")
+    return name
+
+
+def _link(element, colours) -> Link:
+    name = _name(element, "link")
+    label = f"link {name!r}"
+    mass, com, inertia = 0.0, np.zeros(3), np.zeros((3, 3))
+    inertial = element.find("inertial")
+    if inertial is not None:
+        frame = _pose(inertial, label)
+        mass = _number(inertial.find("mass"), "value", 0.0, f"{label}: mass")
+        if mass < 0:
+            raise ModelError(f"{label}: mass is {mass:g}; it must not be negative")
+        entries = {}
+        for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"):
+            entries[key] = _number(inertial.find("inertia"), key, 0.0, f"{label}: inertia")
+        e = entries
+        matrix = np.array(
+            [[e["ixx"], e["ixy"], e["ixz"]], [e["ixy"], e["iyy"], e["iyz"]], [e["ixz"], e["iyz"], e["izz"]]]
+        )
+        turn = rotation_matrix(frame[3:])
+        com, inertia = frame[:3], turn @ matrix @ turn.T
+        inertia = (inertia + inertia.T) / 2
+    shapes = [_shape(child, label, False, colours) for child in element.findall("visual")]
+    shapes += [_shape(child, label, True, colours) for child in element.findall("collision")]
+    return Link(name, mass, com, inertia, [shape for shape in shapes if shape is not None])
+
+
+def _shape(element, label: str, touches: bool, colours) -> Shape | None:
+    label = f"{label}, {'collision' if touches else 'visual'}"
+    shapes = element.findall("geometry/*")
+    if len(shapes) != 1:
+        raise ModelError(f"{label}: <geometry> must have one shape, it has {len(shapes)}")
+    shape, kind = shapes[0], shapes[0].tag
+    if kind not in ("box", "cylinder", "capsule", "sphere", "mesh"):
+        raise ModelError(f"{label}: unknown shape <{kind[:40]}>; use box, cylinder, capsule, sphere or mesh")
+    size: list[float] = []
+    if kind == "box":
+        size = (_numbers(shape, "size", [], label, 3) / 2).tolist()
+    elif kind != "mesh":
+        size = _numbers(shape, "radius", [], label, 1).tolist()
+    if kind in ("cylinder", "capsule"):
+        size += (_numbers(shape, "length", [], label, 1) / 2).tolist()
+    result = Shape(element.get("name") or "", kind, touches, size, _pose(element, label), _rgba(element, colours, label))
+    if kind == "mesh":
+        result.file = shape.get("filename") or ""
+        result.scale = tuple(_numbers(shape, "scale", [1, 1, 1], label))
+    return result
+
+
+def _colours(root) -> dict[str, tuple]:
+    """Materials of the file by name: those of the robot, then those defined inside a link."""
+    found: dict[str, tuple] = {}
+    for material in [*root.findall("material"), *root.findall("link/visual/material")]:
+        if material.find("color") is not None and material.get("name"):
+            found.setdefault(material.get("name"), _colour(material, f"material {material.get('name')!r}"))
+    return found
+
+
+def _colour(material, label: str) -> tuple:
+    return tuple(np.clip(_numbers(material.find("color"), "rgba", GREY, label), 0.0, 1.0))
+
+
+def _rgba(element, colours, label: str) -> tuple:
+    material = element.find("material")
+    if material is None:
+        return GREY
+    if material.find("color") is not None:
+        return _colour(material, label)
+    return colours.get(material.get("name"), GREY)
+
+
+def _joint(element, report) -> Joint:
+    name = _name(element, "joint")
+    label = f"joint {name!r}"
+    kind = element.get("type")
+    if kind not in KINDS:
+        raise ModelError(f"{label}: unknown type {str(kind)[:40]!r}; use {', '.join(KINDS)}")
+    axis = _numbers(element.find("axis"), "xyz", [1, 0, 0], label)
+    length = float(np.linalg.norm(axis))
+    if length < 1e-9 and kind not in ("fixed", "floating"):
+        raise ModelError(f"{label}: axis {axis.tolist()} has no direction; give a non-zero vector")
+    axis = axis / length if length >= 1e-9 else np.array([1.0, 0, 0])
+    dynamics, limit, mimic = element.find("dynamics"), element.find("limit"), element.find("mimic")
+    damping, friction = (_number(dynamics, key, 0.0, label) for key in ("damping", "friction"))
+    if damping < 0 or friction < 0:
+        raise ModelError(f"{label}: damping {damping:g} and friction {friction:g} must not be negative")
+    effort = None if limit is None or limit.get("effort") is None else _effort(limit, label)
+    if effort is not None and effort <= 0:
+        report.append(ReportLine(f"effort limit of {label}", "ignored", f"{effort:g} is read as none"))
+        effort = None
+    limits = _limits(limit, label, report) if kind in ("revolute", "prismatic") else None
+    target = "" if mimic is None else mimic.get("joint") or "?"
+    return Joint(name, kind, _pose(element, label), axis, limits, effort, damping, friction, target)
+
+
+def _effort(limit, label: str) -> float | None:
+    """The effort limit [N or N m], None where it is infinite."""
+    try:
+        value = float(limit.get("effort"))
+    except ValueError:
+        raise ModelError(f"{label}: effort={limit.get('effort')[:60]!r} is not a number") from None
+    if np.isnan(value):
+        raise ModelError(f"{label}: effort is not a number")
+    return value if abs(value) <= LARGEST else None
+
+
+def _limits(limit, label: str, report) -> tuple | None:
+    """Lower and upper limit, None for a joint without."""
+    if limit is None or (limit.get("lower") is None and limit.get("upper") is None):
+        report.append(ReportLine(f"limits of {label}", "ignored", "none are given: unlimited"))
+        return None
+    low, high = (_bound(limit, key, label) for key in ("lower", "upper"))
+    if low > high:
+        raise ModelError(f"{label}: the lower limit {low:g} is above the upper limit {high:g}")
+    if low == high:
+        report.append(ReportLine(f"limits of {label}", "ignored", f"lower equals upper, {low:g}: unlimited"))
+        return None
+    if np.isinf(low) and np.isinf(high):
+        return None
+    return max(low, -LARGEST), min(high, LARGEST)
+
+
+def _bound(limit, key: str, label: str) -> float:
+    text = limit.get(key, "0")
+    try:
+        value = float(text)
+    except ValueError:
+        value = np.nan
+    if np.isnan(value):
+        raise ModelError(f"{label}: {key}={text[:60]!r} is not a number")
+    return value if abs(value) <= LARGEST else float(np.copysign(np.inf, value))
