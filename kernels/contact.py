@@ -135,7 +135,7 @@ def build(S) -> SimpleNamespace:
     d_narrow, d_features, d_cone, d_laws = narrow.build(S), features.build(S), cone.build(S), laws(S)
     detect_features, evaluate = d_narrow.detect, d_features.evaluate
     bounding_radius, plane_distance_bound = d_features.bounding_radius, d_features.plane_distance_bound
-    contact_frame = d_features.contact_frame
+    contact_frame, ContactGeometry = d_features.contact_frame, d_features.ContactGeometry
     vec3, vec6, mat33, transform = t.vec3, t.vec6, t.mat33, t.transform
     module = module_name("contact", S)
 
@@ -149,6 +149,7 @@ def build(S) -> SimpleNamespace:
         scene: Scene,
         geom_pose: wp.array3d(dtype=S),
         geom_size: wp.array2d(dtype=vec3),
+        body_active: wp.array2d(dtype=S),
         link_X: wp.array2d(dtype=transform),
         link_V: wp.array2d(dtype=vec6),
         link_V_star: wp.array2d(dtype=vec6),
@@ -156,7 +157,10 @@ def build(S) -> SimpleNamespace:
         geom_X: wp.array2d(dtype=transform),
         geom_speed: wp.array2d(dtype=S),
     ):
-        """World poses of geoms, and a bound of the speed of their points at v0 and at v*. Launch over (worlds, geoms)."""
+        """World poses of geoms, and a bound of the speed of their points at v0 and at v*; -1 marks an inactive body.
+
+        Launch over (worlds, geoms).
+        """
         w, g = wp.tid()
         l = scene.geom_link[g]
         X = jt.read_pose(geom_pose, w % geom_pose.shape[0], g)
@@ -170,6 +174,8 @@ def build(S) -> SimpleNamespace:
             now = wp.length(sp.velocity_at(V, arm)) + radius * wp.length(sp.angular(V))
             then = wp.length(sp.velocity_at(V_star, arm)) + radius * wp.length(sp.angular(V_star))
             speed = wp.max(now, then)
+            if body_active[w % body_active.shape[0], topology.link_body[l]] == S(0.0):
+                speed = S(-1.0)
         geom_X[w, g] = X
         geom_speed[w, g] = speed
 
@@ -190,7 +196,13 @@ def build(S) -> SimpleNamespace:
 
     @wp.func
     def apart(
-        scene: Scene, geom_X: wp.array2d(dtype=transform), sizes: wp.array2d(dtype=vec3), w: int, a: int, b: int, margin: S
+        scene: Scene,
+        geom_X: wp.array2d(dtype=transform),
+        sizes: wp.array2d(dtype=vec3),
+        w: int,
+        a: int,
+        b: int,
+        margin: S,
     ) -> bool:
         """Bounding spheres (or plane and sphere) further apart than `margin`."""
         row = w % sizes.shape[0]
@@ -205,6 +217,38 @@ def build(S) -> SimpleNamespace:
             if wp.dot(offset, offset) > reach * reach:
                 distance = margin + S(1.0)
         return distance > margin
+
+    @wp.func
+    def will_touch(
+        topology: Topology,
+        scene: Scene,
+        link_X: wp.array2d(dtype=transform),
+        link_V: wp.array2d(dtype=vec6),
+        link_V_star: wp.array2d(dtype=vec6),
+        h: S,
+        w: int,
+        a: int,
+        b: int,
+        g: ContactGeometry,
+    ) -> bool:
+        """Whether a contact exists, or would come about within h at v0 or at v*."""
+        l_a = scene.geom_link[a]
+        l_b = scene.geom_link[b]
+        u = point_velocity(topology, link_X, link_V, w, l_b, g.point)
+        u -= point_velocity(topology, link_X, link_V, w, l_a, g.point)
+        u_star = point_velocity(topology, link_X, link_V_star, w, l_b, g.point)
+        u_star -= point_velocity(topology, link_X, link_V_star, w, l_a, g.point)
+        approach = wp.min(wp.dot(g.normal, u), wp.dot(g.normal, u_star))
+        return g.phi + h * wp.min(approach, S(0.0)) < S(0.0)
+
+    @wp.func
+    def store_contact(contacts: Contacts, w: int, c: int, p: int, feature: wp.vec3i, g: ContactGeometry):
+        """Write contact c of pair p."""
+        contacts.pair[w, c] = p
+        contacts.feature[w, c] = feature
+        contacts.phi[w, c] = g.phi
+        contacts.point[w, c] = g.point
+        contacts.frame[w, c] = contact_frame(g.normal)
 
     @wp.kernel(module=module, enable_backward=False)
     def detect(
@@ -243,7 +287,8 @@ def build(S) -> SimpleNamespace:
             a = scene.pair_geom[p, 0]
             b = scene.pair_geom[p, 1]
             margin = h * (geom_speed[w, a] + geom_speed[w, b])
-            if not apart(scene, geom_X, geom_size, w, a, b, margin):
+            idle = geom_speed[w, a] < S(0.0) or geom_speed[w, b] < S(0.0)
+            if not idle and not apart(scene, geom_X, geom_size, w, a, b, margin):
                 type_a = scene.geom_type[a]
                 type_b = scene.geom_type[b]
                 X_a = geom_X[w, a]
@@ -254,20 +299,9 @@ def build(S) -> SimpleNamespace:
                 for i in range(manifold.count):
                     feature = contact_features(manifold, i)
                     g = evaluate(type_a, X_a, size_a, type_b, X_b, size_b, feature)
-                    l_a = scene.geom_link[a]
-                    l_b = scene.geom_link[b]
-                    u = point_velocity(topology, link_X, link_V, w, l_b, g.point)
-                    u -= point_velocity(topology, link_X, link_V, w, l_a, g.point)
-                    u_star = point_velocity(topology, link_X, link_V_star, w, l_b, g.point)
-                    u_star -= point_velocity(topology, link_X, link_V_star, w, l_a, g.point)
-                    approach = wp.min(wp.dot(g.normal, u), wp.dot(g.normal, u_star))
-                    if g.phi + h * wp.min(approach, S(0.0)) < S(0.0):
+                    if will_touch(topology, scene, link_X, link_V, link_V_star, h, w, a, b, g):
                         if count < capacity:
-                            contacts.pair[w, count] = p
-                            contacts.feature[w, count] = feature
-                            contacts.phi[w, count] = g.phi
-                            contacts.point[w, count] = g.point
-                            contacts.frame[w, count] = contact_frame(g.normal)
+                            store_contact(contacts, w, count, p, feature, g)
                             count += 1
                         else:
                             overflow = 1
@@ -338,13 +372,13 @@ def build(S) -> SimpleNamespace:
             for d in range(last + 1):
                 z[w, d] = vec3(S(0.0), S(0.0), S(0.0))
             for k in range(size):
-                z[w, scene.support[p, k]] = vec3(
-                    contacts.J[w, c, 0, k], contacts.J[w, c, 1, k], contacts.J[w, c, 2, k]
-                )
+                z[w, scene.support[p, k]] = vec3(contacts.J[w, c, 0, k], contacts.J[w, c, 1, k], contacts.J[w, c, 2, k])
             W = eliminate(topology, M_factor, z, w, last)
             w_c = wp.sqrt(wp.ddot(W, W)) / S(3.0)
             weight[w, c] = w_c
-            law = d_laws.pair_compliance(scene, material.stiffness, material.dissipation_time, w, p, beta * h / S(wp.pi))
+            law = d_laws.pair_compliance(
+                scene, material.stiffness, material.dissipation_time, w, p, beta * h / S(wp.pi)
+            )
             R[w, c] = d_cone.contact_regularization(w_c, contacts.phi[w, c], law[0], law[1], h, beta, sigma)
             v_hat[w, c] = d_cone.contact_stabilization(contacts.phi[w, c], law[1], h)
             mu[w, c] = d_laws.friction_coefficient(scene, material.friction, w, p)
@@ -354,4 +388,7 @@ def build(S) -> SimpleNamespace:
         detect=detect,
         jacobian=jacobian,
         regularise=regularise,
+        apart=apart,
+        will_touch=will_touch,
+        store_contact=store_contact,
     )

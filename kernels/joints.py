@@ -127,6 +127,14 @@ def build(S) -> SimpleNamespace:
             n = 1
         return n
 
+    @wp.func
+    def coordinates(kind: int) -> int:
+        """Position coordinates of a joint type."""
+        n = dofs(kind)
+        if kind == FREE or kind == BALL:
+            n += 1
+        return n
+
     return SimpleNamespace(
         read_quaternion=read_quaternion,
         read_pose=read_pose,
@@ -135,4 +143,5 @@ def build(S) -> SimpleNamespace:
         joint_transform=joint_transform,
         advance=advance,
         dofs=dofs,
+        coordinates=coordinates,
     )

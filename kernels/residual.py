@@ -14,6 +14,7 @@ import warp as wp
 
 from warpsim.kernels import contact, joints, rows, spatial
 from warpsim.kernels.collide import features
+from warpsim.kernels.collide.manifold import is_general
 from warpsim.kernels.constraints import box, cone
 from warpsim.kernels.linalg import ltdl
 from warpsim.kernels.precision import module_name, types
@@ -58,22 +59,23 @@ def build(S) -> SimpleNamespace:
         point: wp.array2d(dtype=vec3),
         frame: wp.array2d(dtype=mat33),
     ):
-        """Distance, point and frame of every contact with its features frozen. Launch over (worlds, max_contacts)."""
+        """Distance, point and frame of every simple contact with its features frozen. Launch over (worlds, max_contacts)."""
         w, c = wp.tid()
         if c < contacts.count[w]:
             p = contacts.pair[w, c]
             a = scene.pair_geom[p, 0]
             b = scene.pair_geom[p, 1]
-            row = w % geom_size.shape[0]
-            X_a = geom_pose_world(scene, geom_pose, link_X, w, a)
-            X_b = geom_pose_world(scene, geom_pose, link_X, w, b)
-            feature = contacts.feature[w, c]
-            g = d_features.evaluate(
-                scene.geom_type[a], X_a, geom_size[row, a], scene.geom_type[b], X_b, geom_size[row, b], feature
-            )
-            phi[w, c] = g.phi
-            point[w, c] = g.point
-            frame[w, c] = d_features.contact_frame(g.normal)
+            if not is_general(scene.geom_type[a]) and not is_general(scene.geom_type[b]):
+                row = w % geom_size.shape[0]
+                X_a = geom_pose_world(scene, geom_pose, link_X, w, a)
+                X_b = geom_pose_world(scene, geom_pose, link_X, w, b)
+                feature = contacts.feature[w, c]
+                g = d_features.evaluate(
+                    scene.geom_type[a], X_a, geom_size[row, a], scene.geom_type[b], X_b, geom_size[row, b], feature
+                )
+                phi[w, c] = g.phi
+                point[w, c] = g.point
+                frame[w, c] = d_features.contact_frame(g.normal)
 
     @wp.kernel(module=module)
     def contact_jacobian(

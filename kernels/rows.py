@@ -46,7 +46,11 @@ def build(S) -> SimpleNamespace:
     @wp.func
     def stop_velocity(distance: S, tau_d: S, h: S) -> S:
         """v_hat of a stop: a joint far beyond it is brought back at a bounded rate, not thrown back within a step."""
-        return wp.min(d_cone.contact_stabilization(distance, tau_d, h)[2], S(LIMIT_RECOVERY))
+        v_hat = d_cone.contact_stabilization(distance, tau_d, h)
+        bounded = v_hat[2]
+        if bounded > S(LIMIT_RECOVERY):
+            bounded = S(LIMIT_RECOVERY)
+        return bounded
 
     @wp.func
     def eliminate(topology: Topology, L: wp.array3d(dtype=S), z: wp.array2d(dtype=vec3), w: int, last: int) -> S:

@@ -66,6 +66,8 @@ def build(S, grad: bool = False) -> SimpleNamespace:
 
     @wp.kernel(module=module, enable_backward=False)
     def commit(
+        topology: Topology,
+        body_active: wp.array2d(dtype=S),
         h: wp.float64,
         q: wp.array2d(dtype=S),
         v: wp.array2d(dtype=S),
@@ -83,7 +85,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
     ):
         """Accept the step where it is finite; else the world keeps its last finite state, flagged. Launch over worlds.
 
-        A world whose NONFINITE flag is set stands still until it is reset.
+        A world whose NONFINITE flag is set stands still until it is reset; a tree whose root body is inactive stands still.
         """
         w = wp.tid()
         flag = flags[w]
@@ -106,17 +108,24 @@ def build(S, grad: bool = False) -> SimpleNamespace:
             if overflow[w] != 0:
                 flag = flag | CONTACT_OVERFLOW
         if flag & NONFINITE == 0:
-            for i in range(v.shape[1]):
-                v_next[w, i] = v_solved[w, i]
-            for i in range(q.shape[1]):
-                q_next[w, i] = q_solved[w, i]
             time_next[w] = time[w] + h
         else:
-            for i in range(v.shape[1]):
-                v_next[w, i] = v[w, i]
-            for i in range(q.shape[1]):
-                q_next[w, i] = q[w, i]
             time_next[w] = time[w]
+        for l in range(topology.link_type.shape[0]):
+            kind = topology.link_type[l]
+            root = topology.link_body[topology.tree_reference[topology.link_tree[l]]]
+            i = topology.link_q[l]
+            j = topology.link_v[l]
+            if flag & NONFINITE == 0 and body_active[w % body_active.shape[0], root] != S(0.0):
+                for k in range(jt.coordinates(kind)):
+                    q_next[w, i + k] = q_solved[w, i + k]
+                for k in range(jt.dofs(kind)):
+                    v_next[w, j + k] = v_solved[w, j + k]
+            else:
+                for k in range(jt.coordinates(kind)):
+                    q_next[w, i + k] = q[w, i + k]
+                for k in range(jt.dofs(kind)):
+                    v_next[w, j + k] = v[w, j + k]
         flags_next[w] = flag
 
     return SimpleNamespace(free_motion=free_motion, integrate_position=integrate_position, commit=commit)

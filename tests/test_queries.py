@@ -83,3 +83,25 @@ def test_net_contact_force_of_a_resting_stack():
     np.testing.assert_allclose(body, np.broadcast_to([0, 0, weight], body.shape), atol=1e-4 * weight)
     geom = sim.contact_force("geom").numpy()
     np.testing.assert_allclose(geom[:, sim.model.geom("floor"), 2], -2 * weight, rtol=1e-4)
+
+
+def test_inactive_bodies_stand_still_and_touch_nothing():
+    """`body_active` per world: an inactive object keeps its state, others pass through it, other worlds are untouched."""
+    b = ws.ModelBuilder("two balls")
+    b.add_geom("plane", name="floor")
+    for i in range(2):
+        body = b.add_body(f"ball{i}", pose=[0, 0, 0.3 + 0.5 * i])
+        b.add_joint(body, "free")
+        b.add_geom("sphere", [0.1], body=body)
+    model = b.build()
+    sim = ws.Simulator(model, worlds=2, dt=0.01, dtype="float64", device="cpu")
+    plain = sim.rollout(sim.state(), steps=100).final
+    active = np.ones((2, 2))
+    active[1, 0] = 0
+    sim.parameters["body_active"] = active
+    mixed = sim.rollout(sim.state(), steps=100).final
+    np.testing.assert_array_equal(mixed.q.numpy()[0], plain.q.numpy()[0])
+    q = mixed.q.numpy()[1]
+    np.testing.assert_array_equal(q[:7], model.q0[:7])
+    assert q[9] == pytest.approx(0.1, abs=1e-3)  # the other ball fell through it to the floor
+    assert plain.q.numpy()[0, 9] > 0.25

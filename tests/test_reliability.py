@@ -143,7 +143,9 @@ def test_a_nan_control_flags_its_world_alone(crowd, name, dtype):
     assert (flags[when:] == ws.NONFINITE).all()
     for key in ("q", "v", "time"):
         np.testing.assert_array_equal(broken[key][: when + 1, bad], good[key][: when + 1, bad])
-        np.testing.assert_array_equal(broken[key][when:, bad], np.broadcast_to(broken[key][when, bad], broken[key][when:, bad].shape))
+        np.testing.assert_array_equal(
+            broken[key][when:, bad], np.broadcast_to(broken[key][when, bad], broken[key][when:, bad].shape)
+        )
         assert np.isfinite(broken[key]).all()
 
 
@@ -162,9 +164,7 @@ def test_a_frozen_world_runs_again_after_reset(crowd):
     c.sim.reset(state, [2], c.q[2], c.v[2])
     assert not state.memory["flags"].numpy().any()
     alone = crowd("ant", "float32", 1).sim
-    np.testing.assert_array_equal(
-        c.sim.step(state).q.numpy()[2], alone.step(alone.state(c.q[2], c.v[2])).q.numpy()[0]
-    )
+    np.testing.assert_array_equal(c.sim.step(state).q.numpy()[2], alone.step(alone.state(c.q[2], c.v[2])).q.numpy()[0])
 
 
 def test_a_nan_parameter_flags_its_world_alone(crowd, assets, device):

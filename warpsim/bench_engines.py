@@ -1,7 +1,8 @@
 """The engines of `warpsim bench` behind one small interface, and what each of them costs.
 
 An engine is made for a scene, a number of worlds and a table of controls; `restart()` goes to the start states,
-`advance(first, last)` makes these steps and waits for them, `facts()` says what the state is like afterwards.
+`remember()` makes the present state the start, `advance(first, last)` makes these steps and waits for them, and `facts()`
+says what the state is like afterwards.
 """
 
 import dataclasses
@@ -50,6 +51,9 @@ class WarpsimEngine:
     def restart(self) -> None:
         self.state.assign(self.start)
 
+    def remember(self) -> None:
+        self.start.assign(self.state)
+
     def advance(self, first: int, last: int) -> None:
         for step in range(first, last):
             self.sim.step(self.state, self.controls[step], out=self.state)
@@ -85,7 +89,8 @@ class MujocoWarpEngine:
             self.sizes, self.data = sizes, mujoco_warp.put_data(scene.mj_model, mj_data, nworld=worlds, **sizes)
             self.controls = wp.array(controls, dtype=wp.float32)
             q, v = scene.starts(worlds)
-            self.q, self.v = wp.array(q, dtype=wp.float32), wp.array(v, dtype=wp.float32)
+            start = {"qpos": wp.array(q, dtype=wp.float32), "qvel": wp.array(v, dtype=wp.float32)}
+            self.start = start | {"qacc_warmstart": wp.zeros_like(self.data.qacc_warmstart)}
             self.restart()
             mujoco_warp.step(self.model, self.data)  # compiles; capture cannot
             with wp.ScopedCapture() as capture:
@@ -93,9 +98,11 @@ class MujocoWarpEngine:
         self.graph = capture.graph
 
     def restart(self) -> None:
-        wp.copy(self.data.qpos, self.q)
-        wp.copy(self.data.qvel, self.v)
-        self.data.qacc_warmstart.zero_()
+        for name, array in self.start.items():
+            wp.copy(getattr(self.data, name), array)
+
+    def remember(self) -> None:
+        self.start = {name: wp.clone(getattr(self.data, name)) for name in self.start}
 
     def advance(self, first: int, last: int) -> None:
         for step in range(first, last):
@@ -132,6 +139,9 @@ class MujocoEngine:
 
     def restart(self) -> None:
         self.state = self.start
+
+    def remember(self) -> None:
+        self.start = self.state
 
     def advance(self, first: int, last: int) -> None:
         from mujoco import rollout

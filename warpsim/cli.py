@@ -32,6 +32,8 @@ class Run:
     """Random sine waves within the control ranges; or zero, which is what actuators without a command (none) get."""
     actuators: Literal["effort", "position"] | None = None
     """Add one actuator per joint where the file has none (URDF)."""
+    unsupported: Literal["error", "report"] = "error"
+    """What changes the motion and cannot be simulated is an error, or a warning and left out."""
     seed: int = 0
     """Of controls and noise."""
     noise: float = 0.0
@@ -56,7 +58,7 @@ class Run:
         from warpsim.runs import perturbed_start, print_summary, smooth_controls, timed_rollout
 
         self._check_outputs()
-        model = load(self.model, actuators=self.actuators)
+        model = load(self.model, actuators=self.actuators, unsupported=self.unsupported)
         sim = Simulator(model, self.worlds, dt=self.dt, device=self.device, dtype=self.dtype)
         if self.steps < 1:
             raise ValueError(f"steps is {self.steps}; it must be at least 1")
@@ -166,24 +168,27 @@ def describe(model) -> dict:
 
 
 def _print_info(facts: dict) -> None:
+    from rich.markup import escape
     from rich.table import Table
 
     console = _console()
     console.print(
-        f"[bold]{facts['name']}[/bold]: nq {facts['nq']}, nv {facts['nv']}, nu {facts['nu']}; {facts['nbody']} bodies "
+        f"[bold]{escape(facts['name'])}[/bold]: nq {facts['nq']}, nv {facts['nv']}, nu {facts['nu']}; {facts['nbody']} bodies "
         f"in {facts['ntree']} trees, {facts['njoint']} joints, {facts['ngeom']} geoms, {facts['pairs']} pairs that may "
-        f"touch; {facts['mass']:.4g} kg, dt {facts['dt']:g} s, keyframes: {', '.join(facts['keyframes']) or 'none'}",
+        f"touch; {facts['mass']:.4g} kg, dt {facts['dt']:g} s, keyframes: {escape(', '.join(facts['keyframes'])) or 'none'}",
         highlight=False,
+        soft_wrap=True,
     )
     for key in ("bodies", "joints", "geoms", "actuators"):
         if facts[key]:
             table = Table(*facts[key][0], title=key, title_justify="left")
             for row in facts[key]:
-                table.add_row(*(_cell(value) for value in row.values()))
+                table.add_row(*(escape(_cell(value)) for value in row.values()))
             console.print(table)
     for status, style in (("refused", "red"), ("ignored", "yellow"), ("mapped", "cyan"), ("used", "green")):
         for line in facts["report"].get(status, []):
-            console.print(f"[{style}]{status:8s}[/{style}] {line['feature']}: {line['detail']}", highlight=False)
+            text = escape(f"{line['feature']}: {line['detail']}")
+            console.print(f"[{style}]{status:8s}[/{style}] {text}", highlight=False, soft_wrap=True)
 
 
 def _cell(value) -> str:
@@ -374,11 +379,14 @@ def _console():
 
 
 def _quiet() -> None:
-    """Warp's start-up banner and compile lines go; MuJoCo's warnings go to the error stream instead of a log file."""
+    """Warp's start-up banner and compile lines go; warnings are one line each, MuJoCo's too instead of in a log file."""
+    import warnings
+
     import mujoco
     import warp as wp
 
     wp.config.log_level = wp.LOG_WARNING
+    warnings.formatwarning = lambda message, *where: f"warning: {message}\n"
     said = set()
 
     def warn(message: str) -> None:

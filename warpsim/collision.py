@@ -6,11 +6,14 @@ import warp as wp
 from warpsim.broadphase import LARGEST_LIST, BroadPhase
 from warpsim.dynamics import DeviceModel, Dynamics
 from warpsim.errors import ModelError
-from warpsim.kernels import contact
+from warpsim.kernels import contact, contact_convex
+from warpsim.kernels.collide import shape
 from warpsim.kernels.collide.broadphase import Grid
+from warpsim.model.convex import convex_table
 from warpsim.model.model import GeomType, Model
 
-SUPPORTED = (GeomType.PLANE, GeomType.SPHERE, GeomType.CAPSULE, GeomType.BOX)
+SIMPLE = (GeomType.PLANE, GeomType.SPHERE, GeomType.CAPSULE, GeomType.BOX)  # others: kernels/contact_convex.py
+SUPPORTED = (*SIMPLE, GeomType.ELLIPSOID, GeomType.CYLINDER, GeomType.MESH)
 SLOTS_PER_ROBOT = 64
 SLOTS_PER_FURTHER_TREE = 16
 
@@ -21,6 +24,15 @@ PAIR_POINTS = {
     (GeomType.CAPSULE, GeomType.CAPSULE): 2,
     (GeomType.CAPSULE, GeomType.BOX): 2,
     (GeomType.BOX, GeomType.BOX): 8,
+    (GeomType.PLANE, GeomType.CYLINDER): 6,
+    (GeomType.PLANE, GeomType.MESH): 8,
+    (GeomType.CAPSULE, GeomType.CYLINDER): 2,
+    (GeomType.CAPSULE, GeomType.MESH): 2,
+    (GeomType.CYLINDER, GeomType.CYLINDER): 8,
+    (GeomType.CYLINDER, GeomType.BOX): 8,
+    (GeomType.CYLINDER, GeomType.MESH): 8,
+    (GeomType.BOX, GeomType.MESH): 8,
+    (GeomType.MESH, GeomType.MESH): 8,
 }
 
 
@@ -81,7 +93,7 @@ def refuse_unsupported(model: Model) -> None:
         listed = ", ".join(f"{name!r} ({kind})" for name, kind in list(bad.items())[:6])
         raise ModelError(
             f"model {model.name!r}: no contact yet for geoms {listed}{' and more' if len(bad) > 6 else ''}; make them "
-            "plane, sphere, capsule or box, switch their contact off (contype = conaffinity = 0), or simulate with "
+            "another shape, switch their contact off (contype = conaffinity = 0), or simulate with "
             "solver=ws.NoContact()"
         )
 
@@ -109,6 +121,8 @@ class Collision:
         self.kernels = contact.build(S)
         self.structs = contact.structs(S)
         self.scene = self._scene()
+        self.convex_scene = self._convex_scene() if self.enabled else None
+        self.convex_kernels = None if self.convex_scene is None else contact_convex.build(S)
         self.contacts = self._contacts()
         t = device_model.types
         self.broadphase = BroadPhase(device_model) if self.enabled and len(model.pair_geom) > LARGEST_LIST else None
@@ -135,6 +149,24 @@ class Collision:
         self.max_support = table.shape[1]
         return scene
 
+    def _convex_scene(self):
+        """What the general narrow phase reads, or None for a model without pairs for it."""
+        m, device = self.model, self.device_model.device
+        general = ~np.isin(m.geom_type[m.pair_geom].reshape(-1, 2), SIMPLE).all(1)
+        if not general.any():
+            return None
+        t = self.device_model.types
+        scene = contact_convex.structs(t.scalar).ConvexScene()
+        scene.pair = wp.array(np.flatnonzero(general).astype(np.int32), dtype=wp.int32, device=device)
+        scene.geom_mesh = wp.array(m.geom_mesh.astype(np.int32), dtype=wp.int32, device=device)
+        table = shape.structs(t.scalar).MeshTable()
+        for key, value in convex_table(m).items():
+            if key != "deviation":
+                kind = t.vec3 if key in ("vertex", "face_normal") else wp.int32
+                setattr(table, key, wp.array(value, dtype=kind, device=device))
+        scene.table = table
+        return scene
+
     def _contacts(self):
         t, array = self.device_model.types, self.dynamics.array
         contacts = self.structs.Contacts()
@@ -151,8 +183,8 @@ class Collision:
     def place_geoms(self, link_V: wp.array, link_V_star: wp.array) -> None:
         """World poses of the geoms and bounds of their speeds at two sets of link velocities."""
         d, p = self.device_model, self.device_model.parameters
-        inputs = [d.topology, self.scene, p.stored("geom_pose"), p.stored("geom_size"), self.dynamics.link_X]
-        inputs += [link_V, link_V_star, self.geom_X, self.geom_speed]
+        inputs = [d.topology, self.scene, p.stored("geom_pose"), p.stored("geom_size"), p.stored("body_active")]
+        inputs += [self.dynamics.link_X, link_V, link_V_star, self.geom_X, self.geom_speed]
         self.dynamics.launch(self.kernels.place_geoms, self.model.ngeom, inputs)
 
     def detect(self, h: float, link_V: wp.array, link_V_star: wp.array) -> None:
@@ -165,9 +197,11 @@ class Collision:
         motion = [self.dynamics.link_X, link_V, link_V_star]
         if self.broadphase is not None:
             self.broadphase.launch(h, self.geom_X, size, self.geom_speed)
-        inputs = [d.topology, self.scene, h, size, *motion, self.geom_X, self.geom_speed]
-        inputs += [self.grid, self.contacts]
-        self.dynamics.launch(self.kernels.detect, None, inputs)
+        inputs = [h, size, *motion, self.geom_X, self.geom_speed, self.grid, self.contacts]
+        self.dynamics.launch(self.kernels.detect, None, [d.topology, self.scene, *inputs])
+        if self.convex_scene is not None:
+            inputs = [d.topology, self.scene, self.convex_scene, *inputs]
+            self.dynamics.launch(self.convex_kernels.detect, None, inputs)
 
     def jacobian(self) -> None:
         """Jacobians of the contacts found."""

@@ -59,6 +59,7 @@ class Parameters:
         self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
         self.requires_grad = requires_grad
         self._expanded: set[str] = set()
+        self._refused: dict[str, str] = {}
         self.version = 0  # counts expansions, so that captured graphs are made anew
         t = types(SCALARS[dtype])
         self._types = {"scalar": t.scalar, "row": t.scalar, "vec3": t.vec3, "mat33": t.mat33}
@@ -85,8 +86,14 @@ class Parameters:
         """The array as kernels read it: leading dimension 1 or worlds."""
         return self._arrays[name]
 
+    def refuse(self, name: str, why: str) -> None:
+        """Make access to a parameter that the simulator would ignore an error."""
+        self._refused[name] = why
+
     def __getitem__(self, name: str) -> wp.array:
         self._known(name)
+        if name in self._refused:
+            raise ValueError(f"parameters[{name!r}] {self._refused[name]}")
         if name not in self._expanded:
             self._expanded.add(name)
             values = np.repeat(self._arrays[name].numpy(), self.worlds, axis=0)
@@ -96,7 +103,10 @@ class Parameters:
 
     def __setitem__(self, name: str, values) -> None:
         array = self[name]
-        values = np.asarray(values, float)
+        try:
+            values = np.asarray(values, float)
+        except (TypeError, ValueError):
+            raise ValueError(f"parameters[{name!r}] takes numbers, got {values!r}") from None
         shape = (self.worlds, *self._default(name).shape)
         if values.shape not in (shape, shape[1:]):
             raise ValueError(f"parameters[{name!r}] takes shape {shape} or {shape[1:]}, got {values.shape}")
@@ -110,6 +120,7 @@ class Parameters:
             where = tuple(int(i) for i in np.argwhere(bad)[0])
             least = "" if spec.least is None else f" and at least {spec.least:g}"
             raise ValueError(f"parameters[{name!r}] is {values[where]} at {where}; values must be finite{least}")
+        _check_meaning(name, values)
         array.assign(np.ascontiguousarray(np.broadcast_to(values, shape), dtype=self._numpy))
 
     def _known(self, name: str) -> None:
@@ -125,3 +136,27 @@ class Parameters:
     def bytes_per_world(self) -> int:
         """Bytes of the parameters that are stored per world."""
         return sum(a.capacity // self.worlds for name, a in self._arrays.items() if name in self._expanded)
+
+
+def _check_meaning(name: str, values: np.ndarray) -> None:
+    """What a finite number of the right size can still get wrong."""
+
+    def refuse(bad: np.ndarray, what: str) -> None:
+        if bad.any():
+            where = tuple(int(i) for i in np.argwhere(bad)[0])
+            raise ValueError(f"parameters[{name!r}] at {where} is {values[where].tolist()}; {what}")
+
+    if name == "body_inertia":
+        scale = np.abs(values).max(axis=(-2, -1), initial=0.0)
+        skew = np.abs(values - np.swapaxes(values, -1, -2)).max(axis=(-2, -1), initial=0.0)
+        refuse(skew > 1e-6 * scale, "an inertia must be symmetric")
+        lowest = np.linalg.eigvalsh((values + np.swapaxes(values, -1, -2)) / 2)[..., 0]
+        refuse(lowest < -1e-6 * scale, "an inertia must be positive definite")
+    elif name == "geom_stiffness":
+        refuse(values <= 0, "a stiffness must be positive [N/m] (inf: near-rigid)")
+    elif name in ("joint_range", "control_range", "force_range"):
+        refuse(values[..., 0] > values[..., 1], "the lower bound must not exceed the upper")
+    elif name == "joint_axis":
+        refuse(np.abs(np.linalg.norm(values, axis=-1) - 1.0) > 1e-3, "an axis must have length 1")
+    elif name in ("joint_pose", "geom_pose"):
+        refuse(np.abs(np.linalg.norm(values[..., 3:], axis=-1) - 1.0) > 1e-3, "a quaternion must have length 1")

@@ -25,8 +25,9 @@ def rollout(sim, state, controls, steps, *, substeps, every, progress, checkpoin
     state = state if taped else state.clone()
 
     def record(row: int) -> None:
-        wp.copy(q[row], state.q)
-        wp.copy(v[row], state.v)
+        if model.nv:
+            wp.copy(q[row], state.q)
+            wp.copy(v[row], state.v)
         wp.copy(time[row], state.time)
         if row > 0:
             for name in RECORDED:
@@ -63,8 +64,12 @@ def _control_source(sim, controls, steps):
 
 
 def _positive(value, name: str) -> int:
-    if int(value) != value or value < 1:
-        raise ValueError(f"{name} is {value}; it must be a whole number of at least 1")
+    try:
+        whole = int(value) == value and value >= 1
+    except (TypeError, ValueError):
+        whole = False
+    if not whole:
+        raise ValueError(f"{name} is {value!r}; it must be a whole number of at least 1")
     return int(value)
 
 

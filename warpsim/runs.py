@@ -68,7 +68,7 @@ def progress_bar(what: str, steps: int):
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(what, total=steps)
+        task = bar.add_task(what, total=steps or None)
         yield lambda step: bar.update(task, completed=step)
 
 

@@ -73,7 +73,7 @@ class Simulator:
             raise ValueError(f"model is a {type(model).__name__}; load one with ws.load(path) or build it")
         self.model = model
         self.worlds = _whole(worlds, "worlds")
-        self.dt = float(model.timestep if dt is None else dt)
+        self.dt = _number(model.timestep if dt is None else dt, "dt")
         if not (np.isfinite(self.dt) and self.dt > 0):
             raise ValueError(f"dt is {dt}; it must be positive and finite [s]")
         if dtype not in SCALARS:
@@ -85,7 +85,7 @@ class Simulator:
         self.solver = SAP() if solver is None else solver
         if not isinstance(self.solver, (SAP, NoContact)):
             raise ValueError(f"solver is {solver!r}; use ws.SAP(...) or ws.NoContact()")
-        if model.geom_restitution.any():
+        if isinstance(self.solver, SAP) and model.geom_restitution.any():
             name = model.geom_names[int(np.argmax(model.geom_restitution > 0))]
             raise ValueError(
                 f"geom {name!r} has restitution {model.geom_restitution.max():g}, which {type(self.solver).__name__} "
@@ -97,6 +97,7 @@ class Simulator:
         self.device = _device(device)
         self.device_model = DeviceModel(model, self.worlds, dtype, self.device, self.requires_grad)
         self.parameters = self.device_model.parameters
+        self.parameters.refuse("geom_restitution", "has no effect with SAP contact; use geom_dissipation_time")
         options = self.solver if isinstance(self.solver, SAP) else self.solver.limits
         self._step = Step(self.device_model, options, max_contacts, isinstance(self.solver, SAP))
         self.max_contacts = self._step.collision.capacity
@@ -127,12 +128,7 @@ class Simulator:
         Their time, memory and flags start anew; nothing else is written.
         """
         self._check_state(state)
-        if isinstance(worlds, wp.array):
-            worlds = worlds.numpy()
-        worlds = np.asarray(worlds)
-        if worlds.dtype == bool and worlds.shape != (self.worlds,):
-            raise ValueError(f"the mask of worlds has shape {worlds.shape}; it must be ({self.worlds},)")
-        chosen = np.atleast_1d(np.arange(self.worlds)[worlds])
+        chosen = self._chosen_worlds(worlds)
         values = {
             "q": self._host_rows(self.model.q0 if q is None else q, self.model.nq, "q", len(chosen)),
             "v": self._host_rows(np.zeros(self.model.nv) if v is None else v, self.model.nv, "v", len(chosen)),
@@ -156,7 +152,10 @@ class Simulator:
         if active_tape() is not None:
             return self._taped_step(state, control, tau, wrench, substeps, out)
         self._set_forces(control, tau, wrench)
-        out = state.clone() if out is None else out
+        if out is None:
+            out = state.clone()
+        elif out is not state:
+            self._check_state(out, "out")
         self._load(state)
         for _ in range(substeps):
             self._advance(self.dt / substeps)
@@ -232,7 +231,7 @@ class Simulator:
             if hasattr(values, "__cuda_array_interface__") or type(values).__module__.split(".")[0] == "torch":
                 values = wp.from_torch(values) if type(values).__module__.startswith("torch") else wp.array(values)
             else:
-                values = np.asarray(values, dtype=self.dtype)
+                values = self._numbers(values, name)
                 if values.shape != tuple(shape):
                     raise ValueError(f"{name} has shape {values.shape}; it must be {tuple(shape)}")
                 return wp.array(values, dtype=S, device=self.device)
@@ -409,7 +408,7 @@ class Simulator:
         rows = self.worlds if rows is None else rows
         if isinstance(values, wp.array):
             values = values.numpy()
-        values = np.asarray(values, dtype=self.dtype)
+        values = self._numbers(values, name)
         if values.shape not in ((n,), (rows, n)):
             raise ValueError(f"{name} has shape {values.shape}; it must be ({n},) or ({rows}, {n})")
         if not np.isfinite(values).all():
@@ -417,11 +416,30 @@ class Simulator:
             raise ValueError(f"{name} is {values[where]} at {where}; every value must be finite")
         return np.ascontiguousarray(np.broadcast_to(values, (rows, n)))
 
-    def _check_state(self, state: State) -> None:
+    def _numbers(self, values, name: str) -> np.ndarray:
+        try:
+            return np.asarray(values, dtype=self.dtype)
+        except (TypeError, ValueError):
+            raise ValueError(f"{name} takes numbers, got {values!r}") from None
+
+    def _check_state(self, state: State, label: str = "state") -> None:
         if not isinstance(state, State):
-            raise ValueError(f"state is a {type(state).__name__}; make one with sim.state()")
+            raise ValueError(f"{label} is a {type(state).__name__}; make one with sim.state()")
         for name, array, n in (("q", state.q, self.model.nq), ("v", state.v, self.model.nv)):
-            self._device_array(array, (self.worlds, n), f"state.{name}")
+            self._device_array(array, (self.worlds, n), f"{label}.{name}")
+
+    def _chosen_worlds(self, worlds) -> np.ndarray:
+        """Indices of worlds given as an index, a list or array of indices, or a boolean mask."""
+        worlds = np.asarray(worlds.numpy() if isinstance(worlds, wp.array) else worlds)
+        if worlds.dtype == bool and worlds.shape != (self.worlds,):
+            raise ValueError(f"the mask of worlds has shape {worlds.shape}; it must be ({self.worlds},)")
+        if worlds.size == 0:
+            return np.zeros(0, dtype=int)
+        if worlds.dtype != bool and not np.issubdtype(worlds.dtype, np.integer):
+            raise ValueError(f"worlds is {worlds.tolist()}; give whole numbers or a boolean mask")
+        if worlds.dtype != bool and (worlds.min() < -self.worlds or worlds.max() >= self.worlds):
+            raise ValueError(f"worlds is {worlds.tolist()}; there are worlds 0 to {self.worlds - 1}")
+        return np.atleast_1d(np.arange(self.worlds)[worlds])
 
 
 def _whole(value, name: str) -> int:
@@ -432,6 +450,13 @@ def _whole(value, name: str) -> int:
     if value < 1:
         raise ValueError(f"{name} is {value}; it must be at least 1")
     return value
+
+
+def _number(value, name: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} is {value!r}; it must be a number") from None
 
 
 def _device(name):

@@ -95,6 +95,8 @@ class Step:
         sets += [self.k_actuation, self.k_theta, self.k_rows, self.solver.kernels, self.collision.kernels]
         if self.collision.broadphase is not None:
             sets.append(self.collision.broadphase.kernels)
+        if self.collision.convex_kernels is not None:
+            sets.append(self.collision.convex_kernels)
         kernels = [item for group in sets for item in vars(group).values() if isinstance(item, wp.Kernel)]
         modules = list({id(kernel.module): kernel.module for kernel in kernels}.values())
         wp.force_load(self.device_model.device, modules=modules, block_dim=BLOCK)
@@ -165,6 +167,8 @@ class Step:
         dynamics, solution = self.dynamics, self.solver.solution
         inputs = [self.device_model.topology, h, self.q, solution.v, self.q_next]
         dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
-        inputs = [h, self.q, self.v, self.time, self.flags, solution.v, self.q_next]
+        active = self.device_model.parameters.stored("body_active")
+        inputs = [self.device_model.topology, active, h, self.q, self.v, self.time, self.flags]
+        inputs += [solution.v, self.q_next]
         inputs += [solution.status, self.collision.contacts.overflow, self.q, self.v, self.time, self.flags]
         dynamics.launch(self.k_theta.commit, None, inputs)

@@ -58,9 +58,12 @@ def build(S) -> SimpleNamespace:
     def reach(
         grid: Grid, geom_size: wp.array2d(dtype=vec3), geom_speed: wp.array2d(dtype=S), h: S, w: int, g: int
     ) -> S:
-        """Bounding radius plus the way within a step."""
+        """Bounding radius plus the way within a step; geoms of inactive bodies (speed -1) reach nothing."""
         radius = d_features.bounding_radius(grid.geom_type[g], geom_size[w % geom_size.shape[0], g])
-        return radius + h * geom_speed[w, g]
+        speed = geom_speed[w, g]
+        if speed < S(0.0):
+            return S(0.0)
+        return radius + h * speed
 
     @wp.kernel(module=module, enable_backward=False)
     def measure(

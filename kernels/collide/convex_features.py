@@ -22,16 +22,23 @@ from types import SimpleNamespace
 
 import warp as wp
 from warpsim.kernels.collide import features, shape
-from warpsim.kernels.collide.manifold import BOX, CAPSULE, CAPSULE_AXIS, FIRST_EDGE, FIRST_FACE, PLANE
-from warpsim.kernels.collide.shape import (
+from warpsim.kernels.collide.manifold import (
+    BOX,
+    CAPSULE,
+    CAPSULE_AXIS,
     CYLINDER,
     ELLIPSOID,
+    FIRST_EDGE,
+    FIRST_FACE,
+    MESH,
+    PLANE,
+)
+from warpsim.kernels.collide.shape import (
     FIRST_CAP,
     FIRST_CHORD,
     FIRST_MESH_EDGE,
     FIRST_MESH_FACE,
     FIRST_RIM_POINT,
-    MESH,
     RIM_POINTS,
     SIDE,
 )
@@ -265,10 +272,10 @@ def build(S) -> SimpleNamespace:
             g_f = wp.dot(f, gap)
             x = (h_ff * g_e - h_ef * g_f) / determinant
             y = (h_ee * g_f - h_ef * g_e) / determinant
-            length = wp.sqrt(x * x + y * y)
-            if length < S(LARGEST_STEP):
+            square = x * x + y * y
+            if square < S(LARGEST_STEP * LARGEST_STEP):
                 return wp.normalize(n + x * e + y * f)
-            return wp.normalize(n + (S(LARGEST_STEP) / length) * (x * e + y * f))
+            return wp.normalize(n + (S(LARGEST_STEP) / wp.sqrt(square)) * (x * e + y * f))
         return n
 
     @wp.func
@@ -404,6 +411,8 @@ def build(S) -> SimpleNamespace:
         local_feature=local_feature,
         place=place,
         bulge=bulge,
+        orthogonal=orthogonal,
+        contact_frame=plain.contact_frame,
         record_normal=record_normal,
         recorded_normal=recorded_normal,
     )

@@ -19,7 +19,18 @@ from types import SimpleNamespace
 import warp as wp
 
 from warpsim.kernels.collide import box_core
-from warpsim.kernels.collide.manifold import BOX, CAPSULE, CAPSULE_AXIS, FIRST_EDGE, FIRST_FACE, PLANE
+from warpsim.kernels.collide.manifold import (
+    BOX,
+    CAPSULE,
+    CAPSULE_AXIS,
+    CYLINDER,
+    ELLIPSOID,
+    FIRST_EDGE,
+    FIRST_FACE,
+    HEIGHT_FIELD,
+    MESH,
+    PLANE,
+)
 from warpsim.kernels.precision import types
 
 # What a feature of a core is.
@@ -122,10 +133,14 @@ def build(S) -> SimpleNamespace:
         """Radius [m] of the sphere around the geom's origin that contains it; UNBOUNDED (negative) for a plane."""
         if type == PLANE:
             return S(UNBOUNDED)
-        if type == BOX:
+        if type == BOX or type == MESH or type == HEIGHT_FIELD:
             return wp.length(size)
         if type == CAPSULE:
             return size[0] + size[1]
+        if type == CYLINDER:
+            return wp.length(vec3(size[0], size[1], S(0.0)))
+        if type == ELLIPSOID:
+            return wp.max(size)
         return size[0]
 
     @wp.func

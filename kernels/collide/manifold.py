@@ -27,9 +27,13 @@ In the first row the reference belongs to the box of the side face, in the secon
 import warp as wp
 
 PLANE = wp.constant(0)
+HEIGHT_FIELD = wp.constant(1)
 SPHERE = wp.constant(2)
 CAPSULE = wp.constant(3)
+ELLIPSOID = wp.constant(4)
+CYLINDER = wp.constant(5)
 BOX = wp.constant(6)
+MESH = wp.constant(7)
 
 CAPSULE_AXIS = wp.constant(2)
 FIRST_EDGE = wp.constant(8)
@@ -39,6 +43,12 @@ NO_REFERENCE = wp.constant(-1)
 MAX_POINTS = wp.constant(8)  # two quadrilaterals intersect in at most eight vertices
 
 features_type = wp.types.matrix((8, 3), wp.int32)
+
+
+@wp.func
+def is_general(type: wp.int32) -> wp.bool:
+    """Types that only the general narrow phase (`convex.py`, `contact_convex.py`) handles."""
+    return type == HEIGHT_FIELD or type == ELLIPSOID or type == CYLINDER or type == MESH
 
 
 @wp.struct

@@ -22,13 +22,19 @@ from types import SimpleNamespace
 
 import warp as wp
 from warpsim.kernels.collide import box_core
-from warpsim.kernels.collide.manifold import BOX, CAPSULE, CAPSULE_AXIS, FIRST_EDGE, FIRST_FACE, PLANE, SPHERE
+from warpsim.kernels.collide.manifold import (
+    BOX,
+    CAPSULE,
+    CAPSULE_AXIS,
+    CYLINDER,
+    ELLIPSOID,
+    FIRST_EDGE,
+    FIRST_FACE,
+    MESH,
+    PLANE,
+    SPHERE,
+)
 from warpsim.kernels.precision import types
-
-HEIGHT_FIELD = wp.constant(1)
-ELLIPSOID = wp.constant(4)
-CYLINDER = wp.constant(5)
-MESH = wp.constant(7)
 
 SIDE = wp.constant(2)
 FIRST_CAP = wp.constant(3)
@@ -138,6 +144,8 @@ def build(S) -> SimpleNamespace:
             low = wp.length(support(table, shape, vec3(S(1.0), S(0.0), S(0.0))))
             high = wp.length(support(table, shape, vec3(S(-1.0), S(0.0), S(0.0))))
             return wp.max(low, high)
+        if shape.type == PLANE:
+            return S(0.0)
         if shape.type == SPHERE:
             return shape.size[0]
         if shape.type == CAPSULE or shape.type == CYLINDER:
@@ -279,23 +287,6 @@ def build(S) -> SimpleNamespace:
             return FIRST_CHORD + RIM_POINTS + k
         return SIDE
 
-    @wp.func
-    def bounding_radius(shape: Shape, mesh_reach: S) -> S:
-        """Radius [m] of the sphere around the origin that contains the shape; negative for a plane."""
-        if shape.type == PLANE:
-            return S(-1.0)
-        if shape.type == MESH or shape.type == HEIGHT_FIELD:
-            return mesh_reach
-        if shape.type == BOX:
-            return wp.length(shape.size)
-        if shape.type == CAPSULE:
-            return shape.size[0] + shape.size[1]
-        if shape.type == CYLINDER:
-            return wp.sqrt(shape.size[0] * shape.size[0] + shape.size[1] * shape.size[1])
-        if shape.type == ELLIPSOID:
-            return wp.max(shape.size)
-        return shape.size[0]
-
     return SimpleNamespace(
         rim_direction=rim_direction,
         support=support,
@@ -305,5 +296,4 @@ def build(S) -> SimpleNamespace:
         corners=corners,
         corner_code=corner_code,
         side_code=side_code,
-        bounding_radius=bounding_radius,
     )

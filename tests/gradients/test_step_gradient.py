@@ -129,7 +129,7 @@ def test_box_sliding_to_rest(steps, tolerance):
 
 
 JOINTS = """
-<mujoco><option timestep="0.01"/><worldbody>
+<mujoco><compiler angle="radian"/><option timestep="0.01"/><worldbody>
   <body pos="0 0 1"><joint type="ball" damping="0.1" range="0 0.5" limited="true" stiffness="0.3"/>
     <geom type="capsule" size="0.05 0.2" pos="0.1 0 -0.2"/>
     <body pos="0 0 -0.4"><joint type="hinge" axis="0 1 0" range="-0.3 0.3" limited="true" damping="0.05"/>
@@ -158,7 +158,8 @@ def test_every_joint_type_in_free_motion(steps):
     rng = np.random.default_rng(3)
     v0 = 0.5 * rng.normal(size=model.nv)
     q0 = model.q0.copy()
-    q0[4] = 0.301  # beyond the hinge's stop
+    q0[:4] = np.cos(0.2505), *(np.sin(0.2505) * np.array([0.6, 0.0, 0.8]))  # beyond the ball's stop, 0.5 rad
+    q0[4] = 0.301  # beyond the hinge's, 0.3 rad
     controls = 0.5 * rng.normal(size=(steps, model.nu))
     names = ("body_mass", "body_com", "joint_stiffness", "joint_damping", "joint_armature", "joint_reference")
     names += ("actuator_gain", "actuator_bias", "joint_pose", "joint_axis", "gravity", "joint_range", "joint_friction")

@@ -411,7 +411,7 @@ def test_broken_files_are_one_error_that_names_file_and_element(text, tmp_path, 
 def test_missing_and_unknown_files_are_errors(tmp_path):
     for path, words in (
         (tmp_path / "none.xml", "no such file"),
-        (tmp_path / "scene.usda", "USD"),
+        (tmp_path / "scene.usda", "no such file"),
         (tmp_path / "robot.sdf", "unknown file type"),
         ("<mujoco/>", "unknown file type"),
         (tmp_path, "unknown file type"),

@@ -1,10 +1,12 @@
-"""URDF files through MuJoCo's parser: links, joints, limits, inertia and the actuators a URDF does not have."""
+"""URDF files: links, joints, limits, inertia and its repair, shapes, and the actuators a URDF does not have."""
 
 import numpy as np
 import pytest
 
+import warpsim as ws
 from warpsim.errors import ModelError
 from warpsim.io.load import load
+from warpsim.io.urdf_inertia import LEAST_MASS, physical_inertia
 from warpsim.model import JointType
 
 INERTIA = '<inertia ixx="0.4" ixy="0.01" ixz="0.02" iyy="0.5" iyz="0.03" izz="0.6"/>'
@@ -58,8 +60,11 @@ def test_links_joints_and_limits(robot):
     assert model.joint_limited.tolist() == [True, False, True]
     np.testing.assert_allclose(model.joint_range[[0, 2]], [[-1, 2], [0, 0.4]])
     np.testing.assert_allclose((model.joint_damping[0], model.joint_friction[0]), (0.5, 0.2))
-    assert [model.body_names[b] for b in model.geom_body] == ["base", "upper", "wheel", "slider"]
-    np.testing.assert_allclose(model.geom_size[1, :2], [0.1, 0.3])
+    touching = np.flatnonzero(model.geom_contype)
+    assert [model.body_names[model.geom_body[g]] for g in touching] == ["base", "upper", "wheel", "slider"]
+    np.testing.assert_allclose(model.geom_size[model.geom("upper_collision"), :2], [0.1, 0.3])
+    assert not model.geom_visible[touching].any() and model.geom_visible.sum() == 5  # the visual shapes are drawn
+    assert load(robot, visuals=False).geom_visible.all()
 
 
 def test_mass_and_inertia_are_pinocchios(robot):
@@ -77,13 +82,15 @@ def test_mass_and_inertia_are_pinocchios(robot):
 
 
 def test_links_without_inertial_have_no_mass(robot):
-    """Where MuJoCo would fill the collision shape with water; a moving one is an error."""
+    """Where MuJoCo would fill the collision shape with water; a moving one gets the least mass, with a warning."""
     bare = '<link name="base"><collision><geometry><box size="1 1 0.2"/></geometry></collision></link>'
     robot.write_text(ROBOT.replace(link("base", '<box size="1 1 0.2"/>'), bare))
     assert load(robot).body_mass[0] == 0
     robot.write_text(ROBOT.replace(link("wheel", '<sphere radius="0.2"/>'), bare.replace("base", "wheel")))
-    with pytest.raises(ModelError, match=r"mass.*'wheel'"):
-        load(robot)
+    with pytest.warns(UserWarning, match=r"1 repaired: mass of link 'wheel'") as caught:
+        model = load(robot)
+    assert len(caught) == 1 and model.body_mass[model.body("wheel")] == LEAST_MASS
+    assert any(line.feature == "mass of link 'wheel'" and line.status == "mapped" for line in model.report)
 
 
 TETRAHEDRON = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], float)
@@ -99,7 +106,7 @@ def test_meshes_are_found_in_packages_and_beside_the_file(tmp_path, name):
     faces = "f 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
     (tmp_path / "rig_description" / "meshes" / "tetra.obj").write_text(vertices + faces)
     model = load(path)
-    assert len(model.meshes) == 1 and len(model.meshes[0].vertices) == 4
+    assert len(model.meshes) == 1 and len(model.meshes[0].vertices) == 4  # the hull, hidden behind the visual sphere
 
 
 def test_effort_actuators_take_the_files_effort_limits(robot):
@@ -120,12 +127,87 @@ def test_position_actuators_take_joint_and_effort_limits(robot):
 
 def test_what_a_urdf_loses_is_reported(robot):
     report = {line.feature: line.status for line in load(robot).report}
-    for feature in ("velocity limits of joints", "visual shapes", "transmissions"):
+    for feature in ("velocity limits of joints", "effort limits of joints", "transmissions"):
         assert report[feature] == "ignored"
     assert report["link 'base'"] == "mapped"
     robot.write_text(ROBOT.replace('upper="0.4"', 'upper="0"'))
     assert any(line.feature == "limits of joint 'extend'" for line in load(robot).report)
-    assert report["actuatorfrcrange of joints without actuators"] == "ignored"
+
+
+def test_mimic_joints_are_refused_with_one_warning(robot):
+    """The joint moves independently; the report names both joints."""
+    robot.write_text(ROBOT.replace('<limit effort="7" velocity="9"/>', '<mimic joint="shoulder"/>'))
+    with pytest.warns(UserWarning, match="1 mimic joints move independently.*'spin'") as caught:
+        model = load(robot)
+    assert len(caught) == 1 and model.nv == 3
+    line = next(line for line in model.report if line.feature == "mimic joint 'spin'")
+    assert line.status == "refused" and "'shoulder'" in line.detail
+
+
+def test_planar_and_floating_joints(robot):
+    """Planar: two slides across the axis and a hinge about it. Floating: free from the fixed root, else slides and ball."""
+    robot.write_text(ROBOT.replace('type="continuous"', 'type="planar"').replace('type="fixed"', 'type="floating"'))
+    model = load(robot)
+    kinds = {n: JointType(t).name for n, t in zip(model.joint_names, model.joint_type, strict=True)}
+    assert [kinds[n] for n in ("spin_x", "spin_y", "spin_turn")] == ["SLIDE", "SLIDE", "HINGE"]
+    axes = np.stack([model.joint_axis[model.joint(n)] for n in ("spin_x", "spin_y", "spin_turn")])
+    np.testing.assert_allclose(axes @ axes.T, np.eye(3), atol=1e-12)
+    np.testing.assert_allclose(np.cross(axes[0], axes[1]), axes[2], atol=1e-12)
+    assert [kinds[f"mount_{n}"] for n in ("x", "y", "z", "turn")] == ["SLIDE"] * 3 + ["BALL"]
+    robot.write_text(ROBOT.replace('type="revolute"', 'type="floating"'))
+    model = load(robot)
+    assert model.joint_type[model.joint("shoulder")] == JointType.FREE and model.body_parent[model.body("upper")] == -1
+    np.testing.assert_allclose(model.q0[:7], [0.1, 0, 0.5, np.cos(0.15), np.sin(0.15), 0, 0])
+
+
+def test_free_base_and_a_root_called_world(robot):
+    model = load(robot, base="free")
+    assert (model.nv, model.joint_names[0]) == (9, "root")
+    robot.write_text(ROBOT.replace('"base"', '"world"'))
+    model = load(robot)
+    assert model.body_names == ("upper", "wheel", "slider", "tool") and (model.geom_body == -1).sum() == 2
+    with pytest.raises(ModelError, match="called 'world'"):
+        load(robot, base="free")
+
+
+def test_merging_fixed_links_keeps_the_dynamics(robot):
+    """The tool becomes part of the slider: fewer bodies, the same mass matrix."""
+    plain, merged = load(robot), load(robot, merge_fixed=True)
+    assert "tool" not in merged.body_names and merged.nbody == 4 and merged.ngeom == plain.ngeom
+    q = np.array([[0.3, 0.2, 0.1]])
+    matrices = [
+        ws.Simulator(m, dtype="float64", device="cpu", solver=ws.NoContact()).mass_matrix(q).numpy()
+        for m in (plain, merged)
+    ]
+    np.testing.assert_allclose(matrices[0], matrices[1], rtol=1e-12, atol=1e-14)
+
+
+def test_unphysical_inertias_are_repaired_to_the_nearest_physical_one(robot):
+    """I = diag(1, 1, 3) has the second moment diag(1.5, 1.5, -0.5); clipped it is diag(1.5, 1.5, 3)."""
+    wrong = '<inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="3"/>'
+    robot.write_text(ROBOT.replace(INERTIA, wrong, 1))
+    with pytest.warns(UserWarning, match="1 repaired: inertia of link 'base'"):
+        model = load(robot)
+    np.testing.assert_allclose(np.linalg.eigvalsh(model.body_inertia[0]), [1.5, 1.5, 3.0], rtol=2e-6)
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        inertia = rng.normal(size=(3, 3))
+        fixed, changed = physical_inertia(inertia + inertia.T)
+        a, b, c = np.linalg.eigvalsh(fixed)
+        assert changed and a >= 0 and a + b >= c * (1 - 1e-9)
+        assert not physical_inertia(fixed)[1]
+
+
+def test_colours_and_names(robot):
+    """Materials by name and in place; several shapes of a link get different names."""
+    red = '<material name="red"><color rgba="1 0 0 1"/></material>'
+    shapes = '<visual><geometry><capsule radius="0.1" length="0.4"/></geometry><material name="red"/></visual>'
+    text = ROBOT.replace("<visual>", shapes + "<visual>", 1).replace('<robot name="rig">', f'<robot name="rig">{red}')
+    robot.write_text(text)
+    model = load(robot)
+    g = model.geom("base_visual")
+    assert model.geom_rgba[g].tolist() == [1, 0, 0, 1] and "base_visual_1" in model.geom_names
+    np.testing.assert_allclose(model.geom_size[g, :2], [0.1, 0.2])
 
 
 @pytest.mark.parametrize(
@@ -135,8 +217,18 @@ def test_what_a_urdf_loses_is_reported(robot):
         (('<mass value="2"/>', '<mass value="-2"/>'), "mass"),
         (('<child link="upper"/>', '<child link="lost"/>'), "'shoulder'.*child link 'lost'"),
         (("</robot>", ""), "XML"),
-        (('<limit effort="7" velocity="9"/>', '<mimic joint="shoulder"/>'), "equality.*'spin' and 'shoulder'"),
-        (('<sphere radius="0.2"/>', '<mesh filename="package://rig/none.stl"/>'), "none.stl"),
+        (('<sphere radius="0.2"/>', '<mesh filename="package://rig/none.stl"/>'), "'wheel'.*none.stl.*packages="),
+        (('<sphere radius="0.2"/>', '<mesh filename="none.stl"/>'), "'wheel'.*none.stl"),
+        (('<sphere radius="0.2"/>', '<mesh filename="http://x.org/a.stl"/>'), "http"),
+        (('lower="-1" upper="2"', 'lower="2" upper="-1"'), "'shoulder'.*lower limit"),
+        (('<limit effort="7"', '<limit effort="seven"'), "'spin'.*effort"),
+        (('link="wheel"', 'link="base"'), "loop|hangs"),
+        (('<parent link="slider"', '<parent link="tool"'), "loop"),
+        (('name="slider"', 'name="wheel"'), "'wheel' is there twice"),
+        (('name="spin"', 'name="shoulder"'), "'shoulder' is there twice"),
+        (('<axis xyz="0 1 0"/>', '<axis xyz="0 0 0"/>'), "'shoulder'.*axis"),
+        (('radius="0.2"', 'radius="-0.2"'), "size"),
+        (('ixx="0.4"', 'ixx="inf"'), "inertia"),
     ],
 )
 def test_broken_urdfs_are_one_error_that_names_the_file(robot, change, words, monkeypatch):

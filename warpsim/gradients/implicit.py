@@ -11,7 +11,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.dynamics import BLOCK, DeviceModel, Dynamics
-from warpsim.kernels import accumulate, actuation, residual, theta
+from warpsim.kernels import accumulate, actuation, contact_convex, residual, theta
 from warpsim.step import Step
 
 
@@ -145,6 +145,9 @@ class StepAdjoint:
         inputs = [scene, contacts, p.stored("geom_pose"), p.stored("geom_size"), dynamics.link_X]
         inputs += [self.phi, self.point, self.frame]
         dynamics.launch(self.kernels.contact_geometry, collision.capacity, inputs)
+        if collision.convex_scene is not None:
+            kernel = contact_convex.build_residual(d.types.scalar).contact_geometry
+            dynamics.launch(kernel, collision.capacity, [scene, collision.convex_scene, *inputs[1:]])
         inputs = [d.topology, scene, contacts, dynamics.link_X, dynamics.dof_S, self.point, self.frame, self.J]
         dynamics.launch(self.kernels.contact_jacobian, (collision.capacity, collision.max_support), inputs)
 

@@ -1,1 +1,1 @@
-"""Files in and out: MJCF and URDF through MuJoCo's parser, USD, Zarr stores, web pages."""
+"""Files in and out: MJCF through MuJoCo's parser, URDF and USD by readers of our own, Zarr stores, web pages."""

@@ -1,17 +1,19 @@
-"""MJCF and URDF files, and ready `mujoco.MjModel`s, to a `Model`. MuJoCo parses and compiles; its numbers are read.
+"""MJCF files and ready `mujoco.MjModel`s to a `Model`. MuJoCo parses and compiles; its numbers are read.
 
 What is read, mapped, ignored and refused: `warpsim.io.mjcf_report` and docs/mjcf.md.
 """
 
+import dataclasses
 import pathlib
 import warnings
-import xml.etree.ElementTree as xml
 
 import mujoco
 import numpy as np
 
 from warpsim.errors import ModelError
 from warpsim.io.drives import INFINITE, check_actuators, drive_joints
+from warpsim.io.meshes import convex_parts
+from warpsim.io.mjcf_files import check_files
 from warpsim.io.mjcf_report import (
     DEFAULT_SOLIMP,
     DEFAULT_SOLREF,
@@ -24,34 +26,29 @@ from warpsim.io.mjcf_report import (
 )
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import rotation_matrix, rotation_vector
-from warpsim.model.model import FrictionRule, GeomType, JointType, Model, ReportLine
+from warpsim.model.model import FrictionRule, GeomType, JointType, Mesh, Model, ReportLine
 
 DEFAULT_RGBA = (0.5, 0.5, 0.5, 1.0)  # of a geom; another value wins over its material's
 HIDDEN_GROUP = 3  # MuJoCo's viewer draws the groups below
 
 
-def load_mujoco(source, *, actuators: str | None = None, unsupported: str = "error") -> Model:
-    """Load an MJCF or URDF file or a `mujoco.MjModel`. See `warpsim.load`."""
+def load_mujoco(source, *, actuators: str | None = None, unsupported: str = "error", packages=None, decompose=False):
+    """Load an MJCF file or a `mujoco.MjModel`. See `warpsim.load`."""
     if isinstance(source, mujoco.MjModel):
-        return convert(source, "mujoco.MjModel", actuators, unsupported)
+        return convert(source, "mujoco.MjModel", actuators, unsupported, decompose)
     path = pathlib.Path(source)
     if not path.is_file():
         raise ModelError(f"{path}: no such file")
-    robot = _urdf_root(path)
+    check_files(path, packages)
     try:
-        if robot is None:
-            compiled, report = mujoco.MjModel.from_xml_path(str(path)), []
-        else:
-            compiled, report = _compile_urdf(path, robot), _urdf_report(robot)
-    except ModelError as error:
-        raise ModelError(f"{path}: {error}") from None
+        compiled = mujoco.MjModel.from_xml_path(str(path))
     except Exception as error:
         raise ModelError(f"{path}: MuJoCo cannot compile it: {' '.join(str(error).split())}") from error
-    return convert(compiled, str(path), actuators, unsupported, report)
+    return convert(compiled, str(path), actuators, unsupported, decompose)
 
 
-def convert(m, source: str, actuators: str | None = None, unsupported: str = "error", report=()) -> Model:
-    """Convert a compiled `mujoco.MjModel`; `source` is what errors call it, `report` begins the model's report."""
+def convert(m, source: str, actuators: str | None = None, unsupported: str = "error", decompose=False) -> Model:
+    """Convert a compiled `mujoco.MjModel`; `source` is what errors call it."""
     check_actuators(actuators)
     lines, errors = feature_report(m)
     if errors and unsupported == "error":
@@ -61,7 +58,7 @@ def convert(m, source: str, actuators: str | None = None, unsupported: str = "er
         warnings.warn(f"{source}: {'; '.join(left_out)}. Everything else is; see model.report", stacklevel=4)
     try:
         b = ModelBuilder(_model_name(m), gravity=_gravity(m), timestep=float(m.opt.timestep))
-        b.report = [*report, *lines]
+        b.report = lines
         b.friction_rule = FrictionRule.MAXIMUM
         b.filter_parent = not disabled(m, "FILTERPARENT")
         _add_bodies(b, m)
@@ -69,89 +66,14 @@ def convert(m, source: str, actuators: str | None = None, unsupported: str = "er
         _add_geoms(b, m)
         _add_filters(b, m)
         controls = _add_actuators(b, m)
+        if decompose:
+            _decompose(b, decompose)
         _add_keyframes(b, m, controls)
         if actuators is not None:
             drive_joints(b, actuators, _efforts(m))
         return b.build()
     except ModelError as error:
         raise ModelError(f"{source}: {error}") from error
-
-
-# URDF ------------------------------------------------------------------------------------------------------------------
-
-
-def _urdf_root(path: pathlib.Path):
-    """The root of a URDF file, None for any other (MuJoCo then explains what is wrong with it)."""
-    try:
-        root = xml.parse(path).getroot()
-    except (xml.ParseError, OSError, UnicodeDecodeError):
-        return None
-    return root if root.tag == "robot" else None
-
-
-def _compile_urdf(path: pathlib.Path, robot):
-    """Compile a URDF as URDF means it: links on fixed joints stay bodies, links without `<inertial>` have no mass.
-
-    The file's own `<mujoco><compiler>` element overrules both.
-    """
-    links = {link.get("name") for link in robot.findall("link")}
-    if not links:
-        raise ModelError("the <robot> has no links")
-    for joint in robot.findall("joint"):
-        for end in ("parent", "child"):
-            name = getattr(joint.find(end), "attrib", {}).get("link")
-            if name not in links:
-                raise ModelError(f"joint {joint.get('name')!r}: there is no {end} link {name!r}")
-    for mesh in robot.iter("mesh"):
-        mesh.set("filename", str(_mesh_path(path, mesh.get("filename", ""))))
-    spec = mujoco.MjSpec.from_string(xml.tostring(robot, encoding="unicode"))
-    if robot.find("mujoco/compiler[@fusestatic]") is None:
-        spec.compiler.fusestatic = False
-    if robot.find("mujoco/compiler[@inertiafromgeom]") is None:
-        spec.compiler.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_FALSE
-    return spec.compile()
-
-
-def _mesh_path(path: pathlib.Path, name: str) -> pathlib.Path:
-    """A mesh file, looked up beside the URDF; a `package://name/rest` in the nearest folder above that has it."""
-    if "://" not in name:
-        return path.parent.absolute() / name
-    rest = pathlib.PurePath(name.split("://", 1)[1])
-    for folder in path.absolute().parents:
-        for candidate in (folder / rest, folder.joinpath(*rest.parts[1:])):
-            if candidate.is_file():
-                return candidate
-    return pathlib.Path(name)  # MuJoCo says that it is missing
-
-
-def _urdf_report(robot) -> list[ReportLine]:
-    """What MuJoCo's parser drops from a URDF without a word."""
-    lines = []
-    children = {j.find("child").get("link") for j in robot.findall("joint") if j.find("child") is not None}
-    for link in robot.findall("link"):
-        if link.get("name") not in children:
-            why = "the root link is fixed to the world, as a URDF says nothing about how it moves"
-            lines.append(ReportLine(f"link {link.get('name')!r}", "mapped", why))
-    dropped = (
-        ("joint/limit[@velocity]", "velocity limits of joints", "velocities are not limited"),
-        ("joint/safety_controller", "safety controllers", "not part of the mechanism"),
-        ("joint/calibration", "joint calibrations", "not part of the mechanism"),
-        ("link/visual", "visual shapes", "MuJoCo drops them; collision shapes are drawn"),
-        ("transmission", "transmissions", "use actuators='effort' or 'position'"),
-        ("gazebo", "gazebo elements", "extension of another simulator"),
-    )
-    for joint in robot.findall("joint"):
-        limit = joint.find("limit")
-        bounds = (None, None) if limit is None else (limit.get("lower", "0"), limit.get("upper", "0"))
-        if joint.get("type") in ("revolute", "prismatic") and bounds[0] == bounds[1]:
-            lines.append(
-                ReportLine(f"limits of joint {joint.get('name')!r}", "ignored", "lower equals upper: unlimited")
-            )
-    for where, feature, why in dropped:
-        count = len(robot.findall(where))
-        if count:
-            lines.append(ReportLine(feature, "ignored", f"{count}: {why}"))
-    return lines
 
 
 # Elements --------------------------------------------------------------------------------------------------------------
@@ -295,6 +217,18 @@ def _add_geoms(b: ModelBuilder, m) -> None:
             mesh=_mesh(m, g) if kind == GeomType.MESH and m.geom_dataid[g] >= 0 else None,
             visible=bool(m.geom_group[g] < HIDDEN_GROUP and rgba[3] > 0),
         )
+
+
+def _decompose(b: ModelBuilder, settings) -> None:
+    """Convex parts, hidden, for every mesh that touches; the mesh itself is only drawn then."""
+    for geom in [g for g in b.geoms if g.type == GeomType.MESH and (g.contype or g.conaffinity)]:
+        mesh = b.meshes[geom.mesh]
+        for k, part in enumerate(convex_parts(mesh.vertices, mesh.faces, settings)):
+            copied = dataclasses.replace(geom, name=f"{geom.name}_part_{k}", visible=False, mesh=len(b.meshes))
+            b.meshes.append(Mesh(copied.name, *part))
+            b.geoms.append(copied)
+        geom.contype = geom.conaffinity = 0
+        b.report.append(ReportLine(f"geom {geom.name!r}", "mapped", "touches with its convex parts"))
 
 
 def _add_filters(b: ModelBuilder, m) -> None:

@@ -21,12 +21,14 @@ LAYOUT_FOLDERS = ("urdf", "robots", "robot", "xml", "mjcf", "usd", "models", "mo
 def read_bytes(path: pathlib.Path, limit: int) -> bytes:
     """The content of a regular file of at most `limit` bytes; raises `ModelError` for anything else."""
     try:
-        if not path.is_file():
-            raise ModelError(f"{path}: no such file")
-        with open(path, "rb") as file:
-            data = file.read(limit + 1)
+        data = None
+        if path.is_file():
+            with open(path, "rb") as file:
+                data = file.read(limit + 1)
     except (OSError, ValueError) as error:
         raise ModelError(f"{path}: cannot be read: {error}") from None
+    if data is None:
+        raise ModelError(f"{path}: no such file")
     if len(data) > limit:
         raise ModelError(f"{path}: larger than {limit} bytes, the limit for this kind of file")
     return data

@@ -161,7 +161,9 @@ class _Writer:
             across = np.eye(3)[np.argmin(np.abs(axis))]
             first = np.cross(across, axis) / np.linalg.norm(np.cross(across, axis))
             axes = (("x", first), ("y", np.cross(axis, first)))
-            parts = [("slide", f"_{end}", along, dynamics) for end, along in axes] + [("hinge", "_turn", axis, dynamics)]
+            parts = [("slide", f"_{end}", along, dynamics) for end, along in axes] + [
+                ("hinge", "_turn", axis, dynamics)
+            ]
         elif kind == "floating" and free:
             parts = [("free", "", axis, dynamics)]
         elif kind == "floating":
@@ -222,7 +224,10 @@ class _Writer:
         for what, count in sorted(self.counts.items()):
             status, why = "used", ""
             if what == "collision mesh geoms":
-                status, why = "mapped", ", decomposed into convex parts" if self.decompose else ", as their convex hulls"
+                status, why = (
+                    "mapped",
+                    ", decomposed into convex parts" if self.decompose else ", as their convex hulls",
+                )
             lines.append(ReportLine(what, status, f"{count}{why}"))
         limited = sum(j.limited for j in self.b.joints)
         if limited:

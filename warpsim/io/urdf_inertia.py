@@ -10,6 +10,7 @@ import numpy as np
 from warpsim.model.geometry import combine_masses, compose, rotation_matrix
 
 SLACK = 1e-7  # relative violation that is rounding
+NOTHING = 1e-15  # kg m^2, below which an inertia is the rounding of zero
 LEAST_MASS = 1e-3  # kg, of a moving link on which nothing has a mass
 LEAST_INERTIA = 1e-6  # kg m^2
 
@@ -19,6 +20,8 @@ def physical_inertia(inertia: np.ndarray) -> tuple[np.ndarray, bool]:
     moments, axes = np.linalg.eigh(inertia)
     second = moments.sum() / 2 - moments
     largest = np.abs(second).max()
+    if largest < NOTHING:
+        return np.zeros((3, 3)), False
     if second.min() >= -SLACK * largest:
         return inertia, False
     second = np.maximum(second, 1e-6 * largest)
@@ -32,7 +35,7 @@ def repair_inertias(links, warn) -> None:
         link.inertia, changed = physical_inertia(link.inertia)
         if changed:
             after = np.linalg.eigvalsh(link.inertia)
-            what = "is not positive definite" if before[0] < 0 else "breaks the triangle inequality"
+            what = "is not positive definite" if before[0] < -SLACK * before[2] else "breaks the triangle inequality"
             warn(f"inertia of link {link.name!r}", f"{what}: moments {_text(before)} made {_text(after)} kg m^2")
 
 

@@ -230,7 +230,9 @@ def _shape(element, label: str, touches: bool, colours) -> Shape | None:
         size = _numbers(shape, "radius", [], label, 1).tolist()
     if kind in ("cylinder", "capsule"):
         size += (_numbers(shape, "length", [], label, 1) / 2).tolist()
-    result = Shape(element.get("name") or "", kind, touches, size, _pose(element, label), _rgba(element, colours, label))
+    result = Shape(
+        element.get("name") or "", kind, touches, size, _pose(element, label), _rgba(element, colours, label)
+    )
     if kind == "mesh":
         result.file = shape.get("filename") or ""
         result.scale = tuple(_numbers(shape, "scale", [1, 1, 1], label))

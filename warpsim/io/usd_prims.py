@@ -2,7 +2,7 @@
 
 Units are SI (metersPerUnit 1, kilogramsPerUnit 1), Z up; USD's angles are in degrees. Bodies are siblings under one
 Xform, since UsdPhysics allows no rigid body inside another. What the schema cannot say (armature, dry friction, chains
-of joints) is kept in `customData["warpsim"]`.
+of joints, actuators) is kept in `customData["warpsim"]`, see `warpsim.io.usd_extra`.
 """
 
 import re
@@ -10,10 +10,11 @@ import warnings
 
 import numpy as np
 
+from warpsim.io import usd_extra
 from warpsim.io.scene import geom_colors
 from warpsim.io.shapes import triangles
-from warpsim.model.geometry import compose
-from warpsim.model.model import JOINT_NV, GeomType, JointType
+from warpsim.model.geometry import compose, matrix_quaternion
+from warpsim.model.model import GeomType, JointType
 
 GROUND_HALF_SIZE = 50.0  # m, drawn half width of an infinite plane
 AXES = ("X", "Y", "Z")
@@ -182,6 +183,8 @@ def write_geom(stage, model, geom: int, path, materials, *, pose=None, physics=T
     set_pose(shape, pose, scale)
     prim = shape.GetPrim()
     keep_name(prim, model.geom_names[geom])
+    if physics:
+        usd_extra.write(prim, usd_extra.geom_data(model, geom))
     collides = bool(model.geom_contype[geom] or model.geom_conaffinity[geom] or (model.pair_geom == geom).any())
     if physics and collides:
         UsdPhysics.CollisionAPI.Apply(prim)
@@ -220,21 +223,18 @@ def write_mass(prim, model, body: int) -> None:
         axes[:, 0] *= -1
     mass.CreateDiagonalInertiaAttr(vec3(np.maximum(moments, 0)))
     mass.CreatePrincipalAxesAttr(quatf(matrix_quaternion(axes)))
+    usd_extra.write(prim, usd_extra.body_data(model, body, body_pose(model, body)))
 
 
-def matrix_quaternion(matrix) -> np.ndarray:
-    """Unit quaternion `(4,)`, scalar first, of a rotation matrix: the eigenvector of its largest component's equation."""
-    m = np.asarray(matrix, float)
-    k = np.array(
-        [
-            [m[0, 0] + m[1, 1] + m[2, 2], m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]],
-            [0, m[0, 0] - m[1, 1] - m[2, 2], m[1, 0] + m[0, 1], m[0, 2] + m[2, 0]],
-            [0, 0, m[1, 1] - m[0, 0] - m[2, 2], m[2, 1] + m[1, 2]],
-            [0, 0, 0, m[2, 2] - m[0, 0] - m[1, 1]],
-        ]
-    )
-    quaternion = np.linalg.eigh(np.triu(k).T)[1][:, -1]
-    return quaternion if quaternion[0] >= 0 else -quaternion
+def body_pose(model, body: int) -> np.ndarray:
+    """Pose (7,) of a body in its parent at q0; of a free body in the world."""
+    link = int(model.body_link[body])
+    while model.link_parent[link] >= 0 and model.link_body[model.link_parent[link]] == body:
+        link = int(model.link_parent[link])
+    if model.link_type[link] == JointType.FREE:
+        q = int(model.link_q[link])
+        return model.q0[q : q + 7]
+    return model.link_pose[link]
 
 
 def write_joints(stage, model, body_paths, root_path) -> None:
@@ -259,8 +259,6 @@ def write_joints(stage, model, body_paths, root_path) -> None:
         prim = joint.GetPrim()
         keep_name(prim, label)
         joint_of_body[body] = prim
-        for j in joints:
-            prim.SetCustomDataByKey(f"warpsim:joints:{j}", _joint_data(model, j))
     for tree in range(model.ntree):
         bodies = np.unique(model.link_body[model.tree_link[tree] : model.tree_link[tree + 1]])
         root = int(bodies[model.body_parent[bodies] < 0][0])
@@ -276,10 +274,7 @@ def _define_joint(stage, model, body: int, joints, path):
     """The joint prim of a body with its frames: identity of the two frames is the position q0."""
     from pxr import UsdPhysics
 
-    link = int(model.body_link[body])
-    while model.link_parent[link] >= 0 and model.link_body[model.link_parent[link]] == body:
-        link = int(model.link_parent[link])
-    pose = model.link_pose[link]  # of the body in its parent, at q0
+    pose = body_pose(model, body)
     if len(joints) == 0:
         joint, anchor, axes = UsdPhysics.FixedJoint.Define(stage, path), np.zeros(3), np.eye(3)
     elif len(joints) == 1:
@@ -399,18 +394,3 @@ def _drive(prim, model, j, token: str) -> None:
     drive.CreateStiffnessAttr(stiffness * np.pi / 180 if hinge else stiffness)
     drive.CreateDampingAttr(damping * np.pi / 180 if hinge else damping)
     drive.CreateTargetPositionAttr(float(np.degrees(rest)) if hinge else rest)
-
-
-def _joint_data(model, j) -> dict:
-    """What the schema has no attribute for."""
-    kind = JointType(model.joint_type[j])
-    dofs = slice(model.joint_v[j], model.joint_v[j] + JOINT_NV[kind])
-    return {
-        "name": model.joint_names[j],
-        "type": kind.name.lower(),
-        "axis": vec3(model.joint_axis[j], "d"),
-        "anchor": vec3(model.joint_anchor[j], "d"),
-        "q0": float(model.q0[model.joint_q[j]]),
-        "armature": float(np.max(model.joint_armature[dofs])),
-        "friction": float(np.max(model.joint_friction[dofs])),
-    }

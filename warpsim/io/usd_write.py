@@ -13,7 +13,7 @@ import tempfile
 import numpy as np
 
 from warpsim.errors import ModelError
-from warpsim.io import usd_prims
+from warpsim.io import usd_extra, usd_prims
 from warpsim.io.host_kinematics import body_pose_chunks, body_poses
 from warpsim.io.scene import bounding_radii, default_spacing, frame_rows, grid_origins, horizontal_planes, world_indices
 from warpsim.model.model import GeomType
@@ -132,6 +132,7 @@ def _new_stage(layer, model):
     stage.SetDefaultPrim(world.GetPrim())
     world.GetPrim().SetCustomDataByKey("warpsim:model", model.name)
     world.GetPrim().SetCustomDataByKey("warpsim:timestep", float(model.timestep))
+    usd_extra.write(world.GetPrim(), usd_extra.world_data(model))
     scene = UsdPhysics.Scene.Define(stage, "/World/PhysicsScene")
     strength = float(np.linalg.norm(model.gravity))
     direction = model.gravity / strength if strength > 0 else np.array([0.0, 0.0, -1.0])

@@ -270,6 +270,7 @@ class ModelBuilder:
         index = -1
         if mesh is not None:
             self.meshes.append(_mesh(name, mesh, label))
+            size = np.abs(self.meshes[-1].vertices).max(0)  # what bounds it
             index = len(self.meshes) - 1
         geom = Geom(name, kind, body, size, pose, *material, *masks, density, rgba, index, bool(visible))
         self.geoms.append(geom)

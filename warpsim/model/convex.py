@@ -6,8 +6,6 @@ those kept is added until the limit, so that the simplified hull lies inside and
 """
 
 import numpy as np
-from scipy.spatial import ConvexHull, QhullError
-
 from warpsim.errors import ModelError
 from warpsim.model.model import GeomType, Mesh, Model
 
@@ -16,15 +14,21 @@ COPLANAR = 1e-5  # angle [rad] and, times the size, offset [m] within which hull
 SMALLEST_THICKNESS = 1e-3  # of the size: flat meshes are thickened to this, a hull needs a volume
 
 
+def _hull(points):
+    from scipy.spatial import ConvexHull  # only models with meshes wait for SciPy to load
+
+    return ConvexHull(points)
+
+
 def hull_vertices(points, limit: int = MAX_VERTICES) -> tuple[np.ndarray, float]:
     """At most `limit` vertices `(n, 3)` of the convex hull, and how far the hull of all sticks out of theirs [m]."""
-    vertices = points[ConvexHull(points).vertices]
+    vertices = points[_hull(points).vertices]
     if len(vertices) <= limit:
         return vertices, 0.0
     directions = np.array([(x, y, z) for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1) if x or y or z], float)
     kept = list(dict.fromkeys((vertices @ directions.T).argmax(0).tolist()))
     while True:
-        equations = ConvexHull(vertices[kept]).equations
+        equations = _hull(vertices[kept]).equations
         outside = (vertices @ equations[:, :3].T + equations[:, 3]).max(1)
         farthest = int(outside.argmax())
         if len(kept) >= limit or outside[farthest] <= 0 or farthest in kept:
@@ -47,12 +51,12 @@ def _polygon(points: np.ndarray, members: np.ndarray, normal: np.ndarray) -> lis
     """The members that are corners of their convex polygon, counterclockwise about the normal."""
     tangent = np.linalg.svd(normal[None])[2][1]
     plane = np.stack([points[members] @ tangent, points[members] @ np.cross(normal, tangent)], axis=1)
-    return members[ConvexHull(plane).vertices].tolist()
+    return members[_hull(plane).vertices].tolist()
 
 
 def polygon_faces(points: np.ndarray) -> tuple[list[list[int]], np.ndarray]:
     """Faces of the convex hull of points that are all its vertices: loops of indices, and outward normals `(n, 3)`."""
-    hull = ConvexHull(points)
+    hull = _hull(points)
     tolerance = COPLANAR * np.ptp(points, axis=0).max()
     taken = np.zeros(len(hull.simplices), bool)
     faces, normals = [], []
@@ -73,12 +77,12 @@ def polygon_faces(points: np.ndarray) -> tuple[list[list[int]], np.ndarray]:
 def convex_mesh(mesh: Mesh, limit: int = MAX_VERTICES) -> dict:
     """`vertices`, `faces` (index loops), `normals`, `edges (n, 2)` and `deviation` [m] of a mesh's convex hull."""
     points = np.unique(np.asarray(mesh.vertices, float), axis=0)
-    try:
+    try:  # Qhull's error is a RuntimeError
         try:
             vertices, deviation = hull_vertices(points, limit)
-        except (QhullError, ValueError):
+        except (ValueError, RuntimeError):
             vertices, deviation = hull_vertices(_thickened(points), limit)
-    except (QhullError, ValueError) as error:
+    except (ValueError, RuntimeError) as error:
         raise ModelError(f"mesh {mesh.name!r}: no convex hull for contact: {str(error).split(chr(10))[0]}") from None
     faces, normals = polygon_faces(vertices)
     pairs = {tuple(sorted(pair)) for face in faces for pair in zip(face, face[1:] + face[:1], strict=True)}

@@ -84,6 +84,21 @@ def roll_pitch_yaw(angles) -> np.ndarray:
     return quaternion_multiply(z, quaternion_multiply(y, x))
 
 
+def matrix_quaternion(matrix) -> np.ndarray:
+    """Unit quaternion `(4,)`, scalar first, of a rotation matrix: the eigenvector of its largest component's equation."""
+    m = np.asarray(matrix, float)
+    k = np.array(
+        [
+            [m[0, 0] + m[1, 1] + m[2, 2], m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]],
+            [0, m[0, 0] - m[1, 1] - m[2, 2], m[1, 0] + m[0, 1], m[0, 2] + m[2, 0]],
+            [0, 0, m[1, 1] - m[0, 0] - m[2, 2], m[2, 1] + m[1, 2]],
+            [0, 0, 0, m[2, 2] - m[0, 0] - m[1, 1]],
+        ]
+    )
+    quaternion = np.linalg.eigh(np.triu(k).T)[1][:, -1]
+    return quaternion if quaternion[0] >= 0 else -quaternion
+
+
 def volume_and_inertia(kind: str, size) -> tuple[float, np.ndarray]:
     """Volume [m^3] and unit-density diagonal inertia (3,) [m^5] about the centre of a solid primitive."""
     a, b, c = (float(x) for x in size)

@@ -1,0 +1,66 @@
+"""Scenes that examples and benchmarks share: clutter, a stack, a domino run. Each returns a built `ws.Model`."""
+
+import numpy as np
+
+import warpsim as ws
+
+BOX_SIDE = 0.1
+SPHERE_RADIUS = 0.05
+DENSITY = 1000.0
+CONTAINER = 0.8
+
+
+def clutter(bodies: int, *, walls: bool = True, shapes: str = "mixed", h: float = 0.01, seed: int = 0) -> ws.Model:
+    """The clutter of Castro, Permenter and Han, §VI-C: four columns of spheres and boxes dropped into a container.
+
+    `shapes`: "mixed" or "spheres". k = 1e12 N/m, mu = 1, dissipation time h.
+    """
+    rng = np.random.default_rng(seed)
+    material = {"friction": 1.0, "stiffness": 1e12, "dissipation_time": h}
+    b = ws.ModelBuilder(f"clutter {bodies} {shapes}", timestep=h)
+    b.add_geom("plane", name="floor", rgba=(0.85, 0.85, 0.85, 1), **material)
+    if walls:
+        for i, (x, y) in enumerate(((1, 0), (-1, 0), (0, 1), (0, -1))):
+            size = [0.05, CONTAINER / 2 + 0.1, CONTAINER / 2] if x else [CONTAINER / 2 + 0.1, 0.05, CONTAINER / 2]
+            centre = [x * (CONTAINER / 2 + 0.05), y * (CONTAINER / 2 + 0.05), CONTAINER / 2]
+            b.add_geom("box", size, pose=centre, name=f"wall_{i}", rgba=(0.6, 0.7, 0.8, 0.25), **material)
+    colours = np.array([[0.86, 0.37, 0.34], [0.34, 0.55, 0.86], [0.95, 0.73, 0.29], [0.42, 0.70, 0.45]])
+    for i in range(bodies):
+        column, level = i % 4, i // 4
+        x, y = ((column % 2) - 0.5) * 0.3, ((column // 2) - 0.5) * 0.3
+        offset = rng.uniform(-0.01, 0.01, size=2)
+        body = b.add_body(f"object_{i}", pose=[x + offset[0], y + offset[1], 0.1 + 0.15 * level])
+        b.add_joint(body, "free", name=f"free_{i}")
+        rgba = (*colours[column], 1.0)
+        if shapes == "spheres" or (i + level) % 2 == 0:
+            b.add_geom("sphere", [SPHERE_RADIUS], body=body, density=DENSITY, rgba=rgba, **material)
+        else:
+            b.add_geom("box", [BOX_SIDE / 2] * 3, body=body, density=DENSITY, rgba=rgba, **material)
+    return b.build()
+
+
+def stack(boxes: int = 10, *, side: float = 0.1, h: float = 0.005) -> ws.Model:
+    """A tower of equal boxes, each resting on the one below."""
+    b = ws.ModelBuilder(f"stack of {boxes}", timestep=h)
+    b.add_geom("plane", name="floor", rgba=(0.85, 0.85, 0.85, 1))
+    for i in range(boxes):
+        body = b.add_body(f"box_{i}", pose=[0, 0, side * (i + 0.5)])
+        b.add_joint(body, "free", name=f"free_{i}")
+        shade = 0.35 + 0.5 * i / max(boxes - 1, 1)
+        b.add_geom("box", [side / 2] * 3, body=body, density=DENSITY, friction=0.8, rgba=(0.3, shade, 0.9, 1))
+    return b.build()
+
+
+def dominoes(count: int = 20, *, h: float = 0.005) -> ws.Model:
+    """A run of dominoes 12 x 60 x 30 mm, 30 mm apart, and a ball that tips the first."""
+    b = ws.ModelBuilder(f"{count} dominoes", timestep=h)
+    b.add_geom("plane", name="floor", friction=0.5, rgba=(0.85, 0.85, 0.85, 1))
+    half = np.array([0.006, 0.015, 0.03])
+    for i in range(count):
+        body = b.add_body(f"domino_{i}", pose=[0.03 * i, 0, half[2]])
+        b.add_joint(body, "free", name=f"free_{i}")
+        b.add_geom("box", half, body=body, density=700.0, friction=0.3, rgba=(0.9, 0.5 + 0.4 * (i % 2), 0.3, 1))
+    ball = b.add_body("ball", pose=[-0.1, 0, 0.05])
+    b.add_joint(ball, "free", name="ball_free")
+    b.add_geom("sphere", [0.012], body=ball, density=3000.0, friction=0.3, rgba=(0.3, 0.4, 0.9, 1))
+    return b.build()

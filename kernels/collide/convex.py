@@ -1,0 +1,262 @@
+"""Contacts of any pair of convex geoms with an ellipsoid, a cylinder or a mesh, and of a plane with one of these.
+
+The signed distance of two convex bodies is φ = max over unit n of s(n) = min_{x∈B} n·x − max_{x∈A} n·x, the
+separation along n. GJK, or EPA where the cores overlap, gives n roughly; then the features that each geom offers along
+n are tried in pairs: each pair gives its stationary normal (`convex_features`, by Newton's method where it is curved),
+and the pair wins whose normal has the largest s, evaluated with exact support points, faces first among equals. So
+curved and flat pairs both end at rounding. Where the normal is that of a face, or two axes are parallel, the manifold
+of `clip.py` is reported if its lowest point has the distance φ (within FACE_BIAS between nearly parallel
+faces), else the winning pair alone.
+"""
+
+import functools
+from types import SimpleNamespace
+
+import warp as wp
+from warpsim.kernels.collide import clip, convex_features, gjk, shape
+from warpsim.kernels.collide.manifold import CYLINDER, ELLIPSOID, MESH, NO_REFERENCE, PLANE, Manifold, add_contact
+from warpsim.kernels.collide.shape import FIRST_RIM_POINT, NO_FEATURE, RIM_POINTS
+from warpsim.kernels.precision import types
+
+FACE_BIAS = 2e-5  # as in box.py, there of the smallest half extent, here of the size
+FACE_ALIGNMENT = 0.999  # cosine of normal and face normal above which a face manifold is tried
+PASSES = 3  # of trying features, each from the best normal of the last
+# Of the size: differences of distance that are rounding.
+ROUNDING = {wp.float32: 1e-5, wp.float64: 1e-9}
+CAP_REACH = 0.5  # |cosine| of axis and plane normal above which the fixed points of the lower rim are tried
+
+
+@functools.cache
+def build(S) -> SimpleNamespace:
+    """The functions of this file for scalar type S."""
+    t = types(S)
+    vec3, transform = t.vec3, t.transform
+    st = shape.structs(S)
+    MeshTable, Shape = st.MeshTable, st.Shape
+    shapes, cf, solver, clipping = shape.build(S), convex_features.build(S), gjk.build(S), clip.build(S)
+    Pair, nearest, deepest, lowest = solver.Pair, solver.nearest, solver.deepest, solver.lowest
+    radius, extent, features_toward, support = shapes.radius, shapes.extent, shapes.features_toward, shapes.support
+    record_normal, local_feature = cf.record_normal, cf.local_feature
+    geometry, add_candidate, reduce, Candidates = (
+        clipping.geometry,
+        clipping.add_candidate,
+        clipping.reduce,
+        clipping.Candidates,
+    )
+    face_manifold, line_manifold, lines_parallel = (
+        clipping.face_manifold,
+        clipping.line_manifold,
+        clipping.lines_parallel,
+    )
+    rounding, cap_bias = float(ROUNDING[S]), float(clip.CAP_BIAS[S])
+
+    @wp.struct
+    class Best:
+        """A feature triple, its normal and the separation along it."""
+
+        feature: wp.vec3i
+        normal: vec3
+        separation: S
+        found: wp.bool
+
+    @wp.func
+    def separation(table: MeshTable, pair: Pair, n: vec3) -> S:
+        """s(n) of the grown cores."""
+        return wp.dot(n, lowest(table, pair, n)) - radius(pair.a) - radius(pair.b)
+
+    @wp.func
+    def try_pair(best: Best, table: MeshTable, pair: Pair, a: wp.int32, b: wp.int32, recorded: wp.int32) -> Best:
+        """The better of the best pair and (a, b), if these are the nearest features along their own normal."""
+        if a == NO_FEATURE or b == NO_FEATURE:
+            return best
+        feature = wp.vec3i(a, b, recorded)
+        g = geometry(table, pair, feature)
+        s = separation(table, pair, g.normal)
+        tolerance = S(rounding) * pair.size
+        if wp.abs(g.phi - s) <= S(10.0) * tolerance and (not best.found or s > best.separation + tolerance):
+            best.found = True
+            best.feature = feature
+            best.normal = g.normal
+            best.separation = s
+        return best
+
+    @wp.func
+    def best_pair(table: MeshTable, pair: Pair, n: vec3) -> Best:
+        """The winning pair of the features along n; a frozen contact along n if none is consistent."""
+        best = Best()
+        recorded = record_normal(n)
+        a = features_toward(table, pair.a, n)
+        b = features_toward(table, pair.b, wp.quat_rotate_inv(pair.q, -n))
+        best = try_pair(best, table, pair, a[2], b[0], recorded)
+        best = try_pair(best, table, pair, a[0], b[2], recorded)
+        best = try_pair(best, table, pair, a[1], b[1], recorded)
+        best = try_pair(best, table, pair, a[1], b[0], recorded)
+        best = try_pair(best, table, pair, a[0], b[1], recorded)
+        best = try_pair(best, table, pair, a[0], b[0], recorded)
+        if not best.found:
+            best.feature = wp.vec3i(a[0], b[0], recorded - convex_features.FROZEN)
+            best.normal = n
+            best.separation = separation(table, pair, n)
+        return best
+
+    @wp.func
+    def settle(table: MeshTable, pair: Pair, n: vec3) -> Best:
+        """The winning pair, tried again from its own normal until it stays, with that normal recorded."""
+        best = best_pair(table, pair, n)
+        k = wp.int32(1)
+        while k < PASSES:
+            next = best_pair(table, pair, best.normal)
+            gain = next.separation - best.separation
+            if (next.found and not best.found) or gain >= -S(rounding) * pair.size:
+                best = next
+            if wp.abs(gain) <= S(rounding) * pair.size and next.found:
+                return best
+            k += 1
+        return best
+
+    @wp.func
+    def make_pair(table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform) -> Pair:
+        pair = Pair()
+        pair.a = geom_a
+        pair.b = geom_b
+        q_a = wp.transform_get_rotation(X_a)
+        offset = wp.transform_get_translation(X_b) - wp.transform_get_translation(X_a)
+        pair.q = wp.quat_inverse(q_a) * wp.transform_get_rotation(X_b)
+        pair.p = wp.quat_rotate_inv(q_a, offset)
+        pair.size = extent(table, geom_a) + extent(table, geom_b)
+        return pair
+
+    @wp.func
+    def accepted(lowest: S, along_normal: S, phi: S, aligned: wp.bool, size: S) -> wp.bool:
+        """Whether a manifold has the distance φ: its lowest point does, and so does the separation along its normal."""
+        tolerance = S(rounding) * size
+        if aligned:
+            tolerance = wp.max(tolerance, S(FACE_BIAS) * size)
+        return wp.abs(lowest - phi) <= tolerance and along_normal >= phi - tolerance
+
+    @wp.func
+    def convex_convex(
+        table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform, margin: S
+    ) -> Manifold:
+        """Contacts of two convex geoms, neither a plane."""
+        pair = make_pair(table, geom_a, X_a, geom_b, X_b)
+        near = nearest(table, pair, margin + radius(geom_a) + radius(geom_b))
+        if near.status == 1:
+            return Manifold()
+        n = vec3(S(0.0), S(0.0), S(0.0))
+        if near.status == 0:
+            n = wp.normalize(near.v)
+        else:
+            n = deepest(table, pair)
+        best = settle(table, pair, n)
+        phi = best.separation
+        if phi >= margin:
+            return Manifold()
+        n = best.normal
+        face_a = features_toward(table, geom_a, n)[2]
+        face_b = features_toward(table, geom_b, wp.quat_rotate_inv(pair.q, -n))[2]
+        normal_a = vec3(S(0.0), S(0.0), S(0.0))
+        normal_b = vec3(S(0.0), S(0.0), S(0.0))
+        if face_a != NO_FEATURE:
+            normal_a = local_feature(table, geom_a, face_a).u
+        if face_b != NO_FEATURE:
+            normal_b = wp.quat_rotate(pair.q, local_feature(table, geom_b, face_b).u)
+        cos_a = wp.dot(normal_a, n)
+        cos_b = -wp.dot(normal_b, n)
+        aligned = wp.min(cos_a, cos_b) > S(FACE_ALIGNMENT)
+        bias = S(10.0 * rounding) * pair.size
+        first_is_b = cos_b > cos_a + S(1e-6)
+        k = wp.int32(0)
+        while k < 2:
+            from_b = first_is_b != (k == 1)
+            face = face_a
+            normal = normal_a
+            cosine = cos_a
+            if from_b:
+                face = face_b
+                normal = normal_b
+                cosine = cos_b
+            if cosine > S(FACE_ALIGNMENT):
+                along = separation(table, pair, wp.where(from_b, -normal, normal))
+                if accepted(phi, along, phi, aligned, pair.size):
+                    manifold, low = face_manifold(table, pair, normal, face, from_b, bias, margin)
+                    if accepted(low, phi, phi, aligned, pair.size):
+                        return manifold
+            k += 1
+        if lines_parallel(pair, n):
+            manifold, low = line_manifold(table, pair, n, best.feature[2], margin)
+            if manifold.count > 1 and accepted(low, phi, phi, True, pair.size):
+                return manifold
+        return add_contact(Manifold(), best.feature[0], best.feature[1], best.feature[2])
+
+    # ---- planes ---------------------------------------------------------------------------------------------------
+
+    @wp.func
+    def plane_cylinder(table: MeshTable, pair: Pair, margin: S) -> Manifold:
+        """The lowest points of both rims, before them the lower rim's fixed points when the cylinder stands.
+
+        The lower rim's lowest point is left out while it is not clearly lower than the fixed points.
+        """
+        manifold = Manifold()
+        down = wp.quat_rotate_inv(pair.q, vec3(S(0.0), S(0.0), S(-1.0)))
+        lower = wp.int32(0)
+        if down[2] > S(0.0):
+            lower = wp.int32(1)
+        low = S(1e30)
+        if wp.abs(down[2]) > S(CAP_REACH):
+            k = wp.int32(0)
+            while k < RIM_POINTS:
+                code = FIRST_RIM_POINT + RIM_POINTS * lower + k
+                g = geometry(table, pair, wp.vec3i(0, code, NO_REFERENCE))
+                low = wp.min(low, g.phi)
+                if g.phi < margin:
+                    manifold = add_contact(manifold, 0, code, NO_REFERENCE)
+                k += 2
+        k = wp.int32(0)
+        while k < 2:
+            g = geometry(table, pair, wp.vec3i(0, k, NO_REFERENCE))
+            if g.phi < margin and (k != lower or g.phi < low - S(cap_bias) * pair.b.size[0]):
+                manifold = add_contact(manifold, 0, k, NO_REFERENCE)
+            k += 1
+        return manifold
+
+    @wp.func
+    def plane_mesh(table: MeshTable, pair: Pair, margin: S) -> Manifold:
+        """The vertices below the margin; of more than eight the extreme ones, in directions fixed to the mesh."""
+        features = wp.zeros(shape=(clip.MAX_CANDIDATES,), dtype=wp.vec3i)
+        points = wp.zeros(shape=(clip.MAX_CANDIDATES,), dtype=vec3)
+        phi = wp.zeros(shape=(clip.MAX_CANDIDATES,), dtype=S)
+        found = Candidates()
+        found.lowest = S(1e30)
+        up = wp.quat_rotate_inv(pair.q, vec3(S(0.0), S(0.0), S(1.0)))
+        start = table.mesh_range[pair.b.mesh, 0]
+        k = wp.int32(0)
+        while k < table.mesh_range[pair.b.mesh, 1]:
+            if pair.p[2] + wp.dot(up, table.vertex[start + k]) < margin:
+                triple = wp.vec3i(0, k, NO_REFERENCE)
+                found = add_candidate(found, table, pair, triple, margin, features, points, phi)
+            k += 1
+        e = wp.quat_rotate(pair.q, cf.orthogonal(up))
+        f = wp.cross(vec3(S(0.0), S(0.0), S(1.0)), e)
+        return reduce(found, e, f, S(10.0 * rounding) * pair.size, features, points, phi)
+
+    @wp.func
+    def detect(
+        table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform, margin: S
+    ) -> Manifold:
+        """Feature contacts with φ < margin between two geoms, type_a ≤ type_b, in deterministic order.
+
+        The features are those of `convex_features.evaluate`. Plane–plane gives none.
+        """
+        if geom_a.type == PLANE:
+            pair = make_pair(table, geom_a, X_a, geom_b, X_b)
+            if geom_b.type == CYLINDER:
+                return plane_cylinder(table, pair, margin)
+            if geom_b.type == MESH:
+                return plane_mesh(table, pair, margin)
+            if geom_b.type == ELLIPSOID and geometry(table, pair, wp.vec3i(0, 0, NO_REFERENCE)).phi < margin:
+                return add_contact(Manifold(), 0, 0, NO_REFERENCE)
+            return Manifold()
+        return convex_convex(table, geom_a, X_a, geom_b, X_b, margin)
+
+    return SimpleNamespace(detect=detect, separation=separation)

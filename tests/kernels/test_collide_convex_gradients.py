@@ -1,0 +1,143 @@
+"""Derivatives of the general contact geometry with frozen features against central differences, in float64."""
+
+import functools
+
+import numpy as np
+import warp as wp
+from test_collide_convex import (
+    ALL_PAIRS,
+    BOX,
+    CYLINDER,
+    DEVICE,
+    ELLIPSOID,
+    FAR,
+    MESH,
+    PLANE,
+    Contacts,
+    default_meshes,
+    posed,
+    random_pairs,
+    table,
+)
+from warpsim.kernels.collide import convex_features as features_module
+from warpsim.kernels.collide import shape as shape_module
+from warpsim.kernels.precision import module_name, types
+
+S = wp.float64
+STEPS = (1e-5, 1e-6)
+TOLERANCE = 1e-6  # relative to the largest entry of the Jacobian
+FROZEN = 1 << 30
+
+
+@functools.cache
+def kernel():
+    t = types(S)
+    st = shape_module.structs(S)
+    MeshTable, Shape = st.MeshTable, st.Shape
+    evaluate = features_module.build(S).evaluate
+
+    @wp.kernel(module=module_name("test_collide_convex", S, grad=True))
+    def geometry(
+        table: MeshTable,
+        kinds: wp.array2d(dtype=wp.int32),
+        meshes: wp.array2d(dtype=wp.int32),
+        features: wp.array(dtype=wp.vec3i),
+        poses: wp.array2d(dtype=t.transform),
+        sizes: wp.array2d(dtype=t.vec3),
+        phi: wp.array(dtype=S),  # out from here
+        point: wp.array(dtype=t.vec3),
+        normal: wp.array(dtype=t.vec3),
+    ):
+        i = wp.tid()
+        a = Shape()
+        b = Shape()
+        a.type = kinds[i, 0]
+        a.mesh = meshes[i, 0]
+        a.size = sizes[i, 0]
+        b.type = kinds[i, 1]
+        b.mesh = meshes[i, 1]
+        b.size = sizes[i, 1]
+        contact = evaluate(table, a, poses[i, 0], b, poses[i, 1], features[i])
+        phi[i] = contact.phi
+        point[i] = contact.point
+        normal[i] = contact.normal
+
+    return geometry
+
+
+class Problem:
+    """All cases in one launch: x holds per row the 14 pose and 6 size components, y the 7 outputs."""
+
+    def __init__(self, kinds, meshes, features, poses, sizes):
+        t, n = types(S), len(kinds)
+        self.rows = n
+        self.kinds, self.meshes = (wp.array(np.asarray(x, np.int32), dtype=wp.int32, device=DEVICE) for x in (kinds, meshes))
+        self.features = wp.array(np.asarray(features, np.int32), dtype=wp.vec3i, device=DEVICE)
+        self.outputs = [wp.zeros(n, dtype, requires_grad=True, device=DEVICE) for dtype in (S, t.vec3, t.vec3)]
+        self.x = np.concatenate([np.reshape(poses, (n, 14)), np.reshape(sizes, (n, 6))], axis=1)
+
+    def launch(self, x, requires_grad=False):
+        t, n = types(S), self.rows
+        self.inputs = [
+            wp.array(x[:, :14].reshape(n, 2, 7), dtype=t.transform, requires_grad=requires_grad, device=DEVICE),
+            wp.array(x[:, 14:].reshape(n, 2, 3), dtype=t.vec3, requires_grad=requires_grad, device=DEVICE),
+        ]
+        inputs = [table(S), self.kinds, self.meshes, self.features, *self.inputs]
+        wp.launch(kernel(), n, inputs=inputs, outputs=self.outputs, device=DEVICE)
+        return np.concatenate([y.numpy().reshape(n, -1) for y in self.outputs], axis=1)
+
+    def tape_jacobian(self):
+        """(rows, 7, 20)."""
+        tape = wp.Tape()
+        with tape:
+            self.launch(self.x, requires_grad=True)
+        rows = []
+        for y in self.outputs:
+            width = y.numpy().reshape(self.rows, -1).shape[1]
+            for k in range(width):
+                seed = np.zeros((self.rows, width))
+                seed[:, k] = 1.0
+                tape.zero()
+                tape.backward(grads={y: wp.array(seed.reshape(y.numpy().shape), dtype=y.dtype, device=DEVICE)})
+                rows.append(np.concatenate([a.grad.numpy().reshape(self.rows, -1) for a in self.inputs], axis=1))
+        return np.stack(rows, axis=1)
+
+    def difference_jacobian(self, step):
+        columns = []
+        for k in range(self.x.shape[1]):
+            d = np.zeros_like(self.x)
+            d[:, k] = step
+            columns.append((self.launch(self.x + d) - self.launch(self.x - d)) / (2 * step))
+        return np.stack(columns, axis=2)
+
+
+def worst_errors(problem):
+    exact = problem.tape_jacobian()
+    assert np.isfinite(exact).all()
+    scale = np.abs(exact).max(axis=(1, 2))
+    errors = [np.abs(problem.difference_jacobian(h) - exact).max(axis=(1, 2)) / scale for h in STEPS]
+    return np.min(errors, axis=0)
+
+
+def detected_cases(n, resting=False):
+    """Contacts that detection finds in n random pairs of every two types: kinds, meshes, features, poses, sizes."""
+    out = [[], [], [], [], []]
+    for pair in ALL_PAIRS:
+        poses, sizes = random_pairs(*pair, n, seed=11)
+        contacts = Contacts(S, pair, poses, sizes, FAR)
+        for i, k in zip(*np.nonzero(contacts.used), strict=True):
+            row = (pair, default_meshes(n)[i], contacts.features[i, k], poses[i], sizes[i])
+            for values, value in zip(out, row, strict=True):
+                values.append(value)
+    return [np.array(values) for values in out]
+
+
+def test_derivatives_of_detected_features():
+    """The tape's Jacobian of (φ, point, normal) by poses and sizes equals the difference quotient, for every pair of
+    types and every kind of feature that random pairs have, from deep penetration to far apart."""
+    cases = detected_cases(20)
+    assert (-2 - cases[2][:, 2] < FROZEN).all()
+    error = worst_errors(Problem(*cases))
+    worst = int(np.argmax(error))
+    assert np.quantile(error, 0.99) <= TOLERANCE
+    assert error[worst] <= TOLERANCE, (cases[0][worst], cases[2][worst], error[worst])

@@ -1,0 +1,144 @@
+"""What UsdPhysics cannot say, or only in single precision, as JSON in `customData["warpsim"]` of our own stages.
+
+On the way back the schema's attributes rule: an exact value is taken only where it rounds to the attribute beside it, so
+that a stage edited by another program reads as edited. What the schema lacks comes from here alone.
+"""
+
+import json
+
+import numpy as np
+
+from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType
+
+KEY = "warpsim:data"
+GEOM_FIELDS = (
+    "friction",
+    "stiffness",
+    "dissipation_time",
+    "restitution",
+    "contype",
+    "conaffinity",
+    "condim",
+    "priority",
+)
+SINGLE = 2e-6  # relative difference that single precision and conversions of units may make
+
+
+def write(prim, data: dict) -> None:
+    """Keep `data` on a prim."""
+    prim.SetCustomDataByKey(KEY, json.dumps(data, default=_plain, separators=(",", ":")))
+
+
+def _plain(value):
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    raise TypeError(type(value))
+
+
+def read(prim) -> dict:
+    """What was kept on a prim; empty where there is nothing, or nothing that can be read."""
+    text = prim.GetCustomDataByKey(KEY)
+    try:
+        data = json.loads(text) if isinstance(text, str) else {}
+    except (ValueError, RecursionError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def exact(value, kept, floor: float = 1e-3):
+    """`kept` where it is `value` in better precision, else `value`; the shape is that of `value`.
+
+    Differences count relative to the largest entry, or to `floor` where all are smaller.
+    """
+    value = np.asarray(value, float)
+    try:
+        kept = np.asarray(kept, float)
+    except (TypeError, ValueError):
+        return value
+    if kept.shape != value.shape or not value.size:
+        return value
+    finite = np.isfinite(value) & np.isfinite(kept)
+    scale = max(floor, float(np.abs(value[finite]).max(initial=0.0)))
+    same = np.where(finite, np.abs(value - kept) <= SINGLE * scale, value == kept)
+    return kept if same.all() else value
+
+
+def exact_pose(value, kept):
+    """As `exact` for poses, whose quaternions may differ in sign."""
+    value, kept = np.asarray(value, float), np.asarray(kept if kept is not None else [], float)
+    if kept.shape != (7,):
+        return value
+    signed = np.array(kept)
+    signed[3:] *= 1.0 if value[3:] @ kept[3:] >= 0 else -1.0
+    return kept if exact(value, signed) is signed else value
+
+
+def world_data(model) -> dict:
+    """Of the whole model: rules and filters of contact, actuators, keyframes."""
+    explicit = model.pair_rule == FrictionRule.EXPLICIT
+    pairs = [
+        [int(a), int(b), float(mu)]
+        for (a, b), mu in zip(model.pair_geom[explicit], model.pair_friction[explicit], strict=True)
+    ]
+    keys = ("gear", "gain", "bias")
+    actuators = [
+        {"name": name, "joint": model.joint_names[model.actuator_joint[a]]}
+        | {key: getattr(model, f"actuator_{key}")[a] for key in keys}
+        | {"control_range": model.control_range[a], "force_range": model.force_range[a]}
+        for a, name in enumerate(model.actuator_names)
+    ]
+    frames = {name: {"q": k.q, "v": k.v, "control": k.control} for name, k in model.keyframes.items()}
+    return {
+        "version": 1,
+        "gravity": model.gravity,
+        "friction_rule": int(model.friction_rule),
+        "filter_parent": bool(model.filter_parent),
+        "excluded": model.excluded,
+        "pairs": pairs,
+        "actuators": actuators,
+        "keyframes": frames,
+    }
+
+
+def body_data(model, body: int, pose) -> dict:
+    """Of a body: its place in the file's order, pose in its parent at q0, mass, COM and inertia, and joints."""
+    joints = [joint_data(model, int(j)) for j in np.flatnonzero(model.joint_body == body)]
+    return {
+        "index": body,
+        "parent": int(model.body_parent[body]),
+        "pose": pose,
+        "mass": model.body_mass[body],
+        "com": model.body_com[body],
+        "inertia": model.body_inertia[body],
+        "joints": joints,
+    }
+
+
+def joint_data(model, j: int) -> dict:
+    """Of a joint: every argument of `ModelBuilder.add_joint`."""
+    kind = JointType(model.joint_type[j])
+    q, v = int(model.joint_q[j]), int(model.joint_v[j])
+    dofs = slice(v, v + JOINT_NV[kind])
+    data = {key: getattr(model, f"joint_{key}")[dofs] for key in ("stiffness", "damping", "armature", "friction")}
+    return data | {
+        "name": model.joint_names[j],
+        "type": kind.name.lower(),
+        "axis": model.joint_axis[j],
+        "anchor": model.joint_anchor[j],
+        "range": model.joint_range[j] if model.joint_limited[j] else None,
+        "reference": model.joint_reference[dofs],
+        "q0": model.q0[q : q + JOINT_NQ[kind]],
+    }
+
+
+def geom_data(model, geom: int) -> dict:
+    """Of a geom: every argument of `ModelBuilder.add_geom` but the mesh."""
+    data = {key: getattr(model, f"geom_{key}")[geom] for key in GEOM_FIELDS}
+    return data | {
+        "index": geom,
+        "type": GeomType(model.geom_type[geom]).name.lower(),
+        "size": model.geom_size[geom],
+        "pose": model.geom_pose[geom],
+        "rgba": model.geom_rgba[geom],
+        "visible": bool(model.geom_visible[geom]),
+    }
