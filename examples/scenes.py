@@ -23,7 +23,7 @@ def clutter(bodies: int, *, walls: bool = True, shapes: str = "mixed", h: float 
         for i, (x, y) in enumerate(((1, 0), (-1, 0), (0, 1), (0, -1))):
             size = [0.05, CONTAINER / 2 + 0.1, CONTAINER / 2] if x else [CONTAINER / 2 + 0.1, 0.05, CONTAINER / 2]
             centre = [x * (CONTAINER / 2 + 0.05), y * (CONTAINER / 2 + 0.05), CONTAINER / 2]
-            b.add_geom("box", size, pose=centre, name=f"wall_{i}", rgba=(0.6, 0.7, 0.8, 0.25), **material)
+            b.add_geom("box", size, pose=centre, name=f"wall_{i}", visible=False, **material)
     colours = np.array([[0.86, 0.37, 0.34], [0.34, 0.55, 0.86], [0.95, 0.73, 0.29], [0.42, 0.70, 0.45]])
     for i in range(bodies):
         column, level = i % 4, i // 4
@@ -64,3 +64,39 @@ def dominoes(count: int = 20, *, h: float = 0.005) -> ws.Model:
     b.add_joint(ball, "free", name="ball_free")
     b.add_geom("sphere", [0.012], body=ball, density=3000.0, friction=0.3, rgba=(0.3, 0.4, 0.9, 1))
     return b.build()
+
+
+def gripper(h: float = 0.005) -> ws.Model:
+    """A two-finger gripper on a vertical slide, above a 0.5 kg box; three position actuators: lift, left, right."""
+    b = ws.ModelBuilder("gripper", timestep=h)
+    b.add_geom("plane", name="floor", rgba=(0.85, 0.85, 0.85, 1))
+    palm = b.add_body("palm", pose=[0, 0, 0.35], mass=1.0, inertia=[0.01, 0.01, 0.01])
+    b.add_joint(palm, "slide", name="lift", axis=[0, 0, 1], damping=20.0)
+    b.add_geom("box", [0.12, 0.04, 0.02], body=palm, name="palm", density=0.0, rgba=(0.4, 0.4, 0.45, 1))
+    for name, side in (("left", 1.0), ("right", -1.0)):
+        finger = b.add_body(name, parent=palm, pose=[0.09 * side, 0, -0.1], mass=0.1, inertia=[1e-3, 1e-3, 1e-3])
+        b.add_joint(finger, "slide", name=name, axis=[-side, 0, 0], range=(-0.02, 0.09), damping=2.0)
+        b.add_geom("box", [0.01, 0.03, 0.08], body=finger, name=f"{name}_pad", density=0.0, friction=0.8)
+    box = b.add_body("object", pose=[0, 0, 0.1])
+    b.add_joint(box, "free", name="object_free")
+    b.add_geom(
+        "box",
+        [0.03, 0.03, 0.1],
+        body=box,
+        name="object",
+        density=0.5 / (0.06 * 0.06 * 0.2),
+        friction=0.8,
+        rgba=(0.9, 0.5, 0.2, 1),
+    )
+    b.add_actuator("lift", "position", kp=2000.0, kv=100.0, name="lift")
+    for name in ("left", "right"):
+        b.add_actuator(name, "position", kp=400.0, kv=10.0, name=name)
+    return b.build()
+
+
+def grip_and_lift(steps: int, h: float = 0.005) -> np.ndarray:
+    """Controls (steps, 3) for `gripper`: close within 0.5 s, then lift by 0.2 m within 1 s, then hold."""
+    t = h * np.arange(steps)
+    close = np.clip(t / 0.5, 0.0, 1.0) * 0.08
+    lift = np.clip((t - 0.7) / 1.0, 0.0, 1.0) * 0.2 - 0.1
+    return np.stack([lift, close, close], axis=1)

@@ -143,11 +143,11 @@ def build(S) -> SimpleNamespace:
         near = nearest(table, pair, margin + radius(geom_a) + radius(geom_b))
         if near.status == 1:
             return Manifold()
-        n = vec3(S(0.0), S(0.0), S(0.0))
-        if near.status == 0:
-            n = wp.normalize(near.v)
-        else:
-            n = deepest(table, pair)
+        n = near.n
+        if near.status == 2:
+            n_deep = deepest(table, pair)
+            if separation(table, pair, n_deep) > near.bound - radius(geom_a) - radius(geom_b):
+                n = n_deep
         best = settle(table, pair, n)
         phi = best.separation
         if phi >= margin:
@@ -259,4 +259,4 @@ def build(S) -> SimpleNamespace:
             return Manifold()
         return convex_convex(table, geom_a, X_a, geom_b, X_b, margin)
 
-    return SimpleNamespace(detect=detect, separation=separation)
+    return SimpleNamespace(detect=detect, separation=separation, make_pair=make_pair, best_pair=best_pair)

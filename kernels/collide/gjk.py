@@ -29,6 +29,7 @@ CONVERGED = {wp.float32: 2e-6, wp.float64: 1e-10}
 TOUCHING = {wp.float32: 1e-5, wp.float64: 1e-9}
 VISIBLE = {wp.float32: 1e-6, wp.float64: 1e-13}
 EPA_CONVERGED = {wp.float32: 1e-5, wp.float64: 1e-7}
+ROUNDED = 1e-3  # radius of the ball of EPA's second run
 # Squared sine of the angle in a triangle under which it has no normal.
 SLIVER = {wp.float32: 1e-10, wp.float64: 1e-22}
 
@@ -47,20 +48,30 @@ def build(S) -> SimpleNamespace:
 
     @wp.struct
     class Pair:
-        """Two shapes with B's pose (q, p) in axes of A, and their size for tolerances."""
+        """Two shapes with B's pose (q, p) in axes of A, their size for tolerances, and a radius added to D."""
 
         a: Shape
         b: Shape
         q: quat
         p: vec3
         size: S
+        rounding: S
 
     @wp.struct
     class Nearest:
-        """Status (0 apart, 1 farther than asked, 2 touching or overlapping) and the nearest point of D."""
+        """Status (0 apart, 1 farther than asked, 2 touching or overlapping), and the last normal with its separation."""
 
         status: wp.int32
-        v: vec3
+        n: vec3
+        bound: S
+
+    @wp.struct
+    class Deepest:
+        """The best normal so far, the height of D above the origin along −n, and whether that is the least."""
+
+        n: vec3
+        height: S
+        converged: wp.bool
 
     @wp.struct
     class Simplex:
@@ -77,7 +88,7 @@ def build(S) -> SimpleNamespace:
         """The point of D with the least component along d."""
         x_a = support(table, pair.a, d)
         x_b = pair.p + wp.quat_rotate(pair.q, support(table, pair.b, wp.quat_rotate_inv(pair.q, -d)))
-        return x_b - x_a
+        return x_b - x_a - pair.rounding * d
 
     # ---- GJK ------------------------------------------------------------------------------------------------------
 
@@ -159,6 +170,8 @@ def build(S) -> SimpleNamespace:
         v = pair.p
         if wp.dot(v, v) == S(0.0):
             v = vec3(S(1.0), S(0.0), S(0.0))
+        result.n = wp.normalize(v)
+        result.bound = S(-1e30)
         v = lowest(table, pair, v)
         simplex = Simplex()
         simplex.vertex[0] = v
@@ -174,23 +187,22 @@ def build(S) -> SimpleNamespace:
             n = simplex.v / distance
             w = lowest(table, pair, n)
             bound = wp.dot(n, w)
+            if bound > result.bound:
+                result.bound = bound
+                result.n = n
             if bound > reach:
                 result.status = 1
-                result.v = simplex.v
                 return result
             if distance - bound <= S(converged) * pair.size:
-                result.v = simplex.v
                 return result
             next = reduce(simplex, w)
             if next.encloses:
                 result.status = 2
                 return result
             if next.square >= simplex.square:
-                result.v = simplex.v
                 return result
             simplex = next
             k += 1
-        result.v = simplex.v
         return result
 
     # ---- EPA ------------------------------------------------------------------------------------------------------
@@ -279,8 +291,8 @@ def build(S) -> SimpleNamespace:
         return count + 1
 
     @wp.func
-    def deepest(table: MeshTable, pair: Pair) -> vec3:
-        """EPA: the unit normal from A into B along which the least motion separates the cores."""
+    def grow(table: MeshTable, pair: Pair) -> Deepest:
+        """One run of EPA."""
         vertex = wp.zeros(shape=(MAX_VERTICES,), dtype=vec3)
         face = wp.zeros(shape=(MAX_FACES,), dtype=wp.vec3i)
         normal = wp.zeros(shape=(MAX_FACES,), dtype=vec3)
@@ -298,8 +310,9 @@ def build(S) -> SimpleNamespace:
         add_face(vertex, face, normal, distance, 1, 0, 3, 1)
         add_face(vertex, face, normal, distance, 2, 1, 3, 2)
         add_face(vertex, face, normal, distance, 3, 2, 3, 0)
-        best = vec3(S(0.0), S(0.0), S(1.0))
-        least = S(1e30)
+        best = Deepest()
+        best.n = vec3(S(0.0), S(0.0), S(1.0))
+        best.height = S(1e30)
         k = wp.int32(0)
         while k < EPA_ITERATIONS:
             nearest_face = wp.int32(0)
@@ -313,10 +326,11 @@ def build(S) -> SimpleNamespace:
                 return best
             w = lowest(table, pair, -n)
             height = wp.dot(n, w)
-            if height < least:
-                least = height
-                best = -n
-            if least - distance[nearest_face] <= S(epa_converged) * pair.size:
+            if height < best.height:
+                best.height = height
+                best.n = -n
+            if best.height - distance[nearest_face] <= S(epa_converged) * pair.size:
+                best.converged = True
                 return best
             count = wp.int32(0)
             f = wp.int32(0)
@@ -349,4 +363,20 @@ def build(S) -> SimpleNamespace:
             k += 1
         return best
 
-    return SimpleNamespace(Pair=Pair, nearest=nearest, deepest=deepest, lowest=lowest)
+    @wp.func
+    def deepest(table: MeshTable, pair: Pair) -> vec3:
+        """EPA: the unit normal from A into B along which the least motion separates the cores.
+
+        Where coplanar facets leave the polytope in pieces, the run is repeated with D rounded by a ball: all separations
+        shrink by its radius, so the normal is the same, and no four support points lie in a plane.
+        """
+        best = grow(table, pair)
+        if not best.converged:
+            rounded = pair
+            rounded.rounding = S(ROUNDED) * pair.size
+            again = grow(table, rounded)
+            if again.height - rounded.rounding < best.height:
+                return again.n
+        return best.n
+
+    return SimpleNamespace(Pair=Pair, nearest=nearest, deepest=deepest, lowest=lowest, grow=grow)

@@ -33,6 +33,7 @@ def quietly(path, **options):
         return load_urdf(path, **options)
 
 
+@pytest.mark.slow
 def test_all_but_two_load_with_their_meshes(files):
     """67 of 69, visual meshes included; the two others say why."""
     refused = {}

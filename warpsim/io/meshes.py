@@ -76,8 +76,8 @@ def _read(name: str, time: int, size: int, model: str | None) -> tuple[np.ndarra
         if sum(len(g.vertices) for g in scene.geometry.values()) > MAX_MESH_VERTICES:
             raise ModelError(f"{path}: more than {MAX_MESH_VERTICES} vertices; simplify the mesh")
         parts = [(np.asarray(g.vertices, float), np.asarray(g.faces, int)) for g in _placed(scene, trimesh)]
-    except ModelError:
-        raise
+    except ModelError as error:
+        raise ModelError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
     except ImportError as error:
         raise ModelError(f"{path}: reading it needs {error.name}: pip install 'warpsim[mesh]'") from None
     except (Exception, RecursionError) as error:  # every reader has errors of its own

@@ -1,0 +1,359 @@
+"""USD Physics stages read: our own export comes back as it was, foreign stages mean what the schema says."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from trajectory_helpers import asset, small
+
+import warpsim as ws
+from warpsim.errors import ModelError
+from warpsim.io import usd_extra
+from warpsim.io.load import load
+from warpsim.model import GeomType, JointType, ModelBuilder
+
+pytest.importorskip("pxr")
+from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics, UsdShade  # noqa: E402
+
+ROBOTS = ("ant", "half_cheetah", "hopper", "humanoid", "walker2d", "pusher", "inverted_double_pendulum")
+
+
+def same(ours, theirs, tolerance=1e-14):
+    """Every field of two models, but the report and the meshes' single-precision points."""
+    for field in dataclasses.fields(ours):
+        a, b = getattr(ours, field.name), getattr(theirs, field.name)
+        if isinstance(a, np.ndarray):
+            assert a.dtype == b.dtype and a.shape == b.shape, field.name
+            np.testing.assert_allclose(a, b, rtol=tolerance, atol=1e-15, err_msg=field.name)
+        elif field.name == "keyframes":
+            assert list(a) == list(b)
+            for key in a:
+                for x, y in zip(a[key], b[key], strict=True):
+                    np.testing.assert_allclose(x, y, rtol=1e-14, atol=1e-15)
+        elif field.name == "meshes":
+            for x, y in zip(a, b, strict=True):
+                np.testing.assert_allclose(x.vertices, y.vertices, rtol=1e-6, atol=1e-7)
+                assert np.array_equal(x.faces, y.faces)
+        elif field.name != "report":
+            assert a == b, field.name
+
+
+def scene():
+    """A scene in code with what the schema cannot say: chains, actuators, armature, pairs, keyframes, a mesh."""
+    b = ModelBuilder("scene", gravity=(0.1, 0, -9.7), timestep=0.003)
+    b.add_geom("plane", name="floor", friction=0.7)
+    b.add_geom("box", [0.1, 2, 1], name="a wall", pose=[3, 0, 1], restitution=0.3, stiffness=1e5, dissipation_time=0.02)
+    cart = b.add_body("cart", pose=[0, 0, 0.5, 0.8, 0, 0, 0.6], mass=2.0, com=[0.01, 0, 0], inertia=[0.1, 0.2, 0.25])
+    b.add_joint(cart, "slide", name="x", axis=[1, 0, 0], range=(-1, 1), damping=0.3)
+    b.add_joint(cart, "slide", name="y", axis=[0, 1, 0])
+    b.add_joint(cart, "hinge", name="turn", axis=[0, 0, 1], armature=0.01, friction=0.02, anchor=[0.1, 0, 0])
+    b.add_geom("box", [0.3, 0.2, 0.1], body=cart, name="hull", contype=3, conaffinity=5, priority=1)
+    arm = b.add_body("arm", parent=cart, pose=[0.3, 0, 0.1])
+    b.add_joint(arm, "hinge", name="elbow", axis=[0, 1, 1], range=(-0.5, 1.2), q0=[0.2], stiffness=3, reference=0.1)
+    b.add_geom("capsule", [0.05, 0.2], body=arm, name="bone", pose=[0.2, 0, 0, 0.6, 0, 0.8, 0], density=700, condim=1)
+    hand = b.add_body("hand", parent=arm, pose=[0.4, 0, 0])
+    b.add_joint(hand, "ball", name="wrist", range=(0, 1.1), damping=[0.1, 0.2, 0.3])
+    corners = np.array([[0, 0, 0], [0.1, 0, 0], [0, 0.13, 0], [0, 0, 0.17]])
+    b.add_geom("mesh", mesh=(corners, [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]), body=hand, name="claw")
+    b.add_geom("ellipsoid", [0.03, 0.04, 0.05], body=hand, name="palm", contype=0, conaffinity=0, visible=False)
+    b.add_body("plate", parent=cart, pose=[0, 0, 0.2])  # fixed, massless
+    ball = b.add_body("ball", pose=[1, 1, 1, 0.5, 0.5, 0.5, 0.5])
+    b.add_joint(ball, "free", name="float", armature=0.001)
+    b.add_geom("sphere", [0.1], body=ball, name="shell", density=500)
+    b.add_actuator("turn", "position", name="servo", kp=7, kv=0.4, control_range=(-2, 2), force_range=(-9, 9))
+    b.add_actuator("float", "effort", name="thrust", gear=[0, 0, 1, 0, 0, 0])
+    b.add_keyframe("home", v=np.arange(13), control=[0.5, -1])
+    b.exclude("cart", "hand")
+    b.exclude("world", "arm")
+    b.add_pair("shell", "palm", 0.33)
+    return b.build()
+
+
+@pytest.mark.parametrize("name", ["scene", "small", *ROBOTS])
+@pytest.mark.parametrize("suffix", ["usda", "usdc"])
+def test_our_export_reads_back_as_the_same_model(tmp_path, name, suffix):
+    """Every array of the model, bit for bit but for the last digit of a unit quaternion."""
+    model = scene() if name == "scene" else small()[1] if name == "small" else asset(name)[1]
+    model.to_usd(tmp_path / f"m.{suffix}")
+    same(model, load(tmp_path / f"m.{suffix}"))
+
+
+@pytest.mark.filterwarnings("ignore:.*fluid forces")
+@pytest.mark.parametrize("name", ["scene", "ant", "humanoid"])
+def test_dynamics_of_the_round_trip(tmp_path, name, rng):
+    """Mass matrix and forward dynamics agree to 1e-12, also through usdz; with the schema alone to 1e-6 (one precision)."""
+    model = scene() if name == "scene" else asset(name)[1]
+    model.to_usd(tmp_path / "m.usdz")
+    model.to_usd(tmp_path / "m.usda")
+    if name == "ant":  # one joint per body: the schema says all but armature
+        strip(tmp_path / "m.usda", tmp_path / "bare.usda")
+    q, v = model.q0[None].copy(), rng.normal(size=(1, model.nv))
+    reference = answers(model, q, v)
+    for got, expected in zip(answers(load(tmp_path / "m.usdz"), q, v), reference, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
+    if name == "ant":
+        bare = load(tmp_path / "bare.usda")
+        armature = np.diag(model.joint_armature)
+        np.testing.assert_allclose(
+            answers(bare, q, v)[0], reference[0] - armature, atol=1e-6 * np.abs(reference[0]).max()
+        )
+        assert bare.body_names == model.body_names and bare.nu == model.nu == 8 or bare.nv == model.nv
+
+
+def answers(model, q, v):
+    sim = ws.Simulator(model, dtype="float64", device="cpu", solver=ws.NoContact())
+    return sim.mass_matrix(q).numpy(), sim.inverse_dynamics(q, v, 0 * v).numpy()
+
+
+def strip(source, destination):
+    """A stage without what only we keep."""
+    stage = Usd.Stage.Open(str(source))
+    for prim in stage.Traverse():
+        prim.ClearCustomDataByKey(usd_extra.KEY)
+    stage.GetRootLayer().Export(str(destination))
+
+
+def test_edits_of_the_schema_win_over_what_we_kept(tmp_path):
+    """A limit, a mass and a radius changed by another program are read; what is unchanged stays exact."""
+    model = scene()
+    model.to_usd(tmp_path / "m.usda")
+    stage = Usd.Stage.Open(str(tmp_path / "m.usda"))
+    for prim in stage.Traverse():
+        name = prim.GetCustomDataByKey("warpsim:name")
+        if name == "elbow":
+            UsdPhysics.RevoluteJoint(prim).GetUpperLimitAttr().Set(30.0)
+        if name == "ball":
+            UsdPhysics.MassAPI(prim).GetMassAttr().Set(9.0)
+        if name == "shell":
+            UsdGeom.Sphere(prim).GetRadiusAttr().Set(0.25)
+    stage.GetRootLayer().Save()
+    read = load(tmp_path / "m.usda")
+    j = read.joint("elbow")
+    np.testing.assert_allclose(read.joint_range[j], [-0.5, 0.2 + np.pi / 6], rtol=1e-6)
+    assert read.body_mass[read.body("ball")] == 9 and read.geom_size[read.geom("shell"), 0] == 0.25
+    assert read.joint_damping.tolist() == model.joint_damping.tolist()
+
+
+# Foreign stages ------------------------------------------------------------------------------------------------------
+
+
+class Stage:
+    """A hand-written stage, in units and an up axis of one's choice."""
+
+    def __init__(self, path, length=1.0, mass=1.0, up="Z"):
+        self.stage = Usd.Stage.CreateNew(str(path))
+        UsdGeom.SetStageMetersPerUnit(self.stage, length)
+        UsdPhysics.SetStageKilogramsPerUnit(self.stage, mass)
+        UsdGeom.SetStageUpAxis(self.stage, up)
+
+    def body(self, name, position=(0, 0, 0), scale=None):
+        xform = UsdGeom.Xform.Define(self.stage, f"/{name}")
+        xform.AddTranslateOp().Set(Gf.Vec3d(*position))
+        if scale:
+            xform.AddScaleOp().Set(Gf.Vec3f(*scale))
+        UsdPhysics.RigidBodyAPI.Apply(xform.GetPrim())
+        return xform.GetPrim()
+
+    def shape(self, path, kind="Cube", **attributes):
+        prim = getattr(UsdGeom, kind).Define(self.stage, path).GetPrim()
+        for key, value in attributes.items():
+            prim.GetAttribute(key).Set(value)
+        UsdPhysics.CollisionAPI.Apply(prim)
+        return prim
+
+    def joint(self, kind, name, body0, body1, pos0=(0, 0, 0), pos1=(0, 0, 0), **attributes):
+        joint = getattr(UsdPhysics, kind).Define(self.stage, f"/{name}")
+        if body0:
+            joint.CreateBody0Rel().SetTargets([Sdf.Path(f"/{body0}")])
+        if body1:
+            joint.CreateBody1Rel().SetTargets([Sdf.Path(f"/{body1}")])
+        joint.CreateLocalPos0Attr(Gf.Vec3f(*pos0))
+        joint.CreateLocalPos1Attr(Gf.Vec3f(*pos1))
+        for key, value in attributes.items():
+            joint.GetPrim().GetAttribute(f"physics:{key}").Set(value)
+        return joint.GetPrim()
+
+    def load(self, **options):
+        self.stage.GetRootLayer().Save()
+        return load(self.stage.GetRootLayer().realPath, **options)
+
+
+def test_units_and_axes_become_si_and_z_up(tmp_path):
+    """The same box on a hinge with a drive, in metres and z up, and in centimetres, grams and y up."""
+    models = []
+    for length, mass, up in ((1.0, 1.0, "Z"), (0.01, 0.001, "Y")):
+        s, L, M = Stage(tmp_path / f"{up}.usda", length, mass, up), 1 / length, 1 / mass
+        at = (0, 0, 2 * L) if up == "Z" else (0, 2 * L, 0)
+        UsdPhysics.Scene.Define(s.stage, "/scene")
+        prim = s.body("box", at)
+        s.shape("/box/cube", size=1.0 * L)
+        UsdPhysics.MassAPI.Apply(prim).CreateDensityAttr(500 * M / L**3)
+        joint = s.joint(
+            "RevoluteJoint", "hinge", None, "box", at, (0, 0, 0), axis="X", lowerLimit=-90.0, upperLimit=45.0
+        )
+        drive = UsdPhysics.DriveAPI.Apply(joint, "angular")
+        drive.CreateStiffnessAttr(3 * M * L**2)
+        drive.CreateDampingAttr(0.5 * M * L**2)
+        drive.CreateMaxForceAttr(20 * M * L**2)
+        drive.CreateTargetPositionAttr(30.0)
+        models.append(s.load())
+    for m in models:
+        np.testing.assert_allclose(m.gravity, [0, 0, -9.81], atol=1e-6)
+        np.testing.assert_allclose(m.body_mass, 500, rtol=1e-5)
+        np.testing.assert_allclose(m.body_inertia[0], np.eye(3) * 500 / 6, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(m.link_pose[0, :3], [0, 0, 2], atol=1e-6)
+        np.testing.assert_allclose(m.geom_size[0], 0.5, rtol=1e-6)
+        np.testing.assert_allclose(m.joint_range[0], [-np.pi / 2, np.pi / 4], rtol=1e-6)
+        np.testing.assert_allclose(m.actuator_gain[0, 0], 3 * 180 / np.pi, rtol=1e-5)
+        np.testing.assert_allclose(-m.actuator_bias[0, 1:], np.array([3, 0.5]) * 180 / np.pi, rtol=1e-5)
+        np.testing.assert_allclose(m.force_range[0], [-20, 20], rtol=1e-5)
+        np.testing.assert_allclose(m.keyframes["drive_targets"].control, np.pi / 6, rtol=1e-6)
+
+
+def test_trees_are_spanned_and_joints_turned_round(tmp_path):
+    """A chain whose second joint names its bodies the wrong way round: the same motion, found with its initial angle."""
+    s = Stage(tmp_path / "chain.usda")
+    for name, x in (("a", 0), ("b", 1)):
+        s.body(name, (x, 0, 0))
+        s.shape(f"/{name}/cube", size=0.2)
+    s.joint("PrismaticJoint", "rail", None, "a", axis="Z", lowerLimit=-1.0, upperLimit=2.0)
+    s.joint("RevoluteJoint", "turned", "b", "a", (-0.5, 0, 0), (0.5, 0, 0), axis="Y", lowerLimit=-10.0, upperLimit=80.0)
+    m = s.load()
+    assert m.body_names == ("a", "b") and m.body_parent.tolist() == [-1, 0]
+    assert [JointType(t) for t in m.joint_type] == [JointType.SLIDE, JointType.HINGE]
+    j = m.joint("turned")
+    np.testing.assert_allclose(m.joint_axis[j], [0, -1, 0], atol=1e-7)  # a in b turned about +y: b in a about -y
+    np.testing.assert_allclose(m.joint_anchor[j], [-0.5, 0, 0], atol=1e-7)
+    np.testing.assert_allclose(m.joint_range[j], np.radians([-10, 80]), rtol=1e-6)
+    assert ((m.geom_contype > 0) == [True, True]).all() and len(m.pair_geom) == 0  # parent filter
+
+
+def test_a_hinge_starts_at_the_angle_of_the_stage(tmp_path):
+    """The child stands turned by 0.4 rad about the hinge: q0 is 0.4, limits count from the frames."""
+    s = Stage(tmp_path / "m.usda")
+    prim = s.body("arm")
+    half = Gf.Quatf(float(np.cos(0.2)), 0, float(np.sin(0.2)), 0)
+    UsdGeom.Xformable(prim).AddOrientOp().Set(half)
+    s.shape("/arm/cube", size=0.2)
+    s.joint("RevoluteJoint", "hinge", None, "arm", axis="Y", lowerLimit=0.0, upperLimit=90.0)
+    m = s.load()
+    np.testing.assert_allclose(m.q0, [0.4], atol=1e-6)
+    np.testing.assert_allclose(m.joint_range[0], [0, np.pi / 2], rtol=1e-6)
+    np.testing.assert_allclose(m.link_pose[0, 3:], [np.cos(0.2), 0, np.sin(0.2), 0], atol=1e-6)
+
+
+def test_shapes_materials_and_scales(tmp_path):
+    """Every shape with its axis, a scaled sphere as an ellipsoid, a mesh as a hidden hull behind the mesh that is drawn."""
+    s = Stage(tmp_path / "m.usda")
+    s.shape("/floor", "Plane", axis="Y", width=4.0, length=6.0)
+    s.body("thing", (0, 0, 1), (2, 2, 2))
+    ball = s.shape("/thing/ball", "Sphere", radius=0.5)
+    UsdGeom.Xformable(ball).AddScaleOp().Set(Gf.Vec3f(1, 2, 3))
+    s.shape("/thing/rod", "Capsule", radius=0.1, height=1.0, axis="X")
+    s.shape("/thing/cone", "Cone", radius=0.1, height=1.0)
+    mesh = s.shape("/thing/mesh", "Mesh")
+    points = [(0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 1, 0), (0.5, 0.5, 0.2), (0.5, 0.5, 1)]
+    UsdGeom.Mesh(mesh).CreatePointsAttr([Gf.Vec3f(*p) for p in points])
+    UsdGeom.Mesh(mesh).CreateFaceVertexCountsAttr([4, 3, 3, 3, 3])
+    UsdGeom.Mesh(mesh).CreateFaceVertexIndicesAttr([3, 2, 1, 0, 0, 1, 5, 1, 2, 5, 2, 3, 5, 3, 0, 5])
+    material = UsdShade.Material.Define(s.stage, "/rubber")
+    physics = UsdPhysics.MaterialAPI.Apply(material.GetPrim())
+    physics.CreateDynamicFrictionAttr(0.8)
+    physics.CreateStaticFrictionAttr(0.9)
+    physics.CreateRestitutionAttr(0.2)
+    UsdShade.MaterialBindingAPI.Apply(mesh).Bind(material, UsdShade.Tokens.weakerThanDescendants, "physics")
+    m = s.load()
+    names = {n: GeomType(t).name for n, t in zip(m.geom_names, m.geom_type, strict=True)}
+    assert names == {"floor": "PLANE", "ball": "ELLIPSOID", "rod": "CAPSULE", "cone": "MESH", "cone_hull": "MESH",
+                     "mesh": "MESH", "mesh_hull": "MESH"}  # fmt: skip
+    np.testing.assert_allclose(m.geom_size[m.geom("ball")], [1, 2, 3])
+    np.testing.assert_allclose(m.geom_size[m.geom("rod"), :2], [0.2, 1])
+    from warpsim.model.geometry import rotate
+
+    np.testing.assert_allclose(rotate(m.geom_pose[m.geom("floor"), 3:], [0, 0, 1]), [0, 1, 0], atol=1e-12)
+    np.testing.assert_allclose(rotate(m.geom_pose[m.geom("rod"), 3:], [0, 0, 1]), [1, 0, 0], atol=1e-12)
+    hull, drawn = m.geom("mesh_hull"), m.geom("mesh")
+    assert not m.geom_visible[hull] and m.geom_contype[hull] and m.geom_visible[drawn] and not m.geom_contype[drawn]
+    np.testing.assert_allclose((m.geom_friction[hull], m.geom_restitution[hull]), (0.8, 0.2))
+    assert len(m.meshes[m.geom_mesh[drawn]].faces) == 6 and m.meshes[m.geom_mesh[drawn]].vertices.max() == 2
+    status = {line.feature: line.status for line in m.report}
+    assert status["static friction"] == "ignored" and status["mesh approximations"] == "mapped"
+
+
+def test_six_axis_joints_free_bodies_and_filters(tmp_path):
+    """Locked and free axes of a generic joint; a body without joints is free; kinematic ones are fixed."""
+    s = Stage(tmp_path / "m.usda")
+    for k, name in enumerate(("cart", "free", "still")):
+        s.shape(f"{s.body(name, (3 * k, 0, 0)).GetPath()}/cube", size=0.2)
+    joint = s.joint("Joint", "six", None, "cart")
+    for token in ("transZ", "rotX", "rotY"):
+        limit = UsdPhysics.LimitAPI.Apply(joint, token)
+        limit.CreateLowAttr(1.0)
+        limit.CreateHighAttr(-1.0)
+    UsdPhysics.LimitAPI.Apply(joint, "transX").CreateLowAttr(-2.0)
+    UsdPhysics.RigidBodyAPI(s.stage.GetPrimAtPath("/still")).CreateKinematicEnabledAttr(True)
+    UsdPhysics.FilteredPairsAPI.Apply(s.stage.GetPrimAtPath("/cart")).CreateFilteredPairsRel().AddTarget("/free")
+    m = s.load()
+    kinds = [JointType(t).name for t in m.joint_type]
+    assert kinds == ["SLIDE", "SLIDE", "HINGE", "FREE"] and m.nv == 9
+    np.testing.assert_allclose(m.joint_axis[:3], [[1, 0, 0], [0, 1, 0], [0, 0, 1]], atol=1e-7)
+    assert m.joint_limited.tolist() == [True, False, False, False] and m.joint_range[0, 0] == -2
+    assert m.excluded.tolist() == [[0, 1]] and m.body_link[2] not in m.joint_link
+    np.testing.assert_allclose(m.q0[3:6], [3, 0, 0])
+
+
+def test_what_is_not_simulated_is_refused_or_reported(tmp_path):
+    """Loops, cone limits, distance joints, acceleration drives: an error that names the prim; a warning on request."""
+    s = Stage(tmp_path / "m.usda")
+    for name in ("a", "b"):
+        s.body(name)
+        s.shape(f"/{name}/cube", size=0.2)
+    s.joint("SphericalJoint", "cone", None, "a", coneAngle0Limit=30.0, coneAngle1Limit=30.0)
+    s.joint("RevoluteJoint", "one", "a", "b", axis="X")
+    s.joint("RevoluteJoint", "loop", None, "b", axis="X")
+    s.joint("DistanceJoint", "rope", "a", "b")
+    with pytest.raises(ModelError, match="m.usda.*rope.*DistanceJoint.*closes a loop.*cone limits"):
+        s.load()
+    with pytest.warns(UserWarning, match="closes a loop") as caught:
+        m = s.load(unsupported="report")
+    assert len(caught) == 1 and m.nv in (2, 4)
+    assert sum(line.status == "refused" for line in m.report) == 3
+
+
+def test_references_may_not_leave_the_folder(tmp_path):
+    """A layer beside the file is read, one outside is not, unless its folder is declared; links count as where they go."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "in").mkdir()
+    part = Stage(tmp_path / "out" / "part.usda")
+    part.shape(f"{part.body('part').GetPath()}/cube", size=1.0)
+    part.stage.SetDefaultPrim(part.stage.GetPrimAtPath("/part"))
+    part.stage.GetRootLayer().Save()
+    (tmp_path / "in" / "link.usda").symlink_to(tmp_path / "out" / "part.usda")
+    for k, target in enumerate(("../out/part.usda", str(tmp_path / "out" / "part.usda"), "./link.usda")):
+        path = tmp_path / "in" / f"scene{k}.usda"
+        path.write_text(f'#usda 1.0\ndef Xform "copy" (prepend references = @{target}@) {{}}\n')
+        with pytest.raises(ModelError, match="outside"):
+            load(path)
+        assert load(path, packages={"parts": tmp_path / "out"}).nbody == 1
+    path.write_text("#usda 1.0\n(subLayers = [@../out/part.usda@])\n")
+    with pytest.raises(ModelError, match="outside"):
+        load(path)
+    path.write_text('#usda 1.0\ndef "x" (clips = {dictionary default = {asset[] assetPaths = [@/etc/passwd@]}}) {}\n')
+    with pytest.raises(ModelError, match="clips"):
+        load(path)
+
+
+def test_damaged_custom_data_is_an_error_or_ignored(tmp_path):
+    """What we keep beside the schema may be anything; the answer is a model or a `ModelError`."""
+    scene().to_usd(tmp_path / "m.usda")
+    for text in ("{", "[]", "{}", '{"joints": 3}', json.dumps({"joints": [{"type": "hinge"}]}), '{"pose": "x"}'):
+        stage = Usd.Stage.Open(str(tmp_path / "m.usda"))
+        for prim in stage.Traverse():
+            if prim.GetCustomDataByKey(usd_extra.KEY):
+                prim.SetCustomDataByKey(usd_extra.KEY, text)
+        stage.GetRootLayer().Export(str(tmp_path / "bad.usda"))
+        try:
+            assert load(tmp_path / "bad.usda", unsupported="report").nbody == 5
+        except ModelError as error:
+            assert "bad.usda" in str(error)
