@@ -14,7 +14,7 @@ from warpsim.io.load import load
 from warpsim.model import GeomType, JointType, ModelBuilder
 
 pytest.importorskip("pxr")
-from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics, UsdShade  # noqa: E402
+from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics, UsdShade
 
 ROBOTS = ("ant", "half_cheetah", "hopper", "humanoid", "walker2d", "pusher", "inverted_double_pendulum")
 
@@ -23,6 +23,10 @@ def same(ours, theirs, tolerance=1e-14):
     """Every field of two models, but the report and the meshes' single-precision points."""
     for field in dataclasses.fields(ours):
         a, b = getattr(ours, field.name), getattr(theirs, field.name)
+        if field.name == "geom_size":  # of a mesh: from its points, which USD keeps in single precision
+            mesh = ours.geom_type == GeomType.MESH
+            np.testing.assert_allclose(a[mesh], b[mesh], rtol=1e-6)
+            a, b = a[~mesh], b[~mesh]
         if isinstance(a, np.ndarray):
             assert a.dtype == b.dtype and a.shape == b.shape, field.name
             np.testing.assert_allclose(a, b, rtol=tolerance, atol=1e-15, err_msg=field.name)
@@ -98,7 +102,7 @@ def test_dynamics_of_the_round_trip(tmp_path, name, rng):
         np.testing.assert_allclose(
             answers(bare, q, v)[0], reference[0] - armature, atol=1e-6 * np.abs(reference[0]).max()
         )
-        assert bare.body_names == model.body_names and bare.nu == model.nu == 8 or bare.nv == model.nv
+        assert bare.body_names == model.body_names and bare.joint_names[1:] == model.joint_names[1:]
 
 
 def answers(model, q, v):
@@ -131,7 +135,7 @@ def test_edits_of_the_schema_win_over_what_we_kept(tmp_path):
     read = load(tmp_path / "m.usda")
     j = read.joint("elbow")
     np.testing.assert_allclose(read.joint_range[j], [-0.5, 0.2 + np.pi / 6], rtol=1e-6)
-    assert read.body_mass[read.body("ball")] == 9 and read.geom_size[read.geom("shell"), 0] == 0.25
+    np.testing.assert_allclose((read.body_mass[read.body("ball")], read.geom_size[read.geom("shell"), 0]), (9, 0.25))
     assert read.joint_damping.tolist() == model.joint_damping.tolist()
 
 
@@ -313,7 +317,7 @@ def test_what_is_not_simulated_is_refused_or_reported(tmp_path):
     s.joint("RevoluteJoint", "one", "a", "b", axis="X")
     s.joint("RevoluteJoint", "loop", None, "b", axis="X")
     s.joint("DistanceJoint", "rope", "a", "b")
-    with pytest.raises(ModelError, match="m.usda.*rope.*DistanceJoint.*closes a loop.*cone limits"):
+    with pytest.raises(ModelError, match=r"m.usda.*rope.*DistanceJoint.*closes a loop.*cone limits"):
         s.load()
     with pytest.warns(UserWarning, match="closes a loop") as caught:
         m = s.load(unsupported="report")

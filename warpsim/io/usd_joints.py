@@ -231,22 +231,18 @@ def span(bodies: list[str], joints: list[Joint], roots: list[str]):
         if start in placed:
             continue
         placed.add(start)
-        if start is not None:
-            order.append((start, None))
-        stack = [start]
+        stack: list = [(start, None)]
         while stack:
-            body = stack.pop()
+            body, joint = stack.pop()
+            if body is not None:
+                order.append((body, joint))
             found = []
-            for joint in at.get(body, []):
-                if id(joint) in used:
-                    continue
-                forward = joint if joint.bodies[0] == body else joint.reversed()
-                if forward.bodies[1] in placed:
-                    continue
-                used.add(id(joint))
-                placed.add(forward.bodies[1])
-                order.append((forward.bodies[1], forward))
-                found.append(forward.bodies[1])
+            for other in at.get(body, []):
+                forward = other if other.bodies[0] == body else other.reversed()
+                if forward.bodies[1] not in placed:
+                    used.add(id(other))
+                    placed.add(forward.bodies[1])
+                    found.append((forward.bodies[1], forward))
             stack.extend(reversed(found))
     return order, [j for j in joints if id(j) not in used]
 
