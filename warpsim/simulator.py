@@ -23,6 +23,7 @@ from warpsim.step import Step
 NONFINITE = int(theta.NONFINITE)
 NOT_CONVERGED = int(theta.NOT_CONVERGED)
 CONTACT_OVERFLOW = int(theta.CONTACT_OVERFLOW)
+GRAPHS_KEPT = 16
 
 
 class Diagnostics:
@@ -103,6 +104,9 @@ class Simulator:
         self.max_contacts = self._step.collision.capacity
         self.diagnostics = Diagnostics(self._step)
         self._graphs: dict = {}
+        self._graphs_version = 0
+        self._seen: list[tuple] = []
+        self._zero_inputs: set[str] = set()
         self._capturing = False
 
     # states ----------------------------------------------------------------------------------------------------------
@@ -156,11 +160,17 @@ class Simulator:
             out = state.clone()
         elif out is not state:
             self._check_state(out, "out")
+        self._replay(
+            ("step", substeps, *(a.ptr for a in state.arrays().values()), *(a.ptr for a in out.arrays().values())),
+            lambda: self._step_between(state, out, substeps),
+        )
+        return out
+
+    def _step_between(self, state: State, out: State, substeps: int) -> None:
         self._load(state)
         for _ in range(substeps):
             self._advance(self.dt / substeps)
         self._unload(out)
-        return out
 
     def _taped_step(self, state: State, control, tau, wrench, substeps: int, out: State | None) -> State:
         """A step whose gradient the active tape will ask for: every substep is recorded with arrays of its own."""
@@ -220,8 +230,11 @@ class Simulator:
     def _copy_input(self, target: wp.array, values, shape, name: str) -> None:
         """Copy an argument into the step's own array; None is zero."""
         if values is None:
-            target.zero_()
+            if self._capturing or name not in self._zero_inputs:
+                target.zero_()
+                self._zero_inputs.add(name)
             return
+        self._zero_inputs.discard(name)
         wp.copy(target, self._device_array(values, shape, name))
 
     def _device_array(self, values, shape, name: str) -> wp.array:
@@ -256,22 +269,45 @@ class Simulator:
                 function()
         finally:
             self._capturing = False
-        return functools.partial(wp.capture_launch, capture.graph)
+
+        def replay():
+            self._zero_inputs.clear()  # the graph writes the inputs on its own
+            wp.capture_launch(capture.graph)
+
+        return replay
 
     def _advance(self, h: float) -> None:
         """One step of h on the internal state, by replaying its graph."""
         self._step.last_h = h
+        self._replay(("advance", h), lambda: self._step.launch(h), at_once=True)
+
+    def _replay(self, key: tuple, launch, *, at_once: bool = False) -> None:
+        """Run `launch` by replaying its graph, which is captured at the second use of `key`, or `at_once`.
+
+        Graphs hold addresses: `key` must name every array whose address can change between uses. Within a capture the
+        launches are simply made.
+        """
         if self._capturing:
-            self._step.launch(h)
+            launch()
             return
-        key = (h, self.parameters.version)
+        if self._graphs_version != self.parameters.version:
+            self._graphs.clear()
+            self._graphs_version = self.parameters.version
         graph = self._graphs.get(key)
         if graph is None:
+            if not at_once and key not in self._seen:
+                self._seen = [*self._seen[1 - GRAPHS_KEPT :], key]
+                launch()
+                return
             self._step.compile()  # capture cannot compile
-            with wp.ScopedCapture(device=self.device) as capture:
-                self._step.launch(h)
-            if any(version != self.parameters.version for _, version in self._graphs):
-                self._graphs.clear()
+            self._capturing = True
+            try:
+                with wp.ScopedCapture(device=self.device) as capture:
+                    launch()
+            finally:
+                self._capturing = False
+            while len(self._graphs) >= GRAPHS_KEPT:
+                del self._graphs[next(iter(self._graphs))]
             graph = self._graphs[key] = capture.graph
         wp.capture_launch(graph)
 

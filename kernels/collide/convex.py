@@ -20,7 +20,7 @@ from warpsim.kernels.precision import types
 
 FACE_BIAS = 2e-5  # as in box.py, there of the smallest half extent, here of the size
 FACE_ALIGNMENT = 0.999  # cosine of normal and face normal above which a face manifold is tried
-PASSES = 3  # of trying features, each from the best normal of the last
+PASSES = 4  # of trying features, each from the best normal so far
 # Of the size: differences of distance that are rounding.
 ROUNDING = {wp.float32: 1e-5, wp.float64: 1e-9}
 CAP_REACH = 0.5  # |cosine| of axis and plane normal above which the fixed points of the lower rim are tried
@@ -52,12 +52,14 @@ def build(S) -> SimpleNamespace:
 
     @wp.struct
     class Best:
-        """A feature triple, its normal and the separation along it."""
+        """The best feature pair that is consistent, and the best normal of any pair tried with its separation."""
 
         feature: wp.vec3i
         normal: vec3
         separation: S
         found: wp.bool
+        top: vec3
+        top_separation: S
 
     @wp.func
     def separation(table: MeshTable, pair: Pair, n: vec3) -> S:
@@ -66,14 +68,17 @@ def build(S) -> SimpleNamespace:
 
     @wp.func
     def try_pair(best: Best, table: MeshTable, pair: Pair, a: wp.int32, b: wp.int32, recorded: wp.int32) -> Best:
-        """The better of the best pair and (a, b), if these are the nearest features along their own normal."""
+        """The better of the best pair and (a, b), which counts if these are the nearest features along their normal."""
         if a == NO_FEATURE or b == NO_FEATURE:
             return best
         feature = wp.vec3i(a, b, recorded)
         g = geometry(table, pair, feature)
         s = separation(table, pair, g.normal)
         tolerance = S(rounding) * pair.size
-        if wp.abs(g.phi - s) <= S(10.0) * tolerance and (not best.found or s > best.separation + tolerance):
+        if s > best.top_separation:
+            best.top_separation = s
+            best.top = g.normal
+        if wp.abs(g.phi - s) <= S(3.0) * tolerance and (not best.found or s > best.separation + tolerance):
             best.found = True
             best.feature = feature
             best.normal = g.normal
@@ -81,37 +86,50 @@ def build(S) -> SimpleNamespace:
         return best
 
     @wp.func
-    def best_pair(table: MeshTable, pair: Pair, n: vec3) -> Best:
-        """The winning pair of the features along n; a frozen contact along n if none is consistent."""
-        best = Best()
+    def try_features(best: Best, table: MeshTable, pair: Pair, n: vec3) -> Best:
+        """The best of the pairs of features along n, faces first."""
         recorded = record_normal(n)
         a = features_toward(table, pair.a, n)
         b = features_toward(table, pair.b, wp.quat_rotate_inv(pair.q, -n))
-        best = try_pair(best, table, pair, a[2], b[0], recorded)
-        best = try_pair(best, table, pair, a[0], b[2], recorded)
+        if a[2] != NO_FEATURE:
+            out = local_feature(table, pair.a, a[2]).u
+            point = features_toward(table, pair.b, wp.quat_rotate_inv(pair.q, -out))[0]
+            best = try_pair(best, table, pair, a[2], point, recorded)
+        if b[2] != NO_FEATURE:
+            out = wp.quat_rotate(pair.q, local_feature(table, pair.b, b[2]).u)
+            best = try_pair(best, table, pair, features_toward(table, pair.a, -out)[0], b[2], recorded)
         best = try_pair(best, table, pair, a[1], b[1], recorded)
         best = try_pair(best, table, pair, a[1], b[0], recorded)
         best = try_pair(best, table, pair, a[0], b[1], recorded)
-        best = try_pair(best, table, pair, a[0], b[0], recorded)
-        if not best.found:
-            best.feature = wp.vec3i(a[0], b[0], recorded - convex_features.FROZEN)
-            best.normal = n
-            best.separation = separation(table, pair, n)
-        return best
+        return try_pair(best, table, pair, a[0], b[0], recorded)
 
     @wp.func
     def settle(table: MeshTable, pair: Pair, n: vec3) -> Best:
-        """The winning pair, tried again from its own normal until it stays, with that normal recorded."""
-        best = best_pair(table, pair, n)
-        k = wp.int32(1)
+        """The winning pair with its normal recorded, tried again from the best normal seen until the two agree.
+
+        A frozen contact along the best normal, if no pair reaches its separation.
+        """
+        best = Best()
+        best.top = n
+        best.top_separation = separation(table, pair, n)
+        tolerance = S(rounding) * pair.size
+        k = wp.int32(0)
         while k < PASSES:
-            next = best_pair(table, pair, best.normal)
-            gain = next.separation - best.separation
-            if (next.found and not best.found) or gain >= -S(rounding) * pair.size:
-                best = next
-            if wp.abs(gain) <= S(rounding) * pair.size and next.found:
-                return best
+            before = best.top_separation
+            best = try_features(best, table, pair, best.top)
+            if best.found and best.separation >= best.top_separation - tolerance:
+                k = wp.int32(PASSES)
+            elif k > 0 and best.top_separation <= before:
+                k = wp.int32(PASSES)
             k += 1
+        if best.found and best.separation >= best.top_separation - S(3.0) * tolerance:
+            best.feature[2] = record_normal(best.normal)
+            return best
+        a = features_toward(table, pair.a, best.top)
+        b = features_toward(table, pair.b, wp.quat_rotate_inv(pair.q, -best.top))
+        best.feature = wp.vec3i(a[0], b[0], record_normal(best.top) - convex_features.FROZEN)
+        best.normal = best.top
+        best.separation = best.top_separation
         return best
 
     @wp.func
@@ -259,4 +277,4 @@ def build(S) -> SimpleNamespace:
             return Manifold()
         return convex_convex(table, geom_a, X_a, geom_b, X_b, margin)
 
-    return SimpleNamespace(detect=detect, separation=separation, make_pair=make_pair, best_pair=best_pair)
+    return SimpleNamespace(detect=detect, separation=separation)

@@ -372,11 +372,16 @@ def build(S) -> SimpleNamespace:
         """
         best = grow(table, pair)
         if not best.converged:
-            rounded = pair
+            rounded = Pair()
+            rounded.a = pair.a
+            rounded.b = pair.b
+            rounded.q = pair.q
+            rounded.p = pair.p
+            rounded.size = pair.size
             rounded.rounding = S(ROUNDED) * pair.size
             again = grow(table, rounded)
             if again.height - rounded.rounding < best.height:
                 return again.n
         return best.n
 
-    return SimpleNamespace(Pair=Pair, nearest=nearest, deepest=deepest, lowest=lowest, grow=grow)
+    return SimpleNamespace(Pair=Pair, nearest=nearest, deepest=deepest, lowest=lowest)

@@ -59,8 +59,8 @@ def load_usd(path, *, actuators=None, unsupported="error", packages=None, decomp
     except ModelError as error:
         text = str(error)
         raise ModelError(text if text.startswith(str(path)) else f"{path}: {text}") from error
-    except (KeyError, TypeError, IndexError, AttributeError, ValueError, np.linalg.LinAlgError) as error:
-        what = f"{type(error).__name__} {error}"
+    except (ArithmeticError, LookupError, TypeError, AttributeError, ValueError, RuntimeError, MemoryError) as error:
+        what = f"{type(error).__name__} {' '.join(str(error).split())[:300]}"  # pxr's are RuntimeErrors
         raise ModelError(f"{path}: an attribute or customData is not what it should be: {what}") from error
 
 
