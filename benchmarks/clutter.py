@@ -15,7 +15,7 @@ import numpy as np
 import warp as wp
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "examples"))
-from scenes import clutter
+from example_scenes import clutter
 
 import warpsim as ws
 

@@ -23,6 +23,8 @@ FACE_ALIGNMENT = 0.999  # cosine of normal and face normal above which a face ma
 PASSES = 4  # of trying features, each from the best normal so far
 # Of the size: differences of distance that are rounding.
 ROUNDING = {wp.float32: 1e-5, wp.float64: 1e-9}
+# Of the size: how far the distance of a feature pair may be from the best separation seen, before a frozen contact.
+LOOSE = {wp.float32: 5e-5, wp.float64: 2e-6}
 CAP_REACH = 0.5  # |cosine| of axis and plane normal above which the fixed points of the lower rim are tried
 
 
@@ -48,16 +50,15 @@ def build(S) -> SimpleNamespace:
         clipping.line_manifold,
         clipping.lines_parallel,
     )
-    rounding, cap_bias = float(ROUNDING[S]), float(clip.CAP_BIAS[S])
+    rounding, loose, cap_bias = float(ROUNDING[S]), float(LOOSE[S]), float(clip.CAP_BIAS[S])
 
     @wp.struct
     class Best:
-        """The best feature pair that is consistent, and the best normal of any pair tried with its separation."""
+        """The best feature pair with its normal and score, and the best normal of any pair tried with its separation."""
 
         feature: wp.vec3i
         normal: vec3
         separation: S
-        found: wp.bool
         top: vec3
         top_separation: S
 
@@ -68,7 +69,8 @@ def build(S) -> SimpleNamespace:
 
     @wp.func
     def try_pair(best: Best, table: MeshTable, pair: Pair, a: wp.int32, b: wp.int32, recorded: wp.int32) -> Best:
-        """The better of the best pair and (a, b), which counts if these are the nearest features along their normal."""
+        """The better of the best pair and (a, b), by separation less twice what its distance differs from that: by
+        which features that are not the nearest along their normal drop out."""
         if a == NO_FEATURE or b == NO_FEATURE:
             return best
         feature = wp.vec3i(a, b, recorded)
@@ -78,11 +80,11 @@ def build(S) -> SimpleNamespace:
         if s > best.top_separation:
             best.top_separation = s
             best.top = g.normal
-        if wp.abs(g.phi - s) <= S(3.0) * tolerance and (not best.found or s > best.separation + tolerance):
-            best.found = True
+        score = s - S(2.0) * wp.abs(g.phi - s)
+        if score > best.separation + tolerance:
             best.feature = feature
             best.normal = g.normal
-            best.separation = s
+            best.separation = score
         return best
 
     @wp.func
@@ -98,9 +100,9 @@ def build(S) -> SimpleNamespace:
         if b[2] != NO_FEATURE:
             out = wp.quat_rotate(pair.q, local_feature(table, pair.b, b[2]).u)
             best = try_pair(best, table, pair, features_toward(table, pair.a, -out)[0], b[2], recorded)
-        best = try_pair(best, table, pair, a[1], b[1], recorded)
         best = try_pair(best, table, pair, a[1], b[0], recorded)
         best = try_pair(best, table, pair, a[0], b[1], recorded)
+        best = try_pair(best, table, pair, a[1], b[1], recorded)
         return try_pair(best, table, pair, a[0], b[0], recorded)
 
     @wp.func
@@ -110,6 +112,7 @@ def build(S) -> SimpleNamespace:
         A frozen contact along the best normal, if no pair reaches its separation.
         """
         best = Best()
+        best.separation = S(-1e30)
         best.top = n
         best.top_separation = separation(table, pair, n)
         tolerance = S(rounding) * pair.size
@@ -117,12 +120,12 @@ def build(S) -> SimpleNamespace:
         while k < PASSES:
             before = best.top_separation
             best = try_features(best, table, pair, best.top)
-            if best.found and best.separation >= best.top_separation - tolerance:
+            if best.separation >= best.top_separation - tolerance:
                 k = wp.int32(PASSES)
             elif k > 0 and best.top_separation <= before:
                 k = wp.int32(PASSES)
             k += 1
-        if best.found and best.separation >= best.top_separation - S(3.0) * tolerance:
+        if best.separation >= best.top_separation - S(loose) * pair.size:
             best.feature[2] = record_normal(best.normal)
             return best
         a = features_toward(table, pair.a, best.top)

@@ -54,6 +54,8 @@ SURFACE = wp.constant(2)
 GRID = wp.constant(32767)  # points per axis of the grid of recorded normals, odd: the axes are exact
 FROZEN = wp.constant(1 << 30)
 LARGEST_STEP = 0.3  # [rad] of a Newton step
+# Squared sine under which two lines have no common perpendicular: its direction has no digits left.
+PARALLEL = {wp.float32: 1e-10, wp.float64: 1e-20}
 CONDITION = {wp.float32: 1e-6, wp.float64: 1e-12}  # relative determinant under which a Newton step is left out
 
 
@@ -68,7 +70,7 @@ def build(S) -> SimpleNamespace:
     ContactGeometry, box_signs, rim_direction = plain.ContactGeometry, plain.box_signs, shapes.rim_direction
     assemble, across, unit_or, orthogonal = plain.assemble, plain.across, plain.unit_or, plain.orthogonal
     point_line, against_flat, line_through_plane = plain.point_line, plain.against_flat, plain.line_through_plane
-    condition = float(CONDITION[S])
+    condition, parallel = float(CONDITION[S]), float(PARALLEL[S])
 
     @wp.struct
     class Feature:
@@ -318,7 +320,7 @@ def build(S) -> SimpleNamespace:
         c = wp.cross(a.u, b.u)
         square = wp.dot(c, c)
         r = b.p - a.p
-        if square > S(features.SMALLEST_SQUARE):
+        if square > S(parallel):
             x_a = a.p + (wp.dot(wp.cross(r, b.u), c) / square) * a.u
             x_b = b.p + (wp.dot(wp.cross(r, a.u), c) / square) * b.u
             if wp.dot(c, n) < S(0.0):

@@ -300,12 +300,12 @@ def test_damaged_usd(tmp_path):
         ('def Xform "b" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {}', "inertia|free"),
         ('def Sphere "s" (prepend apiSchemas = ["PhysicsCollisionAPI"]) { double radius = -1 }', "radius"),
         ('def Sphere "s" { double radius = nan }', "radius"),
-        ('def Mesh "m" { point3f[] points = [(0, 0, 0)] int[] faceVertexCounts = [3] int[] faceVertexIndices = [0, 1, 9] }', "faceVertex"),
+        ('def Mesh "m" { point3f[] points = [(0, 0, 0)]; int[] faceVertexCounts = [3]; int[] faceVertexIndices = [0, 1, 9] }', "faceVertex"),
         ('def PhysicsRevoluteJoint "j" { rel physics:body1 = </none> }', "no body1"),
         ('def PhysicsFixedJoint "j" {}', "itself"),
         ('def PhysicsScene "s" { vector3f physics:gravityDirection = (nan, 0, 0) }', "gravity"),
-        ('def Cube "c" { double3 xformOp:scale = (0, 1, 1)\n uniform token[] xformOpOrder = ["xformOp:scale"] }', "scale"),
-        ('def Cube "c" { double3 xformOp:translate = (nan, 1, 1)\n uniform token[] xformOpOrder = ["xformOp:translate"] }', "finite"),
+        ('def Cube "c" { double3 xformOp:scale = (0, 1, 1); uniform token[] xformOpOrder = ["xformOp:scale"] }', "scale"),
+        ('def Cube "c" { double3 xformOp:translate = (nan, 1, 1); uniform token[] xformOpOrder = ["xformOp:translate"] }', "finite"),
         ('def "a" (references = </a>) {}', None),
         ('def "a" (references = @./x.usda@) {}', None),
     ],
@@ -314,7 +314,7 @@ def test_wrong_usd_values(tmp_path, text, words):
     """Numbers and targets that make no sense name the prim; a stage that refers to itself ends."""
     pytest.importorskip("pxr")
     path = tmp_path / "x.usda"
-    text = text.replace("{ ", "{\n").replace(" }", "\n}").replace("] ", "]\n") if "{ " in text else text
+    text = text.replace("{ ", "{\n").replace(" }", "\n}").replace("; ", "\n")
     path.write_text(f"#usda 1.0\n{text}\n")
     if words is None:
         attempt(path)

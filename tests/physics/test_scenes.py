@@ -9,7 +9,7 @@ import pytest
 import warpsim as ws
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "examples"))
-from scenes import clutter, dominoes, grip_and_lift, gripper, stack
+from example_scenes import clutter, dominoes, grip_and_lift, gripper, stack
 
 
 @pytest.mark.parametrize(("boxes", "dtype"), [(1, "float32"), (10, "float32"), (10, "float64")])

@@ -1,12 +1,12 @@
-"""Run the scenes of `scenes.py` and leave a picture, a web page and a USD stage of each in out/.
+"""Run the scenes of `example_scenes.py` and leave a picture, a web page and a USD stage of each in out/.
 
-python examples/scenes_gallery.py [stack dominoes gripper clutter]
+python examples/gallery.py [stack dominoes gripper clutter]
 """
 
 import pathlib
 import sys
 
-from scenes import clutter, dominoes, grip_and_lift, gripper, stack
+from example_scenes import clutter, dominoes, grip_and_lift, gripper, stack
 
 import warpsim as ws
 
