@@ -58,9 +58,9 @@ def build(S) -> SimpleNamespace:
     )  # fmt: skip
     box_impulse, box_hessian, box_cost = f_box.box_impulse, f_box.box_hessian, f_box.box_cost
     contact_regularization, contact_stabilization = f_cone.contact_regularization, f_cone.contact_stabilization
-    ltdl_factor_matrix, ltdl_solve_vector = f_ltdl.ltdl_factor_matrix, f_ltdl.ltdl_solve_vector
+    ltdl_factor_envelope, ltdl_solve_envelope = f_ltdl.ltdl_factor_envelope, f_ltdl.ltdl_solve_envelope
     f_rows = rows.build(S)
-    row_axpy, row_copy = f_rows.row_axpy, f_rows.row_copy
+    row_axpy, row_copy, row_fill = f_rows.row_axpy, f_rows.row_copy, f_rows.row_fill
     support_rate, support_add, support_add_gram = f_rows.support_rate, f_rows.support_add, f_rows.support_add_gram
     epsilon = float(np.finfo(wp.dtype_to_numpy(S)).eps)
     stall_level = epsilon * STALL_EPSILONS
@@ -71,7 +71,9 @@ def build(S) -> SimpleNamespace:
     class Problem:
         """Data of every world; C = max_contacts, M = max support, K = scalar rows."""
 
-        A: wp.array3d(dtype=S)  # (worlds, nv, nv) SPD, both triangles
+        A: wp.array3d(dtype=S)  # (worlds, nv, nv) SPD, both triangles; block diagonal
+        block_start: wp.array(dtype=int)  # (nv,) first dof of the diagonal block of A that a dof is in; shared
+        block_end: wp.array(dtype=int)  # (nv,) one past its last; shared
         v_star: wp.array2d(dtype=S)  # (worlds, nv) velocity of the free motion
         v0: wp.array2d(dtype=S)  # (worlds, nv) first guess
         contacts: wp.array(dtype=int)  # (worlds,) used contact slots
@@ -93,6 +95,7 @@ def build(S) -> SimpleNamespace:
     @wp.struct
     class Workspace:
         H: wp.array3d(dtype=S)  # (worlds, nv, nv) lower triangle: Hessian, then its LᵀDL factor
+        first: wp.array2d(dtype=int)  # (worlds, nv) first non-zero of each row of H
         p_star: wp.array2d(dtype=S)  # (worlds, nv) A v*
         m: wp.array2d(dtype=S)  # (worlds, nv) A (v − v*)
         j_c: wp.array2d(dtype=S)  # (worlds, nv) Jᵀγ
@@ -163,8 +166,10 @@ def build(S) -> SimpleNamespace:
             work.p_star[w, i] = S(0.0)
             solution.v[w, i] = problem.v0[w, i]
         for i in range(nv):
-            row_axpy(problem.v0[w, i] - problem.v_star[w, i], problem.A[w, i], work.m[w], 0, nv)
-            row_axpy(problem.v_star[w, i], problem.A[w, i], work.p_star[w], 0, nv)
+            begin = problem.block_start[i]
+            end = problem.block_end[i]
+            row_axpy(problem.v0[w, i] - problem.v_star[w, i], problem.A[w, i], work.m[w], begin, end)
+            row_axpy(problem.v_star[w, i], problem.A[w, i], work.p_star[w], begin, end)
         constraint_rates(problem, w, contacts, solution.v[w], work.u_c[w], work.row_u_c[w])
         for c in range(contacts):
             work.u_c[w, c] = work.u_c[w, c] - problem.v_hat[w, c]
@@ -212,13 +217,21 @@ def build(S) -> SimpleNamespace:
         """Lower triangle of H = A + JᵀGJ at the present u_c."""
         H = work.H[w]
         for i in range(problem.v_star.shape[1]):
-            row_copy(problem.A[w, i], H[i], 0, i + 1)
+            begin = problem.block_start[i]
+            row_fill(S(0.0), H[i], 0, begin)
+            row_copy(problem.A[w, i], H[i], begin, i + 1)
+            work.first[w, i] = begin
         for c in range(contacts):
             R = problem.R[w, c]
             G = cone_hessian(contact_y(work.u_c[w, c], R), R, problem.mu[w, c])
             if G[2, 2] != S(0.0):
                 pair = problem.contact_pair[w, c]
-                support_add_gram(problem.J[w, c], problem.support[pair], problem.support_size[pair], G, H)
+                support = problem.support[pair]
+                size = problem.support_size[pair]
+                support_add_gram(problem.J[w, c], support, size, G, H)
+                if size > 0 and support[0] < work.first[w, support[size - 1]]:  # the contact joins two blocks
+                    for a in range(size):
+                        work.first[w, support[a]] = wp.min(work.first[w, support[a]], support[0])
         for k in range(problem.row_dof.shape[0]):
             R_k = problem.row_R[w, k]
             if R_k > S(0.0):
@@ -238,12 +251,12 @@ def build(S) -> SimpleNamespace:
         dv = work.dv[w]
         for i in range(nv):
             dv[i] = work.j_c[w, i] - work.m[w, i]
-        ltdl_solve_vector(work.H[w], nv, dv)
+        ltdl_solve_envelope(work.H[w], nv, work.first[w], dv)
         dp = work.dp[w]
         for i in range(nv):
             dp[i] = S(0.0)
         for i in range(nv):
-            row_axpy(dv[i], problem.A[w, i], dp, 0, nv)
+            row_axpy(dv[i], problem.A[w, i], dp, problem.block_start[i], problem.block_end[i])
         step = Step()
         for i in range(nv):
             step.slope += dv[i] * (work.m[w, i] - work.j_c[w, i])
@@ -436,7 +449,7 @@ def build(S) -> SimpleNamespace:
                     running = 0
                 else:
                     assemble(problem, work, w, contacts)
-                    if ltdl_factor_matrix(work.H[w], nv) != 0:
+                    if ltdl_factor_envelope(work.H[w], nv, work.first[w]) != 0:
                         status = wp.int32(NOT_CONVERGED)
                         running = 0
                     else:
@@ -454,7 +467,7 @@ def build(S) -> SimpleNamespace:
                             running = 0
         if options.keep_factor == 1:
             assemble(problem, work, w, contacts)
-            ltdl_factor_matrix(work.H[w], nv)
+            ltdl_factor_envelope(work.H[w], nv, work.first[w])
         solution.iterations[w] = iterations
         solution.momentum_error[w] = error
         solution.status[w] = status

@@ -21,11 +21,13 @@ def build(S, grad: bool = False) -> SimpleNamespace:
     """Kernels of scalar type S; `integrate_position` has an adjoint if `grad`."""
     jt = joints.build(S)
     factor = ltdl.build(S)
+    ltdl_factor_range, ltdl_solve_range = factor.ltdl_factor_range, factor.ltdl_solve_range
     types(S)
     module = module_name("theta", S, grad)
 
     @wp.kernel(module=module, enable_backward=False)
     def free_motion(
+        topology: Topology,
         h: S,
         v0: wp.array2d(dtype=S),
         force: wp.array2d(dtype=S),
@@ -38,11 +40,12 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         A_factor: wp.array3d(dtype=S),
         v_star: wp.array2d(dtype=S),
     ):
-        """v* = v0 + h (M + h D)^-1 (force - D v0 - bias), and the factors of M and A. Launch over worlds."""
-        w = wp.tid()
-        nv = v0.shape[1]
-        for i in range(nv):
-            for j in range(i + 1):
+        """v* = v0 + h (M + h D)^-1 (force - D v0 - bias), and the factors of M and A. Launch over (worlds, trees)."""
+        w, tree = wp.tid()
+        begin = topology.tree_v[tree]
+        end = topology.tree_v[tree + 1]
+        for i in range(begin, end):
+            for j in range(begin, i + 1):
                 m = A[w, i, j]
                 M_factor[w, i, j] = m
                 A_factor[w, i, j] = m
@@ -50,10 +53,10 @@ def build(S, grad: bool = False) -> SimpleNamespace:
             A[w, i, i] = damped
             A_factor[w, i, i] = damped
             v_star[w, i] = h * (force[w, i] - D[w, i] * v0[w, i] - bias[w, i])
-        factor.ltdl_factor(M_factor, w, nv)
-        factor.ltdl_factor(A_factor, w, nv)
-        factor.ltdl_solve(A_factor, w, nv, v_star)
-        for i in range(nv):
+        ltdl_factor_range(M_factor[w], begin, end)
+        ltdl_factor_range(A_factor[w], begin, end)
+        ltdl_solve_range(A_factor[w], begin, end, v_star[w])
+        for i in range(begin, end):
             v_star[w, i] = v_star[w, i] + v0[w, i]
 
     @wp.kernel(module=module, enable_backward=grad)

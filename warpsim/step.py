@@ -73,6 +73,7 @@ class Step:
         self.solver = SAPSolver(
             self.worlds, model.nv, C, len(kind), options=options, dtype=self.device_model.dtype, device=device
         )
+        self.solver.set_blocks(model.tree_v)
         self.rows = self.k_rows.Rows()
         for key, value in (("kind", kind), ("joint", joint), ("dof", dof)):
             setattr(self.rows, key, wp.array(value, dtype=wp.int32, device=device))
@@ -116,8 +117,18 @@ class Step:
         self.forces()
         dynamics.mass_matrix(self.composite, self.A)
         dynamics.inverse_dynamics(self.v, self.zero_acceleration, self.bias)
-        inputs = [h, self.v, self.force, self.bias, self.damping, self.A, self.M_factor, self.solver.work.H]
-        dynamics.launch(self.k_theta.free_motion, None, [*inputs, self.v_star])
+        inputs = [
+            self.device_model.topology,
+            h,
+            self.v,
+            self.force,
+            self.bias,
+            self.damping,
+            self.A,
+            self.M_factor,
+            self.solver.work.H,
+        ]
+        dynamics.launch(self.k_theta.free_motion, self.model.ntree, [*inputs, self.v_star])
 
     def forces(self) -> None:
         """Generalised forces without linear damping, and its diagonal; energy of the state on the way."""

@@ -24,7 +24,7 @@ PASSES = 4  # of trying features, each from the best normal so far
 # Of the size: differences of distance that are rounding.
 ROUNDING = {wp.float32: 1e-5, wp.float64: 1e-9}
 # Of the size: how far the distance of a feature pair may be from the best separation seen, before a frozen contact.
-LOOSE = {wp.float32: 5e-5, wp.float64: 2e-6}
+LOOSE = {wp.float32: 1e-4, wp.float64: 2e-6}
 CAP_REACH = 0.5  # |cosine| of axis and plane normal above which the fixed points of the lower rim are tried
 
 
@@ -38,6 +38,7 @@ def build(S) -> SimpleNamespace:
     shapes, cf, solver, clipping = shape.build(S), convex_features.build(S), gjk.build(S), clip.build(S)
     Pair, nearest, deepest, lowest = solver.Pair, solver.nearest, solver.deepest, solver.lowest
     radius, extent, features_toward, support = shapes.radius, shapes.extent, shapes.features_toward, shapes.support
+    beyond_feature = shapes.beyond_feature
     record_normal, local_feature = cf.record_normal, cf.local_feature
     geometry, add_candidate, reduce, Candidates = (
         clipping.geometry,
@@ -68,9 +69,18 @@ def build(S) -> SimpleNamespace:
         return wp.dot(n, lowest(table, pair, n)) - radius(pair.a) - radius(pair.b)
 
     @wp.func
+    def off_feature(table: MeshTable, geom: Shape, code: wp.int32, x: vec3, n: vec3) -> S:
+        """How far a core point is from a feature, in the geom's axes; a curved one is met at its support point along n."""
+        f = local_feature(table, geom, code)
+        if f.kind == convex_features.POINT:
+            identity = t.quat(S(0.0), S(0.0), S(0.0), S(1.0))
+            return wp.length(x - f.p - cf.bulge(f.curve, identity, geom.size, n))
+        return beyond_feature(table, geom, code, x)
+
+    @wp.func
     def try_pair(best: Best, table: MeshTable, pair: Pair, a: wp.int32, b: wp.int32, recorded: wp.int32) -> Best:
-        """The better of the best pair and (a, b), by separation less twice what its distance differs from that: by
-        which features that are not the nearest along their normal drop out."""
+        """The better of the best pair and (a, b), by separation less twice what its distance differs from that and
+        less how far its points are off the features: only what touches there has the full score."""
         if a == NO_FEATURE or b == NO_FEATURE:
             return best
         feature = wp.vec3i(a, b, recorded)
@@ -80,7 +90,13 @@ def build(S) -> SimpleNamespace:
         if s > best.top_separation:
             best.top_separation = s
             best.top = g.normal
-        score = s - S(2.0) * wp.abs(g.phi - s)
+        x_a = g.point - (S(0.5) * g.phi + radius(pair.a)) * g.normal
+        x_b = g.point + (S(0.5) * g.phi + radius(pair.b)) * g.normal - pair.p
+        beyond = off_feature(table, pair.a, a, x_a, g.normal)
+        beyond += off_feature(
+            table, pair.b, b, wp.quat_rotate_inv(pair.q, x_b), wp.quat_rotate_inv(pair.q, -g.normal)
+        )
+        score = s - S(2.0) * wp.abs(g.phi - s) - beyond
         if score > best.separation + tolerance:
             best.feature = feature
             best.normal = g.normal

@@ -336,17 +336,25 @@ def build(S) -> SimpleNamespace:
         return against_flat(b.p + bulge(b.curve, q_b, size_b, -a.u), a.p, a.u, b.r, a.r, False)
 
     @wp.func
-    def clipped_pair(a: Feature, b: Feature, face: Feature, face_is_b: wp.bool) -> ContactGeometry:
-        """Contacts of a face polygon: a line cut by a side of the face, or a face above a vertex of the face."""
-        if face_is_b:
-            if a.kind == LINE:
-                x = line_through_plane(a.p, a.u, b.p, wp.cross(face.u, b.u))
-                return against_flat(x, face.p, face.u, a.r, face.r, True)
-            return against_flat(line_through_plane(b.p, face.u, a.p, a.u), face.p, face.u, a.r, face.r, True)
-        if b.kind == LINE:
-            x = line_through_plane(b.p, b.u, a.p, wp.cross(face.u, a.u))
-            return against_flat(x, face.p, face.u, b.r, face.r, False)
-        return against_flat(line_through_plane(a.p, face.u, b.p, b.u), face.p, face.u, b.r, face.r, False)
+    def facing_line(f: Feature, geom: Shape, code: wp.int32, q: quat, d: vec3) -> Feature:
+        """A line to be cut: of a cylinder's side its straight line farthest along d, else the line itself."""
+        if geom.type != CYLINDER or code != SIDE:
+            return f
+        g = Feature()
+        g.kind = f.kind
+        g.u = f.u
+        g.p = f.p + bulge(RIM, q, geom.size, d)
+        return g
+
+    @wp.func
+    def clipped_pair(own: Feature, other: Feature, face: Feature, face_is_b: wp.bool) -> ContactGeometry:
+        """Contacts of a face: the other's line cut by a side of the face, or its face above a vertex of the face."""
+        x = own.p
+        if other.kind == LINE:
+            x = line_through_plane(other.p, other.u, own.p, wp.cross(face.u, own.u))
+        else:
+            x = line_through_plane(own.p, face.u, other.p, other.u)
+        return against_flat(x, face.p, face.u, other.r, face.r, face_is_b)
 
     @wp.func
     def relative_geometry(
@@ -360,8 +368,10 @@ def build(S) -> SimpleNamespace:
         if reference >= 0:
             if reference % 2 == 1:
                 face_b = place(local_feature(table, geom_b, reference // 2), q_b, offset)
-                return clipped_pair(a, b, face_b, True)
+                a = facing_line(a, geom_a, feature[0], q_a, -face_b.u)
+                return clipped_pair(b, a, face_b, True)
             face_a = place(local_feature(table, geom_a, reference // 2), q_a, zero)
+            b = facing_line(b, geom_b, feature[1], q_b, -face_a.u)
             return clipped_pair(a, b, face_a, False)
         if a.kind == FLAT or b.kind == FLAT:
             return flat_pair(a, q_a, geom_a.size, b, q_b, geom_b.size)

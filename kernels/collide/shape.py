@@ -221,6 +221,46 @@ def build(S) -> SimpleNamespace:
             return wp.vec3i(vertex, edge, mesh_face_toward(table, shape.mesh, d))
         return wp.vec3i(0, NO_FEATURE, NO_FEATURE)
 
+    # ---- regions of features --------------------------------------------------------------------------------------
+
+    @wp.func
+    def beyond_mesh_feature(table: MeshTable, mesh: wp.int32, code: wp.int32, x: vec3) -> S:
+        start = table.mesh_range[mesh, 0]
+        beyond = S(0.0)
+        if code >= FIRST_MESH_FACE:
+            f = table.mesh_range[mesh, 4] + code - FIRST_MESH_FACE
+            n = table.face[f, 1]
+            k = wp.int32(0)
+            while k < n:
+                p = table.vertex[start + table.face_vertex[table.face[f, 0] + k]]
+                u = table.vertex[start + table.face_vertex[table.face[f, 0] + (k + 1) % n]] - p
+                beyond = wp.max(beyond, wp.dot(wp.cross(u, table.face_normal[f]), x - p) / wp.length(u))
+                k += 1
+        elif code >= FIRST_MESH_EDGE:
+            e = table.mesh_range[mesh, 2] + code - FIRST_MESH_EDGE
+            p = table.vertex[start + table.edge[e, 0]]
+            u = table.vertex[start + table.edge[e, 1]] - p
+            length = wp.length(u)
+            along = wp.dot(u, x - p) / length
+            beyond = wp.max(wp.max(-along, along - length), S(0.0))
+        return beyond
+
+    @wp.func
+    def beyond_feature(table: MeshTable, shape: Shape, code: wp.int32, x: vec3) -> S:
+        """How far a point of the feature's line or plane is beyond the feature's ends or rim; 0 within and on points."""
+        h = shape.size
+        if shape.type == BOX:
+            return wp.max(wp.max(wp.abs(x) - h), S(0.0))
+        if shape.type == MESH:
+            return beyond_mesh_feature(table, shape.mesh, code, x)
+        if shape.type == CAPSULE and code == CAPSULE_AXIS:
+            return wp.max(wp.abs(x[2]) - h[1], S(0.0))
+        if shape.type == CYLINDER and code == SIDE:
+            return wp.max(wp.abs(x[2]) - h[1], S(0.0))
+        if shape.type == CYLINDER and code >= FIRST_CAP:
+            return wp.max(wp.sqrt(x[0] * x[0] + x[1] * x[1]) - h[0], S(0.0))
+        return S(0.0)
+
     # ---- polygon faces --------------------------------------------------------------------------------------------
 
     @wp.func
@@ -293,6 +333,7 @@ def build(S) -> SimpleNamespace:
         radius=radius,
         extent=extent,
         features_toward=features_toward,
+        beyond_feature=beyond_feature,
         corners=corners,
         corner_code=corner_code,
         side_code=side_code,

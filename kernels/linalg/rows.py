@@ -22,6 +22,10 @@ auto* __restrict__ px = x.data;
 auto* __restrict__ py = y.data;
 for (int j = first; j < last; ++j) py[j] = px[j];
 """
+FILL = """
+auto* __restrict__ py = y.data;
+for (int j = first; j < last; ++j) py[j] = a;
+"""
 SCALE = """
 auto* __restrict__ py = y.data;
 for (int j = first; j < last; ++j) py[j] = a * py[j];
@@ -92,6 +96,11 @@ def build(S) -> SimpleNamespace:
         """y ← x."""
         ...
 
+    @wp.func_native(FILL)
+    def row_fill(a: S, y: wp.array1d(dtype=S), first: int, last: int):
+        """y ← a."""
+        ...
+
     @wp.func_native(SCALE)
     def row_scale(a: S, y: wp.array1d(dtype=S), first: int, last: int):
         """y ← a y."""
@@ -122,6 +131,7 @@ def build(S) -> SimpleNamespace:
     return SimpleNamespace(
         row_axpy=row_axpy,
         row_copy=row_copy,
+        row_fill=row_fill,
         row_scale=row_scale,
         row_dot=row_dot,
         support_rate=support_rate,

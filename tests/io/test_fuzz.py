@@ -4,6 +4,7 @@ Deterministic: the damage comes from seeded generators. USD runs in a process of
 crash there would end the tests.
 """
 
+import json
 import os
 import pathlib
 import subprocess
@@ -20,6 +21,8 @@ from trajectory_helpers import ASSETS
 from warpsim.errors import ModelError
 from warpsim.io import safe_files, urdf_parse
 from warpsim.io.load import load
+from warpsim.io.meshes import load_mesh
+from warpsim.model.mesh_mass import convex_hull
 
 SECONDS = 10.0  # that one file may take; the usual is milliseconds
 
@@ -224,6 +227,56 @@ def test_mjcf_files_outside_the_folder_are_not_read(tmp_path):
     assert attempt(path) is None  # includes itself
 
 
+def test_nested_instances_are_counted_before_they_are_made(tmp_path):
+    """Forty levels of two: 2^40 prims of USD by references, nodes of a DAE by instance_node; cycles end."""
+    pytest.importorskip("trimesh")
+    levels = "".join(
+        f'def "l{k}" {{\ndef "a" (references = </l{k + 1}>) {{}}\ndef "b" (references = </l{k + 1}>) {{}}\n}}\n'
+        for k in range(40)
+    )
+    (tmp_path / "bomb.usda").write_text(f'#usda 1.0\n{levels}def Cube "l40" {{}}\n')
+    with pytest.raises(ModelError, match=r"bomb.usda.*more than"):
+        load(tmp_path / "bomb.usda")
+    nodes = "".join(f'<node id="n{k}">' + f'<instance_node url="#n{k + 1}"/>' * 2 + "</node>" for k in range(40))
+    scene = '<library_visual_scenes><visual_scene id="s"><node><instance_node url="#n0"/></node></visual_scene></library_visual_scenes>'
+    for last, words in (
+        ('<node id="n40"/>', "instances"),
+        ('<node id="n40"><instance_node url="#n0"/></node>', "deep"),
+    ):
+        text = f"<COLLADA><library_nodes>{nodes}{last}</library_nodes>{scene}</COLLADA>"
+        (tmp_path / "bomb.dae").write_text(text)
+        with pytest.raises(ModelError, match=words):
+            load_mesh(tmp_path / "bomb.dae")
+    header = {"asset": {"version": "2.0"}, "accessors": [{"componentType": 5126, "count": 10**10, "type": "VEC3"}]}
+    (tmp_path / "bomb.gltf").write_text(json.dumps(header))
+    with pytest.raises(ModelError, match="accessor"):
+        load_mesh(tmp_path / "bomb.gltf")
+
+
+@pytest.mark.parametrize("suffix", ["stl", "obj", "dae", "glb"])
+def test_damaged_meshes(tmp_path, suffix):
+    """Truncated and overwritten mesh files: a mesh of finite vertices or an error that names the file."""
+    trimesh, rng = pytest.importorskip("trimesh"), np.random.default_rng(11)
+    trimesh.creation.icosphere(subdivisions=1).export(tmp_path / f"m.{suffix}")
+    data = (tmp_path / f"m.{suffix}").read_bytes()
+    for trial in range(60):
+        path, damaged = tmp_path / f"bad{trial}.{suffix}", bytearray(data)
+        if trial < 20:
+            damaged = damaged[: len(data) * trial // 20]
+        else:
+            for at in rng.integers(0, len(damaged), size=rng.integers(1, 10)):
+                damaged[at] = rng.integers(0, 256)
+        path.write_bytes(bytes(damaged))
+        start = time.perf_counter()
+        try:
+            vertices, faces = load_mesh(path)
+            assert np.isfinite(vertices).all() and faces.max() < len(vertices)
+            convex_hull(vertices)
+        except ModelError as error:
+            assert path.name in str(error) or "hull" in str(error), error
+        assert time.perf_counter() - start < SECONDS
+
+
 def test_special_files(tmp_path):
     """Folders, pipes, devices and broken links are no models; nothing waits on them."""
     (tmp_path / "dir.urdf").mkdir()
@@ -286,6 +339,7 @@ def test_damaged_usd(tmp_path):
         [sys.executable, "-c", textwrap.dedent(USD), str(tmp_path)],
         capture_output=True,
         text=True,
+        errors="replace",  # USD's messages quote the damaged bytes
         timeout=120,
         env=os.environ | {"PYTHONPATH": paths},
     )

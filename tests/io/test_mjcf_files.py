@@ -73,9 +73,9 @@ def test_euler_sequences_differ(tmp_path):
         np.testing.assert_allclose(pose[3:], compiled.body_quat[1], atol=1e-12)
 
 
-def test_autolimits_and_local_mesh_folder(tmp_path):
-    """`autolimits` off leaves a range without effect; meshes come from `meshdir` inside the model's folder."""
-    text = PLAIN.replace("<mujoco>", '<mujoco><compiler autolimits="false"/>')
+def test_limits_turned_off_and_local_mesh_folder(tmp_path):
+    """`limited` off leaves a range without effect; meshes come from `meshdir` inside the model's folder."""
+    text = PLAIN.replace('range="-30 60"', 'range="-30 60" limited="false"')
     assert not load(write(tmp_path, main=text)).joint_limited.any()
     (tmp_path / "assets").mkdir()
     (tmp_path / "assets" / "t.obj").write_text(
@@ -95,7 +95,7 @@ def test_comments_that_xml_forbids_are_accepted(tmp_path):
 def test_equalities_are_an_error_unless_reported(tmp_path):
     text = PLAIN.replace("</mujoco>", '<equality><joint name="lock" joint1="j"/></equality></mujoco>')
     path = write(tmp_path, main=text)
-    with pytest.raises(ModelError, match="'lock'.*joint constraint"):
+    with pytest.raises(ModelError, match=r"'lock'.*joint constraint"):
         load(path)
     with pytest.warns(UserWarning, match="'lock'"):
         model = load(path, unsupported="report")

@@ -8,6 +8,7 @@ to minutes and are kept on disk in `WARPSIM_CACHE_PATH`, by default `~/.cache/wa
 import functools
 import hashlib
 import io
+import json
 import os
 import pathlib
 import tempfile
@@ -18,11 +19,12 @@ import zipfile
 import numpy as np
 
 from warpsim.errors import ModelError
-from warpsim.io.safe_files import Folders, parse_xml, read_bytes
+from warpsim.io.safe_files import MAX_XML_DEPTH, Folders, parse_xml, read_bytes
 from warpsim.model.mesh_mass import convex_hull
 
 MAX_MESH_BYTES = 256 * 2**20
 MAX_MESH_VERTICES = 4_000_000
+MAX_INSTANCES = 100_000  # of nodes in a DAE
 SUFFIXES = (".stl", ".obj", ".dae", ".gltf", ".glb")
 CACHED_MESHES = 128  # files kept in memory: a robot names most of its meshes twice or more
 DECOMPOSITION = {"threshold": 0.05, "max_convex_hull": 16, "preprocess_resolution": 30, "seed": 0}  # coacd's settings
@@ -67,7 +69,10 @@ def _read(name: str, time: int, size: int, model: str | None) -> tuple[np.ndarra
     kind, data, unit, resolver = path.suffix.lower()[1:], read_bytes(path, MAX_MESH_BYTES), 1.0, None
     if kind == "dae":
         data, unit = _collada_shapes(data, path)
+    elif kind == "obj":
+        data = _obj_shapes(data)
     elif kind in ("gltf", "glb"):
+        _check_gltf(data, kind, path)
         resolver = _Buffers(path, Folders(pathlib.Path(model)) if model else Folders(path))
     try:
         with warnings.catch_warnings():
@@ -79,7 +84,7 @@ def _read(name: str, time: int, size: int, model: str | None) -> tuple[np.ndarra
     except ModelError as error:
         raise ModelError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
     except ImportError as error:
-        raise ModelError(f"{path}: reading it needs {error.name}: pip install 'warpsim[mesh]'") from None
+        raise ModelError(f"{path}: reading it needs {error.name or error}: pip install 'warpsim[mesh]'") from None
     except (Exception, RecursionError) as error:  # every reader has errors of its own
         message = " ".join(str(error).split())[:200]
         raise ModelError(f"{path}: not a {kind.upper()} mesh: {type(error).__name__} {message}") from None
@@ -116,6 +121,7 @@ def _placed(scene, trimesh):
 def _collada_shapes(data: bytes, path) -> tuple[bytes, float]:
     """A DAE without what nothing here draws (materials, of which broken references hide their mesh), and its unit [m]."""
     root, unit = parse_xml(data, path), 1.0
+    _check_instances(root, path)
     for parent in list(root.iter()):
         for child in list(parent):
             tag = child.tag.rpartition("}")[2]
@@ -124,6 +130,58 @@ def _collada_shapes(data: bytes, path) -> tuple[bytes, float]:
             elif tag == "unit" and parent.tag.rpartition("}")[2] == "asset":
                 unit = _positive(child.get("meter", "1"), f"{path}: <unit meter>")
     return xml.tostring(root), unit
+
+
+def _check_instances(root, path) -> None:
+    """Refuse a DAE whose nodes, through `instance_node`, stand for absurdly many: n levels of two are 2^n."""
+    nodes = {f"#{e.get('id')}": e for e in root.iter() if e.tag.rpartition("}")[2] == "node" and e.get("id")}
+    sizes: dict[int, float] = {}
+
+    def size(element, depth: int) -> float:
+        if depth > MAX_XML_DEPTH:
+            raise ModelError(f"{path}: nodes nested, or instanced in one another, more than {MAX_XML_DEPTH} deep")
+        if id(element) not in sizes:
+            total = 1.0
+            for child in element:
+                tag = child.tag.rpartition("}")[2]
+                if tag == "node":
+                    total += size(child, depth + 1)
+                elif tag == "instance_node" and child.get("url") in nodes:
+                    total += size(nodes[child.get("url")], depth + 1)
+            sizes[id(element)] = total
+        return sizes[id(element)]
+
+    scenes = [e for e in root.iter() if e.tag.rpartition("}")[2] == "visual_scene"]
+    if sum(size(scene, 0) for scene in scenes) > MAX_INSTANCES:
+        raise ModelError(f"{path}: its nodes stand for more than {MAX_INSTANCES} instances")
+
+
+def _check_gltf(data: bytes, kind: str, path) -> None:
+    """Refuse a glTF that asks for more memory than it has vertices to fill."""
+    text = data
+    if kind == "glb":
+        text = data[20 : 20 + int.from_bytes(data[12:16], "little")] if data[:4] == b"glTF" else b""
+    try:
+        accessors = json.loads(text).get("accessors", [])
+        counts = [int(accessor.get("count", 0)) for accessor in accessors]
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        raise ModelError(f"{path}: not a {kind.upper()} mesh: its JSON cannot be read") from None
+    if max(counts, default=0) > 3 * MAX_MESH_VERTICES or min(counts, default=0) < 0:
+        raise ModelError(f"{path}: an accessor has {max(counts)} elements, more than {3 * MAX_MESH_VERTICES}")
+
+
+def _obj_shapes(data: bytes) -> bytes:
+    """The vertices and faces of an OBJ, without the materials, textures and normals that nothing here draws."""
+    lines = [
+        line.split()
+        for line in data.replace(b"\\\n", b" ").splitlines()
+        if line.lstrip()[:2] in (b"v ", b"v\t", b"f ", b"f\t")
+    ]
+    plain = (
+        b" ".join(part.split(b"/", 1)[0] for part in parts) if parts[0] == b"f" else b" ".join(parts[:4])
+        for parts in lines
+    )
+    return b"\n".join(plain) + b"\n"
 
 
 def _positive(text: str, label: str) -> float:

@@ -203,7 +203,8 @@ class _Writer:
             parts = convex_parts(vertices, faces, self.decompose) if shape.touches else []
         except ModelError as error:
             fix = "" if shape.touches else "; visuals=False loads the robot without what is only drawn"
-            raise ModelError(f"link {link.name!r}, {use} mesh {shape.file[:200]!r}: {error}{fix}") from None
+            which = "" if shape.file and shape.file in str(error) else f" {shape.file[:200]!r}"
+            raise ModelError(f"link {link.name!r}, {use} mesh{which}: {error}{fix}") from None
         for hull in parts:
             self.b.add_geom("mesh", mesh=hull, name=self._geom_name(name), visible=not self.visuals, **common)
         if visible and self.visuals:

@@ -15,6 +15,7 @@ from warpsim.model.geometry import rotation_matrix
 MAX_USD_BYTES = 512 * 2**20
 MAX_LAYERS = 200
 MAX_PRIMS = 200_000
+MAX_COMPOSED = 1_000_000  # prims, if every variant and reference counted
 FLIP_UP = {"Z": (1.0, 0.0, 0.0, 0.0), "Y": (np.sqrt(0.5), np.sqrt(0.5), 0.0, 0.0)}  # to z up
 
 
@@ -28,6 +29,7 @@ def open_stage(path: pathlib.Path, packages=None):
     folders = Folders(path, packages)
     try:
         _check_layers(Sdf, path, folders)
+        _Population(Sdf, path).check(Sdf.Layer.FindOrOpen(str(path)))
         stage = Usd.Stage.Open(Sdf.Layer.FindOrOpen(str(path)), Usd.Stage.LoadAll)
     except Tf.ErrorException as error:
         raise ModelError(f"{path}: USD cannot open it: {' '.join(str(error).split())[:300]}") from None
@@ -63,6 +65,8 @@ def _check_layers(Sdf, path: pathlib.Path, folders: Folders) -> None:
         if _has_clips(layer):
             raise ModelError(f"{path}: layer {name} has value clips, which are not read; flatten the stage")
         for asset in layer.GetCompositionAssetDependencies():
+            if not asset:
+                continue  # a prim of the same layer
             if asset.startswith("`"):
                 raise ModelError(
                     f"{path}: layer {name} names a layer by the expression {asset[:60]}; flatten the stage"
@@ -74,6 +78,57 @@ def _check_layers(Sdf, path: pathlib.Path, folders: Folders) -> None:
                 continue
             inner = absolute[len(outer) :]
             waiting.append(str(folders.find(outer)) + inner)
+
+
+class _Population:
+    """Upper bound of the prims that a stage has: references nested n deep, two at a time, are 2^n prims.
+
+    Counts every arc (references, payloads, inherits, specializes, variants) as if all were composed.
+    """
+
+    LISTS = ("referenceList", "payloadList", "inheritPathList", "specializesList")
+
+    def __init__(self, Sdf, path):
+        self.Sdf, self.path = Sdf, path
+        self.sizes: dict[tuple[str, str], int] = {}
+
+    def check(self, layer) -> None:
+        try:
+            total = self.size(layer, layer.pseudoRoot)
+        except RecursionError:
+            raise ModelError(f"{self.path}: prims nested too deep") from None
+        if total > MAX_COMPOSED:
+            raise ModelError(f"{self.path}: its references stand for more than {MAX_COMPOSED} prims")
+
+    def size(self, layer, spec) -> int:
+        key = (layer.identifier, str(spec.path))
+        if key in self.sizes:
+            return self.sizes[key]
+        self.sizes[key] = 0  # of a cycle, which USD reports
+        total = 1 + sum(self.size(layer, child) for child in spec.nameChildren)
+        if spec.path != self.Sdf.Path.absoluteRootPath:
+            for name in self.LISTS:
+                for item in getattr(spec, name).ApplyEditsToList([]):
+                    total += self.target(layer, item)
+            for group in spec.variantSets:
+                total += sum(self.size(layer, variant.primSpec) for variant in group.variants)
+        else:
+            for name in layer.subLayerPaths:
+                below = self.Sdf.Layer.FindOrOpen(layer.ComputeAbsolutePath(name))
+                total += self.size(below, below.pseudoRoot) if below else 0
+        self.sizes[key] = total
+        return total
+
+    def target(self, layer, item) -> int:
+        place = item
+        if not isinstance(item, self.Sdf.Path):
+            if item.assetPath:
+                layer = self.Sdf.Layer.FindOrOpen(layer.ComputeAbsolutePath(item.assetPath))
+            place = item.primPath
+            if not place and layer and layer.defaultPrim:
+                place = self.Sdf.Path.absoluteRootPath.AppendPath(layer.defaultPrim)
+        spec = layer.GetPrimAtPath(place) if layer and place else None
+        return self.size(layer, spec) if spec else 0
 
 
 def _has_clips(layer) -> bool:

@@ -91,6 +91,7 @@ class SAPSolver:
 
         self.work = self.kernels.Workspace()
         self.work.H = zeros((worlds, nv, nv))
+        self.work.first = zeros((worlds, nv), int)
         for name in ("p_star", "m", "j_c", "dv", "dp"):
             setattr(self.work, name, zeros((worlds, nv)))
         for name in ("u_c", "dv_c"):
@@ -112,6 +113,14 @@ class SAPSolver:
         self.options.line_search = kernels.LINE_SEARCHES[options.line_search]
         self.options.keep_factor = int(keep_factor)
         self.problem = self.kernels.Problem()
+        self.set_blocks([0, nv])
+
+    def set_blocks(self, starts):
+        """The diagonal blocks of A are [starts[i], starts[i + 1]); one block of everything unless set."""
+        sizes = np.diff(starts)
+        for name, value in (("block_start", starts[:-1]), ("block_end", starts[1:])):
+            table = np.repeat(np.asarray(value, dtype=np.int32), sizes)
+            setattr(self.problem, name, wp.array(table, dtype=int, device=self.device))
 
     def launch(self, problem=None):
         """Solve every world: one kernel launch, off the tape. `problem` defaults to `self.problem`."""
