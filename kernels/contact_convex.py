@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import warp as wp
 
 from warpsim.kernels import contact, joints
-from warpsim.kernels.collide import convex, convex_features, shape
+from warpsim.kernels.collide import features, heightfield, shape
 from warpsim.kernels.collide.broadphase import Grid
 from warpsim.kernels.collide.manifold import contact_features, is_general
 from warpsim.kernels.precision import module_name, types
@@ -26,7 +26,7 @@ def structs(S) -> SimpleNamespace:
     @wp.struct
     class ConvexScene:
         pair: wp.array(dtype=int)  # rows of the pair table
-        geom_mesh: wp.array(dtype=int)  # index of the mesh, -1
+        geom_mesh: wp.array(dtype=int)  # index of the mesh or height field, -1
         table: MeshTable
 
     return SimpleNamespace(ConvexScene=ConvexScene)
@@ -58,7 +58,8 @@ def build(S) -> SimpleNamespace:
     Scene, Contacts, ConvexScene = st.Scene, st.Contacts, structs(S).ConvexScene
     plain, shapes = contact.build(S), functions(S)
     apart, will_touch, store_contact = plain.apart, plain.will_touch, plain.store_contact
-    detect_features, evaluate = convex.build(S).detect, convex_features.build(S).evaluate
+    narrow = heightfield.build(S)
+    detect_features, evaluate, bounding_radius = narrow.detect, narrow.evaluate, features.build(S).bounding_radius
     vec3, vec6, transform = t.vec3, t.vec6, t.transform
 
     @wp.kernel(module=module_name("contact_convex", S), enable_backward=False)
@@ -99,7 +100,8 @@ def build(S) -> SimpleNamespace:
                 shape_b = shapes.geom_shape(scene, convex_scene, geom_size, w, b)
                 X_a = geom_X[w, a]
                 X_b = geom_X[w, b]
-                manifold = detect_features(convex_scene.table, shape_a, X_a, shape_b, X_b, margin)
+                radius_b = bounding_radius(shape_b.type, shape_b.size)
+                manifold = detect_features(convex_scene.table, shape_a, X_a, shape_b, X_b, radius_b, margin)
                 for i in range(manifold.count):
                     feature = contact_features(manifold, i)
                     g = evaluate(convex_scene.table, shape_a, X_a, shape_b, X_b, feature)
@@ -120,7 +122,7 @@ def build_residual(S) -> SimpleNamespace:
     t = types(S)
     st = contact.structs(S)
     Scene, Contacts, ConvexScene = st.Scene, st.Contacts, structs(S).ConvexScene
-    jt, shapes, d_features = joints.build(S), functions(S), convex_features.build(S)
+    jt, shapes, d_features = joints.build(S), functions(S), heightfield.build(S)
     vec3, mat33, transform = t.vec3, t.mat33, t.transform
 
     @wp.func

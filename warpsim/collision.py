@@ -13,7 +13,7 @@ from warpsim.model.convex import convex_table
 from warpsim.model.model import GeomType, Model
 
 SIMPLE = (GeomType.PLANE, GeomType.SPHERE, GeomType.CAPSULE, GeomType.BOX)  # others: kernels/contact_convex.py
-SUPPORTED = (*SIMPLE, GeomType.ELLIPSOID, GeomType.CYLINDER, GeomType.MESH)
+SUPPORTED = (*SIMPLE, GeomType.HFIELD, GeomType.ELLIPSOID, GeomType.CYLINDER, GeomType.MESH)
 SLOTS_PER_ROBOT = 64
 SLOTS_PER_FURTHER_TREE = 16
 
@@ -33,7 +33,7 @@ PAIR_POINTS = {
     (GeomType.CYLINDER, GeomType.MESH): 8,
     (GeomType.BOX, GeomType.MESH): 8,
     (GeomType.MESH, GeomType.MESH): 8,
-}
+} | {(GeomType.HFIELD, kind): 8 for kind in (*SIMPLE[1:], GeomType.ELLIPSOID, GeomType.CYLINDER, GeomType.MESH)}
 
 
 def supports(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -158,7 +158,9 @@ class Collision:
         t = self.device_model.types
         scene = contact_convex.structs(t.scalar).ConvexScene()
         scene.pair = wp.array(np.flatnonzero(general).astype(np.int32), dtype=wp.int32, device=device)
-        scene.geom_mesh = wp.array(m.geom_mesh.astype(np.int32), dtype=wp.int32, device=device)
+        field = m.geom_type == GeomType.HFIELD
+        index = np.where(field, np.cumsum(field) - 1, m.geom_mesh).astype(np.int32)
+        scene.geom_mesh = wp.array(index, dtype=wp.int32, device=device)
         table = shape.structs(t.scalar).MeshTable()
         for key, value in convex_table(m).items():
             if key != "deviation":

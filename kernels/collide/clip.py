@@ -11,8 +11,17 @@ import functools
 from types import SimpleNamespace
 
 import warp as wp
+
 from warpsim.kernels.collide import convex_features, gjk, shape
-from warpsim.kernels.collide.manifold import CAPSULE, CAPSULE_AXIS, CYLINDER, MAX_POINTS, NO_REFERENCE, Manifold, add_contact
+from warpsim.kernels.collide.manifold import (
+    CAPSULE,
+    CAPSULE_AXIS,
+    CYLINDER,
+    MAX_POINTS,
+    NO_REFERENCE,
+    Manifold,
+    add_contact,
+)
 from warpsim.kernels.collide.shape import FIRST_CAP, NO_FEATURE, SIDE
 from warpsim.kernels.precision import types
 
@@ -54,13 +63,13 @@ def build(S) -> SimpleNamespace:
         count: wp.int32
         lowest: S
 
-    @wp.func
+    @wp.func(inline=False)
     def geometry(table: MeshTable, pair: Pair, feature: wp.vec3i):
         """Contact geometry in axes of A."""
         identity = t.quat(S(0.0), S(0.0), S(0.0), S(1.0))
         return relative_geometry(table, pair.a, identity, pair.b, pair.q, pair.p, feature)
 
-    @wp.func
+    @wp.func(inline=False)
     def add_candidate(
         found: Candidates,
         table: MeshTable,
@@ -87,7 +96,7 @@ def build(S) -> SimpleNamespace:
         found.lowest = wp.min(found.lowest, g.phi)
         return found
 
-    @wp.func
+    @wp.func(inline=False)
     def reduce(
         found: Candidates,
         e: vec3,
@@ -137,7 +146,7 @@ def build(S) -> SimpleNamespace:
 
     # ---- polygons -------------------------------------------------------------------------------------------------
 
-    @wp.func
+    @wp.func(inline=False)
     def opposed_feature(table: MeshTable, geom: Shape, d: vec3) -> wp.int32:
         """The face, else line, else point feature with which a geom meets a plane, d its outward direction there."""
         candidates = features_toward(table, geom, d)
@@ -149,7 +158,7 @@ def build(S) -> SimpleNamespace:
             return candidates[1]
         return candidates[0]
 
-    @wp.func
+    @wp.func(inline=False)
     def corner_points(table: MeshTable, pair: Pair, is_b: wp.bool, code: wp.int32, d: vec3, out: wp.array(dtype=vec3)):
         """Corners of a face, or ends of a line, in axes of A; d is the direction in which rims are met."""
         geom = pair.a
@@ -167,7 +176,7 @@ def build(S) -> SimpleNamespace:
             k += 1
         return n
 
-    @wp.func
+    @wp.func(inline=False)
     def contains(polygon: wp.array(dtype=vec3), n: wp.int32, normal: vec3, x: vec3, tolerance: S) -> wp.bool:
         """Whether x is inside a polygon that is counterclockwise about the normal, seen along it."""
         k = wp.int32(0)
@@ -178,7 +187,7 @@ def build(S) -> SimpleNamespace:
             k += 1
         return True
 
-    @wp.func
+    @wp.func(inline=False)
     def cross_sides(x_0: vec3, x_1: vec3, y_0: vec3, y_1: vec3, normal: vec3, tolerance: S) -> wp.bool:
         """Whether the segments x and y cross well inside both, seen along the normal."""
         across_y = wp.cross(normal, y_1 - y_0)
@@ -196,14 +205,14 @@ def build(S) -> SimpleNamespace:
         square = square - lift * lift
         return along > S(0.0) and along < square
 
-    @wp.func
+    @wp.func(inline=False)
     def swapped(reference_is_b: wp.bool, own: wp.int32, other: wp.int32, reference: wp.int32) -> wp.vec3i:
         """A feature triple from the reference geom's feature and the other's."""
         if reference_is_b:
             return wp.vec3i(other, own, reference)
         return wp.vec3i(own, other, reference)
 
-    @wp.func
+    @wp.func(inline=False)
     def face_manifold(
         table: MeshTable, pair: Pair, normal: vec3, face: wp.int32, reference_is_b: wp.bool, bias: S, margin: S
     ):
@@ -276,7 +285,7 @@ def build(S) -> SimpleNamespace:
 
     # ---- parallel lines -------------------------------------------------------------------------------------------
 
-    @wp.func
+    @wp.func(inline=False)
     def line_code(geom: Shape) -> wp.int32:
         """The axis of a capsule or the side of a cylinder."""
         if geom.type == CAPSULE:
@@ -285,7 +294,7 @@ def build(S) -> SimpleNamespace:
             return SIDE
         return NO_FEATURE
 
-    @wp.func
+    @wp.func(inline=False)
     def line_manifold(table: MeshTable, pair: Pair, n: vec3, recorded: wp.int32, margin: S):
         """Contacts at the ends of the overlap of two parallel capsules or cylinders, and the smallest distance."""
         features = wp.zeros(shape=(4,), dtype=wp.vec3i)
@@ -314,7 +323,7 @@ def build(S) -> SimpleNamespace:
             k += 1
         return reduce(found, z, orthogonal(z), S(0.0), features, points, phi), found.lowest
 
-    @wp.func
+    @wp.func(inline=False)
     def lines_parallel(pair: Pair, n: vec3) -> wp.bool:
         """Two capsules or cylinders whose axes are nearly parallel, and across the normal."""
         if line_code(pair.a) == NO_FEATURE or line_code(pair.b) == NO_FEATURE:

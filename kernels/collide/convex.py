@@ -13,16 +13,27 @@ import functools
 from types import SimpleNamespace
 
 import warp as wp
+
 from warpsim.kernels.collide import clip, convex_features, gjk, shape
-from warpsim.kernels.collide.manifold import CYLINDER, ELLIPSOID, MESH, NO_REFERENCE, PLANE, Manifold, add_contact
+from warpsim.kernels.collide.manifold import (
+    CAPSULE,
+    CYLINDER,
+    ELLIPSOID,
+    MESH,
+    NO_REFERENCE,
+    PLANE,
+    Manifold,
+    add_contact,
+)
 from warpsim.kernels.collide.shape import FIRST_RIM_POINT, NO_FEATURE, RIM_POINTS
 from warpsim.kernels.precision import types
 
 FACE_BIAS = 2e-5  # as in box.py, there of the smallest half extent, here of the size
 FACE_ALIGNMENT = 0.999  # cosine of normal and face normal above which a face manifold is tried
+LINE_ALIGNMENT = 2e-4  # angle [rad] to a face under which an axis lies along it
 PASSES = 4  # of trying features, each from the best normal so far
 # Of the size: differences of distance that are rounding.
-ROUNDING = {wp.float32: 1e-5, wp.float64: 1e-9}
+ROUNDING = {wp.float32: 3e-6, wp.float64: 1e-9}
 # Of the size: how far the distance of a feature pair may be from the best separation seen, before a frozen contact.
 LOOSE = {wp.float32: 1e-4, wp.float64: 2e-6}
 CAP_REACH = 0.5  # |cosine| of axis and plane normal above which the fixed points of the lower rim are tried
@@ -37,7 +48,7 @@ def build(S) -> SimpleNamespace:
     MeshTable, Shape = st.MeshTable, st.Shape
     shapes, cf, solver, clipping = shape.build(S), convex_features.build(S), gjk.build(S), clip.build(S)
     Pair, nearest, deepest, lowest = solver.Pair, solver.nearest, solver.deepest, solver.lowest
-    radius, extent, features_toward, support = shapes.radius, shapes.extent, shapes.features_toward, shapes.support
+    radius, extent, features_toward = shapes.radius, shapes.extent, shapes.features_toward
     beyond_feature = shapes.beyond_feature
     record_normal, local_feature = cf.record_normal, cf.local_feature
     geometry, add_candidate, reduce, Candidates = (
@@ -63,12 +74,12 @@ def build(S) -> SimpleNamespace:
         top: vec3
         top_separation: S
 
-    @wp.func
+    @wp.func(inline=False)
     def separation(table: MeshTable, pair: Pair, n: vec3) -> S:
         """s(n) of the grown cores."""
         return wp.dot(n, lowest(table, pair, n)) - radius(pair.a) - radius(pair.b)
 
-    @wp.func
+    @wp.func(inline=False)
     def off_feature(table: MeshTable, geom: Shape, code: wp.int32, x: vec3, n: vec3) -> S:
         """How far a core point is from a feature, in the geom's axes; a curved one is met at its support point along n."""
         f = local_feature(table, geom, code)
@@ -77,7 +88,7 @@ def build(S) -> SimpleNamespace:
             return wp.length(x - f.p - cf.bulge(f.curve, identity, geom.size, n))
         return beyond_feature(table, geom, code, x)
 
-    @wp.func
+    @wp.func(inline=False)
     def try_pair(best: Best, table: MeshTable, pair: Pair, a: wp.int32, b: wp.int32, recorded: wp.int32) -> Best:
         """The better of the best pair and (a, b), by separation less twice what its distance differs from that and
         less how far its points are off the features: only what touches there has the full score."""
@@ -93,9 +104,7 @@ def build(S) -> SimpleNamespace:
         x_a = g.point - (S(0.5) * g.phi + radius(pair.a)) * g.normal
         x_b = g.point + (S(0.5) * g.phi + radius(pair.b)) * g.normal - pair.p
         beyond = off_feature(table, pair.a, a, x_a, g.normal)
-        beyond += off_feature(
-            table, pair.b, b, wp.quat_rotate_inv(pair.q, x_b), wp.quat_rotate_inv(pair.q, -g.normal)
-        )
+        beyond += off_feature(table, pair.b, b, wp.quat_rotate_inv(pair.q, x_b), wp.quat_rotate_inv(pair.q, -g.normal))
         score = s - S(2.0) * wp.abs(g.phi - s) - beyond
         if score > best.separation + tolerance:
             best.feature = feature
@@ -103,7 +112,7 @@ def build(S) -> SimpleNamespace:
             best.separation = score
         return best
 
-    @wp.func
+    @wp.func(inline=False)
     def try_features(best: Best, table: MeshTable, pair: Pair, n: vec3) -> Best:
         """The best of the pairs of features along n, faces first."""
         recorded = record_normal(n)
@@ -121,7 +130,7 @@ def build(S) -> SimpleNamespace:
         best = try_pair(best, table, pair, a[1], b[1], recorded)
         return try_pair(best, table, pair, a[0], b[0], recorded)
 
-    @wp.func
+    @wp.func(inline=False)
     def settle(table: MeshTable, pair: Pair, n: vec3) -> Best:
         """The winning pair with its normal recorded, tried again from the best normal seen until the two agree.
 
@@ -151,7 +160,7 @@ def build(S) -> SimpleNamespace:
         best.separation = best.top_separation
         return best
 
-    @wp.func
+    @wp.func(inline=False)
     def make_pair(table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform) -> Pair:
         pair = Pair()
         pair.a = geom_a
@@ -163,7 +172,7 @@ def build(S) -> SimpleNamespace:
         pair.size = extent(table, geom_a) + extent(table, geom_b)
         return pair
 
-    @wp.func
+    @wp.func(inline=False)
     def accepted(lowest: S, along_normal: S, phi: S, aligned: wp.bool, size: S) -> wp.bool:
         """Whether a manifold has the distance φ: its lowest point does, and so does the separation along its normal."""
         tolerance = S(rounding) * size
@@ -171,7 +180,14 @@ def build(S) -> SimpleNamespace:
             tolerance = wp.max(tolerance, S(FACE_BIAS) * size)
         return wp.abs(lowest - phi) <= tolerance and along_normal >= phi - tolerance
 
-    @wp.func
+    @wp.func(inline=False)
+    def lying(geom: Shape, n: vec3) -> S:
+        """Cosine by which a capsule or cylinder lies along a face with the normal n in its axes; 0 if it does not."""
+        if (geom.type == CAPSULE or geom.type == CYLINDER) and wp.abs(n[2]) < S(LINE_ALIGNMENT):
+            return wp.sqrt(n[0] * n[0] + n[1] * n[1])
+        return S(0.0)
+
+    @wp.func(inline=False)
     def convex_convex(
         table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform, margin: S
     ) -> Manifold:
@@ -200,7 +216,9 @@ def build(S) -> SimpleNamespace:
             normal_b = wp.quat_rotate(pair.q, local_feature(table, geom_b, face_b).u)
         cos_a = wp.dot(normal_a, n)
         cos_b = -wp.dot(normal_b, n)
-        aligned = wp.min(cos_a, cos_b) > S(FACE_ALIGNMENT)
+        facing_a = wp.max(cos_a, lying(geom_a, normal_b))
+        facing_b = wp.max(cos_b, lying(geom_b, wp.quat_rotate_inv(pair.q, normal_a)))
+        aligned = wp.min(facing_a, facing_b) > S(FACE_ALIGNMENT)
         bias = S(10.0 * rounding) * pair.size
         first_is_b = cos_b > cos_a + S(1e-6)
         k = wp.int32(0)
@@ -228,7 +246,7 @@ def build(S) -> SimpleNamespace:
 
     # ---- planes ---------------------------------------------------------------------------------------------------
 
-    @wp.func
+    @wp.func(inline=False)
     def plane_cylinder(table: MeshTable, pair: Pair, margin: S) -> Manifold:
         """The lowest points of both rims, before them the lower rim's fixed points when the cylinder stands.
 
@@ -257,7 +275,7 @@ def build(S) -> SimpleNamespace:
             k += 1
         return manifold
 
-    @wp.func
+    @wp.func(inline=False)
     def plane_mesh(table: MeshTable, pair: Pair, margin: S) -> Manifold:
         """The vertices below the margin; of more than eight the extreme ones, in directions fixed to the mesh."""
         features = wp.zeros(shape=(clip.MAX_CANDIDATES,), dtype=wp.vec3i)
@@ -277,10 +295,8 @@ def build(S) -> SimpleNamespace:
         f = wp.cross(vec3(S(0.0), S(0.0), S(1.0)), e)
         return reduce(found, e, f, S(10.0 * rounding) * pair.size, features, points, phi)
 
-    @wp.func
-    def detect(
-        table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform, margin: S
-    ) -> Manifold:
+    @wp.func(inline=False)
+    def detect(table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform, margin: S) -> Manifold:
         """Feature contacts with φ < margin between two geoms, type_a ≤ type_b, in deterministic order.
 
         The features are those of `convex_features.evaluate`. Plane–plane gives none.

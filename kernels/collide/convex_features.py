@@ -21,6 +21,7 @@ import functools
 from types import SimpleNamespace
 
 import warp as wp
+
 from warpsim.kernels.collide import features, shape
 from warpsim.kernels.collide.manifold import (
     BOX,
@@ -84,14 +85,14 @@ def build(S) -> SimpleNamespace:
 
     # ---- recorded normals -----------------------------------------------------------------------------------------
 
-    @wp.func
+    @wp.func(inline=False)
     def fold(x: S, y: S) -> S:
         """(1 − |y|) with the sign of x, for the lower half of the octahedron."""
         if x < S(0.0):
             return wp.abs(y) - S(1.0)
         return S(1.0) - wp.abs(y)
 
-    @wp.func
+    @wp.func(inline=False)
     def record_normal(n: vec3) -> wp.int32:
         """A unit vector as a reference code: octahedral coordinates on a grid of GRID² points."""
         m = n / (wp.abs(n[0]) + wp.abs(n[1]) + wp.abs(n[2]))
@@ -105,7 +106,7 @@ def build(S) -> SimpleNamespace:
         j = wp.int32(wp.floor(y * half + half + S(0.5)))
         return -2 - (i * GRID + j)
 
-    @wp.func
+    @wp.func(inline=False)
     def recorded_normal(reference: wp.int32) -> vec3:
         """The unit vector of a reference code."""
         s = (-2 - reference) & (FROZEN - 1)
@@ -119,7 +120,7 @@ def build(S) -> SimpleNamespace:
 
     # ---- features in the geom's own frame -------------------------------------------------------------------------
 
-    @wp.func
+    @wp.func(inline=False)
     def box_feature(size: vec3, code: wp.int32) -> Feature:
         f = Feature()
         s = box_signs(code)
@@ -133,7 +134,7 @@ def build(S) -> SimpleNamespace:
             f.u = vec3(S(1.0) - wp.abs(s[0]), S(1.0) - wp.abs(s[1]), S(1.0) - wp.abs(s[2]))
         return f
 
-    @wp.func
+    @wp.func(inline=False)
     def cylinder_feature(size: vec3, code: wp.int32) -> Feature:
         f = Feature()
         f.u = vec3(S(0.0), S(0.0), S(1.0))
@@ -148,9 +149,7 @@ def build(S) -> SimpleNamespace:
             f.p = size[0] * first + vec3(S(0.0), S(0.0), S(2 * (k // RIM_POINTS) - 1) * size[1])
         elif code >= FIRST_RIM_POINT:
             k = code - FIRST_RIM_POINT
-            f.p = size[0] * rim_direction(k % RIM_POINTS) + vec3(
-                S(0.0), S(0.0), S(2 * (k // RIM_POINTS) - 1) * size[1]
-            )
+            f.p = size[0] * rim_direction(k % RIM_POINTS) + vec3(S(0.0), S(0.0), S(2 * (k // RIM_POINTS) - 1) * size[1])
         elif code >= FIRST_CAP:
             f.kind = FLAT
             f.u = vec3(S(0.0), S(0.0), S(2 * (code - FIRST_CAP) - 1))
@@ -160,7 +159,7 @@ def build(S) -> SimpleNamespace:
             f.p = vec3(S(0.0), S(0.0), S(2 * code - 1) * size[1])
         return f
 
-    @wp.func
+    @wp.func(inline=False)
     def mesh_feature(table: MeshTable, mesh: wp.int32, code: wp.int32) -> Feature:
         f = Feature()
         start = table.mesh_range[mesh, 0]
@@ -178,7 +177,7 @@ def build(S) -> SimpleNamespace:
             f.p = table.vertex[start + code]
         return f
 
-    @wp.func
+    @wp.func(inline=False)
     def local_feature(table: MeshTable, geom: Shape, code: wp.int32) -> Feature:
         """A feature in the geom's axes."""
         if geom.type == BOX:
@@ -203,7 +202,7 @@ def build(S) -> SimpleNamespace:
             f.r = geom.size[0]
         return f
 
-    @wp.func
+    @wp.func(inline=False)
     def place(f: Feature, q: quat, offset: vec3) -> Feature:
         """The feature of a geom whose pose is (q, offset)."""
         g = Feature()
@@ -216,7 +215,7 @@ def build(S) -> SimpleNamespace:
 
     # ---- curved features ------------------------------------------------------------------------------------------
 
-    @wp.func
+    @wp.func(inline=False)
     def bulge(curve: wp.int32, q: quat, size: vec3, n: vec3) -> vec3:
         """x(n) − p: from the feature's point to its support point along n."""
         if curve == STRAIGHT:
@@ -227,7 +226,7 @@ def build(S) -> SimpleNamespace:
             return wp.quat_rotate(q, wp.cw_mul(size, e) / wp.length(e))
         return wp.quat_rotate(q, size[0] * unit_or(vec3(m[0], m[1], S(0.0)), vec3(S(1.0), S(0.0), S(0.0))))
 
-    @wp.func
+    @wp.func(inline=False)
     def curvature(curve: wp.int32, q: quat, size: vec3, n: vec3, v: vec3) -> vec3:
         """K v with K the Hessian of the support function at n."""
         if curve == STRAIGHT:
@@ -244,7 +243,7 @@ def build(S) -> SimpleNamespace:
         turn = vec3(-m[1], m[0], S(0.0))
         return wp.quat_rotate(q, (size[0] * wp.dot(turn, w) / (square * wp.sqrt(square))) * turn)
 
-    @wp.func
+    @wp.func(inline=False)
     def normal_step(n: vec3, a: Feature, q_a: quat, size_a: vec3, b: Feature, q_b: quat, size_b: vec3) -> vec3:
         """One Newton step of t(n) = 0 on the sphere, or on the circle across the direction of a line."""
         gap = b.p + bulge(b.curve, q_b, size_b, -n) - a.p - bulge(a.curve, q_a, size_a, n)
@@ -280,11 +279,11 @@ def build(S) -> SimpleNamespace:
             return wp.normalize(n + (S(LARGEST_STEP) / wp.sqrt(square)) * (x * e + y * f))
         return n
 
-    @wp.func
+    @wp.func(inline=False)
     def across_line(n: vec3, u: vec3) -> vec3:
         return unit_or(across(n, u), orthogonal(u))
 
-    @wp.func
+    @wp.func(inline=False)
     def curved_pair(
         n_0: vec3, a: Feature, q_a: quat, size_a: vec3, b: Feature, q_b: quat, size_b: vec3
     ) -> ContactGeometry:
@@ -306,7 +305,7 @@ def build(S) -> SimpleNamespace:
             return assemble(x_a, x_a + across(b.p - x_a, b.u), n_4, a.r, b.r)
         return assemble(x_a, x_b, n_4, a.r, b.r)
 
-    @wp.func
+    @wp.func(inline=False)
     def nearest_on_rim(c: vec3, q: quat, size: vec3, x: vec3) -> vec3:
         """The point of the rim around c nearest to x."""
         m = wp.quat_rotate_inv(q, x - c)
@@ -314,7 +313,7 @@ def build(S) -> SimpleNamespace:
 
     # ---- pairs ----------------------------------------------------------------------------------------------------
 
-    @wp.func
+    @wp.func(inline=False)
     def line_line(a: Feature, b: Feature, n: vec3) -> ContactGeometry:
         """Common perpendicular of two lines, on the side of n."""
         c = wp.cross(a.u, b.u)
@@ -328,14 +327,14 @@ def build(S) -> SimpleNamespace:
             return assemble(x_a, x_b, c / wp.sqrt(square), a.r, b.r)
         return point_line(a.p, b.p, b.u, n, a.r, b.r, True)
 
-    @wp.func
+    @wp.func(inline=False)
     def flat_pair(a: Feature, q_a: quat, size_a: vec3, b: Feature, q_b: quat, size_b: vec3) -> ContactGeometry:
         """A plane or face against a point, straight or curved."""
         if b.kind == FLAT:
             return against_flat(a.p + bulge(a.curve, q_a, size_a, -b.u), b.p, b.u, a.r, b.r, True)
         return against_flat(b.p + bulge(b.curve, q_b, size_b, -a.u), a.p, a.u, b.r, a.r, False)
 
-    @wp.func
+    @wp.func(inline=False)
     def facing_line(f: Feature, geom: Shape, code: wp.int32, q: quat, d: vec3) -> Feature:
         """A line to be cut: of a cylinder's side its straight line farthest along d, else the line itself."""
         if geom.type != CYLINDER or code != SIDE:
@@ -346,7 +345,7 @@ def build(S) -> SimpleNamespace:
         g.p = f.p + bulge(RIM, q, geom.size, d)
         return g
 
-    @wp.func
+    @wp.func(inline=False)
     def clipped_pair(own: Feature, other: Feature, face: Feature, face_is_b: wp.bool) -> ContactGeometry:
         """Contacts of a face: the other's line cut by a side of the face, or its face above a vertex of the face."""
         x = own.p
@@ -356,7 +355,7 @@ def build(S) -> SimpleNamespace:
             x = line_through_plane(own.p, face.u, other.p, other.u)
         return against_flat(x, face.p, face.u, other.r, face.r, face_is_b)
 
-    @wp.func
+    @wp.func(inline=False)
     def relative_geometry(
         table: MeshTable, geom_a: Shape, q_a: quat, geom_b: Shape, q_b: quat, offset: vec3, feature: wp.vec3i
     ) -> ContactGeometry:
@@ -395,7 +394,7 @@ def build(S) -> SimpleNamespace:
             return point_line(a.p, b.p, b.u, n, a.r, b.r, True)
         return assemble(a.p, b.p, unit_or(b.p - a.p, n), a.r, b.r)
 
-    @wp.func
+    @wp.func(inline=False)
     def evaluate(
         table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform, feature: wp.vec3i
     ) -> ContactGeometry:

@@ -15,6 +15,7 @@ import functools
 from types import SimpleNamespace
 
 import warp as wp
+
 from warpsim.kernels.collide import shape
 from warpsim.kernels.precision import types
 
@@ -83,7 +84,7 @@ def build(S) -> SimpleNamespace:
         square: S
         encloses: wp.bool
 
-    @wp.func
+    @wp.func(inline=False)
     def lowest(table: MeshTable, pair: Pair, d: vec3) -> vec3:
         """The point of D with the least component along d."""
         x_a = support(table, pair.a, d)
@@ -92,7 +93,7 @@ def build(S) -> SimpleNamespace:
 
     # ---- GJK ------------------------------------------------------------------------------------------------------
 
-    @wp.func
+    @wp.func(inline=False)
     def keep(best: Simplex, v: vec3, count: wp.int32, w_0: vec3, w_1: vec3, w_2: vec3) -> Simplex:
         """The nearer of the best sub-simplex and this one."""
         square = wp.dot(v, v)
@@ -105,7 +106,7 @@ def build(S) -> SimpleNamespace:
             best.vertex[2] = w_2
         return best
 
-    @wp.func
+    @wp.func(inline=False)
     def try_triangle(best: Simplex, w: vec3, x: vec3, y: vec3) -> Simplex:
         """The projection of the origin on a triangle, where it is inside."""
         e = x - w
@@ -122,7 +123,7 @@ def build(S) -> SimpleNamespace:
             return best
         return keep(best, (wp.dot(n, w) / square) * n, 3, w, x, y)
 
-    @wp.func
+    @wp.func(inline=False)
     def encloses(w: vec3, x: vec3, y: vec3, z: vec3) -> wp.bool:
         """Whether the origin is inside the tetrahedron: on the inner side of its four planes."""
         volume = wp.dot(wp.cross(x - w, y - w), z - w)
@@ -136,7 +137,7 @@ def build(S) -> SimpleNamespace:
             return d_w <= S(0.0) and d_x <= S(0.0) and d_y <= S(0.0) and d_z <= S(0.0)
         return False
 
-    @wp.func
+    @wp.func(inline=False)
     def reduce(simplex: Simplex, w: vec3) -> Simplex:
         """The smallest part of the simplex with the new vertex w that holds the point nearest to the origin."""
         best = Simplex()
@@ -163,7 +164,7 @@ def build(S) -> SimpleNamespace:
             best.encloses = encloses(w, simplex.vertex[0], simplex.vertex[1], simplex.vertex[2])
         return best
 
-    @wp.func
+    @wp.func(inline=False)
     def nearest(table: MeshTable, pair: Pair, reach: S) -> Nearest:
         """GJK: the point of D nearest to the origin, given up once it is farther than `reach`."""
         result = Nearest()
@@ -207,7 +208,7 @@ def build(S) -> SimpleNamespace:
 
     # ---- EPA ------------------------------------------------------------------------------------------------------
 
-    @wp.func
+    @wp.func(inline=False)
     def add_face(
         vertex: wp.array(dtype=vec3),
         face: wp.array(dtype=wp.vec3i),
@@ -232,7 +233,7 @@ def build(S) -> SimpleNamespace:
             normal[f] = vec3(S(0.0), S(0.0), S(0.0))
             distance[f] = S(1e30)
 
-    @wp.func
+    @wp.func(inline=False)
     def farther_across(table: MeshTable, pair: Pair, x: vec3, u: vec3, d: vec3, best: vec3) -> vec3:
         """The support point along ±d or `best`, whichever is farthest from the line through x along u."""
         k = wp.int32(0)
@@ -243,7 +244,7 @@ def build(S) -> SimpleNamespace:
             k += 1
         return best
 
-    @wp.func
+    @wp.func(inline=False)
     def first_tetrahedron(table: MeshTable, pair: Pair, vertex: wp.array(dtype=vec3)):
         """Four extreme points of D that span a volume (Quickhull's start)."""
         widest = S(-1.0)
@@ -277,7 +278,7 @@ def build(S) -> SimpleNamespace:
         if wp.dot(n, x - best) > wp.dot(n, best - w):
             vertex[3] = x
 
-    @wp.func
+    @wp.func(inline=False)
     def add_horizon(edge: wp.array(dtype=wp.vec2i), count: wp.int32, i: wp.int32, j: wp.int32) -> wp.int32:
         """Add the directed edge i → j of a seen face, or remove its twin: what remains is the horizon."""
         k = wp.int32(0)
@@ -290,7 +291,7 @@ def build(S) -> SimpleNamespace:
             edge[count] = wp.vec2i(i, j)
         return count + 1
 
-    @wp.func
+    @wp.func(inline=False)
     def grow(table: MeshTable, pair: Pair) -> Deepest:
         """One run of EPA."""
         vertex = wp.zeros(shape=(MAX_VERTICES,), dtype=vec3)
@@ -363,7 +364,7 @@ def build(S) -> SimpleNamespace:
             k += 1
         return best
 
-    @wp.func
+    @wp.func(inline=False)
     def deepest(table: MeshTable, pair: Pair) -> vec3:
         """EPA: the unit normal from A into B along which the least motion separates the cores.
 

@@ -21,6 +21,7 @@ import functools
 from types import SimpleNamespace
 
 import warp as wp
+
 from warpsim.kernels.collide import box_core
 from warpsim.kernels.collide.manifold import (
     BOX,
@@ -62,6 +63,7 @@ def structs(S) -> SimpleNamespace:
         face_edge: wp.array(dtype=int)
         face_normal: wp.array(dtype=vec3)
         mesh_range: wp.array2d(dtype=int)  # start and count of vertices, edges, faces
+        field_range: wp.array2d(dtype=int)  # per height field: its first prism (a mesh), rows and columns of cells
 
     @wp.struct
     class Shape:
@@ -82,7 +84,7 @@ def build(S) -> SimpleNamespace:
     core = box_core.build(S)
     face_toward, edge_code = core.face_toward, core.edge_code
 
-    @wp.func
+    @wp.func(inline=False)
     def rim_direction(k: wp.int32) -> vec3:
         """Unit direction of fixed rim point k, at angle k π/4."""
         c = vec3(S(1.0), S(0.0), S(0.0))
@@ -94,7 +96,7 @@ def build(S) -> SimpleNamespace:
             c = -c
         return c
 
-    @wp.func
+    @wp.func(inline=False)
     def mesh_support(table: MeshTable, mesh: wp.int32, d: vec3) -> wp.int32:
         """The vertex farthest along d, the first of equals; numbered within the mesh."""
         start = table.mesh_range[mesh, 0]
@@ -109,7 +111,7 @@ def build(S) -> SimpleNamespace:
             k += 1
         return best
 
-    @wp.func
+    @wp.func(inline=False)
     def support(table: MeshTable, shape: Shape, d: vec3) -> vec3:
         """The point of the core farthest along d, in the shape's axes."""
         h = shape.size
@@ -130,14 +132,14 @@ def build(S) -> SimpleNamespace:
             return table.vertex[table.mesh_range[shape.mesh, 0] + mesh_support(table, shape.mesh, d)]
         return vec3(S(0.0), S(0.0), S(0.0))
 
-    @wp.func
+    @wp.func(inline=False)
     def radius(shape: Shape) -> S:
         """The radius by which the core is grown."""
         if shape.type == SPHERE or shape.type == CAPSULE:
             return shape.size[0]
         return S(0.0)
 
-    @wp.func
+    @wp.func(inline=False)
     def extent(table: MeshTable, shape: Shape) -> S:
         """A length of the order of the shape's size, for tolerances."""
         if shape.type == MESH:
@@ -154,7 +156,7 @@ def build(S) -> SimpleNamespace:
 
     # ---- candidate features ---------------------------------------------------------------------------------------
 
-    @wp.func
+    @wp.func(inline=False)
     def mesh_edge_toward(table: MeshTable, mesh: wp.int32, point: wp.int32, d: vec3) -> wp.int32:
         """Of the edges at a vertex, the one least inclined against the plane across d."""
         first = table.mesh_range[mesh, 2]
@@ -175,7 +177,7 @@ def build(S) -> SimpleNamespace:
             k += 1
         return best
 
-    @wp.func
+    @wp.func(inline=False)
     def mesh_face_toward(table: MeshTable, mesh: wp.int32, d: vec3) -> wp.int32:
         """The face whose normal is most aligned with d."""
         first = table.mesh_range[mesh, 4]
@@ -190,13 +192,13 @@ def build(S) -> SimpleNamespace:
             k += 1
         return FIRST_MESH_FACE + best
 
-    @wp.func
+    @wp.func(inline=False)
     def positive(x: S) -> wp.int32:
         if x > S(0.0):
             return 1
         return 0
 
-    @wp.func
+    @wp.func(inline=False)
     def box_edge_toward(d: vec3) -> wp.int32:
         a = wp.abs(d)
         if a[0] <= a[1] and a[0] <= a[2]:
@@ -205,7 +207,7 @@ def build(S) -> SimpleNamespace:
             return edge_code(1, d[2], d[0])
         return edge_code(2, d[0], d[1])
 
-    @wp.func
+    @wp.func(inline=False)
     def features_toward(table: MeshTable, shape: Shape, d: vec3) -> wp.vec3i:
         """The point-like, line-like and flat features that may be nearest along the unit direction d (-1: none)."""
         if shape.type == CAPSULE:
@@ -223,7 +225,7 @@ def build(S) -> SimpleNamespace:
 
     # ---- regions of features --------------------------------------------------------------------------------------
 
-    @wp.func
+    @wp.func(inline=False)
     def beyond_mesh_feature(table: MeshTable, mesh: wp.int32, code: wp.int32, x: vec3) -> S:
         start = table.mesh_range[mesh, 0]
         beyond = S(0.0)
@@ -245,7 +247,7 @@ def build(S) -> SimpleNamespace:
             beyond = wp.max(wp.max(-along, along - length), S(0.0))
         return beyond
 
-    @wp.func
+    @wp.func(inline=False)
     def beyond_feature(table: MeshTable, shape: Shape, code: wp.int32, x: vec3) -> S:
         """How far a point of the feature's line or plane is beyond the feature's ends or rim; 0 within and on points."""
         h = shape.size
@@ -263,7 +265,7 @@ def build(S) -> SimpleNamespace:
 
     # ---- polygon faces --------------------------------------------------------------------------------------------
 
-    @wp.func
+    @wp.func(inline=False)
     def corners(table: MeshTable, shape: Shape, face: wp.int32) -> wp.int32:
         """Number of corners of a flat feature; 2 for a side line or an axis, 1 for a point."""
         if shape.type == BOX:
@@ -276,7 +278,7 @@ def build(S) -> SimpleNamespace:
             return 2
         return 1
 
-    @wp.func
+    @wp.func(inline=False)
     def box_face_sign(face: wp.int32, k: wp.int32, i: wp.int32) -> wp.int32:
         """Bit of axis i of corner k of a box face, counterclockwise from outside."""
         axis = (face - FIRST_FACE) // 2
@@ -291,7 +293,7 @@ def build(S) -> SimpleNamespace:
             return ((step + 1) // 2) % 2
         return step // 2
 
-    @wp.func
+    @wp.func(inline=False)
     def corner_code(table: MeshTable, shape: Shape, face: wp.int32, k: wp.int32) -> wp.int32:
         """Code of corner k of a flat feature (counterclockwise from outside) or of an end of a line."""
         if shape.type == BOX:
@@ -304,7 +306,7 @@ def build(S) -> SimpleNamespace:
             return FIRST_RIM_POINT + RIM_POINTS + k
         return k
 
-    @wp.func
+    @wp.func(inline=False)
     def side_code(table: MeshTable, shape: Shape, face: wp.int32, k: wp.int32) -> wp.int32:
         """Code of the edge from corner k to corner k + 1."""
         if shape.type == BOX:

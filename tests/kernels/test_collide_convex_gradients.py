@@ -6,19 +6,14 @@ import numpy as np
 import warp as wp
 from test_collide_convex import (
     ALL_PAIRS,
-    BOX,
-    CYLINDER,
     DEVICE,
-    ELLIPSOID,
     FAR,
-    MESH,
-    PLANE,
     Contacts,
     default_meshes,
-    posed,
     random_pairs,
     table,
 )
+
 from warpsim.kernels.collide import convex_features as features_module
 from warpsim.kernels.collide import shape as shape_module
 from warpsim.kernels.precision import module_name, types
@@ -71,7 +66,9 @@ class Problem:
     def __init__(self, kinds, meshes, features, poses, sizes):
         t, n = types(S), len(kinds)
         self.rows = n
-        self.kinds, self.meshes = (wp.array(np.asarray(x, np.int32), dtype=wp.int32, device=DEVICE) for x in (kinds, meshes))
+        self.kinds, self.meshes = (
+            wp.array(np.asarray(x, np.int32), dtype=wp.int32, device=DEVICE) for x in (kinds, meshes)
+        )
         self.features = wp.array(np.asarray(features, np.int32), dtype=wp.vec3i, device=DEVICE)
         self.outputs = [wp.zeros(n, dtype, requires_grad=True, device=DEVICE) for dtype in (S, t.vec3, t.vec3)]
         self.x = np.concatenate([np.reshape(poses, (n, 14)), np.reshape(sizes, (n, 6))], axis=1)

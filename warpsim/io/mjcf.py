@@ -191,6 +191,12 @@ def _mesh(m, geom: int):
     return vertices, m.mesh_face[m.mesh_faceadr[d] : m.mesh_faceadr[d] + m.mesh_facenum[d]]
 
 
+def _hfield(m, geom: int):
+    d = m.geom_dataid[geom]
+    rows, columns, start = int(m.hfield_nrow[d]), int(m.hfield_ncol[d]), int(m.hfield_adr[d])
+    return np.array(m.hfield_size[d]), m.hfield_data[start : start + rows * columns].reshape(rows, columns)
+
+
 def _add_geoms(b: ModelBuilder, m) -> None:
     contact = not disabled(m, "CONTACT", "CONSTRAINT")
     names = _names(m, mujoco.mjtObj.mjOBJ_GEOM, m.ngeom, "geom")
@@ -214,6 +220,7 @@ def _add_geoms(b: ModelBuilder, m) -> None:
             condim=int(m.geom_condim[g]),
             priority=int(m.geom_priority[g]),
             rgba=rgba,
+            hfield=_hfield(m, g) if kind == GeomType.HFIELD else None,
             mesh=_mesh(m, g) if kind == GeomType.MESH and m.geom_dataid[g] >= 0 else None,
             visible=bool(m.geom_group[g] < HIDDEN_GROUP and rgba[3] > 0),
         )

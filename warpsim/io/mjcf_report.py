@@ -15,8 +15,9 @@ from warpsim.model.model import ReportLine
 USED, MAPPED, IGNORED, REFUSED = "used", "mapped", "ignored", "refused"
 DEFAULT_SOLREF = (0.02, 1.0)
 DEFAULT_SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
-REFUSED_SHAPES = {1: "height field", 4: "ellipsoid", 5: "cylinder", 7: "mesh", 8: "signed distance field"}
-SHAPES = {0: "plane", 2: "sphere", 3: "capsule", 6: "box"} | REFUSED_SHAPES
+REFUSED_SHAPES = {8: "signed distance field"}
+SHAPES = {0: "plane", 1: "height field", 2: "sphere", 3: "capsule", 4: "ellipsoid", 5: "cylinder", 6: "box", 7: "mesh"}
+SHAPES |= REFUSED_SHAPES
 JOINTS = {0: "free", 1: "ball", 2: "slide", 3: "hinge"}
 _BODY, _JOINT, _GEOM = mujoco.mjtObj.mjOBJ_BODY, mujoco.mjtObj.mjOBJ_JOINT, mujoco.mjtObj.mjOBJ_GEOM
 _TRN_JOINT, _TRN_JOINTINPARENT, _TRN_TENDON = (
@@ -633,4 +634,4 @@ def _rest(r: _Report, m) -> None:
     ):
         r.count(feature, IGNORED, amount, element, why)
     r.count("materials", USED, m.nmat, "material", "colour only")
-    r.count("meshes", USED, m.nmesh, "mesh", "mass, inertia and drawing; contact is refused")
+    r.count("meshes", USED, m.nmesh, "mesh", "mass, inertia and drawing; contact of the convex hull")

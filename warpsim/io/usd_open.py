@@ -1,10 +1,15 @@
 """Opening a USD stage that may read nothing outside the model's folder, and its units and axes.
 
 USD composes a stage of layers: sublayers, references, payloads, value clips. Every layer is looked through before the
-stage is composed, and refused where it names a file outside.
+stage is composed, and refused where it names a file outside. USD's reader of binary files can crash on a damaged one
+(measured: 1 in some hundred files with flipped bits), so files that are or name binary layers are first read to the end in
+a process of their own, which takes half a second.
 """
 
+import os
 import pathlib
+import subprocess
+import sys
 
 import numpy as np
 
@@ -14,6 +19,7 @@ from warpsim.model.geometry import rotation_matrix
 
 MAX_USD_BYTES = 512 * 2**20
 MAX_LAYERS = 200
+PROBE_SECONDS = 300.0
 MAX_PRIMS = 200_000
 MAX_COMPOSED = 1_000_000  # prims, if every variant and reference counted
 FLIP_UP = {"Z": (1.0, 0.0, 0.0, 0.0), "Y": (np.sqrt(0.5), np.sqrt(0.5), 0.0, 0.0)}  # to z up
@@ -21,11 +27,66 @@ FLIP_UP = {"Z": (1.0, 0.0, 0.0, 0.0), "Y": (np.sqrt(0.5), np.sqrt(0.5), 0.0, 0.0
 
 def open_stage(path: pathlib.Path, packages=None):
     """Open a stage. Raises `ModelError` for what is broken, too large, or reads outside."""
+    _check_file(path)
+    if not _plain_text(path):
+        _survive(path, packages)
+    return _open(path, packages)
+
+
+def _plain_text(path: pathlib.Path) -> bool:
+    """Whether a file is a text layer that names no other file."""
+    data = path.read_bytes()
+    return data.startswith(b"#usda") and b"@" not in data
+
+
+def _survive(path: pathlib.Path, packages) -> None:
+    """Raise `ModelError` where reading all of a stage ends the process that does it, or takes too long."""
+    folders = [os.fspath(folder) for folder in dict(packages or {}).values()]
+    code = "import sys; from warpsim.io.usd_open import probe; probe(*sys.argv[1:])"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-P", "-c", code, str(path), *folders],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=PROBE_SECONDS,
+            env=environment,
+        )
+    except subprocess.TimeoutExpired:
+        raise ModelError(f"{path}: USD reads it for more than {PROBE_SECONDS} s") from None
+    if ended.returncode < 0:
+        raise ModelError(f"{path}: damaged: USD's reader crashes on it (signal {-ended.returncode})")
+
+
+def probe(path: str, *folders: str) -> None:
+    """Read every value of a stage; what it raises is raised again by `open_stage` in the process that asked."""
+    from pxr import Usd
+
+    try:
+        stage = _open(pathlib.Path(path), {str(k): folder for k, folder in enumerate(folders)})
+        for prim in Usd.PrimRange(stage.GetPseudoRoot(), Usd.TraverseInstanceProxies()):
+            for read in (prim.GetCustomData, prim.GetAllMetadata, *(p.Get for p in prim.GetAttributes())):
+                _quietly(read)
+            for relation in prim.GetRelationships():
+                _quietly(relation.GetTargets)
+    except Exception:
+        return
+
+
+def _quietly(read) -> None:
+    try:
+        read()
+    except Exception:
+        return
+
+
+def _open(path: pathlib.Path, packages=None):
+    """Open a stage in this process."""
     try:
         from pxr import Sdf, Tf, Usd
     except ImportError:
         raise ModelError(f"{path}: reading USD needs usd-core: pip install usd-core") from None
-    _check_file(path)
     folders = Folders(path, packages)
     try:
         _check_layers(Sdf, path, folders)

@@ -13,7 +13,18 @@ import numpy as np
 from warpsim.errors import ModelError
 from warpsim.model import compiler, mesh_mass
 from warpsim.model.geometry import IDENTITY, combine_masses, rotate, rotation_matrix, volume_and_inertia
-from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType, Keyframe, Mesh, Model, ReportLine
+from warpsim.model.model import (
+    JOINT_NQ,
+    JOINT_NV,
+    FrictionRule,
+    GeomType,
+    HField,
+    JointType,
+    Keyframe,
+    Mesh,
+    Model,
+    ReportLine,
+)
 
 DEFAULT_DENSITY = 1000.0  # kg/m^3
 SYMMETRY_TOLERANCE = 1e-9  # relative, of an inertia given by hand
@@ -111,6 +122,7 @@ class ModelBuilder:
         self.geoms: list[Geom] = []
         self.actuators: list[Actuator] = []
         self.meshes: list[Mesh] = []
+        self.hfields: list[HField] = []
         self.keyframes: dict[str, Keyframe | KeyframeParts] = {}
         self.excluded: set[tuple[int, int]] = set()
         self.explicit_pairs: list[tuple[int, int, float]] = []
@@ -236,13 +248,14 @@ class ModelBuilder:
         priority=0,
         rgba=(0.7, 0.7, 0.7, 1.0),
         mesh=None,
+        hfield=None,
         visible=True,
     ) -> int:
         """Add a shape to `body` (-1: the world).
 
         `type`, `size`: "plane" (z up, infinite), "sphere" (radius), "capsule" and "cylinder" (radius, half length along
-        z), "box" and "ellipsoid" (half extents), "mesh" (with `mesh=(vertices, faces)`, solid inside). Material: Coulomb `friction`,
-        `stiffness` [N/m] (inf: near-rigid), `dissipation_time` [s] (None: critical), `restitution` (LCP contact only).
+        z), "box" and "ellipsoid" (half extents), "mesh" (with `mesh=(vertices, faces)`, solid inside),
+        "hfield" (with `hfield=(size, data)`, see `model.HField`). Material: Coulomb `friction`, `stiffness` [N/m] (inf: near-rigid), `dissipation_time` [s] (None: critical), `restitution` (LCP contact only).
         Two geoms may touch if `contype` of one and `conaffinity` of the other share a bit; `condim=1` has no friction.
         """
         body = self._body(body)
@@ -264,6 +277,12 @@ class ModelBuilder:
             raise ModelError(f"{label}: condim is {condim}; use 1 (frictionless) or 3")
         if (kind == GeomType.MESH) != (mesh is not None):
             raise ModelError(f"{label}: a mesh geom, and no other, needs mesh=(vertices, faces)")
+        if (kind == GeomType.HFIELD) != (hfield is not None):
+            raise ModelError(f"{label}: a height-field geom, and no other, needs hfield=(size, data)")
+        if hfield is not None:
+            self.hfields.append(_hfield(name, hfield, label))
+            x, y, top, base = self.hfields[-1].size
+            size = np.array([x, y, max(top * max(self.hfields[-1].data.max(), 0.0), base)])  # what bounds it
         material = (friction, float(stiffness), time, restitution)
         masks = (_mask(contype), _mask(conaffinity), int(condim), int(priority))
         pose, rgba = _pose(pose, label), _vector(rgba, 4, f"{label}: rgba")
@@ -458,6 +477,13 @@ def _mesh(name: str, mesh, label: str) -> Mesh:
     if not np.isfinite(vertices).all() or faces.size == 0 or faces.min() < 0 or faces.max() >= len(vertices):
         raise ModelError(f"{label}: the mesh needs finite vertices (n, 3) and faces (m, 3) that index them")
     return Mesh(name, vertices.copy(), faces.copy())
+
+
+def _hfield(name: str, hfield, label: str) -> HField:
+    size, data = _vector(hfield[0], 4, f"{label}: height-field size"), _array(hfield[1], f"{label}: height-field data")
+    if (size <= 0).any() or data.ndim != 2 or min(data.shape) < 2 or not np.isfinite(data).all() or (data < 0).any():
+        raise ModelError(f"{label}: a height field needs four positive sizes [m] and data (rows, columns) >= 0, 2 or more")
+    return HField(name, size, data.copy())
 
 
 def _vector(value, size: int, label: str) -> np.ndarray:

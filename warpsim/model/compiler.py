@@ -67,6 +67,7 @@ def compile_model(b) -> Model:
         geom_mesh=np.array([g.mesh for g in b.geoms], dtype=np.int32),
         geom_visible=np.array([g.visible for g in b.geoms], dtype=bool),
         meshes=tuple(b.meshes),
+        hfields=tuple(b.hfields),
         **pairs,
         excluded=np.array(sorted(b.excluded), dtype=np.int32).reshape(-1, 2),
         friction_rule=int(b.friction_rule),
@@ -468,6 +469,7 @@ def _append_keyframes(b, other: Model, pose, prefix: str, joint_start: int, actu
 
 
 def _append_geoms(b, other: Model, pose, prefix: str, first_body: int) -> None:
+    fields = iter(other.hfields)
     for g, name in enumerate(other.geom_names):
         body = int(other.geom_body[g])
         mesh = None
@@ -492,6 +494,7 @@ def _append_geoms(b, other: Model, pose, prefix: str, first_body: int) -> None:
             priority=other.geom_priority[g],
             rgba=other.geom_rgba[g],
             mesh=mesh,
+            hfield=next(fields)[1:] if other.geom_type[g] == GeomType.HFIELD else None,
             visible=other.geom_visible[g],
         )
 

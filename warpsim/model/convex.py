@@ -6,6 +6,7 @@ those kept is added until the limit, so that the simplified hull lies inside and
 """
 
 import numpy as np
+
 from warpsim.errors import ModelError
 from warpsim.model.model import GeomType, Mesh, Model
 
@@ -95,20 +96,48 @@ def convex_mesh(mesh: Mesh, limit: int = MAX_VERTICES) -> dict:
     }
 
 
+def _prisms(field) -> list[dict]:
+    """The two triangles of every cell, row by row, each as a vertical prism that reaches down to the base."""
+    rows, columns = field.data.shape
+    x, y, top, base = field.size
+    grid = np.empty((rows, columns, 3))
+    grid[..., 0], grid[..., 1] = np.linspace(-x, x, columns), np.linspace(-y, y, rows)[:, None]
+    grid[..., 2] = top * field.data
+    edges = np.array([(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3), (0, 3), (1, 4), (2, 5)], np.int32)
+    edges = np.sort(edges, axis=1)
+    faces = [[0, 1, 2], [3, 5, 4], [0, 3, 4, 1], [1, 4, 5, 2], [2, 5, 3, 0]]
+    out = []
+    for i in range(rows - 1):
+        for j in range(columns - 1):
+            for corners in (((i, j), (i, j + 1), (i + 1, j + 1)), ((i, j), (i + 1, j + 1), (i + 1, j))):
+                upper = np.array([grid[c] for c in corners])
+                lower = upper * [1, 1, 0] - [0, 0, base]
+                vertices = np.concatenate([upper, lower])
+                normals = [np.cross(vertices[f[1]] - vertices[f[0]], vertices[f[2]] - vertices[f[0]]) for f in faces]
+                normals = np.array([n / np.linalg.norm(n) for n in normals])
+                out.append({"vertices": vertices, "edges": edges, "faces": faces, "normals": normals, "deviation": 0.0})
+    return out
+
+
 def convex_table(model: Model) -> dict[str, np.ndarray]:
     """Flat arrays of all convex meshes and height fields of a model, named as the members of kernels' `MeshTable`.
 
-    `mesh_range (meshes, 6)` holds per mesh the start and count of its vertices, edges and faces; `face (faces, 2)` the
+    Height fields follow the meshes as prisms, two for each cell; `field_range (fields, 3)`: the first, rows and columns
+    of cells. `mesh_range (meshes, 6)` holds per mesh the start and count of its vertices, edges and faces; `face (faces, 2)` the
     start and count of a face in `face_vertex` and `face_edge` (indices within the mesh). `deviation (meshes,)` [m] says
     how far a simplified hull lies inside the true one.
     """
     used = {int(k) for k, kind in zip(model.geom_mesh, model.geom_type, strict=True) if kind == GeomType.MESH}
     vertices, edges, faces, face_vertex, face_edge, normals = [], [], [], [], [], []
-    ranges, deviation = np.zeros((len(model.meshes), 6), np.int32), np.zeros(len(model.meshes))
-    for k, mesh in enumerate(model.meshes):
-        if k not in used:
+    hulls = [convex_mesh(mesh) if k in used else None for k, mesh in enumerate(model.meshes)]
+    fields = np.zeros((len(model.hfields), 3), np.int32)
+    for k, field in enumerate(model.hfields):
+        fields[k] = [len(hulls), field.data.shape[0] - 1, field.data.shape[1] - 1]
+        hulls += _prisms(field)
+    ranges, deviation = np.zeros((len(hulls), 6), np.int32), np.zeros(len(hulls))
+    for k, hull in enumerate(hulls):
+        if hull is None:
             continue
-        hull = convex_mesh(mesh)
         deviation[k] = hull["deviation"]
         sizes = [len(hull[key]) for key in ("vertices", "edges", "faces")]
         ranges[k] = [len(vertices), sizes[0], len(edges), sizes[1], len(faces), sizes[2]]
@@ -128,5 +157,6 @@ def convex_table(model: Model) -> dict[str, np.ndarray]:
         "face_edge": np.array(face_edge, np.int32),
         "face_normal": np.array(normals, float).reshape(-1, 3),
         "mesh_range": ranges,
+        "field_range": fields,
         "deviation": deviation,
     }

@@ -67,6 +67,17 @@ class Mesh(typing.NamedTuple):
     faces: np.ndarray
 
 
+class HField(typing.NamedTuple):
+    """Height field: `size (4,)` half widths x, y, height of data 1, depth of the base [m]; `data (rows, columns)`.
+
+    Row 0 is at y = -size[1], column 0 at x = -size[0]; the surface is at z = size[2] data in geom axes.
+    """
+
+    name: str
+    size: np.ndarray
+    data: np.ndarray
+
+
 class Keyframe(typing.NamedTuple):
     """A named state: `q (nq,)`, `v (nv,)`, `control (nu,)`."""
 
@@ -160,6 +171,7 @@ class Model:
 
     keyframes: Mapping[str, Keyframe]
     report: tuple[ReportLine, ...]
+    hfields: tuple[HField, ...] = ()  # one for each height-field geom, in the order of the geoms
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
