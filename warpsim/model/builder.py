@@ -482,7 +482,9 @@ def _mesh(name: str, mesh, label: str) -> Mesh:
 def _hfield(name: str, hfield, label: str) -> HField:
     size, data = _vector(hfield[0], 4, f"{label}: height-field size"), _array(hfield[1], f"{label}: height-field data")
     if (size <= 0).any() or data.ndim != 2 or min(data.shape) < 2 or not np.isfinite(data).all() or (data < 0).any():
-        raise ModelError(f"{label}: a height field needs four positive sizes [m] and data (rows, columns) >= 0, 2 or more")
+        raise ModelError(
+            f"{label}: a height field needs four positive sizes [m] and data (rows, columns) >= 0, 2 or more"
+        )
     return HField(name, size, data.copy())
 
 
