@@ -143,13 +143,14 @@ def plot(result: dict, path: pathlib.Path) -> None:
     n = np.array([r["spheres"] for r in rows], dtype=float)
     figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
     for method, colour in ((LIST, "#c44e52"), (GRID, "#4c72b0")):
-        label = f"{method}: n^{result['exponent'][method]:.2f} from 100 on"
+        label = f"{method}: $n^{{{result['exponent'][method]:.2f}}}$ from 100 on"
         axes.loglog(n, [r[method] for r in rows], "o-", color=colour, label=label)
     axes.loglog(n, rows[-1][GRID] * n / n[-1], "--", color="0.5", label="slope 1", zorder=0)
     if result["crossover"]:
         spheres, pairs = result["crossover"]
         axes.axvline(spheres, color="0.7", lw=1, zorder=0)
-        axes.text(spheres * 1.05, rows[0][LIST], f"{spheres:.0f} spheres,\n{pairs:,.0f} pairs", color="0.3")
+        text = f"equal at {spheres:.0f} spheres,\n{pairs:,.0f} pairs"
+        axes.text(spheres * 0.95, rows[0][LIST], text, color="0.3", ha="right")
     axes.set(xlabel="spheres in the world", ylabel="contact search [µs]", title="One world, float32, one CPU thread")
     axes.grid(True, which="both", alpha=0.2)
     axes.legend(frameon=False)
@@ -162,9 +163,8 @@ def markdown(result: dict) -> str:
     for r in result["search"]:
         times = f"{r[LIST]:,.0f} | {r[GRID]:,.0f} | {r[GRID] / r['spheres']:.2f}"
         lines.append(f"| {r['spheres']} | {r['pairs']:,} | {r['contacts']:,} | {times} |")
-    for method in (LIST, GRID):
-        lines.append("" if method == LIST else lines.pop() + " ")
-        lines[-1] += f"Time of the {method} grows as n^{result['exponent'][method]:.2f} from 100 spheres on."
+    grows = "Time grows as n^{:.2f} (list) and n^{:.2f} (grid) from 100 spheres on."
+    lines += ["", grows.format(*(result["exponent"][method] for method in (LIST, GRID)))]
     if result["crossover"]:
         lines[-1] += " The grid is quicker from {:.0f} spheres, {:,.0f} pairs, on.".format(*result["crossover"])
     if result["full_step"]:

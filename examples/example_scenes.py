@@ -100,3 +100,43 @@ def grip_and_lift(steps: int, h: float = 0.005) -> np.ndarray:
     close = np.clip(t / 0.5, 0.0, 1.0) * 0.08
     lift = np.clip((t - 0.7) / 1.0, 0.0, 1.0) * 0.2 - 0.1
     return np.stack([lift, close, close], axis=1)
+
+
+def hills(name: str = "humanoid", h: float = 0.005) -> ws.Model:
+    """A robot of the gymnasium package above rolling hills, a height field of 10 x 10 m and 0.35 m relief."""
+    import os
+
+    import gymnasium
+
+    path = os.path.join(os.path.dirname(gymnasium.__file__), "envs", "mujoco", "assets", f"{name}.xml")
+    b = ws.ModelBuilder(f"{name} on hills", timestep=h)
+    x = np.linspace(-5.0, 5.0, 60)
+    relief = 0.5 + 0.25 * np.sin(1.3 * x)[None, :] * np.cos(1.1 * x)[:, None] + 0.2 * np.sin(0.7 * x)[:, None]
+    b.add_geom("hfield", hfield=([5.0, 5.0, 0.35, 0.1], relief), name="hills", rgba=(0.55, 0.65, 0.45, 1))
+    robot = ws.load(path)
+    b.add_model(robot, pose=[0, 0, 0.4])
+    b.geoms = [g for g in b.geoms if g.name != "floor"]  # the file's own ground
+    return b.build()
+
+
+def quadruped_among_objects(urdf, h: float = 0.005) -> ws.Model:
+    """A quadruped's URDF with its meshes, dropped among boxes, cylinders and spheres."""
+    robot = ws.load(urdf, base="free", actuators="position")
+    b = ws.ModelBuilder("quadruped among objects", timestep=h)
+    b.add_geom("plane", name="floor", rgba=(0.85, 0.85, 0.85, 1))
+    b.add_model(robot, pose=[0, 0, 0.8])
+    rng = np.random.default_rng(3)
+    shapes = (
+        ("box", [0.06, 0.08, 0.05]),
+        ("cylinder", [0.06, 0.07]),
+        ("sphere", [0.07]),
+        ("ellipsoid", [0.1, 0.07, 0.05]),
+    )
+    for i in range(16):
+        kind, size = shapes[i % 4]
+        angle, radius = 2 * np.pi * i / 16, 0.45 + 0.3 * (i % 3)
+        pose = [radius * np.cos(angle), radius * np.sin(angle), 0.12, *rng.normal(size=4)]
+        body = b.add_body(f"object_{i}", pose=pose)
+        b.add_joint(body, "free", name=f"object_{i}_free")
+        b.add_geom(kind, size, body=body, density=400.0, name=f"object_{i}", rgba=(*rng.uniform(0.3, 0.9, size=3), 1))
+    return b.build()

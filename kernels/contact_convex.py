@@ -95,7 +95,8 @@ def build(S) -> SimpleNamespace:
             b = scene.pair_geom[p, 1]
             margin = h * (geom_speed[w, a] + geom_speed[w, b])
             general = is_general(scene.geom_type[a]) or is_general(scene.geom_type[b])
-            if general and not apart(scene, geom_X, geom_size, w, a, b, margin):
+            idle = geom_speed[w, a] < S(0.0) or geom_speed[w, b] < S(0.0)
+            if general and not idle and not apart(scene, geom_X, geom_size, w, a, b, margin):
                 shape_a = shapes.geom_shape(scene, convex_scene, geom_size, w, a)
                 shape_b = shapes.geom_shape(scene, convex_scene, geom_size, w, b)
                 X_a = geom_X[w, a]

@@ -105,3 +105,16 @@ def test_inactive_bodies_stand_still_and_touch_nothing():
     np.testing.assert_array_equal(q[:7], model.q0[:7])
     assert q[9] == pytest.approx(0.1, abs=1e-3)  # the other ball fell through it to the floor
     assert plain.q.numpy()[0, 9] > 0.25
+
+
+def test_inactive_cylinders_touch_nothing():
+    """The general shapes obey `body_active` too."""
+    b = ws.ModelBuilder("cylinder")
+    b.add_geom("plane")
+    body = b.add_body("cylinder", pose=[0, 0, 0.05])
+    b.add_joint(body, "free")
+    b.add_geom("cylinder", [0.1, 0.1], body=body)
+    sim = ws.Simulator(b.build(), worlds=2, dt=0.01, device="cpu")
+    sim.parameters["body_active"] = np.array([[1.0], [0.0]])
+    sim.step(sim.state())
+    assert sim.diagnostics.contacts.numpy().tolist() == [4, 0]

@@ -4,8 +4,9 @@ A height field is a grid of cells of two triangles; each triangle is the top of 
 of the mesh table, so that every pair and every feature of the general narrow phase is at hand. The prisms under the
 other geom's bounding sphere are tried in order. What a prism has that the field has not is left out: except for its top,
 a contact counts only if no vertex of the cells around is farther out along the normal, for else a neighbour's surface
-is met there. If nothing is left, as in a narrow valley, the deepest contact with an upward normal is taken. Of more
-than eight points the extreme ones in directions of the field's plane are kept, and the lowest.
+is met there. If nothing is left, as in a narrow valley, the deepest contact with an upward normal is taken; what is
+buried so deep that a prism's wall is nearest is met by the top above it. Of more than eight points the extreme ones in
+directions of the field's plane are kept, and the lowest.
 
 A feature code of A is PRISM_CODES * prism + i: vertex i < 6 (0..2 on top), edge 6 + i, face 15 + i of the prism.
 """
@@ -16,7 +17,7 @@ from types import SimpleNamespace
 import warp as wp
 
 from warpsim.kernels.collide import clip, convex, convex_features, shape
-from warpsim.kernels.collide.manifold import HEIGHT_FIELD, MESH, Manifold, add_contact, contact_features
+from warpsim.kernels.collide.manifold import HEIGHT_FIELD, MESH, NO_REFERENCE, Manifold, add_contact, contact_features
 from warpsim.kernels.collide.shape import FIRST_MESH_EDGE, FIRST_MESH_FACE
 from warpsim.kernels.precision import types
 
@@ -38,6 +39,8 @@ def build(S) -> SimpleNamespace:
     cf, clipping = convex_features.build(S), clip.build(S)
     detect_convex, evaluate_convex = convex.build(S).detect, cf.evaluate
     ContactGeometry, Candidates, reduce = cf.ContactGeometry, clipping.Candidates, clipping.reduce
+    shapes = shape.build(S)
+    features_toward, beyond_feature = shapes.features_toward, shapes.beyond_feature
     outer = float(OUTER[S])
 
     @wp.func(inline=False)
@@ -101,6 +104,24 @@ def build(S) -> SimpleNamespace:
         return True
 
     @wp.func(inline=False)
+    def substitute(
+        table: MeshTable, prism: Shape, X_a: transform, geom_b: Shape, X_b: transform, feature: wp.vec3i, n: vec3
+    ) -> wp.vec3i:
+        """For a contact that is not the field's: itself where its normal n is upwards, else the prism's top against the
+        point of geom B deepest below it, or −1 where that point is not below the top."""
+        if n[2] > S(UPWARDS):
+            return feature
+        q_a = wp.transform_get_rotation(X_a)
+        up = table.face_normal[table.mesh_range[prism.mesh, 4]]
+        down = wp.quat_rotate_inv(wp.transform_get_rotation(X_b), wp.quat_rotate(q_a, -up))
+        top = wp.vec3i(FIRST_MESH_FACE, features_toward(table, geom_b, down)[0], NO_REFERENCE)
+        g = evaluate_convex(table, prism, X_a, geom_b, X_b, top)
+        x = wp.quat_rotate_inv(q_a, g.point - wp.transform_get_translation(X_a))
+        if beyond_feature(table, prism, FIRST_MESH_FACE, x) > S(0.0):
+            return wp.vec3i(-1, -1, -1)
+        return top
+
+    @wp.func(inline=False)
     def field_contacts(
         table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform, radius_b: S, margin: S
     ) -> Manifold:
@@ -145,9 +166,13 @@ def build(S) -> SimpleNamespace:
                     x = g.point - S(0.5) * g.phi * g.normal - wp.transform_get_translation(X_a)
                     x = wp.quat_rotate_inv(q_a, x)
                     valid = outermost(table, geom_a, prism, x, n, S(outer) * wp.min(width[0], width[1]))
-                    if not valid and n[2] > S(UPWARDS) and g.phi < spare_phi:
-                        spare_phi = g.phi
-                        spare = wp.vec3i(pack(prism, feature[0]), feature[1], feature[2])
+                    if not valid:
+                        other = substitute(table, own, X_a, geom_b, X_b, feature, n)
+                        if other[0] >= 0:
+                            g = evaluate_convex(table, own, X_a, geom_b, X_b, other)
+                            if g.phi < spare_phi:
+                                spare_phi = g.phi
+                                spare = wp.vec3i(pack(prism, other[0]), other[1], other[2])
                 valid = valid and found.count < MAX_CANDIDATES
                 m = wp.int32(0)
                 while m < found.count:

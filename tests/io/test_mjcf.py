@@ -354,15 +354,14 @@ def test_fluid_is_refused_with_one_warning_and_the_rest_loads():
     assert sum("wind" in line.feature for line in model.report) == 1
 
 
-def test_shapes_without_contact_yet_load_and_say_so():
+def test_cylinders_ellipsoids_and_meshes_are_used():
     geoms = '<geom type="cylinder" size=".1 .1"/><geom type="ellipsoid" size=".1 .2 .3"/>'
     geoms += '<geom type="cylinder" size=".1 .1" contype="0" conaffinity="0"/><geom type="mesh" mesh="tetra"/>'
     asset = '<asset><mesh name="tetra" vertex="0 0 0 1 0 0 0 1 0 0 0 1"/></asset>'
     model = load(compile_xml(geoms, options=asset))
     report = status(model.report)
     for shape in ("cylinder", "ellipsoid", "mesh"):
-        assert report[f"contact of {shape} geoms"] == REFUSED
-    assert report["cylinder geoms without contact"] == USED
+        assert report[f"{shape} geoms"] == USED
     assert len(model.meshes) == 1 and model.meshes[0].faces.max() < len(model.meshes[0].vertices) == 4
 
 

@@ -8,15 +8,18 @@ from test_collide_convex import (
     ALL_PAIRS,
     DEVICE,
     FAR,
+    SHAPES,
     Contacts,
     default_meshes,
     random_pairs,
     table,
 )
 
+import warpsim as ws
 from warpsim.kernels.collide import convex_features as features_module
 from warpsim.kernels.collide import shape as shape_module
 from warpsim.kernels.precision import module_name, types
+from warpsim.model import ModelBuilder
 
 S = wp.float64
 STEPS = (1e-5, 1e-6)
@@ -138,3 +141,61 @@ def test_derivatives_of_detected_features():
     worst = int(np.argmax(error))
     assert np.quantile(error, 0.99) <= TOLERANCE
     assert error[worst] <= TOLERANCE, (cases[0][worst], cases[2][worst], error[worst])
+
+
+@wp.kernel
+def weighted_sum(x: wp.array2d(dtype=wp.float64), a: wp.array(dtype=wp.float64), loss: wp.array(dtype=wp.float64)):
+    w, i = wp.tid()
+    wp.atomic_add(loss, 0, a[i] * x[w, i])
+
+
+def sliding_scene():
+    """A cylinder, an ellipsoid and a mesh, each sliding on a box, a mesh or a plane of its own height."""
+    b = ModelBuilder("sliding", timestep=0.01)
+    mesh = (SHAPES[0], [(0, 1, 2), (1, 2, 3), (4, 5, 6), (5, 6, 7), (0, 1, 4), (2, 3, 6)])
+    b.add_geom("plane", (5, 5, 1))
+    for i, (kind, size, z) in enumerate(
+        (
+            ("cylinder", (0.1, 0.2), 0.2),
+            ("ellipsoid", (0.3, 0.2, 0.1), 0.1),
+            ("mesh", (1,), 0.5),
+            ("cylinder", (0.2, 0.3), 0.2),
+        )
+    ):
+        turn = (1, 0, 0, 0) if i < 3 else (0.5**0.5, 0.5**0.5, 0, 0)
+        body = b.add_body(f"b{i}", pose=[2 * i, 0, z - 1e-4, *turn], mass=2.0, inertia=(0.05, 0.06, 0.07))
+        b.add_joint(body, "free")
+        b.add_geom(kind, size, body=body, friction=0.3, **({"mesh": mesh} if kind == "mesh" else {}))
+    return b.build()
+
+
+def test_gradient_of_steps_with_general_contacts():
+    """The tape's gradient of a state after five steps by the first velocity equals the difference quotient."""
+    model = sliding_scene()
+    sim = ws.Simulator(
+        model, dt=0.01, dtype="float64", requires_grad=True, solver=ws.SAP(tolerance=1e-13), device="cpu"
+    )
+    rng = np.random.default_rng(0)
+    v0 = 0.3 * rng.normal(size=model.nv)
+    a = wp.array(rng.normal(size=model.nv), dtype=wp.float64, device="cpu")
+    direction = rng.normal(size=model.nv)
+
+    def run(v):
+        start = state = sim.state(model.q0, v)
+        for _ in range(5):
+            state = sim.step(state)
+        loss = wp.zeros(1, dtype=wp.float64, device="cpu", requires_grad=True)
+        wp.launch(weighted_sum, (1, model.nv), inputs=[state.v, a, loss], device="cpu")
+        return loss, start
+
+    with wp.Tape() as tape:
+        loss, start = run(v0)
+    tape.backward(loss)
+    exact = float(start.v.grad.numpy()[0] @ direction)
+    errors = []
+    for step in (1e-5, 1e-6, 1e-7):
+        difference = float((run(v0 + step * direction)[0].numpy() - run(v0 - step * direction)[0].numpy())[0]) / (
+            2 * step
+        )
+        errors.append(abs(difference - exact) / abs(exact))
+    assert min(errors) <= 1e-5, (exact, errors)

@@ -110,7 +110,7 @@ def _groups(model) -> list[np.ndarray]:
     drawn: dict[tuple, list[int]] = {}
     for g in np.flatnonzero(model.geom_visible):
         kind = GeomType(model.geom_type[g])
-        if kind in (GeomType.PLANE, GeomType.HFIELD):
+        if kind == GeomType.PLANE:
             continue
         shape = (int(model.geom_mesh[g]),) if kind == GeomType.MESH else tuple(np.round(model.geom_size[g], 9))
         drawn.setdefault((kind, shape, float(model.geom_rgba[g, 3])), []).append(int(g))

@@ -68,7 +68,7 @@ FIELDS = (
     ),
     (
         USED,
-        "mesh triangles, for drawing and, later, contact",
+        "mesh triangles, for drawing and contact",
         "mesh_vert mesh_vertadr mesh_vertnum mesh_face mesh_faceadr mesh_facenum",
     ),
     (
@@ -225,8 +225,8 @@ FIELDS = (
         "mesh_extrema mesh_pathadr mesh_pos mesh_quat mesh_scale",
     ),
     (
-        IGNORED,
-        "height fields load as shapes without data until they can touch",
+        USED,
+        "height fields",
         "hfield_*",
     ),
     (

@@ -11,8 +11,9 @@ import numpy as np
 
 from warpsim.io.host_kinematics import body_poses, geom_poses
 from warpsim.io.scene import bounding_radii, geom_colors, grid_origins, horizontal_planes, roomy_spacing
+from warpsim.io.shapes import triangles
 from warpsim.model.geometry import rotation_matrix
-from warpsim.model.model import GeomType
+from warpsim.model.model import GeomType, Mesh
 
 SUN = np.array([-0.45, -0.55, 0.95]) / np.linalg.norm([-0.45, -0.55, 0.95])  # towards the sun
 SUN_COLOR = np.array([1.0, 0.95, 0.86])
@@ -55,6 +56,7 @@ class _Solid:
     radius: float
     color: np.ndarray
     mesh: object = None
+    terrain: bool = False  # the camera need not see all of it
 
 
 def render_png(model, q, path, camera: Camera | None = None, width: int = 960, height: int = 540, **options) -> None:
@@ -83,7 +85,8 @@ def render_image(
     solids = _solids(model, q, origins)
     floors = horizontal_planes(model)
     floor = float(model.geom_pose[floors, 2].max()) if len(floors) else None
-    camera = fit_camera(solids, width / height) if camera is None else camera
+    subject = [s for s in solids if not s.terrain]
+    camera = fit_camera(subject, width / height) if camera is None else camera
     image = _cast(solids, floor, camera, width * samples, height * samples)
     image = image.reshape(height, samples, width, samples, 3).mean(axis=(1, 3))
     return (255 * np.clip(image, 0, 1) ** (1 / 2.2) + 0.5).astype(np.uint8)
@@ -110,15 +113,20 @@ def _solids(model, q, origins) -> list[_Solid]:
     poses = geom_poses(model, body_poses(model, q))
     poses[..., :3] += origins[:, None]
     radii, colors = bounding_radii(model), geom_colors(model)[:, :3] ** 2.2
-    skip = (GeomType.PLANE, GeomType.HFIELD)
+    skip = (GeomType.PLANE,)
     drawn = [g for g in np.flatnonzero(model.geom_visible) if GeomType(model.geom_type[g]) not in skip]
     solids = []
     for world in range(len(q)):
         for g in drawn:
             mesh = model.meshes[model.geom_mesh[g]] if model.geom_mesh[g] >= 0 else None
             kind, pose = GeomType(model.geom_type[g]), poses[world, g]
+            terrain = kind == GeomType.HFIELD
+            if terrain:
+                kind, mesh = GeomType.MESH, Mesh(model.geom_names[g], *triangles(model, g))
             rotation = rotation_matrix(pose[3:])
-            solids.append(_Solid(kind, model.geom_size[g], pose[:3], rotation, float(radii[g]), colors[g], mesh))
+            solids.append(
+                _Solid(kind, model.geom_size[g], pose[:3], rotation, float(radii[g]), colors[g], mesh, terrain)
+            )
     return solids
 
 

@@ -87,7 +87,7 @@ def bounding_radii(model) -> np.ndarray:
             radii[g] = np.hypot(size[0], size[1])
         elif kind == GeomType.ELLIPSOID:
             radii[g] = size.max()
-        elif kind == GeomType.BOX:
+        elif kind in (GeomType.BOX, GeomType.HFIELD):
             radii[g] = np.linalg.norm(size)
         elif kind == GeomType.MESH and model.geom_mesh[g] >= 0:
             radii[g] = np.linalg.norm(model.meshes[model.geom_mesh[g]].vertices, axis=1).max()

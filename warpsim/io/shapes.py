@@ -11,6 +11,8 @@ def triangles(model, geom: int, segments: int = 24) -> tuple[np.ndarray, np.ndar
     if kind == GeomType.MESH and model.geom_mesh[geom] >= 0:
         mesh = model.meshes[model.geom_mesh[geom]]
         return np.asarray(mesh.vertices, float), np.asarray(mesh.faces, int)
+    if kind == GeomType.HFIELD:
+        return _relief(model.hfields[int((model.geom_type[:geom] == GeomType.HFIELD).sum())])
     if kind == GeomType.BOX:
         return _box(size)
     if kind in (GeomType.SPHERE, GeomType.ELLIPSOID):
@@ -43,6 +45,17 @@ def revolve(profile, segments: int) -> tuple[np.ndarray, np.ndarray]:
     below = np.stack([a, b, d], axis=-1)[r[:-1] > 1e-12]
     above = np.stack([a, d, c], axis=-1)[r[1:] > 1e-12]
     return vertices.reshape(-1, 3), np.concatenate([below.reshape(-1, 3), above.reshape(-1, 3)])
+
+
+def _relief(field) -> tuple[np.ndarray, np.ndarray]:
+    """Upper surface of a height field."""
+    rows, columns = field.data.shape
+    x, y = np.linspace(-field.size[0], field.size[0], columns), np.linspace(-field.size[1], field.size[1], rows)
+    vertices = np.stack([*np.meshgrid(x, y), field.size[2] * field.data], axis=-1).reshape(-1, 3)
+    i, j = np.meshgrid(np.arange(rows - 1), np.arange(columns - 1), indexing="ij")
+    a = (i * columns + j).ravel()
+    b, c, d = a + 1, a + columns, a + columns + 1
+    return vertices, np.concatenate([np.stack([a, b, d], axis=-1), np.stack([a, d, c], axis=-1)])
 
 
 def _arc(start: int, parts: int, radius: float) -> np.ndarray:

@@ -151,6 +151,8 @@ def write_geom(stage, model, geom: int, path, materials, *, pose=None, physics=T
     elif kind == GeomType.ELLIPSOID:  # a mesh: UsdPhysics has no spheres with unequal scales
         shape = _mesh(stage, path, *triangles(model, geom))
         shape.GetPrim().SetCustomDataByKey("warpsim:ellipsoid", vec3(size, "d"))
+    elif kind == GeomType.HFIELD:
+        shape = _mesh(stage, path, *triangles(model, geom))
     elif kind == GeomType.CAPSULE:
         shape = UsdGeom.Capsule.Define(stage, path)
         shape.CreateRadiusAttr(size[0])
@@ -188,8 +190,9 @@ def write_geom(stage, model, geom: int, path, materials, *, pose=None, physics=T
     collides = bool(model.geom_contype[geom] or model.geom_conaffinity[geom] or (model.pair_geom == geom).any())
     if physics and collides:
         UsdPhysics.CollisionAPI.Apply(prim)
-        if kind in (GeomType.MESH, GeomType.ELLIPSOID):
-            UsdPhysics.MeshCollisionAPI.Apply(prim).CreateApproximationAttr("convexHull")
+        if kind in (GeomType.MESH, GeomType.ELLIPSOID, GeomType.HFIELD):
+            approximation = "none" if kind == GeomType.HFIELD else "convexHull"
+            UsdPhysics.MeshCollisionAPI.Apply(prim).CreateApproximationAttr(approximation)
     materials.bind(prim, geom, physics and collides)
     if not model.geom_visible[geom]:
         shape.CreatePurposeAttr("guide")

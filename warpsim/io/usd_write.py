@@ -16,7 +16,6 @@ from warpsim.errors import ModelError
 from warpsim.io import usd_extra, usd_prims
 from warpsim.io.host_kinematics import body_pose_chunks, body_poses
 from warpsim.io.scene import bounding_radii, default_spacing, frame_rows, grid_origins, horizontal_planes, world_indices
-from warpsim.model.model import GeomType
 
 SAVE_BYTES = 16 * 2**20  # of time samples between saves of the layer
 XFORM_SAMPLE_BYTES = 400  # what one translate and one orient sample of a body take in an unsaved layer
@@ -218,7 +217,7 @@ def _stream_instances(output, stage, trajectory, rows, chosen, spacing: float) -
     origins = grid_origins(len(chosen), spacing)
     materials = usd_prims.Materials(stage, "/World/Materials", model)
     _write_static(stage, model, materials, origins, spacing)
-    drawable = model.geom_visible & (model.geom_type != GeomType.HFIELD)
+    drawable = model.geom_visible.copy()
     drawn = [b for b in range(model.nbody) if (drawable & (model.geom_body == b)).any()]
     if not drawn:
         raise ModelError(f"model {model.name!r} has no visible geom on a body, so there is nothing to draw; add geoms")
