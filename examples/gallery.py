@@ -6,7 +6,7 @@ python examples/gallery.py [stack dominoes gripper clutter]
 import pathlib
 import sys
 
-from example_scenes import clutter, dominoes, grip_and_lift, gripper, stack
+from example_scenes import clutter, dominoes, grip_and_lift, gripper, hills, quadruped_among_objects, stack
 
 import warpsim as ws
 
@@ -18,8 +18,10 @@ def run(name: str, out: pathlib.Path) -> None:
         "dominoes": (lambda: dominoes(20), 2.0),
         "gripper": (gripper, 3.0),
         "clutter": (lambda: clutter(40), 4.0),
+        "hills": (hills, 2.0),
     }
-    build, seconds = scenes[name]
+    build, seconds = scenes.get(name, (lambda: quadruped_among_objects(name), 2.0))
+    name = pathlib.Path(name).stem
     model = build()
     sim = ws.Simulator(model)
     state = sim.state()

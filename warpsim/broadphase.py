@@ -7,8 +7,9 @@ from warpsim.dynamics import BLOCK, DeviceModel
 from warpsim.kernels.collide import broadphase
 from warpsim.model.model import GeomType, Model
 
-# Up to this many pairs a list that is walked in full is quicker than the grid (benchmarks/broadphase.py).
-LARGEST_LIST = 20_000
+# Up to this many pairs a list that is walked in full is quicker than the grid on the CPU (benchmarks/broadphase.py: they
+# cross at about 850 spheres, 360,000 pairs).
+LARGEST_LIST = 300_000
 # A geom this many times larger than the median goes to the list that is tested against everything.
 LARGE_RATIO = 4.0
 CANDIDATES_PER_GEOM = 32

@@ -120,13 +120,29 @@ def _solids(model, q, origins) -> list[_Solid]:
         for g in drawn:
             mesh = model.meshes[model.geom_mesh[g]] if model.geom_mesh[g] >= 0 else None
             kind, pose = GeomType(model.geom_type[g]), poses[world, g]
-            terrain = kind == GeomType.HFIELD
-            if terrain:
-                kind, mesh = GeomType.MESH, Mesh(model.geom_names[g], *triangles(model, g))
             rotation = rotation_matrix(pose[3:])
-            solids.append(
-                _Solid(kind, model.geom_size[g], pose[:3], rotation, float(radii[g]), colors[g], mesh, terrain)
-            )
+            if kind == GeomType.HFIELD:
+                solids += _terrain(*triangles(model, g), pose[:3], rotation, colors[g])
+                continue
+            solids.append(_Solid(kind, model.geom_size[g], pose[:3], rotation, float(radii[g]), colors[g], mesh))
+    return solids
+
+
+def _terrain(vertices, faces, center, rotation, color) -> list[_Solid]:
+    """A height field in tiles of some 50 triangles, so that a ray meets few of them."""
+    middle = vertices[faces].mean(axis=1)
+    tiles = max(1, round(np.sqrt(len(faces) / 50)))
+    low, high = middle.min(axis=0), middle.max(axis=0)
+    place = np.floor((middle - low)[:, :2] / (high - low + 1e-9)[:2] * tiles).astype(int)
+    solids = []
+    for tile in np.unique(place, axis=0):
+        used, local = np.unique(faces[(place == tile).all(axis=1)], return_inverse=True)
+        corners = vertices[used]
+        origin = (corners.min(axis=0) + corners.max(axis=0)) / 2
+        mesh = Mesh("terrain", corners - origin, local.reshape(-1, 3))
+        radius = float(np.linalg.norm(mesh.vertices, axis=1).max())
+        where = center + rotation @ origin
+        solids.append(_Solid(GeomType.MESH, np.zeros(3), where, rotation, radius, color, mesh, True))
     return solids
 
 
