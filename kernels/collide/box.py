@@ -7,9 +7,10 @@ farther; their distance is found from all vertices and edge pairs. Then one of t
 - a face manifold, whenever its lowest point has the distance of the boxes: the overlap polygon of the reference face
   and of the other box's most opposed face, projected along the normal. Its vertices are vertices of the incident
   face, points where incident edges cross side planes of the reference, and vertices of the reference face; each
-  carries its own distance along the normal. Up to eight points. Between nearly parallel faces "has the distance"
-  means within FACE_BIAS, since four points at a slightly wrong depth are stable where a single edge contact is not;
-  there alone can the smallest φ err, and by no more.
+  carries its own distance along the normal. Up to eight points. Between nearly parallel faces, and where an edge lies
+  in a face, "has the distance" means within FACE_BIAS, since several points at a slightly wrong depth are stable where
+  a single edge contact is not (boxes in a pile flip between the two at every other step); there alone can the smallest
+  φ err, and by no more.
 - else, in penetration, the edge pair of the largest separation, one point.
 - else the nearest features of the separated boxes (vertex–vertex, vertex–edge, …), one point at the exact distance.
 
@@ -28,6 +29,7 @@ from warpsim.kernels.precision import types
 # Between nearly parallel faces a distance this fraction of the smallest half extent off still counts as the same.
 FACE_BIAS = 1e-4
 FACE_ALIGNMENT = 0.999  # cosine (2.6°) above which two faces count as nearly parallel
+EDGE_ALIGNMENT = 0.005  # sine (0.3°) under which an edge counts as lying in a face
 # Squared sine under which a pair of edges has no axis of its own.
 PARALLEL = {wp.float32: 1e-6, wp.float64: 1e-12}
 # Polygon points nearer than this fraction of the size are one: positions have no more digits, or more are of no use.
@@ -368,7 +370,7 @@ def build(S) -> SimpleNamespace:
                 separation = axes.face_b
                 opposed = vec3(R[0, axis], R[1, axis], R[2, axis])
             tolerance = rounding
-            if wp.max(wp.abs(opposed)) > S(FACE_ALIGNMENT):
+            if wp.max(wp.abs(opposed)) > S(FACE_ALIGNMENT) or wp.min(wp.abs(opposed)) < S(EDGE_ALIGNMENT):
                 tolerance = wp.max(bias, rounding)
             if tolerance > rounding or separation >= distance - rounding:
                 contacts = face_contacts(R, p, h_a, h_b, axis, from_b, margin)

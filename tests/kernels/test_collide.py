@@ -179,11 +179,12 @@ def surface_distance(kind, pose, size, points):
 
 
 def nearly_parallel_boxes(kind_a, kind_b, poses):
-    """Pairs of boxes with two faces within 3°, where FACE_BIAS applies."""
+    """Pairs of boxes with two faces within 3°, or an edge within 0.3° of a face, where FACE_BIAS applies."""
     if (kind_a, kind_b) != (BOX, BOX):
         return np.zeros(len(poses), bool)
     R = [np.stack([rotate(poses[:, i, 3:], np.broadcast_to(e, (len(poses), 3))) for e in np.eye(3)], 2) for i in (0, 1)]
-    return np.abs(np.einsum("nij,nik->njk", *R)).max((1, 2)) > np.cos(np.radians(3.0))
+    cosines = np.abs(np.einsum("nij,nik->njk", *R))
+    return (cosines.max((1, 2)) > np.cos(np.radians(3.0))) | (cosines.min((1, 2)) < np.sin(np.radians(0.3)))
 
 
 def pair_names(pair):
