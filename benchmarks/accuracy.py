@@ -157,7 +157,9 @@ def report(write) -> None:
     for robot in ("ant", "humanoid"):
         for dtype in ("float32", "float64"):
             r = at_rest(robot, dtype)
-            text = f"e_m {r['e_m']:.1e}, flags {r['flags']}, penetration {r['penetration']:.1e} m, speed {r['speed']:.1e}"
+            text = (
+                f"e_m {r['e_m']:.1e}, flags {r['flags']}, penetration {r['penetration']:.1e} m, speed {r['speed']:.1e}"
+            )
             write(f"{robot} dropped, 10 s, {dtype}", "e_m <= tolerance, no flag, < 1e-3 m", text)
 
 

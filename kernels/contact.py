@@ -67,7 +67,7 @@ def structs(S) -> SimpleNamespace:
 def laws(S) -> SimpleNamespace:
     """How the parameters of a pair follow from its geoms'; usable in taped kernels."""
     t = types(S)
-    Scene = structs(S).Scene
+    Scene, jt, transform = structs(S).Scene, build_joints(S), t.transform
 
     @wp.func
     def friction_coefficient(scene: Scene, friction: wp.array2d(dtype=S), w: int, p: int) -> S:
@@ -121,7 +121,20 @@ def laws(S) -> SimpleNamespace:
             tau = (c_a * tau_a + c_b * tau_b) / c
         return t.vec2(c, tau)
 
-    return SimpleNamespace(friction_coefficient=friction_coefficient, pair_compliance=pair_compliance)
+    @wp.func
+    def geom_pose_world(
+        scene: Scene, geom_pose: wp.array3d(dtype=S), link_X: wp.array2d(dtype=transform), w: int, g: int
+    ) -> transform:
+        """World pose of a geom."""
+        X = jt.read_pose(geom_pose, w % geom_pose.shape[0], g)
+        l = scene.geom_link[g]
+        if l >= 0:
+            X = link_X[w, l] * X
+        return X
+
+    return SimpleNamespace(
+        friction_coefficient=friction_coefficient, pair_compliance=pair_compliance, geom_pose_world=geom_pose_world
+    )
 
 
 @functools.cache

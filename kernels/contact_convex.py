@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import warp as wp
 
-from warpsim.kernels import contact, joints
+from warpsim.kernels import contact
 from warpsim.kernels.collide import features, heightfield, shape
 from warpsim.kernels.collide.broadphase import Grid
 from warpsim.kernels.collide.manifold import contact_features, is_general
@@ -123,18 +123,8 @@ def build_residual(S) -> SimpleNamespace:
     t = types(S)
     st = contact.structs(S)
     Scene, Contacts, ConvexScene = st.Scene, st.Contacts, structs(S).ConvexScene
-    jt, shapes, d_features = joints.build(S), functions(S), heightfield.build(S)
+    laws, shapes, d_features = contact.laws(S), functions(S), heightfield.build(S)
     vec3, mat33, transform = t.vec3, t.mat33, t.transform
-
-    @wp.func
-    def geom_pose_world(
-        scene: Scene, geom_pose: wp.array3d(dtype=S), link_X: wp.array2d(dtype=transform), w: int, g: int
-    ) -> transform:
-        X = jt.read_pose(geom_pose, w % geom_pose.shape[0], g)
-        l = scene.geom_link[g]
-        if l >= 0:
-            X = link_X[w, l] * X
-        return X
 
     @wp.kernel(module=module_name("residual_convex", S, True))
     def contact_geometry(
@@ -156,8 +146,8 @@ def build_residual(S) -> SimpleNamespace:
             a = scene.pair_geom[p, 0]
             b = scene.pair_geom[p, 1]
             if is_general(scene.geom_type[a]) or is_general(scene.geom_type[b]):
-                X_a = geom_pose_world(scene, geom_pose, link_X, w, a)
-                X_b = geom_pose_world(scene, geom_pose, link_X, w, b)
+                X_a = laws.geom_pose_world(scene, geom_pose, link_X, w, a)
+                X_b = laws.geom_pose_world(scene, geom_pose, link_X, w, b)
                 shape_a = shapes.geom_shape(scene, convex_scene, geom_size, w, a)
                 shape_b = shapes.geom_shape(scene, convex_scene, geom_size, w, b)
                 g = d_features.evaluate(convex_scene.table, shape_a, X_a, shape_b, X_b, contacts.feature[w, c])

@@ -10,15 +10,9 @@ from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.collide.manifold import BOX, CAPSULE, PLANE, SPHERE
+from warpsim.kernels.collide.shape import CYLINDER, ELLIPSOID, MESH
 from warpsim.kernels.precision import module_name, types
-
-PLANE = wp.constant(0)
-SPHERE = wp.constant(2)
-CAPSULE = wp.constant(3)
-ELLIPSOID = wp.constant(4)
-CYLINDER = wp.constant(5)
-BOX = wp.constant(6)
-MESH = wp.constant(7)
 
 MISS = -1.0  # distance of a ray that hits nothing
 

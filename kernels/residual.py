@@ -37,16 +37,6 @@ def build(S) -> SimpleNamespace:
 
     # ---- geometry: from poses to Jacobians and the mass matrix ------------------------------------------------------
 
-    @wp.func
-    def geom_pose_world(
-        scene: Scene, geom_pose: wp.array3d(dtype=S), link_X: wp.array2d(dtype=transform), w: int, g: int
-    ) -> transform:
-        X = jt.read_pose(geom_pose, w % geom_pose.shape[0], g)
-        l = scene.geom_link[g]
-        if l >= 0:
-            X = link_X[w, l] * X
-        return X
-
     @wp.kernel(module=module)
     def contact_geometry(
         scene: Scene,
@@ -67,8 +57,8 @@ def build(S) -> SimpleNamespace:
             b = scene.pair_geom[p, 1]
             if not is_general(scene.geom_type[a]) and not is_general(scene.geom_type[b]):
                 row = w % geom_size.shape[0]
-                X_a = geom_pose_world(scene, geom_pose, link_X, w, a)
-                X_b = geom_pose_world(scene, geom_pose, link_X, w, b)
+                X_a = laws.geom_pose_world(scene, geom_pose, link_X, w, a)
+                X_b = laws.geom_pose_world(scene, geom_pose, link_X, w, b)
                 feature = contacts.feature[w, c]
                 g = d_features.evaluate(
                     scene.geom_type[a], X_a, geom_size[row, a], scene.geom_type[b], X_b, geom_size[row, b], feature
