@@ -1,5 +1,7 @@
 """Host side of contact: the pair and support tables of a model, the per-world contact slots, and their launches."""
 
+import warnings
+
 import numpy as np
 import warp as wp
 
@@ -9,12 +11,13 @@ from warpsim.errors import ModelError
 from warpsim.kernels import contact, contact_convex
 from warpsim.kernels.collide import shape
 from warpsim.kernels.collide.broadphase import Grid
-from warpsim.model.convex import convex_table
+from warpsim.model.convex import MAX_VERTICES, convex_table
 from warpsim.model.model import GeomType, Model
 
 SIMPLE = (GeomType.PLANE, GeomType.SPHERE, GeomType.CAPSULE, GeomType.BOX)  # others: kernels/contact_convex.py
 SUPPORTED = (*SIMPLE, GeomType.HFIELD, GeomType.ELLIPSOID, GeomType.CYLINDER, GeomType.MESH)
 SLOTS_PER_ROBOT = 64
+HULL_WARNING = 0.02  # of a mesh's size
 SLOTS_PER_FURTHER_TREE = 16
 
 # Most contact points that a pair of types can have; other pairs have one.
@@ -98,6 +101,23 @@ def refuse_unsupported(model: Model) -> None:
         )
 
 
+def _warn_of_simplified_hulls(model: Model, deviation: np.ndarray) -> None:
+    """One warning where the hulls that touch stand off their meshes by more than `HULL_WARNING` of their size."""
+    touching = np.unique(model.geom_mesh[model.pair_geom])
+    coarse = []
+    for k in touching[touching >= 0]:
+        size = np.ptp(model.meshes[k].vertices, axis=0).max()
+        if deviation[k] > HULL_WARNING * size:
+            coarse.append((deviation[k] / size, model.meshes[k].name, deviation[k]))
+    if coarse:
+        share, name, worst = max(coarse)
+        warnings.warn(
+            f"model {model.name!r}: the hulls of {len(coarse)} meshes are cut to {MAX_VERTICES} vertices; worst {name!r}, "
+            f"up to {worst:.2g} m ({share:.1%} of its size) inside the mesh's own hull",
+            stacklevel=5,
+        )
+
+
 class Collision:
     """Contact slots of all worlds and the launches that fill them. See `kernels/contact.py`."""
 
@@ -162,10 +182,11 @@ class Collision:
         index = np.where(field, np.cumsum(field) - 1, m.geom_mesh).astype(np.int32)
         scene.geom_mesh = wp.array(index, dtype=wp.int32, device=device)
         table = shape.structs(t.scalar).MeshTable()
-        for key, value in convex_table(m).items():
-            if key != "deviation":
-                kind = t.vec3 if key in ("vertex", "face_normal") else wp.int32
-                setattr(table, key, wp.array(value, dtype=kind, device=device))
+        arrays = convex_table(m)
+        _warn_of_simplified_hulls(m, arrays.pop("deviation"))
+        for key, value in arrays.items():
+            kind = t.vec3 if key in ("vertex", "face_normal") else wp.int32
+            setattr(table, key, wp.array(value, dtype=kind, device=device))
         scene.table = table
         return scene
 

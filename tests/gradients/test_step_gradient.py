@@ -221,3 +221,22 @@ def test_gradient_through_rollout_rows():
     gradient = controls.grad.numpy()[:, 0, 0]
     assert (gradient[:3] != 0).all()
     assert (gradient[3:] == 0).all()
+
+
+@pytest.mark.parametrize("shape", [("sphere", [0.1]), ("capsule", [0.06, 0.1]), ("box", [0.1, 0.08, 0.06])])
+def test_contact_with_a_height_field(shape):
+    """Bodies that slide and roll on a slope of a height field: state and mass gradients of 5 steps."""
+    b = ws.ModelBuilder("slope")
+    x = np.linspace(-1, 1, 9)
+    relief = 0.5 + 0.2 * x[None, :] + 0.1 * x[:, None] + 0.02 * np.sin(5 * x)[None, :]
+    b.add_geom("hfield", hfield=([1.0, 1.0, 0.5, 0.1], relief), friction=0.4)
+    body = b.add_body("body", pose=[0.06, 0.04, 0.42, 0.95, 0.2, 0.1, 0.15])
+    b.add_joint(body, "free")
+    b.add_geom(shape[0], shape[1], body=body, friction=0.4)
+    model = b.build()
+    settle = ws.Simulator(model, dt=0.005, dtype="float64", device="cpu")
+    state = settle.rollout(settle.state(), steps=60).final
+    assert settle.diagnostics.contacts.numpy()[0] >= 1
+    problem = Problem(model, state.q.numpy()[0], state.v.numpy()[0], 5, parameters=("body_mass",), dt=0.005)
+    for name, gradient in problem.gradient().items():
+        assert problem.worst_error(name, gradient) <= 1e-5, name

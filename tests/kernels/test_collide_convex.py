@@ -550,3 +550,16 @@ def test_resting_bodies_stay(floor, dtype):
                 settled = state.q.numpy().copy()
         assert np.abs(state.q.numpy() - settled).max() < 1e-5, (kind, size)
         assert abs(state.q.numpy()[0, 2] - z) < 1e-3
+
+
+def test_a_simplified_hull_is_told():
+    """A mesh whose hull has to lose vertices says so once, by name and by how much."""
+    points = np.random.default_rng(0).normal(size=(2000, 3))
+    points /= np.linalg.norm(points, axis=1)[:, None]
+    b = ModelBuilder("ball")
+    b.add_geom("plane")
+    body = b.add_body("ball", pose=[0, 0, 2], mass=1.0, inertia=[0.4, 0.4, 0.4])
+    b.add_joint(body, "free")
+    b.add_geom("mesh", body=body, mesh=(points, ConvexHull(points).simplices), name="fine ball")
+    with pytest.warns(UserWarning, match="fine ball.*inside the mesh's own hull"):
+        Simulator(b.build(), device="cpu")
