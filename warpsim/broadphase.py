@@ -5,7 +5,7 @@ import warp as wp
 
 from warpsim.dynamics import BLOCK, DeviceModel
 from warpsim.kernels.collide import broadphase
-from warpsim.model.model import GeomType, Model
+from warpsim.model.extent import bounding_radii
 
 # Up to this many pairs a list that is walked in full is quicker than the grid on the CPU (benchmarks/broadphase.py: they
 # cross at about 850 spheres, 360,000 pairs).
@@ -13,24 +13,6 @@ LARGEST_LIST = 300_000
 # A geom this many times larger than the median goes to the list that is tested against everything.
 LARGE_RATIO = 4.0
 CANDIDATES_PER_GEOM = 32
-
-
-def bounding_radii(model: Model) -> np.ndarray:
-    """(ngeom,) bounding radii at the model's sizes; inf for planes and height fields."""
-    size = model.geom_size
-    by_type = {
-        GeomType.SPHERE: size[:, 0],
-        GeomType.CAPSULE: size[:, 0] + size[:, 1],
-        GeomType.CYLINDER: np.hypot(size[:, 0], size[:, 1]),
-        GeomType.ELLIPSOID: size.max(axis=1, initial=0.0),
-        GeomType.BOX: np.linalg.norm(size, axis=1),
-    }
-    radii = np.full(model.ngeom, np.inf)
-    for kind, values in by_type.items():
-        radii[model.geom_type == kind] = values[model.geom_type == kind]
-    for g in np.flatnonzero(model.geom_type == GeomType.MESH):
-        radii[g] = np.linalg.norm(model.meshes[model.geom_mesh[g]].vertices, axis=1).max(initial=0.0)
-    return radii
 
 
 class BroadPhase:

@@ -86,6 +86,10 @@ class Parameters:
         """The array as kernels read it: leading dimension 1 or worlds."""
         return self._arrays[name]
 
+    def is_per_world(self, name: str) -> bool:
+        """Whether the parameter has been asked for, and so may differ between worlds."""
+        return name in self._expanded
+
     def refuse(self, name: str, why: str) -> None:
         """Make access to a parameter that the simulator would ignore an error."""
         self._refused[name] = why

@@ -178,6 +178,8 @@ class Simulator:
             raise ValueError("a tape is recording, but this simulator was made without requires_grad=True")
         if out is not None:
             raise ValueError("out= cannot be used while a tape is recording: the step's inputs must stay as they are")
+        if self.parameters.is_per_world("body_active"):
+            raise ValueError("a tape cannot record steps with body_active per world yet; step without a tape")
         if wrench is not None:
             raise ValueError("wrench= is not differentiable yet; give the forces through tau, or step without a tape")
         with tape_paused() as tape:

@@ -240,3 +240,75 @@ def test_contact_with_a_height_field(shape):
     problem = Problem(model, state.q.numpy()[0], state.v.numpy()[0], 5, parameters=("body_mass",), dt=0.005)
     for name, gradient in problem.gradient().items():
         assert problem.worst_error(name, gradient) <= 1e-5, name
+
+
+@pytest.mark.parametrize("steps", [1, 10])
+def test_compliant_contact_parameters(steps):
+    """Stiffness, dissipation time, friction and pose of geoms, and generalised forces on a compliant box."""
+    b = ws.ModelBuilder("compliant box")
+    b.add_geom("plane", stiffness=2e4, dissipation_time=0.01, friction=0.4)
+    body = b.add_body("box", pose=[0, 0, 0.098])
+    b.add_joint(body, "free")
+    b.add_geom("box", [0.1, 0.1, 0.1], body=body, stiffness=3e4, dissipation_time=0.02, friction=0.5)
+    model = b.build()
+    names = ("geom_stiffness", "geom_dissipation_time", "geom_friction", "geom_pose", "geom_size", "body_mass")
+    problem = Problem(model, model.q0, [0.2, 0.05, -0.05, 0.1, 0.0, 0.3], steps, parameters=names)
+    for name, gradient in problem.gradient().items():
+        if name == "geom_size":  # a plane has no size to vary
+            gradient = np.where(np.arange(2)[:, None] == 1, gradient, 0.0)
+            problem.point[name][0] = 1.0
+        assert problem.worst_error(name, gradient, entries=14) <= 1e-5, name
+
+
+def test_gradients_of_clamped_actuators():
+    """A control beyond its range moves with the range, a force beyond its own with that limit."""
+    b = ws.ModelBuilder("clamped")
+    for k in range(2):
+        body = b.add_body(f"link{k}", pose=[k, 0, 1], mass=1.0, inertia=[0.1, 0.1, 0.1])
+        b.add_joint(body, "hinge", axis=[0, 1, 0], name=f"hinge{k}")
+    b.add_actuator("hinge0", control_range=(-0.5, 0.5))
+    b.add_actuator("hinge1", "position", kp=10.0, kv=0.5, force_range=(-2.0, 2.0))
+    model = b.build()
+    problem = Problem(
+        model, [0.1, 0.2], [0.3, -0.2], 5, np.full((5, 2), 0.9), parameters=("control_range", "force_range")
+    )
+    problem.point["force_range"] = np.nan_to_num(problem.point["force_range"], posinf=50.0, neginf=-50.0)
+    problem.point["control_range"] = np.nan_to_num(problem.point["control_range"], posinf=50.0, neginf=-50.0)
+    for name, gradient in problem.gradient().items():
+        assert problem.worst_error(name, gradient) <= 1e-6, name
+    assert abs(problem.gradient()["control_range"][0, 1]) > 0
+    assert abs(problem.gradient()["force_range"][1, 1]) > 0
+
+
+def test_gradient_to_generalised_forces():
+    """`tau` on a tape: each entry against a central difference."""
+    model = all_joints()
+    sim = ws.Simulator(model, dtype="float64", requires_grad=True, solver=SOLVER, device="cpu")
+    tau = np.random.default_rng(2).normal(size=(1, model.nv))
+    weights = np.random.default_rng(3).normal(size=model.nv)
+
+    def after(values):
+        return float(sim.step(sim.state(), tau=values).v.numpy()[0] @ weights)
+
+    array = wp.array(tau, dtype=wp.float64, device="cpu", requires_grad=True)
+    with wp.Tape() as tape:
+        state = sim.step(sim.state(), tau=array)
+    tape.backward(grads={state.v: wp.array(weights[None], dtype=wp.float64, device="cpu")})
+    for i in range(model.nv):
+        step = 1e-5 * np.eye(model.nv)[i]
+        difference = (after(tau + step) - after(tau - step)) / 2e-5
+        assert abs(array.grad.numpy()[0, i] - difference) <= 1e-6 * np.abs(array.grad.numpy()).max()
+
+
+def test_what_a_tape_cannot_record_is_refused():
+    """out=, wrench= and inactive bodies have no gradient here: an error each, never zeros."""
+    sim = ws.Simulator(sliding_box(), requires_grad=True, device="cpu")
+    state = sim.state()
+    with wp.Tape():
+        with pytest.raises(ValueError, match="out="):
+            sim.step(state, out=state)
+        with pytest.raises(ValueError, match="wrench="):
+            sim.step(state, wrench=np.zeros((1, 1, 6)))
+    sim.parameters["body_active"] = np.zeros((1, 1))
+    with wp.Tape(), pytest.raises(ValueError, match="body_active"):
+        sim.step(state)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from warpsim.io.host_kinematics import body_poses, geom_poses
+from warpsim.model import extent as extents
 from warpsim.model.geometry import rotate
 from warpsim.model.model import GeomType
 
@@ -75,23 +76,9 @@ def grid_origins(count: int, spacing: float) -> np.ndarray:
 
 
 def bounding_radii(model) -> np.ndarray:
-    """Radius `(ngeom,)` [m] of each geom about its own origin; 0 for planes."""
-    radii = np.zeros(model.ngeom)
-    for g in range(model.ngeom):
-        kind, size = GeomType(model.geom_type[g]), model.geom_size[g]
-        if kind == GeomType.SPHERE:
-            radii[g] = size[0]
-        elif kind == GeomType.CAPSULE:
-            radii[g] = size[0] + size[1]
-        elif kind == GeomType.CYLINDER:
-            radii[g] = np.hypot(size[0], size[1])
-        elif kind == GeomType.ELLIPSOID:
-            radii[g] = size.max()
-        elif kind in (GeomType.BOX, GeomType.HFIELD):
-            radii[g] = np.linalg.norm(size)
-        elif kind == GeomType.MESH and model.geom_mesh[g] >= 0:
-            radii[g] = np.linalg.norm(model.meshes[model.geom_mesh[g]].vertices, axis=1).max()
-    return radii
+    """Radius `(ngeom,)` [m] of each geom about its own origin; 0 for planes and height fields, which are only scenery."""
+    radii = extents.bounding_radii(model)
+    return np.where(np.isfinite(radii), radii, 0.0)
 
 
 def extent(model, q=None) -> tuple[np.ndarray, np.ndarray]:
