@@ -126,5 +126,7 @@ def test_a_rollout_without_diagnostics_is_plotted(monkeypatch):
     """Panels say what was not recorded; a single frame is fine too."""
     monkeypatch.setattr(plot, "PICTURE_SIZE", (120, 48))
     t = rollout(*small(), worlds=2, steps=3)
-    Trajectory(t.model, t.q, t.v, t.time).plot()
-    Trajectory(t.model, t.q[:1], t.v[:1], t.time[:1]).plot()
+    for frames in (4, 1):
+        figure = Trajectory(t.model, t.q[:frames], t.v[:frames], t.time[:frames]).plot()
+        told = [text.get_text() for axes in figure.axes for text in axes.texts]
+        assert any("not recorded" in text for text in told)
