@@ -136,18 +136,23 @@ def build(S) -> SimpleNamespace:
         joint_q: wp.array(dtype=int),
         q: wp.array2d(dtype=S),
         # out
-        J: wp.array2d(dtype=vec3),
+        J: wp.array3d(dtype=S),
     ):
         """Jacobian of active rows; only a ball joint's stop depends on q. Launch over (worlds, rows)."""
         w, k = wp.tid()
         if table.R[w, k] > S(0.0):
             joint = table.joint[k]
-            J[w, k] = table.J[w, k]
+            turning = int(0)
             if table.kind[k] != rows.DRY_FRICTION and joint_type[joint] == joints.BALL:
                 turn = jt.quaternion_log(jt.read_quaternion(q, w, joint_q[joint]))
                 angle = wp.length(turn)
                 if angle > S(0.0):
-                    J[w, k] = -turn / angle
+                    turning = 1
+                    for i in range(3):
+                        J[w, k, i] = -turn[i] / angle
+            if turning == 0:
+                for i in range(table.support_size[k]):
+                    J[w, k, i] = table.J[w, k, i]
 
     # ---- residual: from Jacobians, weights and velocities to r ------------------------------------------------------
 
@@ -241,7 +246,7 @@ def build(S) -> SimpleNamespace:
         joint_friction: wp.array2d(dtype=S),
         h: S,
         sigma: S,
-        row_J: wp.array2d(dtype=vec3),
+        row_J: wp.array3d(dtype=S),
         weight: wp.array2d(dtype=S),
         q: wp.array2d(dtype=S),
         v: wp.array2d(dtype=S),
@@ -252,9 +257,8 @@ def build(S) -> SimpleNamespace:
         w, k = wp.tid()
         if table.R[w, k] > S(0.0):
             joint = table.joint[k]
-            dof = table.dof[k]
+            dof = table.support[k, 0]
             kind = table.kind[k]
-            J = row_J[w, k]
             if kind == rows.DRY_FRICTION:
                 bound = h * joint_friction[w % joint_friction.shape[0], dof]
                 y = -v[w, dof] / (sigma * weight[w, k])
@@ -276,14 +280,15 @@ def build(S) -> SimpleNamespace:
                 )
                 v_hat = stop_velocity(distance, tau_d, h)
                 if joint_type[joint] == joints.BALL:
+                    J = vec3(row_J[w, k, 0], row_J[w, k, 1], row_J[w, k, 2])
                     rate = J[0] * v[w, dof] + J[1] * v[w, dof + 1] + J[2] * v[w, dof + 2]
                     g = d_box.box_impulse((v_hat - rate) / law[2], S(0.0), S(wp.inf))
                     wp.atomic_add(r, w, dof, -J[0] * g)
                     wp.atomic_add(r, w, dof + 1, -J[1] * g)
                     wp.atomic_add(r, w, dof + 2, -J[2] * g)
                 else:
-                    g = d_box.box_impulse((v_hat - J[0] * v[w, dof]) / law[2], S(0.0), S(wp.inf))
-                    wp.atomic_add(r, w, dof, -J[0] * g)
+                    g = d_box.box_impulse((v_hat - row_J[w, k, 0] * v[w, dof]) / law[2], S(0.0), S(wp.inf))
+                    wp.atomic_add(r, w, dof, -row_J[w, k, 0] * g)
 
     # ---- untaped parts of the backward pass -------------------------------------------------------------------------
 
@@ -342,7 +347,6 @@ def build(S) -> SimpleNamespace:
         scene: Scene,
         contacts: Contacts,
         table: Rows,
-        row_size: wp.array(dtype=int),
         ancestor: wp.array2d(dtype=int),
         M_factor: wp.array3d(dtype=S),
         J: wp.array4d(dtype=S),
@@ -353,7 +357,7 @@ def build(S) -> SimpleNamespace:
         z: wp.array2d(dtype=vec3),
         # out
         J_bar: wp.array4d(dtype=S),
-        row_J_bar: wp.array2d(dtype=vec3),
+        row_J_bar: wp.array3d(dtype=S),
         M_bar: wp.array3d(dtype=S),
     ):
         """Adds the gradient of the contact and row weights to those of J and M. Launch over worlds."""
@@ -377,15 +381,14 @@ def build(S) -> SimpleNamespace:
             if table.R[w, k] > S(0.0) and row_weight_bar[w, k] != S(0.0):
                 for d in range(nv):
                     z[w, d] = vec3(S(0.0), S(0.0), S(0.0))
-                for i in range(row_size[k]):
-                    z[w, table.dof[k] + i] = vec3(table.J[w, k][i], S(0.0), S(0.0))
+                for i in range(table.support_size[k]):
+                    z[w, table.support[k, i]] = vec3(table.J[w, k, i], S(0.0), S(0.0))
                 W = inverse_mass_times(topology, M_factor, z, w, nv)
                 G = mat33()
                 G[0, 0] = row_weight_bar[w, k]
-                row_bar = row_J_bar[w, k]
-                for i in range(row_size[k]):
-                    row_bar[i] = row_bar[i] + S(2.0) * row_weight_bar[w, k] * z[w, table.dof[k] + i][0]
-                row_J_bar[w, k] = row_bar
+                for i in range(table.support_size[k]):
+                    J_k = S(2.0) * row_weight_bar[w, k] * z[w, table.support[k, i]][0]
+                    row_J_bar[w, k, i] = row_J_bar[w, k, i] + J_k
                 add_mass_adjoint(ancestor, z, w, nv, G, M_bar)
 
     return SimpleNamespace(

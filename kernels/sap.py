@@ -62,6 +62,7 @@ def build(S) -> SimpleNamespace:
     f_rows = rows.build(S)
     row_axpy, row_copy, row_fill = f_rows.row_axpy, f_rows.row_copy, f_rows.row_fill
     support_rate, support_add, support_add_gram = f_rows.support_rate, f_rows.support_add, f_rows.support_add_gram
+    sparse_dot, sparse_add, sparse_add_gram = f_rows.sparse_dot, f_rows.sparse_add, f_rows.sparse_add_gram
     epsilon = float(np.finfo(wp.dtype_to_numpy(S)).eps)
     stall_level = epsilon * STALL_EPSILONS
     cost_level = epsilon * COST_EPSILONS
@@ -84,9 +85,9 @@ def build(S) -> SimpleNamespace:
         R: wp.array2d(dtype=vec3)  # (worlds, C) (Rt, Rt, Rn)
         v_hat: wp.array2d(dtype=vec3)  # (worlds, C)
         mu: wp.array2d(dtype=S)  # (worlds, C)
-        row_dof: wp.array(dtype=int)  # (K,) first dof of a scalar row; shared
-        row_size: wp.array(dtype=int)  # (K,) 1 to 3 dofs; shared
-        row_J: wp.array2d(dtype=vec3)  # (worlds, K)
+        row_support: wp.array2d(dtype=int)  # (K, Mr) dofs that a scalar row moves, ascending; shared
+        row_support_size: wp.array(dtype=int)  # (K,); shared
+        row_J: wp.array3d(dtype=S)  # (worlds, K, Mr); columns: the row's support
         row_R: wp.array2d(dtype=S)  # (worlds, K); ≤ 0: the row is not active
         row_v_hat: wp.array2d(dtype=S)  # (worlds, K)
         row_lower: wp.array2d(dtype=S)  # (worlds, K)
@@ -132,14 +133,6 @@ def build(S) -> SimpleNamespace:
         curvature_A: S
 
     @wp.func
-    def row_rate(row_J: vec3, dof: int, size: int, x: wp.array1d(dtype=S)) -> S:
-        """J x of one scalar row."""
-        rate = row_J[0] * x[dof]
-        for j in range(1, size):
-            rate += row_J[j] * x[dof + j]
-        return rate
-
-    @wp.func
     def contact_y(u_c: vec3, R: vec3) -> vec3:
         """y = −R⁻¹ u_c."""
         return vec3(-u_c[0] / R[0], -u_c[1] / R[1], -u_c[2] / R[2])
@@ -153,9 +146,9 @@ def build(S) -> SimpleNamespace:
         for c in range(contacts):
             pair = problem.contact_pair[w, c]
             v_c[c] = support_rate(problem.J[w, c], problem.support[pair], problem.support_size[pair], x)
-        for k in range(problem.row_dof.shape[0]):
+        for k in range(problem.row_support.shape[0]):
             if problem.row_R[w, k] > S(0.0):
-                row_v_c[k] = row_rate(problem.row_J[w, k], problem.row_dof[k], problem.row_size[k], x)
+                row_v_c[k] = sparse_dot(problem.row_J[w, k], problem.row_support[k], problem.row_support_size[k], x)
 
     @wp.func
     def start(problem: Problem, work: Workspace, solution: Solution, w: int, contacts: int):
@@ -173,7 +166,7 @@ def build(S) -> SimpleNamespace:
         constraint_rates(problem, w, contacts, solution.v[w], work.u_c[w], work.row_u_c[w])
         for c in range(contacts):
             work.u_c[w, c] = work.u_c[w, c] - problem.v_hat[w, c]
-        for k in range(problem.row_dof.shape[0]):
+        for k in range(problem.row_support.shape[0]):
             if problem.row_R[w, k] > S(0.0):
                 work.row_u_c[w, k] = work.row_u_c[w, k] - problem.row_v_hat[w, k]
 
@@ -191,15 +184,13 @@ def build(S) -> SimpleNamespace:
             if gamma[0] != S(0.0) or gamma[1] != S(0.0) or gamma[2] != S(0.0):
                 pair = problem.contact_pair[w, c]
                 support_add(problem.J[w, c], problem.support[pair], problem.support_size[pair], gamma, j_c)
-        for k in range(problem.row_dof.shape[0]):
+        for k in range(problem.row_support.shape[0]):
             R_k = problem.row_R[w, k]
             if R_k > S(0.0):
                 y_k = -work.row_u_c[w, k] / R_k
                 gamma_k = box_impulse(y_k, problem.row_lower[w, k], problem.row_upper[w, k])
                 solution.row_gamma[w, k] = gamma_k
-                dof_k = problem.row_dof[k]
-                for j in range(problem.row_size[k]):
-                    j_c[dof_k + j] = j_c[dof_k + j] + problem.row_J[w, k][j] * gamma_k
+                sparse_add(problem.row_J[w, k], problem.row_support[k], problem.row_support_size[k], gamma_k, j_c)
         gradient_sq = S(0.0)
         momentum_sq = S(0.0)
         impulse_sq = S(0.0)
@@ -211,6 +202,13 @@ def build(S) -> SimpleNamespace:
             momentum_sq += momentum * momentum * D_sq
             impulse_sq += j_c[i] * j_c[i] * D_sq
         return vec3(wp.sqrt(gradient_sq), wp.sqrt(momentum_sq), wp.sqrt(impulse_sq))
+
+    @wp.func
+    def widen(first: wp.array1d(dtype=int), support: wp.array1d(dtype=int), size: int):
+        """Let the envelope hold the rows of a constraint that joins diagonal blocks."""
+        if size > 0 and support[0] < first[support[size - 1]]:
+            for a in range(size):
+                first[support[a]] = wp.min(first[support[a]], support[0])
 
     @wp.func
     def assemble(problem: Problem, work: Workspace, w: int, contacts: int):
@@ -229,20 +227,17 @@ def build(S) -> SimpleNamespace:
                 support = problem.support[pair]
                 size = problem.support_size[pair]
                 support_add_gram(problem.J[w, c], support, size, G, H)
-                if size > 0 and support[0] < work.first[w, support[size - 1]]:  # the contact joins two blocks
-                    for a in range(size):
-                        work.first[w, support[a]] = wp.min(work.first[w, support[a]], support[0])
-        for k in range(problem.row_dof.shape[0]):
+                widen(work.first[w], support, size)
+        for k in range(problem.row_support.shape[0]):
             R_k = problem.row_R[w, k]
             if R_k > S(0.0):
                 y_k = -work.row_u_c[w, k] / R_k
                 G_k = box_hessian(y_k, R_k, problem.row_lower[w, k], problem.row_upper[w, k])
                 if G_k != S(0.0):
-                    J_k = problem.row_J[w, k]
-                    dof_k = problem.row_dof[k]
-                    for a in range(problem.row_size[k]):
-                        for b in range(a + 1):
-                            H[dof_k + a, dof_k + b] = H[dof_k + a, dof_k + b] + G_k * J_k[a] * J_k[b]
+                    support_k = problem.row_support[k]
+                    size_k = problem.row_support_size[k]
+                    sparse_add_gram(problem.row_J[w, k], support_k, size_k, G_k, H)
+                    widen(work.first[w], support_k, size_k)
 
     @wp.func
     def newton_step(problem: Problem, work: Workspace, w: int, contacts: int) -> Step:
@@ -276,7 +271,7 @@ def build(S) -> SimpleNamespace:
             dv_c = work.dv_c[w, c]
             y = contact_y(work.u_c[w, c] + alpha * dv_c, R)
             slope -= wp.dot(dv_c, cone_impulse(y, R, problem.mu[w, c]) - solution.gamma[w, c])
-        for k in range(problem.row_dof.shape[0]):
+        for k in range(problem.row_support.shape[0]):
             R_k = problem.row_R[w, k]
             if R_k > S(0.0):
                 dv_c_k = work.row_dv_c[w, k]
@@ -294,7 +289,7 @@ def build(S) -> SimpleNamespace:
             dv_c = work.dv_c[w, c]
             y = contact_y(work.u_c[w, c] + alpha * dv_c, R)
             curvature += wp.dot(dv_c, cone_hessian(y, R, problem.mu[w, c]) * dv_c)
-        for k in range(problem.row_dof.shape[0]):
+        for k in range(problem.row_support.shape[0]):
             R_k = problem.row_R[w, k]
             if R_k > S(0.0):
                 dv_c_k = work.row_dv_c[w, k]
@@ -312,7 +307,7 @@ def build(S) -> SimpleNamespace:
             u_c = work.u_c[w, c]
             after = cone_cost(cone_impulse(contact_y(u_c + alpha * work.dv_c[w, c], R), R, mu), R)
             change += after - cone_cost(cone_impulse(contact_y(u_c, R), R, mu), R)
-        for k in range(problem.row_dof.shape[0]):
+        for k in range(problem.row_support.shape[0]):
             R_k = problem.row_R[w, k]
             if R_k > S(0.0):
                 lower = problem.row_lower[w, k]
@@ -381,7 +376,7 @@ def build(S) -> SimpleNamespace:
             work.m[w, i] = work.m[w, i] + alpha * work.dp[w, i]
         for c in range(contacts):
             work.u_c[w, c] = work.u_c[w, c] + alpha * work.dv_c[w, c]
-        for k in range(problem.row_dof.shape[0]):
+        for k in range(problem.row_support.shape[0]):
             if problem.row_R[w, k] > S(0.0):
                 work.row_u_c[w, k] = work.row_u_c[w, k] + alpha * work.row_dv_c[w, k]
 
@@ -393,7 +388,7 @@ def build(S) -> SimpleNamespace:
             active = wp.int32(1)
         for c in range(contacts, solution.gamma.shape[1]):
             solution.gamma[w, c] = vec3(S(0.0), S(0.0), S(0.0))
-        for k in range(problem.row_dof.shape[0]):
+        for k in range(problem.row_support.shape[0]):
             if problem.row_R[w, k] > S(0.0):
                 active = wp.int32(1)
             else:

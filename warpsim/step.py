@@ -16,7 +16,7 @@ from warpsim.solvers.sap import SAP, SAPSolver
 
 
 def joint_rows(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(kind, joint, first dof, size) of the scalar rows: stops of limited joints, dry friction of every dof."""
+    """Kind, joint, support (padded with 0) and its size of the scalar rows: stops of limited joints, dry friction."""
     found = []
     for j in range(model.njoint):
         kind, dof = JointType(model.joint_type[j]), int(model.joint_v[j])
@@ -28,8 +28,10 @@ def joint_rows(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nda
         for k in range(JOINT_NV[kind]):
             if model.joint_friction[dof + k] > 0:
                 found.append((int(rows.DRY_FRICTION), j, dof + k, 1))
-    table = np.array(found, dtype=np.int32).reshape(-1, 4)
-    return tuple(np.ascontiguousarray(column) for column in table.T)
+    kind, joint, dof, size = (np.ascontiguousarray(x) for x in np.array(found, dtype=np.int32).reshape(-1, 4).T)
+    column = np.arange(size.max(initial=1))
+    support = np.where(column < size[:, None], dof[:, None] + column, 0)
+    return kind, joint, support.astype(np.int32), size
 
 
 class Step:
@@ -68,16 +70,17 @@ class Step:
     def _make_solver(self, options: SAP) -> None:
         model, t, device = self.model, self.device_model.types, self.device_model.device
         array, S, C = self.dynamics.array, self.device_model.types.scalar, self.collision.capacity
-        kind, joint, dof, size = joint_rows(model)
+        kind, joint, support, size = joint_rows(model)
         self.options = options
         self.solver = SAPSolver(
             self.worlds, model.nv, C, len(kind), options=options, dtype=self.device_model.dtype, device=device
         )
         self.solver.set_blocks(model.tree_v)
         self.rows = self.k_rows.Rows()
-        for key, value in (("kind", kind), ("joint", joint), ("dof", dof)):
+        table = {"kind": kind, "joint": joint, "support": support, "support_size": size}
+        for key, value in table.items():
             setattr(self.rows, key, wp.array(value, dtype=wp.int32, device=device))
-        self.rows.J = array(len(kind), t.vec3)
+        self.rows.J = array(support.shape, S)
         for key in ("R", "weight", "v_hat", "lower", "upper"):
             setattr(self.rows, key, array(len(kind), S))
         problem, contacts = self.solver.problem, self.collision.contacts
@@ -86,7 +89,7 @@ class Step:
         problem.support, problem.support_size = self.collision.scene.support, self.collision.scene.support_size
         problem.R, problem.v_hat, problem.mu = array(C, t.vec3), array(C, t.vec3), array(C, S)
         self.contact_weight = array(C, S)
-        problem.row_dof, problem.row_size = self.rows.dof, wp.array(size, dtype=wp.int32, device=device)
+        problem.row_support, problem.row_support_size = self.rows.support, self.rows.support_size
         problem.row_J, problem.row_R, problem.row_v_hat = self.rows.J, self.rows.R, self.rows.v_hat
         problem.row_lower, problem.row_upper = self.rows.lower, self.rows.upper
 

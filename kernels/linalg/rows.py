@@ -79,9 +79,35 @@ for (int a = 0; a < size; ++a) {
 """
 
 
+SPARSE_DOT = """
+const auto* pa = a.data;
+const int* dof = support.data;
+SCALAR sum = 0;
+for (int j = 0; j < size; ++j) sum += pa[j] * x.data[dof[j]];
+return sum;
+"""
+SPARSE_ADD = """
+const auto* pa = a.data;
+const int* dof = support.data;
+auto* px = x.data;
+for (int j = 0; j < size; ++j) px[dof[j]] += f * pa[j];
+"""
+SPARSE_GRAM = """
+const auto* pa = a.data;
+const int* dof = support.data;
+const int n = H.shape[1];
+for (int i = 0; i < size; ++i) {
+    const auto g_i = g * pa[i];
+    auto* row = H.data + dof[i] * n;
+    for (int j = 0; j <= i; ++j) row[dof[j]] += g_i * pa[j];
+}
+"""
+
+
 @functools.cache
 def build(S) -> SimpleNamespace:
-    """`row_*` on one-dimensional views over [first, last); `support_*` on the compressed Jacobian of one contact."""
+    """`row_*` on one-dimensional views over [first, last); `support_*` on the compressed Jacobian of one contact,
+    `sparse_*` on that of one scalar row."""
     t = types(S)
     vec3, mat33 = t.vec3, t.mat33
     scalar = {wp.float32: "float", wp.float64: "double"}[S]
@@ -128,7 +154,27 @@ def build(S) -> SimpleNamespace:
         """H ← H + JᵀGJ of one contact, lower triangle."""
         ...
 
+    @wp.func_native(SPARSE_DOT.replace("SCALAR", scalar))
+    def sparse_dot(a: wp.array1d(dtype=S), support: wp.array1d(dtype=int), size: int, x: wp.array1d(dtype=S)) -> S:
+        """aᵀx over the support of a."""
+        ...
+
+    @wp.func_native(SPARSE_ADD)
+    def sparse_add(a: wp.array1d(dtype=S), support: wp.array1d(dtype=int), size: int, f: S, x: wp.array1d(dtype=S)):
+        """x ← x + f a."""
+        ...
+
+    @wp.func_native(SPARSE_GRAM)
+    def sparse_add_gram(
+        a: wp.array1d(dtype=S), support: wp.array1d(dtype=int), size: int, g: S, H: wp.array2d(dtype=S)
+    ):
+        """H ← H + g a aᵀ, lower triangle."""
+        ...
+
     return SimpleNamespace(
+        sparse_dot=sparse_dot,
+        sparse_add=sparse_add,
+        sparse_add_gram=sparse_add_gram,
         row_axpy=row_axpy,
         row_copy=row_copy,
         row_fill=row_fill,

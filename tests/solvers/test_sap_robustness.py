@@ -151,7 +151,8 @@ def row_solver(dtype="float64", worlds=2, seed=0, keep_factor=False, tolerance=N
     pair = np.tile([1, 0], (worlds, 1))
     J = rng.normal(size=(worlds, 2, 3, 4))
     rows = dict(
-        row_dof=np.array([0, 3, 7, 4, 8, 2]), row_size=np.array([1, 1, 1, 3, 1, 1]),
+        row_support=np.array([[0, 0, 0], [3, 0, 0], [7, 0, 0], [4, 5, 6], [8, 0, 0], [2, 0, 0]]),
+        row_support_size=np.array([1, 1, 1, 3, 1, 1]),
         row_J=rng.normal(size=(worlds, 6, 3)), row_R=np.tile([1e-3, 1e-2, 1e-4, 1e-3, -1.0, 1e-2], (worlds, 1)),
         row_v_hat=0.1 * rng.normal(size=(worlds, 6)),
         row_lower=np.tile([0.0, -0.05, -np.inf, 0.0, -np.inf, -5.0], (worlds, 1)),
@@ -166,7 +167,7 @@ def row_solver(dtype="float64", worlds=2, seed=0, keep_factor=False, tolerance=N
         worlds, nv, 2, 6, options=SAP(tolerance=tolerance), dtype=dtype, device="cpu", keep_factor=keep_factor
     )
     for name, value in data.items():
-        kind = int if value.dtype.kind == "i" else vec3 if name in ("R", "v_hat", "row_J") else S
+        kind = int if value.dtype.kind == "i" else vec3 if name in ("R", "v_hat") else S
         setattr(solver.problem, name, wp.array(value, dtype=kind, device="cpu"))
     return solver, data
 
@@ -178,8 +179,8 @@ def dense_rows(data, w):
     for c, p in enumerate(data["contact_pair"][w]):
         n = data["support_size"][p]
         J[c][:, data["support"][p, :n]] = data["J"][w, c, :, :n]
-    for k, (dof, n) in enumerate(zip(data["row_dof"], data["row_size"], strict=True)):
-        J_rows[k, dof : dof + n] = data["row_J"][w, k, :n]
+    for k, (support, n) in enumerate(zip(data["row_support"], data["row_support_size"], strict=True)):
+        J_rows[k, support[:n]] = data["row_J"][w, k, :n]
     return J, J_rows
 
 

@@ -53,13 +53,12 @@ class StepAdjoint:
         # geometry
         self.phi, self.point, self.frame = array(C, S), array(C, t.vec3), array(C, t.mat33)
         self.J = array((C, 3, self.step.collision.max_support), S)
-        self.row_J = array(self.step.rows.kind.shape[0], t.vec3)
+        self.row_J = array(self.step.rows.J.shape[1:], S)
         self.composite, self.M = array(model.nlink, t.vec10), array((nv, nv), S)
         # residual
         self.a, self.inverse_dynamics, self.force, self.damping = (array(nv, S) for _ in range(4))
         self.v_c, self.gamma, self.r = array(C, t.vec3), array(C, t.vec3), array(nv, S)
         self.q_next, self.seed = array(nq, S), array(nv, S)
-        self.row_size = self.step.solver.problem.row_size
         table = np.zeros((nv, nv), dtype=np.int32)
         for d in range(nv):
             table[d, [*model.ancestors(int(model.dof_link[d]))]] = 1
@@ -123,7 +122,7 @@ class StepAdjoint:
         self.r.grad.assign(self.seed)
         residual_tape.backward()
         step = self.step
-        inputs = [self.device_model.topology, step.collision.scene, step.collision.contacts, step.rows, self.row_size]
+        inputs = [self.device_model.topology, step.collision.scene, step.collision.contacts, step.rows]
         inputs += [self.ancestor, step.M_factor, self.J, self.weight, self.weight.grad, self.row_weight.grad, step.z]
         self.dynamics.launch(self.kernels.weight_adjoint, None, [*inputs, self.J.grad, self.row_J.grad, self.M.grad])
         geometry.backward()

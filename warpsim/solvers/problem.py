@@ -224,7 +224,8 @@ def fill_problem(sap: SAPSolver, problem: ContactProblem, options: SAP, dtype: s
             device=device,
             record_tape=False,
         )
-    struct.row_dof, struct.row_size = (wp.zeros(0, dtype=int, device=device) for _ in range(2))
-    struct.row_J = wp.zeros((W, 0), dtype=vec3, device=device)
+    struct.row_support = wp.zeros((0, 1), dtype=int, device=device)
+    struct.row_support_size = wp.zeros(0, dtype=int, device=device)
+    struct.row_J = wp.zeros((W, 0, 1), dtype=S, device=device)
     for name in ("row_R", "row_v_hat", "row_lower", "row_upper"):
         setattr(struct, name, wp.zeros((W, 0), dtype=S, device=device))
