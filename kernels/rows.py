@@ -61,11 +61,12 @@ def build(S) -> SimpleNamespace:
             d = last - k
             x = z[w, d][0]
             if x != S(0.0):
+                begin = topology.dof_begin[d]
                 e = topology.dof_parent[d]
                 while e >= 0:
-                    z[w, e] = z[w, e] - L[w, d, e] * z[w, d]
+                    z[w, e] = z[w, e] - L[w, d, e - begin] * z[w, d]
                     e = topology.dof_parent[e]
-                weight += x * x / L[w, d, d]
+                weight += x * x / L[w, d, d - begin]
         return weight
 
     @wp.func
