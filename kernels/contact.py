@@ -349,11 +349,12 @@ def build(S) -> SimpleNamespace:
             d = last - k
             x = z[w, d]
             if x[0] != S(0.0) or x[1] != S(0.0) or x[2] != S(0.0):
+                begin = topology.dof_begin[d]
                 e = topology.dof_parent[d]
                 while e >= 0:
-                    z[w, e] = z[w, e] - L[w, d, e] * x
+                    z[w, e] = z[w, e] - L[w, d, e - begin] * x
                     e = topology.dof_parent[e]
-                W += wp.outer(x, x / L[w, d, d])
+                W += wp.outer(x, x / L[w, d, d - begin])
         return W
 
     @wp.kernel(module=module, enable_backward=False)

@@ -35,8 +35,9 @@ def build(S) -> SimpleNamespace:
     class Rows:
         kind: wp.array(dtype=int)  # (rows,)
         joint: wp.array(dtype=int)
-        dof: wp.array(dtype=int)
-        J: wp.array2d(dtype=vec3)  # (worlds, rows)
+        support: wp.array2d(dtype=int)  # (rows, width) dofs that the row moves, ascending
+        support_size: wp.array(dtype=int)  # (rows,)
+        J: wp.array3d(dtype=S)  # (worlds, rows, width); columns: the support
         R: wp.array2d(dtype=S)  # <= 0: not active
         weight: wp.array2d(dtype=S)  # inverse effective mass of active rows
         v_hat: wp.array2d(dtype=S)
@@ -60,23 +61,25 @@ def build(S) -> SimpleNamespace:
             d = last - k
             x = z[w, d][0]
             if x != S(0.0):
+                begin = topology.dof_begin[d]
                 e = topology.dof_parent[d]
                 while e >= 0:
-                    z[w, e] = z[w, e] - L[w, d, e] * z[w, d]
+                    z[w, e] = z[w, e] - L[w, d, e - begin] * z[w, d]
                     e = topology.dof_parent[e]
-                weight += x * x / L[w, d, d]
+                weight += x * x / L[w, d, d - begin]
         return weight
 
     @wp.func
     def effective_weight(
-        topology: Topology, L: wp.array3d(dtype=S), z: wp.array2d(dtype=vec3), w: int, dof: int, n: int, J: vec3
+        topology: Topology, L: wp.array3d(dtype=S), z: wp.array2d(dtype=vec3), w: int, rows: Rows, k: int
     ) -> S:
-        """Inverse effective mass of the row J on the n degrees of freedom from `dof`."""
-        last = dof + n - 1
+        """Inverse effective mass of row k."""
+        n = rows.support_size[k]
+        last = rows.support[k, n - 1]
         for d in range(last + 1):
             z[w, d] = vec3(S(0.0), S(0.0), S(0.0))
         for i in range(n):
-            z[w, dof + i] = vec3(J[i], S(0.0), S(0.0))
+            z[w, rows.support[k, i]] = vec3(rows.J[w, k, i], S(0.0), S(0.0))
         return eliminate(topology, L, z, w, last)
 
     @wp.kernel(module=module_name("rows", S), enable_backward=False)
@@ -102,15 +105,14 @@ def build(S) -> SimpleNamespace:
         tau_d = S(LIMIT_BETA) * h / S(wp.pi)
         for k in range(rows.kind.shape[0]):
             joint = rows.joint[k]
-            dof = rows.dof[k]
+            dof = rows.support[k, 0]
             kind = rows.kind[k]
             rows.R[w, k] = S(0.0)
             if kind == DRY_FRICTION:
                 bound = h * joint_friction[w % joint_friction.shape[0], dof]
                 if bound > S(0.0):
-                    J = vec3(S(1.0), S(0.0), S(0.0))
-                    rows.J[w, k] = J
-                    weight = effective_weight(topology, M_factor, z, w, dof, 1, J)
+                    rows.J[w, k, 0] = S(1.0)
+                    weight = effective_weight(topology, M_factor, z, w, rows, k)
                     rows.weight[w, k] = weight
                     rows.R[w, k] = sigma * weight
                     rows.v_hat[w, k] = S(0.0)
@@ -140,9 +142,10 @@ def build(S) -> SimpleNamespace:
                     rate += J[d] * v0[w, dof + d]
                     rate_star += J[d] * v_star[w, dof + d]
                 if distance < S(LIMIT_HORIZON) * h * wp.max(wp.abs(rate), wp.abs(rate_star)):
-                    weight = effective_weight(topology, M_factor, z, w, dof, n, J)
+                    for d in range(n):
+                        rows.J[w, k, d] = J[d]
+                    weight = effective_weight(topology, M_factor, z, w, rows, k)
                     law = d_cone.contact_regularization(weight, distance, S(0.0), tau_d, h, S(LIMIT_BETA), S(1.0))
-                    rows.J[w, k] = J
                     rows.weight[w, k] = weight
                     rows.R[w, k] = law[2]
                     rows.v_hat[w, k] = stop_velocity(distance, tau_d, h)

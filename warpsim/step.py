@@ -16,7 +16,7 @@ from warpsim.solvers.sap import SAP, SAPSolver
 
 
 def joint_rows(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(kind, joint, first dof, size) of the scalar rows: stops of limited joints, dry friction of every dof."""
+    """Kind, joint, support (padded with 0) and its size of the scalar rows: stops of limited joints, dry friction."""
     found = []
     for j in range(model.njoint):
         kind, dof = JointType(model.joint_type[j]), int(model.joint_v[j])
@@ -28,8 +28,10 @@ def joint_rows(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nda
         for k in range(JOINT_NV[kind]):
             if model.joint_friction[dof + k] > 0:
                 found.append((int(rows.DRY_FRICTION), j, dof + k, 1))
-    table = np.array(found, dtype=np.int32).reshape(-1, 4)
-    return tuple(np.ascontiguousarray(column) for column in table.T)
+    kind, joint, dof, size = (np.ascontiguousarray(x) for x in np.array(found, dtype=np.int32).reshape(-1, 4).T)
+    column = np.arange(size.max(initial=1))
+    support = np.where(column < size[:, None], dof[:, None] + column, 0)
+    return kind, joint, support.astype(np.int32), size
 
 
 class Step:
@@ -49,7 +51,7 @@ class Step:
         self.tau, self.wrench = array(nv, S), None
         self.v_star, self.bias, self.force, self.damping = (array(nv, S) for _ in range(4))
         self.zero_acceleration = array(nv, S)
-        self.A, self.M_factor = array((nv, nv), S), array((nv, nv), S)
+        self.A, self.M_factor = self.dynamics.blocks(), self.dynamics.blocks()
         self.composite = array(model.nlink, t.vec10)
         self.link_V_star = array(model.nlink, t.vec6)
         self.z = array(nv, t.vec3)
@@ -68,16 +70,19 @@ class Step:
     def _make_solver(self, options: SAP) -> None:
         model, t, device = self.model, self.device_model.types, self.device_model.device
         array, S, C = self.dynamics.array, self.device_model.types.scalar, self.collision.capacity
-        kind, joint, dof, size = joint_rows(model)
+        kind, joint, support, size = joint_rows(model)
         self.options = options
         self.solver = SAPSolver(
-            self.worlds, model.nv, C, len(kind), options=options, dtype=self.device_model.dtype, device=device
+            self.worlds, model.tree_v, C, support, size, options=options, dtype=self.device_model.dtype, device=device
         )
-        self.solver.set_blocks(model.tree_v)
         self.rows = self.k_rows.Rows()
-        for key, value in (("kind", kind), ("joint", joint), ("dof", dof)):
+        for key, value in (("kind", kind), ("joint", joint)):
             setattr(self.rows, key, wp.array(value, dtype=wp.int32, device=device))
-        self.rows.J = array(len(kind), t.vec3)
+        self.rows.support, self.rows.support_size = (
+            self.solver.problem.row_support,
+            self.solver.problem.row_support_size,
+        )
+        self.rows.J = array(support.shape, S)
         for key in ("R", "weight", "v_hat", "lower", "upper"):
             setattr(self.rows, key, array(len(kind), S))
         problem, contacts = self.solver.problem, self.collision.contacts
@@ -86,14 +91,20 @@ class Step:
         problem.support, problem.support_size = self.collision.scene.support, self.collision.scene.support_size
         problem.R, problem.v_hat, problem.mu = array(C, t.vec3), array(C, t.vec3), array(C, S)
         self.contact_weight = array(C, S)
-        problem.row_dof, problem.row_size = self.rows.dof, wp.array(size, dtype=wp.int32, device=device)
         problem.row_J, problem.row_R, problem.row_v_hat = self.rows.J, self.rows.R, self.rows.v_hat
         problem.row_lower, problem.row_upper = self.rows.lower, self.rows.upper
 
     def compile(self) -> None:
         """Compile and load the kernels of a step, modules in parallel."""
         sets = [self.dynamics.kernels, self.dynamics.untaped, self.dynamics.energy_kernels]
-        sets += [self.k_actuation, self.k_theta, self.k_rows, self.solver.kernels, self.collision.kernels]
+        sets += [
+            self.k_actuation,
+            self.k_theta,
+            self.k_rows,
+            self.solver.kernels,
+            self.solver.k_islands,
+            self.collision.kernels,
+        ]
         if self.collision.broadphase is not None:
             sets.append(self.collision.broadphase.kernels)
         if self.collision.convex_kernels is not None:
@@ -126,7 +137,7 @@ class Step:
             self.damping,
             self.A,
             self.M_factor,
-            self.solver.work.H,
+            self.solver.work.newton.P,
         ]
         dynamics.launch(self.k_theta.free_motion, self.model.ntree, [*inputs, self.v_star])
 
