@@ -148,6 +148,23 @@ def build(S, grad: bool = False) -> SimpleNamespace:
                 for k in range(n):
                     force[w, j + k] += gear[a, k] * limit
 
+    @wp.func
+    def wrench_about_reference(
+        topology: Topology,
+        body_com: wp.array2d(dtype=vec3),
+        link_X: wp.array2d(dtype=transform),
+        wrench: wp.array3d(dtype=S),
+        w: int,
+        body: int,
+    ) -> vec6:
+        """The force vector about o of the wrench (torque, force) at a body's COM, world axes."""
+        l = topology.body_link[body]
+        X = link_X[w, l]
+        o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
+        arm = wp.transform_point(X, body_com[w % body_com.shape[0], body]) - o
+        f = vec3(wrench[w, body, 3], wrench[w, body, 4], wrench[w, body, 5])
+        return sp.join(vec3(wrench[w, body, 0], wrench[w, body, 1], wrench[w, body, 2]) + wp.cross(arm, f), f)
+
     @wp.kernel(module=module, enable_backward=grad)
     def wrench_force(
         topology: Topology,
@@ -161,13 +178,8 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         """Adds the generalised force of wrenches (torque, force) at the bodies' COMs, world axes. Launch over worlds."""
         w = wp.tid()
         for body in range(topology.body_link.shape[0]):
-            l = topology.body_link[body]
-            X = link_X[w, l]
-            o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
-            arm = wp.transform_point(X, body_com[w % body_com.shape[0], body]) - o
-            f = vec3(wrench[w, body, 3], wrench[w, body, 4], wrench[w, body, 5])
-            F = sp.join(vec3(wrench[w, body, 0], wrench[w, body, 1], wrench[w, body, 2]) + wp.cross(arm, f), f)
-            d = topology.link_dof[l]
+            F = wrench_about_reference(topology, body_com, link_X, wrench, w, body)
+            d = topology.link_dof[topology.body_link[body]]
             while d >= 0:
                 force[w, d] += wp.dot(dof_S[w, d], F)
                 d = topology.dof_parent[d]
@@ -179,4 +191,5 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         spring_deflection=spring_deflection,
         actuator_law=actuator_law,
         clamped=clamped,
+        wrench_about_reference=wrench_about_reference,
     )

@@ -20,6 +20,9 @@ space of v (free joint: world translation, body-frame rotation), c_v alone d tau
 
 The linear columns of a free joint stand still in the world while the body turns: they are "not moved" by its rotations, so
 that V- and A- of the whole joint hold its linear velocity and acceleration, and their dS/dt is 0.
+
+A load (torque t, force f) at a body's point c, in axes of the world, is a term -(t + c x f; f) of f_l that does not turn with
+the body: df_l gains E alpha = (alpha x t + c x (alpha x f); alpha x f), alpha the angular part of s.
 """
 
 import functools
@@ -52,6 +55,10 @@ def structs(S) -> SimpleNamespace:
         I: wp.array2d(dtype=t.vec10)  # (worlds, links) inertia of the subtree
         T: wp.array2d(dtype=t.mat33)  # (worlds, links) angular block of B, of the subtree
         p: wp.array2d(dtype=t.vec3)  # (worlds, links) linear momentum of the subtree
+        E: wp.array2d(
+            dtype=t.mat33
+        )  # (worlds, links) angular block of E, in: of the link, out: of the subtree; or empty
+        e: wp.array2d(dtype=t.vec3)  # (worlds, links) force f, likewise
         X: wp.array2d(dtype=t.vec6)  # (worlds, nv)
         Y: wp.array2d(dtype=t.vec3)  # (worlds, nv)
 
@@ -85,7 +92,8 @@ def build(S) -> SimpleNamespace:
 
     @wp.func
     def sum_subtrees(topology: Topology, motion: Motion, w: int, tree: int, sweep: Sweep):
-        """Inertia, T and linear momentum of every subtree."""
+        """Inertia, T and linear momentum of every subtree, and E where there are loads."""
+        loaded = sweep.E.shape[0] > 0
         first = topology.tree_link[tree]
         end = topology.tree_link[tree + 1]
         for l in range(first, end):
@@ -101,9 +109,18 @@ def build(S) -> SimpleNamespace:
                 sweep.I[w, parent] = sweep.I[w, parent] + sweep.I[w, l]
                 sweep.T[w, parent] = sweep.T[w, parent] + sweep.T[w, l]
                 sweep.p[w, parent] = sweep.p[w, parent] + sweep.p[w, l]
+                if loaded:
+                    sweep.E[w, parent] = sweep.E[w, parent] + sweep.E[w, l]
+                    sweep.e[w, parent] = sweep.e[w, parent] + sweep.e[w, l]
 
     @wp.func
-    def sum_subtrees_and_unit_motions(
+    def load_rotation(t: vec3, f: vec3, c: vec3) -> mat33:
+        """Angular block of E: alpha -> alpha x t + c x (alpha x f)."""
+        cf = wp.dot(c, f)
+        return mat33(cf, S(0.0), S(0.0), S(0.0), cf, S(0.0), S(0.0), S(0.0), cf) - wp.outer(f, c) - wp.skew(t)
+
+    @wp.func
+    def unit_motions(
         topology: Topology,
         g: vec3,
         motion: Motion,
@@ -116,8 +133,7 @@ def build(S) -> SimpleNamespace:
         tree: int,
         sweep: Sweep,
     ):
-        """The sums of `sum_subtrees`, and X, Y of every degree of freedom."""
-        sum_subtrees(topology, motion, w, tree, sweep)
+        """X and Y of every degree of freedom."""
         zero = vec3(S(0.0), S(0.0), S(0.0))
         for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
             kind = topology.link_type[l]
@@ -158,7 +174,9 @@ def build(S) -> SimpleNamespace:
         D: wp.array3d(dtype=S),
     ):
         """D[w, d, e - begin] = d tau_d along (dq_e, c_v, c_a) of each variable e of the tree, without armature."""
-        sum_subtrees_and_unit_motions(topology, g, motion, v, a, dq, c_v, c_a, w, tree, sweep)
+        sum_subtrees(topology, motion, w, tree, sweep)
+        unit_motions(topology, g, motion, v, a, dq, c_v, c_a, w, tree, sweep)
+        loaded = sweep.E.shape[0] > 0
         begin = topology.tree_v[tree]
         end = topology.tree_v[tree + 1]
         for d in range(begin, end):
@@ -175,9 +193,14 @@ def build(S) -> SimpleNamespace:
             # Rows: what the force on d feels of the variables above it and of its own joint.
             IS = sp.momentum(sweep.I[w, l], S_d)
             BS = wp.transpose(T) * sp.angular(S_d) + S(2.0) * wp.cross(p, sp.linear(S_d))
+            ES = vec3()
+            if loaded:
+                ES = wp.transpose(sweep.E[w, l]) * sp.angular(S_d) + wp.cross(sweep.e[w, l], sp.linear(S_d))
             for i in range(jt.dofs(kind)):
                 e = j + i
                 slope = wp.dot(IS, sweep.X[w, e]) + wp.dot(BS, sweep.Y[w, e])
+                if loaded:
+                    slope += wp.dot(ES, sp.angular(dq[w, e]))
                 if kind == joints.FREE and d < j + 3:  # S_d does not turn with its own joint
                     slope += wp.dot(S_d, sp.cross_force(dq[w, e], F))
                 D[w, d, e - begin] = slope
@@ -185,9 +208,14 @@ def build(S) -> SimpleNamespace:
             Y = sweep.Y[w, d]
             f = sp.momentum(sweep.I[w, l], sweep.X[w, d]) + sp.join(T * Y, S(2.0) * wp.cross(Y, p))
             f += sp.cross_force(dq[w, d], F)
+            if loaded:
+                alpha = sp.angular(dq[w, d])
+                f += sp.join(sweep.E[w, l] * alpha, wp.cross(alpha, sweep.e[w, l]))
             e = topology.dof_parent[j]
             while e >= 0:
                 D[w, d, e - begin] = wp.dot(IS, sweep.X[w, e]) + wp.dot(BS, sweep.Y[w, e])
+                if loaded:
+                    D[w, d, e - begin] = D[w, d, e - begin] + wp.dot(ES, sp.angular(dq[w, e]))
                 D[w, e, d - begin] = wp.dot(motion.dof_S[w, e], f)
                 e = topology.dof_parent[e]
 
@@ -207,7 +235,7 @@ def build(S) -> SimpleNamespace:
         # out
         D: wp.array3d(dtype=S),
     ):
-        """Derivative of tau after `tree.rnea` at (q, v, a): D (worlds, nv, widest tree), column e - begin(tree).
+        """Derivative of tau after `tree.rnea` at (q, v, a): D stored by trees, column e - first dof of the tree.
 
         Launch over (worlds, trees).
         """
@@ -218,4 +246,4 @@ def build(S) -> SimpleNamespace:
         for d in range(begin, topology.tree_v[tree + 1]):
             D[w, d, d - begin] = D[w, d, d - begin] + c_a * armature[w % armature.shape[0], d]
 
-    return SimpleNamespace(rnea_derivative=rnea_derivative, derivative=derivative)
+    return SimpleNamespace(rnea_derivative=rnea_derivative, derivative=derivative, load_rotation=load_rotation)

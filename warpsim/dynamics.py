@@ -139,10 +139,7 @@ class Dynamics:
 
 
 class InverseDynamicsDerivative:
-    """Derivatives of `Dynamics.inverse_dynamics` by q, v or a, as blocks D (worlds, nv, widest tree) of the trees.
-
-    D[w, d, e - begin] = d tau_d / d e for d, e of the tree whose degrees of freedom start at `begin`.
-    """
+    """Derivatives of `Dynamics.inverse_dynamics` by q, v or a, stored by trees (see `Dynamics.blocks`)."""
 
     def __init__(self, dynamics: Dynamics):
         self.dynamics, model = dynamics, dynamics.model
@@ -159,7 +156,7 @@ class InverseDynamicsDerivative:
             array(model.nv, t.vec3),
         )
         self.still = array(model.nv, t.vec6)
-        self.D = array((model.nv, int(np.diff(model.tree_v).max(initial=0))), t.scalar)
+        self.D = dynamics.blocks()
 
     def launch(self, v: wp.array, a: wp.array, by: str) -> wp.array:
         """d tau / d `by`: "q" (in the tangent space of v), "v" or "a", after `inverse_dynamics(v, a, ...)`."""

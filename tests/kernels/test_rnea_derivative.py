@@ -37,11 +37,9 @@ def derivative(model, q, v, a, by, device, dtype="float64") -> np.ndarray:
     dynamics.position(q)
     dynamics.velocity(v)
     dynamics.inverse_dynamics(v, a, dynamics.array(model.nv, S))
-    D = derivatives.launch(v, a, by).numpy().astype(float)
-    full = np.zeros((len(D), model.nv, model.nv))
-    for begin, end in zip(model.tree_v[:-1], model.tree_v[1:], strict=True):
-        full[:, begin:end, begin:end] = D[:, begin:end, : end - begin]
-    return full
+    full = dynamics.array((model.nv, model.nv), S)
+    dynamics.expand_blocks(derivatives.launch(v, a, by), full)
+    return full.numpy().astype(float)
 
 
 def states(name, assets):
