@@ -100,6 +100,10 @@ class Simulator:
         if max_contacts is not None:
             max_contacts = _whole(max_contacts, "max_contacts")
         self.requires_grad = bool(requires_grad)
+        if self.requires_grad and isinstance(self.solver, SAP) and self.solver.is_lagged:
+            raise ValueError(
+                'requires_grad=True needs the convex model for now: SAP(approximation="convex", supported_load=False)'
+            )
         self.device = _device(device)
         self.device_model = DeviceModel(model, self.worlds, dtype, self.device, self.requires_grad)
         self.parameters = self.device_model.parameters

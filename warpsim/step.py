@@ -12,7 +12,7 @@ from warpsim.collision import Collision
 from warpsim.dynamics import BLOCK, DeviceModel, Dynamics
 from warpsim.integrators import SymplecticEuler, ThetaScheme
 from warpsim.integrators.stages import ThetaStages
-from warpsim.kernels import actuation, contact_force, rows, theta
+from warpsim.kernels import actuation, contact_force, lagged, rows, theta
 from warpsim.model.model import JOINT_NV, JointType, Model
 from warpsim.solvers.sap import SAP, SAPSolver
 
@@ -102,6 +102,13 @@ class Step:
         problem.support, problem.support_size = self.collision.scene.support, self.collision.scene.support_size
         problem.R, problem.v_hat, problem.mu = array(C, t.vec3), array(C, t.vec3), array(C, S)
         self.contact_weight = array(C, S)
+        self.R, self.v_hat = problem.R, problem.v_hat  # the convex model's, apart where a lagged one changes them
+        if options.is_lagged:
+            self.k_lagged = lagged.build(S)
+            self.R, self.v_hat = array(C, t.vec3), array(C, t.vec3)
+            self.lag = self.k_lagged.Lag()
+            for name in ("s", "s_before", "answer"):
+                setattr(self.lag, name, array(C, S))
         problem.row_J, problem.row_R, problem.row_v_hat = self.rows.J, self.rows.R, self.rows.v_hat
         problem.row_lower, problem.row_upper = self.rows.lower, self.rows.upper
 
@@ -126,6 +133,8 @@ class Step:
             sets.append(self.collision.broadphase.kernels)
         if self.collision.convex_kernels is not None:
             sets.append(self.collision.convex_kernels)
+        if self.options.is_lagged:
+            sets.append(self.k_lagged)
         if self.stages is not None:
             sets += self.stages.kernel_sets()
         kernels = [item for group in sets for item in vars(group).values() if isinstance(item, wp.Kernel)]
@@ -136,7 +145,7 @@ class Step:
         """Advance the internal state by h."""
         self.smooth_motion(h)
         self.contact_problem(h)
-        self.solver.launch()
+        self.solve(h)
         self.integrate(h)
 
     def smooth_motion(self, h: float) -> None:
@@ -194,12 +203,39 @@ class Step:
         if self.collision.enabled:
             inputs = [d.topology, self.collision.scene, self.collision.material(), self.collision.contacts]
             inputs += [h, self.options.beta, self.options.sigma, self.M_factor, self.z]
-            inputs += [problem.R, problem.v_hat, problem.mu, self.contact_weight]
+            inputs += [self.R, self.v_hat, problem.mu, self.contact_weight]
             dynamics.launch(self.collision.kernels.regularise, None, inputs)
+            if self.R is not problem.R:
+                wp.copy(problem.R, self.R)
+                wp.copy(problem.v_hat, self.v_hat)
         if self.rows.kind.shape[0]:
             inputs = [d.topology, self.joint_type, self.joint_q, p.stored("joint_range"), p.stored("joint_friction")]
             inputs += [h, self.options.sigma, self.q, self.v, self.v_star, self.M_factor, self.z, self.rows]
             dynamics.launch(self.k_rows.joint_rows, None, inputs)
+
+    def solve(self, h: float) -> None:
+        """The solver, and the further passes of a lagged model (`kernels/lagged.py`)."""
+        if not (self.options.is_lagged and self.collision.enabled):
+            self.solver.launch()
+            return
+        problem, options = self.solver.problem, self.options
+        self.lag_slip(self.v, solves=0)
+        self.solver.launch()
+        for solves in range(1, options.passes + 1):
+            self.lag_slip(self.solver.solution.v, solves)
+            if options.supported_load:
+                gravity = self.device_model.parameters.stored("gravity")
+                inputs = [problem, h, options.beta, gravity, self.R, self.contact_weight]
+                inputs += [self.solver.solution.gamma, problem.R]
+                self.dynamics.launch(self.k_lagged.lag_load, self.collision.capacity, inputs)
+            self.solver.launch_again()
+
+    def lag_slip(self, v: wp.array, solves: int) -> None:
+        """v_hat of the lagged approximation from the slip at v, the result of so many solves."""
+        if self.options.approximation == "lagged":
+            problem, phi = self.solver.problem, self.collision.contacts.phi
+            inputs = [problem, phi, self.v_hat, v, solves, self.lag, problem.v_hat]
+            self.dynamics.launch(self.k_lagged.lag_slip, self.collision.capacity, inputs)
 
     def net_contact_force(self, of: str) -> wp.array:
         """Net contact force [N] per body or geom in the last step, new (worlds, n) vec3."""
