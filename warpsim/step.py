@@ -60,7 +60,7 @@ class Step:
         self.tau, self.wrench = array(nv, S), None
         self.v_star, self.bias, self.force, self.damping = (array(nv, S) for _ in range(4))
         self.zero_acceleration = array(nv, S)
-        self.A, self.M_factor = self.dynamics.blocks(), self.dynamics.blocks()
+        self.A, self.A_factor, self.M_factor = (self.dynamics.blocks() for _ in range(3))
         self.composite = array(model.nlink, t.vec10)
         self.link_V_star = array(model.nlink, t.vec6)
         self.z = array(nv, t.vec3)
@@ -125,9 +125,8 @@ class Step:
             self.k_actuation,
             self.k_theta,
             self.k_rows,
-            self.solver.kernels,
-            self.solver.k_islands,
             self.collision.kernels,
+            *self.solver.kernel_sets(),
         ]
         if self.collision.broadphase is not None:
             sets.append(self.collision.broadphase.kernels)
@@ -173,7 +172,7 @@ class Step:
             self.damping,
             self.A,
             self.M_factor,
-            self.solver.work.newton.P,
+            self.A_factor,
         ]
         dynamics.launch(self.k_theta.free_motion, self.model.ntree, [*inputs, self.v_star])
 
