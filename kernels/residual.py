@@ -16,7 +16,6 @@ from warpsim.kernels import contact, joints, rows, spatial
 from warpsim.kernels.collide import features
 from warpsim.kernels.collide.manifold import is_general
 from warpsim.kernels.constraints import box, cone
-from warpsim.kernels.linalg import ltdl
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
 
@@ -31,7 +30,6 @@ def build(S) -> SimpleNamespace:
     d_features, d_cone, d_box = features.build(S), cone.build(S), box.build(S)
     laws = contact.laws(S)
     stop_velocity = rows.build(S).stop_velocity
-    factor = ltdl.build(S)
     vec3, vec6, vec10, mat33, transform = t.vec3, t.vec6, t.vec10, t.mat33, t.transform
     module = module_name("residual", S, True)
 
@@ -120,14 +118,15 @@ def build(S) -> SimpleNamespace:
         # out
         M: wp.array3d(dtype=S),
     ):
-        """M_de for e = d or an ancestor of d; other entries are not written. Launch over (worlds, nv, nv)."""
-        w, d, e = wp.tid()
-        if ancestor[d, e] != 0:
+        """M_de, by trees, for e = d or an ancestor of d; other entries are not written. (worlds, nv, widest tree)."""
+        w, d, k = wp.tid()
+        if ancestor[d, k] != 0:
+            e = topology.dof_begin[d] + k
             m = wp.dot(dof_S[w, e], sp.momentum(composite[w, topology.dof_link[d]], dof_S[w, d]))
             if d == e:
-                M[w, d, e] = m + armature[w % armature.shape[0], d]
+                M[w, d, k] = m + armature[w % armature.shape[0], d]
             else:
-                M[w, d, e] = m
+                M[w, d, k] = m
 
     @wp.kernel(module=module)
     def row_jacobian(
@@ -292,14 +291,6 @@ def build(S) -> SimpleNamespace:
 
     # ---- untaped parts of the backward pass -------------------------------------------------------------------------
 
-    @wp.kernel(module=module_name("residual", S), enable_backward=False)
-    def solve_adjoint(H_factor: wp.array3d(dtype=S), v_bar: wp.array2d(dtype=S), seed: wp.array2d(dtype=S)):
-        """seed = -H^-1 v_bar. Launch over worlds."""
-        w = wp.tid()
-        for d in range(v_bar.shape[1]):
-            seed[w, d] = -v_bar[w, d]
-        factor.ltdl_solve(H_factor, w, v_bar.shape[1], seed)
-
     @wp.func
     def inverse_mass_times(
         topology: Topology, L: wp.array3d(dtype=S), z: wp.array2d(dtype=vec3), w: int, nv: int
@@ -309,23 +300,26 @@ def build(S) -> SimpleNamespace:
         for k in range(nv):
             d = nv - 1 - k
             x = z[w, d]
+            begin = topology.dof_begin[d]
             e = topology.dof_parent[d]
             while e >= 0:
-                z[w, e] = z[w, e] - L[w, d, e] * x
+                z[w, e] = z[w, e] - L[w, d, e - begin] * x
                 e = topology.dof_parent[e]
-            W += wp.outer(x, x / L[w, d, d])
-            z[w, d] = x / L[w, d, d]
+            W += wp.outer(x, x / L[w, d, d - begin])
+            z[w, d] = x / L[w, d, d - begin]
         for d in range(nv):
             x = z[w, d]
+            begin = topology.dof_begin[d]
             e = topology.dof_parent[d]
             while e >= 0:
-                x = x - L[w, d, e] * z[w, e]
+                x = x - L[w, d, e - begin] * z[w, e]
                 e = topology.dof_parent[e]
             z[w, d] = x
         return W
 
     @wp.func
     def add_mass_adjoint(
+        topology: Topology,
         ancestor: wp.array2d(dtype=int),
         z: wp.array2d(dtype=vec3),
         w: int,
@@ -336,10 +330,12 @@ def build(S) -> SimpleNamespace:
         """M_bar -= Y G Y^T on the entries that `mass_entries` writes; each off-diagonal one stands for two."""
         for d in range(nv):
             x = G * z[w, d]
-            for e in range(d):
-                if ancestor[d, e] != 0:
-                    M_bar[w, d, e] = M_bar[w, d, e] - S(2.0) * wp.dot(x, z[w, e])
-            M_bar[w, d, d] = M_bar[w, d, d] - wp.dot(x, z[w, d])
+            begin = topology.dof_begin[d]
+            diagonal = d - begin
+            for k in range(diagonal):
+                if ancestor[d, k] != 0:
+                    M_bar[w, d, k] = M_bar[w, d, k] - S(2.0) * wp.dot(x, z[w, begin + k])
+            M_bar[w, d, diagonal] = M_bar[w, d, diagonal] - wp.dot(x, z[w, d])
 
     @wp.kernel(module=module_name("residual", S), enable_backward=False)
     def weight_adjoint(
@@ -376,7 +372,7 @@ def build(S) -> SimpleNamespace:
                     x = S(2.0) * (G * z[w, scene.support[p, k]])
                     for i in range(3):
                         J_bar[w, c, i, k] = J_bar[w, c, i, k] + x[i]
-                add_mass_adjoint(ancestor, z, w, nv, G, M_bar)
+                add_mass_adjoint(topology, ancestor, z, w, nv, G, M_bar)
         for k in range(table.kind.shape[0]):
             if table.R[w, k] > S(0.0) and row_weight_bar[w, k] != S(0.0):
                 for d in range(nv):
@@ -389,7 +385,7 @@ def build(S) -> SimpleNamespace:
                 for i in range(table.support_size[k]):
                     J_k = S(2.0) * row_weight_bar[w, k] * z[w, table.support[k, i]][0]
                     row_J_bar[w, k, i] = row_J_bar[w, k, i] + J_k
-                add_mass_adjoint(ancestor, z, w, nv, G, M_bar)
+                add_mass_adjoint(topology, ancestor, z, w, nv, G, M_bar)
 
     return SimpleNamespace(
         contact_geometry=contact_geometry,
@@ -403,6 +399,5 @@ def build(S) -> SimpleNamespace:
         contact_impulse=contact_impulse,
         contact_residual=contact_residual,
         row_residual=row_residual,
-        solve_adjoint=solve_adjoint,
         weight_adjoint=weight_adjoint,
     )

@@ -54,32 +54,43 @@ def build(S) -> SimpleNamespace:
         return bounded
 
     @wp.func
-    def eliminate(topology: Topology, L: wp.array3d(dtype=S), z: wp.array2d(dtype=vec3), w: int, last: int) -> S:
-        """J M^-1 J^T of one row from M = L^T D L, J^T in the first components of z."""
+    def eliminate(
+        topology: Topology, L: wp.array3d(dtype=S), z: wp.array2d(dtype=vec3), w: int, begin: int, last: int
+    ) -> S:
+        """J M^-1 J^T of one row in one tree from M = L^T D L, J^T in the first components of z."""
         weight = S(0.0)
-        for k in range(last + 1):
+        for k in range(last + 1 - begin):
             d = last - k
             x = z[w, d][0]
             if x != S(0.0):
                 e = topology.dof_parent[d]
                 while e >= 0:
-                    z[w, e] = z[w, e] - L[w, d, e] * z[w, d]
+                    z[w, e] = z[w, e] - L[w, d, e - begin] * z[w, d]
                     e = topology.dof_parent[e]
-                weight += x * x / L[w, d, d]
+                weight += x * x / L[w, d, d - begin]
         return weight
 
     @wp.func
     def effective_weight(
         topology: Topology, L: wp.array3d(dtype=S), z: wp.array2d(dtype=vec3), w: int, rows: Rows, k: int
     ) -> S:
-        """Inverse effective mass of row k."""
+        """Inverse effective mass of row k, tree by tree."""
+        weight = S(0.0)
         n = rows.support_size[k]
-        last = rows.support[k, n - 1]
-        for d in range(last + 1):
-            z[w, d] = vec3(S(0.0), S(0.0), S(0.0))
-        for i in range(n):
-            z[w, rows.support[k, i]] = vec3(rows.J[w, k, i], S(0.0), S(0.0))
-        return eliminate(topology, L, z, w, last)
+        i = int(0)
+        while i < n:
+            begin = topology.dof_begin[rows.support[k, i]]
+            end = int(i + 1)
+            while end < n and topology.dof_begin[rows.support[k, end]] == begin:
+                end += 1
+            last = rows.support[k, end - 1]
+            for d in range(begin, last + 1):
+                z[w, d] = vec3(S(0.0), S(0.0), S(0.0))
+            for j in range(i, end):
+                z[w, rows.support[k, j]] = vec3(rows.J[w, k, j], S(0.0), S(0.0))
+            weight += eliminate(topology, L, z, w, begin, last)
+            i = end
+        return weight
 
     @wp.kernel(module=module_name("rows", S), enable_backward=False)
     def joint_rows(

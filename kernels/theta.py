@@ -21,7 +21,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
     """Kernels of scalar type S; `integrate_position` has an adjoint if `grad`."""
     jt = joints.build(S)
     factor = ltdl.build(S)
-    ltdl_factor_range, ltdl_solve_range = factor.ltdl_factor_range, factor.ltdl_solve_range
+    ltdl_factor_block, ltdl_solve_block = factor.ltdl_factor_block, factor.ltdl_solve_block
     types(S)
     module = module_name("theta", S, grad)
 
@@ -33,7 +33,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         force: wp.array2d(dtype=S),
         bias: wp.array2d(dtype=S),
         D: wp.array2d(dtype=S),
-        # in: M, out: A = M + h D
+        # in: M, out: A = M + h D, stored by blocks of trees
         A: wp.array3d(dtype=S),
         # out
         M_factor: wp.array3d(dtype=S),
@@ -45,17 +45,18 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         begin = topology.tree_v[tree]
         end = topology.tree_v[tree + 1]
         for i in range(begin, end):
-            for j in range(begin, i + 1):
+            diagonal = i - begin
+            for j in range(diagonal + 1):
                 m = A[w, i, j]
                 M_factor[w, i, j] = m
                 A_factor[w, i, j] = m
-            damped = A[w, i, i] + h * D[w, i]
-            A[w, i, i] = damped
-            A_factor[w, i, i] = damped
+            damped = A[w, i, diagonal] + h * D[w, i]
+            A[w, i, diagonal] = damped
+            A_factor[w, i, diagonal] = damped
             v_star[w, i] = h * (force[w, i] - D[w, i] * v0[w, i] - bias[w, i])
-        ltdl_factor_range(M_factor[w], begin, end)
-        ltdl_factor_range(A_factor[w], begin, end)
-        ltdl_solve_range(A_factor[w], begin, end, v_star[w])
+        ltdl_factor_block(M_factor[w], begin, end)
+        ltdl_factor_block(A_factor[w], begin, end)
+        ltdl_solve_block(A_factor[w], begin, end, v_star[w])
         for i in range(begin, end):
             v_star[w, i] = v_star[w, i] + v0[w, i]
 

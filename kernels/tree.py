@@ -30,6 +30,7 @@ class Topology:
     link_tree: wp.array(dtype=wp.int32)
     dof_parent: wp.array(dtype=wp.int32)
     dof_link: wp.array(dtype=wp.int32)
+    dof_begin: wp.array(dtype=wp.int32)  # the first degree of freedom of its tree
     link_dof: wp.array(dtype=wp.int32)  # the last degree of freedom that moves the link, -1 if none
     body_link: wp.array(dtype=wp.int32)
 
@@ -264,7 +265,7 @@ def build_untaped(S) -> SimpleNamespace:
         # out
         M: wp.array3d(dtype=S),
     ):
-        """Mass matrix by composite rigid bodies, the tree's block in full; blocks between trees are never written."""
+        """Mass matrix by composite rigid bodies, stored by trees: M_de at [d, e - first dof of the tree]."""
         w, tree = wp.tid()
         first = topology.tree_link[tree]
         end = topology.tree_link[tree + 1]
@@ -278,15 +279,15 @@ def build_untaped(S) -> SimpleNamespace:
         start = topology.tree_v[tree]
         for d in range(start, topology.tree_v[tree + 1]):
             for e in range(start, d):
-                M[w, d, e] = S(0.0)
-                M[w, e, d] = S(0.0)
+                M[w, d, e - start] = S(0.0)
+                M[w, e, d - start] = S(0.0)
             F = sp.momentum(composite[w, topology.dof_link[d]], dof_S[w, d])
-            M[w, d, d] = wp.dot(dof_S[w, d], F) + armature[w % armature.shape[0], d]
+            M[w, d, d - start] = wp.dot(dof_S[w, d], F) + armature[w % armature.shape[0], d]
             e = topology.dof_parent[d]
             while e >= 0:
                 m = wp.dot(dof_S[w, e], F)
-                M[w, d, e] = m
-                M[w, e, d] = m
+                M[w, d, e - start] = m
+                M[w, e, d - start] = m
                 e = topology.dof_parent[e]
 
     @wp.func
@@ -300,6 +301,15 @@ def build_untaped(S) -> SimpleNamespace:
             -I[3], z, I[1], z, I[0], z,
             I[2], -I[1], z, z, z, I[0],
         )  # fmt: skip
+
+    @wp.kernel(module=module, enable_backward=False)
+    def expand_blocks(topology: Topology, blocks: wp.array3d(dtype=S), M: wp.array3d(dtype=S)):
+        """Square matrix from its blocks of trees; M comes in as zero. Launch over (worlds, nv)."""
+        w, d = wp.tid()
+        begin = topology.dof_begin[d]
+        tree = topology.link_tree[topology.dof_link[d]]
+        for k in range(topology.tree_v[tree + 1] - begin):
+            M[w, d, begin + k] = blocks[w, d, k]
 
     @wp.kernel(module=module, enable_backward=False)
     def aba(
@@ -402,6 +412,7 @@ def build_untaped(S) -> SimpleNamespace:
 
     return SimpleNamespace(
         crba=crba,
+        expand_blocks=expand_blocks,
         aba=aba,
         body_poses=body_poses,
         point_jacobian=point_jacobian,

@@ -31,7 +31,8 @@ class DeviceModel:
         carried[m.body_link] = np.arange(m.nbody)
         last = np.array([(m.ancestors(link) or [-1])[-1] for link in range(m.nlink)], dtype=np.int32)
         topology = tree.Topology()
-        derived = {"link_body": carried, "link_dof": last}
+        begin = np.repeat(m.tree_v[:-1], np.diff(m.tree_v))
+        derived = {"link_body": carried, "link_dof": last, "dof_begin": begin}
         arrays = {key: getattr(m, key) for key in tree.Topology.vars if key not in derived}
         for key, value in (arrays | derived).items():
             setattr(topology, key, wp.array(np.asarray(value, np.int32), dtype=wp.int32, device=self.device))
@@ -95,10 +96,20 @@ class Dynamics:
         self.launch(self.kernels.rnea, self.model.ntree, inputs)
 
     def mass_matrix(self, composite: wp.array, M: wp.array) -> None:
-        """M(q) by CRBA, after `position`; blocks between trees are not written."""
+        """M(q) by CRBA, after `position`, stored by trees `(worlds, nv, widest tree)`: see `blocks`."""
         p = self.device_model.parameters
         inputs = [self.device_model.topology, p.stored("joint_armature"), self.dof_S, self.link_I, composite, M]
         self.launch(self.untaped.crba, self.model.ntree, inputs)
+
+    def blocks(self) -> wp.array:
+        """A block-diagonal matrix stored by trees, (worlds, nv, dofs of the widest tree): M_de at [d, e - first dof]."""
+        return self.array(
+            (self.model.nv, int(np.diff(self.model.tree_v).max(initial=0))), self.device_model.types.scalar
+        )
+
+    def expand_blocks(self, blocks: wp.array, M: wp.array) -> None:
+        """The square matrix of `blocks`; M comes in as zero."""
+        self.launch(self.untaped.expand_blocks, self.model.nv, [self.device_model.topology, blocks, M])
 
     def forward_dynamics(self, v: wp.array, tau: wp.array, a: wp.array) -> None:
         """a = M^-1 (tau - c) by ABA, after `position` and `velocity`; allocates its scratch."""

@@ -51,7 +51,7 @@ class Step:
         self.tau, self.wrench = array(nv, S), None
         self.v_star, self.bias, self.force, self.damping = (array(nv, S) for _ in range(4))
         self.zero_acceleration = array(nv, S)
-        self.A, self.M_factor = array((nv, nv), S), array((nv, nv), S)
+        self.A, self.M_factor = self.dynamics.blocks(), self.dynamics.blocks()
         self.composite = array(model.nlink, t.vec10)
         self.link_V_star = array(model.nlink, t.vec6)
         self.z = array(nv, t.vec3)
@@ -73,13 +73,15 @@ class Step:
         kind, joint, support, size = joint_rows(model)
         self.options = options
         self.solver = SAPSolver(
-            self.worlds, model.nv, C, len(kind), options=options, dtype=self.device_model.dtype, device=device
+            self.worlds, model.tree_v, C, support, size, options=options, dtype=self.device_model.dtype, device=device
         )
-        self.solver.set_blocks(model.tree_v)
         self.rows = self.k_rows.Rows()
-        table = {"kind": kind, "joint": joint, "support": support, "support_size": size}
-        for key, value in table.items():
+        for key, value in (("kind", kind), ("joint", joint)):
             setattr(self.rows, key, wp.array(value, dtype=wp.int32, device=device))
+        self.rows.support, self.rows.support_size = (
+            self.solver.problem.row_support,
+            self.solver.problem.row_support_size,
+        )
         self.rows.J = array(support.shape, S)
         for key in ("R", "weight", "v_hat", "lower", "upper"):
             setattr(self.rows, key, array(len(kind), S))
@@ -89,14 +91,20 @@ class Step:
         problem.support, problem.support_size = self.collision.scene.support, self.collision.scene.support_size
         problem.R, problem.v_hat, problem.mu = array(C, t.vec3), array(C, t.vec3), array(C, S)
         self.contact_weight = array(C, S)
-        problem.row_support, problem.row_support_size = self.rows.support, self.rows.support_size
         problem.row_J, problem.row_R, problem.row_v_hat = self.rows.J, self.rows.R, self.rows.v_hat
         problem.row_lower, problem.row_upper = self.rows.lower, self.rows.upper
 
     def compile(self) -> None:
         """Compile and load the kernels of a step, modules in parallel."""
         sets = [self.dynamics.kernels, self.dynamics.untaped, self.dynamics.energy_kernels]
-        sets += [self.k_actuation, self.k_theta, self.k_rows, self.solver.kernels, self.collision.kernels]
+        sets += [
+            self.k_actuation,
+            self.k_theta,
+            self.k_rows,
+            self.solver.kernels,
+            self.solver.k_islands,
+            self.collision.kernels,
+        ]
         if self.collision.broadphase is not None:
             sets.append(self.collision.broadphase.kernels)
         if self.collision.convex_kernels is not None:
@@ -129,7 +137,7 @@ class Step:
             self.damping,
             self.A,
             self.M_factor,
-            self.solver.work.H,
+            self.solver.work.newton.P,
         ]
         dynamics.launch(self.k_theta.free_motion, self.model.ntree, [*inputs, self.v_star])
 

@@ -21,7 +21,12 @@ class Exported:
     def __init__(self, sim, w: int):
         solver = sim._step.solver
         p, s, work = solver.problem, solver.solution, solver.work
-        self.A, self.v_star, self.v = (x.numpy()[w].astype(float) for x in (p.A, p.v_star, s.v))
+        self.v_star, self.v = (x.numpy()[w].astype(float) for x in (p.v_star, s.v))
+        blocks, begin = p.A.numpy()[w].astype(float), p.dof_begin.numpy()
+        self.A = np.zeros((len(self.v), len(self.v)))
+        for d, row in enumerate(blocks):
+            width = int((begin == begin[d]).sum())
+            self.A[d, begin[d] : begin[d] + width] = row[:width]
         n, nv = int(p.contacts.numpy()[w]), len(self.v)
         self.R, self.v_hat, self.mu = (x.numpy()[w, :n].astype(float) for x in (p.R, p.v_hat, p.mu))
         self.gamma = s.gamma.numpy()[w, :n].astype(float)

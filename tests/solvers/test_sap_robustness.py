@@ -93,7 +93,7 @@ def test_a_broken_world_is_flagged_and_isolated(field, value):
     problem, options = ContactProblem(**data), SAP()
     # The normal entry: a tangential one is not read where μ = 0.
     getattr(problem, field)[1].flat[2] = value
-    solver = SAPSolver(3, problem.nv, problem.contact_slots, options=options, dtype="float32")
+    solver = SAPSolver(3, [0, problem.nv], problem.contact_slots, options=options, dtype="float32")
     fill_problem(solver, problem, options, "float32")
     out = solver.launch()
     keep = [0, 2]
@@ -164,8 +164,9 @@ def row_solver(dtype="float64", worlds=2, seed=0, keep_factor=False, tolerance=N
         v_hat=0.1 * rng.normal(size=(worlds, 2, 3)), mu=np.tile([0.5, 0.9], (worlds, 1)), **rows,
     )  # fmt: skip
     solver = SAPSolver(
-        worlds, nv, 2, 6, options=SAP(tolerance=tolerance), dtype=dtype, device="cpu", keep_factor=keep_factor
-    )
+        worlds, [0, nv], 2, rows["row_support"], rows["row_support_size"],
+        options=SAP(tolerance=tolerance), dtype=dtype, device="cpu", keep_factor=keep_factor,
+    )  # fmt: skip
     for name, value in data.items():
         kind = int if value.dtype.kind == "i" else vec3 if name in ("R", "v_hat") else S
         setattr(solver.problem, name, wp.array(value, dtype=kind, device="cpu"))
@@ -205,7 +206,7 @@ def test_factor_at_the_solution():
     """keep_factor leaves LᵀDL = A + JᵀGJ at the solution: H agrees with differences of the gradient."""
     solver, data = row_solver(keep_factor=True, tolerance=1e-13)
     solver.launch()
-    factor, v = solver.work.H.numpy()[0], solver.solution.v.numpy()[0]
+    factor, v = solver.work.newton.H.numpy()[0], solver.solution.v.numpy()[0]
     L = np.tril(factor, -1) + np.eye(9)
     H = L.T @ np.diag(np.diag(factor)) @ L
     J, J_rows = dense_rows(data, 0)
@@ -271,7 +272,7 @@ def test_bad_problems_are_named(change, words):
         (dict(beta=-1.0), "beta is -1.0"),
         (dict(sigma=0.0), "sigma is 0.0"),
         (dict(line_search="golden"), "line_search is 'golden'"),
-        (dict(linear_solver="cg"), "not available yet"),
+        (dict(linear_solver="pcg"), "linear_solver"),
         (dict(linear_solver="qr"), "linear_solver is 'qr'"),
         (dict(max_iterations=0), "max_iterations is 0"),
     ],

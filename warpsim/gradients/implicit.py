@@ -54,15 +54,16 @@ class StepAdjoint:
         self.phi, self.point, self.frame = array(C, S), array(C, t.vec3), array(C, t.mat33)
         self.J = array((C, 3, self.step.collision.max_support), S)
         self.row_J = array(self.step.rows.J.shape[1:], S)
-        self.composite, self.M = array(model.nlink, t.vec10), array((nv, nv), S)
+        self.composite, self.M = array(model.nlink, t.vec10), self.dynamics.blocks()
         # residual
         self.a, self.inverse_dynamics, self.force, self.damping = (array(nv, S) for _ in range(4))
         self.v_c, self.gamma, self.r = array(C, t.vec3), array(C, t.vec3), array(nv, S)
         self.q_next, self.seed = array(nq, S), array(nv, S)
-        table = np.zeros((nv, nv), dtype=np.int32)
+        table = np.zeros(self.M.shape[1:], dtype=np.int32)
+        begin = np.repeat(model.tree_v[:-1], np.diff(model.tree_v))
         for d in range(nv):
-            table[d, [*model.ancestors(int(model.dof_link[d]))]] = 1
-        self.ancestor = wp.array(np.tril(table), dtype=wp.int32, device=device_model.device)
+            table[d, [e - begin[d] for e in model.ancestors(int(model.dof_link[d])) if e <= d]] = 1
+        self.ancestor = wp.array(table, dtype=wp.int32, device=device_model.device)
         self._cleared = [x for x in [*vars(self).values(), *vars(self.dynamics).values()] if _has_gradient(x)]
 
     def backward(self, record: "StepRecord") -> None:
@@ -116,8 +117,7 @@ class StepAdjoint:
             self._record_geometry()
         with residual_tape:
             self._record_residual(h)
-        inputs = [self.step.solver.work.H, self.v.grad, self.seed]
-        self.dynamics.launch(self.kernels.solve_adjoint, None, inputs)
+        self.step.solver.solve_adjoint(self.v.grad, self.seed)
         self.v.grad.zero_()
         self.r.grad.assign(self.seed)
         residual_tape.backward()
@@ -133,8 +133,7 @@ class StepAdjoint:
         dynamics.position(self.q)
         dynamics.launch(self.kernels.composite_inertia, self.model.ntree, [d.topology, dynamics.link_I, self.composite])
         inputs = [d.topology, self.ancestor, p.stored("joint_armature"), dynamics.dof_S, self.composite, self.M]
-        nv = self.model.nv
-        dynamics.launch(self.kernels.mass_entries, (nv, nv), inputs)
+        dynamics.launch(self.kernels.mass_entries, self.M.shape[1:], inputs)
         if self.step.rows.kind.shape[0]:
             inputs = [self.step.rows, self.step.joint_type, self.step.joint_q, self.q, self.row_J]
             dynamics.launch(self.kernels.row_jacobian, self.step.rows.kind.shape[0], inputs)
