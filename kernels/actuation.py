@@ -10,14 +10,34 @@ from types import SimpleNamespace
 import warp as wp
 
 from warpsim.kernels import joints, spatial
+from warpsim.kernels.constraints import effort
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
+
+
+@functools.cache
+def structs(S) -> SimpleNamespace:
+    """`Transmission`: what each actuator acts on; shared by all worlds."""
+
+    @wp.struct
+    class Transmission:
+        link: wp.array(dtype=int)  # (nu,) of the joint, -1 for a tendon
+        tendon: wp.array(dtype=int)  # (nu,) -1 for a joint
+        gear: wp.array2d(dtype=S)  # (nu, 6)
+        has_row: wp.array(dtype=int)  # (nu,) 1: a row of `effort_rows.py` may stand for it
+        start: wp.array(dtype=int)  # (nu + 1,) first entry of each actuator on a tendon in the three below
+        dof: wp.array(dtype=int)
+        q: wp.array(dtype=int)
+        moment: wp.array(dtype=S)  # gear times coefficient
+
+    return SimpleNamespace(Transmission=Transmission)
 
 
 @functools.cache
 def build(S, grad: bool = False) -> SimpleNamespace:
     """Kernels of scalar type S, with adjoints if `grad`."""
     t = types(S)
+    Transmission, is_implicit = structs(S).Transmission, effort.build(S).is_implicit
     sp, jt = spatial.build(S), joints.build(S)
     vec3, vec6, transform = t.vec3, t.vec6, t.transform
     module = module_name("actuation", S, grad)
@@ -85,11 +105,37 @@ def build(S, grad: bool = False) -> SimpleNamespace:
             y = limits[row, a, 1]
         return y
 
+    @wp.func
+    def actuator_law(
+        gain: wp.array3d(dtype=S),
+        bias: wp.array3d(dtype=S),
+        control_range: wp.array3d(dtype=S),
+        control: wp.array2d(dtype=S),
+        w: int,
+        a: int,
+    ) -> vec3:
+        """gain u + bias: the force of an actuator is this . (1, length, velocity), before its limits."""
+        u = S(0.0)
+        if control.shape[0] > 0:
+            u = clamped(control[w, a], control_range, w, a)
+        g = w % gain.shape[0]
+        b = w % bias.shape[0]
+        return vec3(
+            gain[g, a, 0] * u + bias[b, a, 0], gain[g, a, 1] * u + bias[b, a, 1], gain[g, a, 2] * u + bias[b, a, 2]
+        )
+
+    @wp.func
+    def tendon_sum(transmission: Transmission, a: int, index: wp.array(dtype=int), x: wp.array2d(dtype=S), w: int) -> S:
+        """Length or rate of actuator a, on a tendon."""
+        total = S(0.0)
+        for j in range(transmission.start[a], transmission.start[a + 1]):
+            total += transmission.moment[j] * x[w, index[j]]
+        return total
+
     @wp.kernel(module=module, enable_backward=grad)
     def actuator_force(
         topology: Topology,
-        actuator_link: wp.array(dtype=int),
-        gear: wp.array2d(dtype=S),
+        transmission: Transmission,
         gain: wp.array3d(dtype=S),
         bias: wp.array3d(dtype=S),
         control_range: wp.array3d(dtype=S),
@@ -104,36 +150,42 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         """Adds gear (gain . s u + bias . s), s = (1, length, velocity), to `force`, without the damping that D takes.
 
         Where the force is at its limit it does not depend on the velocity, and a gain that feeds energy in (slope > 0)
-        would make A indefinite: both stay explicit, and D gets nothing. Launch over worlds.
+        would make A indefinite: both stay explicit, and D gets nothing. What a row stands for is left out; so no tendon
+        with damping is met here. Launch over worlds.
         """
         w = wp.tid()
-        for a in range(actuator_link.shape[0]):
-            l = actuator_link[a]
-            j = topology.link_v[l]
-            i = topology.link_q[l]
-            n = jt.dofs(topology.link_type[l])
-            u = S(0.0)
-            if control.shape[0] > 0:
-                u = clamped(control[w, a], control_range, w, a)
-            g = w % gain.shape[0]
-            b = w % bias.shape[0]
-            constant = gain[g, a, 0] * u + bias[b, a, 0]
-            if n == 1:
-                ratio = gear[a, 0]
-                length = ratio * q[w, i]
-                slope = gain[g, a, 2] * u + bias[b, a, 2]
-                static = constant + (gain[g, a, 1] * u + bias[b, a, 1]) * length
-                total = static + slope * ratio * v[w, j]
-                limit = clamped(total, force_range, w, a)
-                if limit < total or limit > total or slope > S(0.0):
-                    force[w, j] += ratio * limit
+        for a in range(transmission.link.shape[0]):
+            law = actuator_law(gain, bias, control_range, control, w, a)
+            limits = w % force_range.shape[0]
+            l = transmission.link[a]
+            held = bool(False)
+            if transmission.has_row[a] == 1:
+                held = is_implicit(law, force_range[limits, a, 0], force_range[limits, a, 1], transmission.tendon[a])
+            if not held and l < 0:
+                length = tendon_sum(transmission, a, transmission.q, q, w)
+                rate = tendon_sum(transmission, a, transmission.dof, v, w)
+                limit = clamped(law[0] + law[1] * length + law[2] * rate, force_range, w, a)
+                for k in range(transmission.start[a], transmission.start[a + 1]):
+                    force[w, transmission.dof[k]] += transmission.moment[k] * limit
+            elif not held:
+                j = topology.link_v[l]
+                i = topology.link_q[l]
+                n = jt.dofs(topology.link_type[l])
+                if n == 1:
+                    ratio = transmission.gear[a, 0]
+                    slope = law[2]
+                    static = law[0] + law[1] * (ratio * q[w, i])
+                    total = static + slope * ratio * v[w, j]
+                    limit = clamped(total, force_range, w, a)
+                    if limit < total or limit > total or slope > S(0.0):
+                        force[w, j] += ratio * limit
+                    else:
+                        force[w, j] += ratio * static
+                        D[w, j] += -ratio * ratio * slope
                 else:
-                    force[w, j] += ratio * static
-                    D[w, j] += -ratio * ratio * slope
-            else:
-                limit = clamped(constant, force_range, w, a)
-                for k in range(n):
-                    force[w, j + k] += gear[a, k] * limit
+                    limit = clamped(law[0], force_range, w, a)
+                    for k in range(n):
+                        force[w, j + k] += transmission.gear[a, k] * limit
 
     @wp.kernel(module=module, enable_backward=grad)
     def wrench_force(
@@ -164,4 +216,6 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         actuator_force=actuator_force,
         wrench_force=wrench_force,
         spring_deflection=spring_deflection,
+        actuator_law=actuator_law,
+        clamped=clamped,
     )
