@@ -28,10 +28,14 @@ TENDON_SPRING = wp.constant(9)
 TENDON_FRICTION = wp.constant(10)
 
 
-# A redundant row moves nothing but rounding, and R ∝ w would answer rounding with force. So w is at least that of a row
-# along the motion itself times PERPENDICULAR, and that of a lever to the tree's reference point times ON_AXIS.
-PERPENDICULAR = 1e-2
+# A row that moves next to nothing is redundant (out of the plane of a linkage, on the axis of a hinge); R ∝ w would make it
+# infinitely stiff, so that rounding or a misaligned axis jams the mechanism. So w is at least Σ u²/M_dd over its dofs times
+# PERPENDICULAR, u the whole motion that the row takes one component of, and times ON_AXIS with u the lever from the tree's
+# reference point.
+PERPENDICULAR = 1.0 / 3.0
 ON_AXIS = 1e-4
+# Entries of J below this, relative to what they are the difference of, are rounding.
+ROUNDING = {wp.float32: 2e-6, wp.float64: 4e-15}
 
 
 @functools.cache
@@ -64,7 +68,8 @@ def build(S, grad: bool = False) -> SimpleNamespace:
     sp, f_frames, f_coupling = spatial.build(S), frames.build(S), coupling.build(S)
     Table, Rows, RowGeometry = structs(S).Table, rows.build(S).Rows, f_frames.RowGeometry
     stop_law, equality_law = limit.build(S).stop_law, bilateral.build(S).equality_law
-    vec2, vec4, vec6, transform = t.vec2, t.vec4, t.vec6, t.transform
+    vec2, vec3, vec4, vec6, transform = t.vec2, t.vec3, t.vec4, t.vec6, t.transform
+    rounding = ROUNDING[S]
     module = module_name("constraint_rows", S, grad)
 
     @wp.func
@@ -107,6 +112,19 @@ def build(S, grad: bool = False) -> SimpleNamespace:
             side = S(-1.0)
         return side
 
+    @wp.func
+    def reference_link(topology: Topology, d: int) -> int:
+        """The link at whose origin the motion of dof d is taken."""
+        return topology.tree_reference[topology.link_tree[topology.dof_link[d]]]
+
+    @wp.func
+    def summands(motion: vec6, angular: int, point: vec3, o: vec3) -> S:
+        """Size of what the motion's velocity at a point is summed from."""
+        size = wp.length(sp.angular(motion))
+        if angular == 0:
+            size = wp.length(sp.linear(motion)) + size * (wp.length(point) + wp.length(o))
+        return size
+
     @wp.kernel(module=module, enable_backward=grad)
     def geometry(
         topology: Topology,
@@ -133,11 +151,15 @@ def build(S, grad: bool = False) -> SimpleNamespace:
             phi[w, i] = row_error(kind, ahead.phi, table.coefficients[i, 0])
             for j in range(size):
                 d = rows.support[k, j]
-                root = topology.tree_reference[topology.link_tree[topology.dof_link[d]]]
+                o = wp.transform_get_translation(link_X[w, reference_link(topology, d)])
                 motion = sp.angular(dof_S[w, d])
                 if row.angular == 0:
-                    motion = sp.velocity_at(dof_S[w, d], point - wp.transform_get_translation(link_X[w, root]))
-                J[w, k, j] = table.a[i, j] * row_side(kind) * wp.dot(row.axis, motion)
+                    motion = sp.velocity_at(dof_S[w, d], point - o)
+                J_j = table.a[i, j] * row_side(kind) * wp.dot(row.axis, motion)
+                if wp.static(not grad):  # the tape needs the derivative of a J that passes through 0
+                    if wp.abs(J_j) <= S(rounding) * summands(dof_S[w, d], row.angular, point, o):
+                        J_j = S(0.0)
+                J[w, k, j] = J_j
         elif kind == COUPLING:
             x = f_coupling.combination(table.a, table.q, i, size, q_ahead, w)
             y = f_coupling.combination(table.b, table.q, i, size, q_ahead, w) - table.reference[i][1]
@@ -151,6 +173,35 @@ def build(S, grad: bool = False) -> SimpleNamespace:
             phi[w, i] = row_error(kind, x, table.coefficients[i, 0])
             for j in range(size):
                 J[w, k, j] = row_side(kind) * table.a[i, j]
+
+    @wp.kernel(module=module, enable_backward=grad)
+    def least_weight(
+        topology: Topology,
+        table: Table,
+        rows: Rows,
+        link_X: wp.array2d(dtype=transform),
+        dof_S: wp.array2d(dtype=vec6),
+        inertia: wp.array2d(dtype=S),
+        # out
+        floor: wp.array2d(dtype=S),
+    ):
+        """floor += the least w of a row between frames; `inertia`: the diagonal of M. Launch over (worlds, table rows)."""
+        w, i = wp.tid()
+        kind = table.kind[i]
+        if kind < COUPLING:
+            k = table.first + i
+            point = wp.transform_get_translation(end_frame(table, link_X, w, i, 1))
+            for j in range(rows.support_size[k]):
+                d = rows.support[k, j]
+                omega = sp.angular(dof_S[w, d])
+                square = S(PERPENDICULAR) * wp.dot(omega, omega)
+                if kind != ROTATION and kind != TILT:
+                    arm = point - wp.transform_get_translation(link_X[w, reference_link(topology, d)])
+                    u = sp.velocity_at(dof_S[w, d], arm)
+                    v = sp.linear(dof_S[w, d])
+                    lever = wp.dot(v, v) + wp.dot(omega, omega) * wp.dot(arm, arm)
+                    square = S(PERPENDICULAR) * wp.dot(u, u) + S(ON_AXIS) * lever
+                floor[w, i] += square / inertia[w, d]
 
     @wp.func
     def row_law(table: Table, i: int, weight: S, phi: S, h: S, sigma: S) -> vec4:
@@ -174,16 +225,15 @@ def build(S, grad: bool = False) -> SimpleNamespace:
             lower = S(0.0)
         return vec4(law[0], law[1], lower, upper)
 
-    return SimpleNamespace(geometry=geometry, row_law=row_law, end_frame=end_frame)
+    return SimpleNamespace(geometry=geometry, least_weight=least_weight, row_law=row_law)
 
 
 @functools.cache
 def build_untaped(S) -> SimpleNamespace:
-    """Kernel `regularise`."""
+    """Kernels `mass_diagonal` and `regularise`."""
     t = types(S)
-    vec3, vec6, transform = t.vec3, t.vec6, t.transform
-    sp, core = spatial.build(S), build(S)
-    Table, f_rows, row_law = structs(S).Table, rows.build(S), core.row_law
+    vec3 = t.vec3
+    Table, f_rows, row_law = structs(S).Table, rows.build(S), build(S).row_law
     Rows, effective_weight, within_reach = f_rows.Rows, f_rows.effective_weight, limit.build(S).within_reach
 
     @wp.func
@@ -198,36 +248,26 @@ def build_untaped(S) -> SimpleNamespace:
                     off = True
         return off
 
-    @wp.func
-    def least_weight(
+    @wp.kernel(module=module_name("constraint_rows", S), enable_backward=False)
+    def mass_diagonal(
         topology: Topology,
-        table: Table,
-        rows: Rows,
-        link_X: wp.array2d(dtype=transform),
-        dof_S: wp.array2d(dtype=vec6),
         M_factor: wp.array3d(dtype=S),
-        w: int,
-        i: int,
-    ) -> S:
-        """Floor of w of a row between frames; 0 of others."""
-        floor = S(0.0)
-        kind = table.kind[i]
-        if kind < COUPLING:
-            k = table.first + i
-            point = wp.transform_get_translation(core.end_frame(table, link_X, w, i, 1))
-            for j in range(rows.support_size[k]):
-                d = rows.support[k, j]
-                inertia = M_factor[w, d, d - topology.dof_begin[d]]
-                omega = sp.angular(dof_S[w, d])
-                if kind == ROTATION or kind == TILT:
-                    floor += S(PERPENDICULAR) * wp.dot(omega, omega) / inertia
-                else:
-                    root = topology.tree_reference[topology.link_tree[topology.dof_link[d]]]
-                    arm = point - wp.transform_get_translation(link_X[w, root])
-                    u = sp.velocity_at(dof_S[w, d], arm)
-                    lever = wp.length(sp.linear(dof_S[w, d])) + wp.length(omega) * wp.length(arm)
-                    floor += (S(PERPENDICULAR) * wp.dot(u, u) + S(ON_AXIS) * lever * lever) / inertia
-        return floor
+        # out
+        inertia: wp.array2d(dtype=S),
+        floor: wp.array2d(dtype=S),
+    ):
+        """M_dd from M = LᵀDL, and floor = 0. Launch over (worlds, max(nv, table rows))."""
+        w, d = wp.tid()
+        if d < floor.shape[1]:
+            floor[w, d] = S(0.0)
+        if d < inertia.shape[1]:
+            begin = topology.dof_begin[d]
+            end = topology.tree_v[topology.link_tree[topology.dof_link[d]] + 1]
+            total = M_factor[w, d, d - begin]
+            for k in range(d + 1, end):
+                L = M_factor[w, k, d - begin]
+                total += L * L * M_factor[w, k, k - begin]
+            inertia[w, d] = total
 
     @wp.kernel(module=module_name("constraint_rows", S), enable_backward=False)
     def regularise(
@@ -236,19 +276,17 @@ def build_untaped(S) -> SimpleNamespace:
         body_active: wp.array2d(dtype=S),
         h: S,
         sigma: S,
-        link_X: wp.array2d(dtype=transform),
-        dof_S: wp.array2d(dtype=vec6),
         phi: wp.array2d(dtype=S),
+        floor: wp.array2d(dtype=S),
         v0: wp.array2d(dtype=S),
         v_star: wp.array2d(dtype=S),
         M_factor: wp.array3d(dtype=S),
         # scratch
         z: wp.array2d(dtype=vec3),
         # out
-        floor: wp.array2d(dtype=S),
         rows: Rows,
     ):
-        """R, v̂, bounds, w and its floor of every row of the table; R = 0 where it does not act. Launch over worlds."""
+        """R, v̂, bounds and w of every row of the table; R = 0 where it does not act or moves nothing. Launch over worlds."""
         w = wp.tid()
         for i in range(table.kind.shape[0]):
             k = table.first + i
@@ -265,17 +303,16 @@ def build_untaped(S) -> SimpleNamespace:
             if not is_inactive(topology, table, body_active, w, i) and (
                 not stop or within_reach(error, rate, rate_star, h)
             ):
-                least = least_weight(topology, table, rows, link_X, dof_S, M_factor, w, i)
                 weight = effective_weight(topology, M_factor, z, w, rows, k)
-                law = row_law(table, i, wp.max(weight, least), error, h, sigma)
-                floor[w, i] = least
-                rows.weight[w, k] = weight
-                rows.R[w, k] = law[0]
-                rows.v_hat[w, k] = law[1]
-                rows.lower[w, k] = law[2]
-                rows.upper[w, k] = law[3]
+                law = row_law(table, i, wp.max(weight, floor[w, i]), error, h, sigma)
+                if weight > S(0.0):
+                    rows.weight[w, k] = weight
+                    rows.R[w, k] = law[0]
+                    rows.v_hat[w, k] = law[1]
+                    rows.lower[w, k] = law[2]
+                    rows.upper[w, k] = law[3]
 
-    return SimpleNamespace(regularise=regularise)
+    return SimpleNamespace(mass_diagonal=mass_diagonal, regularise=regularise)
 
 
 @functools.cache
@@ -284,6 +321,17 @@ def build_residual(S) -> SimpleNamespace:
     Table, Rows = structs(S).Table, rows.build(S).Rows
     row_law, box_impulse = build(S, True).row_law, box.build(S).box_impulse
     module = module_name("constraint_rows", S, True)
+
+    @wp.kernel(module=module)
+    def diagonal(
+        topology: Topology,
+        M: wp.array3d(dtype=S),
+        # out
+        inertia: wp.array2d(dtype=S),
+    ):
+        """M_dd. Launch over (worlds, nv)."""
+        w, d = wp.tid()
+        inertia[w, d] = M[w, d, d - topology.dof_begin[d]]
 
     @wp.kernel(module=module)
     def row_rate(
@@ -315,7 +363,7 @@ def build_residual(S) -> SimpleNamespace:
         # out
         gamma: wp.array2d(dtype=S),
     ):
-        """γ from the rates at v and v0; `floor` is a constant of the backward pass. Launch over (worlds, rows of the table)."""
+        """γ from the rates at v and v0. Launch over (worlds, rows of the table)."""
         w, i = wp.tid()
         k = table.first + i
         if rows.R[w, k] > S(0.0):
@@ -338,4 +386,4 @@ def build_residual(S) -> SimpleNamespace:
         if rows.R[w, k] > S(0.0) and j < rows.support_size[k]:
             wp.atomic_add(r, w, rows.support[k, j], -J[w, k, j] * gamma[w, i])
 
-    return SimpleNamespace(row_rate=row_rate, row_impulse=row_impulse, row_residual=row_residual)
+    return SimpleNamespace(diagonal=diagonal, row_rate=row_rate, row_impulse=row_impulse, row_residual=row_residual)

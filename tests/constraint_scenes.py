@@ -125,3 +125,34 @@ def driven_pair(limit=2.0) -> ws.Model:
             f"q{k}", "position", name=f"servo{k}", kp=10.0, kv=0.5, gear=1.3, force_range=(-limit, 0.8 * limit)
         )
     return b.build()
+
+
+def every_constraint() -> ws.Model:
+    """Every kind of constraint, tendon and row between a chain, a ball-jointed and a free body, and the world."""
+    b = ws.ModelBuilder("every")
+    for k in range(3):
+        pose = [0.3, 0.1 * k, 0, 0.8, 0, 0.6, 0]
+        b.add_body(f"body{k}", parent=k - 1, pose=pose, mass=1, com=[0.1, 0, 0.02], inertia=[0.1, 0.2, 0.15])
+        b.add_joint(f"body{k}", "hinge", name=f"h{k}", axis=[0, 1, 0.2 * k])
+    b.add_body("loose", pose=[1, 1, 1], mass=1, inertia=[0.1, 0.15, 0.2])
+    b.add_joint("loose", "free", name="root")
+    b.add_body("hand", parent="loose", pose=[0.2, 0, 0.1], mass=0.5, com=[0, 0.1, 0], inertia=[0.02] * 3)
+    b.add_joint("hand", "ball", name="wrist", anchor=[0, 0, -0.1])
+    forces = {"stiffness": 3.0, "damping": 0.1, "friction": 0.2}
+    b.add_tendon({"h0": 1.1, "h2": -0.3}, name="t", range=(-1, 2), reference=(0, 1), **forces)
+    b.add_tendon({"h1": 2.0}, name="u")
+    b.add_constraint("joint", "h0", "h1", name="c0", coefficients=(0.1, 0.2, 0.3, -0.4, 0.5))
+    b.add_constraint(
+        "connect", "body2", "world", name="c1", pose_a=[0.1, 0.2, 1 / 3], stiffness=1e4, dissipation_time=0.01
+    )
+    b.add_constraint("weld", "loose", "body0", name="c2", stiffness=(1e3, 2e3))
+    b.add_constraint("tendon", "t", "u", name="c3", stiffness=5e3, coefficients=(0.0, 1.0, 0.2))
+    b.add_constraint("hinge", "body1", "loose", name="c4", pose_b=[0.1, 0, 0, 0.6, 0.8, 0, 0])
+    b.add_constraint("slide", "world", "hand", name="c5")
+    b.add_constraint("distance", "body0", "loose", name="c6", pose_b=[0, 0, 1 / 7])
+    b.add_constraint("distance", "body1", None, name="c7", length=(0.0, 2.5))
+    b.add_constraint("distance", "body1", "hand", name="c8", length=(0.1, np.inf))
+    b.add_constraint("weld", "hand", "body2", name="c9", active=False)
+    b.add_actuator(tendon="t", name="winch", kind="position", kp=3.0, kv=0.2, gear=2.0)
+    b.add_actuator("h1", name="servo", kind="position", kp=5.0, kv=0.3, gear=1.5, force_range=(-1.0, 2.0))
+    return b.build()

@@ -206,6 +206,7 @@ class ScalarRows:
         self.rows = self._rows(kind, joint)
         self.table, self.effort = self._table(found), self._effort_table(actuators)
         self.phi, self.floor = dynamics.array(len(found), S), dynamics.array(len(found), S)
+        self.inertia = dynamics.array(model.nv if found else 0, S)
         self.q_ahead = dynamics.array(model.nq if found else 0, S)
         self.link_X_ahead = dynamics.array(model.nlink if found else 0, t.transform)
 
@@ -277,9 +278,12 @@ class ScalarRows:
             inputs = [d.topology, self.table, self.rows, dynamics.link_X, self.link_X_ahead, dynamics.dof_S]
             inputs += [q, self.q_ahead, self.phi, self.rows.J]
             dynamics.launch(self.k_geometry.geometry, self.table_count, inputs)
-            inputs = [d.topology, self.table, p.stored("body_active"), h, sigma, dynamics.link_X, dynamics.dof_S]
-            inputs += [self.phi, v, v_star, M_factor, z, self.floor, self.rows]
-            dynamics.launch(self.k_law.regularise, None, inputs)
+            inputs = [d.topology, M_factor, self.inertia, self.floor]
+            dynamics.launch(self.k_law.mass_diagonal, max(d.model.nv, self.table_count), inputs)
+            inputs = [d.topology, self.table, self.rows, dynamics.link_X, dynamics.dof_S, self.inertia, self.floor]
+            dynamics.launch(self.k_geometry.least_weight, self.table_count, inputs)
+            inputs = [d.topology, self.table, p.stored("body_active"), h, sigma, self.phi, self.floor, v, v_star]
+            dynamics.launch(self.k_law.regularise, None, [*inputs, M_factor, z, self.rows])
         if self.effort_count:
             inputs = [self.effort, *(p.stored(key) for key in ACTUATOR_PARAMETERS), control, q, h, self.rows]
             dynamics.launch(self.k_effort.effort_rows, self.effort_count, inputs)

@@ -137,7 +137,7 @@ class StepAdjoint:
         dynamics.launch(self.kernels.composite_inertia, self.model.ntree, [d.topology, dynamics.link_I, self.composite])
         inputs = [d.topology, self.ancestor, p.stored("joint_armature"), dynamics.dof_S, self.composite, self.M]
         dynamics.launch(self.kernels.mass_entries, self.M.shape[1:], inputs)
-        self.rows.record_geometry(h, self.q, self.v0)
+        self.rows.record_geometry(h, self.q, self.v0, self.M)
         if not collision.enabled:
             return
         scene, contacts = collision.scene, collision.contacts

@@ -17,7 +17,8 @@ class RowsAdjoint:
         self.k_theta, self.k_effort = theta.build(S, True), effort_rows.build(S, True)
         self.k_geometry, self.k_residual = constraint_rows.build(S, True), constraint_rows.build_residual(S)
         self.J, self.weight = array(scalar_rows.support.shape, S), array(scalar_rows.count, S)
-        self.phi, self.gamma, self.rate, self.rate0 = (array(n, S) for _ in range(4))
+        self.phi, self.floor, self.gamma, self.rate, self.rate0 = (array(n, S) for _ in range(5))
+        self.inertia = array(scalar_rows.inertia.shape[1], S)
         self.q_ahead = array(scalar_rows.q_ahead.shape[1], S)
         self.link_X_ahead = array(scalar_rows.link_X_ahead.shape[1], device_model.types.transform)
 
@@ -28,11 +29,11 @@ class RowsAdjoint:
     def start(self) -> None:
         """Take the weights of the forward pass, which must have been repeated; clear what is summed up."""
         wp.copy(self.weight, self.forward.rows.weight)
-        self.rate.zero_()
-        self.rate0.zero_()
+        for array in (self.floor, self.rate, self.rate0):
+            array.zero_()
 
-    def record_geometry(self, h: float, q: wp.array, v0: wp.array) -> None:
-        """φ and J from q and v0, after `dynamics.position(q)`."""
+    def record_geometry(self, h: float, q: wp.array, v0: wp.array, M: wp.array) -> None:
+        """φ, J and the least weights from q, v0 and M, after `dynamics.position(q)`."""
         d, dynamics, f = self.device_model, self.dynamics, self.forward
         if f.joint_count:
             inputs = [f.rows, f.joint_type, f.joint_q, q, self.J]
@@ -43,6 +44,9 @@ class RowsAdjoint:
             inputs = [d.topology, f.table, f.rows, dynamics.link_X, self.link_X_ahead, dynamics.dof_S]
             inputs += [q, self.q_ahead, self.phi, self.J]
             dynamics.launch(self.k_geometry.geometry, f.table_count, inputs)
+            dynamics.launch(self.k_residual.diagonal, d.model.nv, [d.topology, M, self.inertia])
+            inputs = [d.topology, f.table, f.rows, dynamics.link_X, dynamics.dof_S, self.inertia, self.floor]
+            dynamics.launch(self.k_geometry.least_weight, f.table_count, inputs)
 
     def record_residual(self, h: float, sigma: float, q, v0, v, control, r) -> None:
         """r -= Jᵀγ of every row."""
@@ -53,7 +57,7 @@ class RowsAdjoint:
         if f.table_count:
             for x, rate in ((v, self.rate), (v0, self.rate0)):
                 dynamics.launch(self.k_residual.row_rate, f.table_count, [f.table, f.rows, self.J, x, rate])
-            inputs = [f.table, f.rows, h, sigma, self.phi, self.weight, f.floor, self.rate, self.rate0, self.gamma]
+            inputs = [f.table, f.rows, h, sigma, self.phi, self.weight, self.floor, self.rate, self.rate0, self.gamma]
             dynamics.launch(self.k_residual.row_impulse, f.table_count, inputs)
             inputs = [f.table, f.rows, self.J, self.gamma, r]
             dynamics.launch(self.k_residual.row_residual, (f.table_count, f.width), inputs)

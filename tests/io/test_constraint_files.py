@@ -3,12 +3,13 @@
 import mujoco
 import numpy as np
 import pytest
+from constraint_scenes import every_constraint
 
 from warpsim.errors import ModelError
 from warpsim.io.host_kinematics import body_poses
 from warpsim.io.load import load
 from warpsim.io.mjcf_constraints import compliance
-from warpsim.model import ConstraintType, ModelBuilder
+from warpsim.model import ConstraintType
 from warpsim.model.geometry import compose, inverse
 
 SCENE = """<mujoco><compiler angle="radian"/><worldbody>
@@ -105,39 +106,12 @@ def test_mjcf_flags_switch_constraints_and_tendons_off():
         assert not getattr(model, f"tendon_{field}").any()
 
 
-def loops() -> ModelBuilder:
-    """Every kind of constraint, and tendons, between three bodies and the world."""
-    b = ModelBuilder("loops")
-    for k in range(3):
-        body = b.add_body(f"body{k}", parent=k - 1, pose=[0.3, 0.1 * k, 0, 0.8, 0, 0.6, 0], mass=1, inertia=[0.1] * 3)
-        b.add_joint(body, "hinge", name=f"h{k}", axis=[0, 1, 0.2 * k])
-    b.add_body("loose", pose=[1, 1, 1], mass=1, inertia=[0.1] * 3)
-    b.add_joint("loose", "free", name="root")
-    b.add_tendon(
-        {"h0": 1.1, "h2": -0.3}, name="t", range=(-1, 2), stiffness=3, damping=0.1, friction=0.2, reference=(0, 1)
-    )
-    b.add_tendon({"h1": 2.0}, name="u")
-    b.add_constraint("joint", "h0", "h1", name="c0", coefficients=(0.1, 0.2, 0.3))
-    b.add_constraint(
-        "connect", "body2", "world", name="c1", pose_a=[0.1, 0.2, 1 / 3], stiffness=1e4, dissipation_time=0.01
-    )
-    b.add_constraint("weld", "loose", "body0", name="c2", stiffness=(1e3, 2e3))
-    b.add_constraint("tendon", "t", "u", name="c3", stiffness=5e3)
-    b.add_constraint("hinge", "body1", "loose", name="c4", pose_b=[0.1, 0, 0, 0.6, 0.8, 0, 0], active=False)
-    b.add_constraint("slide", "world", "loose", name="c5")
-    b.add_constraint("distance", "body0", "loose", name="c6", pose_b=[0, 0, 1 / 7])
-    b.add_constraint("distance", "body1", None, name="c7", length=(0.0, 2.5))
-    b.add_constraint("distance", "body1", None, name="c8", length=(0.1, np.inf))
-    b.add_actuator(tendon="t", name="winch", kind="position", kp=3.0, gear=2.0)
-    return b
-
-
 @pytest.mark.parametrize("suffix", ["usda", "usdc"])
 def test_usd_round_trip(tmp_path, suffix):
     """Constraints and tendons come back as they were, in order, beside actuators that pull a tendon."""
     from test_usd_read import same
 
-    model = loops().build()
+    model = every_constraint()
     model.to_usd(tmp_path / f"m.{suffix}")
     same(model, load(tmp_path / f"m.{suffix}"))
 
@@ -146,7 +120,7 @@ def test_usd_schema_alone_keeps_the_loops(tmp_path):
     """Without what only we keep: the joints outside the articulation are read to single precision, couplings are lost."""
     from test_usd_read import strip
 
-    model = loops().build()
+    model = every_constraint()
     model.to_usd(tmp_path / "m.usda")
     strip(tmp_path / "m.usda", tmp_path / "bare.usda")
     bare = load(tmp_path / "bare.usda")
