@@ -14,32 +14,20 @@ from warpsim.kernels.constraints import effort
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
 
-
-@functools.cache
-def structs(S) -> SimpleNamespace:
-    """`Transmission`: what each actuator acts on; shared by all worlds."""
-
-    @wp.struct
-    class Transmission:
-        link: wp.array(dtype=int)  # (nu,) of the joint, -1 for a tendon
-        tendon: wp.array(dtype=int)  # (nu,) -1 for a joint
-        gear: wp.array2d(dtype=S)  # (nu, 6)
-        has_row: wp.array(dtype=int)  # (nu,) 1: a row of `effort_rows.py` may stand for it
-        start: wp.array(dtype=int)  # (nu + 1,) first entry of each actuator on a tendon in the three below
-        dof: wp.array(dtype=int)
-        q: wp.array(dtype=int)
-        moment: wp.array(dtype=S)  # gear times coefficient
-
-    return SimpleNamespace(Transmission=Transmission)
+# When a row stands for an actuator (`effort_rows.py`): never; where it has an effort limit and feedback that takes energy
+# out; always, as for tendons.
+NEVER = wp.constant(0)
+WHERE_IMPLICIT = wp.constant(1)
+ALWAYS = wp.constant(2)
 
 
 @functools.cache
 def build(S, grad: bool = False) -> SimpleNamespace:
     """Kernels of scalar type S, with adjoints if `grad`."""
     t = types(S)
-    Transmission, is_implicit = structs(S).Transmission, effort.build(S).is_implicit
     sp, jt = spatial.build(S), joints.build(S)
     vec3, vec6, transform = t.vec3, t.vec6, t.transform
+    is_bounded, is_dissipative = effort.build(S).is_bounded, effort.build(S).is_dissipative
     module = module_name("actuation", S, grad)
 
     @wp.func
@@ -125,17 +113,19 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         )
 
     @wp.func
-    def tendon_sum(transmission: Transmission, a: int, index: wp.array(dtype=int), x: wp.array2d(dtype=S), w: int) -> S:
-        """Length or rate of actuator a, on a tendon."""
-        total = S(0.0)
-        for j in range(transmission.start[a], transmission.start[a + 1]):
-            total += transmission.moment[j] * x[w, index[j]]
-        return total
+    def has_row(actuator_row: wp.array(dtype=int), law: vec3, force_range: wp.array3d(dtype=S), w: int, a: int) -> bool:
+        """Whether a row of `effort_rows.py` stands for the actuator; always on a tendon."""
+        limits = w % force_range.shape[0]
+        kind = actuator_row[a]
+        bounded = is_bounded(force_range[limits, a, 0], force_range[limits, a, 1])
+        return kind == ALWAYS or (kind == WHERE_IMPLICIT and bounded and is_dissipative(law))
 
     @wp.kernel(module=module, enable_backward=grad)
     def actuator_force(
         topology: Topology,
-        transmission: Transmission,
+        actuator_link: wp.array(dtype=int),
+        actuator_row: wp.array(dtype=int),
+        gear: wp.array2d(dtype=S),
         gain: wp.array3d(dtype=S),
         bias: wp.array3d(dtype=S),
         control_range: wp.array3d(dtype=S),
@@ -150,42 +140,49 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         """Adds gear (gain . s u + bias . s), s = (1, length, velocity), to `force`, without the damping that D takes.
 
         Where the force is at its limit it does not depend on the velocity, and a gain that feeds energy in (slope > 0)
-        would make A indefinite: both stay explicit, and D gets nothing. What a row stands for is left out; so no tendon
-        with damping is met here. Launch over worlds.
+        would make A indefinite: both stay explicit, and D gets nothing. Actuators that a row stands for are left out.
+        Launch over worlds.
         """
         w = wp.tid()
-        for a in range(transmission.link.shape[0]):
+        for a in range(actuator_link.shape[0]):
             law = actuator_law(gain, bias, control_range, control, w, a)
-            limits = w % force_range.shape[0]
-            l = transmission.link[a]
-            held = bool(False)
-            if transmission.has_row[a] == 1:
-                held = is_implicit(law, force_range[limits, a, 0], force_range[limits, a, 1], transmission.tendon[a])
-            if not held and l < 0:
-                length = tendon_sum(transmission, a, transmission.q, q, w)
-                rate = tendon_sum(transmission, a, transmission.dof, v, w)
-                limit = clamped(law[0] + law[1] * length + law[2] * rate, force_range, w, a)
-                for k in range(transmission.start[a], transmission.start[a + 1]):
-                    force[w, transmission.dof[k]] += transmission.moment[k] * limit
-            elif not held:
-                j = topology.link_v[l]
-                i = topology.link_q[l]
+            l = actuator_link[a]
+            n = int(0)
+            if not has_row(actuator_row, law, force_range, w, a):
                 n = jt.dofs(topology.link_type[l])
-                if n == 1:
-                    ratio = transmission.gear[a, 0]
-                    slope = law[2]
-                    static = law[0] + law[1] * (ratio * q[w, i])
-                    total = static + slope * ratio * v[w, j]
-                    limit = clamped(total, force_range, w, a)
-                    if limit < total or limit > total or slope > S(0.0):
-                        force[w, j] += ratio * limit
-                    else:
-                        force[w, j] += ratio * static
-                        D[w, j] += -ratio * ratio * slope
+            if n == 1:
+                j = topology.link_v[l]
+                ratio = gear[a, 0]
+                slope = law[2]
+                static = law[0] + law[1] * (ratio * q[w, topology.link_q[l]])
+                total = static + slope * ratio * v[w, j]
+                limit = clamped(total, force_range, w, a)
+                if limit < total or limit > total or slope > S(0.0):
+                    force[w, j] += ratio * limit
                 else:
-                    limit = clamped(law[0], force_range, w, a)
-                    for k in range(n):
-                        force[w, j + k] += transmission.gear[a, k] * limit
+                    force[w, j] += ratio * static
+                    D[w, j] += -ratio * ratio * slope
+            elif n > 1:
+                limit = clamped(law[0], force_range, w, a)
+                for k in range(n):
+                    force[w, topology.link_v[l] + k] += gear[a, k] * limit
+
+    @wp.func
+    def wrench_about_reference(
+        topology: Topology,
+        body_com: wp.array2d(dtype=vec3),
+        link_X: wp.array2d(dtype=transform),
+        wrench: wp.array3d(dtype=S),
+        w: int,
+        body: int,
+    ) -> vec6:
+        """The force vector about o of the wrench (torque, force) at a body's COM, world axes."""
+        l = topology.body_link[body]
+        X = link_X[w, l]
+        o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
+        arm = wp.transform_point(X, body_com[w % body_com.shape[0], body]) - o
+        f = vec3(wrench[w, body, 3], wrench[w, body, 4], wrench[w, body, 5])
+        return sp.join(vec3(wrench[w, body, 0], wrench[w, body, 1], wrench[w, body, 2]) + wp.cross(arm, f), f)
 
     @wp.kernel(module=module, enable_backward=grad)
     def wrench_force(
@@ -200,13 +197,8 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         """Adds the generalised force of wrenches (torque, force) at the bodies' COMs, world axes. Launch over worlds."""
         w = wp.tid()
         for body in range(topology.body_link.shape[0]):
-            l = topology.body_link[body]
-            X = link_X[w, l]
-            o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
-            arm = wp.transform_point(X, body_com[w % body_com.shape[0], body]) - o
-            f = vec3(wrench[w, body, 3], wrench[w, body, 4], wrench[w, body, 5])
-            F = sp.join(vec3(wrench[w, body, 0], wrench[w, body, 1], wrench[w, body, 2]) + wp.cross(arm, f), f)
-            d = topology.link_dof[l]
+            F = wrench_about_reference(topology, body_com, link_X, wrench, w, body)
+            d = topology.link_dof[topology.body_link[body]]
             while d >= 0:
                 force[w, d] += wp.dot(dof_S[w, d], F)
                 d = topology.dof_parent[d]
@@ -217,5 +209,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         wrench_force=wrench_force,
         spring_deflection=spring_deflection,
         actuator_law=actuator_law,
+        has_row=has_row,
         clamped=clamped,
+        wrench_about_reference=wrench_about_reference,
     )

@@ -230,7 +230,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
 
 @functools.cache
 def build_untaped(S) -> SimpleNamespace:
-    """Kernels `mass_diagonal` and `regularise`."""
+    """Kernels `prepare` and `regularise`."""
     t = types(S)
     vec3 = t.vec3
     Table, f_rows, row_law = structs(S).Table, rows.build(S), build(S).row_law
@@ -249,25 +249,35 @@ def build_untaped(S) -> SimpleNamespace:
         return off
 
     @wp.kernel(module=module_name("constraint_rows", S), enable_backward=False)
-    def mass_diagonal(
+    def prepare(
         topology: Topology,
+        table: Table,
+        rows: Rows,
+        lead: S,
+        v0: wp.array2d(dtype=S),
         M_factor: wp.array3d(dtype=S),
+        # in and out
+        phi: wp.array2d(dtype=S),
         # out
-        inertia: wp.array2d(dtype=S),
         floor: wp.array2d(dtype=S),
+        inertia: wp.array2d(dtype=S),
     ):
-        """M_dd from M = LᵀDL, and floor = 0. Launch over (worlds, max(nv, table rows))."""
-        w, d = wp.tid()
-        if d < floor.shape[1]:
-            floor[w, d] = S(0.0)
-        if d < inertia.shape[1]:
-            begin = topology.dof_begin[d]
-            end = topology.tree_v[topology.link_tree[topology.dof_link[d]] + 1]
-            total = M_factor[w, d, d - begin]
-            for k in range(d + 1, end):
-                L = M_factor[w, k, d - begin]
-                total += L * L * M_factor[w, k, k - begin]
-            inertia[w, d] = total
+        """φ ← φ − lead J v0, floor ← 0, and M_dd from M = LᵀDL. Launch over (worlds, max(nv, table rows))."""
+        w, i = wp.tid()
+        if i < floor.shape[1]:
+            k = table.first + i
+            rate = S(0.0)
+            for j in range(rows.support_size[k]):
+                rate += rows.J[w, k, j] * v0[w, rows.support[k, j]]
+            phi[w, i] = phi[w, i] - lead * rate
+            floor[w, i] = S(0.0)
+        if i < inertia.shape[1]:
+            begin = topology.dof_begin[i]
+            total = M_factor[w, i, i - begin]
+            for d in range(i + 1, topology.tree_v[topology.link_tree[topology.dof_link[i]] + 1]):
+                L = M_factor[w, d, i - begin]
+                total += L * L * M_factor[w, d, d - begin]
+            inertia[w, i] = total
 
     @wp.kernel(module=module_name("constraint_rows", S), enable_backward=False)
     def regularise(
@@ -297,7 +307,7 @@ def build_untaped(S) -> SimpleNamespace:
                 d = rows.support[k, j]
                 rate += rows.J[w, k, j] * v0[w, d]
                 rate_star += rows.J[w, k, j] * v_star[w, d]
-            error = phi[w, i] - h * rate
+            error = phi[w, i]
             stop = kind == SHORTEST or kind == LONGEST or kind == TENDON_LOWER or kind == TENDON_UPPER
             rows.R[w, k] = S(0.0)
             if not is_inactive(topology, table, body_active, w, i) and (
@@ -312,7 +322,7 @@ def build_untaped(S) -> SimpleNamespace:
                     rows.lower[w, k] = law[2]
                     rows.upper[w, k] = law[3]
 
-    return SimpleNamespace(mass_diagonal=mass_diagonal, regularise=regularise)
+    return SimpleNamespace(prepare=prepare, regularise=regularise)
 
 
 @functools.cache

@@ -431,8 +431,11 @@ def build(S) -> SimpleNamespace:
         work.status[w, island] = status
 
     @wp.kernel(module=module_name("sap", S), enable_backward=False)
-    def certify(problem: Problem, work: Workspace, solution: Solution):
-        """Iterations, momentum error and status of every world; γ = 0 where nothing acts. Launch over worlds."""
+    def certify(problem: Problem, work: Workspace, again: int, solution: Solution):
+        """Iterations, momentum error and status of every world; γ = 0 where nothing acts. Launch over worlds.
+
+        With `again` the iterations add to those of the solve before.
+        """
         w = wp.tid()
         squares = vec3(S(0.0), S(0.0), S(0.0))
         iterations = wp.int32(0)
@@ -454,6 +457,8 @@ def build(S) -> SimpleNamespace:
         for k in range(problem.row_support.shape[0]):
             if not (problem.row_R[w, k] > S(0.0)):
                 solution.row_gamma[w, k] = S(0.0)
+        if again == 1:
+            iterations += solution.iterations[w]
         solution.iterations[w] = iterations
         solution.momentum_error[w] = error
         solution.status[w] = status

@@ -10,6 +10,7 @@ import warp as wp
 
 from warpsim.collision import pair_supports
 from warpsim.dynamics import DeviceModel, Dynamics
+from warpsim.integrators import ThetaScheme
 from warpsim.kernels import actuation, effort_rows, rows, theta
 from warpsim.kernels import constraint_rows as kinds
 from warpsim.model.geometry import IDENTITY
@@ -171,10 +172,11 @@ def actuator_moments(model: Model, a: int) -> tuple[list[int], list[float]]:
     return [], []
 
 
-def feedback_actuators(model: Model) -> list[int]:
-    """Actuators whose force depends on their length or velocity."""
+def actuator_rows(model: Model, scheme: ThetaScheme) -> np.ndarray:
+    """`(nu,)` when a row stands for each actuator (`kernels/actuation.py`); implicit schemes solve joints' themselves."""
     feedback = model.actuator_gain[:, 1:].any(1) | model.actuator_bias[:, 1:].any(1)
-    return [int(a) for a in np.flatnonzero(feedback)]
+    joint = np.where(feedback & (not scheme.implicit), int(actuation.WHERE_IMPLICIT), int(actuation.NEVER))
+    return np.where(model.actuator_tendon >= 0, int(actuation.ALWAYS), joint)
 
 
 def padded(lists, width: int, dtype) -> np.ndarray:
@@ -186,16 +188,19 @@ def padded(lists, width: int, dtype) -> np.ndarray:
 
 
 class ScalarRows:
-    """The rows of all worlds: `rows` (struct of `kernels/rows.py`) and the launches that fill it."""
+    """The rows of all worlds: `rows` (struct of `kernels/rows.py`) and the launches that fill it.
 
-    def __init__(self, device_model: DeviceModel, dynamics: Dynamics):
+    `actuators`: indices of those that have a row.
+    """
+
+    def __init__(self, device_model: DeviceModel, dynamics: Dynamics, actuators):
         self.device_model, self.dynamics = device_model, dynamics
         model, t = device_model.model, device_model.types
         S = t.scalar
         self.kernels, self.k_effort, self.k_theta = rows.build(S), effort_rows.build(S), theta.build(S)
         self.k_geometry, self.k_law = kinds.build(S), kinds.build_untaped(S)
         kind, joint, supports = joint_rows(model)
-        found, actuators = constraint_rows(model), feedback_actuators(model)
+        found = constraint_rows(model)
         self.joint_count, self.table_count, self.effort_count = len(kind), len(found), len(actuators)
         self.count = self.joint_count + self.table_count + self.effort_count
         supports += [row.support for row in found] + [actuator_moments(model, a)[0] for a in actuators]
@@ -205,7 +210,7 @@ class ScalarRows:
         self.joint_type, self.joint_q = self._array(model.joint_type), self._array(model.joint_q)
         self.rows = self._rows(kind, joint)
         self.table, self.effort = self._table(found), self._effort_table(actuators)
-        self.phi, self.floor = dynamics.array(len(found), S), dynamics.array(len(found), S)
+        self.phi, self.phi_between, self.floor = (dynamics.array(len(found), S) for _ in range(3))
         self.inertia = dynamics.array(model.nv if found else 0, S)
         self.q_ahead = dynamics.array(model.nq if found else 0, S)
         self.link_X_ahead = dynamics.array(model.nlink if found else 0, t.transform)
@@ -243,13 +248,13 @@ class ScalarRows:
             setattr(table, key, self._array([getattr(row, key) for row in found], t.scalar))
         return table
 
-    def _effort_table(self, actuators: list[int]):
+    def _effort_table(self, actuators):
         """The table of actuators; their moment arms are the rows' constant Jacobian."""
         model, table = self.device_model.model, effort_rows.EffortTable()
         table.first = self.joint_count + self.table_count
         table.actuator, table.tendon = self._array(actuators), self._array(model.actuator_tendon[actuators])
         table.q = self._array(dof_coordinates(model)[self.support[table.first :]])
-        if actuators:
+        if len(actuators):
             J = self.rows.J.numpy()
             J[:, table.first :] = padded([actuator_moments(model, a)[1] for a in actuators], self.width, float)
             self.rows.J.assign(J)
@@ -266,8 +271,14 @@ class ScalarRows:
         sets += [self.k_geometry, self.k_law] if self.table_count else []
         return sets + ([self.k_effort] if self.effort_count else [])
 
-    def launch(self, h: float, sigma: float, q, v, v_star, M_factor, z, control) -> None:
-        """Fill R, v̂, bounds, weights and Jacobians at (q, v), after `dynamics.position(q)`. `z`: scratch (worlds, nv)."""
+    def launch(
+        self, h: float, sigma: float, q, v, v_star, M_factor, z, control, moves: bool = True, between=None
+    ) -> None:
+        """Fill R, v̂, bounds, weights and Jacobians at (q, v), after `dynamics.position(q)`. `z`: scratch (worlds, nv).
+
+        `moves`: whether this step's new velocity moves the positions; where it does not (explicit Euler), errors are those
+        that v brings about. With `between`, a `Dynamics`, Jacobians are those there, as the midpoint rule wants them.
+        """
         d, p, dynamics = self.device_model, self.device_model.parameters, self.dynamics
         if self.joint_count:
             inputs = [d.topology, self.joint_type, self.joint_q, p.stored("joint_range"), p.stored("joint_friction")]
@@ -275,39 +286,22 @@ class ScalarRows:
         if self.table_count:
             dynamics.launch(self.k_theta.integrate_position, d.model.nlink, [d.topology, h, q, v, self.q_ahead])
             dynamics.poses(self.q_ahead, self.link_X_ahead)
-            inputs = [d.topology, self.table, self.rows, dynamics.link_X, self.link_X_ahead, dynamics.dof_S]
-            inputs += [q, self.q_ahead, self.phi, self.rows.J]
-            dynamics.launch(self.k_geometry.geometry, self.table_count, inputs)
-            inputs = [d.topology, M_factor, self.inertia, self.floor]
-            dynamics.launch(self.k_law.mass_diagonal, max(d.model.nv, self.table_count), inputs)
-            inputs = [d.topology, self.table, self.rows, dynamics.link_X, dynamics.dof_S, self.inertia, self.floor]
+            self._geometry(dynamics, q, self.phi)
+            lead = h if moves else 0.0
+            inputs = [d.topology, self.table, self.rows, lead, v, M_factor, self.phi, self.floor, self.inertia]
+            dynamics.launch(self.k_law.prepare, max(d.model.nv, self.table_count), inputs)
+            if between is not None:
+                self._geometry(between, q, self.phi_between)
+            at = dynamics if between is None else between
+            inputs = [d.topology, self.table, self.rows, at.link_X, at.dof_S, self.inertia, self.floor]
             dynamics.launch(self.k_geometry.least_weight, self.table_count, inputs)
             inputs = [d.topology, self.table, p.stored("body_active"), h, sigma, self.phi, self.floor, v, v_star]
             dynamics.launch(self.k_law.regularise, None, [*inputs, M_factor, z, self.rows])
         if self.effort_count:
-            inputs = [self.effort, *(p.stored(key) for key in ACTUATOR_PARAMETERS), control, q, h, self.rows]
+            inputs = [self.effort, *(p.stored(key) for key in ACTUATOR_PARAMETERS), control, q, v, h, self.rows]
             dynamics.launch(self.k_effort.effort_rows, self.effort_count, inputs)
 
-
-def transmission(device_model: DeviceModel):
-    """The struct of `kernels/actuation.py` that says what every actuator acts on."""
-    model, S, device = device_model.model, device_model.types.scalar, device_model.device
-    table = actuation.structs(S).Transmission()
-    on_joint = model.actuator_joint >= 0
-    moments = [([], []) if on_joint[a] else actuator_moments(model, a) for a in range(model.nu)]
-    dofs = np.array([dof for moment in moments for dof in moment[0]], dtype=np.int32)
-    has_row = np.isin(np.arange(model.nu), feedback_actuators(model))
-    integers = {
-        "link": np.where(on_joint, np.append(model.joint_link, -1)[model.actuator_joint], -1),
-        "tendon": model.actuator_tendon,
-        "has_row": has_row,
-        "start": np.cumsum([0, *(len(moment[0]) for moment in moments)]),
-        "dof": dofs,
-        "q": dof_coordinates(model)[dofs],
-    }
-    for key, value in integers.items():
-        setattr(table, key, wp.array(value.astype(np.int32), dtype=wp.int32, device=device))
-    arms = np.array([arm for moment in moments for arm in moment[1]])
-    for key, value in {"gear": model.actuator_gear, "moment": arms}.items():
-        setattr(table, key, wp.array(value.astype(device_model.dtype), dtype=S, device=device))
-    return table
+    def _geometry(self, dynamics: Dynamics, q, phi) -> None:
+        """J at the kinematics of `dynamics`, and φ where the velocity leads."""
+        inputs = [self.device_model.topology, self.table, self.rows, dynamics.link_X, self.link_X_ahead, dynamics.dof_S]
+        dynamics.launch(self.k_geometry.geometry, self.table_count, [*inputs, q, self.q_ahead, phi, self.rows.J])

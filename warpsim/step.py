@@ -9,16 +9,25 @@ import numpy as np
 import warp as wp
 
 from warpsim.collision import Collision
-from warpsim.constraints import ACTUATOR_PARAMETERS, ScalarRows, transmission
+from warpsim.constraints import ACTUATOR_PARAMETERS, ScalarRows, actuator_rows
 from warpsim.dynamics import BLOCK, DeviceModel, Dynamics
-from warpsim.kernels import actuation, contact_force, theta
+from warpsim.integrators import SymplecticEuler, ThetaScheme
+from warpsim.integrators.stages import ThetaStages
+from warpsim.kernels import actuation, contact_force, lagged, theta
 from warpsim.solvers.sap import SAP, SAPSolver
 
 
 class Step:
     """Workspace and launches of one step for all worlds. Inputs and results are its own arrays."""
 
-    def __init__(self, device_model: DeviceModel, solver, max_contacts: int | None, contact: bool):
+    def __init__(
+        self,
+        device_model: DeviceModel,
+        solver,
+        max_contacts: int | None,
+        contact: bool,
+        scheme: ThetaScheme | None = None,
+    ):
         self.device_model, model = device_model, device_model.model
         self.model, self.worlds = model, device_model.worlds
         t, S, device = device_model.types, device_model.types.scalar, device_model.device
@@ -39,11 +48,19 @@ class Step:
         self.q_next = array(nq, S)
         self.last_h = 1.0  # step size of the last launch [s]
         self.kinetic, self.potential, self.energy = (wp.zeros(self.worlds, dtype=S, device=device) for _ in range(3))
-        self.transmission = transmission(device_model)
+        self.scheme = scheme = SymplecticEuler() if scheme is None else scheme
+        actuator_row = actuator_rows(model, scheme)
+        actuator_link = np.where(model.actuator_joint < 0, -1, np.append(model.joint_link, -1)[model.actuator_joint])
+        self.actuator_link, self.actuator_row = (
+            wp.array(table.astype(np.int32), dtype=wp.int32, device=device) for table in (actuator_link, actuator_row)
+        )
+        self.actuator_gear = wp.array(model.actuator_gear.astype(device_model.dtype), dtype=S, device=device)
         self.k_actuation, self.k_theta = actuation.build(S), theta.build(S)
         self.collision = Collision(device_model, self.dynamics, max_contacts, contact)
-        self.scalar_rows = ScalarRows(device_model, self.dynamics)
+        self.scalar_rows = ScalarRows(device_model, self.dynamics, np.flatnonzero(actuator_row))
         self._make_solver(solver)
+        # Plain symplectic Euler needs none of the stages.
+        self.stages = None if scheme == SymplecticEuler() else ThetaStages(self, scheme)
 
     def _make_solver(self, options: SAP) -> None:
         model, t, device = self.model, self.device_model.types, self.device_model.device
@@ -59,7 +76,20 @@ class Step:
         problem.support, problem.support_size = self.collision.scene.support, self.collision.scene.support_size
         problem.R, problem.v_hat, problem.mu = array(C, t.vec3), array(C, t.vec3), array(C, S)
         self.contact_weight = array(C, S)
+        self.R, self.v_hat = problem.R, problem.v_hat  # the convex model's, apart where a lagged one changes them
+        if options.is_lagged:
+            self.k_lagged = lagged.build(S)
+            self.R, self.v_hat = array(C, t.vec3), array(C, t.vec3)
+            self.lag = self.k_lagged.Lag()
+            for name in ("s", "s_before", "answer"):
+                setattr(self.lag, name, array(C, S))
         self.scalar_rows.attach(problem)
+
+    def allow_wrench(self) -> None:
+        """Make room for wrenches on bodies (torque, force), zero until they are given."""
+        self.wrench = self.dynamics.array((self.model.nbody, 6), self.device_model.types.scalar)
+        if self.stages is not None:
+            self.stages.allow_wrench()
 
     def compile(self) -> None:
         """Compile and load the kernels of a step, modules in parallel."""
@@ -76,6 +106,10 @@ class Step:
             sets.append(self.collision.broadphase.kernels)
         if self.collision.convex_kernels is not None:
             sets.append(self.collision.convex_kernels)
+        if self.options.is_lagged:
+            sets.append(self.k_lagged)
+        if self.stages is not None:
+            sets += self.stages.kernel_sets()
         kernels = [item for group in sets for item in vars(group).values() if isinstance(item, wp.Kernel)]
         modules = list({id(kernel.module): kernel.module for kernel in kernels}.values())
         wp.force_load(self.device_model.device, modules=modules, block_dim=BLOCK)
@@ -84,15 +118,23 @@ class Step:
         """Advance the internal state by h."""
         self.smooth_motion(h)
         self.contact_problem(h)
-        self.solver.launch()
+        self.solve(h)
         self.integrate(h)
 
     def smooth_motion(self, h: float) -> None:
         """Kinematics, forces and the free motion: v*, A = M + h D, and the factor of M."""
-        dynamics = self.dynamics
+        dynamics, stages = self.dynamics, self.stages
         dynamics.position(self.q)
         dynamics.velocity(self.v)
+        dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
+        if stages is not None:
+            stages.refresh()
+            if stages.scheme.implicit:
+                stages.free_motion(h)
+                return
         self.forces()
+        if stages is not None:
+            stages.effective_damping(h, self.q, self.v)
         dynamics.mass_matrix(self.composite, self.A)
         dynamics.inverse_dynamics(self.v, self.zero_acceleration, self.bias)
         inputs = [
@@ -109,19 +151,19 @@ class Step:
         dynamics.launch(self.k_theta.free_motion, self.model.ntree, [*inputs, self.v_star])
 
     def forces(self) -> None:
-        """Generalised forces without linear damping, and its diagonal; energy of the state on the way."""
+        """Generalised forces without linear damping, and its diagonal."""
         d, p, dynamics = self.device_model, self.device_model.parameters, self.dynamics
         springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
         inputs = [d.topology, *springs, self.q, self.tau, self.force, self.damping]
         dynamics.launch(self.k_actuation.passive_force, self.model.nlink, inputs)
         if self.model.nu:
-            inputs = [d.topology, self.transmission, *(p.stored(key) for key in ACTUATOR_PARAMETERS)]
+            inputs = [d.topology, self.actuator_link, self.actuator_row, self.actuator_gear]
+            inputs += [p.stored(key) for key in ACTUATOR_PARAMETERS]
             inputs += [self.q, self.v, self.control, self.force, self.damping]
             dynamics.launch(self.k_actuation.actuator_force, None, inputs)
         if self.wrench is not None:
             inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench, self.force]
             dynamics.launch(self.k_actuation.wrench_force, None, inputs)
-        dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
 
     def contact_problem(self, h: float) -> None:
         """Contacts, their Jacobians and regularisation, and the scalar rows."""
@@ -129,13 +171,43 @@ class Step:
         dynamics.velocity(self.v_star, self.link_V_star)
         self.collision.detect(h, dynamics.link_V, self.link_V_star)
         self.collision.jacobian()
+        if self.stages is not None and self.stages.follows_contacts:
+            self.stages.follow_contacts()
         if self.collision.enabled:
             inputs = [d.topology, self.collision.scene, self.collision.material(), self.collision.contacts]
             inputs += [h, self.options.beta, self.options.sigma, self.M_factor, self.z]
-            inputs += [problem.R, problem.v_hat, problem.mu, self.contact_weight]
+            inputs += [self.R, self.v_hat, problem.mu, self.contact_weight]
             dynamics.launch(self.collision.kernels.regularise, None, inputs)
+            if self.R is not problem.R:
+                wp.copy(problem.R, self.R)
+                wp.copy(problem.v_hat, self.v_hat)
+        between = self.stages.between if self.scheme.order > 1 else None
         state = (self.q, self.v, self.v_star, self.M_factor, self.z, self.control)
-        self.scalar_rows.launch(h, self.options.sigma, *state)
+        self.scalar_rows.launch(h, self.options.sigma, *state, self.scheme.theta_vq > 0.0, between)
+
+    def solve(self, h: float) -> None:
+        """The solver, and the further passes of a lagged model (`kernels/lagged.py`)."""
+        if not (self.options.is_lagged and self.collision.enabled):
+            self.solver.launch()
+            return
+        problem, options = self.solver.problem, self.options
+        self.lag_slip(self.v, solves=0)
+        self.solver.launch()
+        for solves in range(1, options.passes + 1):
+            self.lag_slip(self.solver.solution.v, solves)
+            if options.supported_load:
+                gravity = self.device_model.parameters.stored("gravity")
+                inputs = [problem, h, options.beta, gravity, self.R, self.contact_weight]
+                inputs += [self.solver.solution.gamma, problem.R]
+                self.dynamics.launch(self.k_lagged.lag_load, self.collision.capacity, inputs)
+            self.solver.launch_again()
+
+    def lag_slip(self, v: wp.array, solves: int) -> None:
+        """v_hat of the lagged approximation from the slip at v, the result of so many solves."""
+        if self.options.approximation == "lagged":
+            problem, phi = self.solver.problem, self.collision.contacts.phi
+            inputs = [problem, phi, self.v_hat, v, solves, self.lag, problem.v_hat]
+            self.dynamics.launch(self.k_lagged.lag_slip, self.collision.capacity, inputs)
 
     def net_contact_force(self, of: str) -> wp.array:
         """Net contact force [N] per body or geom in the last step, new (worlds, n) vec3."""
@@ -149,9 +221,13 @@ class Step:
         return force
 
     def integrate(self, h: float) -> None:
-        """q' = q (+) h v', and the step is accepted world by world where it is finite."""
+        """q' = q (+) h v^θvq, and the step is accepted world by world where it is finite."""
         dynamics, solution = self.dynamics, self.solver.solution
-        inputs = [self.device_model.topology, h, self.q, solution.v, self.q_next]
+        v = solution.v
+        if self.stages is not None:
+            self.stages.report()
+            v = self.stages.position_velocity(v)
+        inputs = [self.device_model.topology, h, self.q, v, self.q_next]
         dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
         active = self.device_model.parameters.stored("body_active")
         inputs = [self.device_model.topology, active, h, self.q, self.v, self.time, self.flags]

@@ -64,8 +64,13 @@ def test_tendons(start, steps, tolerance):
     """A finger with a spring, a limit (slack, then taut), dry friction and actuators on tendons."""
     model = ropes()
     controls = 0.3 + 0.2 * np.random.default_rng(3).normal(size=(steps, model.nu))
-    names = ("body_mass", "actuator_gain", "actuator_bias", "gravity")
-    check(Problem(model, start, [0.5, -0.4, 0.3], steps, controls, parameters=names, dt=0.002), tolerance)
+    state = (start, [0.5, -0.4, 0.3])
+    check(Problem(model, *state, steps, controls, parameters=("body_mass", "gravity"), dt=0.002), tolerance)
+    names = ("actuator_gain", "actuator_bias", "force_range")
+    problem = Problem(model, *state, steps, controls, parameters=names, dt=0.002)
+    problem.point["actuator_bias"][:, 1:] -= 0.1  # at no feedback gains turn from implicit to explicit
+    problem.point["force_range"][:] = [[-4.0, 5.0], [-0.1, 0.2]]
+    check(problem, tolerance)
 
 
 @pytest.mark.parametrize(("steps", "tolerance"), BARS)

@@ -178,7 +178,8 @@ class StepAdjoint:
         inputs = [d.topology, *springs, self.q, self.tau, self.force, self.damping]
         dynamics.launch(self.k_actuation.passive_force, self.model.nlink, inputs)
         if self.model.nu:
-            inputs = [d.topology, step.transmission, *(p.stored(key) for key in ACTUATOR_PARAMETERS)]
+            inputs = [d.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
+            inputs += [p.stored(key) for key in ACTUATOR_PARAMETERS]
             inputs += [self.q, self.v0, self.control, self.force, self.damping]
             dynamics.launch(self.k_actuation.actuator_force, None, inputs)
 

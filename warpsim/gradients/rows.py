@@ -62,5 +62,5 @@ class RowsAdjoint:
             inputs = [f.table, f.rows, self.J, self.gamma, r]
             dynamics.launch(self.k_residual.row_residual, (f.table_count, f.width), inputs)
         if f.effort_count:
-            inputs = [f.effort, f.rows, *(p.stored(key) for key in ACTUATOR_PARAMETERS), control, q, v, h, r]
+            inputs = [f.effort, f.rows, *(p.stored(key) for key in ACTUATOR_PARAMETERS), control, q, v0, v, h, r]
             dynamics.launch(self.k_effort.effort_residual, f.effort_count, inputs)

@@ -19,8 +19,9 @@ ABSOLUTE_TOLERANCE = 1e-16
 # Threads per block: a thread solves a whole world, and small blocks spread worlds over a GPU.
 BLOCK = 32
 
+APPROXIMATIONS = ("convex", "lagged")
 # "auto" changes to conjugate gradients above this many dofs in a world of several trees.
-AUTO_CG_DOFS = 3000
+AUTO_CG_DOFS = 2400
 
 NOT_CONVERGED = kernels.NOT_CONVERGED
 NON_FINITE = kernels.NON_FINITE
@@ -35,6 +36,9 @@ class SAP:
     line_search: "exact" or "backtracking". linear_solver: "cholesky" (direct, H is nv × nv), "cg" (conjugate gradients,
     H is never formed), or "auto": direct up to some hundred bodies.
     max_iterations: Newton steps before a world is given back with its best iterate and the not-converged flag.
+    approximation: "convex" (the paper's: contacts that slide hover at μ|v_t|(h + τ_d)) or "lagged" (Coulomb's law: v̂_n is
+    corrected by the slip of the last solve). supported_load: near-rigid contact takes the mass that it bears into account,
+    so that light bodies under heavy ones do not sink. Either adds `passes` solves, each from the last one's solution.
     """
 
     tolerance: float | None = None
@@ -43,6 +47,9 @@ class SAP:
     line_search: str = "exact"
     linear_solver: str = "auto"
     max_iterations: int = 100
+    approximation: str = "convex"
+    supported_load: bool = False
+    passes: int = 2
 
     def __post_init__(self):
         if self.tolerance is not None and not 0.0 < self.tolerance < 1.0:
@@ -57,12 +64,21 @@ class SAP:
             raise ValueError(
                 f"SAP: linear_solver is {self.linear_solver!r}; choose one of {['auto', *newton.LINEAR_SOLVERS]}."
             )
+        if self.approximation not in APPROXIMATIONS:
+            raise ValueError(f"SAP: approximation is {self.approximation!r}; choose one of {list(APPROXIMATIONS)}.")
+        if int(self.passes) != self.passes or self.passes < 1:
+            raise ValueError(f"SAP: passes is {self.passes}; give a whole number of at least 1.")
         if int(self.max_iterations) != self.max_iterations or self.max_iterations < 1:
             raise ValueError(f"SAP: max_iterations is {self.max_iterations}; give a whole number of at least 1.")
 
     def relative_tolerance(self, dtype: str) -> float:
         """The tolerance in use for "float32" or "float64"."""
         return DEFAULT_TOLERANCE[dtype] if self.tolerance is None else float(self.tolerance)
+
+    @property
+    def is_lagged(self) -> bool:
+        """Whether a step solves more than once."""
+        return self.approximation == "lagged" or self.supported_load
 
     def direct_or_cg(self, tree_v) -> str:
         """ "cholesky" or "cg" for a scene whose trees begin at the dofs `tree_v`; depends on nothing but the model."""
@@ -187,10 +203,21 @@ class SAPSolver:
 
     def launch(self):
         """Solve every world, off the tape."""
-        per_tree = (self.worlds, self.trees)
         self._launch(self.k_islands.find_islands, self.worlds, [self.problem, self.work.islands])
+        return self._solve(again=False)
+
+    def launch_again(self):
+        """Solve once more from the last solution, after R or v_hat changed; contacts and rows must be the same."""
+        guess = self.problem.v0
+        self.problem.v0 = self.solution.v
+        self._solve(again=True)
+        self.problem.v0 = guess
+        return self.solution
+
+    def _solve(self, again: bool):
+        per_tree = (self.worlds, self.trees)
         self._launch(self.kernels.solve, per_tree, [self.problem, self.work, self.options, self.solution])
-        self._launch(self.kernels.certify, self.worlds, [self.problem, self.work, self.solution])
+        self._launch(self.kernels.certify, self.worlds, [self.problem, self.work, int(again), self.solution])
         return self.solution
 
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
