@@ -43,9 +43,7 @@ class LCPContact(ContactSolver):
     def __init__(self, *size, options: LCP | None = None, **keywords):
         super().__init__(*size, **keywords)
         self.options = LCP() if options is None else options
-        self.delassus = Delassus(
-            self.worlds, self.nv, self.max_contacts, self.rows, self.scalar, self.device, self.run
-        )
+        self.delassus = Delassus(self.worlds, self.nv, self.max_contacts, self.rows, self.scalar, self.device, self.run)
         W, N = self.worlds, self.delassus.size
         self.lcp = LCPSolver(W, N, tolerance=self.options.tolerance, dtype=self.dtype, device=self.device)
         self.kernels = lcp_contact.build(self.scalar)
@@ -56,7 +54,11 @@ class LCPContact(ContactSolver):
             setattr(self.boxed, name, self.zeros((W, N), int))
         self.boxed.E = self.zeros((W, N, N))
         self.memory.count = self.zeros(W, int)
-        for name, n in (("key", 4 * self.max_contacts), ("contact_class", 3 * self.max_contacts), ("row_class", self.rows)):
+        for name, n in (
+            ("key", 4 * self.max_contacts),
+            ("contact_class", 3 * self.max_contacts),
+            ("row_class", self.rows),
+        ):
             setattr(self.memory, name, self.zeros((W, n), int))
         self.impulse, self.classes = self.zeros((W, N)), self.zeros((W, N), int)
         data = self.lcp.problem
