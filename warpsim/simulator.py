@@ -9,7 +9,8 @@ import warp as wp
 from warpsim.collision import ContactList
 from warpsim.dynamics import DeviceModel
 from warpsim.gradients.implicit import StepAdjoint, StepRecord, active_tape, tape_paused
-from warpsim.integrators import SymplecticEuler
+from warpsim.integrators import SymplecticEuler, Variational
+from warpsim.integrators.variational import VariationalStep, check_supported
 from warpsim.kernels import theta
 from warpsim.kernels.precision import SCALARS
 from warpsim.model.model import GeomType, Model
@@ -53,7 +54,7 @@ class Diagnostics:
 class Simulator:
     """Simulates `worlds` copies of `model` with step `dt` [s] (default: the file's).
 
-    `integrator`: `ws.SymplecticEuler()`. `solver`: `ws.SAP(...)` or `ws.NoContact()`. `device`: a Warp device name; None
+    `integrator`: `ws.SymplecticEuler()` or `ws.Variational(...)`. `solver`: `ws.SAP(...)` or `ws.NoContact()`. `device`: a Warp device name; None
     is CUDA where there is one, else the CPU. `dtype`: "float32" or "float64". `max_contacts`: slots per world.
     Raises `ValueError` or `ModelError` naming what is wrong.
     """
@@ -81,8 +82,8 @@ class Simulator:
             raise ValueError(f"dtype is {dtype!r}; use 'float32' or 'float64'")
         self.dtype = dtype
         self.integrator = SymplecticEuler() if integrator is None else integrator
-        if not isinstance(self.integrator, SymplecticEuler):
-            raise ValueError(f"integrator is {integrator!r}; use ws.SymplecticEuler()")
+        if not isinstance(self.integrator, (SymplecticEuler, Variational)):
+            raise ValueError(f"integrator is {integrator!r}; use ws.SymplecticEuler() or ws.Variational(...)")
         self.solver = SAP() if solver is None else solver
         if not isinstance(self.solver, (SAP, NoContact)):
             raise ValueError(f"solver is {solver!r}; use ws.SAP(...) or ws.NoContact()")
@@ -100,7 +101,12 @@ class Simulator:
         self.parameters = self.device_model.parameters
         self.parameters.refuse("geom_restitution", "has no effect with SAP contact; use geom_dissipation_time")
         options = self.solver if isinstance(self.solver, SAP) else self.solver.limits
-        self._step = Step(self.device_model, options, max_contacts, isinstance(self.solver, SAP))
+        contact = isinstance(self.solver, SAP)
+        if isinstance(self.integrator, Variational):
+            check_supported(model, self.solver, self.requires_grad)
+            self._step = VariationalStep(self.device_model, self.integrator, options, max_contacts, contact)
+        else:
+            self._step = Step(self.device_model, options, max_contacts, contact)
         self.max_contacts = self._step.collision.capacity
         self.diagnostics = Diagnostics(self._step)
         self._graphs: dict = {}

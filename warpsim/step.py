@@ -92,15 +92,19 @@ class Step:
 
     def compile(self) -> None:
         """Compile and load the kernels of a step, modules in parallel."""
+        kernels = [item for group in self.kernel_sets() for item in vars(group).values() if isinstance(item, wp.Kernel)]
+        modules = list({id(kernel.module): kernel.module for kernel in kernels}.values())
+        wp.force_load(self.device_model.device, modules=modules, block_dim=BLOCK)
+
+    def kernel_sets(self) -> list:
+        """The namespaces whose kernels a step launches."""
         sets = [self.dynamics.kernels, self.dynamics.untaped, self.dynamics.energy_kernels]
         sets += [self.k_actuation, self.k_theta, self.k_rows, self.solver.kernels, self.collision.kernels]
         if self.collision.broadphase is not None:
             sets.append(self.collision.broadphase.kernels)
         if self.collision.convex_kernels is not None:
             sets.append(self.collision.convex_kernels)
-        kernels = [item for group in sets for item in vars(group).values() if isinstance(item, wp.Kernel)]
-        modules = list({id(kernel.module): kernel.module for kernel in kernels}.values())
-        wp.force_load(self.device_model.device, modules=modules, block_dim=BLOCK)
+        return sets
 
     def launch(self, h: float) -> None:
         """Advance the internal state by h."""
@@ -132,19 +136,26 @@ class Step:
 
     def forces(self) -> None:
         """Generalised forces without linear damping, and its diagonal; energy of the state on the way."""
+        dynamics = self.dynamics
+        self.applied_force(self.q, self.v, dynamics.link_X, dynamics.dof_S, self.force, self.damping)
+        dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
+
+    def applied_force(
+        self, q: wp.array, v: wp.array, link_X: wp.array, dof_S: wp.array, force: wp.array, damping: wp.array
+    ) -> None:
+        """Springs, actuators, user forces and wrenches at (q, v) with its kinematics; `damping` is kept apart."""
         d, p, dynamics = self.device_model, self.device_model.parameters, self.dynamics
         springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
-        inputs = [d.topology, *springs, self.q, self.tau, self.force, self.damping]
+        inputs = [d.topology, *springs, q, self.tau, force, damping]
         dynamics.launch(self.k_actuation.passive_force, self.model.nlink, inputs)
         if self.model.nu:
             keys = ("actuator_gain", "actuator_bias", "control_range", "force_range")
             inputs = [d.topology, self.actuator_link, self.actuator_gear, *(p.stored(key) for key in keys)]
-            inputs += [self.q, self.v, self.control, self.force, self.damping]
+            inputs += [q, v, self.control, force, damping]
             dynamics.launch(self.k_actuation.actuator_force, None, inputs)
         if self.wrench is not None:
-            inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench, self.force]
+            inputs = [d.topology, p.stored("body_com"), link_X, dof_S, self.wrench, force]
             dynamics.launch(self.k_actuation.wrench_force, None, inputs)
-        dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
 
     def contact_problem(self, h: float) -> None:
         """Contacts, their Jacobians and regularisation, and the rows of joint limits and dry friction."""
@@ -175,11 +186,15 @@ class Step:
 
     def integrate(self, h: float) -> None:
         """q' = q (+) h v', and the step is accepted world by world where it is finite."""
-        dynamics, solution = self.dynamics, self.solver.solution
-        inputs = [self.device_model.topology, h, self.q, solution.v, self.q_next]
-        dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
+        v = self.solver.solution.v
+        inputs = [self.device_model.topology, h, self.q, v, self.q_next]
+        self.dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
+        self.commit(h, self.q_next, v)
+
+    def commit(self, h: float, q: wp.array, v: wp.array) -> None:
+        """Accept (q, v) as the state after h, world by world where it is finite."""
+        solution = self.solver.solution
         active = self.device_model.parameters.stored("body_active")
-        inputs = [self.device_model.topology, active, h, self.q, self.v, self.time, self.flags]
-        inputs += [solution.v, self.q_next]
+        inputs = [self.device_model.topology, active, h, self.q, self.v, self.time, self.flags, v, q]
         inputs += [solution.status, self.collision.contacts.overflow, self.q, self.v, self.time, self.flags]
-        dynamics.launch(self.k_theta.commit, None, inputs)
+        self.dynamics.launch(self.k_theta.commit, None, inputs)

@@ -2,6 +2,10 @@
 
 import dataclasses
 
+from warpsim.integrators.variational import Variational
+
+__all__ = ["SymplecticEuler", "Variational"]
+
 
 @dataclasses.dataclass(frozen=True)
 class SymplecticEuler:
