@@ -29,8 +29,6 @@ EULER = wp.constant(1)  # IG2: dq = h v
 DYNAMICS = wp.constant(2)  # IG3: dq = h v + h^2/2 (M + h D/2)^-1 (F - c)
 GUESSES = {"current": 0, "euler": 1, "dynamics": 2}
 
-NOT_CONVERGED = 1  # bit of `status`: stopped above the tolerance
-
 
 @functools.cache
 def structs(S) -> SimpleNamespace:
@@ -85,7 +83,8 @@ def structs(S) -> SimpleNamespace:
         evaluations: wp.array2d(dtype=int)  # (worlds, trees) residual evaluations
         error: wp.array2d(dtype=S)  # (worlds, trees) residual over momentum, both in the metric M^-1
         status: wp.array2d(dtype=int)  # (worlds, trees)
-        best: wp.array2d(dtype=S)  # (worlds, nv) the dq of least residual
+        least: wp.array2d(dtype=S)  # (worlds, trees) least residual met, squared, in the metric M^-1 [J]
+        best: wp.array2d(dtype=S)  # (worlds, nv) dq there
 
     return SimpleNamespace(Frame=Frame, Factor=Factor, Motion=Motion, Equation=Equation, Root=Root)
 
@@ -259,6 +258,19 @@ def functions(S) -> SimpleNamespace:
             y = moved_motion(work.rate[w, parent], frame.offset[w, l])
         return y
 
+    @wp.func
+    def solve_tree(topology: Topology, frame: Frame, factor: Factor, work: Motion, w: int, tree: int):
+        """Forward half of a solve: work.u <- (M..)^-1 f, from the reduced work.u."""
+        for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
+            kind = topology.link_type[l]
+            y = parent_rate(topology, frame, work, w, l)
+            for i in range(jt.dofs(kind)):
+                d = topology.link_v[l] + i
+                x = work.u[w, d] - wp.dot(factor.K[w, d], y)
+                y += motion(is_linear(kind, i), frame.axis[w, d], x)
+                work.u[w, d] = x
+            work.rate[w, l] = y
+
     # ---- DRNEA ------------------------------------------------------------------------------------------------------
 
     @wp.func
@@ -297,34 +309,39 @@ def functions(S) -> SimpleNamespace:
                 work.A[w, l] = A_p + B + A_p * B
 
     @wp.func
+    def evaluate_link(topology: Topology, frame: Frame, equation: Equation, work: Motion, w: int, l: int):
+        """Displacement and momentum of link l at work.dq, and the joint's own part of DRNEA in work.u."""
+        h = equation.h
+        row = w % equation.armature.shape[0]
+        start = topology.link_v[l]
+        for i in range(jt.dofs(topology.link_type[l])):
+            d = start + i
+            rotor = equation.armature[row, d] / h + S(0.5) * equation.damping[w, d]
+            work.u[w, d] = rotor * work.dq[w, d] - equation.momentum[w, d] - equation.impulse[w, d]
+        displace(topology, frame, work, w, l)
+        I = frame.inertia[w, l]
+        mu = vec6()
+        if I[0] > S(0.0):
+            mu = momentum(I, work.A[w, l], work.dr[w, l], h)
+        work.mu[w, l] = mu
+        work.wrench[w, l] = mu
+
+    @wp.func
     def evaluate_tree(
         topology: Topology, frame: Frame, factor: Factor, equation: Equation, work: Motion, step: S, w: int, tree: int
     ):
-        """Forward sweep: dq <- dq + step (M..)^-1 u unless step = 0, then displacements, momenta, and the joints' part of DRNEA."""
-        h = equation.h
-        row = w % equation.armature.shape[0]
+        """Forward sweep: dq <- dq + step (M..)^-1 f of the reduced work.u, unless step = 0; then every link at the new dq."""
         for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
-            kind = topology.link_type[l]
-            start = topology.link_v[l]
             if step != S(0.0):
+                kind = topology.link_type[l]
                 y = parent_rate(topology, frame, work, w, l)
                 for i in range(jt.dofs(kind)):
-                    d = start + i
+                    d = topology.link_v[l] + i
                     x = work.u[w, d] - wp.dot(factor.K[w, d], y)
                     y += motion(is_linear(kind, i), frame.axis[w, d], x)
                     work.dq[w, d] = work.dq[w, d] + step * x
                 work.rate[w, l] = y
-            for i in range(jt.dofs(kind)):
-                d = start + i
-                rotor = equation.armature[row, d] / h + S(0.5) * equation.damping[w, d]
-                work.u[w, d] = rotor * work.dq[w, d] - equation.momentum[w, d] - equation.impulse[w, d]
-            displace(topology, frame, work, w, l)
-            I = frame.inertia[w, l]
-            mu = vec6()
-            if I[0] > S(0.0):
-                mu = momentum(I, work.A[w, l], work.dr[w, l], h)
-            work.mu[w, l] = mu
-            work.wrench[w, l] = mu
+            evaluate_link(topology, frame, equation, work, w, l)
 
     @wp.func
     def project_tree(
@@ -552,58 +569,6 @@ def build(S) -> SimpleNamespace:
         equation.scale[w, tree] = f.reduce_tree(topology, frame, factor, work, w, tree)
 
     @wp.kernel(module=module, enable_backward=False)
-    def riqn(
-        topology: Topology,
-        frame: Frame,
-        factor: Factor,
-        equation: Equation,
-        first_step: S,
-        tolerance: S,
-        max_evaluations: int,
-        # in, out
-        work: Motion,
-        # out
-        root: Root,
-        residual: wp.array2d(dtype=S),
-        momentum_next: wp.array2d(dtype=S),
-    ):
-        """Root of DRNEA(dq) = impulse from the guess work.dq + first_step (M..)^-1 u, and the momentum at its end."""
-        w, tree = wp.tid()
-        first = topology.tree_v[tree]
-        end = topology.tree_v[tree + 1]
-        target = tolerance * tolerance * equation.scale[w, tree]
-        least = S(wp.inf)
-        evaluations = int(0)
-        found = bool(False)
-        better = bool(True)
-        step = first_step
-        while evaluations < max_evaluations and not found:
-            f.evaluate_tree(topology, frame, factor, equation, work, step, w, tree)
-            norm = f.reduce_tree(topology, frame, factor, work, w, tree)
-            evaluations += 1
-            step = -equation.h
-            better = norm < least
-            if better:
-                least = norm
-                for d in range(first, end):
-                    root.best[w, d] = work.dq[w, d]
-            found = norm <= target
-        if not better:
-            for d in range(first, end):
-                work.dq[w, d] = root.best[w, d]
-            f.evaluate_tree(topology, frame, factor, equation, work, S(0.0), w, tree)
-        f.project_tree(topology, frame, equation, work, w, tree, residual, momentum_next)
-        root.evaluations[w, tree] = evaluations
-        error = S(0.0)
-        if least > S(0.0):
-            error = wp.sqrt(least / equation.scale[w, tree])
-        root.error[w, tree] = error
-        status = int(0)
-        if not found:
-            status = NOT_CONVERGED
-        root.status[w, tree] = status
-
-    @wp.kernel(module=module, enable_backward=False)
     def end_step(
         topology: Topology,
         gravity: wp.array(dtype=vec3),
@@ -629,15 +594,9 @@ def build(S) -> SimpleNamespace:
         for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
             work.u[w, d] = momentum_next[w, d] + half_h * force[w, d]
         f.reduce_tree(topology, frame, factor, work, w, tree)
-        for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
-            kind = topology.link_type[l]
-            y = f.parent_rate(topology, frame, work, w, l)
-            for i in range(jt.dofs(kind)):
-                d = topology.link_v[l] + i
-                x = work.u[w, d] - wp.dot(factor.K[w, d], y)
-                y += f.motion(f.is_linear(kind, i), frame.axis[w, d], x)
-                v[w, d] = x
-            work.rate[w, l] = y
+        f.solve_tree(topology, frame, factor, work, w, tree)
+        for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
+            v[w, d] = work.u[w, d]
 
     @wp.kernel(module=module, enable_backward=False)
     def extrapolate(h: S, v: wp.array2d(dtype=S), dq: wp.array2d(dtype=S), v_end: wp.array2d(dtype=S)):
@@ -663,7 +622,6 @@ def build(S) -> SimpleNamespace:
     return SimpleNamespace(
         place_links=place_links,
         begin_step=begin_step,
-        riqn=riqn,
         end_step=end_step,
         extrapolate=extrapolate,
         report=report,

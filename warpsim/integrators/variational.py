@@ -11,13 +11,13 @@ import dataclasses
 import numpy as np
 import warp as wp
 
-from warpsim.kernels import variational
+from warpsim.kernels import variational, variational_roots
 from warpsim.solvers.nocontact import NoContact
 from warpsim.step import Step
 
-ROOT_FINDERS = ("riqn",)
+ROOT_FINDERS = ("riqn", "newton", "broyden")
 # Residual over momentum in the metric M⁻¹ when the user gives none.
-DEFAULT_TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
+DEFAULT_TOLERANCE = {"float32": 1e-6, "float64": 1e-10}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +25,8 @@ class Variational:
     """Options of the variational integrator. Order 2; momentum and, over long times, energy are kept.
 
     tolerance: stop at ‖DRNEA‖ ≤ tolerance ‖p + h/2 F‖ in the metric M⁻¹, per world and tree; None is 1e-10 in float64 and
-    1e-5 in float32. guess: "current" (Δq = 0), "euler" (Δq = h v) or "dynamics" (Δq = h v + h²/2 a). root_finder: "riqn".
+    1e-6 in float32. guess: "current" (Δq = 0), "euler" (Δq = h v) or "dynamics" (Δq = h v + h²/2 a). root_finder: "riqn",
+    "newton" or "broyden".
     max_iterations: residual evaluations before a world is given back with its best iterate and the not-converged flag.
     """
 
@@ -74,10 +75,29 @@ class VariationalStep(Step):
         for key in ("mu", "wrench", "rate"):
             setattr(self.work, key, array(nl, t.vec6))
         self.root.evaluations, self.root.status = array(trees, wp.int32), array(trees, wp.int32)
-        self.root.error, self.root.best = array(trees, S), array(nv, S)
+        self.root.error, self.root.least, self.root.best = array(trees, S), array(trees, S), array(nv, S)
+        self._make_root_finder()
+
+    def _make_root_finder(self) -> None:
+        model, t, S = self.model, self.device_model.types, self.device_model.types.scalar
+        array, choice = self.dynamics.array, self.integrator.root_finder
+        self.k_roots = variational_roots.build(S)
+        self.find_root, self.scratch = getattr(self.k_roots, choice), []
+        if choice == "newton":
+            elimination = variational_roots.structs(S).Elimination()
+            for key in ("aa", "al", "la", "ll"):
+                setattr(elimination, key, array(model.nlink, t.mat33))
+            elimination.row, elimination.axis = array(model.nv, t.vec6), array(model.nv, t.vec3)
+            self.scratch = [elimination]
+        elif choice == "broyden":
+            memory = variational_roots.BROYDEN_MEMORY
+            self.scratch = [array((memory, model.nv), S), array((memory, model.ntree), S)]
+        self.search = self.k_roots.Options()
+        self.search.tolerance = self.integrator.relative_tolerance(self.device_model.dtype)
+        self.search.max_evaluations = int(self.integrator.max_iterations)
 
     def kernel_sets(self) -> list:
-        return [*super().kernel_sets(), self.k_variational]
+        return [*super().kernel_sets(), self.k_variational, self.k_roots]
 
     def launch(self, h: float) -> None:
         """Advance the internal state by h."""
@@ -113,11 +133,10 @@ class VariationalStep(Step):
 
     def solve(self, h: float) -> None:
         """dq by the root finder from the guess, and the momentum at the end of the interval."""
-        first_step = h if self.integrator.guess == "dynamics" else 0.0
-        inputs = [self.device_model.topology, self.frame, self.factor, self.equation(h), first_step]
-        inputs += [self.integrator.relative_tolerance(self.device_model.dtype), self.integrator.max_iterations]
-        inputs += [self.work, self.root, self.residual, self.momentum_next]
-        self.dynamics.launch(self.k_variational.riqn, self.model.ntree, inputs)
+        self.search.first_step = h if self.integrator.guess == "dynamics" else 0.0
+        inputs = [self.device_model.topology, self.frame, self.factor, self.equation(h), self.search, self.work]
+        inputs += [*self.scratch, self.root, self.residual, self.momentum_next]
+        self.dynamics.launch(self.find_root, self.model.ntree, inputs)
 
     def end(self, h: float) -> None:
         """q' = q ⊕ dq, the Legendre velocity there, and the step is accepted world by world where it is finite."""
