@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import warp as wp
 
-from warpsim.kernels import joints, se3, variational
+from warpsim.kernels import drnea, joints, se3, spatial
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
 
@@ -58,12 +58,13 @@ def structs(S) -> SimpleNamespace:
 @functools.cache
 def build(S) -> SimpleNamespace:
     """Kernels of scalar type S; launch over (worlds, trees)."""
-    t, st, f, lie, jt = types(S), variational.structs(S), variational.functions(S), se3.build(S), joints.build(S)
-    own = structs(S)
+    t, st, own, f = types(S), drnea.structs(S), structs(S), drnea.build(S)
+    lie, jt, sp = se3.build(S), joints.build(S), spatial.build(S)
+    angular, linear, join = sp.angular, sp.linear, sp.join
     vec3, vec6, vec10, mat33 = t.vec3, t.vec6, t.vec10, t.mat33
     Frame, Factor, Motion, Equation, Root = st.Frame, st.Factor, st.Motion, st.Equation, st.Root
     Elimination, Blocks = own.Elimination, own.Blocks
-    module = module_name("variational_roots", S)
+    module, module_newton = module_name("variational_roots", S), module_name("variational_newton", S)
     round_off = ROUND_OFF_EPSILONS * float(np.finfo(wp.dtype_to_numpy(S)).eps)
 
     @wp.struct
@@ -82,7 +83,15 @@ def build(S) -> SimpleNamespace:
 
     @wp.func
     def judge(
-        topology: Topology, equation: Equation, options: Options, work: Motion, norm: S, previous: S, root: Root, w: int, tree: int
+        topology: Topology,
+        equation: Equation,
+        options: Options,
+        work: Motion,
+        norm: S,
+        previous: S,
+        root: Root,
+        w: int,
+        tree: int,
     ) -> bool:
         """Count an evaluation of squared residual `norm`, remember its dq if it is the best; whether the search is over."""
         begin = topology.tree_v[tree]
@@ -98,7 +107,11 @@ def build(S) -> SimpleNamespace:
         if norm <= options.tolerance * options.tolerance * scale or stalled:
             root.status[w, tree] = 0
         # x - x is 0 for finite x only
-        return root.status[w, tree] == 0 or not (norm - norm == S(0.0)) or root.evaluations[w, tree] >= options.max_evaluations
+        return (
+            root.status[w, tree] == 0
+            or not (norm - norm == S(0.0))
+            or root.evaluations[w, tree] >= options.max_evaluations
+        )
 
     @wp.func
     def conclude(
@@ -219,8 +232,8 @@ def build(S) -> SimpleNamespace:
     def momentum_change(log: lie.Logarithm, beta_2: S, rho: vec3, I: vec10, h: S, W: vec6) -> vec6:
         """Change of [dlog_xi]^T G xi / h when the displacement of the COM frame is followed by the motion W about its start."""
         xi = lie.dlog(log, rho, W)
-        G_xi = f.join(f.turned(I, log.phi) / h, (I[0] / h) * rho)
-        dG_xi = f.join(f.turned(I, f.angular(xi)) / h, (I[0] / h) * f.linear(xi))
+        G_xi = join(f.turned(I, log.phi) / h, (I[0] / h) * rho)
+        dG_xi = join(f.turned(I, angular(xi)) / h, (I[0] / h) * linear(xi))
         return lie.dlog_transpose(log, rho, dG_xi) + lie.dlog_transpose_change(log, beta_2, rho, G_xi, xi)
 
     @wp.func(inline=False)
@@ -237,9 +250,9 @@ def build(S) -> SimpleNamespace:
             unit = vec3(S(0.0), S(0.0), S(0.0))
             unit[j] = S(1.0)
             # A turn about r + dr, as seen at the start r + e of the COM.
-            turn = f.join(unit, wp.cross(unit, e - dr))
+            turn = join(unit, wp.cross(unit, e - dr))
             a = f.moved_wrench(momentum_change(log, beta_2, rho, I, h, turn), e)
-            b = f.moved_wrench(momentum_change(log, beta_2, rho, I, h, f.join(zero, unit)), e)
+            b = f.moved_wrench(momentum_change(log, beta_2, rho, I, h, join(zero, unit)), e)
             for i in range(3):
                 N.aa[i, j] = a[i]
                 N.la[i, j] = a[3 + i]
@@ -248,7 +261,9 @@ def build(S) -> SimpleNamespace:
         return N
 
     @wp.func
-    def differentiate_link(topology: Topology, frame: Frame, work: Motion, h: S, elimination: Elimination, w: int, l: int):
+    def differentiate_link(
+        topology: Topology, frame: Frame, work: Motion, h: S, elimination: Elimination, w: int, l: int
+    ):
         """The rigid N of link l and the columns S~ of its joint."""
         I = frame.inertia[w, l]
         N = Blocks()
@@ -298,11 +313,11 @@ def build(S) -> SimpleNamespace:
                 slides = f.is_linear(kind, n - 1 - i)
                 axis = frame.axis[w, d]
                 moved = elimination.axis[w, d]
-                column = f.join(aa * moved, la * moved)
-                row = f.join(axis * aa, axis * al)
+                column = join(aa * moved, la * moved)
+                row = join(axis * aa, axis * al)
                 if slides:
-                    column = f.join(al * moved, ll * moved)
-                    row = f.join(axis * la, axis * ll)
+                    column = join(al * moved, ll * moved)
+                    row = join(axis * la, axis * ll)
                 D = f.along(slides, axis, column) + equation.armature[row_of, d] / equation.h
                 D += S(0.5) * equation.damping[w, d]
                 u = work.u[w, d] + f.along(slides, axis, F)
@@ -312,10 +327,10 @@ def build(S) -> SimpleNamespace:
                 work.u[w, d] = x
                 row = row / D
                 elimination.row[w, d] = row
-                aa -= wp.outer(f.angular(column), f.angular(row))
-                al -= wp.outer(f.angular(column), f.linear(row))
-                la -= wp.outer(f.linear(column), f.angular(row))
-                ll -= wp.outer(f.linear(column), f.linear(row))
+                aa -= wp.outer(angular(column), angular(row))
+                al -= wp.outer(angular(column), linear(row))
+                la -= wp.outer(linear(column), angular(row))
+                ll -= wp.outer(linear(column), linear(row))
             parent = topology.link_parent[l]
             if parent >= 0:
                 offset = frame.offset[w, l]
@@ -333,9 +348,7 @@ def build(S) -> SimpleNamespace:
         return norm / equation.h
 
     @wp.func
-    def newton_step(
-        topology: Topology, frame: Frame, work: Motion, elimination: Elimination, w: int, tree: int
-    ):
+    def newton_step(topology: Topology, frame: Frame, work: Motion, elimination: Elimination, w: int, tree: int):
         """Forward sweep: dq <- dq - (df/ddq)^-1 f from the reduced work.u, at the displacement it was reduced at."""
         for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
             kind = topology.link_type[l]
@@ -351,7 +364,7 @@ def build(S) -> SimpleNamespace:
                 work.dq[w, d] = work.dq[w, d] - x
             work.rate[w, l] = y
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=module_newton, enable_backward=False)
     def newton(
         topology: Topology,
         frame: Frame,

@@ -7,11 +7,12 @@ that the last interval handed on, its half of the force included. Cost: O(links)
 """
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import warp as wp
 
-from warpsim.kernels import variational, variational_roots
+from warpsim.kernels import drnea, variational, variational_roots
 from warpsim.solvers.nocontact import NoContact
 from warpsim.step import Step
 
@@ -43,7 +44,9 @@ class Variational:
         if self.root_finder not in ROOT_FINDERS:
             raise ValueError(f"Variational: root_finder is {self.root_finder!r}; choose one of {list(ROOT_FINDERS)}.")
         if int(self.max_iterations) != self.max_iterations or self.max_iterations < 1:
-            raise ValueError(f"Variational: max_iterations is {self.max_iterations}; give a whole number of at least 1.")
+            raise ValueError(
+                f"Variational: max_iterations is {self.max_iterations}; give a whole number of at least 1."
+            )
 
     def relative_tolerance(self, dtype: str) -> float:
         """The tolerance in use for "float32" or "float64"."""
@@ -58,7 +61,7 @@ class VariationalStep(Step):
         self.integrator = integrator
         model, t, S = self.model, device_model.types, device_model.types.scalar
         array, (nl, nv, trees) = self.dynamics.array, (model.nlink, model.nv, model.ntree)
-        st, self.k_variational = variational.structs(S), variational.build(S)
+        st, self.k_variational = drnea.structs(S), variational.build(S)
         self.link_X_next, self.dof_S_next = array(nl, t.transform), array(nv, t.vec6)
         self.force_next, self.damping_next, self.v_next = array(nv, S), array(nv, S), array(nv, S)
         self.no_damping = array(nv, S)
@@ -71,7 +74,12 @@ class VariationalStep(Step):
         for key in "JHM":
             setattr(self.factor, key, array(nl, t.mat33))
         self.factor.K, self.factor.D = array(nv, t.vec6), array(nv, S)
-        self.work.dq, self.work.u, self.work.A, self.work.dr = array(nv, S), array(nv, S), array(nl, t.mat33), array(nl, t.vec3)
+        self.work.dq, self.work.u, self.work.A, self.work.dr = (
+            array(nv, S),
+            array(nv, S),
+            array(nl, t.mat33),
+            array(nl, t.vec3),
+        )
         for key in ("mu", "wrench", "rate"):
             setattr(self.work, key, array(nl, t.vec6))
         self.root.evaluations, self.root.status = array(trees, wp.int32), array(trees, wp.int32)
@@ -81,8 +89,8 @@ class VariationalStep(Step):
     def _make_root_finder(self) -> None:
         model, t, S = self.model, self.device_model.types, self.device_model.types.scalar
         array, choice = self.dynamics.array, self.integrator.root_finder
-        self.k_roots = variational_roots.build(S)
-        self.find_root, self.scratch = getattr(self.k_roots, choice), []
+        kernels = variational_roots.build(S)
+        self.find_root, self.scratch = getattr(kernels, choice), []
         if choice == "newton":
             elimination = variational_roots.structs(S).Elimination()
             for key in ("aa", "al", "la", "ll"):
@@ -92,12 +100,12 @@ class VariationalStep(Step):
         elif choice == "broyden":
             memory = variational_roots.BROYDEN_MEMORY
             self.scratch = [array((memory, model.nv), S), array((memory, model.ntree), S)]
-        self.search = self.k_roots.Options()
+        self.search = kernels.Options()
         self.search.tolerance = self.integrator.relative_tolerance(self.device_model.dtype)
         self.search.max_evaluations = int(self.integrator.max_iterations)
 
     def kernel_sets(self) -> list:
-        return [*super().kernel_sets(), self.k_variational, self.k_roots]
+        return [*super().kernel_sets(), self.k_variational, SimpleNamespace(root=self.find_root)]
 
     def launch(self, h: float) -> None:
         """Advance the internal state by h."""
@@ -107,7 +115,7 @@ class VariationalStep(Step):
 
     def equation(self, h: float):
         """DRNEA(dq) = impulse with step h."""
-        equation = variational.structs(self.device_model.types.scalar).Equation()
+        equation = drnea.structs(self.device_model.types.scalar).Equation()
         equation.h, equation.armature = h, self.device_model.parameters.stored("joint_armature")
         equation.damping, equation.momentum = self.damping, self.momentum
         equation.impulse, equation.scale = self.impulse, self.scale
@@ -131,9 +139,9 @@ class VariationalStep(Step):
         inputs = [d.topology, d.joint_anchor, p.stored("joint_axis"), *(p.stored(key) for key in keys), link_X]
         self.dynamics.launch(self.k_variational.place_links, self.model.nlink, [*inputs, frame, self.factor])
 
-    def solve(self, h: float) -> None:
-        """dq by the root finder from the guess, and the momentum at the end of the interval."""
-        self.search.first_step = h if self.integrator.guess == "dynamics" else 0.0
+    def solve(self, h: float, *, from_guess: bool = True) -> None:
+        """dq with DRNEA(dq) = impulse, from the guess or from the dq of the last solve, and the momentum at its end."""
+        self.search.first_step = h if from_guess and self.integrator.guess == "dynamics" else 0.0
         inputs = [self.device_model.topology, self.frame, self.factor, self.equation(h), self.search, self.work]
         inputs += [*self.scratch, self.root, self.residual, self.momentum_next]
         self.dynamics.launch(self.find_root, self.model.ntree, inputs)
@@ -150,7 +158,9 @@ class VariationalStep(Step):
         if self.model.nu:
             inputs = [h, self.v, self.work.dq, self.v_star]
             dynamics.launch(self.k_variational.extrapolate, self.model.nv, inputs)
-        self.applied_force(self.q_next, self.v_star, self.link_X_next, self.dof_S_next, self.force_next, self.damping_next)
+        self.applied_force(
+            self.q_next, self.v_star, self.link_X_next, self.dof_S_next, self.force_next, self.damping_next
+        )
         inputs = [d.topology, p.stored("gravity"), h, p.stored("joint_armature"), self.no_damping, self.momentum_next]
         inputs += [self.force_next, self.frame_next, self.factor, self.work, self.v_next]
         dynamics.launch(self.k_variational.end_step, self.model.ntree, inputs)
