@@ -398,4 +398,12 @@ def build(S) -> SimpleNamespace:
                 newton_step(topology, frame, work, elimination, w, tree)
         conclude(topology, frame, factor, equation, work, norm, root, residual, momentum_next, w, tree)
 
-    return SimpleNamespace(Options=Options, riqn=riqn, broyden=broyden, newton=newton)
+    return SimpleNamespace(
+        Options=Options,
+        start=start,
+        judge=judge,
+        differentiate_link=differentiate_link,
+        riqn=riqn,
+        broyden=broyden,
+        newton=newton,
+    )
