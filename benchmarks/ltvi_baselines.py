@@ -57,7 +57,8 @@ def kernels() -> SimpleNamespace:
         V_v: wp.array3d(dtype=vec6)
         P_q: wp.array3d(dtype=vec6)
         P_v: wp.array3d(dtype=vec6)
-        T_q: wp.array2d(dtype=S)
+        p: wp.array2d(dtype=S)
+        p_next: wp.array2d(dtype=S)
         J: wp.array3d(dtype=S)
         x: wp.array2d(dtype=S)
 
@@ -82,8 +83,32 @@ def kernels() -> SimpleNamespace:
         return join(wp.cross(angular(V), axis), wp.cross(linear(V), axis))
 
     @wp.func
-    def svi_evaluate(chain: Chain, dense: Dense, equation: Equation, work: Motion, residual: wp.array2d(dtype=S),
-                     momentum_next: wp.array2d(dtype=S), w: int, n: int):  # fmt: skip
+    def svi_begin(frame: Frame, dense: Dense, equation: Equation, w: int, n: int):
+        """The momentum p + h/2 F of the node, from that of the links."""
+        F = vec6()
+        for k in range(n):
+            d = n - 1 - k
+            F += equation.momentum[w, d]
+            dense.p[w, d] = wp.dot(frame.axis[w, d], angular(F)) + S(0.5) * equation.h * equation.force[w, d]
+            F = f.moved_wrench(F, frame.offset[w, d])
+
+    @wp.func
+    def svi_end(frame: Frame, dense: Dense, work: Motion, residual: wp.array2d(dtype=S), w: int, n: int):
+        """Make the step end with the momentum of SVI: its difference to that of DRNEA takes the place of the residual."""
+        F = vec6()
+        for k in range(n):
+            d = n - 1 - k
+            F += work.mu[w, d]
+            axis = frame.axis[w, d]
+            moved = axis + work.A[w, d] * axis
+            here = f.moved_wrench(F, -work.dr[w, d])
+            residual[w, d] = (wp.dot(moved, angular(here)) - dense.p_next[w, d]) / wp.dot(axis, moved)
+            F = f.moved_wrench(F, frame.offset[w, d])
+
+    @wp.func
+    def svi_evaluate(
+        chain: Chain, dense: Dense, equation: Equation, work: Motion, residual: wp.array2d(dtype=S), w: int, n: int
+    ):
         """f = dT/dq' - h/2 dT/dq - p at the midpoint, and the momentum at the end dT/dq' + h/2 dT/dq."""
         h = equation.h
         for i in range(n):
@@ -113,8 +138,8 @@ def kernels() -> SimpleNamespace:
             for i in range(j, n):
                 T_q += wp.dot(dense.P[w, i], dense.V_q[w, i, j])
                 T_v += wp.dot(dense.P[w, i], dense.V_v[w, i, j])
-            residual[w, j] = T_v - S(0.5) * h * T_q - equation.momentum[w, j]
-            momentum_next[w, j] = T_v + S(0.5) * h * T_q
+            residual[w, j] = T_v - S(0.5) * h * T_q - dense.p[w, j]
+            dense.p_next[w, j] = T_v + S(0.5) * h * T_q
 
     @wp.func
     def svi_derivative(chain: Chain, dense: Dense, h: S, w: int, n: int):
@@ -243,27 +268,28 @@ def kernels() -> SimpleNamespace:
         square: wp.array2d(dtype=S),
         root: Root,
         residual: wp.array2d(dtype=S),
-        momentum_next: wp.array2d(dtype=S),
     ):
         """Root of `evaluation` by `method` from the guess in `work`."""
         w, tree = wp.tid()
         n = work.dq.shape[1]
         roots.start(root, w, tree)
         first = options.first_step
-        if first != S(0.0):  # the guess "dynamics" is left in work.u
+        if first != S(0.0):  # the second half of the guess "dynamics" is left in work.u
             f.solve_tree(topology, frame, factor, work, w, tree)
             for d in range(n):
-                work.dq[w, d] = first * work.u[w, d]
+                work.dq[w, d] = work.dq[w, d] + first * work.u[w, d]
+        if evaluation == SVI:
+            svi_begin(frame, dense, equation, w, n)
         norm = S(wp.inf)
         count = int(0)
         over = bool(False)
         while not over:
             previous = norm
             if evaluation == SVI:
-                svi_evaluate(chain, dense, equation, work, residual, momentum_next, w, n)
+                svi_evaluate(chain, dense, equation, work, residual, w, n)
             else:
                 f.evaluate_tree(topology, frame, factor, equation, work, S(0.0), w, tree)
-                f.project_tree(topology, frame, equation, work, w, tree, residual, momentum_next)
+                f.residual_tree(topology, frame, equation, work, residual, w, tree)
             for d in range(n):
                 work.u[w, d] = residual[w, d]
                 work.wrench[w, d] = vec6()
@@ -290,6 +316,9 @@ def kernels() -> SimpleNamespace:
                             count = 0
                         broyden_step(steps, square, work, equation.h, count, w, n)
                         count += 1
+        if evaluation == SVI:
+            f.evaluate_tree(topology, frame, factor, equation, work, S(0.0), w, tree)
+            svi_end(frame, dense, work, residual, w, n)
         root.error[w, tree] = wp.sqrt(root.least[w, tree] / equation.scale[w, tree])
 
     return SimpleNamespace(Chain=Chain, Dense=Dense, Elimination=Elimination, search=search)
@@ -313,7 +342,9 @@ def install(sim, evaluation: str, method: str) -> None:
     pairs = n if evaluation == "svi" else 1
     for key in ("V_q", "V_v", "P_q", "P_v"):
         setattr(dense, key, array((pairs, pairs), t.vec6))
-    dense.J, dense.x = array((n, n), S), array(n, S)
+    dense.J = array((n, n), S)
+    for key in ("x", "p", "p_next"):
+        setattr(dense, key, array(n, S))
     for key in ("aa", "al", "la", "ll"):
         setattr(elimination, key, array(n, t.mat33))
     elimination.row, elimination.axis = array(n, t.vec6), array(n, t.vec3)

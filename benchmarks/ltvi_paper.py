@@ -20,14 +20,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import warp as wp
 
-ROOT = pathlib.Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests"))
 from ltvi_baselines import install
 from scenes import link_chain
 
 import warpsim as ws
 from warpsim.bench import machine
 
+ROOT = pathlib.Path(__file__).parents[1]
 H = 1e-3  # [s] the paper's step
 EPSILON = 1e-9  # [N m s] the criterion |DRNEA| < EPSILON of the counted evaluations
 GUESSES = ("current", "euler", "dynamics")

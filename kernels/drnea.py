@@ -6,13 +6,15 @@ from q^k to q^(k+1), T^(k+1) (T^k)^-1: x -> r_l + dr_l + (I + A_l)(x - r_l), fol
 
     A_l = A_p + B + A_p B,   B = exp[a dq] - I,   dr_l = dr_p + A_p (r_l - r_p)
 
-from dq = q^(k+1) - q^k without T^(k+1) and without the difference of two poses, so float32 keeps its accuracy. With xi the
-logarithm of the displacement of the COM frame, G the inertia in world axes and mu = [dlog_xi]^T G xi / h,
+from dq = q^(k+1) - q^k without T^(k+1) and without the difference of two poses. With xi the logarithm of the displacement
+of the COM frame, G the inertia in world axes, V the velocity at q^k and mu = [dlog_xi]^T G xi / h,
 
-    DRNEA(dq) = S^T sum_subtree mu + (armature/h + D/2) dq - p - (h/2) F(q^k),   p = M(q^k) v^k
+    DRNEA(dq) = S^T sum_subtree (mu - G V - h/2 weight) + armature (dq/h - v) + D dq/2 - h/2 F(q^k)
 
-vanishes at the end of the step, whose momentum is p' = S'^T sum_subtree mu + (armature/h - D/2) dq + (h/2) F(q'): in world
-axes mu, a wrench, is the same at both ends. F holds all forces but the linear damping D, which acts on dq/h.
+vanishes at the end of the step, with the same momentum mu there: in world axes it is a wrench that does not change on the
+way. F holds all forces but gravity and the linear damping D. Momenta are subtracted link by link, before any sum: what
+rounding does to them is then no more than a rounding of the links' velocities, however long the chain (summed first, as
+p = M v, it would be amplified by the condition of M, 1e4 for ten links).
 """
 
 import functools
@@ -66,19 +68,21 @@ def structs(S) -> SimpleNamespace:
 
         h: S
         armature: wp.array2d(dtype=S)  # (1 or worlds, nv)
-        damping: wp.array2d(dtype=S)  # (worlds, nv)
-        momentum: wp.array2d(dtype=S)  # (worlds, nv) p + (h/2) F
+        damping: wp.array2d(dtype=S)  # (worlds, nv) D
+        v: wp.array2d(dtype=S)  # (worlds, nv) velocity at q^k
+        force: wp.array2d(dtype=S)  # (worlds, nv) F(q^k)
         impulse: wp.array2d(dtype=S)  # (worlds, nv) J^T gamma
-        scale: wp.array2d(dtype=S)  # (worlds, trees) norm of the momentum in the metric M^-1, squared [J]
+        momentum: wp.array2d(dtype=t.vec6)  # (worlds, links) G V + h/2 weight about r
+        scale: wp.array2d(dtype=S)  # (worlds, trees) twice the kinetic energy of what the momenta stand for [J]
 
     @wp.struct
     class Root:
         """How a root search ended, per tree."""
 
         evaluations: wp.array2d(dtype=int)  # (worlds, trees) residual evaluations
-        error: wp.array2d(dtype=S)  # (worlds, trees) residual over momentum, both in the metric M^-1
+        error: wp.array2d(dtype=S)  # (worlds, trees) root of f^T M^-1 f over the equation's scale
         status: wp.array2d(dtype=int)  # (worlds, trees)
-        least: wp.array2d(dtype=S)  # (worlds, trees) least residual met, squared, in the metric M^-1 [J]
+        least: wp.array2d(dtype=S)  # (worlds, trees) least f^T M^-1 f met [J]
         best: wp.array2d(dtype=S)  # (worlds, nv) dq there
 
     return SimpleNamespace(Frame=Frame, Factor=Factor, Motion=Motion, Equation=Equation, Root=Root)
@@ -237,7 +241,7 @@ def build(S) -> SimpleNamespace:
 
     @wp.func
     def parent_rate(topology: Topology, frame: Frame, work: Motion, w: int, l: int) -> vec6:
-        """Motion that the parent imparts to the joint point of l in the forward half of a solve."""
+        """Motion in work.rate that the parent imparts to the joint point of l."""
         y = vec6()
         parent = topology.link_parent[l]
         if parent >= 0:
@@ -295,22 +299,25 @@ def build(S) -> SimpleNamespace:
                 work.A[w, l] = A_p + B + A_p * B
 
     @wp.func
+    def joint_impulse(equation: Equation, dq: S, w: int, d: int) -> S:
+        """The part of DRNEA - impulse that the joint itself bears: rotor, damper, forces."""
+        rotor = equation.armature[w % equation.armature.shape[0], d] * (dq / equation.h - equation.v[w, d])
+        damper = S(0.5) * equation.damping[w, d] * dq
+        return rotor + damper - S(0.5) * equation.h * equation.force[w, d] - equation.impulse[w, d]
+
+    @wp.func
     def evaluate_link(topology: Topology, frame: Frame, equation: Equation, work: Motion, w: int, l: int):
-        """Displacement and momentum of link l at work.dq, and the joint's own part of DRNEA in work.u."""
-        h = equation.h
-        row = w % equation.armature.shape[0]
+        """Displacement and momentum of link l at work.dq, and what link and joint add to DRNEA, in work.wrench and work.u."""
         start = topology.link_v[l]
         for i in range(jt.dofs(topology.link_type[l])):
-            d = start + i
-            rotor = equation.armature[row, d] / h + S(0.5) * equation.damping[w, d]
-            work.u[w, d] = rotor * work.dq[w, d] - equation.momentum[w, d] - equation.impulse[w, d]
+            work.u[w, start + i] = joint_impulse(equation, work.dq[w, start + i], w, start + i)
         displace(topology, frame, work, w, l)
         I = frame.inertia[w, l]
         mu = vec6()
         if I[0] > S(0.0):
-            mu = momentum(I, work.A[w, l], work.dr[w, l], h)
+            mu = momentum(I, work.A[w, l], work.dr[w, l], equation.h)
         work.mu[w, l] = mu
-        work.wrench[w, l] = mu
+        work.wrench[w, l] = mu - equation.momentum[w, l]
 
     @wp.func
     def evaluate_tree(
@@ -330,48 +337,28 @@ def build(S) -> SimpleNamespace:
             evaluate_link(topology, frame, equation, work, w, l)
 
     @wp.func
-    def project_tree(
+    def residual_tree(
         topology: Topology,
         frame: Frame,
         equation: Equation,
         work: Motion,
+        residual: wp.array2d(dtype=S),
         w: int,
         tree: int,
-        residual: wp.array2d(dtype=S),
-        momentum_next: wp.array2d(dtype=S),
     ):
-        """Backward sweep after `evaluate_tree`: DRNEA(dq) - impulse, and the momentum at q^(k+1) without its half force.
-
-        The residual is taken off the momentum that is carried on, so that what a tolerance leaves does not add up.
-        """
-        h = equation.h
-        row = w % equation.armature.shape[0]
+        """Backward sweep after `evaluate_tree`, or after a solve that overwrote its wrenches: DRNEA(dq) - impulse."""
         first = topology.tree_link[tree]
         end = topology.tree_link[tree + 1]
         for l in range(first, end):
-            work.wrench[w, l] = work.mu[w, l]
+            work.wrench[w, l] = work.mu[w, l] - equation.momentum[w, l]
         for k in range(end - first):
             l = end - 1 - k
             kind = topology.link_type[l]
-            start = topology.link_v[l]
             F = work.wrench[w, l]
-            balanced = F
             for i in range(jt.dofs(kind)):
-                d = start + i
-                axis = frame.axis[w, d]
-                slides = is_linear(kind, i)
-                rotor = equation.armature[row, d] / h + S(0.5) * equation.damping[w, d]
-                f = along(slides, axis, F) + rotor * work.dq[w, d] - equation.momentum[w, d] - equation.impulse[w, d]
-                residual[w, d] = f
-                balanced -= motion(slides, axis, f)
-            balanced = moved_wrench(balanced, -work.dr[w, l])
-            for i in range(jt.dofs(kind)):
-                d = start + i
-                axis = frame.axis[w, d]
-                if kind != joints.FREE or i >= 3:
-                    axis += work.A[w, l] * axis
-                rotor = equation.armature[row, d] / h - S(0.5) * equation.damping[w, d]
-                momentum_next[w, d] = along(is_linear(kind, i), axis, balanced) + rotor * work.dq[w, d]
+                d = topology.link_v[l] + i
+                own = joint_impulse(equation, work.dq[w, d], w, d)
+                residual[w, d] = own + along(is_linear(kind, i), frame.axis[w, d], F)
             parent = topology.link_parent[l]
             if parent >= 0:
                 work.wrench[w, parent] = work.wrench[w, parent] + moved_wrench(F, frame.offset[w, l])
@@ -387,7 +374,8 @@ def build(S) -> SimpleNamespace:
         turned=turned,
         factor_tree=factor_tree,
         reduce_tree=reduce_tree,
+        parent_rate=parent_rate,
         solve_tree=solve_tree,
         evaluate_tree=evaluate_tree,
-        project_tree=project_tree,
+        residual_tree=residual_tree,
     )

@@ -1,10 +1,11 @@
 """The two ends of a step of the linear-time variational integrator (Lee, Liu, Park, Srinivasa; theory §6). O(links).
 
-    begin_step   at the node (q, v): p + (h/2) F, the factor of M + h D/2, the guess for dq
-    (kernels/variational_roots.py: dq with DRNEA(dq) = impulse, and the momentum at its end)
-    end_step     at q' = q (+) dq: v' = M(q')^-1 (momentum + (h/2) F(q')), the Legendre velocity of the node
+    begin_step   at the node (q, v): momenta, the factor of M + h D/2, the guess for dq
+    (kernels/variational_roots.py: dq with DRNEA(dq) = impulse)
+    end_step     at q' = q (+) dq: the Legendre velocity v' = M(q')^-1 p' of the node, p' the momentum that the interval
+                 hands on, with its half of the forces at q'
 
-The state is (q, v): M(q) v is the momentum that the interval before the node handed on, with its half of the force.
+The state is (q, v): M(q) v is all that a step needs to know of the one before.
 """
 
 import functools
@@ -18,7 +19,7 @@ from warpsim.kernels.tree import Topology
 
 CURRENT = wp.constant(0)  # IG1: dq = 0
 EULER = wp.constant(1)  # IG2: dq = h v
-DYNAMICS = wp.constant(2)  # IG3: dq = h v + h^2/2 (M + h D/2)^-1 (F - c)
+DYNAMICS = wp.constant(2)  # IG3: dq = h v + h^2/2 a, a the acceleration at (q, v)
 GUESSES = {"current": 0, "euler": 1, "dynamics": 2}
 
 
@@ -102,134 +103,147 @@ def build(S) -> SimpleNamespace:
         factor.M[w, l] = M
 
     @wp.func
-    def node_momentum(
-        topology: Topology,
-        frame: Frame,
-        work: Motion,
-        gravity: vec3,
-        half_h: S,
-        guess: int,
-        v: wp.array2d(dtype=S),
-        w: int,
-        tree: int,
-    ):
-        """Forward sweep at (q, v): work.mu = momentum + half_h gravity, work.wrench = the same less half_h Coriolis (IG3)."""
-        for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
-            kind = topology.link_type[l]
-            start = topology.link_v[l]
-            parent = topology.link_parent[l]
-            V = vec6()
-            a = vec6()  # acceleration of r, angular and linear, with all joint accelerations 0
-            if parent >= 0:
-                offset = frame.offset[w, l]
-                V_p = work.rate[w, parent]
-                V = f.moved_motion(V_p, offset)
-                a_p = work.wrench[w, parent]
-                w_p = angular(V_p)
-                alpha = angular(a_p)
-                centripetal = wp.cross(w_p, wp.cross(w_p, offset))
-                a = join(alpha, linear(a_p) + wp.cross(alpha, offset) + centripetal)
-            joint = vec6()
-            for i in range(jt.dofs(kind)):
-                joint += f.motion(f.is_linear(kind, i), frame.axis[w, start + i], v[w, start + i])
-            if kind != joints.FREE:
-                w_p = angular(V)
-                a += join(wp.cross(w_p, angular(joint)), S(2.0) * wp.cross(w_p, linear(joint)))
-            V += joint
-            work.rate[w, l] = V
-            work.wrench[w, l] = a
-            I = frame.inertia[w, l]
-            e = f.com(I)
-            omega = angular(V)
-            impulse = I[0] * (linear(V) + wp.cross(omega, e) + half_h * gravity)
-            work.mu[w, l] = f.moved_wrench(join(f.turned(I, omega), impulse), e)
-        for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
-            coriolis = vec6()
-            if guess == DYNAMICS:
-                I = frame.inertia[w, l]
-                e = f.com(I)
-                omega = angular(work.rate[w, l])
-                a = work.wrench[w, l]
-                alpha = angular(a)
-                force = I[0] * (linear(a) + wp.cross(alpha, e) + wp.cross(omega, wp.cross(omega, e)))
-                torque = f.turned(I, alpha) + wp.cross(omega, f.turned(I, omega))
-                coriolis = f.moved_wrench(join(torque, force), e)
-            work.wrench[w, l] = work.mu[w, l] - half_h * coriolis
+    def joint_motion(topology: Topology, frame: Frame, v: wp.array2d(dtype=S), w: int, l: int) -> vec6:
+        """S v of the joint of link l."""
+        kind = topology.link_type[l]
+        start = topology.link_v[l]
+        V = vec6()
+        for i in range(jt.dofs(kind)):
+            V += f.motion(f.is_linear(kind, i), frame.axis[w, start + i], v[w, start + i])
+        return V
+
+    @wp.func
+    def link_momentum(I: vec10, V: vec6, dv: vec3) -> vec6:
+        """Momentum about r of a body with velocity V, its COM faster by dv."""
+        e = f.com(I)
+        omega = angular(V)
+        impulse = I[0] * (linear(V) + wp.cross(omega, e) + dv)
+        return f.moved_wrench(join(f.turned(I, omega), impulse), e)
+
+    @wp.func
+    def inertial_force(I: vec10, omega: vec3, a: vec6) -> vec6:
+        """Wrench about r that gives a body its acceleration a (angular; of r) at angular velocity omega."""
+        e = f.com(I)
+        alpha = angular(a)
+        force = I[0] * (linear(a) + wp.cross(alpha, e) + wp.cross(omega, wp.cross(omega, e)))
+        torque = f.turned(I, alpha) + wp.cross(omega, f.turned(I, omega))
+        return f.moved_wrench(join(torque, force), e)
+
+    @wp.func
+    def velocity_acceleration(kind: int, offset: vec3, V_parent: vec6, a_parent: vec6, joint: vec6) -> vec6:
+        """Acceleration (angular; of r) of a link whose joint accelerations are 0, from that of its parent."""
+        omega = angular(V_parent)
+        alpha = angular(a_parent)
+        turn = alpha + wp.cross(omega, angular(joint))
+        a = linear(a_parent) + wp.cross(alpha, offset) + wp.cross(omega, wp.cross(omega, offset))
+        return join(turn, a + S(2.0) * wp.cross(omega, linear(joint)))
 
     @wp.kernel(module=module, enable_backward=False)
     def begin_step(
         topology: Topology,
         gravity: wp.array(dtype=vec3),
         guess: int,
-        v: wp.array2d(dtype=S),
-        force: wp.array2d(dtype=S),
         frame: Frame,
-        # out
+        # in, out
         equation: Equation,
         factor: Factor,
+        # out
         work: Motion,
     ):
-        """Momentum p + (h/2) F of the node (q, v), factor of M + h D/2, and the guess for dq.
+        """Momenta G V + (h/2) weight at the node, factor of M + h D/2, and the guess for dq.
 
-        Of IG3 only the reduced right-hand side is left in work.u; the root search adds it to dq = 0.
+        Of IG3 the first half is put in work.dq, h v, and of the rest, h^2/2 (M + h D/2)^-1 (F - D v - c), the reduced
+        right-hand side in work.u: the root search adds it.
         """
         w, tree = wp.tid()
-        half_h = S(0.5) * equation.h
+        h = equation.h
+        half_h = S(0.5) * h
         row = w % equation.armature.shape[0]
+        g = gravity[w % gravity.shape[0]]
+        zero = vec3(S(0.0), S(0.0), S(0.0))
         f.factor_tree(topology, frame, factor, equation.armature, equation.damping, half_h, w, tree)
-        node_momentum(topology, frame, work, gravity[w % gravity.shape[0]], half_h, guess, v, w, tree)
-        end = topology.tree_link[tree + 1]
-        for k in range(end - topology.tree_link[tree]):
-            l = end - 1 - k
+        scale = S(0.0)
+        for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
             kind = topology.link_type[l]
-            start = topology.link_v[l]
-            P = work.mu[w, l]
-            for i in range(jt.dofs(kind)):
-                d = start + i
-                own = equation.armature[row, d] * v[w, d] + half_h * force[w, d]
-                equation.momentum[w, d] = own + f.along(f.is_linear(kind, i), frame.axis[w, d], P)
-                work.u[w, d] = own
-                work.dq[w, d] = S(0.0)
-                if guess == EULER:
-                    work.dq[w, d] = equation.h * v[w, d]
             parent = topology.link_parent[l]
+            I = frame.inertia[w, l]
+            joint = joint_motion(topology, frame, equation.v, w, l)
+            V = joint
+            a = vec6()
             if parent >= 0:
-                work.mu[w, parent] = work.mu[w, parent] + f.moved_wrench(P, frame.offset[w, l])
-        equation.scale[w, tree] = f.reduce_tree(topology, frame, factor, work, w, tree)
+                offset = frame.offset[w, l]
+                V_parent = work.rate[w, parent]
+                V += f.moved_motion(V_parent, offset)
+                a = velocity_acceleration(kind, offset, V_parent, work.mu[w, parent], joint)
+            work.rate[w, l] = V
+            work.mu[w, l] = a
+            P = link_momentum(I, V, zero)
+            weight = f.moved_wrench(join(zero, I[0] * g), f.com(I))
+            scale += wp.dot(V, P)
+            equation.momentum[w, l] = P + half_h * weight
+            work.wrench[w, l] = half_h * weight
+            if guess == DYNAMICS:
+                work.wrench[w, l] = half_h * (weight - inertial_force(I, angular(V), a))
+        for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
+            v = equation.v[w, d]
+            scale += equation.armature[row, d] * v * v
+            work.u[w, d] = half_h * (equation.force[w, d] - equation.damping[w, d] * v)
+            work.dq[w, d] = h * v
+            if guess == CURRENT:
+                work.dq[w, d] = S(0.0)
+        equation.scale[w, tree] = scale + f.reduce_tree(topology, frame, factor, work, w, tree)
 
     @wp.kernel(module=module, enable_backward=False)
     def end_step(
         topology: Topology,
         gravity: wp.array(dtype=vec3),
-        h: S,
-        armature: wp.array2d(dtype=S),
         no_damping: wp.array2d(dtype=S),
-        momentum_next: wp.array2d(dtype=S),
+        equation: Equation,
+        residual: wp.array2d(dtype=S),
         force: wp.array2d(dtype=S),
         frame: Frame,
-        # out
+        frame_end: Frame,
+        # in, out
         factor: Factor,
         work: Motion,
         v: wp.array2d(dtype=S),
     ):
-        """Legendre velocity v' = M(q')^-1 (momentum + (h/2) F(q')) at the end of the step; everything is at q'."""
+        """Legendre velocity at q': v <- v + M(q')^-1 (S'^T sum_subtree (mu - G' V' + h/2 weight) + …), from an estimate v.
+
+        What the search left of DRNEA is taken off the momentum that is carried on, so that it does not add up over steps.
+        """
         w, tree = wp.tid()
+        h = equation.h
         half_h = S(0.5) * h
+        row = w % equation.armature.shape[0]
         g = half_h * gravity[w % gravity.shape[0]]
-        f.factor_tree(topology, frame, factor, armature, no_damping, S(0.0), w, tree)
+        f.factor_tree(topology, frame_end, factor, equation.armature, no_damping, S(0.0), w, tree)
         for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
-            I = frame.inertia[w, l]
-            work.wrench[w, l] = join(wp.cross(f.com(I), I[0] * g), I[0] * g)
+            kind = topology.link_type[l]
+            start = topology.link_v[l]
+            V = joint_motion(topology, frame_end, v, w, l) + f.parent_rate(topology, frame_end, work, w, l)
+            work.rate[w, l] = V
+            # The momentum mu of the interval, and what is left of DRNEA, about where r is now.
+            mu = f.moved_wrench(work.mu[w, l], -work.dr[w, l])
+            work.wrench[w, l] = mu - link_momentum(frame_end.inertia[w, l], V, -g)
+            left = vec6()
+            for i in range(jt.dofs(kind)):
+                left += f.motion(f.is_linear(kind, i), frame.axis[w, start + i], residual[w, start + i])
+            left = f.moved_wrench(left, -work.dr[w, l])
+            for i in range(jt.dofs(kind)):
+                d = start + i
+                dq = work.dq[w, d]
+                own = equation.armature[row, d] * (dq / h - v[w, d]) - S(0.5) * equation.damping[w, d] * dq
+                own += half_h * force[w, d]
+                work.u[w, d] = own - f.along(f.is_linear(kind, i), frame_end.axis[w, d], left)
+        f.reduce_tree(topology, frame_end, factor, work, w, tree)
+        f.solve_tree(topology, frame_end, factor, work, w, tree)
         for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
-            work.u[w, d] = momentum_next[w, d] + half_h * force[w, d]
-        f.reduce_tree(topology, frame, factor, work, w, tree)
-        f.solve_tree(topology, frame, factor, work, w, tree)
-        for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
-            v[w, d] = work.u[w, d]
+            v[w, d] = v[w, d] + work.u[w, d]
 
     @wp.kernel(module=module, enable_backward=False)
     def extrapolate(h: S, v: wp.array2d(dtype=S), dq: wp.array2d(dtype=S), v_end: wp.array2d(dtype=S)):
-        """Velocity at the end of the step, to second order: 2 dq/h - v. Launch over (worlds, nv)."""
+        """Estimate of the velocity at the end of the step, to second order: 2 dq/h - v. Launch over (worlds, nv)."""
         w, d = wp.tid()
         v_end[w, d] = S(2.0) * dq[w, d] / h - v[w, d]
 

@@ -64,9 +64,8 @@ class VariationalStep(Step):
         st, self.k_variational = drnea.structs(S), variational.build(S)
         self.link_X_next, self.dof_S_next = array(nl, t.transform), array(nv, t.vec6)
         self.force_next, self.damping_next, self.v_next = array(nv, S), array(nv, S), array(nv, S)
-        self.no_damping = array(nv, S)
-        self.residual, self.momentum_next, self.impulse = array(nv, S), array(nv, S), array(nv, S)
-        self.momentum, self.scale = array(nv, S), array(trees, S)
+        self.no_damping, self.residual, self.impulse = array(nv, S), array(nv, S), array(nv, S)
+        self.momentum, self.scale = array(nl, t.vec6), array(trees, S)
         self.frame, self.frame_next = st.Frame(), st.Frame()
         for frame in (self.frame, self.frame_next):
             frame.offset, frame.inertia, frame.axis = array(nl, t.vec3), array(nl, t.vec10), array(nv, t.vec3)
@@ -117,8 +116,8 @@ class VariationalStep(Step):
         """DRNEA(dq) = impulse with step h."""
         equation = drnea.structs(self.device_model.types.scalar).Equation()
         equation.h, equation.armature = h, self.device_model.parameters.stored("joint_armature")
-        equation.damping, equation.momentum = self.damping, self.momentum
-        equation.impulse, equation.scale = self.impulse, self.scale
+        equation.damping, equation.v, equation.force = self.damping, self.v, self.force
+        equation.impulse, equation.momentum, equation.scale = self.impulse, self.momentum, self.scale
         return equation
 
     def begin(self, h: float) -> None:
@@ -128,8 +127,8 @@ class VariationalStep(Step):
         dynamics.velocity(self.v)
         self.forces()
         self.place(dynamics.link_X, self.frame)
-        inputs = [d.topology, d.parameters.stored("gravity"), variational.GUESSES[self.integrator.guess], self.v]
-        inputs += [self.force, self.frame, self.equation(h), self.factor, self.work]
+        inputs = [d.topology, d.parameters.stored("gravity"), variational.GUESSES[self.integrator.guess]]
+        inputs += [self.frame, self.equation(h), self.factor, self.work]
         dynamics.launch(self.k_variational.begin_step, self.model.ntree, inputs)
 
     def place(self, link_X: wp.array, frame) -> None:
@@ -140,10 +139,10 @@ class VariationalStep(Step):
         self.dynamics.launch(self.k_variational.place_links, self.model.nlink, [*inputs, frame, self.factor])
 
     def solve(self, h: float, *, from_guess: bool = True) -> None:
-        """dq with DRNEA(dq) = impulse, from the guess or from the dq of the last solve, and the momentum at its end."""
+        """dq with DRNEA(dq) = impulse, from the guess or from the dq of the last solve."""
         self.search.first_step = h if from_guess and self.integrator.guess == "dynamics" else 0.0
         inputs = [self.device_model.topology, self.frame, self.factor, self.equation(h), self.search, self.work]
-        inputs += [*self.scratch, self.root, self.residual, self.momentum_next]
+        inputs += [*self.scratch, self.root, self.residual]
         self.dynamics.launch(self.find_root, self.model.ntree, inputs)
 
     def end(self, h: float) -> None:
@@ -155,14 +154,12 @@ class VariationalStep(Step):
         self.place(self.link_X_next, self.frame_next)
         if self.wrench is not None:
             dynamics.motion_subspace(self.link_X_next, self.dof_S_next)
-        if self.model.nu:
-            inputs = [h, self.v, self.work.dq, self.v_star]
-            dynamics.launch(self.k_variational.extrapolate, self.model.nv, inputs)
+        dynamics.launch(self.k_variational.extrapolate, self.model.nv, [h, self.v, self.work.dq, self.v_next])
         self.applied_force(
-            self.q_next, self.v_star, self.link_X_next, self.dof_S_next, self.force_next, self.damping_next
+            self.q_next, self.v_next, self.link_X_next, self.dof_S_next, self.force_next, self.damping_next
         )
-        inputs = [d.topology, p.stored("gravity"), h, p.stored("joint_armature"), self.no_damping, self.momentum_next]
-        inputs += [self.force_next, self.frame_next, self.factor, self.work, self.v_next]
+        inputs = [d.topology, p.stored("gravity"), self.no_damping, self.equation(h), self.residual, self.force_next]
+        inputs += [self.frame, self.frame_next, self.factor, self.work, self.v_next]
         dynamics.launch(self.k_variational.end_step, self.model.ntree, inputs)
         inputs = [self.root, solution.iterations, solution.momentum_error, solution.status]
         dynamics.launch(self.k_variational.report, None, inputs)
