@@ -26,7 +26,7 @@ def run(model, steps: int, device, *, dtype="float64", v=None, integrator=None):
 @pytest.mark.parametrize(("shape", "dtype"), [("sphere", "float64"), ("box", "float64"), ("box", "float32")])
 def test_a_drop_comes_to_rest_without_gaining_energy(device, shape, dtype):
     """Dropped from 1 m: energy falls but for the work of the stiff contact (0.02 % of m g z), rest is v = 0 within 2 s."""
-    sim, path = run(ball(1.0, 0.01, shape=shape), 200, device, dtype=dtype)
+    _, path = run(ball(1.0, 0.01, shape=shape), 200, device, dtype=dtype)
     energy = path.diagnostics["energy"].numpy()[:, 0]
     assert np.diff(energy).max() < 2e-4 * energy[0]
     assert np.abs(path.v.numpy()[-1, 0]).max() < 1e-5
