@@ -94,6 +94,28 @@ def build(S) -> SimpleNamespace:
                 x[p] = x_k
 
     @wp.func
+    def cholesky_factor(N: wp.array2d(dtype=S), n: int, floor: S):
+        """N = LLᵀ in place, lower triangle; squared pivots below `floor` are raised to it."""
+        for i in range(n):
+            for j in range(i):
+                N[i, j] = (N[i, j] - row_dot(N[i], N[j], 0, j)) / N[j, j]
+            N[i, i] = wp.sqrt(wp.max(N[i, i] - row_dot(N[i], N[i], 0, i), floor))
+
+    @wp.func
+    def cholesky_forward(N: wp.array2d(dtype=S), n: int, x: wp.array1d(dtype=S)):
+        """x ← L⁻¹ x."""
+        for i in range(n):
+            x[i] = (x[i] - row_dot(N[i], x, 0, i)) / N[i, i]
+
+    @wp.func
+    def cholesky_backward(N: wp.array2d(dtype=S), n: int, x: wp.array1d(dtype=S)):
+        """x ← L⁻ᵀ x."""
+        for reverse in range(n):
+            i = n - 1 - reverse
+            x[i] = x[i] / N[i, i]
+            row_axpy(-x[i], N[i], x, 0, i)
+
+    @wp.func
     def reflection(v: wp.array1d(dtype=S), k: int, m: int) -> S:
         """v[k:] ← the Householder vector that maps it to (α, 0, …), α = ∓‖v[k:]‖; returns α."""
         alpha = -wp.sqrt(row_dot(v, v, k, m))
@@ -183,6 +205,9 @@ def build(S) -> SimpleNamespace:
     return SimpleNamespace(
         gather_axpy=gather_axpy,
         Orthogonal=Orthogonal,
+        cholesky_factor=cholesky_factor,
+        cholesky_forward=cholesky_forward,
+        cholesky_backward=cholesky_backward,
         lu_factor=lu_factor,
         lu_solve=lu_solve,
         qr_factor=qr_factor,
