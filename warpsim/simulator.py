@@ -15,6 +15,7 @@ from warpsim.kernels.precision import SCALARS
 from warpsim.model.model import GeomType, Model
 from warpsim.queries import Queries
 from warpsim.rollout import rollout
+from warpsim.solvers.lcp_contact import LCP
 from warpsim.solvers.nocontact import NoContact
 from warpsim.solvers.sap import SAP
 from warpsim.state import State
@@ -55,7 +56,7 @@ class Simulator:
     """Simulates `worlds` copies of `model` with step `dt` [s] (default: the file's).
 
     `integrator`: `ws.SymplecticEuler()` (default), `ws.ExplicitEuler()`, `ws.ImplicitEuler()`, `ws.Midpoint()`,
-    `ws.Variational(...)`. `solver`: `ws.SAP(...)` or `ws.NoContact()`. `device`: a Warp device name; None
+    `ws.Variational(...)`. `solver`: `ws.SAP(...)`, `ws.LCP(...)` or `ws.NoContact()`. `device`: a Warp device name; None
     is CUDA where there is one, else the CPU. `dtype`: "float32" or "float64". `max_contacts`: slots per world.
     Raises `ValueError` or `ModelError` naming what is wrong.
     """
@@ -91,8 +92,10 @@ class Simulator:
                 f"integrator {integrator!r} has no gradients yet; use ws.SymplecticEuler() or requires_grad=False"
             )
         self.solver = SAP() if solver is None else solver
-        if not isinstance(self.solver, (SAP, NoContact)):
-            raise ValueError(f"solver is {solver!r}; use ws.SAP(...) or ws.NoContact()")
+        if not isinstance(self.solver, (SAP, LCP, NoContact)):
+            raise ValueError(f"solver is {solver!r}; use ws.SAP(...), ws.LCP(...) or ws.NoContact()")
+        if requires_grad and isinstance(self.solver, LCP):
+            raise ValueError("LCP() has no gradients yet; leave requires_grad=False, or use ws.SAP()")
         if isinstance(self.solver, SAP) and model.geom_restitution.any():
             name = model.geom_names[int(np.argmax(model.geom_restitution > 0))]
             raise ValueError(
@@ -109,9 +112,10 @@ class Simulator:
         self.device = _device(device)
         self.device_model = DeviceModel(model, self.worlds, dtype, self.device, self.requires_grad)
         self.parameters = self.device_model.parameters
-        self.parameters.refuse("geom_restitution", "has no effect with SAP contact; use geom_dissipation_time")
-        options = self.solver if isinstance(self.solver, SAP) else self.solver.limits
-        contact = isinstance(self.solver, SAP)
+        contact = not isinstance(self.solver, NoContact)
+        if not isinstance(self.solver, LCP):
+            self.parameters.refuse("geom_restitution", "has no effect with SAP contact; use geom_dissipation_time")
+        options = self.solver if contact else self.solver.limits
         if isinstance(self.integrator, Variational):
             if self.requires_grad:
                 raise ValueError(
@@ -445,6 +449,13 @@ class Simulator:
     def last_contacts(self) -> ContactList:
         """The contacts of the last step, with the impulse on geom B in the contact frame [N s]."""
         return ContactList(self._step.collision, self._step.solver.solution.gamma.numpy())
+
+    @property
+    def warm_start_hits(self) -> wp.array:
+        """`(worlds,)` 1 where the classes of the step before solved the last LCP. Only with `ws.LCP()`."""
+        if not isinstance(self.solver, LCP):
+            raise ValueError(f"warm_start_hits belongs to ws.LCP(), this simulator has {self.solver!r}")
+        return self._step.solver.warm_start_hits
 
     def bytes_per_world(self) -> float:
         """Device memory of a step's workspace and state, per world."""

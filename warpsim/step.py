@@ -14,6 +14,7 @@ from warpsim.dynamics import BLOCK, DeviceModel, Dynamics
 from warpsim.integrators import SymplecticEuler, ThetaScheme
 from warpsim.integrators.stages import ThetaStages
 from warpsim.kernels import actuation, contact_force, lagged, theta
+from warpsim.solvers.lcp_contact import LCP, LCPContact
 from warpsim.solvers.sap import SAP, SAPSolver
 
 
@@ -62,14 +63,14 @@ class Step:
         # Plain symplectic Euler needs none of the stages.
         self.stages = None if scheme == SymplecticEuler() else ThetaStages(self, scheme)
 
-    def _make_solver(self, options: SAP) -> None:
+    def _make_solver(self, options: SAP | LCP) -> None:
         model, t, device = self.model, self.device_model.types, self.device_model.device
         array, S, C = self.dynamics.array, self.device_model.types.scalar, self.collision.capacity
         support, size = self.scalar_rows.support, self.scalar_rows.support_size
-        self.options = options
-        self.solver = SAPSolver(
-            self.worlds, model.tree_v, C, support, size, options=options, dtype=self.device_model.dtype, device=device
-        )
+        self.options = options if isinstance(options, SAP) else SAP()  # of regularisation
+        kind = SAPSolver if isinstance(options, SAP) else LCPContact
+        tables = (self.worlds, model.tree_v, C, support, size)
+        self.solver = kind(*tables, options=options, dtype=self.device_model.dtype, device=device)
         problem, contacts = self.solver.problem, self.collision.contacts
         problem.A, problem.v_star, problem.v0 = self.A, self.v_star, self.v
         problem.contacts, problem.contact_pair, problem.J = contacts.count, contacts.pair, contacts.J
@@ -77,7 +78,7 @@ class Step:
         problem.R, problem.v_hat, problem.mu = array(C, t.vec3), array(C, t.vec3), array(C, S)
         self.contact_weight = array(C, S)
         self.R, self.v_hat = problem.R, problem.v_hat  # the convex model's, apart where a lagged one changes them
-        if options.is_lagged:
+        if self.options.is_lagged:
             self.k_lagged = lagged.build(S)
             self.R, self.v_hat = array(C, t.vec3), array(C, t.vec3)
             self.lag = self.k_lagged.Lag()
@@ -93,7 +94,7 @@ class Step:
 
     def memory(self) -> dict:
         """What a step reads besides q, v and time, by name: the step's own arrays."""
-        return {"flags": self.flags}
+        return {"flags": self.flags, **self.solver.state_memory()}
 
     def state_arrays(self) -> dict:
         """The state that `launch` advances, by name."""
@@ -205,6 +206,9 @@ class Step:
 
     def solve(self, h: float) -> None:
         """The solver, and the further passes of a lagged model (`kernels/lagged.py`)."""
+        if isinstance(self.solver, LCPContact):
+            restitution = self.device_model.parameters.stored("geom_restitution")
+            self.solver.prepare(self.collision, self.A_factor, restitution, h)
         if not (self.options.is_lagged and self.collision.enabled):
             self.solver.launch()
             return
