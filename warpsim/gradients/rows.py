@@ -40,7 +40,7 @@ class RowsAdjoint:
             dynamics.launch(self.kernels.row_jacobian, f.joint_count, inputs)
         if f.table_count:
             dynamics.launch(self.k_theta.integrate_position, d.model.nlink, [d.topology, h, q, v0, self.q_ahead])
-            dynamics.poses(self.q_ahead, self.link_X_ahead)
+            dynamics.kinematics(self.q_ahead, self.link_X_ahead)
             inputs = [d.topology, f.table, f.rows, dynamics.link_X, self.link_X_ahead, dynamics.dof_S]
             inputs += [q, self.q_ahead, self.phi, self.J]
             dynamics.launch(self.k_geometry.geometry, f.table_count, inputs)
