@@ -69,23 +69,15 @@ def structs(S) -> SimpleNamespace:
 
 
 @functools.cache
-def build(S) -> SimpleNamespace:
-    """Kernels `free_motion` and `equations` of scalar type S."""
+def functions(S) -> SimpleNamespace:
+    """`residual` and `linearise`: r(v) and dr/dv of one tree."""
     t = types(S)
     st, sm, sd = structs(S), plant_structs(S), rnea_derivative.structs(S)
     Plant, Load, Scheme, Newton, Motion, Sweep = sm.Plant, sm.Load, st.Scheme, st.Newton, sd.Motion, sd.Sweep
-    sp, jt, passes, forces, factor = (
-        spatial.build(S),
-        joints.build(S),
-        tree_passes.build(S),
-        actuation.build(S),
-        lu.build(S),
-    )
-    lu_factor_block, lu_solve_block = factor.lu_factor_block, factor.lu_solve_block
+    sp, jt, passes, forces = spatial.build(S), joints.build(S), tree_passes.build(S), actuation.build(S)
     derivatives = rnea_derivative.build(S)
     derivative, load_rotation = derivatives.derivative, derivatives.load_rotation
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
-    module = module_name("theta_newton", S)
 
     @wp.func
     def gravity_of(plant: Plant, w: int) -> vec3:
@@ -293,6 +285,18 @@ def build(S) -> SimpleNamespace:
                     slope = ratio * ratio * (c_q * law[1] + theta * law[2])
                     work.J[w, j, j - begin] = work.J[w, j, j - begin] - slope
 
+    return SimpleNamespace(residual=residual, linearise=linearise, gravity_of=gravity_of)
+
+
+@functools.cache
+def build(S) -> SimpleNamespace:
+    """Kernel `free_motion` of scalar type S."""
+    st, sm, sd = structs(S), plant_structs(S), rnea_derivative.structs(S)
+    Plant, Load, Scheme, Newton, Motion, Sweep = sm.Plant, sm.Load, st.Scheme, st.Newton, sd.Motion, sd.Sweep
+    sp, f, factor, vec2 = spatial.build(S), functions(S), lu.build(S), types(S).vec2
+    residual, linearise, gravity_of = f.residual, f.linearise, f.gravity_of
+    lu_factor_block, lu_solve_block = factor.lu_factor_block, factor.lu_solve_block
+
     @wp.func
     def set_weights(
         topology: Topology, plant: Plant, scheme: Scheme, w: int, tree: int, motion: Motion, sweep: Sweep, work: Newton
@@ -330,7 +334,7 @@ def build(S) -> SimpleNamespace:
             work.dv[w, d] = -work.r[w, d]
         lu_solve_block(work.J[w], begin, end, work.pivot[w], work.dv[w])
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=module_name("theta_newton", S), enable_backward=False)
     def free_motion(
         topology: Topology,
         plant: Plant,
@@ -352,66 +356,63 @@ def build(S) -> SimpleNamespace:
         for d in range(begin, end):
             v_star[w, d] = v0[w, d]
             work.v[w, d] = v0[w, d]
-        residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
-        linearise(topology, plant, load, scheme, w, tree, motion, sweep, work)
-        set_weights(topology, plant, scheme, w, tree, motion, sweep, work)
-        size = measure(topology, plant, scheme, w, tree, sweep, work)
-        evaluations = int(1)
+        size = vec2()
+        alpha = S(0.0)  # share of the Newton step on trial; 0 at v0, and where a trial has been given up
         kept = int(0)  # 1 while the factor is that of an earlier Jacobian
+        stalled = int(0)
+        evaluations = int(0)
         state = int(RUNNING)
-        if not (size[0] - size[0] == S(0.0)):
-            state = NON_FINITE
         while state == RUNNING:
-            if size[0] <= scheme.tolerance * size[1]:
-                state = CONVERGED
-            elif evaluations >= scheme.max_evaluations:
-                state = NOT_CONVERGED
-            elif kept == 0 and lu_factor_block(work.J[w], begin, end, work.pivot[w]) != 0:
-                state = NOT_CONVERGED
+            residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
+            evaluations += 1
+            after = measure(topology, plant, scheme, w, tree, sweep, work)
+            if alpha > S(0.0) and not (after[0] <= (S(1.0) - S(DECREASE) * alpha) * size[0]):
+                alpha = S(0.5) * alpha
+                if kept == 1 or alpha < S(SHORTEST_STEP) or evaluations >= scheme.max_evaluations:
+                    stalled = 1 - kept
+                    kept = 0
+                    alpha = S(0.0)
             else:
-                newton_step(topology, w, tree, work)
-                alpha = S(1.0)
-                fell = int(0)
-                after = size
-                shortest = S(SHORTEST_STEP)
-                if kept == 1:
-                    shortest = S(1.0)
-                while fell == 0 and alpha >= shortest and evaluations < scheme.max_evaluations:
-                    for d in range(begin, end):
-                        work.v[w, d] = v_star[w, d] + alpha * work.dv[w, d]
-                    residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
-                    evaluations += 1
-                    after = measure(topology, plant, scheme, w, tree, sweep, work)
-                    if after[0] <= (S(1.0) - S(DECREASE) * alpha) * size[0]:
-                        fell = 1
-                    else:
-                        alpha = S(0.5) * alpha
-                if fell == 1:
-                    kept = int(0)
-                    if alpha == S(1.0) and after[0] * S(KEPT_REDUCTION) <= size[0]:
-                        kept = int(1)
-                    size = after
-                    for d in range(begin, end):
-                        v_star[w, d] = work.v[w, d]
-                else:
-                    for d in range(begin, end):
-                        work.v[w, d] = v_star[w, d]
-                    residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
-                    if kept == 1:
-                        kept = int(0)
-                    elif size[0] <= scheme.stall * size[1]:
-                        state = CONVERGED
-                    else:
-                        state = NOT_CONVERGED
-                if state == RUNNING and kept == 0 and size[0] > scheme.tolerance * size[1]:
+                kept = int(alpha == S(1.0) and after[0] * S(KEPT_REDUCTION) <= size[0])
+                if evaluations == 1 or (kept == 0 and stalled == 0 and after[0] > scheme.tolerance * after[1]):
                     linearise(topology, plant, load, scheme, w, tree, motion, sweep, work)
+                if evaluations == 1:
+                    set_weights(topology, plant, scheme, w, tree, motion, sweep, work)
+                size = measure(topology, plant, scheme, w, tree, sweep, work)
+                for d in range(begin, end):
+                    v_star[w, d] = work.v[w, d]
+                if not (size[0] - size[0] == S(0.0)):
+                    state = NON_FINITE
+                elif size[0] <= scheme.tolerance * size[1] or (stalled == 1 and size[0] <= scheme.stall * size[1]):
+                    state = CONVERGED
+                elif stalled == 1 or evaluations >= scheme.max_evaluations:
+                    state = NOT_CONVERGED
+                elif kept == 0 and lu_factor_block(work.J[w], begin, end, work.pivot[w]) != 0:
+                    state = NOT_CONVERGED
+                else:
+                    newton_step(topology, w, tree, work)
+                    alpha = S(1.0)
+            for d in range(begin, end):
+                work.v[w, d] = v_star[w, d]
+                if alpha > S(0.0):
+                    work.v[w, d] = v_star[w, d] + alpha * work.dv[w, d]
         if state == NON_FINITE:
             for d in range(begin, end):
                 v_star[w, d] = size[0]
         work.evaluations[w, tree] = evaluations
         work.status[w, tree] = state
 
-    @wp.kernel(module=module, enable_backward=False)
+    return SimpleNamespace(free_motion=free_motion)
+
+
+@functools.cache
+def build_equations(S) -> SimpleNamespace:
+    """Kernel `equations` of scalar type S."""
+    st, sm, sd, f = structs(S), plant_structs(S), rnea_derivative.structs(S), functions(S)
+    Plant, Load, Scheme, Newton, Motion, Sweep = sm.Plant, sm.Load, st.Scheme, st.Newton, sd.Motion, sd.Sweep
+    residual, linearise = f.residual, f.linearise
+
+    @wp.kernel(module=module_name("theta_equations", S), enable_backward=False)
     def equations(
         topology: Topology,
         plant: Plant,
@@ -429,4 +430,4 @@ def build(S) -> SimpleNamespace:
         residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
         linearise(topology, plant, load, scheme, w, tree, motion, sweep, work)
 
-    return SimpleNamespace(free_motion=free_motion, equations=equations)
+    return SimpleNamespace(equations=equations)
