@@ -1,5 +1,8 @@
 """The theta-schemes: exact discrete maps, orders, energy, stability, contact at second order, and the reliability contract."""
 
+import pathlib
+import sys
+
 import numpy as np
 import pytest
 import warp as wp
@@ -8,6 +11,9 @@ from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 import warpsim as ws
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "examples"))
+from example_scenes import SpringCylinder
 
 EXPLICIT, SYMPLECTIC, IMPLICIT, MIDPOINT = ws.ExplicitEuler(), ws.SymplecticEuler(), ws.ImplicitEuler(), ws.Midpoint()
 SCHEMES = {"explicit": EXPLICIT, "symplectic": SYMPLECTIC, "implicit": IMPLICIT, "midpoint": MIDPOINT}
@@ -229,38 +235,14 @@ def test_symplectic_euler_is_not_stable_there(device):
 
 # Contact -------------------------------------------------------------------------------------------------------------
 
-RADIUS, MASS, SPRING, STIFFNESS, DISSIPATION = 0.05, 0.5, 100.0, 1e4, 0.02
-START, COARSE = 0.1, 0.02
-INERTIA = 0.5 * MASS * RADIUS**2
-
-
-def spring_cylinder(mu: float) -> ws.Model:
-    """Castro et al., §VI-B: a cylinder on the ground, in the plane, on a spring; its contact is that of a sphere."""
-    b = ws.ModelBuilder("spring-cylinder")
-    # Compliances add: twice the stiffness each.
-    material = {"friction": mu, "stiffness": 2.0 * STIFFNESS, "dissipation_time": DISSIPATION}
-    b.add_geom("plane", **material)
-    b.add_body("cylinder", pose=[0.0, 0.0, RADIUS], mass=MASS, inertia=[INERTIA] * 3)
-    b.add_joint("cylinder", "slide", axis=[1.0, 0.0, 0.0], stiffness=SPRING)
-    b.add_joint("cylinder", "slide", axis=[0.0, 0.0, 1.0])
-    b.add_joint("cylinder", "hinge", axis=[0.0, 1.0, 0.0])
-    b.add_geom("sphere", [RADIUS], body="cylinder", density=0.0, **material)
-    return b.build()
-
-
-def frequency(mu: float) -> float:
-    """Of the cylinder, sliding or rolling: the contact point sits at half the penetration mg/k."""
-    rolling = RADIUS - MASS * GRAVITY / (2.0 * STIFFNESS)
-    return np.sqrt(SPRING / (MASS + (INERTIA / rolling**2 if mu > 0.0 else 0.0)))
+COARSE = 0.02  # [s]
 
 
 def run_cylinder(mu, scheme, dt, time, device):
-    """x(t), energy(t) / energy(0), times."""
-    rest = [START, -MASS * GRAVITY / STIFFNESS, 0.0]
-    solver = ws.SAP(tolerance=1e-12)
-    q, v, t, _ = simulate(spring_cylinder(mu), scheme, dt, round(time / dt), device, q=rest, solver=solver)
-    q, v = q[:, 0], v[:, 0]
-    energy = 0.5 * (MASS * (v[:, 0] ** 2 + v[:, 1] ** 2) + INERTIA * v[:, 2] ** 2 + SPRING * q[:, 0] ** 2)
+    """q (rows, 3), energy(t) / energy(0), times of the spring-cylinder."""
+    scene, solver = SpringCylinder(mu), ws.SAP(tolerance=1e-12)
+    q, v, t, _ = simulate(scene.model(), scheme, dt, round(time / dt), device, q=scene.at_rest, solver=solver)
+    energy = scene.energy(q[:, 0], v[:, 0])
     return q[:, 0], energy / energy[0], t
 
 
@@ -280,7 +262,7 @@ def test_energy_of_the_frictionless_cylinder(device, within):
 def test_energy_of_the_rolling_cylinder(device, within):
     """Castro et al., figure 6: with friction the midpoint rule varies by less than 0.2 % in the first periods; over ten the
     reference implementation reaches 0.9977 of the start."""
-    period = 2.0 * np.pi / frequency(1.0)
+    period = 2.0 * np.pi / SpringCylinder(1.0).frequency
     _, E, t = run_cylinder(1.0, MIDPOINT, COARSE, 10.0 * period, device)
     within("rolling cylinder, midpoint: energy variation in five periods", np.ptp(E[t < 5.0 * period]), 2e-3)
     within("rolling cylinder, midpoint: energy lost in ten periods", 1.0 - E[-1], 3e-3)
@@ -295,8 +277,8 @@ def test_order_of_the_cylinder(device, name, mu, within):
     steps = (COARSE / 2, COARSE / 4, COARSE / 8) if name == "midpoint" else (COARSE / 32, COARSE / 64)
     errors = []
     for dt in steps:
-        x, _, t = run_cylinder(mu, SCHEMES[name], dt, 5.0, device)
-        errors.append(np.sqrt(np.mean((x - START * np.cos(frequency(mu) * t)) ** 2)))
+        q, _, t = run_cylinder(mu, SCHEMES[name], dt, 5.0, device)
+        errors.append(SpringCylinder(mu).error(q, t))
     if name == "midpoint":
         within(f"cylinder mu = {mu:g}, midpoint: 2 - order", 2.0 - orders(errors).min(), 0.05)
     else:
