@@ -83,7 +83,7 @@ def functions(S) -> SimpleNamespace:
     def gravity_of(plant: Plant, w: int) -> vec3:
         return plant.gravity[w % plant.gravity.shape[0]]
 
-    @wp.func
+    @wp.func(inline=False)
     def apply_wrench(
         topology: Topology, plant: Plant, load: Load, work: Newton, w: int, l: int, motion: Motion, sweep: Sweep
     ):
@@ -100,7 +100,7 @@ def functions(S) -> SimpleNamespace:
             sweep.E[w, l] = load_rotation(torque, sp.linear(F), com)
             sweep.e[w, l] = sp.linear(F)
 
-    @wp.func
+    @wp.func(inline=False)
     def inertial_force(
         topology: Topology,
         plant: Plant,
@@ -166,7 +166,7 @@ def functions(S) -> SimpleNamespace:
         total = law[0] + law[1] * (ratio * work.q[w, i]) + law[2] * (ratio * work.v_theta[w, j])
         return vec2(total, forces.clamped(total, plant.force_range, w, a))
 
-    @wp.func
+    @wp.func(inline=False)
     def residual(
         topology: Topology,
         plant: Plant,
@@ -218,7 +218,7 @@ def functions(S) -> SimpleNamespace:
             )
         return dexp
 
-    @wp.func
+    @wp.func(inline=False)
     def linearise(
         topology: Topology,
         plant: Plant,
@@ -297,7 +297,7 @@ def build(S) -> SimpleNamespace:
     residual, linearise, gravity_of = f.residual, f.linearise, f.gravity_of
     lu_factor_block, lu_solve_block = factor.lu_factor_block, factor.lu_solve_block
 
-    @wp.func
+    @wp.func(inline=False)
     def set_weights(
         topology: Topology, plant: Plant, scheme: Scheme, w: int, tree: int, motion: Motion, sweep: Sweep, work: Newton
     ):
@@ -309,7 +309,7 @@ def build(S) -> SimpleNamespace:
             M += plant.joint_armature[w % plant.joint_armature.shape[0], d]
             work.weight[w, d] = wp.max(M, scheme.h * work.J[w, d, d - begin])
 
-    @wp.func
+    @wp.func(inline=False)
     def measure(
         topology: Topology, plant: Plant, scheme: Scheme, w: int, tree: int, sweep: Sweep, work: Newton
     ) -> vec2:
