@@ -19,7 +19,6 @@ from warpsim.kernels import actuation, joints, rnea_derivative, sap, spatial
 from warpsim.kernels import tree as tree_passes
 from warpsim.kernels.linalg import lu
 from warpsim.kernels.precision import module_name, types
-from warpsim.kernels.theta import structs as plant_structs
 from warpsim.kernels.tree import Topology
 
 RUNNING = wp.constant(-1)
@@ -37,8 +36,40 @@ KEPT_REDUCTION = 10.0
 
 @functools.cache
 def structs(S) -> SimpleNamespace:
-    """`Scheme`: options. `Newton`: workspace."""
+    """`Plant`: the model with its parameters. `Load`: what acts on it. `Scheme`: options. `Newton`: workspace."""
     t = types(S)
+
+    @wp.struct
+    class Plant:
+        """Parameters have one row, shared, or one per world."""
+
+        link_pose: wp.array(dtype=t.transform)
+        joint_anchor: wp.array(dtype=t.vec3)
+        q0: wp.array(dtype=S)
+        joint_pose: wp.array3d(dtype=S)
+        joint_axis: wp.array2d(dtype=t.vec3)
+        body_mass: wp.array2d(dtype=S)
+        body_com: wp.array2d(dtype=t.vec3)
+        body_inertia: wp.array2d(dtype=t.mat33)
+        gravity: wp.array(dtype=t.vec3)
+        joint_armature: wp.array2d(dtype=S)
+        joint_stiffness: wp.array2d(dtype=S)
+        joint_reference: wp.array2d(dtype=S)
+        joint_damping: wp.array2d(dtype=S)
+        actuator_link: wp.array(dtype=int)
+        actuator_gear: wp.array2d(dtype=S)
+        actuator_gain: wp.array3d(dtype=S)
+        actuator_bias: wp.array3d(dtype=S)
+        control_range: wp.array3d(dtype=S)
+        force_range: wp.array3d(dtype=S)
+        tree_actuator: wp.array(dtype=int)  # (trees + 1,) first row of `actuator` of each tree
+        actuator: wp.array(dtype=int)  # (nu,) actuators, tree by tree
+
+    @wp.struct
+    class Load:
+        control: wp.array2d(dtype=S)
+        tau: wp.array2d(dtype=S)
+        wrench: wp.array3d(dtype=S)  # (worlds, bodies, 6) or empty
 
     @wp.struct
     class Scheme:
@@ -65,15 +96,15 @@ def structs(S) -> SimpleNamespace:
         evaluations: wp.array2d(dtype=int)  # (worlds, trees) of r
         status: wp.array2d(dtype=int)  # (worlds, trees)
 
-    return SimpleNamespace(Scheme=Scheme, Newton=Newton)
+    return SimpleNamespace(Plant=Plant, Load=Load, Scheme=Scheme, Newton=Newton)
 
 
 @functools.cache
 def functions(S) -> SimpleNamespace:
     """`residual` and `linearise`: r(v) and dr/dv of one tree."""
     t = types(S)
-    st, sm, sd = structs(S), plant_structs(S), rnea_derivative.structs(S)
-    Plant, Load, Scheme, Newton, Motion, Sweep = sm.Plant, sm.Load, st.Scheme, st.Newton, sd.Motion, sd.Sweep
+    st, sd = structs(S), rnea_derivative.structs(S)
+    Plant, Load, Scheme, Newton, Motion, Sweep = st.Plant, st.Load, st.Scheme, st.Newton, sd.Motion, sd.Sweep
     sp, jt, passes, forces = spatial.build(S), joints.build(S), tree_passes.build(S), actuation.build(S)
     derivatives = rnea_derivative.build(S)
     derivative, load_rotation = derivatives.derivative, derivatives.load_rotation
@@ -291,8 +322,8 @@ def functions(S) -> SimpleNamespace:
 @functools.cache
 def build(S) -> SimpleNamespace:
     """Kernel `free_motion` of scalar type S."""
-    st, sm, sd = structs(S), plant_structs(S), rnea_derivative.structs(S)
-    Plant, Load, Scheme, Newton, Motion, Sweep = sm.Plant, sm.Load, st.Scheme, st.Newton, sd.Motion, sd.Sweep
+    st, sd = structs(S), rnea_derivative.structs(S)
+    Plant, Load, Scheme, Newton, Motion, Sweep = st.Plant, st.Load, st.Scheme, st.Newton, sd.Motion, sd.Sweep
     sp, f, factor, vec2 = spatial.build(S), functions(S), lu.build(S), types(S).vec2
     residual, linearise, gravity_of = f.residual, f.linearise, f.gravity_of
     lu_factor_block, lu_solve_block = factor.lu_factor_block, factor.lu_solve_block
@@ -407,12 +438,14 @@ def build(S) -> SimpleNamespace:
 
 @functools.cache
 def build_equations(S) -> SimpleNamespace:
-    """Kernel `equations` of scalar type S."""
-    st, sm, sd, f = structs(S), plant_structs(S), rnea_derivative.structs(S), functions(S)
-    Plant, Load, Scheme, Newton, Motion, Sweep = sm.Plant, sm.Load, st.Scheme, st.Newton, sd.Motion, sd.Sweep
+    """Kernels `equations` and `root_adjoint` of scalar type S, for tests and gradients."""
+    st, sd, f, factor = structs(S), rnea_derivative.structs(S), functions(S), lu.build(S)
+    Plant, Load, Scheme, Newton, Motion, Sweep = st.Plant, st.Load, st.Scheme, st.Newton, sd.Motion, sd.Sweep
     residual, linearise = f.residual, f.linearise
+    lu_factor_block, lu_solve_transposed_block = factor.lu_factor_block, factor.lu_solve_transposed_block
+    module = module_name("theta_equations", S)
 
-    @wp.kernel(module=module_name("theta_equations", S), enable_backward=False)
+    @wp.kernel(module=module, enable_backward=False)
     def equations(
         topology: Topology,
         plant: Plant,
@@ -430,4 +463,36 @@ def build_equations(S) -> SimpleNamespace:
         residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
         linearise(topology, plant, load, scheme, w, tree, motion, sweep, work)
 
-    return SimpleNamespace(equations=equations)
+    @wp.kernel(module=module, enable_backward=False)
+    def root_adjoint(
+        topology: Topology,
+        plant: Plant,
+        load: Load,
+        scheme: Scheme,
+        q0: wp.array2d(dtype=S),
+        v0: wp.array2d(dtype=S),
+        v_star: wp.array2d(dtype=S),
+        v_star_bar: wp.array2d(dtype=S),
+        # scratch
+        motion: Motion,
+        sweep: Sweep,
+        work: Newton,
+        # out
+        seed: wp.array2d(dtype=S),
+    ):
+        """seed = -(dm/dv)^-T v_star_bar at the root m(v*) = 0; NaN where dm/dv is singular. Launch over (worlds, trees)."""
+        w, tree = wp.tid()
+        begin = topology.tree_v[tree]
+        end = topology.tree_v[tree + 1]
+        for d in range(begin, end):
+            work.v[w, d] = v_star[w, d]
+            seed[w, d] = -v_star_bar[w, d] / scheme.h
+        residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
+        linearise(topology, plant, load, scheme, w, tree, motion, sweep, work)
+        if lu_factor_block(work.J[w], begin, end, work.pivot[w]) == 0:
+            lu_solve_transposed_block(work.J[w], begin, end, work.pivot[w], seed[w])
+        else:
+            for d in range(begin, end):
+                seed[w, d] = S(wp.nan)
+
+    return SimpleNamespace(equations=equations, root_adjoint=root_adjoint)
