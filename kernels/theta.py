@@ -141,7 +141,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
 
 @functools.cache
 def build_schemes(S, grad: bool = False) -> SimpleNamespace:
-    """Kernels of the theta-schemes besides symplectic Euler, of scalar type S; the first two have adjoints if `grad`."""
+    """Kernels of the theta-schemes besides symplectic Euler, of scalar type S; the first three have adjoints if `grad`."""
     forces = actuation.build(S, grad)
     ltdl_factor_block = ltdl.build(S).ltdl_factor_block
     actuator_law, clamped = forces.actuator_law, forces.clamped
@@ -192,6 +192,20 @@ def build_schemes(S, grad: bool = False) -> SimpleNamespace:
         w, d = wp.tid()
         v_theta[w, d] = theta * v[w, d] + (S(1.0) - theta) * v0[w, d]
 
+    @wp.kernel(module=module, enable_backward=grad)
+    def momentum_balance(
+        h: S,
+        inertial_force: wp.array2d(dtype=S),
+        D: wp.array2d(dtype=S),
+        v_star: wp.array2d(dtype=S),
+        v: wp.array2d(dtype=S),
+        # out
+        r: wp.array2d(dtype=S),
+    ):
+        """r = A (v - v*) from M (v - v*)/h and A = M + h D. Launch over (worlds, nv)."""
+        w, d = wp.tid()
+        r[w, d] = h * (inertial_force[w, d] + D[w, d] * (v[w, d] - v_star[w, d]))
+
     @wp.kernel(module=module, enable_backward=False)
     def contact_stage(
         topology: Topology,
@@ -223,5 +237,6 @@ def build_schemes(S, grad: bool = False) -> SimpleNamespace:
         effective_damping=effective_damping,
         contact_stage=contact_stage,
         velocity_between=velocity_between,
+        momentum_balance=momentum_balance,
         report=report,
     )

@@ -64,14 +64,6 @@ CONSTRUCT = {  # how: the words that the error must contain
     "solver class": (dict(solver=ws.SAP), ["solver", r"ws\.SAP"]),
     "integrator as text": (dict(integrator="euler"), ["integrator", "euler", r"ws\.SymplecticEuler"]),
     "integrator class": (dict(integrator=ws.Midpoint), ["integrator", "Midpoint", r"ws\.Midpoint\(\)"]),
-    "gradients of midpoint": (
-        dict(integrator=ws.Midpoint(), requires_grad=True),
-        ["Midpoint", "gradients", "SymplecticEuler"],
-    ),
-    "gradients with K": (
-        dict(integrator=ws.SymplecticEuler(implicit_stiffness=True), requires_grad=True),
-        ["implicit_stiffness=True", "gradients"],
-    ),
     "max_contacts zero": (dict(max_contacts=0), ["max_contacts", "0"]),
     "max_contacts float": (dict(max_contacts=3.5), ["max_contacts", "3.5"]),
 }
