@@ -144,13 +144,14 @@ def build_schemes(S, grad: bool = False) -> SimpleNamespace:
     """Kernels of the theta-schemes besides symplectic Euler, of scalar type S; the first three have adjoints if `grad`."""
     forces = actuation.build(S, grad)
     ltdl_factor_block = ltdl.build(S).ltdl_factor_block
-    actuator_law, clamped = forces.actuator_law, forces.clamped
+    actuator_law, clamped, has_row = forces.actuator_law, forces.clamped, forces.has_row
     module = module_name("theta_schemes", S, grad)
 
     @wp.kernel(module=module, enable_backward=grad)
     def effective_damping(
         topology: Topology,
         actuator_link: wp.array(dtype=int),
+        actuator_row: wp.array(dtype=int),
         gear: wp.array2d(dtype=S),
         gain: wp.array3d(dtype=S),
         bias: wp.array3d(dtype=S),
@@ -169,22 +170,23 @@ def build_schemes(S, grad: bool = False) -> SimpleNamespace:
         """D <- share D + span K, with D and K the damping and stiffness of joints and actuators at (q, v).
 
         A = M + h D then: share = theta, span = h theta theta_vq of the scheme. An actuator at its limit counts nothing, nor
-        does a gain that feeds energy in. Launch over worlds.
+        does a gain that feeds energy in, nor an actuator that a row stands for. Launch over worlds.
         """
         w = wp.tid()
         for d in range(D.shape[1]):
             own = damping[w % damping.shape[0], d]
             D[w, d] = share * own + span * stiffness[w % stiffness.shape[0], d]
         for a in range(actuator_link.shape[0]):
-            l = actuator_link[a]
-            kind = topology.link_type[l]
-            if kind == joints.HINGE or kind == joints.SLIDE:
-                j = topology.link_v[l]
-                ratio = gear[a, 0]
-                law = actuator_law(gain, bias, control_range, control, w, a)
-                total = law[0] + law[1] * (ratio * q[w, topology.link_q[l]]) + law[2] * (ratio * v[w, j])
-                if total == clamped(total, force_range, w, a):
-                    D[w, j] += -ratio * ratio * (share * wp.min(law[2], S(0.0)) + span * wp.min(law[1], S(0.0)))
+            law = actuator_law(gain, bias, control_range, control, w, a)
+            if not has_row(actuator_row, law, force_range, w, a):
+                l = actuator_link[a]
+                kind = topology.link_type[l]
+                if kind == joints.HINGE or kind == joints.SLIDE:
+                    j = topology.link_v[l]
+                    ratio = gear[a, 0]
+                    total = law[0] + law[1] * (ratio * q[w, topology.link_q[l]]) + law[2] * (ratio * v[w, j])
+                    if total == clamped(total, force_range, w, a):
+                        D[w, j] += -ratio * ratio * (share * wp.min(law[2], S(0.0)) + span * wp.min(law[1], S(0.0)))
 
     @wp.kernel(module=module, enable_backward=grad)
     def velocity_between(theta: S, v0: wp.array2d(dtype=S), v: wp.array2d(dtype=S), v_theta: wp.array2d(dtype=S)):

@@ -63,7 +63,7 @@ def structs(S) -> SimpleNamespace:
         control_range: wp.array3d(dtype=S)
         force_range: wp.array3d(dtype=S)
         tree_actuator: wp.array(dtype=int)  # (trees + 1,) first row of `actuator` of each tree
-        actuator: wp.array(dtype=int)  # (nu,) actuators, tree by tree
+        actuator: wp.array(dtype=int)  # actuators on joints, tree by tree
 
     @wp.struct
     class Load:

@@ -11,7 +11,9 @@ import functools
 import numpy as np
 import warp as wp
 
+from warpsim.constraints import ACTUATOR_PARAMETERS
 from warpsim.dynamics import BLOCK, DeviceModel, Dynamics
+from warpsim.gradients.rows import RowsAdjoint
 from warpsim.kernels import accumulate, actuation, contact_convex, residual, theta
 from warpsim.step import Step
 
@@ -50,11 +52,12 @@ class StepAdjoint:
         # inputs
         self.q, self.v0, self.v = array(nq, S), array(nv, S), array(nv, S)
         self.control, self.tau = array(model.nu, S), array(nv, S)
-        self.weight, self.row_weight = array(C, S), array(self.step.rows.kind.shape[0], S)
+        self.weight = array(C, S)
+        follows = self.step.scheme.order > 1
+        self.rows = RowsAdjoint(device_model, self.step.scalar_rows, self.dynamics, follows)
         # geometry
         self.phi, self.point, self.frame = array(C, S), array(C, t.vec3), array(C, t.mat33)
         self.J = array((C, 3, self.step.collision.max_support), S)
-        self.row_J = array(self.step.rows.J.shape[1:], S)
         self.composite, self.M = array(model.nlink, t.vec10), self.dynamics.blocks()
         # residual
         self.a, self.inverse_dynamics, self.force, self.damping = (array(nv, S) for _ in range(4))
@@ -71,7 +74,7 @@ class StepAdjoint:
     @functools.cached_property
     def _cleared(self) -> list[wp.array]:
         """The arrays that a backward pass begins with zero gradients of."""
-        return with_gradient(self, self.dynamics)
+        return with_gradient(self, self.dynamics, self.rows)
 
     def backward(self, record: "StepRecord") -> None:
         """Add the gradient of the step's inputs, given that of its result."""
@@ -82,7 +85,7 @@ class StepAdjoint:
         self.step.solver.launch()
         wp.copy(self.v, self.step.solver.solution.v)
         wp.copy(self.weight, self.step.contact_weight)
-        wp.copy(self.row_weight, self.step.rows.weight)
+        self.rows.start()
         for array in self._cleared:
             array.grad.zero_()
         for array in (self.composite, self.M, self.v_c):
@@ -133,16 +136,16 @@ class StepAdjoint:
         self.r.grad.assign(self.seed)
         residual_tape.backward()
         step = self.step
-        inputs = [self.device_model.topology, step.collision.scene, step.collision.contacts, step.rows]
-        inputs += [self.ancestor, step.M_factor, self.J, self.weight, self.weight.grad, self.row_weight.grad, step.z]
-        self.dynamics.launch(self.kernels.weight_adjoint, None, [*inputs, self.J.grad, self.row_J.grad, self.M.grad])
+        inputs = [self.device_model.topology, step.collision.scene, step.collision.contacts, step.scalar_rows.rows]
+        inputs += [self.ancestor, step.M_factor, self.J, self.weight, self.weight.grad, self.rows.weight.grad, step.z]
+        self.dynamics.launch(self.kernels.weight_adjoint, None, [*inputs, self.J.grad, self.rows.J.grad, self.M.grad])
         geometry.backward()
 
     def _record_geometry(self, h: float) -> None:
-        """Kinematics, contact geometry and Jacobians, and the mass matrix, at q."""
+        """Kinematics, geometry and Jacobians of contacts and rows, and the mass matrix, at q."""
         self.dynamics.position(self.q)
         self._record_mass(self.dynamics)
-        self._record_row_jacobian()
+        self.rows.record_geometry(h, self.q, self.v0, self.M)
         self._record_contact_geometry(self.dynamics, self.phi, self.point, self.frame)
         self._record_jacobian(self.dynamics, self.point, self.frame, choice=0)
 
@@ -152,11 +155,6 @@ class StepAdjoint:
         dynamics.launch(self.kernels.composite_inertia, self.model.ntree, [topology, dynamics.link_I, self.composite])
         inputs = [topology, self.ancestor, p.stored("joint_armature"), dynamics.dof_S, self.composite, self.M]
         dynamics.launch(self.kernels.mass_entries, self.M.shape[1:], inputs)
-
-    def _record_row_jacobian(self) -> None:
-        if self.step.rows.kind.shape[0]:
-            inputs = [self.step.rows, self.step.joint_type, self.step.joint_q, self.q, self.row_J]
-            self.dynamics.launch(self.kernels.row_jacobian, self.step.rows.kind.shape[0], inputs)
 
     def _record_contact_geometry(self, dynamics: Dynamics, phi: wp.array, point: wp.array, frame: wp.array) -> None:
         """Distances, points and frames of the contacts at the configuration of `dynamics`, features frozen."""
@@ -211,10 +209,8 @@ class StepAdjoint:
             dynamics.launch(self.kernels.contact_impulse, collision.capacity, inputs)
             inputs = [scene, contacts, self.J, self.gamma, self.r]
             dynamics.launch(self.kernels.contact_residual, (collision.capacity, collision.max_support), inputs)
-        if step.rows.kind.shape[0]:
-            inputs = [step.rows, step.joint_type, step.joint_q, p.stored("joint_range"), p.stored("joint_friction")]
-            inputs += [h, step.options.sigma, self.row_J, self.row_weight, self.q, self.v, self.r]
-            dynamics.launch(self.kernels.row_residual, step.rows.kind.shape[0], inputs)
+        lead = h if step.scheme.theta_vq > 0.0 else 0.0
+        self.rows.record_residual(h, step.options.sigma, lead, self.q, self.v0, self.v, self.control, self.r)
 
     def _record_forces(self, q: wp.array, v: wp.array) -> None:
         """Forces and damping at (q, v)."""
@@ -223,8 +219,8 @@ class StepAdjoint:
         inputs = [d.topology, *springs, q, self.tau, self.force, self.damping]
         dynamics.launch(self.k_actuation.passive_force, self.model.nlink, inputs)
         if self.model.nu:
-            keys = ("actuator_gain", "actuator_bias", "control_range", "force_range")
-            inputs = [d.topology, step.actuator_link, step.actuator_gear, *(p.stored(key) for key in keys)]
+            inputs = [d.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
+            inputs += [p.stored(key) for key in ACTUATOR_PARAMETERS]
             inputs += [q, v, self.control, self.force, self.damping]
             dynamics.launch(self.k_actuation.actuator_force, None, inputs)
 

@@ -40,7 +40,7 @@ class SchemeAdjoint(StepAdjoint):
     @functools.cached_property
     def _cleared(self) -> list[wp.array]:
         dynamics = [self.dynamics, self.between] if self.scheme.implicit else [self.dynamics]
-        return with_gradient(self, *dynamics)
+        return with_gradient(self, self.rows, *dynamics)
 
     def _record_position_velocity(self) -> wp.array:
         theta_vq = self.scheme.theta_vq
@@ -66,7 +66,7 @@ class SchemeAdjoint(StepAdjoint):
     def _record_damping(self, h: float) -> wp.array:
         q, v = (self.q_theta, self.v_theta) if self.scheme.implicit else (self.q, self.v0)
         step, p = self.step, self.device_model.parameters
-        inputs = [self.device_model.topology, step.actuator_link, step.actuator_gear]
+        inputs = [self.device_model.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
         inputs += [p.stored(key) for key in DAMPING_PARAMETERS]
         inputs += [self.control, self.scheme.damping_share, h * self.scheme.stiffness_share, q, v, self.effective]
         self.dynamics.launch(self.k_schemes.effective_damping, None, inputs)
@@ -81,7 +81,7 @@ class SchemeAdjoint(StepAdjoint):
         self.dynamics.position(self.q)
         self._record_configuration(h)
         self._record_mass(self.between)
-        self._record_row_jacobian()
+        self.rows.record_geometry(h, self.q, self.v0, self.M, self.between if self.scheme.order > 1 else None)
         self._record_contact_geometry(self.dynamics, self.phi, self.point, self.frame)
         self._record_jacobian(self.dynamics, self.point, self.frame, choice=0)
         if self.stages.follows_contacts:

@@ -40,13 +40,15 @@ class ThetaStages:
             self.moved = array(step.collision.capacity, wp.int32)
 
     def _set_actuators(self) -> None:
-        """The actuators sorted by tree."""
+        """The actuators on joints, sorted by tree."""
         m, plant, device = self.step.model, self.plant, self.step.device_model.device
-        tree = m.link_tree[m.joint_link[m.actuator_joint]] if m.nu else np.zeros(0, np.int32)
+        on_joint = np.flatnonzero(m.actuator_joint >= 0)
+        tree = m.link_tree[m.joint_link[m.actuator_joint[on_joint]]]
         start = np.searchsorted(np.sort(tree), np.arange(m.ntree + 1))
-        for key, value in (("actuator", np.argsort(tree, kind="stable")), ("tree_actuator", start)):
+        for key, value in (("actuator", on_joint[np.argsort(tree, kind="stable")]), ("tree_actuator", start)):
             setattr(plant, key, wp.array(value.astype(np.int32), dtype=wp.int32, device=device))
-        plant.actuator_link, plant.actuator_gear = self.step.actuator_link, self.step.actuator_gear
+        for key in ("link", "gear"):
+            setattr(plant, f"actuator_{key}", getattr(self.step, f"actuator_{key}"))
 
     def _make_newton(self) -> None:
         d, model = self.step.device_model, self.step.model
@@ -109,7 +111,7 @@ class ThetaStages:
         """The step's `damping` <- what A = M + h damping holds of D and K."""
         step, scheme = self.step, self.scheme
         p = step.device_model.parameters
-        inputs = [step.device_model.topology, step.actuator_link, step.actuator_gear]
+        inputs = [step.device_model.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
         inputs += [p.stored(key) for key in DAMPING_PARAMETERS]
         inputs += [step.control, scheme.damping_share, h * scheme.stiffness_share, q, v, step.damping]
         step.dynamics.launch(self.kernels.effective_damping, None, inputs)
