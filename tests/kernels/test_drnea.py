@@ -42,7 +42,14 @@ def scene():
     compiled = mujoco.MjModel.from_xml_string(EVERY_JOINT)
     rng, q = np.random.default_rng(1), compiled.qpos0.copy()
     mujoco.mj_integratePos(compiled, q, 0.3 * rng.normal(size=compiled.nv), 1.0)
-    return compiled, ws.load(compiled), q, rng.normal(size=compiled.nv), rng.normal(size=3), rng.normal(size=compiled.nv)
+    return (
+        compiled,
+        ws.load(compiled),
+        q,
+        rng.normal(size=compiled.nv),
+        rng.normal(size=3),
+        rng.normal(size=compiled.nv),
+    )
 
 
 def started(scene, dtype="float64", **options):

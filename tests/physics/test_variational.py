@@ -1,5 +1,6 @@
 """The variational integrator: its recorded chain, conserved quantities, exact discrete solutions, order, and its errors."""
 
+import itertools
 import pathlib
 
 import mujoco
@@ -273,7 +274,7 @@ def test_step_size_may_change(device, within):
         end = momentum(sim, state.q.numpy(), state.v.numpy())
         within(f"changing step {scale}: momentum", np.abs(end - start).max() / np.abs(start).max(), 1e-12)
         ends.append(state.q.numpy()[0])
-    differences = [np.abs(a - b).max() for a, b in zip(ends, ends[1:], strict=False)]
+    differences = [np.abs(a - b).max() for a, b in itertools.pairwise(ends)]
     within("changing step: |order - 2|", abs(order(differences) - 2.0), 0.1)
 
 
@@ -296,10 +297,9 @@ def test_a_state_is_all_that_a_step_reads(chain, device):
     assert np.array_equal(onward_part, many.rollout(trajectory.final, steps=3).q.numpy()[-1][[0, 2]])
 
 
-def test_unsolved_worlds_are_flagged_alone(chain, device):
+def test_unsolved_worlds_are_flagged_alone(device):
     """A world out of evaluations keeps its best iterate and is flagged; one with a NaN control stands still; the others'
     bits do not change."""
-    data, _ = chain
     model = ws.load(mujoco.MjModel.from_xml_string(EVERY_JOINT))
     sim = simulator(model, 2e-3, device, worlds=3, max_iterations=3)
     v = np.zeros((3, model.nv))
@@ -317,16 +317,23 @@ def test_unsolved_worlds_are_flagged_alone(chain, device):
 
 
 def test_what_it_cannot_do_is_refused():
-    """Contact, limits, dry friction and gradients are named as missing; bad options name the value and the choices."""
+    """Contact, scalar rows and gradients are named as missing; bad options name the value and the choices."""
     model = pendulum()
     with pytest.raises(ValueError, match=r"without contact for now; give solver=ws.NoContact\(\)"):
         ws.Simulator(model, integrator=ws.Variational())
-    with pytest.raises(ValueError, match="no gradients yet"):
+    with pytest.raises(ValueError, match="has no gradients yet"):
         ws.Simulator(model, integrator=ws.Variational(), solver=ws.NoContact(), requires_grad=True)
     with pytest.raises(ValueError, match="limits yet; remove that of joint 'pivot'"):
         simulator(pendulum(range=[-1.0, 1.0]), 1e-3)
     with pytest.raises(ValueError, match="dry friction yet; set that of joint 'pivot' to 0"):
         simulator(pendulum(friction=0.1), 1e-3)
+    xml = """<mujoco><worldbody><body><joint name="x" type="slide" axis="1 0 0"/><geom size=".1"/></body></worldbody>%s</mujoco>"""
+    for extra, message in (
+        ("<equality><joint name='fixed' joint1='x'/></equality>", "constraints yet; remove or switch off 'fixed'"),
+        ("<tendon><fixed name='rope'><joint joint='x' coef='1'/></fixed></tendon>", "tendons yet; remove 'rope'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            simulator(ws.load(mujoco.MjModel.from_xml_string(xml % extra)), 1e-3)
     for option, value in (("guess", "best"), ("root_finder", "secant"), ("tolerance", 2.0), ("max_iterations", 0)):
         with pytest.raises(ValueError, match=f"Variational: {option} is {value!r}"):
             ws.Variational(**{option: value})
