@@ -330,7 +330,10 @@ def test_what_it_cannot_do_is_refused():
     xml = """<mujoco><worldbody><body><joint name="x" type="slide" axis="1 0 0"/><geom size=".1"/></body></worldbody>%s</mujoco>"""
     for extra, message in (
         ("<equality><joint name='fixed' joint1='x'/></equality>", "constraints yet; remove or switch off 'fixed'"),
-        ("<tendon><fixed name='rope'><joint joint='x' coef='1'/></fixed></tendon>", "tendons yet; remove 'rope'"),
+        (
+            "<tendon><fixed name='rope' stiffness='3'><joint joint='x' coef='1'/></fixed></tendon>",
+            "tendons yet; remove 'rope'",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             simulator(ws.load(mujoco.MjModel.from_xml_string(xml % extra)), 1e-3)
