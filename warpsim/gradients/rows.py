@@ -42,7 +42,7 @@ class RowsAdjoint:
             dynamics.launch(self.kernels.row_jacobian, f.joint_count, inputs)
         if f.table_count:
             dynamics.launch(self.k_theta.integrate_position, d.model.nlink, [d.topology, h, q, v0, self.q_ahead])
-            dynamics.poses(self.q_ahead, self.link_X_ahead)
+            dynamics.kinematics(self.q_ahead, self.link_X_ahead)
             self._record_table(dynamics, q, self.phi, self.J_start)
             if between is not None:
                 self._record_table(between, q, self.phi_between, self.J)
