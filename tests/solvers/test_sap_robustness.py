@@ -80,6 +80,24 @@ def test_float32_below_its_floor_ends_with_a_flag():
     np.testing.assert_allclose(solution.v, exact, atol=1e-4)
 
 
+@pytest.mark.parametrize("linear_solver", ["cholesky", "cg"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_the_certificate_holds_from_a_far_guess(dtype, linear_solver):
+    """From a first guess of norm 1e6 the momentum error of the v and γ given back, recomputed, is within the tolerance.
+
+    What is carried from such a guess has a rounding error of 1e6 ε: 0.1 in float32.
+    """
+    data = random_problem(np.random.default_rng(8), worlds=20)
+    data["v0"] *= 1e6 / np.linalg.norm(data["v0"], axis=1, keepdims=True)
+    tolerance = {"float64": 1e-11, "float32": 1e-4}[dtype]
+    solution = solve_contact(ContactProblem(**data), SAP(tolerance=tolerance, linear_solver=linear_solver), dtype=dtype)
+    assert not solution.flags.any()
+    for w in range(20):
+        problem = Problem.of_world(data, w)
+        v, gamma = solution.v[w].astype(float), solution.impulse[w].astype(float)
+        assert problem.momentum_error(v, problem.generalised(gamma)) < 1.05 * tolerance
+
+
 def row_solver(dtype="float64", worlds=2, seed=0, keep_factor=False, tolerance=None):
     """SAPSolver with two contacts on compressed supports, and rows: limit, dry friction, bilateral, ball limit, off."""
     rng = np.random.default_rng(seed)
