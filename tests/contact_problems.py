@@ -7,6 +7,7 @@ A⁻¹) of the optimum, whoever computed it. Nothing here is shared with the ker
 """
 
 import dataclasses
+import itertools
 
 import clarabel
 import numpy as np
@@ -119,7 +120,7 @@ def interior_point(problem: Problem, tolerance: float = 1e-11, blocks=None) -> I
     if nc == 0:
         return InteriorPoint(problem.v_star.copy(), np.zeros((0, 3)), 0, 0.0, "Solved")
     blocks = [0, nv] if blocks is None else blocks
-    ranges = [slice(a, b) for a, b in zip(blocks[:-1], blocks[1:], strict=True)]
+    ranges = list(itertools.starmap(slice, itertools.pairwise(blocks)))
     L = [np.linalg.cholesky(problem.A[r, r]) for r in ranges]
     J = problem.J.reshape(3 * nc, nv)
     J_white = np.concatenate(
@@ -158,12 +159,7 @@ class Exported(Problem):
         p, s, work = solver.problem, solver.solution, solver.work
         v_star, self.v, v0 = (x.numpy()[w].astype(float) for x in (p.v_star, s.v, p.v0))
         self.blocks = p.tree_v.numpy()
-        A = la.block_diag(
-            *(
-                p.A.numpy()[w, a:b, : b - a].astype(float)
-                for a, b in zip(self.blocks[:-1], self.blocks[1:], strict=True)
-            )
-        )
+        A = la.block_diag(*(p.A.numpy()[w, a:b, : b - a].astype(float) for a, b in itertools.pairwise(self.blocks)))
         n, nv = int(p.contacts.numpy()[w]), len(v_star)
         R, v_hat, mu = (x.numpy()[w, :n].astype(float) for x in (p.R, p.v_hat, p.mu))
         self.gamma = s.gamma.numpy()[w, :n].astype(float)
