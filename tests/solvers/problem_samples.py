@@ -3,8 +3,13 @@
 import dataclasses
 
 import numpy as np
+import warp as wp
 
+from warpsim.kernels.precision import SCALARS
 from warpsim.solvers import SAPSolver
+
+# (nv, contacts) of `hard_problems`, from one free body to ten, with fewer and with more rows than dofs.
+SIZES = ((6, 3), (12, 6), (18, 12), (30, 10), (30, 30), (45, 20), (60, 8), (60, 30))
 
 
 def random_problem(rng, nv=10, contacts=5, condition=1e2, worlds=None):
@@ -137,7 +142,7 @@ def random_forest(rng, trees: int, contacts: int, widest: int = 8, condition: fl
     pairs = []
     touched = rng.permutation(trees)[: max(1, trees - trees // 4)]
     while len(pairs) < contacts:
-        a, b = rng.choice(touched), rng.choice(np.append(touched, -1 * np.ones(len(touched), int)))
+        a, b = rng.choice(touched), rng.choice(np.append(touched, np.full(len(touched), -1)))
         pairs += [(a, -1 if a == b else b)] * min(rng.integers(1, 5), contacts - len(pairs))
     table = np.array(pairs)
     J = [[rng.normal(size=(3, len(v_star[t]))) for t in pair if t >= 0] for pair in pairs]
@@ -150,10 +155,6 @@ def random_forest(rng, trees: int, contacts: int, widest: int = 8, condition: fl
 
 def forest_solver(forest: Forest, options, dtype: str = "float64") -> SAPSolver:
     """SAPSolver of one world by trees, its problem filled; contact c has row c of the support tables."""
-    import warp as wp
-
-    from warpsim.kernels.precision import SCALARS
-
     S = SCALARS[dtype]
     vec3, nc, begin = wp.types.vector(3, S), len(forest.mu), forest.tree_v
     nv, widest = begin[-1], int(np.diff(begin).max())
@@ -176,8 +177,7 @@ def forest_solver(forest: Forest, options, dtype: str = "float64") -> SAPSolver:
     tables = dict(contacts=np.array([nc]), contact_pair=np.arange(nc)[None], support=support, support_size=size)
     for name, value in tables.items():
         setattr(solver.problem, name, wp.array(value.astype(np.int32), dtype=int, device="cpu"))
-    rows = wp.zeros((1, 0, 1), dtype=S, device="cpu")
-    solver.problem.row_J = rows
+    solver.problem.row_J = wp.zeros((1, 0, 1), dtype=S, device="cpu")
     for name in ("row_R", "row_v_hat", "row_lower", "row_upper"):
         setattr(solver.problem, name, wp.zeros((1, 0), dtype=S, device="cpu"))
     return solver
