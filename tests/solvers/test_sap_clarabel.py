@@ -67,6 +67,17 @@ def test_hard_problems_against_interior_point(batches, guess, line_search, withi
     within(f"{label}: recomputed e_m", error, 1.05 * TOLERANCE)
 
 
+def test_default_tolerance_against_interior_point(batches, within):
+    """At the default tolerance momenta Av, in the scaled norm of the stopping rule, are Clarabel's; none fails."""
+    worst = 0.0
+    for batch in batches:
+        solution = solve_contact(ContactProblem(**batch.data))
+        assert not solution.flags.any()
+        for p, peer, v in zip(batch.problems, batch.peers, solution.v, strict=True):
+            worst = max(worst, p.scaled_norm(p.A @ (v - peer)) / p.scaled_norm(p.A @ p.v_star))
+    within("default tolerance: Av against Clarabel", worst, ERROR)
+
+
 def test_both_line_searches_find_the_same(batches, within):
     """The optimum is unique: backtracking and the exact search agree to the tolerance."""
     worst = 0.0
