@@ -8,6 +8,7 @@ A⁻¹) of the optimum, whoever computed it. Nothing here is shared with the ker
 
 import dataclasses
 import itertools
+import time
 
 import clarabel
 import numpy as np
@@ -50,7 +51,8 @@ class Problem:
 
     def arguments(self) -> dict:
         """For `ws.ContactProblem(**…)`."""
-        return {**vars(self), "J": self.J.reshape(-1, len(self.v_star))}
+        data = {field.name: getattr(self, field.name) for field in dataclasses.fields(Problem)}
+        return data | {"J": self.J.reshape(-1, len(self.v_star))}
 
     def impulse(self, v) -> np.ndarray:
         """γ(v) (nc, 3)."""
@@ -63,6 +65,18 @@ class Problem:
     def generalised(self, gamma) -> np.ndarray:
         """j_c = Jᵀγ (nv,)."""
         return np.einsum("cin,ci->n", self.J, gamma)
+
+    def hessian(self, v, step: float = 1e-6) -> np.ndarray:
+        """H(v) = A + JᵀGJ (nv, nv), G = −∂γ/∂v_c by central differences of the projection."""
+        y = (self.v_hat - self.J @ v) / self.R
+        slopes = []  # ∂P/∂y_a
+        for a in range(3):
+            d = np.zeros_like(y)
+            d[:, a] = step * (np.linalg.norm(y, axis=1) + 1.0)
+            ends = (cone_projection(y + sign * d, self.R, self.mu) for sign in (1.0, -1.0))
+            slopes.append(np.subtract(*ends) / (2.0 * d[:, a : a + 1]))
+        G = np.stack(slopes, axis=2) / self.R[:, None]
+        return self.A + np.einsum("cin,cij,cjm->nm", self.J, G, self.J, optimize=True)
 
     def cost(self, v) -> float:
         """ℓ(v)."""
@@ -101,7 +115,7 @@ class Problem:
 
 @dataclasses.dataclass
 class InteriorPoint:
-    """Clarabel's answer: v (nv,), impulses gamma (nc, 3) from the multipliers, iterations, its own solve time [s], status."""
+    """Clarabel's answer: v (nv,), impulses gamma (nc, 3) from the multipliers, iterations, CPU time of those [s], status."""
 
     v: np.ndarray
     gamma: np.ndarray
@@ -119,18 +133,15 @@ def interior_point(problem: Problem, tolerance: float = 1e-11, blocks=None) -> I
     nv, nc = len(problem.v_star), len(problem.mu)
     if nc == 0:
         return InteriorPoint(problem.v_star.copy(), np.zeros((0, 3)), 0, 0.0, "Solved")
-    blocks = [0, nv] if blocks is None else blocks
-    ranges = list(itertools.starmap(slice, itertools.pairwise(blocks)))
+    ranges = list(itertools.starmap(slice, itertools.pairwise([0, nv] if blocks is None else blocks)))
     L = [np.linalg.cholesky(problem.A[r, r]) for r in ranges]
     J = problem.J.reshape(3 * nc, nv)
-    J_white = np.concatenate(
-        [la.solve_triangular(L_r, J[:, r].T, lower=True).T for L_r, r in zip(L, ranges, strict=True)], axis=1
-    )
+    J_white = [la.solve_triangular(L_r, J[:, r].T, lower=True).T for L_r, r in zip(L, ranges, strict=True)]
     root = np.sqrt(problem.R)
     # Rows in Clarabel's order (n, t1, t2), which wants ‖(row 1, row 2)‖ ≤ row 0.
     weight = np.stack([problem.mu, problem.mu, np.ones(nc)], axis=1) / root[:, 2:]
     order = (3 * np.arange(nc)[:, None] + [2, 0, 1]).ravel()
-    G = sp.hstack([sp.csr_matrix(J_white), sp.diags(root.ravel())], format="csr")
+    G = sp.hstack([sp.csr_matrix(np.concatenate(J_white, axis=1)), sp.diags(root.ravel())], format="csr")
     G = (sp.diags(weight.ravel()) @ G)[order].tocsc()
     h = (weight * (problem.J @ problem.v_star - problem.v_hat)).ravel()[order]
     unit = np.abs(h).max()  # the problem is homogeneous: a solution of size 1 suits the absolute tolerances
@@ -138,13 +149,15 @@ def interior_point(problem: Problem, tolerance: float = 1e-11, blocks=None) -> I
     settings.verbose = False
     settings.max_iter = 200
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
-    P = sp.eye(nv + 3 * nc, format="csc")
-    cones = [clarabel.SecondOrderConeT(3)] * nc
-    found = clarabel.DefaultSolver(P, np.zeros(nv + 3 * nc), -G, h / unit, cones, settings).solve()
+    P, cones = sp.eye(nv + 3 * nc, format="csc"), [clarabel.SecondOrderConeT(3)] * nc
+    solver = clarabel.DefaultSolver(P, np.zeros(nv + 3 * nc), -G, h / unit, cones, settings)
+    begin = time.process_time()
+    found = solver.solve()
+    seconds = time.process_time() - begin
     x, z = unit * np.array(found.x), unit * np.array(found.z).reshape(nc, 3)
     steps = [la.solve_triangular(L_r, x[r], lower=True, trans="T") for L_r, r in zip(L, ranges, strict=True)]
     v = problem.v_star + np.concatenate(steps)
-    return InteriorPoint(v, weight * z[:, [1, 2, 0]], found.iterations, found.solve_time, str(found.status))
+    return InteriorPoint(v, weight * z[:, [1, 2, 0]], found.iterations, seconds, str(found.status))
 
 
 class Exported(Problem):
