@@ -75,13 +75,22 @@ class Dynamics:
     def position(self, q: wp.array) -> None:
         """Kinematics at q: link poses, motion subspaces, inertias in world axes."""
         d, p = self.device_model, self.device_model.parameters
-        joint_axis = p.stored("joint_axis")
-        inputs = [d.topology, d.link_pose, p.stored("joint_pose"), d.joint_anchor, joint_axis, d.q0, q, self.link_X]
-        self.launch(self.kernels.kinematics, self.model.ntree, inputs)
-        inputs = [d.topology, d.joint_anchor, joint_axis, self.link_X, self.dof_S]
-        self.launch(self.kernels.motion_subspace, self.model.nlink, inputs)
+        self.kinematics(q, self.link_X)
+        self.motion_subspace(self.link_X, self.dof_S)
         body = [p.stored(key) for key in ("body_mass", "body_com", "body_inertia")]
         self.launch(self.kernels.link_inertia, self.model.nlink, [d.topology, *body, self.link_X, self.link_I])
+
+    def kinematics(self, q: wp.array, link_X: wp.array) -> None:
+        """Link poses at q."""
+        d, p = self.device_model, self.device_model.parameters
+        inputs = [d.topology, d.link_pose, p.stored("joint_pose"), d.joint_anchor, p.stored("joint_axis"), d.q0, q]
+        self.launch(self.kernels.kinematics, self.model.ntree, [*inputs, link_X])
+
+    def motion_subspace(self, link_X: wp.array, dof_S: wp.array) -> None:
+        """Motion subspaces at link poses."""
+        d = self.device_model
+        inputs = [d.topology, d.joint_anchor, d.parameters.stored("joint_axis"), link_X, dof_S]
+        self.launch(self.kernels.motion_subspace, self.model.nlink, inputs)
 
     def velocity(self, v: wp.array, link_V: wp.array | None = None) -> None:
         """Link velocities at v, after `position`."""

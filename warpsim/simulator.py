@@ -9,7 +9,7 @@ import warp as wp
 from warpsim.collision import ContactList
 from warpsim.dynamics import DeviceModel
 from warpsim.gradients.implicit import StepAdjoint, StepRecord, active_tape, tape_paused
-from warpsim.integrators import SymplecticEuler, ThetaScheme
+from warpsim.integrators import SymplecticEuler, ThetaScheme, Variational
 from warpsim.kernels import theta
 from warpsim.kernels.precision import SCALARS
 from warpsim.model.model import GeomType, Model
@@ -19,6 +19,7 @@ from warpsim.solvers.nocontact import NoContact
 from warpsim.solvers.sap import SAP
 from warpsim.state import State
 from warpsim.step import Step
+from warpsim.variational_step import VariationalStep
 
 NONFINITE = int(theta.NONFINITE)
 NOT_CONVERGED = int(theta.NOT_CONVERGED)
@@ -53,7 +54,8 @@ class Diagnostics:
 class Simulator:
     """Simulates `worlds` copies of `model` with step `dt` [s] (default: the file's).
 
-    `integrator`: `ws.SymplecticEuler()` (default), `ws.ExplicitEuler()`, `ws.ImplicitEuler()`, `ws.Midpoint()`. `solver`: `ws.SAP(...)` or `ws.NoContact()`. `device`: a Warp device name; None
+    `integrator`: `ws.SymplecticEuler()` (default), `ws.ExplicitEuler()`, `ws.ImplicitEuler()`, `ws.Midpoint()`,
+    `ws.Variational(...)`. `solver`: `ws.SAP(...)` or `ws.NoContact()`. `device`: a Warp device name; None
     is CUDA where there is one, else the CPU. `dtype`: "float32" or "float64". `max_contacts`: slots per world.
     Raises `ValueError` or `ModelError` naming what is wrong.
     """
@@ -81,8 +83,8 @@ class Simulator:
             raise ValueError(f"dtype is {dtype!r}; use 'float32' or 'float64'")
         self.dtype = dtype
         self.integrator = SymplecticEuler() if integrator is None else integrator
-        if not isinstance(self.integrator, ThetaScheme):
-            known = "ws.SymplecticEuler(), ws.ImplicitEuler(), ws.Midpoint() or ws.ExplicitEuler()"
+        if not isinstance(self.integrator, (ThetaScheme, Variational)):
+            known = "ws.SymplecticEuler(), ws.ImplicitEuler(), ws.Midpoint(), ws.ExplicitEuler() or ws.Variational(...)"
             raise ValueError(f"integrator is {integrator!r}; use {known}")
         if requires_grad and self.integrator != SymplecticEuler():
             raise ValueError(
@@ -110,7 +112,14 @@ class Simulator:
         self.parameters.refuse("geom_restitution", "has no effect with SAP contact; use geom_dissipation_time")
         options = self.solver if isinstance(self.solver, SAP) else self.solver.limits
         contact = isinstance(self.solver, SAP)
-        self._step = Step(self.device_model, options, max_contacts, contact, self.integrator)
+        if isinstance(self.integrator, Variational):
+            if self.requires_grad:
+                raise ValueError(
+                    "Variational() has no gradients yet; leave requires_grad=False, or use ws.SymplecticEuler()"
+                )
+            self._step = VariationalStep(self.device_model, self.integrator, options, max_contacts, contact)
+        else:
+            self._step = Step(self.device_model, options, max_contacts, contact, self.integrator)
         self.max_contacts = self._step.collision.capacity
         self.diagnostics = Diagnostics(self._step)
         self._graphs: dict = {}
@@ -213,7 +222,7 @@ class Simulator:
             for n in (self.model.nq, self.model.nv)
         )
         time = wp.zeros(self.worlds, dtype=wp.float64, device=self.device)
-        return State(q, v, time, {"flags": wp.zeros(self.worlds, dtype=wp.int32, device=self.device)})
+        return State(q, v, time, {name: wp.zeros_like(array) for name, array in self._step.memory().items()})
 
     @functools.cached_property
     def _adjoint(self) -> StepAdjoint:
@@ -222,12 +231,12 @@ class Simulator:
         )
 
     def _load(self, state: State) -> None:
-        for name, array in (("q", state.q), ("v", state.v), ("time", state.time), ("flags", state.memory["flags"])):
-            wp.copy(getattr(self._step, name), array)
+        for name, array in self._step.state_arrays().items():
+            wp.copy(array, state.arrays()[name])
 
     def _unload(self, state: State) -> None:
-        for name, array in (("q", state.q), ("v", state.v), ("time", state.time), ("flags", state.memory["flags"])):
-            wp.copy(array, getattr(self._step, name))
+        for name, array in self._step.state_arrays().items():
+            wp.copy(state.arrays()[name], array)
 
     def _set_forces(self, control, tau, wrench) -> None:
         step, model = self._step, self.model

@@ -9,31 +9,12 @@ import numpy as np
 import warp as wp
 
 from warpsim.collision import Collision
+from warpsim.constraints import ACTUATOR_PARAMETERS, ScalarRows, actuator_rows
 from warpsim.dynamics import BLOCK, DeviceModel, Dynamics
 from warpsim.integrators import SymplecticEuler, ThetaScheme
 from warpsim.integrators.stages import ThetaStages
-from warpsim.kernels import actuation, contact_force, lagged, rows, theta
-from warpsim.model.model import JOINT_NV, JointType, Model
+from warpsim.kernels import actuation, contact_force, lagged, theta
 from warpsim.solvers.sap import SAP, SAPSolver
-
-
-def joint_rows(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Kind, joint, support (padded with 0) and its size of the scalar rows: stops of limited joints, dry friction."""
-    found = []
-    for j in range(model.njoint):
-        kind, dof = JointType(model.joint_type[j]), int(model.joint_v[j])
-        if model.joint_limited[j]:
-            if kind == JointType.BALL:
-                found.append((int(rows.UPPER), j, dof, 3))
-            else:
-                found += [(int(rows.LOWER), j, dof, 1), (int(rows.UPPER), j, dof, 1)]
-        for k in range(JOINT_NV[kind]):
-            if model.joint_friction[dof + k] > 0:
-                found.append((int(rows.DRY_FRICTION), j, dof + k, 1))
-    kind, joint, dof, size = (np.ascontiguousarray(x) for x in np.array(found, dtype=np.int32).reshape(-1, 4).T)
-    column = np.arange(size.max(initial=1))
-    support = np.where(column < size[:, None], dof[:, None] + column, 0)
-    return kind, joint, support.astype(np.int32), size
 
 
 class Step:
@@ -67,35 +48,28 @@ class Step:
         self.q_next = array(nq, S)
         self.last_h = 1.0  # step size of the last launch [s]
         self.kinetic, self.potential, self.energy = (wp.zeros(self.worlds, dtype=S, device=device) for _ in range(3))
-        actuator_link = model.joint_link[model.actuator_joint] if model.nu else np.zeros(0)
-        self.actuator_link = wp.array(actuator_link.astype(np.int32), dtype=wp.int32, device=device)
+        self.scheme = scheme = SymplecticEuler() if scheme is None else scheme
+        actuator_row = actuator_rows(model, scheme)
+        actuator_link = np.where(model.actuator_joint < 0, -1, np.append(model.joint_link, -1)[model.actuator_joint])
+        self.actuator_link, self.actuator_row = (
+            wp.array(table.astype(np.int32), dtype=wp.int32, device=device) for table in (actuator_link, actuator_row)
+        )
         self.actuator_gear = wp.array(model.actuator_gear.astype(device_model.dtype), dtype=S, device=device)
-        self.k_actuation, self.k_theta, self.k_rows = actuation.build(S), theta.build(S), rows.build(S)
+        self.k_actuation, self.k_theta = actuation.build(S), theta.build(S)
         self.collision = Collision(device_model, self.dynamics, max_contacts, contact)
-        self.joint_type = wp.array(model.joint_type, dtype=wp.int32, device=device)
-        self.joint_q = wp.array(model.joint_q, dtype=wp.int32, device=device)
+        self.scalar_rows = ScalarRows(device_model, self.dynamics, np.flatnonzero(actuator_row))
         self._make_solver(solver)
         # Plain symplectic Euler needs none of the stages.
-        self.stages = None if scheme in (None, SymplecticEuler()) else ThetaStages(self, scheme)
+        self.stages = None if scheme == SymplecticEuler() else ThetaStages(self, scheme)
 
     def _make_solver(self, options: SAP) -> None:
         model, t, device = self.model, self.device_model.types, self.device_model.device
         array, S, C = self.dynamics.array, self.device_model.types.scalar, self.collision.capacity
-        kind, joint, support, size = joint_rows(model)
+        support, size = self.scalar_rows.support, self.scalar_rows.support_size
         self.options = options
         self.solver = SAPSolver(
             self.worlds, model.tree_v, C, support, size, options=options, dtype=self.device_model.dtype, device=device
         )
-        self.rows = self.k_rows.Rows()
-        for key, value in (("kind", kind), ("joint", joint)):
-            setattr(self.rows, key, wp.array(value, dtype=wp.int32, device=device))
-        self.rows.support, self.rows.support_size = (
-            self.solver.problem.row_support,
-            self.solver.problem.row_support_size,
-        )
-        self.rows.J = array(support.shape, S)
-        for key in ("R", "weight", "v_hat", "lower", "upper"):
-            setattr(self.rows, key, array(len(kind), S))
         problem, contacts = self.solver.problem, self.collision.contacts
         problem.A, problem.v_star, problem.v0 = self.A, self.v_star, self.v
         problem.contacts, problem.contact_pair, problem.J = contacts.count, contacts.pair, contacts.J
@@ -109,8 +83,7 @@ class Step:
             self.lag = self.k_lagged.Lag()
             for name in ("s", "s_before", "answer"):
                 setattr(self.lag, name, array(C, S))
-        problem.row_J, problem.row_R, problem.row_v_hat = self.rows.J, self.rows.R, self.rows.v_hat
-        problem.row_lower, problem.row_upper = self.rows.lower, self.rows.upper
+        self.scalar_rows.attach(problem)
 
     def allow_wrench(self) -> None:
         """Make room for wrenches on bodies (torque, force), zero until they are given."""
@@ -118,13 +91,27 @@ class Step:
         if self.stages is not None:
             self.stages.allow_wrench()
 
+    def memory(self) -> dict:
+        """What a step reads besides q, v and time, by name: the step's own arrays."""
+        return {"flags": self.flags}
+
+    def state_arrays(self) -> dict:
+        """The state that `launch` advances, by name."""
+        return {"q": self.q, "v": self.v, "time": self.time, **self.memory()}
+
     def compile(self) -> None:
         """Compile and load the kernels of a step, modules in parallel."""
+        kernels = [item for group in self.kernel_sets() for item in vars(group).values() if isinstance(item, wp.Kernel)]
+        modules = list({id(kernel.module): kernel.module for kernel in kernels}.values())
+        wp.force_load(self.device_model.device, modules=modules, block_dim=BLOCK)
+
+    def kernel_sets(self) -> list:
+        """The namespaces whose kernels a step launches."""
         sets = [self.dynamics.kernels, self.dynamics.untaped, self.dynamics.energy_kernels]
         sets += [
             self.k_actuation,
             self.k_theta,
-            self.k_rows,
+            *self.scalar_rows.kernel_sets(),
             self.collision.kernels,
             *self.solver.kernel_sets(),
         ]
@@ -136,9 +123,7 @@ class Step:
             sets.append(self.k_lagged)
         if self.stages is not None:
             sets += self.stages.kernel_sets()
-        kernels = [item for group in sets for item in vars(group).values() if isinstance(item, wp.Kernel)]
-        modules = list({id(kernel.module): kernel.module for kernel in kernels}.values())
-        wp.force_load(self.device_model.device, modules=modules, block_dim=BLOCK)
+        return sets
 
     def launch(self, h: float) -> None:
         """Advance the internal state by h."""
@@ -178,22 +163,29 @@ class Step:
 
     def forces(self) -> None:
         """Generalised forces without linear damping, and its diagonal."""
+        dynamics = self.dynamics
+        self.applied_force(self.q, self.v, dynamics.link_X, dynamics.dof_S, self.force, self.damping)
+
+    def applied_force(
+        self, q: wp.array, v: wp.array, link_X: wp.array, dof_S: wp.array, force: wp.array, damping: wp.array
+    ) -> None:
+        """Springs, actuators, user forces and wrenches at (q, v) with its kinematics; `damping` is kept apart."""
         d, p, dynamics = self.device_model, self.device_model.parameters, self.dynamics
         springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
-        inputs = [d.topology, *springs, self.q, self.tau, self.force, self.damping]
+        inputs = [d.topology, *springs, q, self.tau, force, damping]
         dynamics.launch(self.k_actuation.passive_force, self.model.nlink, inputs)
         if self.model.nu:
-            keys = ("actuator_gain", "actuator_bias", "control_range", "force_range")
-            inputs = [d.topology, self.actuator_link, self.actuator_gear, *(p.stored(key) for key in keys)]
-            inputs += [self.q, self.v, self.control, self.force, self.damping]
+            inputs = [d.topology, self.actuator_link, self.actuator_row, self.actuator_gear]
+            inputs += [p.stored(key) for key in ACTUATOR_PARAMETERS]
+            inputs += [q, v, self.control, force, damping]
             dynamics.launch(self.k_actuation.actuator_force, None, inputs)
         if self.wrench is not None:
-            inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench, self.force]
+            inputs = [d.topology, p.stored("body_com"), link_X, dof_S, self.wrench, force]
             dynamics.launch(self.k_actuation.wrench_force, None, inputs)
 
     def contact_problem(self, h: float) -> None:
-        """Contacts, their Jacobians and regularisation, and the rows of joint limits and dry friction."""
-        d, p, dynamics, problem = self.device_model, self.device_model.parameters, self.dynamics, self.solver.problem
+        """Contacts, their Jacobians and regularisation, and the scalar rows."""
+        d, dynamics, problem = self.device_model, self.dynamics, self.solver.problem
         dynamics.velocity(self.v_star, self.link_V_star)
         self.collision.detect(h, dynamics.link_V, self.link_V_star)
         self.collision.jacobian()
@@ -207,10 +199,9 @@ class Step:
             if self.R is not problem.R:
                 wp.copy(problem.R, self.R)
                 wp.copy(problem.v_hat, self.v_hat)
-        if self.rows.kind.shape[0]:
-            inputs = [d.topology, self.joint_type, self.joint_q, p.stored("joint_range"), p.stored("joint_friction")]
-            inputs += [h, self.options.sigma, self.q, self.v, self.v_star, self.M_factor, self.z, self.rows]
-            dynamics.launch(self.k_rows.joint_rows, None, inputs)
+        between = self.stages.between if self.scheme.order > 1 else None
+        state = (self.q, self.v, self.v_star, self.M_factor, self.z, self.control)
+        self.scalar_rows.launch(h, self.options.sigma, *state, self.scheme.theta_vq > 0.0, between)
 
     def solve(self, h: float) -> None:
         """The solver, and the further passes of a lagged model (`kernels/lagged.py`)."""
@@ -249,15 +240,19 @@ class Step:
 
     def integrate(self, h: float) -> None:
         """q' = q (+) h v^θvq, and the step is accepted world by world where it is finite."""
-        dynamics, solution = self.dynamics, self.solver.solution
-        v = solution.v
+        v = self.solver.solution.v
+        moving = v
         if self.stages is not None:
             self.stages.report()
-            v = self.stages.position_velocity(v)
-        inputs = [self.device_model.topology, h, self.q, v, self.q_next]
-        dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
+            moving = self.stages.position_velocity(v)
+        inputs = [self.device_model.topology, h, self.q, moving, self.q_next]
+        self.dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
+        self.commit(h, self.q_next, v)
+
+    def commit(self, h: float, q: wp.array, v: wp.array) -> None:
+        """Accept (q, v) as the state after h, world by world where it is finite."""
+        solution = self.solver.solution
         active = self.device_model.parameters.stored("body_active")
-        inputs = [self.device_model.topology, active, h, self.q, self.v, self.time, self.flags]
-        inputs += [solution.v, self.q_next]
+        inputs = [self.device_model.topology, active, h, self.q, self.v, self.time, self.flags, v, q]
         inputs += [solution.status, self.collision.contacts.overflow, self.q, self.v, self.time, self.flags]
-        dynamics.launch(self.k_theta.commit, None, inputs)
+        self.dynamics.launch(self.k_theta.commit, None, inputs)
