@@ -97,10 +97,11 @@ class Dynamics:
         out = self.link_V if link_V is None else link_V
         self.launch(self.kernels.link_velocity, self.model.ntree, [self.device_model.topology, self.dof_S, v, out])
 
-    def inverse_dynamics(self, v: wp.array, a: wp.array, tau: wp.array) -> None:
-        """tau = M a + c(q, v) by RNEA, after `position` and `velocity`."""
+    def inverse_dynamics(self, v: wp.array, a: wp.array, tau: wp.array, gravity: wp.array | None = None) -> None:
+        """tau = M a + c(q, v) by RNEA, after `position` and `velocity`; `gravity` in place of the model's."""
         p = self.device_model.parameters
-        inputs = [self.device_model.topology, p.stored("gravity"), p.stored("joint_armature"), self.dof_S, self.link_I]
+        gravity = p.stored("gravity") if gravity is None else gravity
+        inputs = [self.device_model.topology, gravity, p.stored("joint_armature"), self.dof_S, self.link_I]
         inputs += [self.link_V, v, a, self.link_A, self.link_f, tau]
         self.launch(self.kernels.rnea, self.model.ntree, inputs)
 

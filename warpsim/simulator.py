@@ -9,6 +9,7 @@ import warp as wp
 from warpsim.collision import ContactList
 from warpsim.dynamics import DeviceModel
 from warpsim.gradients.implicit import StepAdjoint, StepRecord, active_tape, tape_paused
+from warpsim.gradients.theta import SchemeAdjoint
 from warpsim.integrators import SymplecticEuler, ThetaScheme, Variational
 from warpsim.kernels import theta
 from warpsim.kernels.precision import SCALARS
@@ -87,10 +88,6 @@ class Simulator:
         if not isinstance(self.integrator, (ThetaScheme, Variational)):
             known = "ws.SymplecticEuler(), ws.ImplicitEuler(), ws.Midpoint(), ws.ExplicitEuler() or ws.Variational(...)"
             raise ValueError(f"integrator is {integrator!r}; use {known}")
-        if requires_grad and self.integrator != SymplecticEuler():
-            raise ValueError(
-                f"integrator {integrator!r} has no gradients yet; use ws.SymplecticEuler() or requires_grad=False"
-            )
         self.solver = SAP() if solver is None else solver
         if not isinstance(self.solver, (SAP, LCP, NoContact)):
             raise ValueError(f"solver is {solver!r}; use ws.SAP(...), ws.LCP(...) or ws.NoContact()")
@@ -230,9 +227,10 @@ class Simulator:
 
     @functools.cached_property
     def _adjoint(self) -> StepAdjoint:
-        return StepAdjoint(
-            self.device_model, self._step.options, self.max_contacts or None, self._step.collision.enabled
-        )
+        options = [self.device_model, self._step.options, self.max_contacts or None, self._step.collision.enabled]
+        if self._step.stages is None:
+            return StepAdjoint(*options)
+        return SchemeAdjoint(*options, self.integrator)
 
     def _load(self, state: State) -> None:
         for name, array in self._step.state_arrays().items():
