@@ -126,7 +126,7 @@ def convergence(data, finder: str, most: int = 12) -> list[float]:
         sim._load(sim.state(q, data["qd0"]))
         step.begin(H)
         step.work.dq.assign(-q[None])
-        step.solve(H, from_guess=False)
+        step.find_root(H, from_guess=False)
         errors.append(float(np.linalg.norm(step.residual.numpy())))
     return errors
 
@@ -174,7 +174,7 @@ def step_time(links, data, evaluation, finder, *, guess="dynamics", worlds=1, dt
         for _ in range(steps):
             step.begin(H)
             if solve:
-                step.solve(H)
+                step.find_root(H)
 
     whole, rest = replayed(lambda: search(True)), replayed(lambda: search(False))
     counted = float(step.root.evaluations.numpy().mean())

@@ -15,6 +15,7 @@ import warp as wp
 
 from warpsim.kernels import drnea, joints, spatial
 from warpsim.kernels.precision import module_name, types
+from warpsim.kernels.theta import NONFINITE
 from warpsim.kernels.tree import Topology
 
 CURRENT = wp.constant(0)  # IG1: dq = 0
@@ -247,13 +248,90 @@ def build(S) -> SimpleNamespace:
         w, d = wp.tid()
         v_end[w, d] = S(2.0) * dq[w, d] / h - v[w, d]
 
+    # ---- contact: (worlds, nv) unless said ---------------------------------------------------------------------------
+
     @wp.kernel(module=module, enable_backward=False)
-    def report(root: Root, evaluations: wp.array(dtype=int), error: wp.array(dtype=S), status: wp.array(dtype=int)):
-        """The worst of a world's trees. Launch over worlds."""
+    def left_velocity(v: wp.array2d(dtype=S), jump: wp.array2d(dtype=S), v_left: wp.array2d(dtype=S)):
+        """Velocity before the node's contact impulse."""
+        w, d = wp.tid()
+        v_left[w, d] = v[w, d] - jump[w, d]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def average_velocity(h: S, dq: wp.array2d(dtype=S), v: wp.array2d(dtype=S)):
+        """dq/h."""
+        w, d = wp.tid()
+        v[w, d] = dq[w, d] / h
+
+    @wp.kernel(module=module, enable_backward=False)
+    def corrected_velocity(h: S, dq: wp.array2d(dtype=S), v: wp.array2d(dtype=S), v_star: wp.array2d(dtype=S)):
+        """v* from which the impulse of the last solve leads to dq/h: dq/h − (v − v*)."""
+        w, d = wp.tid()
+        v_star[w, d] = dq[w, d] / h - (v[w, d] - v_star[w, d])
+
+    @wp.kernel(module=module, enable_backward=False)
+    def impulse_of(
+        topology: Topology,
+        h: S,
+        A: wp.array3d(dtype=S),
+        v_star: wp.array2d(dtype=S),
+        v: wp.array2d(dtype=S),
+        # out
+        impulse: wp.array2d(dtype=S),
+        dq: wp.array2d(dtype=S),
+    ):
+        """J^T gamma = A (v − v*), and the guess dq = h v where it is not 0. Launch over (worlds, trees)."""
+        w, tree = wp.tid()
+        begin = topology.tree_v[tree]
+        end = topology.tree_v[tree + 1]
+        for i in range(begin, end):
+            momentum = S(0.0)
+            for j in range(begin, end):
+                momentum += A[w, i, j - begin] * (v[w, j] - v_star[w, j])
+            impulse[w, i] = momentum
+            if v[w, i] != v_star[w, i]:
+                dq[w, i] = h * v[w, i]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def add_jump(
+        v_left: wp.array2d(dtype=S),
+        v_star: wp.array2d(dtype=S),
+        v: wp.array2d(dtype=S),
+        # in, out
+        v_next: wp.array2d(dtype=S),
+        # out
+        jump: wp.array2d(dtype=S),
+    ):
+        """Half of what contact changed the velocity by, up to half of what the free motion did; v_next gets it."""
+        w, d = wp.tid()
+        bound = wp.abs(v_star[w, d] - v_left[w, d])
+        x = wp.clamp(S(0.5) * (v[w, d] - v_star[w, d]), -bound, bound)
+        jump[w, d] = x
+        v_next[w, d] = v_next[w, d] + x
+
+    @wp.kernel(module=module, enable_backward=False)
+    def keep_jump(flags: wp.array(dtype=int), jump_next: wp.array2d(dtype=S), jump: wp.array2d(dtype=S)):
+        """A world that stands still keeps its own."""
+        w, d = wp.tid()
+        if flags[w] & NONFINITE == 0:
+            jump[w, d] = jump_next[w, d]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def report(
+        root: Root,
+        add: int,
+        evaluations: wp.array(dtype=int),
+        error: wp.array(dtype=S),
+        status: wp.array(dtype=int),
+    ):
+        """The worst of a world's trees, and with `add` of the contact solve that is there. Launch over worlds."""
         w = wp.tid()
         most = int(0)
         worst = S(0.0)
         bits = int(0)
+        if add == 1:
+            most = evaluations[w]
+            worst = error[w]
+            bits = status[w]
         for tree in range(root.status.shape[1]):
             most = wp.max(most, root.evaluations[w, tree])
             worst = wp.max(worst, root.error[w, tree])
@@ -267,5 +345,11 @@ def build(S) -> SimpleNamespace:
         begin_step=begin_step,
         end_step=end_step,
         extrapolate=extrapolate,
+        left_velocity=left_velocity,
+        average_velocity=average_velocity,
+        corrected_velocity=corrected_velocity,
+        impulse_of=impulse_of,
+        add_jump=add_jump,
+        keep_jump=keep_jump,
         report=report,
     )

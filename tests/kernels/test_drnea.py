@@ -53,7 +53,7 @@ def scene():
 
 
 def started(scene, dtype="float64", **options):
-    """A simulator whose step has begun at the scene's state, so that `_step.solve(H)` finds the root."""
+    """A simulator whose step has begun at the scene's state, so that `_step.find_root(H)` finds the root."""
     _, model, q, v, control, tau = scene
     integrator = ws.Variational(**options)
     sim = ws.Simulator(model, dt=H, integrator=integrator, solver=ws.NoContact(), device="cpu", dtype=dtype)
@@ -68,7 +68,7 @@ def evaluate(sim, dq) -> np.ndarray:
     step = sim._step
     step.work.dq.assign(np.atleast_2d(dq))
     step.search.max_evaluations = 1
-    step.solve(H, from_guess=False)
+    step.find_root(H, from_guess=False)
     return step.residual.numpy()[0].copy()
 
 
@@ -122,7 +122,7 @@ def test_root_and_its_momentum(scene, root_finder, within):
     """At the root the paper's DRNEA vanishes, and M(q') v' is the paper's momentum at the end; all finders find the same."""
     sim = started(scene, root_finder=root_finder, tolerance=1e-15)
     step = sim._step
-    step.solve(H)
+    step.find_root(H)
     step.end(H)
     residual, momentum = paper_drnea(scene, sim, step.work.dq.numpy()[0])
     found = sim.mass_matrix(step.q.numpy()[0]).numpy()[0] @ step.v.numpy()[0]
@@ -136,10 +136,10 @@ def test_root_with_an_impulse(scene, within):
     """With an impulse on the right-hand side the search goes on from the last root to DRNEA(dq) = impulse."""
     sim = started(scene, tolerance=1e-14)
     step = sim._step
-    step.solve(H)
+    step.find_root(H)
     impulse = 0.1 * np.random.default_rng(7).normal(size=sim.model.nv)
     step.impulse.assign(impulse[None])
-    step.solve(H, from_guess=False)
+    step.find_root(H, from_guess=False)
     residual, _ = paper_drnea(scene, sim, step.work.dq.numpy()[0])
     within("DRNEA = impulse", np.abs(residual - impulse).max() / np.abs(impulse).max(), 1e-11)
 
@@ -154,7 +154,7 @@ def test_newton_uses_the_exact_derivative(scene, within):
     expected = dq - np.linalg.solve(np.array(columns).T / (2 * step), f)
     sim._step.work.dq.assign(dq[None])
     sim._step.search.max_evaluations, sim._step.search.tolerance = 2, 1e-30
-    sim._step.solve(H, from_guess=False)
+    sim._step.find_root(H, from_guess=False)
     found = sim._step.work.dq.numpy()[0]
     within("Newton step", np.abs(found - expected).max() / np.abs(expected - dq).max(), 1e-8)
 
@@ -170,7 +170,7 @@ def errors(scene, root_finder, guess, count) -> np.ndarray:
 
 
 def step_error(sim) -> float:
-    sim._step.solve(H)
+    sim._step.find_root(H)
     return float(sim._step.root.error.numpy().max())
 
 
@@ -191,7 +191,7 @@ def test_float32_follows_float64(scene, root_finder, within):
     found = {}
     for dtype in ("float64", "float32"):
         sim = started(scene, dtype, root_finder=root_finder, tolerance=1e-15 if dtype == "float64" else None)
-        sim._step.solve(H)
+        sim._step.find_root(H)
         assert not sim._step.root.status.numpy().any()
         found[dtype] = sim._step.work.dq.numpy()[0].astype(float)
     error = np.abs(found["float32"] - found["float64"]).max() / np.abs(found["float64"]).max()
