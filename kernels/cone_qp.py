@@ -43,6 +43,9 @@ EQUILIBRATIONS = 8
 # Fraction of the step to the boundary.
 STEP_FRACTION = 0.99
 SMALLEST_STEP = 1e-6
+# Mehrotra's second-order term is weighted by this times the square of the affine step, at most 1: in full after a short
+# step it can cycle for ever.
+SECOND_ORDER = 5.0
 # The interior-point method goes on to this fraction of the tolerance.
 GOAL = {wp.float32: 0.3, wp.float64: 1e-2}
 # Newton on the natural map: starts below this residual, and again each time it has fallen by AGAIN; steps per start;
@@ -195,7 +198,7 @@ def build(S) -> SimpleNamespace:
         r = tangent(v)
         return (v[2] - r) * (v[2] + r)
 
-    @wp.func
+    @wp.func(inline=False)
     def project(v: vec3) -> vec3:
         """P_K v."""
         r = tangent(v)
@@ -217,7 +220,7 @@ def build(S) -> SimpleNamespace:
         n = (a[2] * b[2] - a[0] * b[0] - a[1] * b[1]) / determinant(a)
         return vec3((b[0] - n * a[0]) / a[2], (b[1] - n * a[1]) / a[2], n)
 
-    @wp.func
+    @wp.func(inline=False)
     def longest_step(a: vec3, d: vec3) -> S:
         """The largest α with a + αd in the cone, for a inside."""
         size = wp.sqrt(determinant(a))
@@ -231,7 +234,7 @@ def build(S) -> SimpleNamespace:
             return S(1.0) / inverse
         return S(INFINITE)
 
-    @wp.func
+    @wp.func(inline=False)
     def rotate(work: Workspace, f: World, x: wp.array1d(dtype=S)):
         """x ← Qᵀx: (t1, t2, n) → components along (t̂, −1)/√2, (t̂, 1)/√2, t̂⊥."""
         h = S(SQRT_HALF)
@@ -247,7 +250,7 @@ def build(S) -> SimpleNamespace:
                 if size == 3:
                     x[k + 2] = a[0] * v[1] - a[1] * v[0]
 
-    @wp.func
+    @wp.func(inline=False)
     def rotate_back(work: Workspace, f: World, x: wp.array1d(dtype=S)):
         """x ← Qx."""
         h = S(SQRT_HALF)
@@ -263,7 +266,7 @@ def build(S) -> SimpleNamespace:
                     across = x[k + 2]
                 store(x, k, size, vec3(along * a[0] - across * a[1], along * a[1] + across * a[0], normal))
 
-    @wp.func
+    @wp.func(inline=False)
     def set_axes(work: Workspace, f: World, c: int, v: vec3, down: S, up: S, across: S):
         """The rotated axes of cone c from a vector, and its weights."""
         k = work.start[f.w, c]
@@ -279,13 +282,13 @@ def build(S) -> SimpleNamespace:
         if size == 3:
             work.omega[f.w, k + 2] = across
 
-    @wp.func
+    @wp.func(inline=False)
     def subtract_transposed(work: Workspace, f: World, y: wp.array1d(dtype=S), x: wp.array1d(dtype=S)):
         """x ← x − Aᵀy."""
         for i in range(f.m):
             row_axpy(-y[i], work.A[f.w, i], x, 0, f.n)
 
-    @wp.func
+    @wp.func(inline=False)
     def add_outer(weight: S, a: wp.array1d(dtype=S), N: wp.array2d(dtype=S), n: int):
         """Lower triangle of N ← N + weight aaᵀ."""
         for i in range(n):
@@ -389,7 +392,7 @@ def build(S) -> SimpleNamespace:
             row_axpy(S(1.0), e, x, 0, f.n)
             row_axpy(S(1.0), work.e_y[f.w], y, 0, f.m)
 
-    @wp.func
+    @wp.func(inline=False)
     def project_all(work: Workspace, f: World, x: wp.array1d(dtype=S)):
         """x_c ← P_K x_c in every cone."""
         for c in range(f.cones):
@@ -397,7 +400,7 @@ def build(S) -> SimpleNamespace:
             size = work.size[f.w, c]
             store(x, k, size, project(load(x, k, size)))
 
-    @wp.func
+    @wp.func(inline=False)
     def largest(x: wp.array1d(dtype=S), n: int) -> S:
         size = S(0.0)
         for i in range(n):
@@ -474,7 +477,7 @@ def build(S) -> SimpleNamespace:
             residual = wp.max(residual, wp.abs(wp.min(y[i], v_i)))
         return residual
 
-    @wp.func
+    @wp.func(inline=False)
     def set_newton_weights(work: Workspace, f: World, x: wp.array1d(dtype=S), y: wp.array1d(dtype=S)):
         """Ω = (1 − V)/V with V = P_K'(x − u); rows on (large weight) or off; right-hand sides in r and v."""
         large = S(1.0) / S(newton_floor)
@@ -655,7 +658,7 @@ def build(S) -> SimpleNamespace:
             return -a / d
         return S(INFINITE)
 
-    @wp.func
+    @wp.func(inline=False)
     def step_length(work: Workspace, f: World, h: Embedding) -> S:
         """The largest α that keeps everything in its cone."""
         alpha = wp.min(ratio(h.tau, h.d_tau), ratio(h.kappa, h.d_kappa))
@@ -698,7 +701,9 @@ def build(S) -> SimpleNamespace:
     @wp.func(inline=False)
     def correct(work: Workspace, f: World, stiff: int, h: Embedding) -> Embedding:
         """The centred, second-order direction from the affine one."""
-        blocked = S(1.0) - wp.min(step_length(work, f, h), S(1.0))
+        reach = wp.min(step_length(work, f, h), S(1.0))
+        blocked = S(1.0) - reach
+        second_order = wp.min(S(SECOND_ORDER) * reach * reach, S(1.0))
         sigma = blocked * blocked * blocked
         shift = work.shift[f.w]
         row_fill(S(0.0), shift, 0, f.n)
@@ -706,7 +711,7 @@ def build(S) -> SimpleNamespace:
             k = work.start[f.w, c]
             size = work.size[f.w, c]
             s = product(load(work.s_x[f.w], k, size), load(work.s_z[f.w], k, size))
-            u = divide(load(work.lam[f.w], k, size), vec3(s[0], s[1], s[2] - sigma * h.mu))
+            u = divide(load(work.lam[f.w], k, size), vec3(second_order * s[0], second_order * s[1], second_order * s[2] - sigma * h.mu))
             store(work.u[f.w], k, size, u)
             store(shift, k, size, u)
         rotate(work, f, shift)
@@ -715,11 +720,11 @@ def build(S) -> SimpleNamespace:
         rotate_back(work, f, shift)
         row_axpy(S(1.0), work.z[f.w], shift, 0, f.n)
         for i in range(f.m):
-            second = work.ds[f.w, i] * work.y1[f.w, i] - sigma * h.mu
+            second = second_order * work.ds[f.w, i] * work.y1[f.w, i] - sigma * h.mu
             work.shift_y[f.w, i] = work.s[f.w, i] + second / work.y[f.w, i]
-        return direction(work, f, stiff, h, sigma, h.tau * h.kappa + h.d_tau * h.d_kappa - sigma * h.mu)
+        return direction(work, f, stiff, h, sigma, h.tau * h.kappa + second_order * h.d_tau * h.d_kappa - sigma * h.mu)
 
-    @wp.func
+    @wp.func(inline=False)
     def advance(work: Workspace, f: World, h: Embedding, alpha: S) -> Embedding:
         """Everything ← everything + α direction."""
         rotate_back(work, f, work.x1[f.w])
@@ -775,7 +780,7 @@ def build(S) -> SimpleNamespace:
                 return UNBOUNDED
         return 0
 
-    @wp.func
+    @wp.func(inline=False)
     def move_inside(work: Workspace, f: World, x: wp.array1d(dtype=S)):
         """Add to the axes of all cones what the worst of them lacks."""
         margin = S(INFINITE)
@@ -787,7 +792,7 @@ def build(S) -> SimpleNamespace:
                 k = work.start[f.w, c] + work.size[f.w, c] - 1
                 x[k] = x[k] + S(1.0) - margin
 
-    @wp.func
+    @wp.func(inline=False)
     def move_positive(y: wp.array1d(dtype=S), m: int):
         """The same for a vector that must be positive."""
         margin = S(INFINITE)
