@@ -321,6 +321,26 @@ def build(S) -> SimpleNamespace:
         contacts.count[w] = count
         contacts.overflow[w] = overflow
 
+    @wp.func
+    def write_jacobian(
+        topology: Topology,
+        scene: Scene,
+        link_X: wp.array2d(dtype=transform),
+        dof_S: wp.array2d(dtype=vec6),
+        w: int,
+        c: int,
+        contacts: Contacts,
+    ):
+        """Rows t1, t2, n of the Jacobian of contact c on its support."""
+        p = contacts.pair[w, c]
+        frame = contacts.frame[w, c]
+        for k in range(scene.support_size[p]):
+            d = scene.support[p, k]
+            arm = contacts.point[w, c] - origin(topology, link_X, w, topology.dof_link[d])
+            u = scene.support_sign[p, k] * sp.velocity_at(dof_S[w, d], arm)
+            for i in range(3):
+                contacts.J[w, c, i, k] = frame[0, i] * u[0] + frame[1, i] * u[1] + frame[2, i] * u[2]
+
     @wp.kernel(module=module, enable_backward=False)
     def jacobian(
         topology: Topology,
@@ -329,31 +349,55 @@ def build(S) -> SimpleNamespace:
         dof_S: wp.array2d(dtype=vec6),
         contacts: Contacts,
     ):
-        """Rows t1, t2, n of every contact's Jacobian on its support. Launch over (worlds, max_contacts)."""
+        """Jacobians of all contacts. Launch over (worlds, max_contacts)."""
         w, c = wp.tid()
         if c < contacts.count[w]:
-            p = contacts.pair[w, c]
-            frame = contacts.frame[w, c]
-            for k in range(scene.support_size[p]):
-                d = scene.support[p, k]
-                arm = contacts.point[w, c] - origin(topology, link_X, w, topology.dof_link[d])
-                u = scene.support_sign[p, k] * sp.velocity_at(dof_S[w, d], arm)
-                for i in range(3):
-                    contacts.J[w, c, i, k] = frame[0, i] * u[0] + frame[1, i] * u[1] + frame[2, i] * u[2]
+            write_jacobian(topology, scene, link_X, dof_S, w, c, contacts)
 
     @wp.func
-    def eliminate(topology: Topology, L: wp.array3d(dtype=S), z: wp.array2d(dtype=vec3), w: int, last: int) -> mat33:
-        """J M^-1 J^T from M = L^T D L, with J^T in the rows of z: z <- L^-T z along the ancestors, sum of z z^T / D."""
+    def eliminate(
+        topology: Topology, L: wp.array3d(dtype=S), z: wp.array2d(dtype=vec3), w: int, begin: int, last: int
+    ) -> mat33:
+        """J M^-1 J^T of one tree from M = L^T D L, with J^T in z: z <- L^-T z along the ancestors, sum of z z^T / D."""
         W = mat33()
-        for k in range(last + 1):
+        for k in range(last + 1 - begin):
             d = last - k
             x = z[w, d]
             if x[0] != S(0.0) or x[1] != S(0.0) or x[2] != S(0.0):
                 e = topology.dof_parent[d]
                 while e >= 0:
-                    z[w, e] = z[w, e] - L[w, d, e] * x
+                    z[w, e] = z[w, e] - L[w, d, e - begin] * x
                     e = topology.dof_parent[e]
-                W += wp.outer(x, x / L[w, d, d])
+                W += wp.outer(x, x / L[w, d, d - begin])
+        return W
+
+    @wp.func
+    def inverse_mass(
+        topology: Topology,
+        scene: Scene,
+        contacts: Contacts,
+        L: wp.array3d(dtype=S),
+        z: wp.array2d(dtype=vec3),
+        w: int,
+        c: int,
+        p: int,
+    ) -> mat33:
+        """J M^-1 J^T of one contact, tree by tree."""
+        W = mat33()
+        size = scene.support_size[p]
+        k = int(0)
+        while k < size:
+            begin = topology.dof_begin[scene.support[p, k]]
+            end = int(k + 1)
+            while end < size and topology.dof_begin[scene.support[p, end]] == begin:
+                end += 1
+            last = scene.support[p, end - 1]
+            for d in range(begin, last + 1):
+                z[w, d] = vec3(S(0.0), S(0.0), S(0.0))
+            for i in range(k, end):
+                z[w, scene.support[p, i]] = vec3(contacts.J[w, c, 0, i], contacts.J[w, c, 1, i], contacts.J[w, c, 2, i])
+            W += eliminate(topology, L, z, w, begin, last)
+            k = end
         return W
 
     @wp.kernel(module=module, enable_backward=False)
@@ -378,15 +422,7 @@ def build(S) -> SimpleNamespace:
         w = wp.tid()
         for c in range(contacts.count[w]):
             p = contacts.pair[w, c]
-            size = scene.support_size[p]
-            last = int(-1)
-            if size > 0:
-                last = scene.support[p, size - 1]
-            for d in range(last + 1):
-                z[w, d] = vec3(S(0.0), S(0.0), S(0.0))
-            for k in range(size):
-                z[w, scene.support[p, k]] = vec3(contacts.J[w, c, 0, k], contacts.J[w, c, 1, k], contacts.J[w, c, 2, k])
-            W = eliminate(topology, M_factor, z, w, last)
+            W = inverse_mass(topology, scene, contacts, M_factor, z, w, c, p)
             w_c = wp.sqrt(wp.ddot(W, W)) / S(3.0)
             weight[w, c] = w_c
             law = d_laws.pair_compliance(
@@ -404,4 +440,5 @@ def build(S) -> SimpleNamespace:
         apart=apart,
         will_touch=will_touch,
         store_contact=store_contact,
+        write_jacobian=write_jacobian,
     )

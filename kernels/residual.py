@@ -15,8 +15,7 @@ import warp as wp
 from warpsim.kernels import contact, joints, rows, spatial
 from warpsim.kernels.collide import features
 from warpsim.kernels.collide.manifold import is_general
-from warpsim.kernels.constraints import box, cone
-from warpsim.kernels.linalg import ltdl
+from warpsim.kernels.constraints import box, cone, limit
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
 
@@ -30,8 +29,7 @@ def build(S) -> SimpleNamespace:
     Scene, Contacts, Rows = st.Scene, st.Contacts, rows.build(S).Rows
     d_features, d_cone, d_box = features.build(S), cone.build(S), box.build(S)
     laws = contact.laws(S)
-    stop_velocity = rows.build(S).stop_velocity
-    factor = ltdl.build(S)
+    stop_law = limit.build(S).stop_law
     vec3, vec6, vec10, mat33, transform = t.vec3, t.vec6, t.vec10, t.mat33, t.transform
     module = module_name("residual", S, True)
 
@@ -120,14 +118,15 @@ def build(S) -> SimpleNamespace:
         # out
         M: wp.array3d(dtype=S),
     ):
-        """M_de for e = d or an ancestor of d; other entries are not written. Launch over (worlds, nv, nv)."""
-        w, d, e = wp.tid()
-        if ancestor[d, e] != 0:
+        """M_de, by trees, for e = d or an ancestor of d; other entries are not written. (worlds, nv, widest tree)."""
+        w, d, k = wp.tid()
+        if ancestor[d, k] != 0:
+            e = topology.dof_begin[d] + k
             m = wp.dot(dof_S[w, e], sp.momentum(composite[w, topology.dof_link[d]], dof_S[w, d]))
             if d == e:
-                M[w, d, e] = m + armature[w % armature.shape[0], d]
+                M[w, d, k] = m + armature[w % armature.shape[0], d]
             else:
-                M[w, d, e] = m
+                M[w, d, k] = m
 
     @wp.kernel(module=module)
     def row_jacobian(
@@ -136,18 +135,23 @@ def build(S) -> SimpleNamespace:
         joint_q: wp.array(dtype=int),
         q: wp.array2d(dtype=S),
         # out
-        J: wp.array2d(dtype=vec3),
+        J: wp.array3d(dtype=S),
     ):
-        """Jacobian of active rows; only a ball joint's stop depends on q. Launch over (worlds, rows)."""
+        """Jacobian of active rows; only a ball joint's stop depends on q. Launch over (worlds, joint rows)."""
         w, k = wp.tid()
         if table.R[w, k] > S(0.0):
             joint = table.joint[k]
-            J[w, k] = table.J[w, k]
+            turning = int(0)
             if table.kind[k] != rows.DRY_FRICTION and joint_type[joint] == joints.BALL:
                 turn = jt.quaternion_log(jt.read_quaternion(q, w, joint_q[joint]))
                 angle = wp.length(turn)
                 if angle > S(0.0):
-                    J[w, k] = -turn / angle
+                    turning = 1
+                    for i in range(3):
+                        J[w, k, i] = -turn[i] / angle
+            if turning == 0:
+                for i in range(table.support_size[k]):
+                    J[w, k, i] = table.J[w, k, i]
 
     # ---- residual: from Jacobians, weights and velocities to r ------------------------------------------------------
 
@@ -241,7 +245,7 @@ def build(S) -> SimpleNamespace:
         joint_friction: wp.array2d(dtype=S),
         h: S,
         sigma: S,
-        row_J: wp.array2d(dtype=vec3),
+        row_J: wp.array3d(dtype=S),
         weight: wp.array2d(dtype=S),
         q: wp.array2d(dtype=S),
         v: wp.array2d(dtype=S),
@@ -252,48 +256,36 @@ def build(S) -> SimpleNamespace:
         w, k = wp.tid()
         if table.R[w, k] > S(0.0):
             joint = table.joint[k]
-            dof = table.dof[k]
+            dof = table.support[k, 0]
             kind = table.kind[k]
-            J = row_J[w, k]
             if kind == rows.DRY_FRICTION:
                 bound = h * joint_friction[w % joint_friction.shape[0], dof]
                 y = -v[w, dof] / (sigma * weight[w, k])
                 wp.atomic_add(r, w, dof, -d_box.box_impulse(y, -bound, bound))
             else:
-                tau_d = S(rows.LIMIT_BETA) * h / S(wp.pi)
                 i = joint_q[joint]
-                limit = w % joint_range.shape[0]
+                bounds = w % joint_range.shape[0]
                 distance = S(0.0)
                 if joint_type[joint] == joints.BALL:
                     angle = wp.length(jt.quaternion_log(jt.read_quaternion(q, w, i)))
-                    distance = joint_range[limit, joint, 1] - angle
+                    distance = joint_range[bounds, joint, 1] - angle
                 elif kind == rows.LOWER:
-                    distance = q[w, i] - joint_range[limit, joint, 0]
+                    distance = q[w, i] - joint_range[bounds, joint, 0]
                 else:
-                    distance = joint_range[limit, joint, 1] - q[w, i]
-                law = d_cone.contact_regularization(
-                    weight[w, k], distance, S(0.0), tau_d, h, S(rows.LIMIT_BETA), S(1.0)
-                )
-                v_hat = stop_velocity(distance, tau_d, h)
+                    distance = joint_range[bounds, joint, 1] - q[w, i]
+                law = stop_law(weight[w, k], distance, S(0.0), S(wp.nan), h)
                 if joint_type[joint] == joints.BALL:
+                    J = vec3(row_J[w, k, 0], row_J[w, k, 1], row_J[w, k, 2])
                     rate = J[0] * v[w, dof] + J[1] * v[w, dof + 1] + J[2] * v[w, dof + 2]
-                    g = d_box.box_impulse((v_hat - rate) / law[2], S(0.0), S(wp.inf))
+                    g = d_box.box_impulse((law[1] - rate) / law[0], S(0.0), S(wp.inf))
                     wp.atomic_add(r, w, dof, -J[0] * g)
                     wp.atomic_add(r, w, dof + 1, -J[1] * g)
                     wp.atomic_add(r, w, dof + 2, -J[2] * g)
                 else:
-                    g = d_box.box_impulse((v_hat - J[0] * v[w, dof]) / law[2], S(0.0), S(wp.inf))
-                    wp.atomic_add(r, w, dof, -J[0] * g)
+                    g = d_box.box_impulse((law[1] - row_J[w, k, 0] * v[w, dof]) / law[0], S(0.0), S(wp.inf))
+                    wp.atomic_add(r, w, dof, -row_J[w, k, 0] * g)
 
     # ---- untaped parts of the backward pass -------------------------------------------------------------------------
-
-    @wp.kernel(module=module_name("residual", S), enable_backward=False)
-    def solve_adjoint(H_factor: wp.array3d(dtype=S), v_bar: wp.array2d(dtype=S), seed: wp.array2d(dtype=S)):
-        """seed = -H^-1 v_bar. Launch over worlds."""
-        w = wp.tid()
-        for d in range(v_bar.shape[1]):
-            seed[w, d] = -v_bar[w, d]
-        factor.ltdl_solve(H_factor, w, v_bar.shape[1], seed)
 
     @wp.func
     def inverse_mass_times(
@@ -304,23 +296,26 @@ def build(S) -> SimpleNamespace:
         for k in range(nv):
             d = nv - 1 - k
             x = z[w, d]
+            begin = topology.dof_begin[d]
             e = topology.dof_parent[d]
             while e >= 0:
-                z[w, e] = z[w, e] - L[w, d, e] * x
+                z[w, e] = z[w, e] - L[w, d, e - begin] * x
                 e = topology.dof_parent[e]
-            W += wp.outer(x, x / L[w, d, d])
-            z[w, d] = x / L[w, d, d]
+            W += wp.outer(x, x / L[w, d, d - begin])
+            z[w, d] = x / L[w, d, d - begin]
         for d in range(nv):
             x = z[w, d]
+            begin = topology.dof_begin[d]
             e = topology.dof_parent[d]
             while e >= 0:
-                x = x - L[w, d, e] * z[w, e]
+                x = x - L[w, d, e - begin] * z[w, e]
                 e = topology.dof_parent[e]
             z[w, d] = x
         return W
 
     @wp.func
     def add_mass_adjoint(
+        topology: Topology,
         ancestor: wp.array2d(dtype=int),
         z: wp.array2d(dtype=vec3),
         w: int,
@@ -331,10 +326,12 @@ def build(S) -> SimpleNamespace:
         """M_bar -= Y G Y^T on the entries that `mass_entries` writes; each off-diagonal one stands for two."""
         for d in range(nv):
             x = G * z[w, d]
-            for e in range(d):
-                if ancestor[d, e] != 0:
-                    M_bar[w, d, e] = M_bar[w, d, e] - S(2.0) * wp.dot(x, z[w, e])
-            M_bar[w, d, d] = M_bar[w, d, d] - wp.dot(x, z[w, d])
+            begin = topology.dof_begin[d]
+            diagonal = d - begin
+            for k in range(diagonal):
+                if ancestor[d, k] != 0:
+                    M_bar[w, d, k] = M_bar[w, d, k] - S(2.0) * wp.dot(x, z[w, begin + k])
+            M_bar[w, d, diagonal] = M_bar[w, d, diagonal] - wp.dot(x, z[w, d])
 
     @wp.kernel(module=module_name("residual", S), enable_backward=False)
     def weight_adjoint(
@@ -342,7 +339,6 @@ def build(S) -> SimpleNamespace:
         scene: Scene,
         contacts: Contacts,
         table: Rows,
-        row_size: wp.array(dtype=int),
         ancestor: wp.array2d(dtype=int),
         M_factor: wp.array3d(dtype=S),
         J: wp.array4d(dtype=S),
@@ -353,7 +349,7 @@ def build(S) -> SimpleNamespace:
         z: wp.array2d(dtype=vec3),
         # out
         J_bar: wp.array4d(dtype=S),
-        row_J_bar: wp.array2d(dtype=vec3),
+        row_J_bar: wp.array3d(dtype=S),
         M_bar: wp.array3d(dtype=S),
     ):
         """Adds the gradient of the contact and row weights to those of J and M. Launch over worlds."""
@@ -372,21 +368,20 @@ def build(S) -> SimpleNamespace:
                     x = S(2.0) * (G * z[w, scene.support[p, k]])
                     for i in range(3):
                         J_bar[w, c, i, k] = J_bar[w, c, i, k] + x[i]
-                add_mass_adjoint(ancestor, z, w, nv, G, M_bar)
-        for k in range(table.kind.shape[0]):
+                add_mass_adjoint(topology, ancestor, z, w, nv, G, M_bar)
+        for k in range(table.support.shape[0]):
             if table.R[w, k] > S(0.0) and row_weight_bar[w, k] != S(0.0):
                 for d in range(nv):
                     z[w, d] = vec3(S(0.0), S(0.0), S(0.0))
-                for i in range(row_size[k]):
-                    z[w, table.dof[k] + i] = vec3(table.J[w, k][i], S(0.0), S(0.0))
+                for i in range(table.support_size[k]):
+                    z[w, table.support[k, i]] = vec3(table.J[w, k, i], S(0.0), S(0.0))
                 W = inverse_mass_times(topology, M_factor, z, w, nv)
                 G = mat33()
                 G[0, 0] = row_weight_bar[w, k]
-                row_bar = row_J_bar[w, k]
-                for i in range(row_size[k]):
-                    row_bar[i] = row_bar[i] + S(2.0) * row_weight_bar[w, k] * z[w, table.dof[k] + i][0]
-                row_J_bar[w, k] = row_bar
-                add_mass_adjoint(ancestor, z, w, nv, G, M_bar)
+                for i in range(table.support_size[k]):
+                    J_k = S(2.0) * row_weight_bar[w, k] * z[w, table.support[k, i]][0]
+                    row_J_bar[w, k, i] = row_J_bar[w, k, i] + J_k
+                add_mass_adjoint(topology, ancestor, z, w, nv, G, M_bar)
 
     return SimpleNamespace(
         contact_geometry=contact_geometry,
@@ -400,6 +395,5 @@ def build(S) -> SimpleNamespace:
         contact_impulse=contact_impulse,
         contact_residual=contact_residual,
         row_residual=row_residual,
-        solve_adjoint=solve_adjoint,
         weight_adjoint=weight_adjoint,
     )

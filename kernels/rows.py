@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import warp as wp
 
 from warpsim.kernels import joints
-from warpsim.kernels.constraints import cone
+from warpsim.kernels.constraints import limit
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
 
@@ -18,25 +18,22 @@ LOWER = wp.constant(0)
 UPPER = wp.constant(1)
 DRY_FRICTION = wp.constant(2)
 
-LIMIT_BETA = 0.1  # near-rigid limit of joint stops
-LIMIT_HORIZON = 2.0  # steps ahead within which a stop counts
-LIMIT_RECOVERY = 5.0  # [rad/s, m/s] fastest return of a joint that starts beyond its stop; at rest v_hat is far below
-
 
 @functools.cache
 def build(S) -> SimpleNamespace:
-    """Struct `Rows` and kernel `joint_rows`."""
+    """Struct `Rows`, which every other row shares, and kernel `joint_rows`."""
     t = types(S)
     jt = joints.build(S)
-    d_cone = cone.build(S)
+    within_reach, stop_law = limit.build(S).within_reach, limit.build(S).stop_law
     vec3 = t.vec3
 
     @wp.struct
     class Rows:
-        kind: wp.array(dtype=int)  # (rows,)
-        joint: wp.array(dtype=int)
-        dof: wp.array(dtype=int)
-        J: wp.array2d(dtype=vec3)  # (worlds, rows)
+        kind: wp.array(dtype=int)  # (joint rows,): the first of all rows
+        joint: wp.array(dtype=int)  # (joint rows,)
+        support: wp.array2d(dtype=int)  # (rows, width) dofs that the row moves, ascending
+        support_size: wp.array(dtype=int)  # (rows,)
+        J: wp.array3d(dtype=S)  # (worlds, rows, width); columns: the support
         R: wp.array2d(dtype=S)  # <= 0: not active
         weight: wp.array2d(dtype=S)  # inverse effective mass of active rows
         v_hat: wp.array2d(dtype=S)
@@ -44,40 +41,43 @@ def build(S) -> SimpleNamespace:
         upper: wp.array2d(dtype=S)
 
     @wp.func
-    def stop_velocity(distance: S, tau_d: S, h: S) -> S:
-        """v_hat of a stop: a joint far beyond it is brought back at a bounded rate, not thrown back within a step."""
-        v_hat = d_cone.contact_stabilization(distance, tau_d, h)
-        bounded = v_hat[2]
-        if bounded > S(LIMIT_RECOVERY):
-            bounded = S(LIMIT_RECOVERY)
-        return bounded
-
-    @wp.func
-    def eliminate(topology: Topology, L: wp.array3d(dtype=S), z: wp.array2d(dtype=vec3), w: int, last: int) -> S:
-        """J M^-1 J^T of one row from M = L^T D L, J^T in the first components of z."""
+    def eliminate(
+        topology: Topology, L: wp.array3d(dtype=S), z: wp.array2d(dtype=vec3), w: int, begin: int, last: int
+    ) -> S:
+        """J M^-1 J^T of one row in one tree from M = L^T D L, J^T in the first components of z."""
         weight = S(0.0)
-        for k in range(last + 1):
+        for k in range(last + 1 - begin):
             d = last - k
             x = z[w, d][0]
             if x != S(0.0):
                 e = topology.dof_parent[d]
                 while e >= 0:
-                    z[w, e] = z[w, e] - L[w, d, e] * z[w, d]
+                    z[w, e] = z[w, e] - L[w, d, e - begin] * z[w, d]
                     e = topology.dof_parent[e]
-                weight += x * x / L[w, d, d]
+                weight += x * x / L[w, d, d - begin]
         return weight
 
     @wp.func
     def effective_weight(
-        topology: Topology, L: wp.array3d(dtype=S), z: wp.array2d(dtype=vec3), w: int, dof: int, n: int, J: vec3
+        topology: Topology, L: wp.array3d(dtype=S), z: wp.array2d(dtype=vec3), w: int, rows: Rows, k: int
     ) -> S:
-        """Inverse effective mass of the row J on the n degrees of freedom from `dof`."""
-        last = dof + n - 1
-        for d in range(last + 1):
-            z[w, d] = vec3(S(0.0), S(0.0), S(0.0))
-        for i in range(n):
-            z[w, dof + i] = vec3(J[i], S(0.0), S(0.0))
-        return eliminate(topology, L, z, w, last)
+        """Inverse effective mass of row k, tree by tree."""
+        weight = S(0.0)
+        n = rows.support_size[k]
+        i = int(0)
+        while i < n:
+            begin = topology.dof_begin[rows.support[k, i]]
+            end = int(i + 1)
+            while end < n and topology.dof_begin[rows.support[k, end]] == begin:
+                end += 1
+            last = rows.support[k, end - 1]
+            for d in range(begin, last + 1):
+                z[w, d] = vec3(S(0.0), S(0.0), S(0.0))
+            for j in range(i, end):
+                z[w, rows.support[k, j]] = vec3(rows.J[w, k, j], S(0.0), S(0.0))
+            weight += eliminate(topology, L, z, w, begin, last)
+            i = end
+        return weight
 
     @wp.kernel(module=module_name("rows", S), enable_backward=False)
     def joint_rows(
@@ -97,20 +97,18 @@ def build(S) -> SimpleNamespace:
         # out
         rows: Rows,
     ):
-        """Fill every row of every world; a limit out of reach and dry friction of 0 get R = 0. Launch over worlds."""
+        """Fill every joint row; a limit out of reach and dry friction of 0 get R = 0. Launch over worlds."""
         w = wp.tid()
-        tau_d = S(LIMIT_BETA) * h / S(wp.pi)
         for k in range(rows.kind.shape[0]):
             joint = rows.joint[k]
-            dof = rows.dof[k]
+            dof = rows.support[k, 0]
             kind = rows.kind[k]
             rows.R[w, k] = S(0.0)
             if kind == DRY_FRICTION:
                 bound = h * joint_friction[w % joint_friction.shape[0], dof]
                 if bound > S(0.0):
-                    J = vec3(S(1.0), S(0.0), S(0.0))
-                    rows.J[w, k] = J
-                    weight = effective_weight(topology, M_factor, z, w, dof, 1, J)
+                    rows.J[w, k, 0] = S(1.0)
+                    weight = effective_weight(topology, M_factor, z, w, rows, k)
                     rows.weight[w, k] = weight
                     rows.R[w, k] = sigma * weight
                     rows.v_hat[w, k] = S(0.0)
@@ -120,33 +118,34 @@ def build(S) -> SimpleNamespace:
                 i = joint_q[joint]
                 n = int(1)
                 J = vec3(S(1.0), S(0.0), S(0.0))
-                limit = w % joint_range.shape[0]
+                bounds = w % joint_range.shape[0]
                 distance = S(0.0)
                 if joint_type[joint] == joints.BALL:
                     n = 3
                     r = jt.quaternion_log(jt.read_quaternion(q, w, i))
                     angle = wp.length(r)
-                    distance = joint_range[limit, joint, 1] - angle
+                    distance = joint_range[bounds, joint, 1] - angle
                     if angle > S(0.0):
                         J = -r / angle
                 elif kind == LOWER:
-                    distance = q[w, i] - joint_range[limit, joint, 0]
+                    distance = q[w, i] - joint_range[bounds, joint, 0]
                 else:
-                    distance = joint_range[limit, joint, 1] - q[w, i]
+                    distance = joint_range[bounds, joint, 1] - q[w, i]
                     J = vec3(S(-1.0), S(0.0), S(0.0))
                 rate = S(0.0)
                 rate_star = S(0.0)
                 for d in range(n):
                     rate += J[d] * v0[w, dof + d]
                     rate_star += J[d] * v_star[w, dof + d]
-                if distance < S(LIMIT_HORIZON) * h * wp.max(wp.abs(rate), wp.abs(rate_star)):
-                    weight = effective_weight(topology, M_factor, z, w, dof, n, J)
-                    law = d_cone.contact_regularization(weight, distance, S(0.0), tau_d, h, S(LIMIT_BETA), S(1.0))
-                    rows.J[w, k] = J
+                if within_reach(distance, rate, rate_star, h):
+                    for d in range(n):
+                        rows.J[w, k, d] = J[d]
+                    weight = effective_weight(topology, M_factor, z, w, rows, k)
+                    law = stop_law(weight, distance, S(0.0), S(wp.nan), h)
                     rows.weight[w, k] = weight
-                    rows.R[w, k] = law[2]
-                    rows.v_hat[w, k] = stop_velocity(distance, tau_d, h)
+                    rows.R[w, k] = law[0]
+                    rows.v_hat[w, k] = law[1]
                     rows.lower[w, k] = S(0.0)
                     rows.upper[w, k] = S(wp.inf)
 
-    return SimpleNamespace(Rows=Rows, joint_rows=joint_rows, stop_velocity=stop_velocity)
+    return SimpleNamespace(Rows=Rows, joint_rows=joint_rows, effective_weight=effective_weight)

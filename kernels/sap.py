@@ -2,8 +2,9 @@
 
     ℓ(v) = ½ (v − v*)ᵀ A (v − v*) + Σ ℓ_i(J_i v),   ∇ℓ = A (v − v*) − Jᵀγ(v),   H = A + JᵀGJ
 
-One thread solves one world, from v0, until ‖D∇ℓ‖ ≤ ε_a + ε_r max(‖D A v‖, ‖D Jᵀγ‖), D = diag(A)^(−1/2). H is factored
-as LᵀDL, which keeps the sparsity of kinematic trees; Jacobians are stored by the dofs that a contact touches (its support).
+One thread solves one island of one world (`islands.py`), from v0, until ‖D∇ℓ‖ ≤ ε_a + ε_r max(‖D A v‖, ‖D Jᵀγ‖),
+D = diag(A)^(−1/2); a tree that nothing touches keeps v*. The Newton system is solved directly (LᵀDL within an envelope,
+which keeps the sparsity of kinematic trees) or by conjugate gradients without forming H (`linalg/newton.py`).
 Every sum runs in a fixed order inside one world, so the bits of a world depend on nothing outside it.
 
 A(v − v*) and u_c = Jv − v̂ are carried along the iteration (each step adds α AΔv and α JΔv) instead of being computed
@@ -18,12 +19,13 @@ from types import SimpleNamespace
 import numpy as np
 import warp as wp
 
+from warpsim.kernels import problem as problems
 from warpsim.kernels.constraints import box, cone
-from warpsim.kernels.linalg import ltdl, rows
+from warpsim.kernels.islands import Islands
+from warpsim.kernels.linalg import newton, rows
 from warpsim.kernels.precision import module_name, types
+from warpsim.kernels.problem import NON_FINITE, NOT_CONVERGED
 
-NOT_CONVERGED = 1  # bit of `status`: stopped above the tolerance
-NON_FINITE = 2  # bit of `status`: a NaN or an infinity was met
 LINE_SEARCHES = {"exact": 0, "backtracking": 1}
 
 # Exact line search: α = 1 is taken at once when |dℓ/dα| there is below this fraction of the slope at 0 (the strong Wolfe
@@ -45,57 +47,39 @@ COST_EPSILONS = 1e2
 STALL_EPSILONS = 1e3
 STALL_SHRINK = 0.5
 STALL_ITERATIONS = 10
+# Islands that each meet the tolerance meet it together up to this factor (one may be ruled by A v, another by Jᵀγ).
+SHARED_TOLERANCE = 0.5**0.5
+# Conjugate gradients stop at this fraction of the first residual, or at the root of the present momentum error if lower.
+CG_FORCING = 0.1
+CG_ADJOINT = {wp.float32: 1e-6, wp.float64: 1e-13}  # of an adjoint solve, which nothing corrects afterwards
 
 
 @functools.cache
 def build(S) -> SimpleNamespace:
-    """Structs `Problem`, `Workspace`, `Solution`, `Options` and kernels `solve`, `regularize` for scalar type S."""
+    """Structs `Workspace`, `Options` and kernels `solve`, `certify`, `solve_adjoint`, `regularize`."""
     t = types(S)
     vec3 = t.vec3
-    f_cone, f_box, f_ltdl = cone.build(S), box.build(S), ltdl.build(S)
+    Problem, Solution = problems.structs(S).Problem, problems.structs(S).Solution
+    f_cone, f_box, f_newton = cone.build(S), box.build(S), newton.build(S)
     cone_impulse, cone_hessian, cone_cost = (
         f_cone.cone_impulse, f_cone.cone_hessian, f_cone.cone_cost,
     )  # fmt: skip
     box_impulse, box_hessian, box_cost = f_box.box_impulse, f_box.box_hessian, f_box.box_cost
     contact_regularization, contact_stabilization = f_cone.contact_regularization, f_cone.contact_stabilization
-    ltdl_factor_envelope, ltdl_solve_envelope = f_ltdl.ltdl_factor_envelope, f_ltdl.ltdl_solve_envelope
+    Newton, Range, island_range = f_newton.Newton, f_newton.Range, f_newton.island_range
+    constraint_rates, prepare, solve_prepared = f_newton.constraint_rates, f_newton.prepare, f_newton.solve_prepared
     f_rows = rows.build(S)
-    row_axpy, row_copy, row_fill = f_rows.row_axpy, f_rows.row_copy, f_rows.row_fill
-    support_rate, support_add, support_add_gram = f_rows.support_rate, f_rows.support_add, f_rows.support_add_gram
+    row_axpy_at, support_add, sparse_add = f_rows.row_axpy_at, f_rows.support_add, f_rows.sparse_add
     epsilon = float(np.finfo(wp.dtype_to_numpy(S)).eps)
     stall_level = epsilon * STALL_EPSILONS
     cost_level = epsilon * COST_EPSILONS
     root_slope = ROOT_SLOPE[S]
-
-    @wp.struct
-    class Problem:
-        """Data of every world; C = max_contacts, M = max support, K = scalar rows."""
-
-        A: wp.array3d(dtype=S)  # (worlds, nv, nv) SPD, both triangles; block diagonal
-        block_start: wp.array(dtype=int)  # (nv,) first dof of the diagonal block of A that a dof is in; shared
-        block_end: wp.array(dtype=int)  # (nv,) one past its last; shared
-        v_star: wp.array2d(dtype=S)  # (worlds, nv) velocity of the free motion
-        v0: wp.array2d(dtype=S)  # (worlds, nv) first guess
-        contacts: wp.array(dtype=int)  # (worlds,) used contact slots
-        contact_pair: wp.array2d(dtype=int)  # (worlds, C) row of the support tables
-        support: wp.array2d(dtype=int)  # (pairs, M) dofs that a contact of the pair moves, ascending; shared
-        support_size: wp.array(dtype=int)  # (pairs,); shared
-        J: wp.array4d(dtype=S)  # (worlds, C, 3, M) rows t1, t2, n; columns: the support
-        R: wp.array2d(dtype=vec3)  # (worlds, C) (Rt, Rt, Rn)
-        v_hat: wp.array2d(dtype=vec3)  # (worlds, C)
-        mu: wp.array2d(dtype=S)  # (worlds, C)
-        row_dof: wp.array(dtype=int)  # (K,) first dof of a scalar row; shared
-        row_size: wp.array(dtype=int)  # (K,) 1 to 3 dofs; shared
-        row_J: wp.array2d(dtype=vec3)  # (worlds, K)
-        row_R: wp.array2d(dtype=S)  # (worlds, K); ≤ 0: the row is not active
-        row_v_hat: wp.array2d(dtype=S)  # (worlds, K)
-        row_lower: wp.array2d(dtype=S)  # (worlds, K)
-        row_upper: wp.array2d(dtype=S)  # (worlds, K)
+    cg_adjoint = CG_ADJOINT[S]
 
     @wp.struct
     class Workspace:
-        H: wp.array3d(dtype=S)  # (worlds, nv, nv) lower triangle: Hessian, then its LᵀDL factor
-        first: wp.array2d(dtype=int)  # (worlds, nv) first non-zero of each row of H
+        newton: Newton
+        islands: Islands
         p_star: wp.array2d(dtype=S)  # (worlds, nv) A v*
         m: wp.array2d(dtype=S)  # (worlds, nv) A (v − v*)
         j_c: wp.array2d(dtype=S)  # (worlds, nv) Jᵀγ
@@ -105,15 +89,9 @@ def build(S) -> SimpleNamespace:
         dv_c: wp.array2d(dtype=vec3)  # (worlds, C)
         row_u_c: wp.array2d(dtype=S)  # (worlds, K)
         row_dv_c: wp.array2d(dtype=S)  # (worlds, K)
-
-    @wp.struct
-    class Solution:
-        v: wp.array2d(dtype=S)  # (worlds, nv)
-        gamma: wp.array2d(dtype=vec3)  # (worlds, C) impulses, 0 in unused slots
-        row_gamma: wp.array2d(dtype=S)  # (worlds, K)
-        iterations: wp.array(dtype=int)  # (worlds,)
-        momentum_error: wp.array(dtype=S)  # (worlds,) ‖D∇ℓ‖ / max(‖D A v‖, ‖D Jᵀγ‖)
-        status: wp.array(dtype=int)  # (worlds,) bits NOT_CONVERGED, NON_FINITE
+        norms: wp.array2d(dtype=vec3)  # (worlds, trees) ‖D∇ℓ‖², ‖D A v‖², ‖D Jᵀγ‖² of every island
+        iterations: wp.array2d(dtype=int)  # (worlds, trees)
+        status: wp.array2d(dtype=int)  # (worlds, trees)
 
     @wp.struct
     class Options:
@@ -121,6 +99,7 @@ def build(S) -> SimpleNamespace:
         absolute: S  # ε_a [√J]
         max_iterations: int
         line_search: int  # value of LINE_SEARCHES
+        linear_solver: int  # value of newton.LINEAR_SOLVERS
         keep_factor: int  # 1: leave the factor of H at the solution in the workspace
 
     @wp.struct
@@ -132,203 +111,170 @@ def build(S) -> SimpleNamespace:
         curvature_A: S
 
     @wp.func
-    def row_rate(row_J: vec3, dof: int, size: int, x: wp.array1d(dtype=S)) -> S:
-        """J x of one scalar row."""
-        rate = row_J[0] * x[dof]
-        for j in range(1, size):
-            rate += row_J[j] * x[dof + j]
-        return rate
-
-    @wp.func
     def contact_y(u_c: vec3, R: vec3) -> vec3:
         """y = −R⁻¹ u_c."""
         return vec3(-u_c[0] / R[0], -u_c[1] / R[1], -u_c[2] / R[2])
 
     @wp.func
-    def constraint_rates(
-        problem: Problem, w: int, contacts: int, x: wp.array1d(dtype=S),
-        v_c: wp.array1d(dtype=vec3), row_v_c: wp.array1d(dtype=S),
-    ):  # fmt: skip
-        """v_c ← J x for every active constraint."""
-        for c in range(contacts):
-            pair = problem.contact_pair[w, c]
-            v_c[c] = support_rate(problem.J[w, c], problem.support[pair], problem.support_size[pair], x)
-        for k in range(problem.row_dof.shape[0]):
-            if problem.row_R[w, k] > S(0.0):
-                row_v_c[k] = row_rate(problem.row_J[w, k], problem.row_dof[k], problem.row_size[k], x)
-
-    @wp.func
-    def start(problem: Problem, work: Workspace, solution: Solution, w: int, contacts: int):
+    def start(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range):
         """v = v0, A (v0 − v*), A v*, J v0 − v̂."""
-        nv = problem.v_star.shape[1]
-        for i in range(nv):
-            work.m[w, i] = S(0.0)
-            work.p_star[w, i] = S(0.0)
-            solution.v[w, i] = problem.v0[w, i]
-        for i in range(nv):
-            begin = problem.block_start[i]
-            end = problem.block_end[i]
-            row_axpy(problem.v0[w, i] - problem.v_star[w, i], problem.A[w, i], work.m[w], begin, end)
-            row_axpy(problem.v_star[w, i], problem.A[w, i], work.p_star[w], begin, end)
-        constraint_rates(problem, w, contacts, solution.v[w], work.u_c[w], work.row_u_c[w])
-        for c in range(contacts):
+        for at in range(r.tree_begin, r.tree_end):
+            tree = work.islands.tree[w, at]
+            begin = problem.tree_v[tree]
+            end = problem.tree_v[tree + 1]
+            for i in range(begin, end):
+                work.m[w, i] = S(0.0)
+                work.p_star[w, i] = S(0.0)
+                solution.v[w, i] = problem.v0[w, i]
+            for i in range(begin, end):
+                row_axpy_at(problem.v0[w, i] - problem.v_star[w, i], problem.A[w, i], end - begin, work.m[w], begin)
+                row_axpy_at(problem.v_star[w, i], problem.A[w, i], end - begin, work.p_star[w], begin)
+        constraint_rates(problem, work.islands, w, r, solution.v[w], work.u_c[w], work.row_u_c[w])
+        for at in range(r.contact_begin, r.contact_end):
+            c = work.islands.contact[w, at]
             work.u_c[w, c] = work.u_c[w, c] - problem.v_hat[w, c]
-        for k in range(problem.row_dof.shape[0]):
-            if problem.row_R[w, k] > S(0.0):
-                work.row_u_c[w, k] = work.row_u_c[w, k] - problem.row_v_hat[w, k]
+        for at in range(r.row_begin, r.row_end):
+            k = work.islands.row[w, at]
+            work.row_u_c[w, k] = work.row_u_c[w, k] - problem.row_v_hat[w, k]
 
     @wp.func
-    def residual(problem: Problem, work: Workspace, solution: Solution, w: int, contacts: int) -> vec3:
-        """γ = P(y) and j_c = Jᵀγ at the present u_c; (‖D∇ℓ‖, ‖D A v‖, ‖D j_c‖)."""
-        nv = problem.v_star.shape[1]
+    def residual(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range) -> vec3:
+        """γ = P(y) and j_c = Jᵀγ at the present u_c; squares of ‖D∇ℓ‖, ‖D A v‖, ‖D j_c‖."""
         j_c = work.j_c[w]
-        for i in range(nv):
-            j_c[i] = S(0.0)
-        for c in range(contacts):
+        for at in range(r.tree_begin, r.tree_end):
+            tree = work.islands.tree[w, at]
+            for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+                j_c[i] = S(0.0)
+        for at in range(r.contact_begin, r.contact_end):
+            c = work.islands.contact[w, at]
             R = problem.R[w, c]
             gamma = cone_impulse(contact_y(work.u_c[w, c], R), R, problem.mu[w, c])
             solution.gamma[w, c] = gamma
             if gamma[0] != S(0.0) or gamma[1] != S(0.0) or gamma[2] != S(0.0):
                 pair = problem.contact_pair[w, c]
                 support_add(problem.J[w, c], problem.support[pair], problem.support_size[pair], gamma, j_c)
-        for k in range(problem.row_dof.shape[0]):
-            R_k = problem.row_R[w, k]
-            if R_k > S(0.0):
-                y_k = -work.row_u_c[w, k] / R_k
-                gamma_k = box_impulse(y_k, problem.row_lower[w, k], problem.row_upper[w, k])
-                solution.row_gamma[w, k] = gamma_k
-                dof_k = problem.row_dof[k]
-                for j in range(problem.row_size[k]):
-                    j_c[dof_k + j] = j_c[dof_k + j] + problem.row_J[w, k][j] * gamma_k
+        for at in range(r.row_begin, r.row_end):
+            k = work.islands.row[w, at]
+            y_k = -work.row_u_c[w, k] / problem.row_R[w, k]
+            gamma_k = box_impulse(y_k, problem.row_lower[w, k], problem.row_upper[w, k])
+            solution.row_gamma[w, k] = gamma_k
+            sparse_add(problem.row_J[w, k], problem.row_support[k], problem.row_support_size[k], gamma_k, j_c)
         gradient_sq = S(0.0)
         momentum_sq = S(0.0)
         impulse_sq = S(0.0)
-        for i in range(nv):
-            D_sq = S(1.0) / problem.A[w, i, i]
-            gradient = work.m[w, i] - j_c[i]
-            momentum = work.m[w, i] + work.p_star[w, i]
-            gradient_sq += gradient * gradient * D_sq
-            momentum_sq += momentum * momentum * D_sq
-            impulse_sq += j_c[i] * j_c[i] * D_sq
-        return vec3(wp.sqrt(gradient_sq), wp.sqrt(momentum_sq), wp.sqrt(impulse_sq))
+        for at in range(r.tree_begin, r.tree_end):
+            tree = work.islands.tree[w, at]
+            begin = problem.tree_v[tree]
+            for i in range(begin, problem.tree_v[tree + 1]):
+                D_sq = S(1.0) / problem.A[w, i, i - begin]
+                gradient = work.m[w, i] - j_c[i]
+                momentum = work.m[w, i] + work.p_star[w, i]
+                gradient_sq += gradient * gradient * D_sq
+                momentum_sq += momentum * momentum * D_sq
+                impulse_sq += j_c[i] * j_c[i] * D_sq
+        return vec3(gradient_sq, momentum_sq, impulse_sq)
 
     @wp.func
-    def assemble(problem: Problem, work: Workspace, w: int, contacts: int):
-        """Lower triangle of H = A + JᵀGJ at the present u_c."""
-        H = work.H[w]
-        for i in range(problem.v_star.shape[1]):
-            begin = problem.block_start[i]
-            row_fill(S(0.0), H[i], 0, begin)
-            row_copy(problem.A[w, i], H[i], begin, i + 1)
-            work.first[w, i] = begin
-        for c in range(contacts):
+    def linearise(problem: Problem, work: Workspace, options: Options, w: int, r: Range) -> int:
+        """G of every constraint at the present u_c, and from it the factor of H, or of CG's preconditioner; 0 if sound."""
+        for at in range(r.contact_begin, r.contact_end):
+            c = work.islands.contact[w, at]
             R = problem.R[w, c]
-            G = cone_hessian(contact_y(work.u_c[w, c], R), R, problem.mu[w, c])
-            if G[2, 2] != S(0.0):
-                pair = problem.contact_pair[w, c]
-                support = problem.support[pair]
-                size = problem.support_size[pair]
-                support_add_gram(problem.J[w, c], support, size, G, H)
-                if size > 0 and support[0] < work.first[w, support[size - 1]]:  # the contact joins two blocks
-                    for a in range(size):
-                        work.first[w, support[a]] = wp.min(work.first[w, support[a]], support[0])
-        for k in range(problem.row_dof.shape[0]):
+            work.newton.G[w, c] = cone_hessian(contact_y(work.u_c[w, c], R), R, problem.mu[w, c])
+        for at in range(r.row_begin, r.row_end):
+            k = work.islands.row[w, at]
             R_k = problem.row_R[w, k]
-            if R_k > S(0.0):
-                y_k = -work.row_u_c[w, k] / R_k
-                G_k = box_hessian(y_k, R_k, problem.row_lower[w, k], problem.row_upper[w, k])
-                if G_k != S(0.0):
-                    J_k = problem.row_J[w, k]
-                    dof_k = problem.row_dof[k]
-                    for a in range(problem.row_size[k]):
-                        for b in range(a + 1):
-                            H[dof_k + a, dof_k + b] = H[dof_k + a, dof_k + b] + G_k * J_k[a] * J_k[b]
+            y_k = -work.row_u_c[w, k] / R_k
+            work.newton.row_G[w, k] = box_hessian(y_k, R_k, problem.row_lower[w, k], problem.row_upper[w, k])
+        return prepare(problem, work.newton, work.islands, w, r, options.linear_solver)
 
     @wp.func
-    def newton_step(problem: Problem, work: Workspace, w: int, contacts: int) -> Step:
-        """Δv = −H⁻¹∇ℓ from the factor, Δp = AΔv, Δv_c = JΔv, and what the line search needs of them."""
-        nv = problem.v_star.shape[1]
+    def newton_step(problem: Problem, work: Workspace, options: Options, w: int, r: Range, forcing: S) -> Step:
+        """Δv = −H⁻¹∇ℓ, Δp = AΔv, Δv_c = JΔv, and what the line search needs of them."""
         dv = work.dv[w]
-        for i in range(nv):
-            dv[i] = work.j_c[w, i] - work.m[w, i]
-        ltdl_solve_envelope(work.H[w], nv, work.first[w], dv)
         dp = work.dp[w]
-        for i in range(nv):
-            dp[i] = S(0.0)
-        for i in range(nv):
-            row_axpy(dv[i], problem.A[w, i], dp, problem.block_start[i], problem.block_end[i])
+        for at in range(r.tree_begin, r.tree_end):
+            tree = work.islands.tree[w, at]
+            for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+                dv[i] = work.j_c[w, i] - work.m[w, i]
+                dp[i] = S(0.0)
+        solve_prepared(problem, work.newton, work.islands, w, r, options.linear_solver, forcing, dv)
         step = Step()
-        for i in range(nv):
-            step.slope += dv[i] * (work.m[w, i] - work.j_c[w, i])
-            step.slope_A += dv[i] * work.m[w, i]
-            step.curvature_A += dv[i] * dp[i]
-        constraint_rates(problem, w, contacts, dv, work.dv_c[w], work.row_dv_c[w])
+        for at in range(r.tree_begin, r.tree_end):
+            tree = work.islands.tree[w, at]
+            begin = problem.tree_v[tree]
+            end = problem.tree_v[tree + 1]
+            for i in range(begin, end):
+                row_axpy_at(dv[i], problem.A[w, i], end - begin, dp, begin)
+            for i in range(begin, end):
+                step.slope += dv[i] * (work.m[w, i] - work.j_c[w, i])
+                step.slope_A += dv[i] * work.m[w, i]
+                step.curvature_A += dv[i] * dp[i]
+        constraint_rates(problem, work.islands, w, r, dv, work.dv_c[w], work.row_dv_c[w])
         return step
 
     @wp.func
-    def line_slope(
-        problem: Problem, work: Workspace, solution: Solution, w: int, contacts: int, step: Step, alpha: S
-    ) -> S:
+    def line_slope(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, step: Step, alpha: S) -> S:
         """dℓ/dα = dℓ/dα(0) + α ΔvᵀAΔv − Σ Δv_cᵀ (γ(α) − γ(0)), which does not cancel near the solution."""
         slope = step.slope + alpha * step.curvature_A
-        for c in range(contacts):
+        for at in range(r.contact_begin, r.contact_end):
+            c = work.islands.contact[w, at]
             R = problem.R[w, c]
             dv_c = work.dv_c[w, c]
             y = contact_y(work.u_c[w, c] + alpha * dv_c, R)
             slope -= wp.dot(dv_c, cone_impulse(y, R, problem.mu[w, c]) - solution.gamma[w, c])
-        for k in range(problem.row_dof.shape[0]):
-            R_k = problem.row_R[w, k]
-            if R_k > S(0.0):
-                dv_c_k = work.row_dv_c[w, k]
-                y_k = -(work.row_u_c[w, k] + alpha * dv_c_k) / R_k
-                gamma_k = box_impulse(y_k, problem.row_lower[w, k], problem.row_upper[w, k])
-                slope -= dv_c_k * (gamma_k - solution.row_gamma[w, k])
+        for at in range(r.row_begin, r.row_end):
+            k = work.islands.row[w, at]
+            dv_c_k = work.row_dv_c[w, k]
+            y_k = -(work.row_u_c[w, k] + alpha * dv_c_k) / problem.row_R[w, k]
+            gamma_k = box_impulse(y_k, problem.row_lower[w, k], problem.row_upper[w, k])
+            slope -= dv_c_k * (gamma_k - solution.row_gamma[w, k])
         return slope
 
     @wp.func
-    def line_curvature(problem: Problem, work: Workspace, w: int, contacts: int, step: Step, alpha: S) -> S:
+    def line_curvature(problem: Problem, work: Workspace, w: int, r: Range, step: Step, alpha: S) -> S:
         """d²ℓ/dα² = ΔvᵀAΔv + Σ Δv_cᵀ G(α) Δv_c."""
         curvature = step.curvature_A
-        for c in range(contacts):
+        for at in range(r.contact_begin, r.contact_end):
+            c = work.islands.contact[w, at]
             R = problem.R[w, c]
             dv_c = work.dv_c[w, c]
             y = contact_y(work.u_c[w, c] + alpha * dv_c, R)
             curvature += wp.dot(dv_c, cone_hessian(y, R, problem.mu[w, c]) * dv_c)
-        for k in range(problem.row_dof.shape[0]):
+        for at in range(r.row_begin, r.row_end):
+            k = work.islands.row[w, at]
             R_k = problem.row_R[w, k]
-            if R_k > S(0.0):
-                dv_c_k = work.row_dv_c[w, k]
-                y_k = -(work.row_u_c[w, k] + alpha * dv_c_k) / R_k
-                curvature += dv_c_k * dv_c_k * box_hessian(y_k, R_k, problem.row_lower[w, k], problem.row_upper[w, k])
+            dv_c_k = work.row_dv_c[w, k]
+            y_k = -(work.row_u_c[w, k] + alpha * dv_c_k) / R_k
+            curvature += dv_c_k * dv_c_k * box_hessian(y_k, R_k, problem.row_lower[w, k], problem.row_upper[w, k])
         return curvature
 
     @wp.func
-    def cost_change(problem: Problem, work: Workspace, w: int, contacts: int, step: Step, alpha: S) -> S:
+    def cost_change(problem: Problem, work: Workspace, w: int, r: Range, step: Step, alpha: S) -> S:
         """ℓ(v + αΔv) − ℓ(v)."""
         change = alpha * step.slope_A + S(0.5) * alpha * alpha * step.curvature_A
-        for c in range(contacts):
+        for at in range(r.contact_begin, r.contact_end):
+            c = work.islands.contact[w, at]
             R = problem.R[w, c]
             mu = problem.mu[w, c]
             u_c = work.u_c[w, c]
             after = cone_cost(cone_impulse(contact_y(u_c + alpha * work.dv_c[w, c], R), R, mu), R)
             change += after - cone_cost(cone_impulse(contact_y(u_c, R), R, mu), R)
-        for k in range(problem.row_dof.shape[0]):
+        for at in range(r.row_begin, r.row_end):
+            k = work.islands.row[w, at]
             R_k = problem.row_R[w, k]
-            if R_k > S(0.0):
-                lower = problem.row_lower[w, k]
-                upper = problem.row_upper[w, k]
-                u_c_k = work.row_u_c[w, k]
-                after_k = box_cost(-(u_c_k + alpha * work.row_dv_c[w, k]) / R_k, R_k, lower, upper)
-                change += after_k - box_cost(-u_c_k / R_k, R_k, lower, upper)
+            lower = problem.row_lower[w, k]
+            upper = problem.row_upper[w, k]
+            u_c_k = work.row_u_c[w, k]
+            after_k = box_cost(-(u_c_k + alpha * work.row_dv_c[w, k]) / R_k, R_k, lower, upper)
+            change += after_k - box_cost(-u_c_k / R_k, R_k, lower, upper)
         return change
 
     @wp.func
-    def exact_line_search(
-        problem: Problem, work: Workspace, solution: Solution, w: int, contacts: int, step: Step
-    ) -> S:
+    def exact_line_search(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, step: Step) -> S:
         """α with dℓ/dα = 0: 1 when it is as good, else safeguarded Newton on a bracket (rtsafe, Numerical Recipes §9.4)."""
         alpha = S(1.0)
-        slope = line_slope(problem, work, solution, w, contacts, step, alpha)
+        slope = line_slope(problem, work, solution, w, r, step, alpha)
         if wp.abs(slope) <= S(ACCEPTED_SLOPE) * -step.slope:
             return alpha
         low = S(0.0)
@@ -337,7 +283,7 @@ def build(S) -> SimpleNamespace:
             low = alpha
             alpha = S(2.0) * alpha
             high = alpha
-            slope = line_slope(problem, work, solution, w, contacts, step, alpha)
+            slope = line_slope(problem, work, solution, w, r, step, alpha)
         if slope < S(0.0):
             return alpha
         previous = S(2.0) * wp.abs(slope)
@@ -345,14 +291,14 @@ def build(S) -> SimpleNamespace:
             size = wp.abs(slope)
             if size <= S(root_slope) * -step.slope or high - low <= S(epsilon) * high:
                 break
-            newton = alpha - slope / line_curvature(problem, work, w, contacts, step, alpha)
+            newton = alpha - slope / line_curvature(problem, work, w, r, step, alpha)
             # Bisect when Newton leaves the bracket or does not halve the slope.
             if newton > low and newton < high and size <= S(0.5) * previous:
                 alpha = newton
             else:
                 alpha = S(0.5) * (low + high)
             previous = size
-            slope = line_slope(problem, work, solution, w, contacts, step, alpha)
+            slope = line_slope(problem, work, solution, w, r, step, alpha)
             if slope < S(0.0):
                 low = alpha
             else:
@@ -360,13 +306,13 @@ def build(S) -> SimpleNamespace:
         return alpha
 
     @wp.func
-    def backtracking_line_search(problem: Problem, work: Workspace, w: int, contacts: int, step: Step) -> S:
+    def backtracking_line_search(problem: Problem, work: Workspace, w: int, r: Range, step: Step) -> S:
         """Largest-decrease point of 1.25 · 0.8ᵏ that meets Armijo's rule: walk down while the cost falls."""
         alpha = S(BACKTRACK_START)
-        change = cost_change(problem, work, w, contacts, step, alpha)
+        change = cost_change(problem, work, w, r, step, alpha)
         for _trial in range(BACKTRACK_TRIALS):
             shorter = S(BACKTRACK_FACTOR) * alpha
-            shorter_change = cost_change(problem, work, w, contacts, step, shorter)
+            shorter_change = cost_change(problem, work, w, r, step, shorter)
             if shorter_change > change and change < S(ARMIJO) * alpha * step.slope:
                 return alpha
             alpha = shorter
@@ -374,66 +320,71 @@ def build(S) -> SimpleNamespace:
         return alpha
 
     @wp.func
-    def advance(problem: Problem, work: Workspace, solution: Solution, w: int, contacts: int, alpha: S):
+    def advance(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, alpha: S):
         """v ← v + αΔv, and with it A (v − v*) and u_c."""
-        for i in range(problem.v_star.shape[1]):
-            solution.v[w, i] = solution.v[w, i] + alpha * work.dv[w, i]
-            work.m[w, i] = work.m[w, i] + alpha * work.dp[w, i]
-        for c in range(contacts):
+        for at in range(r.tree_begin, r.tree_end):
+            tree = work.islands.tree[w, at]
+            for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+                solution.v[w, i] = solution.v[w, i] + alpha * work.dv[w, i]
+                work.m[w, i] = work.m[w, i] + alpha * work.dp[w, i]
+        for at in range(r.contact_begin, r.contact_end):
+            c = work.islands.contact[w, at]
             work.u_c[w, c] = work.u_c[w, c] + alpha * work.dv_c[w, c]
-        for k in range(problem.row_dof.shape[0]):
-            if problem.row_R[w, k] > S(0.0):
-                work.row_u_c[w, k] = work.row_u_c[w, k] + alpha * work.row_dv_c[w, k]
+        for at in range(r.row_begin, r.row_end):
+            k = work.islands.row[w, at]
+            work.row_u_c[w, k] = work.row_u_c[w, k] + alpha * work.row_dv_c[w, k]
 
     @wp.func
-    def clear_impulses(problem: Problem, solution: Solution, w: int, contacts: int) -> int:
-        """γ = 0 in unused slots and inactive rows; 1 when something is active."""
-        active = wp.int32(0)
-        if contacts > 0:
-            active = wp.int32(1)
-        for c in range(contacts, solution.gamma.shape[1]):
-            solution.gamma[w, c] = vec3(S(0.0), S(0.0), S(0.0))
-        for k in range(problem.row_dof.shape[0]):
-            if problem.row_R[w, k] > S(0.0):
-                active = wp.int32(1)
-            else:
-                solution.row_gamma[w, k] = S(0.0)
-        return active
-
-    @wp.func
-    def copy_free_motion(problem: Problem, solution: Solution, w: int) -> int:
-        """v = v*; the status."""
+    def keep_free_motion(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range) -> int:
+        """v = v*, and ‖D A v*‖² for the certificate; the status."""
         status = wp.int32(0)
-        for i in range(problem.v_star.shape[1]):
-            v = problem.v_star[w, i]
-            solution.v[w, i] = v
-            if v - v != S(0.0):
-                status = wp.int32(NON_FINITE)
+        momentum_sq = S(0.0)
+        for at in range(r.tree_begin, r.tree_end):
+            tree = work.islands.tree[w, at]
+            begin = problem.tree_v[tree]
+            end = problem.tree_v[tree + 1]
+            p = work.p_star[w]
+            for i in range(begin, end):
+                p[i] = S(0.0)
+            for i in range(begin, end):
+                v = problem.v_star[w, i]
+                solution.v[w, i] = v
+                if v - v != S(0.0):
+                    status = wp.int32(NON_FINITE)
+                row_axpy_at(v, problem.A[w, i], end - begin, p, begin)
+            for i in range(begin, end):
+                momentum_sq += p[i] * p[i] / problem.A[w, i, i - begin]
+        work.norms[w, r.island] = vec3(S(0.0), momentum_sq, S(0.0))
         return status
 
     @wp.kernel(module=module_name("sap", S), enable_backward=False)
     def solve(problem: Problem, work: Workspace, options: Options, solution: Solution):
-        """One world per thread: v and γ from (A, v*, J, R, v̂, μ) and the scalar rows."""
-        w = wp.tid()
-        nv = problem.v_star.shape[1]
-        contacts = wp.min(problem.contacts[w], solution.gamma.shape[1])
+        """One island per thread: v and γ from (A, v*, J, R, v̂, μ) and the scalar rows. Launch over (worlds, trees)."""
+        w, island = wp.tid()
+        if island >= work.islands.count[w]:
+            return
+        r = island_range(work.islands, w, island)
+        tolerance = options.tolerance
+        if work.islands.count[w] > 1:
+            tolerance = tolerance * S(SHARED_TOLERANCE)
         iterations = wp.int32(0)
         status = wp.int32(0)
-        error = S(0.0)
-        if clear_impulses(problem, solution, w, contacts) == 0:
-            status = copy_free_motion(problem, solution, w)
+        if r.contact_end == r.contact_begin and r.row_end == r.row_begin:
+            status = keep_free_motion(problem, work, solution, w, r)
         else:
-            start(problem, work, solution, w, contacts)
+            start(problem, work, solution, w, r)
             best = S(0.0)
             stalled = wp.int32(0)
             running = wp.int32(1)
             while running == 1:
-                norms = residual(problem, work, solution, w, contacts)
-                scale = wp.max(norms[1], norms[2])
-                error = norms[0]
+                squares = residual(problem, work, solution, w, r)
+                work.norms[w, island] = squares
+                gradient = wp.sqrt(squares[0])
+                scale = wp.sqrt(wp.max(squares[1], squares[2]))
+                error = gradient
                 if scale > S(0.0):
-                    error = norms[0] / scale
-                total = norms[0] + norms[1] + norms[2]
+                    error = gradient / scale
+                total = squares[0] + squares[1] + squares[2]
                 if iterations == 0 or error < S(STALL_SHRINK) * best:
                     best = error
                     stalled = 0
@@ -442,35 +393,80 @@ def build(S) -> SimpleNamespace:
                 if total - total != S(0.0):
                     status = wp.int32(NON_FINITE)
                     running = 0
-                elif norms[0] <= options.absolute + options.tolerance * scale:
+                elif gradient <= options.absolute + tolerance * scale:
                     running = 0
                 elif iterations >= options.max_iterations or (stalled >= STALL_ITERATIONS and error < S(stall_level)):
                     status = wp.int32(NOT_CONVERGED)
                     running = 0
+                elif linearise(problem, work, options, w, r) != 0:
+                    status = wp.int32(NOT_CONVERGED)
+                    running = 0
                 else:
-                    assemble(problem, work, w, contacts)
-                    if ltdl_factor_envelope(work.H[w], nv, work.first[w]) != 0:
+                    forcing = wp.min(S(CG_FORCING), wp.sqrt(error))
+                    step = newton_step(problem, work, options, w, r, forcing)
+                    if step.slope < S(0.0):
+                        alpha = S(1.0)
+                        if options.line_search == 1 and -step.slope > S(cost_level) * scale * scale:
+                            alpha = backtracking_line_search(problem, work, w, r, step)
+                        else:
+                            alpha = exact_line_search(problem, work, solution, w, r, step)
+                        advance(problem, work, solution, w, r, alpha)
+                        iterations += 1
+                    else:
                         status = wp.int32(NOT_CONVERGED)
                         running = 0
-                    else:
-                        step = newton_step(problem, work, w, contacts)
-                        if step.slope < S(0.0):
-                            alpha = S(1.0)
-                            if options.line_search == 1 and -step.slope > S(cost_level) * scale * scale:
-                                alpha = backtracking_line_search(problem, work, w, contacts, step)
-                            else:
-                                alpha = exact_line_search(problem, work, solution, w, contacts, step)
-                            advance(problem, work, solution, w, contacts, alpha)
-                            iterations += 1
-                        else:
-                            status = wp.int32(NOT_CONVERGED)
-                            running = 0
         if options.keep_factor == 1:
-            assemble(problem, work, w, contacts)
-            ltdl_factor_envelope(work.H[w], nv, work.first[w])
+            linearise(problem, work, options, w, r)
+        work.iterations[w, island] = iterations
+        work.status[w, island] = status
+
+    @wp.kernel(module=module_name("sap", S), enable_backward=False)
+    def certify(problem: Problem, work: Workspace, again: int, solution: Solution):
+        """Iterations, momentum error and status of every world; γ = 0 where nothing acts. Launch over worlds.
+
+        With `again` the iterations add to those of the solve before.
+        """
+        w = wp.tid()
+        squares = vec3(S(0.0), S(0.0), S(0.0))
+        iterations = wp.int32(0)
+        status = wp.int32(0)
+        for k in range(work.islands.count[w]):
+            squares += work.norms[w, k]
+            iterations = wp.max(iterations, work.iterations[w, k])
+            status = status | work.status[w, k]
+        error = wp.sqrt(squares[0])
+        scale = wp.sqrt(wp.max(squares[1], squares[2]))
+        if scale > S(0.0):
+            error = error / scale
+        for c in range(solution.gamma.shape[1]):
+            idle = c >= problem.contacts[w]
+            if not idle:
+                idle = problem.support_size[problem.contact_pair[w, c]] == 0
+            if idle:
+                solution.gamma[w, c] = vec3(S(0.0), S(0.0), S(0.0))
+        for k in range(problem.row_support.shape[0]):
+            if not (problem.row_R[w, k] > S(0.0)):
+                solution.row_gamma[w, k] = S(0.0)
+        if again == 1:
+            iterations += solution.iterations[w]
         solution.iterations[w] = iterations
         solution.momentum_error[w] = error
         solution.status[w] = status
+
+    @wp.kernel(module=module_name("sap", S), enable_backward=False)
+    def solve_adjoint(
+        problem: Problem, work: Workspace, options: Options, v_bar: wp.array2d(dtype=S), seed: wp.array2d(dtype=S)
+    ):
+        """seed = −H⁻¹ v̄ from what `keep_factor` left. Launch over (worlds, trees)."""
+        w, island = wp.tid()
+        if island >= work.islands.count[w]:
+            return
+        r = island_range(work.islands, w, island)
+        for at in range(r.tree_begin, r.tree_end):
+            tree = work.islands.tree[w, at]
+            for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+                seed[w, i] = -v_bar[w, i]
+        solve_prepared(problem, work.newton, work.islands, w, r, options.linear_solver, S(cg_adjoint), seed[w])
 
     @wp.kernel(module=module_name("sap", S), enable_backward=False)
     def regularize(
@@ -492,5 +488,10 @@ def build(S) -> SimpleNamespace:
         v_hat[w, c] = contact_stabilization(phi[w, c], tau_d[w, c], h)
 
     return SimpleNamespace(
-        Problem=Problem, Workspace=Workspace, Solution=Solution, Options=Options, solve=solve, regularize=regularize
+        Workspace=Workspace,
+        Options=Options,
+        solve=solve,
+        certify=certify,
+        solve_adjoint=solve_adjoint,
+        regularize=regularize,
     )

@@ -11,12 +11,13 @@ import importlib as _importlib
 _PUBLIC = {
     "warpsim.errors": ("ModelError",),
     "warpsim.io.load": ("load",),
-    "warpsim.model": ("GeomType", "JointType", "Model", "ModelBuilder"),
+    "warpsim.model": ("ConstraintType", "GeomType", "JointType", "Model", "ModelBuilder"),
     "warpsim.simulator": ("CONTACT_OVERFLOW", "NONFINITE", "NOT_CONVERGED", "Simulator"),
     "warpsim.state": ("State",),
     "warpsim.trajectory": ("Trajectory",),
-    "warpsim.integrators": ("SymplecticEuler",),
+    "warpsim.integrators": ("ExplicitEuler", "ImplicitEuler", "Midpoint", "SymplecticEuler", "Variational"),
     "warpsim.solvers.sap": ("SAP",),
+    "warpsim.solvers.lcp_contact": ("LCP",),
     "warpsim.solvers.nocontact": ("NoContact",),
     "warpsim.solvers.problem": ("ContactProblem", "ContactSolution", "solve_contact"),
 }

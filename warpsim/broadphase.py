@@ -13,6 +13,10 @@ LARGEST_LIST = 300_000
 # A geom this many times larger than the median goes to the list that is tested against everything.
 LARGE_RATIO = 4.0
 CANDIDATES_PER_GEOM = 32
+# Candidates of a geom that are kept while they are counted; of further ones the geom makes a second search.
+KEPT_PER_GEOM = 16
+# Pairs within a tree of up to this many small geoms are listed; larger trees go through the grid.
+LARGEST_GROUP = 64
 
 
 class BroadPhase:
@@ -37,10 +41,16 @@ class BroadPhase:
         grid.geom_type, grid.is_large = ints(model.geom_type), ints(is_large)
         grid.small, grid.large = ints(np.flatnonzero(~is_large)), ints(np.flatnonzero(is_large))
         grid.pair_key, grid.pair_id = ints(keys[order]), ints(order)
+        group, *own = _own_pairs(model, is_large)
+        grid.group = ints(group)
+        grid.own_start, grid.own_pair, grid.own_other = (ints(values) for values in own)
         smalls = int((~is_large).sum())
         grid.cell = wp.zeros((worlds, model.ngeom), dtype=wp.vec3i, device=device)
         grid.key, grid.member = (wp.zeros(2 * worlds * smalls, dtype=wp.int32, device=device) for _ in range(2))
-        grid.found = wp.zeros((worlds, model.ngeom), dtype=wp.int32, device=device)
+        buckets = 1 << max(1, 2 * smalls - 1).bit_length()
+        grid.bucket = wp.zeros((worlds, buckets + 1), dtype=wp.int32, device=device)
+        grid.number, grid.offset = (wp.zeros((worlds, model.ngeom), dtype=wp.int32, device=device) for _ in range(2))
+        grid.near = wp.zeros((worlds, model.ngeom, KEPT_PER_GEOM), dtype=wp.int32, device=device)
         grid.count, grid.end, grid.overflow = (wp.zeros(worlds, dtype=wp.int32, device=device) for _ in range(3))
         grid.candidate = wp.zeros(2 * worlds * self.capacity, dtype=wp.int32, device=device)
         grid.capacity = self.capacity
@@ -57,12 +67,26 @@ class BroadPhase:
         self._run(self.kernels.insert, (worlds, self.smalls), [grid, geom_X, self._width])
         wp.utils.segmented_sort_pairs(grid.key, grid.member, worlds * self.smalls, self._cell_segments)
         shared = [grid, geom_X, geom_size, geom_speed, h]
-        self._run(self.kernels.search, (worlds, ngeom), [*shared, 0])
+        self._run(self.kernels.index, (worlds, self.smalls), [grid])
+        self._run(self.kernels.search, (worlds, ngeom), shared)
         self._run(self.kernels.offsets, worlds, [grid])
-        self._run(self.kernels.search, (worlds, ngeom), [*shared, 1])
+        self._run(self.kernels.fill, (worlds, ngeom), shared)
         wp.utils.segmented_sort_pairs(
             grid.candidate, self._payload, worlds * self.capacity, self._candidate_start, grid.end
         )
 
     def _run(self, kernel, dim, inputs) -> None:
         wp.launch(kernel, dim=dim, inputs=inputs, device=self.device_model.device, block_dim=BLOCK)
+
+
+def _own_pairs(model, is_large) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Group of each geom (its tree, -1: none), and per geom the pairs within its group: start, pair, other geom."""
+    tree = np.array([-1 if b < 0 else model.link_tree[model.body_link[b]] for b in model.geom_body], dtype=np.int32)
+    tree[is_large] = -1
+    size = np.bincount(tree[tree >= 0], minlength=model.ntree)
+    group = np.where((tree >= 0) & (size[tree] <= LARGEST_GROUP), tree, -1)
+    a, b = np.sort(model.pair_geom, axis=1).T
+    listed = np.flatnonzero((group[a] >= 0) & (group[a] == group[b]))
+    listed = listed[np.argsort(a[listed], kind="stable")]
+    start = np.searchsorted(a[listed], np.arange(model.ngeom + 1))
+    return group, start, listed, b[listed]

@@ -3,7 +3,7 @@
 import numpy as np
 import warp as wp
 
-from warpsim.kernels import energy, tree
+from warpsim.kernels import energy, rnea_derivative, tree
 from warpsim.kernels.precision import SCALARS, types
 from warpsim.model.model import Model
 from warpsim.parameters import Parameters
@@ -31,7 +31,8 @@ class DeviceModel:
         carried[m.body_link] = np.arange(m.nbody)
         last = np.array([(m.ancestors(link) or [-1])[-1] for link in range(m.nlink)], dtype=np.int32)
         topology = tree.Topology()
-        derived = {"link_body": carried, "link_dof": last}
+        begin = np.repeat(m.tree_v[:-1], np.diff(m.tree_v))
+        derived = {"link_body": carried, "link_dof": last, "dof_begin": begin}
         arrays = {key: getattr(m, key) for key in tree.Topology.vars if key not in derived}
         for key, value in (arrays | derived).items():
             setattr(topology, key, wp.array(np.asarray(value, np.int32), dtype=wp.int32, device=self.device))
@@ -74,13 +75,22 @@ class Dynamics:
     def position(self, q: wp.array) -> None:
         """Kinematics at q: link poses, motion subspaces, inertias in world axes."""
         d, p = self.device_model, self.device_model.parameters
-        joint_axis = p.stored("joint_axis")
-        inputs = [d.topology, d.link_pose, p.stored("joint_pose"), d.joint_anchor, joint_axis, d.q0, q, self.link_X]
-        self.launch(self.kernels.kinematics, self.model.ntree, inputs)
-        inputs = [d.topology, d.joint_anchor, joint_axis, self.link_X, self.dof_S]
-        self.launch(self.kernels.motion_subspace, self.model.nlink, inputs)
+        self.kinematics(q, self.link_X)
+        self.motion_subspace(self.link_X, self.dof_S)
         body = [p.stored(key) for key in ("body_mass", "body_com", "body_inertia")]
         self.launch(self.kernels.link_inertia, self.model.nlink, [d.topology, *body, self.link_X, self.link_I])
+
+    def kinematics(self, q: wp.array, link_X: wp.array) -> None:
+        """Link poses at q."""
+        d, p = self.device_model, self.device_model.parameters
+        inputs = [d.topology, d.link_pose, p.stored("joint_pose"), d.joint_anchor, p.stored("joint_axis"), d.q0, q]
+        self.launch(self.kernels.kinematics, self.model.ntree, [*inputs, link_X])
+
+    def motion_subspace(self, link_X: wp.array, dof_S: wp.array) -> None:
+        """Motion subspaces at link poses."""
+        d = self.device_model
+        inputs = [d.topology, d.joint_anchor, d.parameters.stored("joint_axis"), link_X, dof_S]
+        self.launch(self.kernels.motion_subspace, self.model.nlink, inputs)
 
     def velocity(self, v: wp.array, link_V: wp.array | None = None) -> None:
         """Link velocities at v, after `position`."""
@@ -95,10 +105,20 @@ class Dynamics:
         self.launch(self.kernels.rnea, self.model.ntree, inputs)
 
     def mass_matrix(self, composite: wp.array, M: wp.array) -> None:
-        """M(q) by CRBA, after `position`; blocks between trees are not written."""
+        """M(q) by CRBA, after `position`, stored by trees `(worlds, nv, widest tree)`: see `blocks`."""
         p = self.device_model.parameters
         inputs = [self.device_model.topology, p.stored("joint_armature"), self.dof_S, self.link_I, composite, M]
         self.launch(self.untaped.crba, self.model.ntree, inputs)
+
+    def blocks(self) -> wp.array:
+        """A block-diagonal matrix stored by trees, (worlds, nv, dofs of the widest tree): M_de at [d, e - first dof]."""
+        return self.array(
+            (self.model.nv, int(np.diff(self.model.tree_v).max(initial=0))), self.device_model.types.scalar
+        )
+
+    def expand_blocks(self, blocks: wp.array, M: wp.array) -> None:
+        """The square matrix of `blocks`; M comes in as zero."""
+        self.launch(self.untaped.expand_blocks, self.model.nv, [self.device_model.topology, blocks, M])
 
     def forward_dynamics(self, v: wp.array, tau: wp.array, a: wp.array) -> None:
         """a = M^-1 (tau - c) by ABA, after `position` and `velocity`; allocates its scratch."""
@@ -125,6 +145,36 @@ class Dynamics:
         inputs = [self.device_model.topology, *(self.device_model.parameters.stored(key) for key in keys)]
         inputs += [self.link_X, self.link_I, self.link_V, q, v, kinetic, potential, total]
         self.launch(self.energy_kernels.mechanical_energy, None, inputs)
+
+
+class InverseDynamicsDerivative:
+    """Derivatives of `Dynamics.inverse_dynamics` by q, v or a, stored by trees (see `Dynamics.blocks`)."""
+
+    def __init__(self, dynamics: Dynamics):
+        self.dynamics, model = dynamics, dynamics.model
+        t, array = dynamics.device_model.types, dynamics.array
+        structs = rnea_derivative.structs(t.scalar)
+        self.kernels = rnea_derivative.build(t.scalar)
+        self.motion, self.sweep = structs.Motion(), structs.Sweep()
+        for key in structs.Motion.vars:
+            setattr(self.motion, key, getattr(dynamics, key))
+        self.sweep.I, self.sweep.T = array(model.nlink, t.vec10), array(model.nlink, t.mat33)
+        self.sweep.p, self.sweep.X, self.sweep.Y = (
+            array(model.nlink, t.vec3),
+            array(model.nv, t.vec6),
+            array(model.nv, t.vec3),
+        )
+        self.still = array(model.nv, t.vec6)
+        self.D = dynamics.blocks()
+
+    def launch(self, v: wp.array, a: wp.array, by: str) -> wp.array:
+        """d tau / d `by`: "q" (in the tangent space of v), "v" or "a", after `inverse_dynamics(v, a, ...)`."""
+        dynamics, p = self.dynamics, self.dynamics.device_model.parameters
+        dq = dynamics.dof_S if by == "q" else self.still
+        inputs = [dynamics.device_model.topology, p.stored("gravity"), p.stored("joint_armature"), self.motion, v, a]
+        inputs += [dq, float(by == "v"), float(by == "a"), self.sweep, self.D]
+        dynamics.launch(self.kernels.rnea_derivative, dynamics.model.ntree, inputs)
+        return self.D
 
 
 def _xyzw(poses: np.ndarray) -> np.ndarray:

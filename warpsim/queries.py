@@ -41,7 +41,9 @@ class Queries:
         """`(worlds, nv, nv)`."""
         self.dynamics.position(q)
         M = self.dynamics.array((self.model.nv, self.model.nv), self.scalar)
-        self.dynamics.mass_matrix(self.dynamics.array(self.model.nlink, self.device_model.types.vec10), M)
+        blocks = self.dynamics.blocks()
+        self.dynamics.mass_matrix(self.dynamics.array(self.model.nlink, self.device_model.types.vec10), blocks)
+        self.dynamics.expand_blocks(blocks, M)
         return M
 
     def inverse_dynamics(self, q: wp.array, v: wp.array, a: wp.array) -> wp.array:

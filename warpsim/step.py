@@ -9,33 +9,26 @@ import numpy as np
 import warp as wp
 
 from warpsim.collision import Collision
+from warpsim.constraints import ACTUATOR_PARAMETERS, ScalarRows, actuator_rows
 from warpsim.dynamics import BLOCK, DeviceModel, Dynamics
-from warpsim.kernels import actuation, contact_force, rows, theta
-from warpsim.model.model import JOINT_NV, JointType, Model
+from warpsim.integrators import SymplecticEuler, ThetaScheme
+from warpsim.integrators.stages import ThetaStages
+from warpsim.kernels import actuation, contact_force, lagged, theta
+from warpsim.solvers.lcp_contact import LCP, LCPContact
 from warpsim.solvers.sap import SAP, SAPSolver
-
-
-def joint_rows(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(kind, joint, first dof, size) of the scalar rows: stops of limited joints, dry friction of every dof."""
-    found = []
-    for j in range(model.njoint):
-        kind, dof = JointType(model.joint_type[j]), int(model.joint_v[j])
-        if model.joint_limited[j]:
-            if kind == JointType.BALL:
-                found.append((int(rows.UPPER), j, dof, 3))
-            else:
-                found += [(int(rows.LOWER), j, dof, 1), (int(rows.UPPER), j, dof, 1)]
-        for k in range(JOINT_NV[kind]):
-            if model.joint_friction[dof + k] > 0:
-                found.append((int(rows.DRY_FRICTION), j, dof + k, 1))
-    table = np.array(found, dtype=np.int32).reshape(-1, 4)
-    return tuple(np.ascontiguousarray(column) for column in table.T)
 
 
 class Step:
     """Workspace and launches of one step for all worlds. Inputs and results are its own arrays."""
 
-    def __init__(self, device_model: DeviceModel, solver, max_contacts: int | None, contact: bool):
+    def __init__(
+        self,
+        device_model: DeviceModel,
+        solver,
+        max_contacts: int | None,
+        contact: bool,
+        scheme: ThetaScheme | None = None,
+    ):
         self.device_model, model = device_model, device_model.model
         self.model, self.worlds = model, device_model.worlds
         t, S, device = device_model.types, device_model.types.scalar, device_model.device
@@ -49,72 +42,111 @@ class Step:
         self.tau, self.wrench = array(nv, S), None
         self.v_star, self.bias, self.force, self.damping = (array(nv, S) for _ in range(4))
         self.zero_acceleration = array(nv, S)
-        self.A, self.M_factor = array((nv, nv), S), array((nv, nv), S)
+        self.A, self.A_factor, self.M_factor = (self.dynamics.blocks() for _ in range(3))
         self.composite = array(model.nlink, t.vec10)
         self.link_V_star = array(model.nlink, t.vec6)
         self.z = array(nv, t.vec3)
         self.q_next = array(nq, S)
         self.last_h = 1.0  # step size of the last launch [s]
         self.kinetic, self.potential, self.energy = (wp.zeros(self.worlds, dtype=S, device=device) for _ in range(3))
-        actuator_link = model.joint_link[model.actuator_joint] if model.nu else np.zeros(0)
-        self.actuator_link = wp.array(actuator_link.astype(np.int32), dtype=wp.int32, device=device)
+        self.scheme = scheme = SymplecticEuler() if scheme is None else scheme
+        actuator_row = actuator_rows(model, scheme)
+        actuator_link = np.where(model.actuator_joint < 0, -1, np.append(model.joint_link, -1)[model.actuator_joint])
+        self.actuator_link, self.actuator_row = (
+            wp.array(table.astype(np.int32), dtype=wp.int32, device=device) for table in (actuator_link, actuator_row)
+        )
         self.actuator_gear = wp.array(model.actuator_gear.astype(device_model.dtype), dtype=S, device=device)
-        self.k_actuation, self.k_theta, self.k_rows = actuation.build(S), theta.build(S), rows.build(S)
+        self.k_actuation, self.k_theta = actuation.build(S), theta.build(S)
         self.collision = Collision(device_model, self.dynamics, max_contacts, contact)
-        self.joint_type = wp.array(model.joint_type, dtype=wp.int32, device=device)
-        self.joint_q = wp.array(model.joint_q, dtype=wp.int32, device=device)
+        self.scalar_rows = ScalarRows(device_model, self.dynamics, np.flatnonzero(actuator_row))
         self._make_solver(solver)
+        # Plain symplectic Euler needs none of the stages.
+        self.stages = None if scheme == SymplecticEuler() else ThetaStages(self, scheme)
 
-    def _make_solver(self, options: SAP) -> None:
+    def _make_solver(self, options: SAP | LCP) -> None:
         model, t, device = self.model, self.device_model.types, self.device_model.device
         array, S, C = self.dynamics.array, self.device_model.types.scalar, self.collision.capacity
-        kind, joint, dof, size = joint_rows(model)
-        self.options = options
-        self.solver = SAPSolver(
-            self.worlds, model.nv, C, len(kind), options=options, dtype=self.device_model.dtype, device=device
-        )
-        self.solver.set_blocks(model.tree_v)
-        self.rows = self.k_rows.Rows()
-        for key, value in (("kind", kind), ("joint", joint), ("dof", dof)):
-            setattr(self.rows, key, wp.array(value, dtype=wp.int32, device=device))
-        self.rows.J = array(len(kind), t.vec3)
-        for key in ("R", "weight", "v_hat", "lower", "upper"):
-            setattr(self.rows, key, array(len(kind), S))
+        support, size = self.scalar_rows.support, self.scalar_rows.support_size
+        self.options = options if isinstance(options, SAP) else SAP()  # of regularisation
+        kind = SAPSolver if isinstance(options, SAP) else LCPContact
+        tables = (self.worlds, model.tree_v, C, support, size)
+        self.solver = kind(*tables, options=options, dtype=self.device_model.dtype, device=device)
         problem, contacts = self.solver.problem, self.collision.contacts
         problem.A, problem.v_star, problem.v0 = self.A, self.v_star, self.v
         problem.contacts, problem.contact_pair, problem.J = contacts.count, contacts.pair, contacts.J
         problem.support, problem.support_size = self.collision.scene.support, self.collision.scene.support_size
         problem.R, problem.v_hat, problem.mu = array(C, t.vec3), array(C, t.vec3), array(C, S)
         self.contact_weight = array(C, S)
-        problem.row_dof, problem.row_size = self.rows.dof, wp.array(size, dtype=wp.int32, device=device)
-        problem.row_J, problem.row_R, problem.row_v_hat = self.rows.J, self.rows.R, self.rows.v_hat
-        problem.row_lower, problem.row_upper = self.rows.lower, self.rows.upper
+        self.R, self.v_hat = problem.R, problem.v_hat  # the convex model's, apart where a lagged one changes them
+        if self.options.is_lagged:
+            self.k_lagged = lagged.build(S)
+            self.R, self.v_hat = array(C, t.vec3), array(C, t.vec3)
+            self.lag = self.k_lagged.Lag()
+            for name in ("s", "s_before", "answer"):
+                setattr(self.lag, name, array(C, S))
+        self.scalar_rows.attach(problem)
+
+    def allow_wrench(self) -> None:
+        """Make room for wrenches on bodies (torque, force), zero until they are given."""
+        self.wrench = self.dynamics.array((self.model.nbody, 6), self.device_model.types.scalar)
+        if self.stages is not None:
+            self.stages.allow_wrench()
+
+    def memory(self) -> dict:
+        """What a step reads besides q, v and time, by name: the step's own arrays."""
+        return {"flags": self.flags, **self.solver.state_memory()}
+
+    def state_arrays(self) -> dict:
+        """The state that `launch` advances, by name."""
+        return {"q": self.q, "v": self.v, "time": self.time, **self.memory()}
 
     def compile(self) -> None:
         """Compile and load the kernels of a step, modules in parallel."""
+        kernels = [item for group in self.kernel_sets() for item in vars(group).values() if isinstance(item, wp.Kernel)]
+        modules = list({id(kernel.module): kernel.module for kernel in kernels}.values())
+        wp.force_load(self.device_model.device, modules=modules, block_dim=BLOCK)
+
+    def kernel_sets(self) -> list:
+        """The namespaces whose kernels a step launches."""
         sets = [self.dynamics.kernels, self.dynamics.untaped, self.dynamics.energy_kernels]
-        sets += [self.k_actuation, self.k_theta, self.k_rows, self.solver.kernels, self.collision.kernels]
+        sets += [
+            self.k_actuation,
+            self.k_theta,
+            *self.scalar_rows.kernel_sets(),
+            self.collision.kernels,
+            *self.solver.kernel_sets(),
+        ]
         if self.collision.broadphase is not None:
             sets.append(self.collision.broadphase.kernels)
         if self.collision.convex_kernels is not None:
             sets.append(self.collision.convex_kernels)
-        kernels = [item for group in sets for item in vars(group).values() if isinstance(item, wp.Kernel)]
-        modules = list({id(kernel.module): kernel.module for kernel in kernels}.values())
-        wp.force_load(self.device_model.device, modules=modules, block_dim=BLOCK)
+        if self.options.is_lagged:
+            sets.append(self.k_lagged)
+        if self.stages is not None:
+            sets += self.stages.kernel_sets()
+        return sets
 
     def launch(self, h: float) -> None:
         """Advance the internal state by h."""
         self.smooth_motion(h)
         self.contact_problem(h)
-        self.solver.launch()
+        self.solve(h)
         self.integrate(h)
 
     def smooth_motion(self, h: float) -> None:
         """Kinematics, forces and the free motion: v*, A = M + h D, and the factor of M."""
-        dynamics = self.dynamics
+        dynamics, stages = self.dynamics, self.stages
         dynamics.position(self.q)
         dynamics.velocity(self.v)
+        dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
+        if stages is not None:
+            stages.refresh()
+            if stages.scheme.implicit:
+                stages.free_motion(h)
+                return
         self.forces()
+        if stages is not None:
+            stages.effective_damping(h, self.q, self.v)
         dynamics.mass_matrix(self.composite, self.A)
         dynamics.inverse_dynamics(self.v, self.zero_acceleration, self.bias)
         inputs = [
@@ -126,41 +158,78 @@ class Step:
             self.damping,
             self.A,
             self.M_factor,
-            self.solver.work.H,
+            self.A_factor,
         ]
         dynamics.launch(self.k_theta.free_motion, self.model.ntree, [*inputs, self.v_star])
 
     def forces(self) -> None:
-        """Generalised forces without linear damping, and its diagonal; energy of the state on the way."""
+        """Generalised forces without linear damping, and its diagonal."""
+        dynamics = self.dynamics
+        self.applied_force(self.q, self.v, dynamics.link_X, dynamics.dof_S, self.force, self.damping)
+
+    def applied_force(
+        self, q: wp.array, v: wp.array, link_X: wp.array, dof_S: wp.array, force: wp.array, damping: wp.array
+    ) -> None:
+        """Springs, actuators, user forces and wrenches at (q, v) with its kinematics; `damping` is kept apart."""
         d, p, dynamics = self.device_model, self.device_model.parameters, self.dynamics
         springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
-        inputs = [d.topology, *springs, self.q, self.tau, self.force, self.damping]
+        inputs = [d.topology, *springs, q, self.tau, force, damping]
         dynamics.launch(self.k_actuation.passive_force, self.model.nlink, inputs)
         if self.model.nu:
-            keys = ("actuator_gain", "actuator_bias", "control_range", "force_range")
-            inputs = [d.topology, self.actuator_link, self.actuator_gear, *(p.stored(key) for key in keys)]
-            inputs += [self.q, self.v, self.control, self.force, self.damping]
+            inputs = [d.topology, self.actuator_link, self.actuator_row, self.actuator_gear]
+            inputs += [p.stored(key) for key in ACTUATOR_PARAMETERS]
+            inputs += [q, v, self.control, force, damping]
             dynamics.launch(self.k_actuation.actuator_force, None, inputs)
         if self.wrench is not None:
-            inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench, self.force]
+            inputs = [d.topology, p.stored("body_com"), link_X, dof_S, self.wrench, force]
             dynamics.launch(self.k_actuation.wrench_force, None, inputs)
-        dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
 
     def contact_problem(self, h: float) -> None:
-        """Contacts, their Jacobians and regularisation, and the rows of joint limits and dry friction."""
-        d, p, dynamics, problem = self.device_model, self.device_model.parameters, self.dynamics, self.solver.problem
+        """Contacts, their Jacobians and regularisation, and the scalar rows."""
+        d, dynamics, problem = self.device_model, self.dynamics, self.solver.problem
         dynamics.velocity(self.v_star, self.link_V_star)
         self.collision.detect(h, dynamics.link_V, self.link_V_star)
         self.collision.jacobian()
+        if self.stages is not None and self.stages.follows_contacts:
+            self.stages.follow_contacts()
         if self.collision.enabled:
             inputs = [d.topology, self.collision.scene, self.collision.material(), self.collision.contacts]
             inputs += [h, self.options.beta, self.options.sigma, self.M_factor, self.z]
-            inputs += [problem.R, problem.v_hat, problem.mu, self.contact_weight]
+            inputs += [self.R, self.v_hat, problem.mu, self.contact_weight]
             dynamics.launch(self.collision.kernels.regularise, None, inputs)
-        if self.rows.kind.shape[0]:
-            inputs = [d.topology, self.joint_type, self.joint_q, p.stored("joint_range"), p.stored("joint_friction")]
-            inputs += [h, self.options.sigma, self.q, self.v, self.v_star, self.M_factor, self.z, self.rows]
-            dynamics.launch(self.k_rows.joint_rows, None, inputs)
+            if self.R is not problem.R:
+                wp.copy(problem.R, self.R)
+                wp.copy(problem.v_hat, self.v_hat)
+        between = self.stages.between if self.scheme.order > 1 else None
+        state = (self.q, self.v, self.v_star, self.M_factor, self.z, self.control)
+        self.scalar_rows.launch(h, self.options.sigma, *state, self.scheme.theta_vq > 0.0, between)
+
+    def solve(self, h: float) -> None:
+        """The solver, and the further passes of a lagged model (`kernels/lagged.py`)."""
+        if isinstance(self.solver, LCPContact):
+            restitution = self.device_model.parameters.stored("geom_restitution")
+            self.solver.prepare(self.collision, self.A_factor, restitution, h)
+        if not (self.options.is_lagged and self.collision.enabled):
+            self.solver.launch()
+            return
+        problem, options = self.solver.problem, self.options
+        self.lag_slip(self.v, solves=0)
+        self.solver.launch()
+        for solves in range(1, options.passes + 1):
+            self.lag_slip(self.solver.solution.v, solves)
+            if options.supported_load:
+                gravity = self.device_model.parameters.stored("gravity")
+                inputs = [problem, h, options.beta, gravity, self.R, self.contact_weight]
+                inputs += [self.solver.solution.gamma, problem.R]
+                self.dynamics.launch(self.k_lagged.lag_load, self.collision.capacity, inputs)
+            self.solver.launch_again()
+
+    def lag_slip(self, v: wp.array, solves: int) -> None:
+        """v_hat of the lagged approximation from the slip at v, the result of so many solves."""
+        if self.options.approximation == "lagged":
+            problem, phi = self.solver.problem, self.collision.contacts.phi
+            inputs = [problem, phi, self.v_hat, v, solves, self.lag, problem.v_hat]
+            self.dynamics.launch(self.k_lagged.lag_slip, self.collision.capacity, inputs)
 
     def net_contact_force(self, of: str) -> wp.array:
         """Net contact force [N] per body or geom in the last step, new (worlds, n) vec3."""
@@ -174,12 +243,20 @@ class Step:
         return force
 
     def integrate(self, h: float) -> None:
-        """q' = q (+) h v', and the step is accepted world by world where it is finite."""
-        dynamics, solution = self.dynamics, self.solver.solution
-        inputs = [self.device_model.topology, h, self.q, solution.v, self.q_next]
-        dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
+        """q' = q (+) h v^θvq, and the step is accepted world by world where it is finite."""
+        v = self.solver.solution.v
+        moving = v
+        if self.stages is not None:
+            self.stages.report()
+            moving = self.stages.position_velocity(v)
+        inputs = [self.device_model.topology, h, self.q, moving, self.q_next]
+        self.dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
+        self.commit(h, self.q_next, v)
+
+    def commit(self, h: float, q: wp.array, v: wp.array) -> None:
+        """Accept (q, v) as the state after h, world by world where it is finite."""
+        solution = self.solver.solution
         active = self.device_model.parameters.stored("body_active")
-        inputs = [self.device_model.topology, active, h, self.q, self.v, self.time, self.flags]
-        inputs += [solution.v, self.q_next]
+        inputs = [self.device_model.topology, active, h, self.q, self.v, self.time, self.flags, v, q]
         inputs += [solution.status, self.collision.contacts.overflow, self.q, self.v, self.time, self.flags]
-        dynamics.launch(self.k_theta.commit, None, inputs)
+        self.dynamics.launch(self.k_theta.commit, None, inputs)

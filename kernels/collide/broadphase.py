@@ -1,9 +1,10 @@
 """Broad phase of large scenes: a hashed uniform grid per world, near-linear in the number of geoms.
 
 Small geoms (by bounding radius) go to the grid cell of their centre; the cell is as wide as the largest reach of any, so
-that touching ones lie in neighbouring cells. Large geoms and planes are tested against everything. What survives the
-sphere test and is a pair of the model's table becomes a candidate; candidates are sorted by pair, so that the order of
-contacts does not depend on how they were found. Cells whose hashes collide are told apart by their coordinates.
+that touching ones lie in neighbouring cells. Large geoms and planes are tested against everything, and the geoms of one robot
+against each other by a list. What survives the sphere test and is a pair of the model's table becomes a candidate;
+candidates are sorted by pair, so that the order of contacts does not depend on how they were found. Cells whose hashes
+collide are told apart by their coordinates.
 """
 
 import functools
@@ -15,7 +16,6 @@ from warpsim.kernels.collide import features
 from warpsim.kernels.collide.manifold import PLANE
 from warpsim.kernels.precision import module_name, types
 
-HASH_MASK = wp.constant(0x3FFFFFFF)
 HASH_X = wp.constant(73856093)
 HASH_Y = wp.constant(19349663)
 HASH_Z = wp.constant(83492791)
@@ -29,12 +29,19 @@ class Grid:
     small: wp.array(dtype=wp.int32)  # geoms in the grid
     large: wp.array(dtype=wp.int32)  # geoms tested against all
     is_large: wp.array(dtype=wp.int32)  # (ngeom,)
+    group: wp.array(dtype=wp.int32)  # (ngeom,) small geoms of one tree whose pairs are listed, -1: none
+    own_start: wp.array(dtype=wp.int32)  # (ngeom + 1,) where a geom's listed pairs begin
+    own_pair: wp.array(dtype=wp.int32)  # rows of the pair table
+    own_other: wp.array(dtype=wp.int32)  # the other geom
     pair_key: wp.array(dtype=wp.int32)  # (pairs,) ascending: lower geom index * ngeom + higher
     pair_id: wp.array(dtype=wp.int32)  # (pairs,) row of the pair table
     cell: wp.array2d(dtype=wp.vec3i)  # (worlds, ngeom)
-    key: wp.array(dtype=wp.int32)  # (2 worlds * smalls,) hashes, sorted within a world
+    key: wp.array(dtype=wp.int32)  # (2 worlds * smalls,) buckets, sorted within a world
+    bucket: wp.array2d(dtype=wp.int32)  # (worlds, buckets + 1) first entry of each, a power of two of them
     member: wp.array(dtype=wp.int32)  # the geoms in that order
-    found: wp.array2d(dtype=wp.int32)  # (worlds, ngeom) candidates of each geom, then their offsets
+    number: wp.array2d(dtype=wp.int32)  # (worlds, ngeom) candidates of each geom
+    offset: wp.array2d(dtype=wp.int32)  # (worlds, ngeom) where they begin
+    near: wp.array3d(dtype=wp.int32)  # (worlds, ngeom, kept) the first of them
     count: wp.array(dtype=wp.int32)  # (worlds,) candidates
     end: wp.array(dtype=wp.int32)  # (worlds,) end of the world's segment
     overflow: wp.array(dtype=wp.int32)  # (worlds,) 1 where candidates ran out of slots
@@ -44,15 +51,15 @@ class Grid:
 
 @functools.cache
 def build(S) -> SimpleNamespace:
-    """Kernels `measure`, `insert`, `search`, `offsets` of scalar type S."""
+    """Kernels `measure`, `insert`, `index`, `search`, `offsets`, `fill` of scalar type S."""
     t = types(S)
     vec3, transform = t.vec3, t.transform
     d_features = features.build(S)
     module = module_name("broadphase", S)
 
     @wp.func
-    def hash_cell(c: wp.vec3i) -> int:
-        return ((c[0] * HASH_X) ^ (c[1] * HASH_Y) ^ (c[2] * HASH_Z)) & HASH_MASK
+    def bucket_of(grid: Grid, c: wp.vec3i) -> int:
+        return ((c[0] * HASH_X) ^ (c[1] * HASH_Y) ^ (c[2] * HASH_Z)) & (grid.bucket.shape[1] - 2)
 
     @wp.func
     def reach(
@@ -85,15 +92,30 @@ def build(S) -> SimpleNamespace:
 
     @wp.kernel(module=module, enable_backward=False)
     def insert(grid: Grid, geom_X: wp.array2d(dtype=transform), width: wp.array(dtype=S)):
-        """Cell and hash of each small geom. Launch over (worlds, smalls)."""
+        """Cell and bucket of each small geom. Launch over (worlds, smalls)."""
         w, i = wp.tid()
         g = grid.small[i]
         p = wp.transform_get_translation(geom_X[w, g]) / width[w]
         c = wp.vec3i(int(wp.floor(p[0])), int(wp.floor(p[1])), int(wp.floor(p[2])))
         grid.cell[w, g] = c
         slot = w * grid.small.shape[0] + i
-        grid.key[slot] = hash_cell(c)
+        grid.key[slot] = bucket_of(grid, c)
         grid.member[slot] = g
+
+    @wp.kernel(module=module, enable_backward=False)
+    def index(grid: Grid):
+        """First entry of every bucket, from the sorted keys. Launch over (worlds, smalls)."""
+        w, i = wp.tid()
+        smalls = grid.small.shape[0]
+        key = grid.key[w * smalls + i]
+        first = int(0)
+        if i > 0:
+            first = grid.key[w * smalls + i - 1] + 1
+        for b in range(first, key + 1):
+            grid.bucket[w, b] = i
+        if i == smalls - 1:
+            for b in range(key + 1, grid.bucket.shape[1]):
+                grid.bucket[w, b] = smalls
 
     @wp.func
     def first_at_least(keys: wp.array(dtype=wp.int32), start: int, end: int, value: int) -> int:
@@ -142,6 +164,60 @@ def build(S) -> SimpleNamespace:
             return grid.pair_id[i]
         return -1
 
+    @wp.func
+    def store(grid: Grid, w: int, g: int, n: int, at: int, fill: int, row: int):
+        """Candidate n of geom g: into its first slots, or where `fill` is 1 to its place in the list, from `at` on."""
+        if fill == 1:
+            if at + n < grid.capacity:
+                grid.candidate[w * grid.capacity + at + n] = row
+        elif n < grid.near.shape[2]:
+            grid.near[w, g, n] = row
+
+    @wp.func
+    def walk(
+        grid: Grid,
+        geom_X: wp.array2d(dtype=transform),
+        geom_size: wp.array2d(dtype=vec3),
+        geom_speed: wp.array2d(dtype=S),
+        h: S,
+        w: int,
+        g: int,
+        at: int,
+        fill: int,
+    ) -> int:
+        """Visit and `store` the candidates of geom g with geoms after it; their number."""
+        ngeom = geom_X.shape[1]
+        n = int(0)
+        for i in range(grid.large.shape[0]):
+            other = grid.large[i]
+            if grid.is_large[g] == 0 or g < other:
+                if close(grid, geom_X, geom_size, geom_speed, h, w, g, other):
+                    row = pair_row(grid, ngeom, g, other)
+                    if row >= 0:
+                        store(grid, w, g, n, at, fill, row)
+                        n += 1
+        for i in range(grid.own_start[g], grid.own_start[g + 1]):
+            if close(grid, geom_X, geom_size, geom_speed, h, w, g, grid.own_other[i]):
+                store(grid, w, g, n, at, fill, grid.own_pair[i])
+                n += 1
+        if grid.is_large[g] == 0:
+            group = grid.group[g]
+            start = w * grid.small.shape[0]
+            home = grid.cell[w, g]
+            for k in range(14):  # this cell and the 13 after it: every two neighbours meet once
+                c = home + wp.vec3i((k + 13) % 3 - 1, ((k + 13) // 3) % 3 - 1, (k + 13) // 9 - 1)
+                b = bucket_of(grid, c)
+                for i in range(grid.bucket[w, b], grid.bucket[w, b + 1]):
+                    other = grid.member[start + i]
+                    stranger = group < 0 or grid.group[other] != group
+                    if stranger and (k > 0 or other > g) and grid.cell[w, other] == c:
+                        if close(grid, geom_X, geom_size, geom_speed, h, w, g, other):
+                            row = pair_row(grid, ngeom, g, other)
+                            if row >= 0:
+                                store(grid, w, g, n, at, fill, row)
+                                n += 1
+        return n
+
     @wp.kernel(module=module, enable_backward=False)
     def search(
         grid: Grid,
@@ -149,53 +225,37 @@ def build(S) -> SimpleNamespace:
         geom_size: wp.array2d(dtype=vec3),
         geom_speed: wp.array2d(dtype=S),
         h: S,
-        fill: int,
     ):
-        """Count (fill = 0) or store (fill = 1) the candidates of each geom. Launch over (worlds, ngeom)."""
+        """Count the candidates of each geom, and keep the first of them. Launch over (worlds, ngeom)."""
         w, g = wp.tid()
-        ngeom = geom_X.shape[1]
-        n = int(0)
-        at = int(0)
-        if fill == 1:
-            at = grid.found[w, g]
-        for i in range(grid.large.shape[0]):
-            other = grid.large[i]
-            if grid.is_large[g] == 0 or g < other:
-                row = pair_row(grid, ngeom, g, other)
-                if row >= 0 and close(grid, geom_X, geom_size, geom_speed, h, w, g, other):
-                    if fill == 1 and at + n < grid.capacity:
-                        grid.candidate[w * grid.capacity + at + n] = row
-                    n += 1
-        if grid.is_large[g] == 0:
-            smalls = grid.small.shape[0]
-            start = w * smalls
-            home = grid.cell[w, g]
-            for k in range(14):  # this cell and the 13 after it: every two neighbours meet once
-                c = home + wp.vec3i((k + 13) % 3 - 1, ((k + 13) // 3) % 3 - 1, (k + 13) // 9 - 1)
-                value = hash_cell(c)
-                i = first_at_least(grid.key, start, start + smalls, value)
-                while i < start + smalls and grid.key[i] == value:
-                    other = grid.member[i]
-                    if (k > 0 or other > g) and grid.cell[w, other] == c:
-                        if close(grid, geom_X, geom_size, geom_speed, h, w, g, other):
-                            row = pair_row(grid, ngeom, g, other)
-                            if row >= 0:
-                                if fill == 1 and at + n < grid.capacity:
-                                    grid.candidate[w * grid.capacity + at + n] = row
-                                n += 1
-                    i += 1
-        if fill == 0:
-            grid.found[w, g] = n
+        grid.number[w, g] = walk(grid, geom_X, geom_size, geom_speed, h, w, g, 0, 0)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def fill(
+        grid: Grid,
+        geom_X: wp.array2d(dtype=transform),
+        geom_size: wp.array2d(dtype=vec3),
+        geom_speed: wp.array2d(dtype=S),
+        h: S,
+    ):
+        """List the candidates; a geom with more than were kept looks for them again. Launch over (worlds, ngeom)."""
+        w, g = wp.tid()
+        at = grid.offset[w, g]
+        n = grid.number[w, g]
+        if n > grid.near.shape[2]:
+            walk(grid, geom_X, geom_size, geom_speed, h, w, g, at, 1)
+        else:
+            for i in range(n):
+                store(grid, w, g, i, at, 1, grid.near[w, g, i])
 
     @wp.kernel(module=module, enable_backward=False)
     def offsets(grid: Grid):
         """Counts to offsets, and the number of candidates. Launch over worlds."""
         w = wp.tid()
         total = int(0)
-        for g in range(grid.found.shape[1]):
-            n = grid.found[w, g]
-            grid.found[w, g] = total
-            total += n
+        for g in range(grid.number.shape[1]):
+            grid.offset[w, g] = total
+            total += grid.number[w, g]
         grid.overflow[w] = 0
         if total > grid.capacity:
             grid.overflow[w] = 1
@@ -203,4 +263,4 @@ def build(S) -> SimpleNamespace:
         grid.count[w] = total
         grid.end[w] = w * grid.capacity + total
 
-    return SimpleNamespace(measure=measure, insert=insert, search=search, offsets=offsets)
+    return SimpleNamespace(measure=measure, insert=insert, index=index, search=search, offsets=offsets, fill=fill)

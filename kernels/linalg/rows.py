@@ -40,6 +40,17 @@ for (; j + 8 <= last; j += 8)
 for (int l = 0; j < last; ++j, ++l) lane[l] += px[j] * py[j];
 return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
 """
+AXPY_AT = """
+auto* __restrict__ px = x.data;
+auto* __restrict__ py = y.data + offset;
+for (int j = 0; j < size; ++j) py[j] += a * px[j];
+"""
+COPY_AT = """
+auto* __restrict__ px = x.data;
+auto* __restrict__ py = y.data + offset;
+for (int j = 0; j < size; ++j) py[j] = px[j];
+"""
+DOT_AT = DOT.replace("y.data", "y.data + offset").replace("first", "0").replace("last", "size")
 GATHER = """
 const auto* J0 = J.data;
 const auto* J1 = J0 + J.shape[1];
@@ -70,18 +81,76 @@ const auto* J2 = J1 + J.shape[1];
 const int* dof = support.data;
 const int n = H.shape[1];
 for (int a = 0; a < size; ++a) {
+    const int s_a = slot.data[dof[a]];
     const auto g0 = G.data[0][0] * J0[a] + G.data[0][1] * J1[a] + G.data[0][2] * J2[a];
     const auto g1 = G.data[1][0] * J0[a] + G.data[1][1] * J1[a] + G.data[1][2] * J2[a];
     const auto g2 = G.data[2][0] * J0[a] + G.data[2][1] * J1[a] + G.data[2][2] * J2[a];
-    auto* row = H.data + dof[a] * n;
-    for (int b = 0; b <= a; ++b) row[dof[b]] += g0 * J0[b] + g1 * J1[b] + g2 * J2[b];
+    for (int b = 0; b <= a; ++b) {
+        const int s_b = slot.data[dof[b]];
+        H.data[s_a > s_b ? s_a * n + s_b : s_b * n + s_a] += g0 * J0[b] + g1 * J1[b] + g2 * J2[b];
+    }
+}
+"""
+BLOCK_GRAM = """
+const auto* J0 = J.data;
+const auto* J1 = J0 + J.shape[1];
+const auto* J2 = J1 + J.shape[1];
+const int* dof = support.data;
+const int n = H.shape[1];
+for (int a = 0; a < size; ++a) {
+    const int begin = dof_begin.data[dof[a]];
+    const auto g0 = G.data[0][0] * J0[a] + G.data[0][1] * J1[a] + G.data[0][2] * J2[a];
+    const auto g1 = G.data[1][0] * J0[a] + G.data[1][1] * J1[a] + G.data[1][2] * J2[a];
+    const auto g2 = G.data[2][0] * J0[a] + G.data[2][1] * J1[a] + G.data[2][2] * J2[a];
+    auto* row = H.data + dof[a] * n - begin;
+    for (int b = a; b >= 0 && dof[b] >= begin; --b) row[dof[b]] += g0 * J0[b] + g1 * J1[b] + g2 * J2[b];
+}
+"""
+
+
+SPARSE_DOT = """
+const auto* pa = a.data;
+const int* dof = support.data;
+SCALAR sum = 0;
+for (int j = 0; j < size; ++j) sum += pa[j] * x.data[dof[j]];
+return sum;
+"""
+SPARSE_ADD = """
+const auto* pa = a.data;
+const int* dof = support.data;
+auto* px = x.data;
+for (int j = 0; j < size; ++j) px[dof[j]] += f * pa[j];
+"""
+SPARSE_GRAM = """
+const auto* pa = a.data;
+const int* dof = support.data;
+const int n = H.shape[1];
+for (int i = 0; i < size; ++i) {
+    const int s_i = slot.data[dof[i]];
+    const auto g_i = g * pa[i];
+    for (int j = 0; j <= i; ++j) {
+        const int s_j = slot.data[dof[j]];
+        H.data[s_i > s_j ? s_i * n + s_j : s_j * n + s_i] += g_i * pa[j];
+    }
+}
+"""
+SPARSE_BLOCK_GRAM = """
+const auto* pa = a.data;
+const int* dof = support.data;
+const int n = H.shape[1];
+for (int i = 0; i < size; ++i) {
+    const int begin = dof_begin.data[dof[i]];
+    const auto g_i = g * pa[i];
+    auto* row = H.data + dof[i] * n - begin;
+    for (int j = i; j >= 0 && dof[j] >= begin; --j) row[dof[j]] += g_i * pa[j];
 }
 """
 
 
 @functools.cache
 def build(S) -> SimpleNamespace:
-    """`row_*` on one-dimensional views over [first, last); `support_*` on the compressed Jacobian of one contact."""
+    """`row_*` on one-dimensional views over [first, last); `support_*` on the compressed Jacobian of one contact,
+    `sparse_*` on that of one scalar row."""
     t = types(S)
     vec3, mat33 = t.vec3, t.mat33
     scalar = {wp.float32: "float", wp.float64: "double"}[S]
@@ -111,6 +180,21 @@ def build(S) -> SimpleNamespace:
         """xᵀy."""
         ...
 
+    @wp.func_native(AXPY_AT)
+    def row_axpy_at(a: S, x: wp.array1d(dtype=S), size: int, y: wp.array1d(dtype=S), offset: int):
+        """y[offset:offset + size] ← y[…] + a x[:size]."""
+        ...
+
+    @wp.func_native(COPY_AT)
+    def row_copy_at(x: wp.array1d(dtype=S), size: int, y: wp.array1d(dtype=S), offset: int):
+        """y[offset:offset + size] ← x[:size]."""
+        ...
+
+    @wp.func_native(DOT_AT.replace("SCALAR", scalar))
+    def row_dot_at(x: wp.array1d(dtype=S), size: int, y: wp.array1d(dtype=S), offset: int) -> S:
+        """x[:size]ᵀ y[offset:offset + size]."""
+        ...
+
     @wp.func_native(GATHER.replace("SCALAR", scalar))
     def support_rate(J: wp.array2d(dtype=S), support: wp.array1d(dtype=int), size: int, x: wp.array1d(dtype=S)) -> vec3:
         """J x of one contact."""
@@ -123,18 +207,77 @@ def build(S) -> SimpleNamespace:
 
     @wp.func_native(GRAM)
     def support_add_gram(
-        J: wp.array2d(dtype=S), support: wp.array1d(dtype=int), size: int, G: mat33, H: wp.array2d(dtype=S)
+        J: wp.array2d(dtype=S),
+        support: wp.array1d(dtype=int),
+        size: int,
+        G: mat33,
+        slot: wp.array1d(dtype=int),
+        H: wp.array2d(dtype=S),
     ):
-        """H ← H + JᵀGJ of one contact, lower triangle."""
+        """H ← H + JᵀGJ of one contact, lower triangle; dof d is row and column slot[d] of H."""
+        ...
+
+    @wp.func_native(BLOCK_GRAM)
+    def support_add_block_gram(
+        J: wp.array2d(dtype=S),
+        support: wp.array1d(dtype=int),
+        size: int,
+        G: mat33,
+        dof_begin: wp.array1d(dtype=int),
+        H: wp.array2d(dtype=S),
+    ):
+        """The part of JᵀGJ within the diagonal blocks, H stored by blocks; `dof_begin` is the first dof of each one's."""
+        ...
+
+    @wp.func_native(SPARSE_DOT.replace("SCALAR", scalar))
+    def sparse_dot(a: wp.array1d(dtype=S), support: wp.array1d(dtype=int), size: int, x: wp.array1d(dtype=S)) -> S:
+        """aᵀx over the support of a."""
+        ...
+
+    @wp.func_native(SPARSE_ADD)
+    def sparse_add(a: wp.array1d(dtype=S), support: wp.array1d(dtype=int), size: int, f: S, x: wp.array1d(dtype=S)):
+        """x ← x + f a."""
+        ...
+
+    @wp.func_native(SPARSE_GRAM)
+    def sparse_add_gram(
+        a: wp.array1d(dtype=S),
+        support: wp.array1d(dtype=int),
+        size: int,
+        g: S,
+        slot: wp.array1d(dtype=int),
+        H: wp.array2d(dtype=S),
+    ):
+        """H ← H + g a aᵀ, lower triangle; dof d is row and column slot[d] of H."""
+        ...
+
+    @wp.func_native(SPARSE_BLOCK_GRAM)
+    def sparse_add_block_gram(
+        a: wp.array1d(dtype=S),
+        support: wp.array1d(dtype=int),
+        size: int,
+        g: S,
+        dof_begin: wp.array1d(dtype=int),
+        H: wp.array2d(dtype=S),
+    ):
+        """The part of g a aᵀ within the diagonal blocks, H stored by blocks."""
         ...
 
     return SimpleNamespace(
+        sparse_dot=sparse_dot,
+        sparse_add=sparse_add,
+        sparse_add_gram=sparse_add_gram,
         row_axpy=row_axpy,
+        row_axpy_at=row_axpy_at,
         row_copy=row_copy,
+        row_copy_at=row_copy_at,
+        row_dot_at=row_dot_at,
         row_fill=row_fill,
         row_scale=row_scale,
         row_dot=row_dot,
         support_rate=support_rate,
         support_add=support_add,
         support_add_gram=support_add_gram,
+        support_add_block_gram=support_add_block_gram,
+        sparse_add_block_gram=sparse_add_block_gram,
     )

@@ -21,7 +21,12 @@ class Exported:
     def __init__(self, sim, w: int):
         solver = sim._step.solver
         p, s, work = solver.problem, solver.solution, solver.work
-        self.A, self.v_star, self.v = (x.numpy()[w].astype(float) for x in (p.A, p.v_star, s.v))
+        self.v_star, self.v = (x.numpy()[w].astype(float) for x in (p.v_star, s.v))
+        blocks, begin = p.A.numpy()[w].astype(float), p.dof_begin.numpy()
+        self.A = np.zeros((len(self.v), len(self.v)))
+        for d, row in enumerate(blocks):
+            width = int((begin == begin[d]).sum())
+            self.A[d, begin[d] : begin[d] + width] = row[:width]
         n, nv = int(p.contacts.numpy()[w]), len(self.v)
         self.R, self.v_hat, self.mu = (x.numpy()[w, :n].astype(float) for x in (p.R, p.v_hat, p.mu))
         self.gamma = s.gamma.numpy()[w, :n].astype(float)
@@ -32,10 +37,10 @@ class Exported:
             k = size[pair[w, c]]
             self.J[c][:, support[pair[w, c], :k]] = J[w, c, :, :k]
         active = np.flatnonzero(p.row_R.numpy()[w] > 0) if p.row_R.size else np.zeros(0, int)
-        dof, length = p.row_dof.numpy()[active], p.row_size.numpy()[active]
+        support, size = p.row_support.numpy()[active], p.row_support_size.numpy()[active]
         self.row_J = np.zeros((len(active), nv))
         for i, k in enumerate(active):
-            self.row_J[i, dof[i] : dof[i] + length[i]] = p.row_J.numpy()[w, k, : length[i]]
+            self.row_J[i, support[i, : size[i]]] = p.row_J.numpy()[w, k, : size[i]]
         self.row = [x.numpy()[w, active].astype(float) for x in (p.row_R, p.row_v_hat, p.row_lower, p.row_upper)]
         self.row_gamma = s.row_gamma.numpy()[w, active].astype(float)
         self.row_u_c = work.row_u_c.numpy()[w, active].astype(float)

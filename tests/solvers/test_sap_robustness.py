@@ -93,7 +93,7 @@ def test_a_broken_world_is_flagged_and_isolated(field, value):
     problem, options = ContactProblem(**data), SAP()
     # The normal entry: a tangential one is not read where μ = 0.
     getattr(problem, field)[1].flat[2] = value
-    solver = SAPSolver(3, problem.nv, problem.contact_slots, options=options, dtype="float32")
+    solver = SAPSolver(3, [0, problem.nv], problem.contact_slots, options=options, dtype="float32")
     fill_problem(solver, problem, options, "float32")
     out = solver.launch()
     keep = [0, 2]
@@ -151,7 +151,8 @@ def row_solver(dtype="float64", worlds=2, seed=0, keep_factor=False, tolerance=N
     pair = np.tile([1, 0], (worlds, 1))
     J = rng.normal(size=(worlds, 2, 3, 4))
     rows = dict(
-        row_dof=np.array([0, 3, 7, 4, 8, 2]), row_size=np.array([1, 1, 1, 3, 1, 1]),
+        row_support=np.array([[0, 0, 0], [3, 0, 0], [7, 0, 0], [4, 5, 6], [8, 0, 0], [2, 0, 0]]),
+        row_support_size=np.array([1, 1, 1, 3, 1, 1]),
         row_J=rng.normal(size=(worlds, 6, 3)), row_R=np.tile([1e-3, 1e-2, 1e-4, 1e-3, -1.0, 1e-2], (worlds, 1)),
         row_v_hat=0.1 * rng.normal(size=(worlds, 6)),
         row_lower=np.tile([0.0, -0.05, -np.inf, 0.0, -np.inf, -5.0], (worlds, 1)),
@@ -163,10 +164,11 @@ def row_solver(dtype="float64", worlds=2, seed=0, keep_factor=False, tolerance=N
         v_hat=0.1 * rng.normal(size=(worlds, 2, 3)), mu=np.tile([0.5, 0.9], (worlds, 1)), **rows,
     )  # fmt: skip
     solver = SAPSolver(
-        worlds, nv, 2, 6, options=SAP(tolerance=tolerance), dtype=dtype, device="cpu", keep_factor=keep_factor
-    )
+        worlds, [0, nv], 2, rows["row_support"], rows["row_support_size"],
+        options=SAP(tolerance=tolerance), dtype=dtype, device="cpu", keep_factor=keep_factor,
+    )  # fmt: skip
     for name, value in data.items():
-        kind = int if value.dtype.kind == "i" else vec3 if name in ("R", "v_hat", "row_J") else S
+        kind = int if value.dtype.kind == "i" else vec3 if name in ("R", "v_hat") else S
         setattr(solver.problem, name, wp.array(value, dtype=kind, device="cpu"))
     return solver, data
 
@@ -178,8 +180,8 @@ def dense_rows(data, w):
     for c, p in enumerate(data["contact_pair"][w]):
         n = data["support_size"][p]
         J[c][:, data["support"][p, :n]] = data["J"][w, c, :, :n]
-    for k, (dof, n) in enumerate(zip(data["row_dof"], data["row_size"], strict=True)):
-        J_rows[k, dof : dof + n] = data["row_J"][w, k, :n]
+    for k, (support, n) in enumerate(zip(data["row_support"], data["row_support_size"], strict=True)):
+        J_rows[k, support[:n]] = data["row_J"][w, k, :n]
     return J, J_rows
 
 
@@ -204,7 +206,7 @@ def test_factor_at_the_solution():
     """keep_factor leaves LᵀDL = A + JᵀGJ at the solution: H agrees with differences of the gradient."""
     solver, data = row_solver(keep_factor=True, tolerance=1e-13)
     solver.launch()
-    factor, v = solver.work.H.numpy()[0], solver.solution.v.numpy()[0]
+    factor, v = solver.work.newton.H.numpy()[0], solver.solution.v.numpy()[0]
     L = np.tril(factor, -1) + np.eye(9)
     H = L.T @ np.diag(np.diag(factor)) @ L
     J, J_rows = dense_rows(data, 0)
@@ -270,7 +272,7 @@ def test_bad_problems_are_named(change, words):
         (dict(beta=-1.0), "beta is -1.0"),
         (dict(sigma=0.0), "sigma is 0.0"),
         (dict(line_search="golden"), "line_search is 'golden'"),
-        (dict(linear_solver="cg"), "not available yet"),
+        (dict(linear_solver="pcg"), "linear_solver"),
         (dict(linear_solver="qr"), "linear_solver is 'qr'"),
         (dict(max_iterations=0), "max_iterations is 0"),
     ],

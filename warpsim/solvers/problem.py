@@ -179,7 +179,7 @@ def solve_contact(problem: ContactProblem, solver: SAP | None = None, dtype: str
         raise ValueError(f'solve_contact: dtype is {dtype!r}; choose "float32" or "float64".')
     if device is None and problem.like is not None:
         device = problem.like.device
-    sap = SAPSolver(problem.worlds, problem.nv, problem.contact_slots, options=solver, dtype=dtype, device=device)
+    sap = SAPSolver(problem.worlds, [0, problem.nv], problem.contact_slots, options=solver, dtype=dtype, device=device)
     fill_problem(sap, problem, solver, dtype)
     out = sap.launch()
     results = (out.v, out.gamma, out.iterations, out.momentum_error, out.status)
@@ -224,7 +224,6 @@ def fill_problem(sap: SAPSolver, problem: ContactProblem, options: SAP, dtype: s
             device=device,
             record_tape=False,
         )
-    struct.row_dof, struct.row_size = (wp.zeros(0, dtype=int, device=device) for _ in range(2))
-    struct.row_J = wp.zeros((W, 0), dtype=vec3, device=device)
+    struct.row_J = wp.zeros((W, 0, 1), dtype=S, device=device)
     for name in ("row_R", "row_v_hat", "row_lower", "row_upper"):
         setattr(struct, name, wp.zeros((W, 0), dtype=S, device=device))

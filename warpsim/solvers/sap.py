@@ -5,16 +5,19 @@ from dataclasses import dataclass
 import numpy as np
 import warp as wp
 
+from warpsim.kernels import islands
 from warpsim.kernels import sap as kernels
-from warpsim.kernels.precision import SCALARS
+from warpsim.kernels.linalg import newton
+from warpsim.solvers.contact_solver import ContactSolver
 
 # Relative tolerance per dtype when the user gives none (theory §3.3).
 DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-6}
 # ε_a [√J]: ends the iteration of a world at rest.
 ABSOLUTE_TOLERANCE = 1e-16
 
-# Threads per block: a thread solves a whole world, and small blocks spread worlds over a GPU.
-BLOCK = 32
+APPROXIMATIONS = ("convex", "lagged")
+# "auto" changes to conjugate gradients above this many dofs in a world of several trees.
+AUTO_CG_DOFS = 2400
 
 NOT_CONVERGED = kernels.NOT_CONVERGED
 NON_FINITE = kernels.NON_FINITE
@@ -26,8 +29,12 @@ class SAP:
 
     tolerance: stop at ‖D∇ℓ‖ ≤ tolerance · max(‖Dp‖, ‖Dj_c‖); None is 1e-6 in float64 and 1e-4 in float32.
     beta: near-rigid limit, Rn ≥ β²/(4π²) w. sigma: stiction regularisation, Rt = σ w.
-    line_search: "exact" or "backtracking". linear_solver: "auto" or "cholesky" (direct); "cg" does not exist yet.
+    line_search: "exact" or "backtracking". linear_solver: "cholesky" (direct, H is nv × nv), "cg" (conjugate gradients,
+    H is never formed), or "auto": direct up to some hundred bodies.
     max_iterations: Newton steps before a world is given back with its best iterate and the not-converged flag.
+    approximation: "convex" (the paper's: contacts that slide hover at μ|v_t|(h + τ_d)) or "lagged" (Coulomb's law: v̂_n is
+    corrected by the slip of the last solve). supported_load: near-rigid contact takes the mass that it bears into account,
+    so that light bodies under heavy ones do not sink. Either adds `passes` solves, each from the last one's solution.
     """
 
     tolerance: float | None = None
@@ -36,6 +43,9 @@ class SAP:
     line_search: str = "exact"
     linear_solver: str = "auto"
     max_iterations: int = 100
+    approximation: str = "convex"
+    supported_load: bool = False
+    passes: int = 2
 
     def __post_init__(self):
         if self.tolerance is not None and not 0.0 < self.tolerance < 1.0:
@@ -46,10 +56,14 @@ class SAP:
                 raise ValueError(f"SAP: {name} is {value}; give a positive finite number.")
         if self.line_search not in kernels.LINE_SEARCHES:
             raise ValueError(f"SAP: line_search is {self.line_search!r}; choose one of {list(kernels.LINE_SEARCHES)}.")
-        if self.linear_solver == "cg":
-            raise ValueError('SAP: linear_solver="cg" is not available yet; use "auto" or "cholesky".')
-        if self.linear_solver not in ("auto", "cholesky"):
-            raise ValueError(f'SAP: linear_solver is {self.linear_solver!r}; choose "auto" or "cholesky".')
+        if self.linear_solver not in ("auto", *newton.LINEAR_SOLVERS):
+            raise ValueError(
+                f"SAP: linear_solver is {self.linear_solver!r}; choose one of {['auto', *newton.LINEAR_SOLVERS]}."
+            )
+        if self.approximation not in APPROXIMATIONS:
+            raise ValueError(f"SAP: approximation is {self.approximation!r}; choose one of {list(APPROXIMATIONS)}.")
+        if int(self.passes) != self.passes or self.passes < 1:
+            raise ValueError(f"SAP: passes is {self.passes}; give a whole number of at least 1.")
         if int(self.max_iterations) != self.max_iterations or self.max_iterations < 1:
             raise ValueError(f"SAP: max_iterations is {self.max_iterations}; give a whole number of at least 1.")
 
@@ -57,80 +71,95 @@ class SAP:
         """The tolerance in use for "float32" or "float64"."""
         return DEFAULT_TOLERANCE[dtype] if self.tolerance is None else float(self.tolerance)
 
+    @property
+    def is_lagged(self) -> bool:
+        """Whether a step solves more than once."""
+        return self.approximation == "lagged" or self.supported_load
 
-class SAPSolver:
-    """Workspace and launch of the SAP kernel for one fixed size; nothing is allocated after construction.
+    def direct_or_cg(self, tree_v) -> str:
+        """ "cholesky" or "cg" for a scene whose trees begin at the dofs `tree_v`; depends on nothing but the model."""
+        if self.linear_solver != "auto":
+            return self.linear_solver
+        return "cg" if len(tree_v) > 2 and tree_v[-1] > AUTO_CG_DOFS else "cholesky"
 
-    `problem` (struct) is filled by the caller with its own arrays, field by field; see `kernels.sap.build(S).Problem`.
-    `solution` (struct) holds the results: v (worlds, nv), gamma (worlds, C) vec3, row_gamma (worlds, K), iterations,
-    momentum_error, status (worlds,). `work.H` holds the LᵀDL factor of the Hessian at the solution when `keep_factor`.
-    """
 
-    def __init__(
-        self,
-        worlds: int,
-        nv: int,
-        max_contacts: int,
-        rows: int = 0,
-        *,
-        options: SAP | None = None,
-        dtype: str = "float32",
-        device=None,
-        keep_factor: bool = False,
-    ):
-        if dtype not in SCALARS:
-            raise ValueError(f'SAPSolver: dtype is {dtype!r}; choose "float32" or "float64".')
+class SAPSolver(ContactSolver):
+    """Workspace and launches of the SAP kernels. With `keep_factor`, `solve_adjoint` works after `launch`."""
+
+    def __init__(self, *size, options: SAP | None = None, keep_factor: bool = False, **keywords):
+        super().__init__(*size, **keywords)
         options = SAP() if options is None else options
-        S = SCALARS[dtype]
-        self.worlds, self.device = worlds, wp.get_device(device)
-        self.kernels = kernels.build(S)
-        vec3 = wp.types.vector(3, S)
-
-        def zeros(shape, kind=S):
-            return wp.zeros(shape, dtype=kind, device=self.device)
-
-        self.work = self.kernels.Workspace()
-        self.work.H = zeros((worlds, nv, nv))
-        self.work.first = zeros((worlds, nv), int)
-        for name in ("p_star", "m", "j_c", "dv", "dp"):
-            setattr(self.work, name, zeros((worlds, nv)))
-        for name in ("u_c", "dv_c"):
-            setattr(self.work, name, zeros((worlds, max_contacts), vec3))
-            setattr(self.work, "row_" + name, zeros((worlds, rows)))
-
-        self.solution = self.kernels.Solution()
-        self.solution.v = zeros((worlds, nv))
-        self.solution.gamma = zeros((worlds, max_contacts), vec3)
-        self.solution.row_gamma = zeros((worlds, rows))
-        self.solution.iterations = zeros(worlds, int)
-        self.solution.momentum_error = zeros(worlds)
-        self.solution.status = zeros(worlds, int)
-
+        self.kernels, self.k_islands = kernels.build(self.scalar), islands.build(self.scalar)
         self.options = self.kernels.Options()
-        self.options.tolerance = options.relative_tolerance(dtype)
+        self.options.tolerance = options.relative_tolerance(self.dtype)
         self.options.absolute = ABSOLUTE_TOLERANCE
         self.options.max_iterations = int(options.max_iterations)
         self.options.line_search = kernels.LINE_SEARCHES[options.line_search]
+        self.options.linear_solver = newton.LINEAR_SOLVERS[options.direct_or_cg(self.tree_v)]
         self.options.keep_factor = int(keep_factor)
-        self.problem = self.kernels.Problem()
-        self.set_blocks([0, nv])
+        self.work = self._workspace()
 
-    def set_blocks(self, starts):
-        """The diagonal blocks of A are [starts[i], starts[i + 1]); one block of everything unless set."""
-        sizes = np.diff(starts)
-        for name, value in (("block_start", starts[:-1]), ("block_end", starts[1:])):
-            table = np.repeat(np.asarray(value, dtype=np.int32), sizes)
-            setattr(self.problem, name, wp.array(table, dtype=int, device=self.device))
+    def kernel_sets(self) -> list:
+        return [self.kernels, self.k_islands]
 
-    def launch(self, problem=None):
-        """Solve every world: one kernel launch, off the tape. `problem` defaults to `self.problem`."""
-        wp.launch(
-            self.kernels.solve,
-            dim=self.worlds,
-            inputs=[self.problem if problem is None else problem, self.work, self.options],
-            outputs=[self.solution],
-            device=self.device,
-            record_tape=False,
-            block_dim=BLOCK,
+    def _workspace(self):
+        W, nv, C, K = self.worlds, self.nv, self.max_contacts, self.rows
+        cg = self.options.linear_solver == newton.CG
+        work = self.kernels.Workspace()
+        system = newton.build(self.scalar).Newton()
+        system.H = self.zeros((W, 0 if cg else nv, nv))
+        system.first = self.zeros((W, nv), int)
+        system.x = self.zeros((W, nv))
+        system.P = self.zeros((W, nv if cg else 0, int(np.diff(self.tree_v).max(initial=0))))
+        for name in ("residual", "z", "direction", "product"):
+            setattr(system, name, self.zeros((W, nv if cg else 0)))
+        system.G, system.row_G = self.zeros((W, C), wp.types.matrix((3, 3), self.scalar)), self.zeros((W, K))
+        work.newton, work.islands = system, self._islands()
+        for name in ("p_star", "m", "j_c", "dv", "dp"):
+            setattr(work, name, self.zeros((W, nv)))
+        for name in ("u_c", "dv_c"):
+            setattr(work, name, self.zeros((W, C), self.vec3))
+            setattr(work, "row_" + name, self.zeros((W, K)))
+        work.norms = self.zeros((W, self.trees), self.vec3)
+        work.iterations, work.status = (self.zeros((W, self.trees), int) for _ in range(2))
+        return work
+
+    def _islands(self):
+        W, T = self.worlds, self.trees
+        tree = np.repeat(np.arange(T), np.diff(self.tree_v))
+        joined = sum(
+            len(set(tree[dofs[:n]])) - 1 for dofs, n in zip(self.row_support, self.row_support_size, strict=True)
         )
+        edges = self.max_contacts + joined if T > 1 else 0
+        found = islands.Islands()
+        found.count = self.zeros(W, int)
+        columns = {"tree": T, "of_tree": T, "slot": len(tree), "edge": 2 * edges}
+        columns |= {"contact": self.max_contacts, "row": self.rows}
+        columns |= dict.fromkeys(("tree_end", "contact_end", "row_end", "slot_end", "edge_start"), T + 1)
+        for name, n in columns.items():
+            setattr(found, name, self.zeros((W, n), int))
+        return found
+
+    def launch(self):
+        """Solve every world, off the tape."""
+        self.run(self.k_islands.find_islands, self.worlds, [self.problem, self.work.islands])
+        return self._solve(again=False)
+
+    def launch_again(self):
+        """Solve once more from the last solution, after R or v_hat changed; contacts and rows must be the same."""
+        guess = self.problem.v0
+        self.problem.v0 = self.solution.v
+        self._solve(again=True)
+        self.problem.v0 = guess
         return self.solution
+
+    def _solve(self, again: bool):
+        per_tree = (self.worlds, self.trees)
+        self.run(self.kernels.solve, per_tree, [self.problem, self.work, self.options, self.solution])
+        self.run(self.kernels.certify, self.worlds, [self.problem, self.work, int(again), self.solution])
+        return self.solution
+
+    def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
+        """seed = −H⁻¹ v̄ `(worlds, nv)` with the Hessian at the last solution; needs `keep_factor`."""
+        inputs = [self.problem, self.work, self.options, v_bar, seed]
+        self.run(self.kernels.solve_adjoint, (self.worlds, self.trees), inputs)
