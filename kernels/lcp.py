@@ -597,6 +597,7 @@ def build(S) -> SimpleNamespace:
         hit = wp.int32(0)
         status = scale_problem(problem, work, w, n)
         if status == 0:
+            row_fill(S(0.0), work.best[w], 0, n)
             if options.guess == 1:
                 adopt_classes(work, findex, w, n, problem.classes[w])
                 residual = solve_exactly(work, options, findex, w, n, S(first_regularization), residual)
