@@ -40,9 +40,12 @@ UPPER = 2
 TIED = 3
 
 # ε: large enough for exact pivots, small enough for the classes to be those of A. Every further attempt of Lemke's method
-# has other d, e and an ε larger by the growth.
+# has other d, e and an ε times the factor.
 REGULARIZATION = {wp.float32: 3e-5, wp.float64: 1e-6}
-REGULARIZATION_GROWTH = 10.0
+ATTEMPT_FACTOR = {wp.float32: 0.1, wp.float64: 0.01}
+# ε of the proximal steps.
+PROXIMAL_SHRINK = 0.1
+LEAST_REGULARIZATION = {wp.float32: 3e-6, wp.float64: 1e-11}
 ATTEMPTS = 3
 # Gauss–Seidel sweeps before, and factorisations of, block pivoting; most that succeed take fewer than 8.
 SWEEPS = 20
@@ -51,6 +54,8 @@ BLOCK_PIVOTS = 10
 PIECES_PER_ROW = 12
 # Residual at which the problem with ε counts as solved (max |b̃| is 1).
 SOLVED = {wp.float32: 1e-5, wp.float64: 1e-11}
+# What rounding leaves of it, in machine epsilons of the largest |x|.
+ROUNDING_EPSILONS = 4.0
 # Refinements of Q⁺b and of (Q + εI)⁻¹b to the solution without ε.
 REFINEMENTS = 2
 REFINEMENTS_FROM_EPSILON = 6
@@ -83,8 +88,14 @@ def build(S) -> SimpleNamespace:
     gather_axpy, Orthogonal = f_dense.gather_axpy, f_dense.Orthogonal
     lu_factor, lu_solve, qr_factor, qr_solve = f_dense.lu_factor, f_dense.lu_solve, f_dense.qr_factor, f_dense.qr_solve
     epsilon = float(np.finfo(wp.dtype_to_numpy(S)).eps)
-    first_regularization = REGULARIZATION[S]
-    solved, rank_level, zero_level = SOLVED[S], epsilon * RANK_EPSILONS, epsilon * ZERO_EPSILONS
+    first_regularization, least_regularization = REGULARIZATION[S], LEAST_REGULARIZATION[S]
+    attempt_factor = ATTEMPT_FACTOR[S]
+    solved, rounding, rank_level, zero_level = (
+        SOLVED[S],
+        epsilon * ROUNDING_EPSILONS,
+        epsilon * RANK_EPSILONS,
+        epsilon * ZERO_EPSILONS,
+    )
 
     @wp.struct
     class Problem:
@@ -109,6 +120,7 @@ def build(S) -> SimpleNamespace:
         target: wp.array2d(dtype=S)  # b + εx of the proximal step
         x: wp.array2d(dtype=S)
         w: wp.array2d(dtype=S)
+        previous: wp.array2d(dtype=S)  # x of the last proximal step
         x_theta: wp.array2d(dtype=S)  # dx/dθ, dw/dθ of a piece
         w_theta: wp.array2d(dtype=S)
         trial: wp.array2d(dtype=S)  # x of the classes, without ε
@@ -342,7 +354,10 @@ def build(S) -> SimpleNamespace:
             m = assemble(work, at, regularization)
             lu_factor(work.K[at.w], m, work.pivots[at.w], S(epsilon) * regularization)
             solve_classes(work, at, m, -1, regularization, target, S(1.0), S(0.0), REFINEMENTS, x)
-            if measure(work, at, regularization, target, x) <= S(solved):
+            size = S(0.0)
+            for i in range(at.n):
+                size = wp.max(size, wp.abs(x[i]))
+            if measure(work, at, regularization, target, x) <= S(solved) + S(rounding) * size:
                 return pivot + 1
             classify(work, at, x)
         return -BLOCK_PIVOTS
@@ -520,35 +535,40 @@ def build(S) -> SimpleNamespace:
                 class_i = -UPPER
             work.classes[at.w, i] = class_i
 
-    @wp.func(inline=False)
-    def settle(work: Workspace, at: World, regularization: S, first: int) -> int:
-        """Classes and x of A + εI against `target`: block pivoting where first is 0, else and after it Lemke; the count."""
-        count = wp.int32(0)
-        settled = wp.int32(-1)
-        if first == 0:
-            settled = block_pivot(work, at, regularization, work.x[at.w])
-            count += wp.abs(settled)
-        if settled < 0:
-            count += follow_path(work, at, regularization)
-            count += wp.abs(block_pivot(work, at, regularization, work.x[at.w]))
-        return count
+    @wp.func
+    def set_target(work: Workspace, at: World, regularization: S):
+        """b + εx of the last proximal step."""
+        for i in range(at.n):
+            work.target[at.w, i] = work.b[at.w, i] + regularization * work.previous[at.w, i]
 
     @wp.func(inline=False)
     def approach(
-        work: Workspace, options: Options, at: World,
-        regularization: S, path_first: int, residual: S,
-    ) -> tuple[S, int]:  # fmt: skip
-        """Proximal steps from the problem with ε to the one without; (least residual, factorisations), x in `best`."""
+        work: Workspace, options: Options, at: World, regularization: S, path_first: int, residual: S
+    ) -> tuple[S, int]:
+        """Proximal steps from the problem with ε to the one without; (least residual, factorisations), x in `best`.
+
+        ε shrinks from step to step, where block pivoting still settles: modes of A below ε would converge slowly.
+        """
         x = work.x[at.w]
         best = residual
         reference = S(INFINITE)
         count = wp.int32(0)
         stalled = wp.int32(0)
+        epsilon_k = regularization
+        row_fill(S(0.0), work.previous[at.w], 0, at.n)
         for step in range(PROXIMAL_STEPS):
-            count += settle(work, at, regularization, wp.where(step == 0, path_first, 0))
-            if step == 0:
-                count += 1
-                best = solve_exactly(work, options, at, regularization, best)
+            set_target(work, at, epsilon_k)
+            settled = wp.int32(-1)
+            if step > 0 or path_first == 0:
+                settled = block_pivot(work, at, epsilon_k, x)
+                count += wp.abs(settled)
+            if settled < 0:
+                epsilon_k = regularization
+                set_target(work, at, epsilon_k)
+                count += follow_path(work, at, epsilon_k)
+                count += wp.abs(block_pivot(work, at, epsilon_k, x))
+            count += 1
+            best = solve_exactly(work, options, at, regularization, best)
             best = keep_best(work, at, measure(work, at, S(0.0), work.b[at.w], x), best, x)
             stalled += 1
             if best < S(STALL_SHRINK) * reference:
@@ -556,8 +576,8 @@ def build(S) -> SimpleNamespace:
                 stalled = 0
             if best <= options.tolerance or stalled == STALL_STEPS:
                 break
-            for i in range(at.n):
-                work.target[at.w, i] = work.b[at.w, i] + regularization * x[i]
+            row_copy(x, work.previous[at.w], 0, at.n)
+            epsilon_k = wp.max(S(PROXIMAL_SHRINK) * epsilon_k, S(least_regularization))
         return best, count
 
     @wp.func(inline=False)
@@ -575,7 +595,6 @@ def build(S) -> SimpleNamespace:
             classify(work, at, work.x[at.w])
         for attempt in range(ATTEMPTS):
             set_cover(work, at, attempt)
-            row_copy(work.b[at.w], work.target[at.w], 0, at.n)
             best, steps = approach(work, options, at, regularization, attempt, best)
             count += steps
             if best > options.tolerance and best < S(SNAP_BELOW):
@@ -586,7 +605,7 @@ def build(S) -> SimpleNamespace:
                 best = solve_exactly(work, options, at, regularization, best)
             if best <= options.tolerance:
                 break
-            regularization = S(REGULARIZATION_GROWTH) * regularization
+            regularization = S(attempt_factor) * regularization
         return best, count
 
     @wp.kernel(module=module_name("lcp", S), enable_backward=False)
