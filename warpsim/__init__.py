@@ -19,6 +19,8 @@ _PUBLIC = {
     "warpsim.solvers.sap": ("SAP",),
     "warpsim.solvers.lcp_contact": ("LCP",),
     "warpsim.solvers.nocontact": ("NoContact",),
+    "warpsim.solvers.lcp": ("LCPSolution", "solve_lcp"),
+    "warpsim.solvers.cone_qp": ("ConeQPSolution", "solve_cone_qp"),
     "warpsim.solvers.problem": ("ContactProblem", "ContactSolution", "solve_contact"),
 }
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
