@@ -85,6 +85,25 @@ def build(S, grad: bool = False) -> SimpleNamespace:
             y = limits[row, a, 1]
         return y
 
+    @wp.func
+    def actuator_law(
+        gain: wp.array3d(dtype=S),
+        bias: wp.array3d(dtype=S),
+        control_range: wp.array3d(dtype=S),
+        control: wp.array2d(dtype=S),
+        w: int,
+        a: int,
+    ) -> vec3:
+        """gain u + bias: the force of an actuator is this . (1, length, velocity), before its limits."""
+        u = S(0.0)
+        if control.shape[0] > 0:
+            u = clamped(control[w, a], control_range, w, a)
+        g = w % gain.shape[0]
+        b = w % bias.shape[0]
+        return vec3(
+            gain[g, a, 0] * u + bias[b, a, 0], gain[g, a, 1] * u + bias[b, a, 1], gain[g, a, 2] * u + bias[b, a, 2]
+        )
+
     @wp.kernel(module=module, enable_backward=grad)
     def actuator_force(
         topology: Topology,
@@ -112,17 +131,11 @@ def build(S, grad: bool = False) -> SimpleNamespace:
             j = topology.link_v[l]
             i = topology.link_q[l]
             n = jt.dofs(topology.link_type[l])
-            u = S(0.0)
-            if control.shape[0] > 0:
-                u = clamped(control[w, a], control_range, w, a)
-            g = w % gain.shape[0]
-            b = w % bias.shape[0]
-            constant = gain[g, a, 0] * u + bias[b, a, 0]
+            law = actuator_law(gain, bias, control_range, control, w, a)
             if n == 1:
                 ratio = gear[a, 0]
-                length = ratio * q[w, i]
-                slope = gain[g, a, 2] * u + bias[b, a, 2]
-                static = constant + (gain[g, a, 1] * u + bias[b, a, 1]) * length
+                slope = law[2]
+                static = law[0] + law[1] * (ratio * q[w, i])
                 total = static + slope * ratio * v[w, j]
                 limit = clamped(total, force_range, w, a)
                 if limit < total or limit > total or slope > S(0.0):
@@ -131,9 +144,26 @@ def build(S, grad: bool = False) -> SimpleNamespace:
                     force[w, j] += ratio * static
                     D[w, j] += -ratio * ratio * slope
             else:
-                limit = clamped(constant, force_range, w, a)
+                limit = clamped(law[0], force_range, w, a)
                 for k in range(n):
                     force[w, j + k] += gear[a, k] * limit
+
+    @wp.func
+    def wrench_about_reference(
+        topology: Topology,
+        body_com: wp.array2d(dtype=vec3),
+        link_X: wp.array2d(dtype=transform),
+        wrench: wp.array3d(dtype=S),
+        w: int,
+        body: int,
+    ) -> vec6:
+        """The force vector about o of the wrench (torque, force) at a body's COM, world axes."""
+        l = topology.body_link[body]
+        X = link_X[w, l]
+        o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
+        arm = wp.transform_point(X, body_com[w % body_com.shape[0], body]) - o
+        f = vec3(wrench[w, body, 3], wrench[w, body, 4], wrench[w, body, 5])
+        return sp.join(vec3(wrench[w, body, 0], wrench[w, body, 1], wrench[w, body, 2]) + wp.cross(arm, f), f)
 
     @wp.kernel(module=module, enable_backward=grad)
     def wrench_force(
@@ -148,13 +178,8 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         """Adds the generalised force of wrenches (torque, force) at the bodies' COMs, world axes. Launch over worlds."""
         w = wp.tid()
         for body in range(topology.body_link.shape[0]):
-            l = topology.body_link[body]
-            X = link_X[w, l]
-            o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
-            arm = wp.transform_point(X, body_com[w % body_com.shape[0], body]) - o
-            f = vec3(wrench[w, body, 3], wrench[w, body, 4], wrench[w, body, 5])
-            F = sp.join(vec3(wrench[w, body, 0], wrench[w, body, 1], wrench[w, body, 2]) + wp.cross(arm, f), f)
-            d = topology.link_dof[l]
+            F = wrench_about_reference(topology, body_com, link_X, wrench, w, body)
+            d = topology.link_dof[topology.body_link[body]]
             while d >= 0:
                 force[w, d] += wp.dot(dof_S[w, d], F)
                 d = topology.dof_parent[d]
@@ -164,4 +189,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         actuator_force=actuator_force,
         wrench_force=wrench_force,
         spring_deflection=spring_deflection,
+        actuator_law=actuator_law,
+        clamped=clamped,
+        wrench_about_reference=wrench_about_reference,
     )

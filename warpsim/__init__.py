@@ -15,7 +15,7 @@ _PUBLIC = {
     "warpsim.simulator": ("CONTACT_OVERFLOW", "NONFINITE", "NOT_CONVERGED", "Simulator"),
     "warpsim.state": ("State",),
     "warpsim.trajectory": ("Trajectory",),
-    "warpsim.integrators": ("SymplecticEuler",),
+    "warpsim.integrators": ("ExplicitEuler", "ImplicitEuler", "Midpoint", "SymplecticEuler"),
     "warpsim.solvers.sap": ("SAP",),
     "warpsim.solvers.nocontact": ("NoContact",),
     "warpsim.solvers.problem": ("ContactProblem", "ContactSolution", "solve_contact"),

@@ -10,6 +10,8 @@ import warp as wp
 
 from warpsim.collision import Collision
 from warpsim.dynamics import BLOCK, DeviceModel, Dynamics
+from warpsim.integrators import SymplecticEuler, ThetaScheme
+from warpsim.integrators.stages import ThetaStages
 from warpsim.kernels import actuation, contact_force, lagged, rows, theta
 from warpsim.model.model import JOINT_NV, JointType, Model
 from warpsim.solvers.sap import SAP, SAPSolver
@@ -37,7 +39,14 @@ def joint_rows(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nda
 class Step:
     """Workspace and launches of one step for all worlds. Inputs and results are its own arrays."""
 
-    def __init__(self, device_model: DeviceModel, solver, max_contacts: int | None, contact: bool):
+    def __init__(
+        self,
+        device_model: DeviceModel,
+        solver,
+        max_contacts: int | None,
+        contact: bool,
+        scheme: ThetaScheme | None = None,
+    ):
         self.device_model, model = device_model, device_model.model
         self.model, self.worlds = model, device_model.worlds
         t, S, device = device_model.types, device_model.types.scalar, device_model.device
@@ -66,6 +75,8 @@ class Step:
         self.joint_type = wp.array(model.joint_type, dtype=wp.int32, device=device)
         self.joint_q = wp.array(model.joint_q, dtype=wp.int32, device=device)
         self._make_solver(solver)
+        # Plain symplectic Euler needs none of the stages.
+        self.stages = None if scheme in (None, SymplecticEuler()) else ThetaStages(self, scheme)
 
     def _make_solver(self, options: SAP) -> None:
         model, t, device = self.model, self.device_model.types, self.device_model.device
@@ -101,6 +112,12 @@ class Step:
         problem.row_J, problem.row_R, problem.row_v_hat = self.rows.J, self.rows.R, self.rows.v_hat
         problem.row_lower, problem.row_upper = self.rows.lower, self.rows.upper
 
+    def allow_wrench(self) -> None:
+        """Make room for wrenches on bodies (torque, force), zero until they are given."""
+        self.wrench = self.dynamics.array((self.model.nbody, 6), self.device_model.types.scalar)
+        if self.stages is not None:
+            self.stages.allow_wrench()
+
     def compile(self) -> None:
         """Compile and load the kernels of a step, modules in parallel."""
         sets = [self.dynamics.kernels, self.dynamics.untaped, self.dynamics.energy_kernels]
@@ -118,6 +135,8 @@ class Step:
             sets.append(self.collision.convex_kernels)
         if self.options.is_lagged:
             sets.append(self.k_lagged)
+        if self.stages is not None:
+            sets += self.stages.kernel_sets()
         kernels = [item for group in sets for item in vars(group).values() if isinstance(item, wp.Kernel)]
         modules = list({id(kernel.module): kernel.module for kernel in kernels}.values())
         wp.force_load(self.device_model.device, modules=modules, block_dim=BLOCK)
@@ -131,10 +150,18 @@ class Step:
 
     def smooth_motion(self, h: float) -> None:
         """Kinematics, forces and the free motion: v*, A = M + h D, and the factor of M."""
-        dynamics = self.dynamics
+        dynamics, stages = self.dynamics, self.stages
         dynamics.position(self.q)
         dynamics.velocity(self.v)
+        dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
+        if stages is not None:
+            stages.refresh()
+            if stages.scheme.implicit:
+                stages.free_motion(h)
+                return
         self.forces()
+        if stages is not None:
+            stages.effective_damping(h, self.q, self.v)
         dynamics.mass_matrix(self.composite, self.A)
         dynamics.inverse_dynamics(self.v, self.zero_acceleration, self.bias)
         inputs = [
@@ -151,7 +178,7 @@ class Step:
         dynamics.launch(self.k_theta.free_motion, self.model.ntree, [*inputs, self.v_star])
 
     def forces(self) -> None:
-        """Generalised forces without linear damping, and its diagonal; energy of the state on the way."""
+        """Generalised forces without linear damping, and its diagonal."""
         d, p, dynamics = self.device_model, self.device_model.parameters, self.dynamics
         springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
         inputs = [d.topology, *springs, self.q, self.tau, self.force, self.damping]
@@ -164,7 +191,6 @@ class Step:
         if self.wrench is not None:
             inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench, self.force]
             dynamics.launch(self.k_actuation.wrench_force, None, inputs)
-        dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
 
     def contact_problem(self, h: float) -> None:
         """Contacts, their Jacobians and regularisation, and the rows of joint limits and dry friction."""
@@ -172,6 +198,8 @@ class Step:
         dynamics.velocity(self.v_star, self.link_V_star)
         self.collision.detect(h, dynamics.link_V, self.link_V_star)
         self.collision.jacobian()
+        if self.stages is not None and self.stages.follows_contacts:
+            self.stages.follow_contacts()
         if self.collision.enabled:
             inputs = [d.topology, self.collision.scene, self.collision.material(), self.collision.contacts]
             inputs += [h, self.options.beta, self.options.sigma, self.M_factor, self.z]
@@ -221,9 +249,13 @@ class Step:
         return force
 
     def integrate(self, h: float) -> None:
-        """q' = q (+) h v', and the step is accepted world by world where it is finite."""
+        """q' = q (+) h v^θvq, and the step is accepted world by world where it is finite."""
         dynamics, solution = self.dynamics, self.solver.solution
-        inputs = [self.device_model.topology, h, self.q, solution.v, self.q_next]
+        v = solution.v
+        if self.stages is not None:
+            self.stages.report()
+            v = self.stages.position_velocity(v)
+        inputs = [self.device_model.topology, h, self.q, v, self.q_next]
         dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
         active = self.device_model.parameters.stored("body_active")
         inputs = [self.device_model.topology, active, h, self.q, self.v, self.time, self.flags]
