@@ -95,6 +95,17 @@ def build(S) -> SimpleNamespace:
         )  # fmt: skip
 
     @wp.func
+    def cone_impulse_by_R(gamma: vec3, u: vec3, R: vec3, mu: S, rate: vec3) -> vec3:
+        """dγ when R changes by `rate` = (dRt, dRt, dRn) at fixed u = v_c − v̂.
+
+        Sliding, γ_n = (μ‖u_t‖ − u_n)/(Rn + μ²Rt) and γ_t = −μ γ_n u_t/‖u_t‖: only the denominator changes.
+        """
+        y = vec3(-u[0] / R[0], -u[1] / R[1], -u[2] / R[2])
+        if mu == S(0.0) or (y[2] > S(0.0) and y[0] * y[0] + y[1] * y[1] <= mu * mu * y[2] * y[2]):
+            return vec3(-gamma[0] * rate[0] / R[0], -gamma[1] * rate[1] / R[1], -gamma[2] * rate[2] / R[2])
+        return (-(rate[2] + mu * mu * rate[0]) / (R[2] + mu * mu * R[0])) * gamma
+
+    @wp.func
     def contact_regularization(w: S, phi: S, compliance: S, tau_d: S, h: S, beta: S, sigma: S) -> vec3:
         """(Rt, Rt, Rn) from physical parameters: Rn = max(β²/(4π²) w, c/(h (h + τ_d))), Rt = σ w (Castro et al., §V).
 
@@ -122,6 +133,7 @@ def build(S) -> SimpleNamespace:
         cone_impulse=cone_impulse,
         cone_cost=cone_cost,
         cone_hessian=cone_hessian,
+        cone_impulse_by_R=cone_impulse_by_R,
         contact_regularization=contact_regularization,
         contact_stabilization=contact_stabilization,
     )
