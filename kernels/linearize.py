@@ -42,9 +42,11 @@ def build(S) -> SimpleNamespace:
     t = types(S)
     jt, forces = joints.build(S), actuation.build(S)
     Actuators, Problem, Workspace = structs(S).Actuators, problems.structs(S).Problem, sap.build(S).Workspace
-    island_range, Range = newton.build(S).island_range, newton.build(S).Range
-    row_axpy, row_scale = rows.build(S).row_axpy, rows.build(S).row_scale
-    vec3, vec6 = t.vec3, t.vec6
+    island_range = newton.build(S).island_range
+    loops = rows.build(S)
+    row_axpy, row_scale, row_scaled_copy = loops.row_axpy, loops.row_scale, loops.row_scaled_copy
+    row_axpy_at = loops.row_axpy_at
+    vec3 = t.vec3
     module = module_name("linearize", S)
 
     @wp.kernel(module=module, enable_backward=False)
@@ -55,12 +57,11 @@ def build(S) -> SimpleNamespace:
 
     @wp.kernel(module=module, enable_backward=False)
     def block_columns(topology: Topology, h: S, D: wp.array3d(dtype=S), first: int, X: wp.array3d(dtype=S)):
-        """X_d,first+e = h D_de of a matrix stored by trees. Launch over (worlds, nv)."""
+        """X_d,first+e += h D_de of a matrix stored by trees. Launch over (worlds, nv)."""
         w, d = wp.tid()
         begin = topology.dof_begin[d]
         tree = topology.link_tree[topology.dof_link[d]]
-        for k in range(topology.tree_v[tree + 1] - begin):
-            X[w, d, first + begin + k] = h * D[w, d, k]
+        row_axpy_at(h, D[w, d], topology.tree_v[tree + 1] - begin, X[w, d], first + begin)
 
     @wp.kernel(module=module, enable_backward=False)
     def spring_columns(
@@ -195,20 +196,21 @@ def build(S) -> SimpleNamespace:
         w, l = wp.tid()
         kind = topology.link_type[l]
         j = topology.link_v[l]
-        n = jt.dofs(kind)
+        moving = jt.dofs(kind)
         nv = X.shape[1]
-        for i in range(n):
-            for c in range(Y.shape[2]):
-                x = X[w, j + i, first + c]
-                Y[w, nv + j + i, c] = -x
-                Y[w, j + i, c] = -h * x
+        size = Y.shape[2]
+        for i in range(moving):
+            row_scaled_copy(S(-1.0), X[w, j + i], first, Y[w, nv + j + i], size)
         if kind == joints.FREE or kind == joints.BALL:
-            j += n - 3
-            dexp = jt.rotation_dexp(h * vec3(v[w, j], v[w, j + 1], v[w, j + 2]))
-            for c in range(Y.shape[2]):
-                turn = dexp * vec3(Y[w, j, c], Y[w, j + 1, c], Y[w, j + 2, c])
-                for i in range(3):
-                    Y[w, j + i, c] = turn[i]
+            moving -= 3
+            t = j + moving
+            dexp = -h * jt.rotation_dexp(h * vec3(v[w, t], v[w, t + 1], v[w, t + 2]))
+            for i in range(3):
+                row_scaled_copy(dexp[i, 0], X[w, t], first, Y[w, t + i], size)
+                row_axpy(-dexp[i, 1], Y[w, nv + t + 1], Y[w, t + i], 0, size)
+                row_axpy(-dexp[i, 2], Y[w, nv + t + 2], Y[w, t + i], 0, size)
+        for i in range(moving):
+            row_scaled_copy(-h, X[w, j + i], first, Y[w, j + i], size)
 
     @wp.kernel(module=module, enable_backward=False)
     def add_position(topology: Topology, h: S, v: wp.array2d(dtype=S), A: wp.array3d(dtype=S)):

@@ -2,9 +2,9 @@
 
     W = J Y, Y = M⁻¹Jᵀ, w = ‖W‖_F/3:   δw = 2 Γ : (δJ Y) − (Y Γ Yᵀ) : δM,   Γ = W/(9 w);   a scalar row has w = W, Γ = 1.
 
-The columns y_a of Y are velocities of the tree. With V_a the link velocities that they give and P_a the momenta of the
-subtrees, dof e changes y_aᵀMy_b, y fixed, by −(P_a · (S_e × V_b⁻) + P_b · (S_e × V_a⁻)), V⁻ that of what e does not move; an
-inertia δI of one link by V_a · δI V_b. The part of δJ is the change of the contact's velocity, as in `contact_slopes.py`.
+With Γ = C Cᵀ the columns y_a of YC are velocities of the tree. With V_a the link velocities that they give and P_a the
+momenta of the subtrees, dof e changes y_aᵀMy_a, y fixed, by −2 P_a · (S_e × V_a⁻), V⁻ that of what e does not move; an
+inertia δI of one link by V_a · δI V_a. The part of δJ is the change of the contact's velocity, as in `contact_slopes.py`.
 Two tree passes per constraint, one thread per world.
 """
 
@@ -69,6 +69,27 @@ def build(S) -> SimpleNamespace:
     floor = S(cone.INVERSE_MASS_FLOOR)
 
     @wp.func
+    def tree_of(topology: Topology, d: int) -> int:
+        return topology.link_tree[topology.dof_link[d]]
+
+    @wp.func
+    def semidefinite_root(A: mat33) -> mat33:
+        """Lower triangular C with C Cᵀ = A, by Cholesky; a column without a pivot is 0."""
+        C = mat33()
+        for j in range(3):
+            pivot = A[j, j]
+            for k in range(j):
+                pivot -= C[j, k] * C[j, k]
+            if pivot > S(0.0):
+                C[j, j] = wp.sqrt(pivot)
+                for i in range(j + 1, 3):
+                    x = A[i, j]
+                    for k in range(j):
+                        x -= C[i, k] * C[j, k]
+                    C[i, j] = x / C[j, j]
+        return C
+
+    @wp.func
     def inverse_mass_times(topology: Topology, L: wp.array3d(dtype=S), y: wp.array2d(dtype=vec3), w: int, tree: int):
         """y ← M⁻¹y of one tree from M = LᵀDL along the ancestors."""
         begin = topology.tree_v[tree]
@@ -128,40 +149,32 @@ def build(S) -> SimpleNamespace:
         return V
 
     @wp.func
-    def by_mass_matrix(topology: Topology, flow: Flow, weights: Weights, w: int, tree: int, n: int, Gamma: mat33):
-        """∂w/∂q through M: 2 Σ_a P_a · (S_e × V_a~) = 2 S_e · Σ_a V_a~ ×* P_a, V_a~ = Σ_b Γ_ab V_b⁻."""
+    def by_mass_matrix(topology: Topology, flow: Flow, weights: Weights, w: int, tree: int, n: int):
+        """∂w/∂q through M: 2 Σ_a P_a · (S_e × V_a⁻) = 2 S_e · Σ_a V_a⁻ ×* P_a."""
         for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
             f = vec6()
             for a in range(n):
-                V = vec6()
-                for b in range(n):
-                    V += Gamma[a, b] * column_before(topology, weights, w, l, b)
-                f += sp.cross_force(V, weights.P[w, l, a])
+                f += sp.cross_force(column_before(topology, weights, w, l, a), weights.P[w, l, a])
             j = topology.link_v[l]
             for i in range(jt.dofs(topology.link_type[l])):
                 weights.by_dof[w, j + i] = S(2.0) * wp.dot(flow.dof_S[w, j + i], f)
 
     @wp.func
-    def by_inertias(
-        topology: Topology, inertias: Inertias, weights: Weights, w: int, tree: int, n: int, Gamma: mat33
-    ):
-        """∂w by the parameters that belong to the tree: −Σ_ab Γ_ab V_a · δI V_b."""
+    def by_inertias(topology: Topology, inertias: Inertias, weights: Weights, w: int, tree: int, n: int):
+        """∂w by the parameters that belong to the tree: −Σ_a V_a · δI V_a."""
         for k in range(inertias.link.shape[0]):
             l = inertias.link[k]
             slope = S(0.0)
             if l < 0:
                 d = -1 - l
-                if topology.link_tree[topology.dof_link[d]] == tree:
+                if tree_of(topology, d) == tree:
                     for a in range(n):
-                        for b in range(n):
-                            slope -= Gamma[a, b] * weights.y[w, d][a] * weights.y[w, d][b]
-                    weights.by_inertia[w, k] = slope * inertias.I[w, k][0]
+                        slope -= inertias.I[w, k][0] * weights.y[w, d][a] * weights.y[w, d][a]
+                    weights.by_inertia[w, k] = slope
             elif topology.link_tree[l] == tree:
                 for a in range(n):
-                    V = vec6()
-                    for b in range(n):
-                        V += Gamma[a, b] * weights.V[w, l, b]
-                    slope -= wp.dot(weights.V[w, l, a], sp.momentum(inertias.I[w, k], V))
+                    V = weights.V[w, l, a]
+                    slope -= wp.dot(V, sp.momentum(inertias.I[w, k], V))
                 weights.by_inertia[w, k] = slope
 
     @wp.func
@@ -172,10 +185,6 @@ def build(S) -> SimpleNamespace:
         while k < size and topology.dof_begin[support[k]] == begin:
             k += 1
         return k
-
-    @wp.func
-    def tree_of(topology: Topology, d: int) -> int:
-        return topology.link_tree[topology.dof_link[d]]
 
     @wp.func
     def clear(topology: Topology, inertias: Inertias, weights: Weights, w: int, support: wp.array1d(dtype=int), size: int):
@@ -199,15 +208,14 @@ def build(S) -> SimpleNamespace:
         support: wp.array1d(dtype=int),
         size: int,
         n: int,
-        Gamma: mat33,
     ):
-        """∂w through M, from the first n columns of Y."""
+        """∂w through M, from the first n columns of YC."""
         i = int(0)
         while i < size:
             tree = tree_of(topology, support[i])
             move_tree(topology, flow, weights, w, tree, n)
-            by_mass_matrix(topology, flow, weights, w, tree, n, Gamma)
-            by_inertias(topology, inertias, weights, w, tree, n, Gamma)
+            by_mass_matrix(topology, flow, weights, w, tree, n)
+            by_inertias(topology, inertias, weights, w, tree, n)
             i = next_tree(topology, support, size, i)
 
     @wp.func
@@ -249,19 +257,19 @@ def build(S) -> SimpleNamespace:
         weights: Weights,
         w: int,
         c: int,
-        Gamma: mat33,
+        C: mat33,
     ):
-        """Adds ∂w/∂q through J: 2 Σ_a δ(V_B − V_A)_a(p) · (FΓ)_a; turning the frame does not change w."""
+        """Adds ∂w/∂q through J: 2 Σ_a δ(V_B − V_A)_a(p) · (FC)_a; turning the frame does not change w."""
         pair = contacts.pair[w, c]
         p = contacts.point[w, c]
         a_link = scene.geom_link[scene.pair_geom[pair, 0]]
         b_link = scene.geom_link[scene.pair_geom[pair, 1]]
-        FG = contacts.frame[w, c] * Gamma
+        FC = contacts.frame[w, c] * C
         k_p = vec3()  # what δp is multiplied with
         for a in range(3):
             spin = sp.angular(column_of_link(topology, flow, weights, w, b_link, a, p))
             spin -= sp.angular(column_of_link(topology, flow, weights, w, a_link, a, p))
-            k_p += wp.cross(vec3(FG[0, a], FG[1, a], FG[2, a]), spin)
+            k_p += wp.cross(vec3(FC[0, a], FC[1, a], FC[2, a]), spin)
         k_slope = k_p[0] * slope[w, c, 1] + k_p[1] * slope[w, c, 2] + k_p[2] * slope[w, c, 3]
         for k in range(scene.support_size[pair]):
             e = scene.support[pair, k]
@@ -277,7 +285,7 @@ def build(S) -> SimpleNamespace:
             for a in range(3):
                 V = column_of_link(topology, flow, weights, w, moved, a, p)
                 V -= shifted(column_before(topology, weights, w, link, a), arm)
-                f = vec3(FG[0, a], FG[1, a], FG[2, a])
+                f = vec3(FC[0, a], FC[1, a], FC[2, a])
                 change += s * wp.dot(sp.linear(sp.cross_motion(twist, V)), f)
             weights.by_dof[w, e] = weights.by_dof[w, e] + S(2.0) * change
 
@@ -318,9 +326,15 @@ def build(S) -> SimpleNamespace:
                 W = mat33()
                 for k in range(size):
                     W += wp.outer(contact_J(contacts, w, c, k), weights.y[w, support[k]])
-                Gamma = W / (S(9.0) * weight)
-                by_trees(topology, flow, inertias, weights, w, support, size, 3, Gamma)
-                by_geometry(topology, scene, contacts, flow, slope, weights, w, c, Gamma)
+                C = semidefinite_root(W / (S(9.0) * weight))
+                i = int(0)
+                while i < size:
+                    tree = tree_of(topology, support[i])
+                    for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
+                        weights.y[w, d] = wp.transpose(C) * weights.y[w, d]
+                    i = next_tree(topology, support, size, i)
+                by_trees(topology, flow, inertias, weights, w, support, size, 3)
+                by_geometry(topology, scene, contacts, flow, slope, weights, w, c, C)
                 R = problem.R[w, c]
                 near_rigid = beta * beta * S(cone.INVERSE_FOUR_PI_SQUARED)
                 rate = vec3(sigma, sigma, S(0.0))
@@ -347,7 +361,6 @@ def build(S) -> SimpleNamespace:
     ):
         """X −= Jᵀ ∂γ/∂R ∂R/∂w ∂w of the scalar rows within their bounds, γ = −u/R. Launch over worlds."""
         w = wp.tid()
-        Gamma = mat33(S(1.0), S(0.0), S(0.0), S(0.0), S(0.0), S(0.0), S(0.0), S(0.0), S(0.0))
         for k in range(rows.support.shape[0]):
             if rows.R[w, k] > S(0.0) and row_G[w, k] != S(0.0) and slopes.R_w[w, k] != S(0.0):
                 support = rows.support[k]
@@ -359,7 +372,7 @@ def build(S) -> SimpleNamespace:
                 while at < size:
                     inverse_mass_times(topology, weights.M_factor, weights.y, w, tree_of(topology, support[at]))
                     at = next_tree(topology, support, size, at)
-                by_trees(topology, flow, inertias, weights, w, support, size, 1, Gamma)
+                by_trees(topology, flow, inertias, weights, w, support, size, 1)
                 for e in range(size):
                     for i in range(size):
                         turn = S(2.0) * slopes.J_q[w, k, i, e] * weights.y[w, support[i]][0]
