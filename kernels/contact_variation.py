@@ -53,7 +53,7 @@ def build(S) -> SimpleNamespace:
     Scene, Contacts = st.Scene, st.Contacts
     evaluate, moved, component = features.build(S).evaluate, shared.moved, shared.component
 
-    @wp.kernel(module=module_name("contact_variation", S))
+    @wp.kernel(module=module_name("contact_variation", S, True))
     def vary(
         scene: Scene,
         contacts: Contacts,
@@ -89,7 +89,7 @@ def build_convex(S) -> SimpleNamespace:
     Scene, Contacts, ConvexScene = st.Scene, st.Contacts, contact_convex.structs(S).ConvexScene
     evaluate, moved, component = heightfield.build(S).evaluate, shared.moved, shared.component
 
-    @wp.kernel(module=module_name("contact_variation_convex", S))
+    @wp.kernel(module=module_name("contact_variation_convex", S, True))
     def vary(
         scene: Scene,
         convex_scene: ConvexScene,

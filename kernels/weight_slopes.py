@@ -39,7 +39,6 @@ def structs(S) -> SimpleNamespace:
         V: wp.array3d(dtype=t.vec6)  # (worlds, links, 3)
         P: wp.array3d(dtype=t.vec6)  # (worlds, links, 3)
         by_dof: wp.array2d(dtype=S)  # (worlds, nv) ∂w/∂q
-        by_inertia: wp.array2d(dtype=S)  # (worlds, inertial parameters) ∂w
 
     @wp.struct
     class Inertias:
@@ -48,6 +47,7 @@ def structs(S) -> SimpleNamespace:
         first: int  # column of X
         link: wp.array(dtype=int)  # (n,)
         I: wp.array2d(dtype=t.vec10)  # (worlds, n)
+        w: wp.array2d(dtype=S)  # (worlds, n) scratch: ∂w
 
     return SimpleNamespace(Weights=Weights, Inertias=Inertias)
 
@@ -170,12 +170,12 @@ def build(S) -> SimpleNamespace:
                 if tree_of(topology, d) == tree:
                     for a in range(n):
                         slope -= inertias.I[w, k][0] * weights.y[w, d][a] * weights.y[w, d][a]
-                    weights.by_inertia[w, k] = slope
+                    inertias.w[w, k] = slope
             elif topology.link_tree[l] == tree:
                 for a in range(n):
                     V = weights.V[w, l, a]
                     slope -= wp.dot(V, sp.momentum(inertias.I[w, k], V))
-                weights.by_inertia[w, k] = slope
+                inertias.w[w, k] = slope
 
     @wp.func
     def next_tree(topology: Topology, support: wp.array1d(dtype=int), size: int, i: int) -> int:
@@ -190,7 +190,7 @@ def build(S) -> SimpleNamespace:
     def clear(topology: Topology, inertias: Inertias, weights: Weights, w: int, support: wp.array1d(dtype=int), size: int):
         """y = 0 on the trees of a support, and no slopes by inertias."""
         for k in range(inertias.link.shape[0]):
-            weights.by_inertia[w, k] = S(0.0)
+            inertias.w[w, k] = S(0.0)
         i = int(0)
         while i < size:
             tree = tree_of(topology, support[i])
@@ -235,7 +235,7 @@ def build(S) -> SimpleNamespace:
             tree = tree_of(topology, support[i])
             row_axpy(coefficient, weights.by_dof[w], x, topology.tree_v[tree], topology.tree_v[tree + 1])
             i = next_tree(topology, support, size, i)
-        row_axpy_at(coefficient, weights.by_inertia[w], inertias.link.shape[0], x, inertias.first)
+        row_axpy_at(coefficient, inertias.w[w], inertias.link.shape[0], x, inertias.first)
 
     @wp.func
     def column_of_link(

@@ -10,21 +10,51 @@ import numpy as np
 import warp as wp
 
 from warpsim.dynamics import BLOCK, DeviceModel, InverseDynamicsDerivative
-from warpsim.kernels import contact_slopes, contact_variation, linearize, row_slopes, weight_slopes
-from warpsim.parameters import SPECS
+from warpsim.kernels import (
+    contact_slopes,
+    contact_variation,
+    linearize,
+    parameter_slopes,
+    row_slopes,
+    weight_slopes,
+)
 from warpsim.step import Step
 
 # Columns that one thread solves: on a CPU all of them, in the inner loop; on a GPU one, so that threads read side by side.
-COLUMNS_PER_THREAD = {"cpu": 1 << 30, "cuda": 1}
+COLUMNS_PER_THREAD = {False: 1 << 30, True: 1}  # by device.is_cuda
+
+# Parameters with columns of their own, inertias first: they stand side by side.
+INERTIAS = {
+    "body_mass": parameter_slopes.MASS,
+    "body_com": parameter_slopes.COM,
+    "body_inertia": parameter_slopes.INERTIA,
+    "joint_armature": parameter_slopes.ARMATURE,
+}
+LAWS = (
+    "gravity",
+    "joint_damping",
+    "joint_stiffness",
+    "joint_reference",
+    "joint_friction",
+    "joint_range",
+    "actuator_gain",
+    "actuator_bias",
+    "control_range",
+    "force_range",
+    "geom_friction",
+    "geom_stiffness",
+    "geom_dissipation_time",
+)
+PARAMETERS = (*INERTIAS, *LAWS)
 
 
 @dataclass(frozen=True)
 class Linearization:
-    """Derivatives of the next (q, v), in the tangent spaces at q and at the next q: free joint translation in world
-    axes, rotations in body axes; rows and columns δq, δv.
+    """Derivatives of the next (q, v) in the tangent spaces at q and at the next q, rows and columns in the order (q, v).
 
-    `A (worlds, 2nv, 2nv)` by the state, `B (worlds, 2nv, nu)` by the controls, `tau (worlds, 2nv, nv)` by generalised
-    forces or None, `parameters[name] (worlds, 2nv, entries)`, entries in the order of the parameter's own array.
+    Tangent vectors are as v: a free joint's translation in world axes, rotations in body axes. `A (worlds, 2nv, 2nv)` by the
+    state, `B (worlds, 2nv, nu)` by the controls, `tau (worlds, 2nv, nv)` by generalised forces or None,
+    `parameters[name] (worlds, 2nv, entries)`, entries in the order of the parameter's own array.
     """
 
     A: wp.array
@@ -32,184 +62,277 @@ class Linearization:
     tau: wp.array | None = None
     parameters: dict[str, wp.array] = field(default_factory=dict)
 
+    def arrays(self) -> dict[str, wp.array]:
+        """All arrays by name."""
+        own = {"A": self.A, "B": self.B} | ({} if self.tau is None else {"tau": self.tau})
+        return own | self.parameters
+
+
+class Columns:
+    """Which variables the columns of X are of: q, v, controls, then generalised forces and parameters if asked for."""
+
+    def __init__(self, device_model: DeviceModel, force: bool, parameters: tuple[str, ...]):
+        model, t = device_model.model, device_model.types
+        self.device_model = device_model
+        entries = {"A": 2 * model.nv, "B": model.nu} | ({"tau": model.nv} if force else {})
+        chosen = [name for name in PARAMETERS if name in parameters]
+        entries |= {name: int(np.prod(np.shape(getattr(model, name)))) for name in chosen}
+        starts = np.cumsum([0, *entries.values()])
+        self.entries, self.parameters = entries, tuple(chosen)
+        self.first = dict(zip(entries, (int(n) for n in starts[:-1]), strict=True))
+        self.X = self._zeros((model.nv, int(starts[-1])), t.scalar)
+        self._make_inertias([name for name in chosen if name in INERTIAS])
+
+    def _zeros(self, shape, kind) -> wp.array:
+        return wp.zeros((self.device_model.worlds, *shape), dtype=kind, device=self.device_model.device)
+
+    def _make_inertias(self, names: list[str]) -> None:
+        model, t, device = self.device_model.model, self.device_model.types, self.device_model.device
+        rows = []  # kind, index, component, link
+        for name in names:
+            size = model.nv if name == "joint_armature" else model.nbody
+            each = self.entries[name] // max(size, 1)
+            for index in range(size):
+                link = -1 - index if name == "joint_armature" else int(model.body_link[index])
+                rows += [(int(INERTIAS[name]), index, component, link) for component in range(each)]
+        table = np.array(rows, dtype=np.int32).reshape(-1, 4).T
+        self.kind, self.index, self.component, link = (
+            wp.array(np.ascontiguousarray(x), dtype=wp.int32, device=device) for x in table
+        )
+        self.inertias = weight_slopes.structs(t.scalar).Inertias()
+        self.inertias.first = self.first[names[0]] if names else 0
+        self.inertias.link = link
+        self.inertias.I, self.inertias.w = self._zeros((len(rows),), t.vec10), self._zeros((len(rows),), t.scalar)
+
+    def start(self, name: str) -> int:
+        """First column of a variable, -1 where it was not asked for."""
+        return self.first.get(name, -1)
+
+    def blank(self) -> Linearization:
+        """Arrays for a result."""
+        rows = 2 * self.device_model.model.nv
+        arrays = {name: self._zeros((rows, n), self.device_model.types.scalar) for name, n in self.entries.items()}
+        chosen = {name: arrays[name] for name in self.parameters}
+        return Linearization(arrays["A"], arrays["B"], arrays.get("tau"), chosen)
+
+    def check(self, out: Linearization) -> None:
+        """Raise `ValueError` unless `out` has the arrays of this request."""
+        S, device, rows = self.device_model.types.scalar, self.device_model.device, 2 * self.device_model.model.nv
+        wanted = {name: (self.device_model.worlds, rows, n) for name, n in self.entries.items()}
+        found = {
+            name: x.shape if (x.dtype, x.device) == (S, device) else (x.dtype.__name__, str(x.device))
+            for name, x in out.arrays().items()
+        }
+        if found != wanted:
+            raise ValueError(f"out holds {found}; this request needs {wanted} on {device}")
+
 
 class Linearizer:
     """Workspace and launches; a step of its own, so that the simulator's diagnostics and contacts stay as they are."""
 
     def __init__(self, device_model: DeviceModel, options, max_contacts: int | None, contact: bool):
         self.device_model, self.model = device_model, device_model.model
-        t, S = device_model.types, device_model.types.scalar
+        t, S, nv = device_model.types, device_model.types.scalar, device_model.model.nv
         self.step = Step(device_model, options, max_contacts, contact)
         self.step.solver.options.keep_factor = 1
-        dynamics, collision = self.step.dynamics, self.step.collision
-        array, nv, C = dynamics.array, self.model.nv, collision.capacity
-        self.launch = dynamics.launch
-        self.kernels, self.k_rows = linearize.build(S), row_slopes.build(S)
-        self.k_contacts, self.k_weights = contact_slopes.build(S), weight_slopes.build(S)
-        self.derivative = InverseDynamicsDerivative(dynamics)
-        self.a, self.inverse_dynamics = array(nv, S), array(nv, S)
-        self.dof = array(nv, wp.int32)
+        self.derivative = InverseDynamicsDerivative(self.step.dynamics)
+        self.kernels, self.k_contacts = linearize.build(S), contact_slopes.build(S)
+        self.k_rows, self.k_weights = row_slopes.build(S), weight_slopes.build(S)
+        array = self.step.dynamics.array
+        self.a, self.inverse_dynamics, self.dof = array(nv, S), array(nv, S), array(nv, wp.int32)
         self.flow = contact_slopes.structs(S).Flow()
         for key in ("link_X", "link_I", "dof_S"):
-            setattr(self.flow, key, getattr(dynamics, key))
+            setattr(self.flow, key, getattr(self.step.dynamics, key))
         self.flow.link_V, self.flow.v = array(self.model.nlink, t.vec6), self.step.solver.solution.v
-        self._make_contacts(C, collision.max_support)
+        self._make_contacts()
         self._make_rows()
         self._make_weights()
+        self._columns: dict[tuple, Columns] = {}
 
-    def _make_contacts(self, C: int, M: int) -> None:
-        t, array = self.device_model.types, self.step.dynamics.array
+    def _make_contacts(self) -> None:
+        t, collision = self.device_model.types, self.step.collision
         self.changes = contact_slopes.structs(t.scalar).Changes()
         for key in contact_slopes.structs(t.scalar).Changes.vars:
-            setattr(self.changes, key, array((C, M), t.vec3))
-        shape = (self.device_model.worlds, C, contact_variation.ROWS)
-        device = self.device_model.device
+            setattr(self.changes, key, self.step.dynamics.array((collision.capacity, collision.max_support), t.vec3))
+        shape, device = (
+            (self.device_model.worlds, collision.capacity, contact_variation.ROWS),
+            self.device_model.device,
+        )
         self.motion = wp.zeros(shape, dtype=t.vec6, device=device, requires_grad=True)
         self.value = wp.zeros(shape, dtype=t.scalar, device=device, requires_grad=True)
 
     def _make_rows(self) -> None:
-        S, rows = self.device_model.types.scalar, self.step.rows
-        array, (K, width) = self.step.dynamics.array, rows.support.shape
+        S, array = self.device_model.types.scalar, self.step.dynamics.array
+        K, width = self.step.rows.support.shape
         self.row_slopes = row_slopes.structs(S).RowSlopes()
         self.row_slopes.J_q = array((K, width, width), S)
         self.row_slopes.v_hat_q, self.row_slopes.v_hat_v = array((K, width), S), array((K, width), S)
         self.row_slopes.R_w = array(K, S)
 
     def _make_weights(self) -> None:
-        t, array, model, solver = self.device_model.types, self.step.dynamics.array, self.model, self.step.solver
-        S = t.scalar
-        weights = self.weights = weight_slopes.structs(S).Weights()
+        t, array, nv = self.device_model.types, self.step.dynamics.array, self.model.nv
+        solver = self.step.solver
+        weights = self.weights = weight_slopes.structs(t.scalar).Weights()
         weights.M_factor, weights.contact_w = self.step.M_factor, self.step.contact_weight
         weights.contact_u, weights.contact_G = solver.work.u_c, solver.work.newton.G
         weights.contact_gamma = solver.solution.gamma
-        weights.y, weights.by_dof = array(model.nv, t.vec3), array(model.nv, S)
-        weights.V, weights.P = array((model.nlink, 3), t.vec6), array((model.nlink, 3), t.vec6)
-        self.inertias = weight_slopes.structs(S).Inertias()
-        self.inertias.link = wp.zeros(0, dtype=wp.int32, device=self.device_model.device)
-        self.inertias.I = array(0, t.vec10)
-        weights.by_inertia = array(0, S)
+        weights.y, weights.by_dof = array(nv, t.vec3), array(nv, t.scalar)
+        weights.V, weights.P = (array((self.model.nlink, 3), t.vec6) for _ in range(2))
 
-    def columns(self, force: bool, parameters: tuple[str, ...]) -> "Columns":
-        return Columns(self, force, parameters)
+    def columns(self, force: bool, parameters: tuple[str, ...]) -> Columns:
+        """The layout of a request; its workspace is kept."""
+        key = (force, parameters)
+        if key not in self._columns:
+            self._columns[key] = Columns(self.device_model, force, parameters)
+        return self._columns[key]
 
-    def run(self, h: float, columns: "Columns", result: Linearization) -> None:
-        """Fill `result` at the step's own q, v, control and tau."""
-        step, dynamics, d = self.step, self.step.dynamics, self.device_model
+    def load(self, state, control: wp.array | None, tau: wp.array | None) -> None:
+        """Take the point to linearise at."""
+        wp.copy(self.step.q, state.q)
+        wp.copy(self.step.v, state.v)
+        for target, source in ((self.step.control, control), (self.step.tau, tau)):
+            target.zero_() if source is None else wp.copy(target, source)
+
+    def launch(self, h: float, columns: Columns, result: Linearization) -> None:
+        """Fill `result` at the point loaded."""
+        step, launch, X, nv = self.step, self.step.dynamics.launch, columns.X, self.model.nv
+        topology, v = self.device_model.topology, self.flow.v
         step.smooth_motion(h)
         step.contact_problem(h)
         step.solve(h)
-        v = step.solver.solution.v
-        X, nv = columns.X, self.model.nv
         X.zero_()
-        self.launch(self.kernels.acceleration, nv, [h, step.v, v, self.a])
-        dynamics.inverse_dynamics(step.v, self.a, self.inverse_dynamics)
-        dynamics.velocity(v, self.flow.link_V)
-        D = self.derivative.launch_along(step.v, self.a, True, 0.0, 0.0)
-        self.launch(self.kernels.block_columns, nv, [d.topology, h, D, 0, X])
-        D = self.derivative.launch_along(step.v, self.a, False, 1.0, -1.0 / h)
-        self.launch(self.kernels.block_columns, nv, [d.topology, h, D, nv, X])
-        self._forces(h, X)
-        self._contacts(h, X)
-        self._rows(h, X)
-        if columns.force is not None:
-            self.launch(self.kernels.force_columns, nv, [h, columns.force, X])
+        self._smooth_columns(h, columns)
+        self._contact_columns(h, columns)
+        self._row_columns(h, columns)
         problem, work = step.solver.problem, step.solver.work
-        self.launch(self.kernels.list_dofs, nv, [problem, work, self.dof])
-        width = min(COLUMNS_PER_THREAD["cuda" if d.device.is_cuda else "cpu"], X.shape[2])
+        launch(self.kernels.list_dofs, nv, [problem, work, self.dof])
+        width = min(COLUMNS_PER_THREAD[self.device_model.device.is_cuda], X.shape[2])
         blocks = -(-X.shape[2] // width)
-        self.launch(self.kernels.solve_columns, (self.model.ntree, blocks), [work, self.dof, width, X])
-        for first, Y in columns.blocks(result):
-            self.launch(self.kernels.store_jacobian, self.model.nlink, [d.topology, h, v, X, first, Y])
-        self.launch(self.kernels.add_position, self.model.nlink, [d.topology, h, v, result.A])
+        launch(self.kernels.solve_columns, (self.model.ntree, blocks), [work, self.dof, width, X])
+        for name, Y in result.arrays().items():
+            if not Y.size:
+                continue
+            launch(self.kernels.store_jacobian, self.model.nlink, [topology, h, v, X, columns.first[name], Y])
+        launch(self.kernels.add_position, self.model.nlink, [topology, h, v, result.A])
 
-    def _forces(self, h: float, X: wp.array) -> None:
-        d, p, step = self.device_model, self.device_model.parameters, self.step
-        inputs = [d.topology, h, p.stored("joint_stiffness"), p.stored("joint_reference"), step.q, X]
-        self.launch(self.kernels.spring_columns, self.model.nlink, inputs)
+    def _smooth_columns(self, h: float, columns: Columns) -> None:
+        """Inertial forces, springs, actuators, generalised forces."""
+        step, d, X, nv = self.step, self.device_model, columns.X, self.model.nv
+        launch, dynamics, p, k = step.dynamics.launch, step.dynamics, d.parameters, self.kernels
+        launch(k.acceleration, nv, [h, step.v, self.flow.v, self.a])
+        dynamics.inverse_dynamics(step.v, self.a, self.inverse_dynamics)
+        dynamics.velocity(self.flow.v, self.flow.link_V)
+        D = self.derivative.launch_along(step.v, self.a, True, 0.0, 0.0)
+        launch(k.block_columns, nv, [d.topology, h, D, 0, X])
+        D = self.derivative.launch_along(step.v, self.a, False, 1.0, -1.0 / h)
+        launch(k.block_columns, nv, [d.topology, h, D, nv, X])
+        springs = [p.stored("joint_stiffness"), p.stored("joint_reference"), step.q]
+        launch(k.spring_columns, self.model.nlink, [d.topology, h, *springs, X])
         if self.model.nu:
-            actuators = linearize.structs(d.types.scalar).Actuators()
-            actuators.link, actuators.gear = step.actuator_link, step.actuator_gear
-            actuators.gain, actuators.bias = p.stored("actuator_gain"), p.stored("actuator_bias")
-            actuators.control_range, actuators.force_range = p.stored("control_range"), p.stored("force_range")
-            inputs = [d.topology, h, actuators, step.q, step.v, step.control, self.flow.v, X]
-            self.launch(self.kernels.actuator_columns, None, inputs)
+            launch(k.actuator_columns, None, [d.topology, h, *self._actuators(), X])
+        if "tau" in columns.first:
+            launch(k.force_columns, nv, [h, columns.first["tau"], X])
+        if columns.parameters:
+            self._parameter_columns(h, columns)
 
-    def _contacts(self, h: float, X: wp.array) -> None:
-        step, collision = self.step, self.step.collision
+    def _actuators(self) -> list:
+        """Actuators and what drives them."""
+        step, p = self.step, self.device_model.parameters
+        actuators = linearize.structs(self.device_model.types.scalar).Actuators()
+        actuators.link, actuators.gear = step.actuator_link, step.actuator_gear
+        actuators.gain, actuators.bias = p.stored("actuator_gain"), p.stored("actuator_bias")
+        actuators.control_range, actuators.force_range = p.stored("control_range"), p.stored("force_range")
+        return [actuators, step.q, step.v, step.control, self.flow.v]
+
+    def _parameter_columns(self, h: float, columns: Columns) -> None:
+        """The parameters of inertias and of the laws of joints and actuators."""
+        step, d, X, nv, first = self.step, self.device_model, columns.X, self.model.nv, columns.start
+        launch, p, k = step.dynamics.launch, d.parameters, parameter_slopes.build(d.types.scalar)
+        structs = parameter_slopes.structs(d.types.scalar)
+        if columns.kind.shape[0]:
+            bodies = structs.Bodies()
+            bodies.mass, bodies.com, bodies.a = p.stored("body_mass"), p.stored("body_com"), self.a
+            for key in ("link_X", "link_V", "link_A", "dof_S"):
+                setattr(bodies, key, getattr(step.dynamics, key))
+            inputs = [d.topology, h, bodies, columns.kind, columns.index, columns.component, columns.inertias, X]
+            launch(k.inertia_columns, columns.kind.shape[0], inputs)
+        if first("gravity") >= 0:
+            launch(k.gravity_columns, nv, [d.topology, h, self.flow.dof_S, step.composite, first("gravity"), X])
+        if first("joint_damping") >= 0:
+            launch(k.damping_columns, nv, [h, self.flow.v, first("joint_damping"), X])
+        if max(first("joint_stiffness"), first("joint_reference")) >= 0:
+            inputs = [d.topology, h, p.stored("joint_stiffness"), p.stored("joint_reference"), step.q]
+            inputs += [first("joint_stiffness"), first("joint_reference"), X]
+            launch(k.spring_parameter_columns, self.model.nlink, inputs)
+        chosen = structs.ActuatorFirst()
+        chosen.gain, chosen.bias = first("actuator_gain"), first("actuator_bias")
+        chosen.control_range, chosen.force_range = first("control_range"), first("force_range")
+        if self.model.nu and max(chosen.gain, chosen.bias, chosen.control_range, chosen.force_range) >= 0:
+            launch(k.actuator_parameter_columns, None, [d.topology, h, *self._actuators(), chosen, X])
+
+    def _contact_columns(self, h: float, columns: Columns) -> None:
+        step, collision, X = self.step, self.step.collision, columns.X
         if not collision.enabled:
             return
-        d, options, problem = self.device_model, step.options, step.solver.problem
-        scene, contacts = collision.scene, collision.contacts
+        d, options, launch = self.device_model, step.options, step.dynamics.launch
+        scene, contacts, G = collision.scene, collision.contacts, self.weights.contact_G
         self._vary_contacts()
-        slope, G = self.motion.grad, self.weights.contact_G
-        inputs = [d.topology, scene, collision.material(), contacts, h, options.beta, self.flow, slope, G]
-        inputs += [step.solver.solution.gamma, self.changes]
-        self.launch(self.k_contacts.contact_changes, (collision.capacity, collision.max_support), inputs)
+        slope, gamma = self.motion.grad, step.solver.solution.gamma
+        inputs = [d.topology, scene, collision.material(), contacts, h, options.beta, self.flow, slope, G, gamma]
+        size = (collision.capacity, collision.max_support)
+        launch(self.k_contacts.contact_changes, size, [*inputs, self.changes])
         inputs = [d.topology, scene, contacts, self.flow.dof_S, G, self.changes, X]
-        self.launch(self.k_contacts.contact_columns, None, inputs)
-        inputs = [d.topology, scene, contacts, problem, options.beta, options.sigma, self.flow, slope, self.inertias]
-        self.launch(self.k_weights.contact_weight_columns, None, [*inputs, self.weights, X])
+        launch(self.k_contacts.contact_columns, None, inputs)
+        problem = step.solver.problem
+        inputs = [d.topology, scene, contacts, problem, options.beta, options.sigma, self.flow, slope]
+        launch(self.k_weights.contact_weight_columns, None, [*inputs, columns.inertias, self.weights, X])
+        structs = parameter_slopes.structs(d.types.scalar)
+        chosen = structs.MaterialFirst()
+        for key in structs.MaterialFirst.vars:
+            setattr(chosen, key, columns.start(f"geom_{key}"))
+        if max(chosen.friction, chosen.stiffness, chosen.dissipation_time) >= 0:
+            inputs = [scene, collision.material(), contacts, problem, h, options.beta, self.weights.contact_w]
+            inputs += [self.weights.contact_u, G, gamma, chosen, X]
+            launch(parameter_slopes.build(d.types.scalar).material_columns, None, inputs)
 
     def _vary_contacts(self) -> None:
         """Gradients of (φ, p, n) by the motion of geom B, into `motion.grad`."""
-        collision, t = self.step.collision, self.device_model.types
+        collision, S = self.step.collision, self.device_model.types.scalar
         self.motion.grad.zero_()
-        self.value.grad.fill_(1.0)
         size = _without_gradient(self.device_model.parameters.stored("geom_size"))
-        scenes = [(contact_variation.build(t.scalar).vary, [collision.scene])]
+        variants = [(contact_variation.build(S).vary, [collision.scene])]
         if collision.convex_scene is not None:
-            kernel = contact_variation.build_convex(t.scalar).vary
-            scenes.append((kernel, [collision.scene, collision.convex_scene]))
-        for kernel, scene in scenes:
-            inputs = [*scene, collision.contacts, size, collision.geom_X, self.motion, self.value]
+            kernel = contact_variation.build_convex(S).vary
+            variants.append((kernel, [collision.scene, collision.convex_scene]))
+        for kernel, scenes in variants:
+            self.value.grad.fill_(1.0)  # the adjoint consumes it
+            inputs = [*scenes, collision.contacts, size, collision.geom_X, self.motion, self.value]
             wp.launch(
                 kernel,
                 dim=self.motion.shape,
                 inputs=inputs,
-                adj_inputs=[x._cls() if hasattr(x, "_cls") else None for x in inputs],
+                adj_inputs=[None if isinstance(x, wp.array) else x._cls() for x in inputs],
                 adjoint=True,
                 device=self.device_model.device,
                 block_dim=BLOCK,
                 record_tape=False,
             )
 
-    def _rows(self, h: float, X: wp.array) -> None:
-        step, rows, solver = self.step, self.step.rows, self.step.solver
+    def _row_columns(self, h: float, columns: Columns) -> None:
+        """Stops and dry friction."""
+        step, rows, solver, launch = self.step, self.step.rows, self.step.solver, self.step.dynamics.launch
         if not rows.kind.shape[0]:
             return
+        G, gamma, X = solver.work.newton.row_G, solver.solution.row_gamma, columns.X
         inputs = [rows, step.joint_type, step.joint_q, h, step.options.sigma, step.q, self.row_slopes]
-        self.launch(self.k_rows.joint_row_slopes, rows.kind.shape[0], inputs)
-        G, gamma = solver.work.newton.row_G, solver.solution.row_gamma
-        self.launch(self.k_rows.row_columns, None, [rows, self.row_slopes, G, gamma, self.flow.v, X])
-        inputs = [self.device_model.topology, rows, self.row_slopes, G, gamma, self.flow, self.inertias, self.weights, X]
-        self.launch(self.k_weights.row_weight_columns, None, inputs)
-
-
-class Columns:
-    """Which variables the columns of X are of: q, v, controls, then what was asked for."""
-
-    def __init__(self, owner: Linearizer, force: bool, parameters: tuple[str, ...]):
-        model, array, S = owner.model, owner.step.dynamics.array, owner.device_model.types.scalar
-        n = 2 * model.nv + model.nu
-        self.force = n if force else None
-        n += model.nv if force else 0
-        self.X = array((model.nv, n), S)
-
-    def blocks(self, result: Linearization):
-        """(first column, array) of everything that is stored."""
-        yield 0, result.A
-        if result.B.shape[2]:
-            yield self.A_width(result), result.B
-        if self.force is not None:
-            yield self.force, result.tau
-
-    def A_width(self, result):
-        return result.A.shape[2]
-
-    def new_result(self, owner) -> Linearization:
-        m, array, S = owner.model, owner.step.dynamics.array, owner.device_model.types.scalar
-        tau = array((2 * m.nv, m.nv), S) if self.force is not None else None
-        return Linearization(array((2 * m.nv, 2 * m.nv), S), array((2 * m.nv, m.nu), S), tau)
+        launch(self.k_rows.joint_row_slopes, rows.kind.shape[0], inputs)
+        launch(self.k_rows.row_columns, None, [rows, self.row_slopes, G, gamma, self.flow.v, X])
+        inputs = [self.device_model.topology, rows, self.row_slopes, G, gamma, self.flow]
+        launch(self.k_weights.row_weight_columns, None, [*inputs, columns.inertias, self.weights, X])
+        bounds = [columns.start("joint_range"), columns.start("joint_friction")]
+        if max(bounds) >= 0:
+            kernel = parameter_slopes.build(self.device_model.types.scalar).row_parameter_columns
+            launch(kernel, None, [rows, h, G, gamma, *bounds, X])
 
 
 def _without_gradient(array: wp.array) -> wp.array:
