@@ -10,8 +10,15 @@ from types import SimpleNamespace
 import warp as wp
 
 from warpsim.kernels import joints, spatial
+from warpsim.kernels.constraints import effort
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
+
+# When a row stands for an actuator (`effort_rows.py`): never; where it has an effort limit and feedback that takes energy
+# out; always, as for tendons.
+NEVER = wp.constant(0)
+WHERE_IMPLICIT = wp.constant(1)
+ALWAYS = wp.constant(2)
 
 
 @functools.cache
@@ -20,6 +27,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
     t = types(S)
     sp, jt = spatial.build(S), joints.build(S)
     vec3, vec6, transform = t.vec3, t.vec6, t.transform
+    is_bounded, is_dissipative = effort.build(S).is_bounded, effort.build(S).is_dissipative
     module = module_name("actuation", S, grad)
 
     @wp.func
@@ -104,10 +112,19 @@ def build(S, grad: bool = False) -> SimpleNamespace:
             gain[g, a, 0] * u + bias[b, a, 0], gain[g, a, 1] * u + bias[b, a, 1], gain[g, a, 2] * u + bias[b, a, 2]
         )
 
+    @wp.func
+    def has_row(actuator_row: wp.array(dtype=int), law: vec3, force_range: wp.array3d(dtype=S), w: int, a: int) -> bool:
+        """Whether a row of `effort_rows.py` stands for the actuator; always on a tendon."""
+        limits = w % force_range.shape[0]
+        kind = actuator_row[a]
+        bounded = is_bounded(force_range[limits, a, 0], force_range[limits, a, 1])
+        return kind == ALWAYS or (kind == WHERE_IMPLICIT and bounded and is_dissipative(law))
+
     @wp.kernel(module=module, enable_backward=grad)
     def actuator_force(
         topology: Topology,
         actuator_link: wp.array(dtype=int),
+        actuator_row: wp.array(dtype=int),
         gear: wp.array2d(dtype=S),
         gain: wp.array3d(dtype=S),
         bias: wp.array3d(dtype=S),
@@ -123,19 +140,21 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         """Adds gear (gain . s u + bias . s), s = (1, length, velocity), to `force`, without the damping that D takes.
 
         Where the force is at its limit it does not depend on the velocity, and a gain that feeds energy in (slope > 0)
-        would make A indefinite: both stay explicit, and D gets nothing. Launch over worlds.
+        would make A indefinite: both stay explicit, and D gets nothing. Actuators that a row stands for are left out.
+        Launch over worlds.
         """
         w = wp.tid()
         for a in range(actuator_link.shape[0]):
-            l = actuator_link[a]
-            j = topology.link_v[l]
-            i = topology.link_q[l]
-            n = jt.dofs(topology.link_type[l])
             law = actuator_law(gain, bias, control_range, control, w, a)
+            l = actuator_link[a]
+            n = int(0)
+            if not has_row(actuator_row, law, force_range, w, a):
+                n = jt.dofs(topology.link_type[l])
             if n == 1:
+                j = topology.link_v[l]
                 ratio = gear[a, 0]
                 slope = law[2]
-                static = law[0] + law[1] * (ratio * q[w, i])
+                static = law[0] + law[1] * (ratio * q[w, topology.link_q[l]])
                 total = static + slope * ratio * v[w, j]
                 limit = clamped(total, force_range, w, a)
                 if limit < total or limit > total or slope > S(0.0):
@@ -143,10 +162,10 @@ def build(S, grad: bool = False) -> SimpleNamespace:
                 else:
                     force[w, j] += ratio * static
                     D[w, j] += -ratio * ratio * slope
-            else:
+            elif n > 1:
                 limit = clamped(law[0], force_range, w, a)
                 for k in range(n):
-                    force[w, j + k] += gear[a, k] * limit
+                    force[w, topology.link_v[l] + k] += gear[a, k] * limit
 
     @wp.func
     def wrench_about_reference(
@@ -190,6 +209,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         wrench_force=wrench_force,
         spring_deflection=spring_deflection,
         actuator_law=actuator_law,
+        has_row=has_row,
         clamped=clamped,
         wrench_about_reference=wrench_about_reference,
     )

@@ -41,13 +41,14 @@ def structs(S) -> SimpleNamespace:
         joint_reference: wp.array2d(dtype=S)
         joint_damping: wp.array2d(dtype=S)
         actuator_link: wp.array(dtype=int)
+        actuator_row: wp.array(dtype=int)
         actuator_gear: wp.array2d(dtype=S)
         actuator_gain: wp.array3d(dtype=S)
         actuator_bias: wp.array3d(dtype=S)
         control_range: wp.array3d(dtype=S)
         force_range: wp.array3d(dtype=S)
         tree_actuator: wp.array(dtype=int)  # (trees + 1,) first row of `actuator` of each tree
-        actuator: wp.array(dtype=int)  # (nu,) actuators, tree by tree
+        actuator: wp.array(dtype=int)  # actuators on joints, tree by tree
 
     @wp.struct
     class Load:
@@ -183,7 +184,7 @@ def build_schemes(S) -> SimpleNamespace:
     st, forces = structs(S), actuation.build(S)
     Plant, Load, vec2, vec3 = st.Plant, st.Load, types(S).vec2, types(S).vec3
     ltdl_factor_block = ltdl.build(S).ltdl_factor_block
-    actuator_law, clamped = forces.actuator_law, forces.clamped
+    actuator_law, clamped, has_row = forces.actuator_law, forces.clamped, forces.has_row
     module = module_name("theta_schemes", S)
 
     @wp.func
@@ -221,9 +222,10 @@ def build_schemes(S) -> SimpleNamespace:
             a = plant.actuator[k]
             l = plant.actuator_link[a]
             kind = topology.link_type[l]
-            if kind == joints.HINGE or kind == joints.SLIDE:
+            law = actuator_law(plant.actuator_gain, plant.actuator_bias, plant.control_range, load.control, w, a)
+            held = has_row(plant.actuator_row, law, plant.force_range, w, a)
+            if not held and (kind == joints.HINGE or kind == joints.SLIDE):
                 j = topology.link_v[l]
-                law = actuator_law(plant.actuator_gain, plant.actuator_bias, plant.control_range, load.control, w, a)
                 gains = implicit_gains(plant, law, w, a, q[w, topology.link_q[l]], v[w, j])
                 D[w, j] = D[w, j] + share * gains[1] + span * gains[0]
 

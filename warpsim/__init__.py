@@ -11,7 +11,7 @@ import importlib as _importlib
 _PUBLIC = {
     "warpsim.errors": ("ModelError",),
     "warpsim.io.load": ("load",),
-    "warpsim.model": ("GeomType", "JointType", "Model", "ModelBuilder"),
+    "warpsim.model": ("ConstraintType", "GeomType", "JointType", "Model", "ModelBuilder"),
     "warpsim.simulator": ("CONTACT_OVERFLOW", "NONFINITE", "NOT_CONVERGED", "Simulator"),
     "warpsim.state": ("State",),
     "warpsim.trajectory": ("Trajectory",),

@@ -76,12 +76,26 @@ class Dynamics:
         """Kinematics at q: link poses, motion subspaces, inertias in world axes."""
         d, p = self.device_model, self.device_model.parameters
         joint_axis = p.stored("joint_axis")
-        inputs = [d.topology, d.link_pose, p.stored("joint_pose"), d.joint_anchor, joint_axis, d.q0, q, self.link_X]
-        self.launch(self.kernels.kinematics, self.model.ntree, inputs)
+        self.poses(q, self.link_X)
         inputs = [d.topology, d.joint_anchor, joint_axis, self.link_X, self.dof_S]
         self.launch(self.kernels.motion_subspace, self.model.nlink, inputs)
         body = [p.stored(key) for key in ("body_mass", "body_com", "body_inertia")]
         self.launch(self.kernels.link_inertia, self.model.nlink, [d.topology, *body, self.link_X, self.link_I])
+
+    def poses(self, q: wp.array, link_X: wp.array) -> None:
+        """World poses of the links at q."""
+        d, p = self.device_model, self.device_model.parameters
+        inputs = [
+            d.topology,
+            d.link_pose,
+            p.stored("joint_pose"),
+            d.joint_anchor,
+            p.stored("joint_axis"),
+            d.q0,
+            q,
+            link_X,
+        ]
+        self.launch(self.kernels.kinematics, self.model.ntree, inputs)
 
     def velocity(self, v: wp.array, link_V: wp.array | None = None) -> None:
         """Link velocities at v, after `position`."""

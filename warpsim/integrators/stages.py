@@ -30,13 +30,15 @@ class ThetaStages:
             self._make_newton()
 
     def _set_actuators(self) -> None:
-        """The actuators sorted by tree."""
+        """The actuators on joints, sorted by tree."""
         m, plant, device = self.step.model, self.plant, self.step.device_model.device
-        tree = m.link_tree[m.joint_link[m.actuator_joint]] if m.nu else np.zeros(0, np.int32)
+        on_joint = np.flatnonzero(m.actuator_joint >= 0)
+        tree = m.link_tree[m.joint_link[m.actuator_joint[on_joint]]]
         start = np.searchsorted(np.sort(tree), np.arange(m.ntree + 1))
-        for key, value in (("actuator", np.argsort(tree, kind="stable")), ("tree_actuator", start)):
+        for key, value in (("actuator", on_joint[np.argsort(tree, kind="stable")]), ("tree_actuator", start)):
             setattr(plant, key, wp.array(value.astype(np.int32), dtype=wp.int32, device=device))
-        plant.actuator_link, plant.actuator_gear = self.step.actuator_link, self.step.actuator_gear
+        for key in ("link", "row", "gear"):
+            setattr(plant, f"actuator_{key}", getattr(self.step, f"actuator_{key}"))
 
     def _make_newton(self) -> None:
         d, model = self.step.device_model, self.step.model
