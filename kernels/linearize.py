@@ -3,9 +3,8 @@
     r(v; q, v0, u, p) = h RNEA(q, v0, (v − v0)/h) + h D v − h force(q, v0, u) − Jᵀγ = 0,   ∂r/∂v = H = A + JᵀGJ
 
 The columns ∂r/∂x fill X (worlds, nv, n): by q in the tangent space of v, by v0, by the controls, by generalised forces and by
-parameters. Here are those of springs, actuators and forces; of RNEA in `rnea_derivative.py`, of contacts and scalar rows in
-`contact_slopes.py`, `row_slopes.py` and `weight_slopes.py`, of parameters in `parameter_slopes.py`. X ← H⁻¹X by the factor
-that the solver left, and the rows of the Jacobians follow from δv = −X and q' = q ⊕ h v.
+parameters. Here are those of springs and forces; of RNEA in `rnea_derivative.py`, of the rest in the files `*_slopes.py`.
+X ← H⁻¹X by the factor that the solver left, and the rows of the Jacobians follow from δv = −X and q' = q ⊕ h v.
 """
 
 import functools
@@ -21,27 +20,11 @@ from warpsim.kernels.tree import Topology
 
 
 @functools.cache
-def structs(S) -> SimpleNamespace:
-    """`Actuators`: the model's, with their parameters (one row, shared, or one per world)."""
-
-    @wp.struct
-    class Actuators:
-        link: wp.array(dtype=int)
-        gear: wp.array2d(dtype=S)
-        gain: wp.array3d(dtype=S)
-        bias: wp.array3d(dtype=S)
-        control_range: wp.array3d(dtype=S)
-        force_range: wp.array3d(dtype=S)
-
-    return SimpleNamespace(Actuators=Actuators)
-
-
-@functools.cache
 def build(S) -> SimpleNamespace:
     """Kernels of scalar type S; none is taped."""
     t = types(S)
     jt, forces = joints.build(S), actuation.build(S)
-    Actuators, Problem, Workspace = structs(S).Actuators, problems.structs(S).Problem, sap.build(S).Workspace
+    Problem, Workspace = problems.structs(S).Problem, sap.build(S).Workspace
     island_range = newton.build(S).island_range
     loops = rows.build(S)
     row_axpy, row_scale, row_scaled_copy = loops.row_axpy, loops.row_scale, loops.row_scaled_copy
@@ -90,52 +73,6 @@ def build(S) -> SimpleNamespace:
                 hK = h * stiffness[w % stiffness.shape[0], j + i]
                 for e in range(3):
                     X[w, j + i, j + e] = X[w, j + i, j + e] + hK * dlog[i, e]
-
-    @wp.func
-    def is_inside(x: S, limits: wp.array3d(dtype=S), w: int, a: int) -> bool:
-        """Whether the limits of actuator a leave x as it is."""
-        return forces.clamped(x, limits, w, a) == x
-
-    @wp.kernel(module=module, enable_backward=False)
-    def actuator_columns(
-        topology: Topology,
-        h: S,
-        actuators: Actuators,
-        q: wp.array2d(dtype=S),
-        v0: wp.array2d(dtype=S),
-        control: wp.array2d(dtype=S),
-        v: wp.array2d(dtype=S),
-        # in and out
-        X: wp.array3d(dtype=S),
-    ):
-        """Slopes of the actuators by length, velocity and control; at a limit there are none. Launch over worlds.
-
-        A damping gain acts on the new velocity v, one that feeds energy in on v0 (`actuation.actuator_force`).
-        """
-        w = wp.tid()
-        nv = v.shape[1]
-        for a in range(actuators.link.shape[0]):
-            l = actuators.link[a]
-            j = topology.link_v[l]
-            n = jt.dofs(topology.link_type[l])
-            gain = actuators.gain[w % actuators.gain.shape[0], a]
-            law = forces.actuator_law(actuators.gain, actuators.bias, actuators.control_range, control, w, a)
-            follows = is_inside(control[w, a], actuators.control_range, w, a)
-            if n == 1:
-                ratio = actuators.gear[a, 0]
-                length = ratio * q[w, topology.link_q[l]]
-                velocity = ratio * v0[w, j]
-                if is_inside(law[0] + law[1] * length + law[2] * velocity, actuators.force_range, w, a):
-                    X[w, j, j] = X[w, j, j] - h * ratio * ratio * law[1]
-                    if law[2] > S(0.0):
-                        X[w, j, nv + j] = X[w, j, nv + j] - h * ratio * ratio * law[2]
-                    else:
-                        velocity = ratio * v[w, j]
-                    if follows:
-                        X[w, j, 2 * nv + a] = -h * ratio * (gain[0] + gain[1] * length + gain[2] * velocity)
-            elif follows and is_inside(law[0], actuators.force_range, w, a):
-                for k in range(n):
-                    X[w, j + k, 2 * nv + a] = -h * actuators.gear[a, k] * gain[0]
 
     @wp.kernel(module=module, enable_backward=False)
     def force_columns(h: S, first: int, X: wp.array3d(dtype=S)):
@@ -234,7 +171,6 @@ def build(S) -> SimpleNamespace:
         acceleration=acceleration,
         block_columns=block_columns,
         spring_columns=spring_columns,
-        actuator_columns=actuator_columns,
         force_columns=force_columns,
         list_dofs=list_dofs,
         solve_columns=solve_columns,

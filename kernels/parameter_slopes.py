@@ -1,7 +1,8 @@
 """Columns ∂r/∂p of physical parameters p (theory §3.5), r as in `linearize.py`; none is taped.
 
 Inertias: RNEA is linear in them, ∂r = h S_d · (δI A + V ×* δI V); what they change through the effective masses is added in
-`weight_slopes.py`. The laws of springs, actuators, stops, dry friction and contact materials are differentiated in place.
+`weight_slopes.py`. The laws of springs, stops, dry friction and contact materials are differentiated in place; of actuators in
+`actuator_slopes.py`.
 """
 
 import functools
@@ -9,9 +10,9 @@ from types import SimpleNamespace
 
 import warp as wp
 
-from warpsim.kernels import actuation, contact, joints, linearize, rows, spatial, weight_slopes
+from warpsim.kernels import actuation, contact, joints, rows, spatial, weight_slopes
 from warpsim.kernels import problem as problems
-from warpsim.kernels.constraints import cone
+from warpsim.kernels.constraints import cone, limit
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
 
@@ -23,7 +24,7 @@ ARMATURE = wp.constant(3)
 
 @functools.cache
 def structs(S) -> SimpleNamespace:
-    """`Bodies`: what inertias are made of. `ActuatorFirst`, `MaterialFirst`: first columns, −1 where not asked for."""
+    """`Bodies`: what inertias are made of. `MaterialFirst`: first columns, −1 where not asked for."""
     t = types(S)
 
     @wp.struct
@@ -37,19 +38,12 @@ def structs(S) -> SimpleNamespace:
         a: wp.array2d(dtype=S)
 
     @wp.struct
-    class ActuatorFirst:
-        gain: int
-        bias: int
-        control_range: int
-        force_range: int
-
-    @wp.struct
     class MaterialFirst:
         friction: int
         stiffness: int
         dissipation_time: int
 
-    return SimpleNamespace(Bodies=Bodies, ActuatorFirst=ActuatorFirst, MaterialFirst=MaterialFirst)
+    return SimpleNamespace(Bodies=Bodies, MaterialFirst=MaterialFirst)
 
 
 @functools.cache
@@ -57,9 +51,9 @@ def build(S) -> SimpleNamespace:
     """Kernels of scalar type S."""
     t = types(S)
     st, sc = structs(S), contact.structs(S)
-    Bodies, ActuatorFirst, MaterialFirst = st.Bodies, st.ActuatorFirst, st.MaterialFirst
+    Bodies, MaterialFirst = st.Bodies, st.MaterialFirst
     Scene, Material, Contacts, Rows = sc.Scene, sc.Material, sc.Contacts, rows.build(S).Rows
-    Actuators, Inertias = linearize.structs(S).Actuators, weight_slopes.structs(S).Inertias
+    Inertias, stop_slopes = weight_slopes.structs(S).Inertias, limit.build(S).stop_slopes
     Problem = problems.structs(S).Problem
     sp, jt, forces, laws, d_cone = (
         spatial.build(S), joints.build(S), actuation.build(S), contact.laws(S), cone.build(S),
@@ -203,75 +197,16 @@ def build(S) -> SimpleNamespace:
                     if first_friction >= 0 and row_G[w, k] == S(0.0):
                         X[w, d, first_friction + d] = -h * wp.sign(row_gamma[w, k])
                 elif first_range >= 0:
-                    v_hat = table.v_hat[w, k]
-                    if v_hat < S(rows.LIMIT_RECOVERY):
-                        column = first_range + 2 * table.joint[k]
-                        distance = S(-1.0)
-                        if kind == rows.UPPER:
-                            column += 1
-                            distance = S(1.0)
-                        side = S(-1.0)
-                        if v_hat < S(0.0):
-                            side = S(1.0)
-                        tau_d = S(rows.LIMIT_BETA) * h / S(wp.pi)
-                        slope = distance * side * d_cone.contact_stabilization(side, tau_d, h)[2]
-                        for i in range(table.support_size[k]):
-                            d = table.support[k, i]
-                            X[w, d, column] = X[w, d, column] - table.J[w, k, i] * row_G[w, k] * slope
-
-    # ---- actuators --------------------------------------------------------------------------------------------------
-
-    @wp.kernel(module=module, enable_backward=False)
-    def actuator_parameter_columns(
-        topology: Topology,
-        h: S,
-        actuators: Actuators,
-        q: wp.array2d(dtype=S),
-        v0: wp.array2d(dtype=S),
-        control: wp.array2d(dtype=S),
-        v: wp.array2d(dtype=S),
-        first: ActuatorFirst,
-        X: wp.array3d(dtype=S),
-    ):
-        """Gains, biases and ranges: (1, length, velocity) · (gain u + bias) within limits. Launch over worlds."""
-        w = wp.tid()
-        for a in range(actuators.link.shape[0]):
-            l = actuators.link[a]
-            j = topology.link_v[l]
-            n = jt.dofs(topology.link_type[l])
-            gain = actuators.gain[w % actuators.gain.shape[0], a]
-            law = forces.actuator_law(actuators.gain, actuators.bias, actuators.control_range, control, w, a)
-            u = forces.clamped(control[w, a], actuators.control_range, w, a)
-            s = vec3(S(1.0), S(0.0), S(0.0))
-            total = law[0]
-            if n == 1:
-                ratio = actuators.gear[a, 0]
-                s = vec3(S(1.0), ratio * q[w, topology.link_q[l]], ratio * v0[w, j])
-                total = wp.dot(law, s)
-                if law[2] <= S(0.0):
-                    s[2] = ratio * v[w, j]
-            limit = forces.clamped(total, actuators.force_range, w, a)
-            by_control = gain[0] * s[0] + gain[1] * s[1] + gain[2] * s[2]
-            for k in range(n):
-                d = j + k
-                slope = -h * actuators.gear[a, k]
-                if limit != total:
-                    if first.force_range >= 0:
-                        bound = int(0)
-                        if limit < total:
-                            bound = 1
-                        X[w, d, first.force_range + 2 * a + bound] = slope
-                else:
-                    for i in range(3):
-                        if first.gain >= 0:
-                            X[w, d, first.gain + 3 * a + i] = slope * s[i] * u
-                        if first.bias >= 0:
-                            X[w, d, first.bias + 3 * a + i] = slope * s[i]
-                    if first.control_range >= 0 and u != control[w, a]:
-                        bound = int(0)
-                        if u < control[w, a]:
-                            bound = 1
-                        X[w, d, first.control_range + 2 * a + bound] = slope * by_control
+                    column = first_range + 2 * table.joint[k]
+                    by_bound = S(-1.0)  # of the distance
+                    if kind == rows.UPPER:
+                        column += 1
+                        by_bound = S(1.0)
+                    slopes = stop_slopes(table.v_hat[w, k], table.R[w, k], table.weight[w, k], S(0.0), S(wp.nan), h)
+                    gamma = row_G[w, k] * slopes[0] * by_bound
+                    for i in range(table.support_size[k]):
+                        d = table.support[k, i]
+                        X[w, d, column] = X[w, d, column] - table.J[w, k, i] * gamma
 
     # ---- contact materials ------------------------------------------------------------------------------------------
 
@@ -373,6 +308,5 @@ def build(S) -> SimpleNamespace:
         damping_columns=damping_columns,
         spring_parameter_columns=spring_parameter_columns,
         row_parameter_columns=row_parameter_columns,
-        actuator_parameter_columns=actuator_parameter_columns,
         material_columns=material_columns,
     )

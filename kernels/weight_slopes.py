@@ -53,6 +53,60 @@ def structs(S) -> SimpleNamespace:
 
 
 @functools.cache
+def functions(S) -> SimpleNamespace:
+    """What every weight needs: the trees of a support, scratch cleared, and X += coefficient ∂w."""
+    st, vec3 = structs(S), types(S).vec3
+    Weights, Inertias = st.Weights, st.Inertias
+    row_axpy, row_axpy_at = loops.build(S).row_axpy, loops.build(S).row_axpy_at
+
+    @wp.func
+    def tree_of(topology: Topology, d: int) -> int:
+        return topology.link_tree[topology.dof_link[d]]
+
+    @wp.func
+    def next_tree(topology: Topology, support: wp.array1d(dtype=int), size: int, i: int) -> int:
+        """The first place after i in a support whose dof belongs to another tree."""
+        begin = topology.dof_begin[support[i]]
+        k = int(i + 1)
+        while k < size and topology.dof_begin[support[k]] == begin:
+            k += 1
+        return k
+
+    @wp.func
+    def clear(topology: Topology, inertias: Inertias, weights: Weights, w: int, support: wp.array1d(dtype=int), size: int):
+        """y = 0 on the trees of a support, and no slopes by inertias."""
+        for k in range(inertias.link.shape[0]):
+            inertias.w[w, k] = S(0.0)
+        i = int(0)
+        while i < size:
+            tree = tree_of(topology, support[i])
+            for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
+                weights.y[w, d] = vec3()
+            i = next_tree(topology, support, size, i)
+
+    @wp.func
+    def add_row(
+        topology: Topology,
+        inertias: Inertias,
+        weights: Weights,
+        w: int,
+        support: wp.array1d(dtype=int),
+        size: int,
+        coefficient: S,
+        x: wp.array1d(dtype=S),
+    ):
+        """x += coefficient ∂w, x one row of X."""
+        i = int(0)
+        while i < size:
+            tree = tree_of(topology, support[i])
+            row_axpy(coefficient, weights.by_dof[w], x, topology.tree_v[tree], topology.tree_v[tree + 1])
+            i = next_tree(topology, support, size, i)
+        row_axpy_at(coefficient, inertias.w[w], inertias.link.shape[0], x, inertias.first)
+
+    return SimpleNamespace(tree_of=tree_of, next_tree=next_tree, clear=clear, add_row=add_row)
+
+
+@functools.cache
 def build(S) -> SimpleNamespace:
     """Kernels `contact_weight_columns` and `row_weight_columns`."""
     t = types(S)
@@ -62,15 +116,12 @@ def build(S) -> SimpleNamespace:
     sp, jt, d_cone = spatial.build(S), joints.build(S), cone.build(S)
     shared = contact_slopes.functions(S)
     arm_of, shifted = shared.arm_of, shared.shifted
-    row_axpy, row_axpy_at = loops.build(S).row_axpy, loops.build(S).row_axpy_at
+    f = functions(S)
+    tree_of, next_tree, clear, add_row = f.tree_of, f.next_tree, f.clear, f.add_row
     Rows, RowSlopes = scalar_rows.build(S).Rows, row_slopes.structs(S).RowSlopes
     vec3, vec6, mat33 = t.vec3, t.vec6, t.mat33
     module = module_name("weight_slopes", S)
     floor = S(cone.INVERSE_MASS_FLOOR)
-
-    @wp.func
-    def tree_of(topology: Topology, d: int) -> int:
-        return topology.link_tree[topology.dof_link[d]]
 
     @wp.func
     def semidefinite_root(A: mat33) -> mat33:
@@ -178,27 +229,6 @@ def build(S) -> SimpleNamespace:
                 inertias.w[w, k] = slope
 
     @wp.func
-    def next_tree(topology: Topology, support: wp.array1d(dtype=int), size: int, i: int) -> int:
-        """The first place after i in a support whose dof belongs to another tree."""
-        begin = topology.dof_begin[support[i]]
-        k = int(i + 1)
-        while k < size and topology.dof_begin[support[k]] == begin:
-            k += 1
-        return k
-
-    @wp.func
-    def clear(topology: Topology, inertias: Inertias, weights: Weights, w: int, support: wp.array1d(dtype=int), size: int):
-        """y = 0 on the trees of a support, and no slopes by inertias."""
-        for k in range(inertias.link.shape[0]):
-            inertias.w[w, k] = S(0.0)
-        i = int(0)
-        while i < size:
-            tree = tree_of(topology, support[i])
-            for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
-                weights.y[w, d] = vec3()
-            i = next_tree(topology, support, size, i)
-
-    @wp.func
     def by_trees(
         topology: Topology,
         flow: Flow,
@@ -217,25 +247,6 @@ def build(S) -> SimpleNamespace:
             by_mass_matrix(topology, flow, weights, w, tree, n)
             by_inertias(topology, inertias, weights, w, tree, n)
             i = next_tree(topology, support, size, i)
-
-    @wp.func
-    def add_row(
-        topology: Topology,
-        inertias: Inertias,
-        weights: Weights,
-        w: int,
-        support: wp.array1d(dtype=int),
-        size: int,
-        coefficient: S,
-        x: wp.array1d(dtype=S),
-    ):
-        """x += coefficient ∂w, x one row of X."""
-        i = int(0)
-        while i < size:
-            tree = tree_of(topology, support[i])
-            row_axpy(coefficient, weights.by_dof[w], x, topology.tree_v[tree], topology.tree_v[tree + 1])
-            i = next_tree(topology, support, size, i)
-        row_axpy_at(coefficient, inertias.w[w], inertias.link.shape[0], x, inertias.first)
 
     @wp.func
     def column_of_link(
@@ -373,7 +384,7 @@ def build(S) -> SimpleNamespace:
                     inverse_mass_times(topology, weights.M_factor, weights.y, w, tree_of(topology, support[at]))
                     at = next_tree(topology, support, size, at)
                 by_trees(topology, flow, inertias, weights, w, support, size, 1)
-                for e in range(size):
+                for e in range(size * wp.min(slopes.J_q.shape[1], 1)):
                     for i in range(size):
                         turn = S(2.0) * slopes.J_q[w, k, i, e] * weights.y[w, support[i]][0]
                         weights.by_dof[w, support[e]] = weights.by_dof[w, support[e]] + turn

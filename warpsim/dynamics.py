@@ -75,12 +75,16 @@ class Dynamics:
     def position(self, q: wp.array) -> None:
         """Kinematics at q: link poses, motion subspaces, inertias in world axes."""
         d, p = self.device_model, self.device_model.parameters
-        joint_axis = p.stored("joint_axis")
         self.poses(q, self.link_X)
-        inputs = [d.topology, d.joint_anchor, joint_axis, self.link_X, self.dof_S]
-        self.launch(self.kernels.motion_subspace, self.model.nlink, inputs)
+        self.motion_subspace(self.link_X, self.dof_S)
         body = [p.stored(key) for key in ("body_mass", "body_com", "body_inertia")]
         self.launch(self.kernels.link_inertia, self.model.nlink, [d.topology, *body, self.link_X, self.link_I])
+
+    def motion_subspace(self, link_X: wp.array, dof_S: wp.array) -> None:
+        """Motion subspaces at given link poses."""
+        d = self.device_model
+        inputs = [d.topology, d.joint_anchor, d.parameters.stored("joint_axis"), link_X, dof_S]
+        self.launch(self.kernels.motion_subspace, self.model.nlink, inputs)
 
     def poses(self, q: wp.array, link_X: wp.array) -> None:
         """World poses of the links at q."""

@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import warp as wp
 
+from warpsim.constraints import ACTUATOR_PARAMETERS
 from warpsim.dynamics import BLOCK, DeviceModel, InverseDynamicsDerivative
 from warpsim.kernels import (
+    actuator_slopes,
+    constraint_slopes,
     contact_slopes,
     contact_variation,
     linearize,
@@ -18,6 +21,7 @@ from warpsim.kernels import (
     row_slopes,
     weight_slopes,
 )
+from warpsim.model.model import JointType
 from warpsim.step import Step
 
 # Columns that one thread solves: on a CPU all of them, in the inner loop; on a GPU one, so that threads read side by side.
@@ -162,12 +166,18 @@ class Linearizer:
         self.value = wp.zeros(shape, dtype=t.scalar, device=device, requires_grad=True)
 
     def _make_rows(self) -> None:
-        S, array = self.device_model.types.scalar, self.step.dynamics.array
-        K, width = self.step.rows.support.shape
-        self.row_slopes = row_slopes.structs(S).RowSlopes()
-        self.row_slopes.J_q = array((K, width, width), S)
-        self.row_slopes.v_hat_q, self.row_slopes.v_hat_v = array((K, width), S), array((K, width), S)
-        self.row_slopes.R_w = array(K, S)
+        t, forward, array = self.device_model.types, self.step.scalar_rows, self.step.dynamics.array
+        S, K, width = t.scalar, forward.count, forward.width
+        turning = forward.table_count > 0 or bool((self.model.joint_type == JointType.BALL).any())
+        slopes = self.row_slopes = row_slopes.structs(S).RowSlopes()
+        slopes.J_q = array((K if turning else 0, width, width), S)
+        slopes.gamma_q, slopes.gamma_v = array((K, width), S), array((K, width), S)
+        slopes.R_w, slopes.R_floor = array(K, S), array(K if forward.table_count else 0, S)
+        Place = constraint_slopes.structs(S).Place
+        self.here, self.ahead = Place(), Place()
+        self.here.q, self.here.link_X, self.here.dof_S = self.step.q, self.flow.link_X, self.flow.dof_S
+        self.ahead.q, self.ahead.link_X = forward.q_ahead, forward.link_X_ahead
+        self.ahead.dof_S = array(self.model.nv if forward.table_count else 0, t.vec6)
 
     def _make_weights(self) -> None:
         t, array, nv = self.device_model.types, self.step.dynamics.array, self.model.nv
@@ -229,23 +239,28 @@ class Linearizer:
         springs = [p.stored("joint_stiffness"), p.stored("joint_reference"), step.q]
         launch(k.spring_columns, self.model.nlink, [d.topology, h, *springs, X])
         if self.model.nu:
-            launch(k.actuator_columns, None, [d.topology, h, *self._actuators(), X])
+            kernel = actuator_slopes.build(d.types.scalar).actuator_columns
+            launch(kernel, None, [d.topology, h, *self._actuators(columns), step.q, step.v, self.flow.v, X])
         if "tau" in columns.first:
             launch(k.force_columns, nv, [h, columns.first["tau"], X])
         if columns.parameters:
             self._parameter_columns(h, columns)
 
-    def _actuators(self) -> list:
-        """Actuators and what drives them."""
-        step, p = self.step, self.device_model.parameters
-        actuators = linearize.structs(self.device_model.types.scalar).Actuators()
-        actuators.link, actuators.gear = step.actuator_link, step.actuator_gear
+    def _actuators(self, columns: Columns) -> list:
+        """The actuators and their first columns, as kernels read them."""
+        step, p, structs = self.step, self.device_model.parameters, actuator_slopes.structs(self.device_model.types.scalar)
+        actuators, first = structs.Actuators(), structs.Columns()
+        actuators.link, actuators.row, actuators.gear = step.actuator_link, step.actuator_row, step.actuator_gear
         actuators.gain, actuators.bias = p.stored("actuator_gain"), p.stored("actuator_bias")
         actuators.control_range, actuators.force_range = p.stored("control_range"), p.stored("force_range")
-        return [actuators, step.q, step.v, step.control, self.flow.v]
+        actuators.control = step.control
+        first.control = columns.start("B")
+        for name in ACTUATOR_PARAMETERS:
+            setattr(first, name, columns.start(name))
+        return [actuators, first]
 
     def _parameter_columns(self, h: float, columns: Columns) -> None:
-        """The parameters of inertias and of the laws of joints and actuators."""
+        """The parameters of inertias and of the laws of joints."""
         step, d, X, nv, first = self.step, self.device_model, columns.X, self.model.nv, columns.start
         launch, p, k = step.dynamics.launch, d.parameters, parameter_slopes.build(d.types.scalar)
         structs = parameter_slopes.structs(d.types.scalar)
@@ -264,11 +279,6 @@ class Linearizer:
             inputs = [d.topology, h, p.stored("joint_stiffness"), p.stored("joint_reference"), step.q]
             inputs += [first("joint_stiffness"), first("joint_reference"), X]
             launch(k.spring_parameter_columns, self.model.nlink, inputs)
-        chosen = structs.ActuatorFirst()
-        chosen.gain, chosen.bias = first("actuator_gain"), first("actuator_bias")
-        chosen.control_range, chosen.force_range = first("control_range"), first("force_range")
-        if self.model.nu and max(chosen.gain, chosen.bias, chosen.control_range, chosen.force_range) >= 0:
-            launch(k.actuator_parameter_columns, None, [d.topology, h, *self._actuators(), chosen, X])
 
     def _contact_columns(self, h: float, columns: Columns) -> None:
         step, collision, X = self.step, self.step.collision, columns.X
@@ -319,20 +329,34 @@ class Linearizer:
             )
 
     def _row_columns(self, h: float, columns: Columns) -> None:
-        """Stops and dry friction."""
-        step, rows, solver, launch = self.step, self.step.rows, self.step.solver, self.step.dynamics.launch
-        if not rows.kind.shape[0]:
+        """Scalar rows: their own slopes kind by kind, then what is the same for all."""
+        step, d, X, slopes = self.step, self.device_model, columns.X, self.row_slopes
+        forward, solver, launch = step.scalar_rows, step.solver, step.dynamics.launch
+        rows, sigma = forward.rows, step.options.sigma
+        G, gamma = solver.work.newton.row_G, solver.solution.row_gamma
+        if not forward.count:
             return
-        G, gamma, X = solver.work.newton.row_G, solver.solution.row_gamma, columns.X
-        inputs = [rows, step.joint_type, step.joint_q, h, step.options.sigma, step.q, self.row_slopes]
-        launch(self.k_rows.joint_row_slopes, rows.kind.shape[0], inputs)
-        launch(self.k_rows.row_columns, None, [rows, self.row_slopes, G, gamma, self.flow.v, X])
-        inputs = [self.device_model.topology, rows, self.row_slopes, G, gamma, self.flow]
-        launch(self.k_weights.row_weight_columns, None, [*inputs, columns.inertias, self.weights, X])
-        bounds = [columns.start("joint_range"), columns.start("joint_friction")]
-        if max(bounds) >= 0:
-            kernel = parameter_slopes.build(self.device_model.types.scalar).row_parameter_columns
-            launch(kernel, None, [rows, h, G, gamma, *bounds, X])
+        if forward.joint_count:
+            inputs = [rows, forward.joint_type, forward.joint_q, h, sigma, step.q, G, slopes]
+            launch(self.k_rows.joint_row_slopes, forward.joint_count, inputs)
+            bounds = [columns.start("joint_range"), columns.start("joint_friction")]
+            if max(bounds) >= 0:
+                kernel = parameter_slopes.build(d.types.scalar).row_parameter_columns
+                launch(kernel, None, [rows, h, G, gamma, *bounds, X])
+        if forward.effort_count:
+            inputs = [forward.effort, rows, h, *self._actuators(columns), step.q, step.v, self.flow.v, G, gamma]
+            launch(actuator_slopes.build(d.types.scalar).effort_columns, None, [*inputs, slopes, X])
+        if forward.table_count:
+            step.dynamics.motion_subspace(self.ahead.link_X, self.ahead.dof_S)
+            inputs = [d.topology, forward.table, rows, h, sigma, self.here, self.ahead, step.v]
+            kernels = constraint_slopes.build(d.types.scalar)
+            inputs += [forward.phi, forward.floor, G, slopes]
+            launch(kernels.constraint_row_slopes, forward.table_count, inputs)
+            inputs = [d.topology, forward.table, rows, slopes, self.here, step.composite, forward.inertia, G, gamma]
+            launch(kernels.floor_columns, None, [*inputs, columns.inertias, self.weights, X])
+        launch(self.k_rows.row_columns, None, [rows, slopes, G, gamma, self.flow.v, X])
+        inputs = [d.topology, rows, slopes, G, gamma, self.flow, columns.inertias, self.weights, X]
+        launch(self.k_weights.row_weight_columns, None, inputs)
 
 
 def _without_gradient(array: wp.array) -> wp.array:
