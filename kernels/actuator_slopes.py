@@ -21,7 +21,7 @@ INSIDE = wp.constant(-1)
 
 @functools.cache
 def structs(S) -> SimpleNamespace:
-    """`Actuators`: tables and parameters (one row, shared, or one per world). `Columns`: the first of each, −1 for none."""
+    """`Actuators`: tables and parameters (one row, shared, or one per world). `FirstColumns`: −1 for none."""
 
     @wp.struct
     class Actuators:
@@ -35,21 +35,26 @@ def structs(S) -> SimpleNamespace:
         control: wp.array2d(dtype=S)
 
     @wp.struct
-    class Columns:
+    class FirstColumns:
         control: int
         actuator_gain: int
         actuator_bias: int
         control_range: int
         force_range: int
 
-    return SimpleNamespace(Actuators=Actuators, Columns=Columns)
+    return SimpleNamespace(Actuators=Actuators, FirstColumns=FirstColumns)
 
 
 @functools.cache
 def build(S) -> SimpleNamespace:
     """Kernels of scalar type S; none is taped."""
     st, f_actuation, jt = structs(S), actuation.build(S), joints.build(S)
-    Actuators, Columns, Rows, RowSlopes = st.Actuators, st.Columns, rows.build(S).Rows, row_slopes.structs(S).RowSlopes
+    Actuators, FirstColumns, Rows, RowSlopes = (
+        st.Actuators,
+        st.FirstColumns,
+        rows.build(S).Rows,
+        row_slopes.structs(S).RowSlopes,
+    )
     clamped, actuator_law, has_row = f_actuation.clamped, f_actuation.actuator_law, f_actuation.has_row
     is_dissipative, vec3 = effort.build(S).is_dissipative, types(S).vec3
     module = module_name("actuator_slopes", S)
@@ -72,7 +77,7 @@ def build(S) -> SimpleNamespace:
     @wp.func
     def add_entries(
         actuators: Actuators,
-        columns: Columns,
+        columns: FirstColumns,
         w: int,
         d: int,
         a: int,
@@ -111,7 +116,7 @@ def build(S) -> SimpleNamespace:
         topology: Topology,
         h: S,
         actuators: Actuators,
-        columns: Columns,
+        columns: FirstColumns,
         q: wp.array2d(dtype=S),
         v0: wp.array2d(dtype=S),
         v: wp.array2d(dtype=S),
@@ -162,7 +167,7 @@ def build(S) -> SimpleNamespace:
         rows: Rows,
         h: S,
         actuators: Actuators,
-        columns: Columns,
+        columns: FirstColumns,
         q: wp.array2d(dtype=S),
         v0: wp.array2d(dtype=S),
         v: wp.array2d(dtype=S),

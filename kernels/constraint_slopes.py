@@ -106,9 +106,7 @@ def build(S) -> SimpleNamespace:
         return m
 
     @wp.func
-    def body_turns(
-        topology: Topology, table: Table, rows: Rows, here: Place, w: int, i: int, slopes: RowSlopes
-    ):
+    def body_turns(topology: Topology, table: Table, rows: Rows, here: Place, w: int, i: int, slopes: RowSlopes):
         """J_q of a row between two frames."""
         k = table.first + i
         row = body_row(table, here.link_X, w, i)
@@ -148,9 +146,7 @@ def build(S) -> SimpleNamespace:
         return kind == joints.BALL or (kind == joints.FREE and d >= topology.link_v[l] + 3)
 
     @wp.func
-    def follow(
-        topology: Topology, rows: Rows, k: int, v0: wp.array2d(dtype=S), h: S, w: int, slopes: RowSlopes
-    ):
+    def follow(topology: Topology, rows: Rows, k: int, v0: wp.array2d(dtype=S), h: S, w: int, slopes: RowSlopes):
         """From J' in gamma_v: J' ∂q'/∂q in gamma_q, J' ∂q'/∂v0 in gamma_v."""
         e = int(0)
         while e < rows.support_size[k]:
@@ -238,9 +234,7 @@ def build(S) -> SimpleNamespace:
         return d == e
 
     @wp.func
-    def share_change(
-        topology: Topology, table: Table, place: Place, w: int, i: int, point: vec3, d: int, e: int
-    ) -> S:
+    def share_change(topology: Topology, table: Table, place: Place, w: int, i: int, point: vec3, d: int, e: int) -> S:
         """∂c_d/∂q_e of the summand c_d/M_dd in the least weight of a row that measures positions."""
         link = topology.dof_link[d]
         reference = topology.tree_reference[topology.link_tree[link]]
@@ -364,9 +358,7 @@ def build(S) -> SimpleNamespace:
                 floor_by_inertias(topology, here, inertias, weights, w)
                 gamma_w = -row_gamma[w, k] * slopes.R_floor[w, k] / rows.R[w, k]
                 for j in range(size):
-                    add_row(
-                        topology, inertias, weights, w, support, size, -rows.J[w, k, j] * gamma_w, X[w, support[j]]
-                    )
+                    add_row(topology, inertias, weights, w, support, size, -rows.J[w, k, j] * gamma_w, X[w, support[j]])
                 for j in range(size):
                     weights.y[w, support[j]] = vec3()
 

@@ -162,9 +162,7 @@ def build(S) -> SimpleNamespace:
         delta_v_c = wp.transpose(F) * (delta_u - wp.cross(theta, sp.linear(relative)))
         # v̂ is proportional to φ, with the slope of its side of φ = 0.
         phi = contacts.phi[w, c]
-        law = laws.pair_compliance(
-            scene, material.stiffness, material.dissipation_time, w, pair, beta * h / S(wp.pi)
-        )
+        law = laws.pair_compliance(scene, material.stiffness, material.dissipation_time, w, pair, beta * h / S(wp.pi))
         side = S(-1.0)
         if phi > S(0.0):
             side = S(1.0)

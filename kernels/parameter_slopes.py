@@ -101,9 +101,7 @@ def build(S) -> SimpleNamespace:
         column = inertias.first + k
         if kind[k] == ARMATURE:
             d = index[k]
-            inertias.I[w, k] = vec10(
-                S(1.0), S(0.0), S(0.0), S(0.0), S(0.0), S(0.0), S(0.0), S(0.0), S(0.0), S(0.0)
-            )
+            inertias.I[w, k] = vec10(S(1.0), S(0.0), S(0.0), S(0.0), S(0.0), S(0.0), S(0.0), S(0.0), S(0.0), S(0.0))
             X[w, d, column] = h * bodies.a[w, d]
         else:
             I = inertia_slope(topology, bodies, w, kind[k], index[k], component[k])
@@ -234,7 +232,9 @@ def build(S) -> SimpleNamespace:
         return shares
 
     @wp.func
-    def add_contact(scene: Scene, contacts: Contacts, w: int, c: int, change: vec3, column: int, X: wp.array3d(dtype=S)):
+    def add_contact(
+        scene: Scene, contacts: Contacts, w: int, c: int, change: vec3, column: int, X: wp.array3d(dtype=S)
+    ):
         """X −= Jᵀ δγ, one column."""
         pair = contacts.pair[w, c]
         for k in range(scene.support_size[pair]):
@@ -278,9 +278,7 @@ def build(S) -> SimpleNamespace:
                 compliant = S(0.0)
                 if R[2] > beta * beta * S(cone.INVERSE_FOUR_PI_SQUARED) * floor_w:
                     compliant = S(1.0)
-                by_R = d_cone.cone_impulse_by_R(
-                    gamma[w, c], u, R, problem.mu[w, c], vec3(S(0.0), S(0.0), S(1.0))
-                )
+                by_R = d_cone.cone_impulse_by_R(gamma[w, c], u, R, problem.mu[w, c], vec3(S(0.0), S(0.0), S(1.0)))
                 v_hat_slope = damped * phi / (span * span)
                 by_tau = -compliant * damped * law[0] / (h * span * span) * by_R
                 by_tau += v_hat_slope * vec3(G[w, c][0, 2], G[w, c][1, 2], G[w, c][2, 2])

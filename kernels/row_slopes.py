@@ -14,7 +14,7 @@ import warp as wp
 
 from warpsim.kernels import joints, rows
 from warpsim.kernels.constraints import limit
-from warpsim.kernels.precision import module_name, types
+from warpsim.kernels.precision import module_name
 
 
 @functools.cache
@@ -35,7 +35,6 @@ def structs(S) -> SimpleNamespace:
 @functools.cache
 def build(S) -> SimpleNamespace:
     """Kernels `joint_row_slopes` and `row_columns`; neither is taped."""
-    t = types(S)
     jt, stop_slopes = joints.build(S), limit.build(S).stop_slopes
     Rows, RowSlopes = rows.build(S).Rows, structs(S).RowSlopes
     module = module_name("row_slopes", S)

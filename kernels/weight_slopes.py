@@ -73,7 +73,9 @@ def functions(S) -> SimpleNamespace:
         return k
 
     @wp.func
-    def clear(topology: Topology, inertias: Inertias, weights: Weights, w: int, support: wp.array1d(dtype=int), size: int):
+    def clear(
+        topology: Topology, inertias: Inertias, weights: Weights, w: int, support: wp.array1d(dtype=int), size: int
+    ):
         """y = 0 on the trees of a support, and no slopes by inertias."""
         for k in range(inertias.link.shape[0]):
             inertias.w[w, k] = S(0.0)

@@ -9,10 +9,9 @@ import warp as wp
 from warpsim.collision import ContactList
 from warpsim.dynamics import DeviceModel
 from warpsim.gradients.implicit import StepAdjoint, StepRecord, active_tape, tape_paused
-from warpsim.gradients.linearize import PARAMETERS, Linearization, Linearizer
+from warpsim.gradients.linearize import Linearization, Linearizer, linearize
 from warpsim.integrators import SymplecticEuler, ThetaScheme
 from warpsim.kernels import theta
-from warpsim.kernels.linalg.newton import CG
 from warpsim.kernels.precision import SCALARS
 from warpsim.model.model import GeomType, Model
 from warpsim.queries import Queries
@@ -235,57 +234,17 @@ class Simulator:
         force_jacobian: bool = False,
         out: Linearization | None = None,
     ) -> Linearization:
-        """Jacobians of one step from `state`: `A`, `B`, on request `tau` and `parameters[name]`; see `Linearization`.
+        """Jacobians of one step from `state`: `A`, `B`, and on request `tau`, `parameters[name]`; see `ws.Linearization`.
 
-        Which features touch is frozen, as on a tape. With `out`, a result of the same request, its arrays are filled.
-        Nothing is recorded on a tape. Raises `ValueError` for what has no analytic Jacobian here.
+        Which features touch is frozen, as on a tape. With `out`, a result of the same request, its arrays are filled: then
+        the launches are replayed from a graph. Nothing is recorded on a tape. Raises `ValueError` for what it does not cover.
         """
-        self._check_state(state)
-        self._check_linearizable()
-        parameters = self._jacobian_names(parameters)
-        with tape_paused():
-            control = None if control is None else self._device_array(control, (self.worlds, self.model.nu), "control")
-            tau = None if tau is None else self._device_array(tau, (self.worlds, self.model.nv), "tau")
-            linearizer = self._linearizer
-            columns = linearizer.columns(bool(force_jacobian), parameters)
-            if out is None:
-                out = columns.blank()
-            else:
-                columns.check(out)
-            linearizer.load(state, control, tau)
-            key = ("linearize", id(columns), *(a.ptr for a in out.arrays().values()))
-            self._replay(key, lambda: linearizer.launch(self.dt, columns, out))
-        return out
+        return linearize(self, state, control, tau, parameters, force_jacobian, out)
 
     @functools.cached_property
     def _linearizer(self) -> Linearizer:
         step = self._step
         return Linearizer(self.device_model, step.options, self.max_contacts or None, step.collision.enabled)
-
-    def _check_linearizable(self) -> None:
-        """Refuse what the Jacobians do not cover."""
-        if self.integrator != SymplecticEuler():
-            raise ValueError(f"linearize has no Jacobians of {self.integrator!r} yet; use ws.SymplecticEuler()")
-        if self._step.options.is_lagged:
-            raise ValueError(
-                'linearize needs the convex model: SAP(approximation="convex", supported_load=False), '
-                f"this is {self._step.options!r}"
-            )
-        if self._step.solver.options.linear_solver == CG:
-            raise ValueError('linearize needs the factor of the Hessian; use SAP(linear_solver="cholesky")')
-        if self.parameters.is_per_world("body_active"):
-            raise ValueError("linearize has no Jacobians of steps with body_active per world yet")
-
-    def _jacobian_names(self, parameters) -> tuple[str, ...]:
-        names = (parameters,) if isinstance(parameters, str) else tuple(parameters)
-        for name in names:
-            if name not in self.parameters.keys():
-                raise ValueError(f"no parameter {name!r}; there are: {', '.join(self.parameters.keys())}")
-            if name not in PARAMETERS:
-                raise ValueError(
-                    f"linearize has no Jacobian by {name!r} (it has: {', '.join(PARAMETERS)}); take its gradient from a wp.Tape"
-                )
-        return names
 
     def _load(self, state: State) -> None:
         for name, array in (("q", state.q), ("v", state.v), ("time", state.time), ("flags", state.memory["flags"])):

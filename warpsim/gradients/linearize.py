@@ -11,17 +11,23 @@ import warp as wp
 
 from warpsim.constraints import ACTUATOR_PARAMETERS
 from warpsim.dynamics import BLOCK, DeviceModel, InverseDynamicsDerivative
+from warpsim.gradients.implicit import tape_paused
+from warpsim.integrators import SymplecticEuler
 from warpsim.kernels import (
     actuator_slopes,
     constraint_slopes,
     contact_slopes,
     contact_variation,
-    linearize,
     parameter_slopes,
     row_slopes,
     weight_slopes,
 )
+from warpsim.kernels import linearize as kernels
+from warpsim.kernels.linalg import newton
 from warpsim.model.model import JointType
+from warpsim.parameters import SPECS
+from warpsim.solvers.nocontact import NoContact
+from warpsim.solvers.sap import SAP
 from warpsim.step import Step
 
 # Columns that one thread solves: on a CPU all of them, in the inner loop; on a GPU one, so that threads read side by side.
@@ -140,7 +146,7 @@ class Linearizer:
         self.step = Step(device_model, options, max_contacts, contact)
         self.step.solver.options.keep_factor = 1
         self.derivative = InverseDynamicsDerivative(self.step.dynamics)
-        self.kernels, self.k_contacts = linearize.build(S), contact_slopes.build(S)
+        self.kernels, self.k_contacts = kernels.build(S), contact_slopes.build(S)
         self.k_rows, self.k_weights = row_slopes.build(S), weight_slopes.build(S)
         array = self.step.dynamics.array
         self.a, self.inverse_dynamics, self.dof = array(nv, S), array(nv, S), array(nv, wp.int32)
@@ -248,8 +254,12 @@ class Linearizer:
 
     def _actuators(self, columns: Columns) -> list:
         """The actuators and their first columns, as kernels read them."""
-        step, p, structs = self.step, self.device_model.parameters, actuator_slopes.structs(self.device_model.types.scalar)
-        actuators, first = structs.Actuators(), structs.Columns()
+        step, p, structs = (
+            self.step,
+            self.device_model.parameters,
+            actuator_slopes.structs(self.device_model.types.scalar),
+        )
+        actuators, first = structs.Actuators(), structs.FirstColumns()
         actuators.link, actuators.row, actuators.gear = step.actuator_link, step.actuator_row, step.actuator_gear
         actuators.gain, actuators.bias = p.stored("actuator_gain"), p.stored("actuator_bias")
         actuators.control_range, actuators.force_range = p.stored("control_range"), p.stored("force_range")
@@ -349,14 +359,64 @@ class Linearizer:
         if forward.table_count:
             step.dynamics.motion_subspace(self.ahead.link_X, self.ahead.dof_S)
             inputs = [d.topology, forward.table, rows, h, sigma, self.here, self.ahead, step.v]
-            kernels = constraint_slopes.build(d.types.scalar)
             inputs += [forward.phi, forward.floor, G, slopes]
-            launch(kernels.constraint_row_slopes, forward.table_count, inputs)
+            k = constraint_slopes.build(d.types.scalar)
+            launch(k.constraint_row_slopes, forward.table_count, inputs)
             inputs = [d.topology, forward.table, rows, slopes, self.here, step.composite, forward.inertia, G, gamma]
-            launch(kernels.floor_columns, None, [*inputs, columns.inertias, self.weights, X])
+            launch(k.floor_columns, None, [*inputs, columns.inertias, self.weights, X])
         launch(self.k_rows.row_columns, None, [rows, slopes, G, gamma, self.flow.v, X])
         inputs = [d.topology, rows, slopes, G, gamma, self.flow, columns.inertias, self.weights, X]
         launch(self.k_weights.row_weight_columns, None, inputs)
+
+
+def linearize(sim, state, control, tau, parameters, force_jacobian, out) -> Linearization:
+    """See `Simulator.linearize`."""
+    sim._check_state(state)
+    _refuse(sim)
+    parameters = _names(sim, parameters)
+    with tape_paused():
+        control = None if control is None else sim._device_array(control, (sim.worlds, sim.model.nu), "control")
+        tau = None if tau is None else sim._device_array(tau, (sim.worlds, sim.model.nv), "tau")
+        linearizer = sim._linearizer
+        columns = linearizer.columns(bool(force_jacobian), parameters)
+        if out is None:
+            out = columns.blank()
+        else:
+            columns.check(out)
+        linearizer.load(state, control, tau)
+        key = ("linearize", id(columns), *(array.ptr for array in out.arrays().values()))
+        sim._replay(key, lambda: linearizer.launch(sim.dt, columns, out))
+    return out
+
+
+def _refuse(sim) -> None:
+    """Raise `ValueError` for a simulator whose steps have no Jacobians here."""
+    if sim.integrator != SymplecticEuler():
+        raise ValueError(f"linearize has no Jacobians of {sim.integrator!r} yet; use ws.SymplecticEuler()")
+    if not isinstance(sim.solver, (SAP, NoContact)):
+        raise ValueError(f"linearize has no Jacobians of {sim.solver!r} yet; use ws.SAP(...) or ws.NoContact()")
+    options = sim._step.options
+    if options.is_lagged:
+        raise ValueError(
+            f"linearize has no Jacobians of the lagged model {options!r} yet; "
+            'use SAP(approximation="convex", supported_load=False)'
+        )
+    if sim._step.solver.options.linear_solver == newton.CG:
+        raise ValueError('linearize needs the factor of the Hessian; use SAP(linear_solver="cholesky")')
+    if sim.parameters.is_per_world("body_active"):
+        raise ValueError("linearize has no Jacobians of steps with body_active per world yet")
+
+
+def _names(sim, parameters) -> tuple[str, ...]:
+    names = (parameters,) if isinstance(parameters, str) else tuple(parameters)
+    for name in names:
+        if name not in SPECS:
+            raise ValueError(f"no parameter {name!r}; there are: {', '.join(SPECS)}")
+        if name not in PARAMETERS:
+            raise ValueError(
+                f"linearize has no Jacobian by {name!r}, only by {', '.join(PARAMETERS)}; take a gradient from a wp.Tape"
+            )
+    return names
 
 
 def _without_gradient(array: wp.array) -> wp.array:
