@@ -1,8 +1,12 @@
-"""Scenes that examples and benchmarks share: clutter, a stack, a domino run. Each returns a built `ws.Model`."""
+"""Scenes that examples, tests and benchmarks share. Each function returns a built `ws.Model`; `SCENES` says how they start."""
+
+import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
 import warpsim as ws
+from warpsim.runs import perturbed_start, smooth_controls
 
 BOX_SIDE = 0.1
 SPHERE_RADIUS = 0.05
@@ -37,6 +41,48 @@ def clutter(bodies: int, *, walls: bool = True, shapes: str = "mixed", h: float 
         else:
             b.add_geom("box", [BOX_SIDE / 2] * 3, body=body, density=DENSITY, rgba=rgba, **material)
     return b.build()
+
+
+class SpringCylinder:
+    """A cylinder on the ground and on a spring, Castro, Permenter and Han, §VI-B; SI units.
+
+    It slides at mu = 0 and rolls without slip at mu = 1. q = (x, z, angle) from the spring's rest and from touching.
+    """
+
+    radius, mass, spring, start = 0.05, 0.5, 100.0, 0.1
+    contact_stiffness, dissipation_time, gravity = 1e4, 0.02, 9.81
+    inertia = 0.5 * mass * radius**2
+    at_rest = np.array([start, -mass * gravity / contact_stiffness, 0.0])  # drawn out, sunk in by its weight
+
+    def __init__(self, mu: float):
+        self.mu = mu
+        # The contact point sits at half the penetration.
+        rolling_radius = self.radius - self.mass * self.gravity / (2.0 * self.contact_stiffness)
+        rolling_mass = self.inertia / rolling_radius**2 if mu > 0.0 else 0.0
+        self.frequency = float(np.sqrt(self.spring / (self.mass + rolling_mass)))  # [rad/s]
+
+    def model(self) -> ws.Model:
+        """The plane motion as two slides and a hinge; a sphere has the cylinder's contact."""
+        b = ws.ModelBuilder("spring-cylinder", gravity=(0.0, 0.0, -self.gravity))
+        # Compliances add: twice the stiffness each.
+        stiffness = 2.0 * self.contact_stiffness
+        material = {"friction": self.mu, "stiffness": stiffness, "dissipation_time": self.dissipation_time}
+        b.add_geom("plane", name="floor", **material)
+        b.add_body("cylinder", pose=[0.0, 0.0, self.radius], mass=self.mass, inertia=[self.inertia] * 3)
+        b.add_joint("cylinder", "slide", name="x", axis=[1.0, 0.0, 0.0], stiffness=self.spring)
+        b.add_joint("cylinder", "slide", name="z", axis=[0.0, 0.0, 1.0])
+        b.add_joint("cylinder", "hinge", name="turn", axis=[0.0, 1.0, 0.0])
+        b.add_geom("sphere", [self.radius], body="cylinder", density=0.0, **material)
+        return b.build()
+
+    def energy(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Energy of the motion and of the spring [J], without gravity's and the contact's."""
+        kinetic = self.mass * (v[..., 0] ** 2 + v[..., 1] ** 2) + self.inertia * v[..., 2] ** 2
+        return 0.5 * (kinetic + self.spring * q[..., 0] ** 2)
+
+    def error(self, q: np.ndarray, time: np.ndarray) -> float:
+        """L2 norm of x(t) - start cos(frequency t) [m]."""
+        return float(np.sqrt(np.mean((q[..., 0] - self.start * np.cos(self.frequency * time)) ** 2)))
 
 
 def stack(boxes: int = 10, *, side: float = 0.1, h: float = 0.005) -> ws.Model:
@@ -140,3 +186,48 @@ def quadruped_among_objects(urdf, h: float = 0.005) -> ws.Model:
         b.add_joint(body, "free", name=f"object_{i}_free")
         b.add_geom(kind, size, body=body, density=400.0, name=f"object_{i}", rgba=(*rng.uniform(0.3, 0.9, size=3), 1))
     return b.build()
+
+
+def rolling_ball(model: ws.Model) -> np.ndarray:
+    """Start velocities (nv,) of `dominoes`: the ball at 2 m/s."""
+    v = np.zeros(model.nv)
+    v[model.joint_coordinates("ball_free")[1].start] = 2.0
+    return v
+
+
+@dataclasses.dataclass(frozen=True)
+class Scene:
+    """A scene and how it is played: seconds, start velocities (nv,) of the model, controls (steps, nu) of steps and h."""
+
+    build: Callable[[], ws.Model]
+    seconds: float
+    start: Callable[[ws.Model], np.ndarray] | None = None
+    controls: Callable[[int, float], np.ndarray] | None = None
+
+    def play(self, seconds: float | None = None, every: int = 1, **simulator) -> tuple[ws.Simulator, ws.Trajectory]:
+        """Roll out one world, `seconds` instead of the scene's own; `simulator`: arguments of `ws.Simulator`."""
+        model = self.build()
+        sim = ws.Simulator(model, **simulator)
+        steps = round((self.seconds if seconds is None else seconds) / sim.dt)
+        controls = None if self.controls is None else self.controls(steps, sim.dt)[:, None]
+        state = sim.state(v=None if self.start is None else self.start(model))
+        return sim, sim.rollout(state, controls, steps, every=every)
+
+
+SCENES = {
+    "stack": Scene(stack, 2.0),
+    "dominoes": Scene(dominoes, 2.0, start=rolling_ball),
+    "gripper": Scene(gripper, 3.0, controls=grip_and_lift),
+    "clutter": Scene(lambda: clutter(40), 4.0),
+    "hills": Scene(hills, 2.0),
+}
+
+
+def driven_at_random(model: ws.Model, worlds: int, seconds: float, **simulator) -> tuple[ws.Simulator, ws.Trajectory]:
+    """Roll out a robot whose controls use their whole range: sine waves in one half of the worlds, noise in the other."""
+    sim = ws.Simulator(model, worlds, **simulator)
+    steps, low, high = round(seconds / sim.dt), *np.nan_to_num(model.control_range.T, neginf=-1.0, posinf=1.0)
+    controls = smooth_controls(model, worlds, steps, sim.dt)
+    noise = np.random.default_rng(0).uniform(low, high, size=(steps, worlds - worlds // 2, model.nu))
+    controls[:, worlds // 2 :] = noise
+    return sim, sim.rollout(sim.state(*perturbed_start(model, worlds, noise=0.05)), controls)

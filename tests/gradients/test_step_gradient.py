@@ -29,8 +29,9 @@ def weighted_sum(
 class Problem:
     """A scalar loss of the state after some steps, as a function of q0, v0, controls and parameters."""
 
-    def __init__(self, model, q0, v0, steps, controls=None, parameters=(), dt=0.01):
-        self.sim = ws.Simulator(model, dt=dt, dtype="float64", requires_grad=True, solver=SOLVER, device="cpu")
+    def __init__(self, model, q0, v0, steps, controls=None, parameters=(), dt=0.01, integrator=None):
+        options = dict(dtype="float64", requires_grad=True, solver=SOLVER, device="cpu", integrator=integrator)
+        self.sim = ws.Simulator(model, dt=dt, **options)
         self.model, self.steps = model, steps
         rng = np.random.default_rng(7)
         self.a, self.b = (wp.array(rng.normal(size=n), dtype=wp.float64, device="cpu") for n in (model.nq, model.nv))
