@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import warp as wp
 
-from warpsim.kernels import actuation, joints, row_slopes, rows
+from warpsim.kernels import actuation, effort_rows, joints, row_slopes, rows
 from warpsim.kernels.constraints import effort
 from warpsim.kernels.effort_rows import EffortTable
 from warpsim.kernels.precision import module_name, types
@@ -56,7 +56,7 @@ def build(S) -> SimpleNamespace:
         row_slopes.structs(S).RowSlopes,
     )
     clamped, actuator_law, has_row = f_actuation.clamped, f_actuation.actuator_law, f_actuation.has_row
-    is_dissipative, vec3 = effort.build(S).is_dissipative, types(S).vec3
+    is_dissipative, row_sum, vec3 = effort.build(S).is_dissipative, effort_rows.build(S).row_sum, types(S).vec3
     module = module_name("actuator_slopes", S)
 
     @wp.func
@@ -152,14 +152,6 @@ def build(S) -> SimpleNamespace:
                 for k in range(n):
                     s = vec3(S(1.0), S(0.0), S(0.0))
                     add_entries(actuators, columns, w, topology.link_v[l] + k, a, h * actuators.gear[a, k], s, bound, X)
-
-    @wp.func
-    def row_sum(rows: Rows, index: wp.array2d(dtype=int), k: int, i: int, x: wp.array2d(dtype=S), w: int) -> S:
-        """Σ_j J[k, j] x[index[i, j]]: length or rate of an actuator."""
-        total = S(0.0)
-        for j in range(rows.support_size[k]):
-            total += rows.J[w, k, j] * x[w, index[i, j]]
-        return total
 
     @wp.kernel(module=module, enable_backward=False)
     def effort_columns(

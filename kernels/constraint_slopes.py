@@ -66,7 +66,7 @@ def build(S) -> SimpleNamespace:
         elif kind == kinds.TENDON_SPRING:  # v̂ = −K (φ beyond the slack)/(h K + D), R = 1/(h (h K + D))
             slack = table.reference[i]
             if phi < slack[0] or phi > slack[1] or slack[0] == slack[1]:
-                slopes[0] = -c * h * rows.R[w, k]
+                slopes[0] = -table.stiffness[i] * h * rows.R[w, k]
         elif kind == kinds.TENDON_FRICTION:
             slopes[1] = sigma
         else:

@@ -49,8 +49,8 @@ def structs(S) -> SimpleNamespace:
 
 @functools.cache
 def functions(S) -> SimpleNamespace:
-    """Velocities of a contact's bodies, shared with `weight_slopes.py`."""
-    t = types(S)
+    """What `weight_slopes.py`, `constraint_slopes.py` and `parameter_slopes.py` share with this file."""
+    t, Contacts = types(S), contact.structs(S).Contacts
     sp = spatial.build(S)
     vec3, vec6, transform = t.vec3, t.vec6, t.transform
 
@@ -75,7 +75,12 @@ def functions(S) -> SimpleNamespace:
             first = topology.link_v[l] + 3
         return first
 
-    return SimpleNamespace(arm_of=arm_of, shifted=shifted, first_turning=first_turning)
+    @wp.func
+    def contact_J(contacts: Contacts, w: int, c: int, k: int) -> vec3:
+        """Column k of the Jacobian of contact c."""
+        return vec3(contacts.J[w, c, 0, k], contacts.J[w, c, 1, k], contacts.J[w, c, 2, k])
+
+    return SimpleNamespace(arm_of=arm_of, shifted=shifted, first_turning=first_turning, contact_J=contact_J)
 
 
 @functools.cache
@@ -86,7 +91,7 @@ def build(S) -> SimpleNamespace:
     Flow, Changes, Scene, Material, Contacts = st.Flow, st.Changes, sc.Scene, sc.Material, sc.Contacts
     sp, laws, stabilization = spatial.build(S), contact.laws(S), cone.build(S).contact_stabilization
     f = functions(S)
-    arm_of, shifted, first_turning = f.arm_of, f.shifted, f.first_turning
+    arm_of, shifted, first_turning, contact_J = f.arm_of, f.shifted, f.first_turning, f.contact_J
     vec3, vec6, mat33 = t.vec3, t.vec6, t.mat33
     module = module_name("contact_slopes", S)
 
@@ -203,7 +208,7 @@ def build(S) -> SimpleNamespace:
                     m_turned = changes.turned_torque[w, c, k]
                     for i in range(size):
                         d = scene.support[pair, i]
-                        J = vec3(contacts.J[w, c, 0, i], contacts.J[w, c, 1, i], contacts.J[w, c, 2, i])
+                        J = contact_J(contacts, w, c, i)
                         omega = scene.support_sign[pair, i] * sp.angular(dof_S[w, d])
                         if d >= first and scene.support_sign[pair, i] == s:
                             X[w, d, e] = X[w, d, e] - wp.dot(J, g_turned) - wp.dot(omega, m_turned)

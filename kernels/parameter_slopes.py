@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import warp as wp
 
-from warpsim.kernels import actuation, contact, joints, rows, spatial, weight_slopes
+from warpsim.kernels import actuation, contact, contact_slopes, joints, rows, spatial, weight_slopes
 from warpsim.kernels import problem as problems
 from warpsim.kernels.constraints import cone, limit
 from warpsim.kernels.precision import module_name, types
@@ -54,7 +54,7 @@ def build(S) -> SimpleNamespace:
     Bodies, MaterialFirst = st.Bodies, st.MaterialFirst
     Scene, Material, Contacts, Rows = sc.Scene, sc.Material, sc.Contacts, rows.build(S).Rows
     Inertias, stop_slopes = weight_slopes.structs(S).Inertias, limit.build(S).stop_slopes
-    Problem = problems.structs(S).Problem
+    Problem, contact_J = problems.structs(S).Problem, contact_slopes.functions(S).contact_J
     sp, jt, forces, laws, d_cone = (
         spatial.build(S), joints.build(S), actuation.build(S), contact.laws(S), cone.build(S),
     )  # fmt: skip
@@ -239,8 +239,7 @@ def build(S) -> SimpleNamespace:
         pair = contacts.pair[w, c]
         for k in range(scene.support_size[pair]):
             d = scene.support[pair, k]
-            J = vec3(contacts.J[w, c, 0, k], contacts.J[w, c, 1, k], contacts.J[w, c, 2, k])
-            X[w, d, column] = X[w, d, column] - wp.dot(J, change)
+            X[w, d, column] = X[w, d, column] - wp.dot(contact_J(contacts, w, c, k), change)
 
     @wp.kernel(module=module, enable_backward=False)
     def material_columns(

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import warp as wp
 
-from warpsim.kernels import contact, contact_slopes, joints, row_slopes, spatial
+from warpsim.kernels import contact, contact_slopes, effective_mass, joints, row_slopes, spatial
 from warpsim.kernels import problem as problems
 from warpsim.kernels import rows as scalar_rows
 from warpsim.kernels.constraints import cone
@@ -117,7 +117,8 @@ def build(S) -> SimpleNamespace:
     Problem = problems.structs(S).Problem
     sp, jt, d_cone = spatial.build(S), joints.build(S), cone.build(S)
     shared = contact_slopes.functions(S)
-    arm_of, shifted = shared.arm_of, shared.shifted
+    arm_of, shifted, contact_J = shared.arm_of, shared.shifted, shared.contact_J
+    inverse_mass_times = effective_mass.build(S).inverse_mass_times
     f = functions(S)
     tree_of, next_tree, clear, add_row = f.tree_of, f.next_tree, f.clear, f.add_row
     Rows, RowSlopes = scalar_rows.build(S).Rows, row_slopes.structs(S).RowSlopes
@@ -143,26 +144,18 @@ def build(S) -> SimpleNamespace:
         return C
 
     @wp.func
-    def inverse_mass_times(topology: Topology, L: wp.array3d(dtype=S), y: wp.array2d(dtype=vec3), w: int, tree: int):
-        """y ← M⁻¹y of one tree from M = LᵀDL along the ancestors."""
-        begin = topology.tree_v[tree]
-        end = topology.tree_v[tree + 1]
-        for k in range(end - begin):
-            d = end - 1 - k
-            x = y[w, d]
-            if x[0] != S(0.0) or x[1] != S(0.0) or x[2] != S(0.0):
-                e = topology.dof_parent[d]
-                while e >= 0:
-                    y[w, e] = y[w, e] - L[w, d, e - begin] * x
-                    e = topology.dof_parent[e]
-                y[w, d] = x / L[w, d, d - begin]
-        for d in range(begin, end):
-            x = y[w, d]
-            e = topology.dof_parent[d]
-            while e >= 0:
-                x -= L[w, d, e - begin] * y[w, e]
-                e = topology.dof_parent[e]
-            y[w, d] = x
+    def times_inverse_mass(
+        topology: Topology, weights: Weights, w: int, support: wp.array1d(dtype=int), size: int
+    ) -> mat33:
+        """y ← M⁻¹y on the trees of a support, from y = Jᵀ; W."""
+        W = mat33()
+        i = int(0)
+        while i < size:
+            tree = tree_of(topology, support[i])
+            begin = topology.tree_v[tree]
+            W += inverse_mass_times(topology, weights.M_factor, weights.y, w, begin, topology.tree_v[tree + 1])
+            i = next_tree(topology, support, size, i)
+        return W
 
     @wp.func
     def move_tree(topology: Topology, flow: Flow, weights: Weights, w: int, tree: int, n: int):
@@ -302,10 +295,6 @@ def build(S) -> SimpleNamespace:
                 change += s * wp.dot(sp.linear(sp.cross_motion(twist, V)), f)
             weights.by_dof[w, e] = weights.by_dof[w, e] + S(2.0) * change
 
-    @wp.func
-    def contact_J(contacts: Contacts, w: int, c: int, k: int) -> vec3:
-        return vec3(contacts.J[w, c, 0, k], contacts.J[w, c, 1, k], contacts.J[w, c, 2, k])
-
     @wp.kernel(module=module, enable_backward=False)
     def contact_weight_columns(
         topology: Topology,
@@ -332,13 +321,7 @@ def build(S) -> SimpleNamespace:
                 clear(topology, inertias, weights, w, support, size)
                 for k in range(size):
                     weights.y[w, support[k]] = contact_J(contacts, w, c, k)
-                i = int(0)
-                while i < size:
-                    inverse_mass_times(topology, weights.M_factor, weights.y, w, tree_of(topology, support[i]))
-                    i = next_tree(topology, support, size, i)
-                W = mat33()
-                for k in range(size):
-                    W += wp.outer(contact_J(contacts, w, c, k), weights.y[w, support[k]])
+                W = times_inverse_mass(topology, weights, w, support, size)
                 C = semidefinite_root(W / (S(9.0) * weight))
                 i = int(0)
                 while i < size:
@@ -381,10 +364,7 @@ def build(S) -> SimpleNamespace:
                 clear(topology, inertias, weights, w, support, size)
                 for i in range(size):
                     weights.y[w, support[i]] = vec3(rows.J[w, k, i], S(0.0), S(0.0))
-                at = int(0)
-                while at < size:
-                    inverse_mass_times(topology, weights.M_factor, weights.y, w, tree_of(topology, support[at]))
-                    at = next_tree(topology, support, size, at)
+                times_inverse_mass(topology, weights, w, support, size)
                 by_trees(topology, flow, inertias, weights, w, support, size, 1)
                 for e in range(size * wp.min(slopes.J_q.shape[1], 1)):
                     for i in range(size):

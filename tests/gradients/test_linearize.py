@@ -159,6 +159,46 @@ def test_pairs_of_shapes(name, shapes, steps, rng, within):
     check(within, name, model, q, v + 0.02 * rng.normal(size=model.nv), None, ("body_mass",))
 
 
+def test_contact_within_one_robot(rng, within):
+    """Two arms of a floating body pressed together: what moves both arms changes the contact only through its weight."""
+    b = ws.ModelBuilder("clasp")
+    base = b.add_body("base", pose=[0, 0, 1], mass=2.0, inertia=[0.1, 0.2, 0.15])
+    b.add_joint(base, "free")
+    waist = b.add_body("waist", parent=base, pose=[0.1, 0, 0.1], mass=1.0, inertia=[0.02, 0.03, 0.04])
+    b.add_joint(waist, "ball")
+    for side in (1, -1):
+        upper = b.add_body(f"upper{side}", parent=waist, pose=[0.1, 0.1 * side, 0])
+        b.add_joint(upper, "hinge", axis=[0, 0.3, 1], damping=0.1)
+        b.add_geom(
+            "capsule", [0.03, 0.1], pose=[0.1, 0, 0, 0.7071068, 0, 0.7071068, 0], body=upper, contype=0, conaffinity=0
+        )
+        lower = b.add_body(f"lower{side}", parent=upper, pose=[0.2, 0, 0])
+        b.add_joint(lower, "hinge", axis=[0, 0, 1], name=f"elbow{side}")
+        b.add_geom("box", [0.12, 0.02, 0.03], pose=[0.12, 0, 0], body=lower, friction=0.4)
+    model = b.build()
+    q, v = model.q0.copy(), 0.05 * rng.normal(size=model.nv)
+    q[model.joint_coordinates("elbow1")[0]] = -0.762  # the edge of one forearm meets the side of the other
+    v[model.joint_coordinates("elbow1")[1]] = -0.3
+    check(within, "within one robot", model, q, v, contacts=2)
+
+
+def test_islands(rng, within):
+    """Bodies that touch in an order unlike their numbers, one alone on the ground and one in the air: four islands."""
+    b = ws.ModelBuilder("islands")
+    b.add_geom("plane", friction=0.5)
+    places = [(0, 0.2495), (1, 0.0498), (0, 0.0499), (2, 1.0), (0, 0.1497), (3, 0.0497)]
+    for i, (x, z) in enumerate(places):
+        body = b.add_body(f"box{i}", pose=[x + 0.013 * i, 0.009 * i, z])
+        b.add_joint(body, "free")
+        b.add_geom("box", [0.06, 0.07, 0.05], body=body, friction=0.5)
+    model = b.build()
+    q, v = settled(model, 5)
+    result = check(within, "islands", model, q, v + 0.01 * rng.normal(size=model.nv), None, ("body_mass",), contacts=20)
+    A = np.abs(result.A.numpy()[0])[36:, :36].reshape(6, 6, 6, 6).max(axis=(1, 3)) > 0  # of bodies by bodies
+    island = np.array([0, 1, 0, 2, 0, 3])
+    np.testing.assert_array_equal(A, island[:, None] == island)
+
+
 @pytest.mark.parametrize("robot", ["half_cheetah", "ant", "humanoid"])
 def test_robots_in_contact(assets, robot, rng, within):
     """Robots on the ground, joints at their stops included: state, controls, forces and five kinds of parameters."""
@@ -220,6 +260,7 @@ def test_agrees_with_the_tape(scene, assets, rng, within):
     )
     state = sim.state(q, v)
     result = sim.linearize(state, control, tau=tau, force_jacobian=True, parameters=names)
+    assert not sim.parameters["geom_size"].grad.numpy().any()
     with wp.Tape() as tape:
         after = sim.step(state, control, tau=tau)
     y_q, y_v = rng.normal(size=model.nv), rng.normal(size=model.nv)
