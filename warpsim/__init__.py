@@ -10,6 +10,7 @@ import importlib as _importlib
 
 _PUBLIC = {
     "warpsim.errors": ("ModelError",),
+    "warpsim.gradients.linearize": ("Linearization",),
     "warpsim.io.load": ("load",),
     "warpsim.model": ("ConstraintType", "GeomType", "JointType", "Model", "ModelBuilder"),
     "warpsim.simulator": ("CONTACT_OVERFLOW", "NONFINITE", "NOT_CONVERGED", "Simulator"),

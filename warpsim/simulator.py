@@ -9,6 +9,7 @@ import warp as wp
 from warpsim.collision import ContactList
 from warpsim.dynamics import DeviceModel
 from warpsim.gradients.implicit import StepAdjoint, StepRecord, active_tape, tape_paused
+from warpsim.gradients.linearize import Linearization, Linearizer, linearize
 from warpsim.gradients.theta import SchemeAdjoint
 from warpsim.integrators import SymplecticEuler, ThetaScheme, Variational
 from warpsim.kernels import theta
@@ -232,6 +233,30 @@ class Simulator:
         if self._step.stages is None:
             return StepAdjoint(*options)
         return SchemeAdjoint(*options, self.integrator)
+
+    # Jacobians -------------------------------------------------------------------------------------------------------
+
+    def linearize(
+        self,
+        state: State,
+        control=None,
+        *,
+        tau=None,
+        parameters=(),
+        force_jacobian: bool = False,
+        out: Linearization | None = None,
+    ) -> Linearization:
+        """Jacobians of one step from `state`: `A`, `B`, and on request `tau`, `parameters[name]`; see `ws.Linearization`.
+
+        Which features touch is frozen, as on a tape. With `out`, a result of the same request, its arrays are filled: then
+        the launches are replayed from a graph. Nothing is recorded on a tape. Raises `ValueError` for what it does not cover.
+        """
+        return linearize(self, state, control, tau, parameters, force_jacobian, out)
+
+    @functools.cached_property
+    def _linearizer(self) -> Linearizer:
+        step = self._step
+        return Linearizer(self.device_model, step.options, self.max_contacts or None, step.collision.enabled)
 
     def _load(self, state: State) -> None:
         for name, array in self._step.state_arrays().items():
