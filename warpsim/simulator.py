@@ -14,6 +14,7 @@ from warpsim.kernels import theta
 from warpsim.kernels.precision import SCALARS
 from warpsim.model.model import GeomType, Model
 from warpsim.queries import Queries
+from warpsim.replay import Replay
 from warpsim.rollout import rollout
 from warpsim.solvers.nocontact import NoContact
 from warpsim.solvers.sap import SAP
@@ -23,7 +24,6 @@ from warpsim.step import Step
 NONFINITE = int(theta.NONFINITE)
 NOT_CONVERGED = int(theta.NOT_CONVERGED)
 CONTACT_OVERFLOW = int(theta.CONTACT_OVERFLOW)
-GRAPHS_KEPT = 16
 
 
 class Diagnostics:
@@ -107,11 +107,8 @@ class Simulator:
         self._step = Step(self.device_model, options, max_contacts, isinstance(self.solver, SAP))
         self.max_contacts = self._step.collision.capacity
         self.diagnostics = Diagnostics(self._step)
-        self._graphs: dict = {}
-        self._graphs_version = 0
-        self._seen: list[tuple] = []
+        self._replay = Replay(self.device, self.parameters)
         self._zero_inputs: set[str] = set()
-        self._capturing = False
 
     # states ----------------------------------------------------------------------------------------------------------
 
@@ -164,7 +161,7 @@ class Simulator:
             out = state.clone()
         elif out is not state:
             self._check_state(out, "out")
-        self._replay(
+        self._replay.run(
             ("step", substeps, *(a.ptr for a in state.arrays().values()), *(a.ptr for a in out.arrays().values())),
             lambda: self._step_between(state, out, substeps),
         )
@@ -211,8 +208,9 @@ class Simulator:
 
     @functools.cached_property
     def _adjoint(self) -> StepAdjoint:
+        step = self._step
         return StepAdjoint(
-            self.device_model, self._step.options, self.max_contacts or None, self._step.collision.enabled
+            self.device_model, step.options, self.max_contacts or None, step.collision.enabled, self._replay
         )
 
     def _load(self, state: State) -> None:
@@ -229,14 +227,14 @@ class Simulator:
         self._copy_input(step.tau, tau, (self.worlds, model.nv), "tau")
         if wrench is not None and step.wrench is None:
             step.wrench = wp.zeros((self.worlds, model.nbody, 6), dtype=SCALARS[self.dtype], device=self.device)
-            self._graphs.clear()
+            self._replay.clear()
         if step.wrench is not None:
             self._copy_input(step.wrench, wrench, (self.worlds, model.nbody, 6), "wrench")
 
     def _copy_input(self, target: wp.array, values, shape, name: str) -> None:
         """Copy an argument into the step's own array; None is zero."""
         if values is None:
-            if self._capturing or name not in self._zero_inputs:
+            if self._replay.capturing or name not in self._zero_inputs:
                 target.zero_()
                 self._zero_inputs.add(name)
             return
@@ -269,53 +267,18 @@ class Simulator:
         It runs once before, so that everything it needs is compiled and allocated; its effects then are not undone.
         """
         function()
-        self._capturing = True
-        try:
-            with wp.ScopedCapture(device=self.device) as capture:
-                function()
-        finally:
-            self._capturing = False
+        graph = self._replay.capture(function)
 
         def replay():
             self._zero_inputs.clear()  # the graph writes the inputs on its own
-            wp.capture_launch(capture.graph)
+            wp.capture_launch(graph)
 
         return replay
 
     def _advance(self, h: float) -> None:
         """One step of h on the internal state, by replaying its graph."""
         self._step.last_h = h
-        self._replay(("advance", h), lambda: self._step.launch(h), at_once=True)
-
-    def _replay(self, key: tuple, launch, *, at_once: bool = False) -> None:
-        """Run `launch` by replaying its graph, which is captured at the second use of `key`, or `at_once`.
-
-        Graphs hold addresses: `key` must name every array whose address can change between uses. Within a capture the
-        launches are simply made.
-        """
-        if self._capturing:
-            launch()
-            return
-        if self._graphs_version != self.parameters.version:
-            self._graphs.clear()
-            self._graphs_version = self.parameters.version
-        graph = self._graphs.get(key)
-        if graph is None:
-            if not at_once and key not in self._seen:
-                self._seen = [*self._seen[1 - GRAPHS_KEPT :], key]
-                launch()
-                return
-            self._step.compile()  # capture cannot compile
-            self._capturing = True
-            try:
-                with wp.ScopedCapture(device=self.device) as capture:
-                    launch()
-            finally:
-                self._capturing = False
-            while len(self._graphs) >= GRAPHS_KEPT:
-                del self._graphs[next(iter(self._graphs))]
-            graph = self._graphs[key] = capture.graph
-        wp.capture_launch(graph)
+        self._replay.run(("advance", h), lambda: self._step.launch(h), compile=self._step.compile)
 
     def rollout(
         self,

@@ -2,7 +2,8 @@
 
 A step keeps only references to its inputs and its result. Backward repeats the smooth part of the step from them in a
 workspace of its own (the same kernels, so the same bits and the same contacts), factors the Hessian at the solution,
-solves H w = v_bar, and runs the taped residual backwards with the seed -w.
+solves H w = v_bar, and runs the taped residual backwards with the seed -w. All of that is one graph per step size,
+between a launch that loads the record and one that adds the gradients found to those of its inputs.
 """
 
 import contextlib
@@ -10,8 +11,9 @@ import contextlib
 import numpy as np
 import warp as wp
 
-from warpsim.dynamics import BLOCK, DeviceModel, Dynamics
-from warpsim.kernels import accumulate, actuation, contact_convex, residual, theta
+from warpsim.dynamics import DeviceModel, Dynamics
+from warpsim.kernels import actuation, contact_convex, gradient, residual, theta
+from warpsim.replay import Replay
 from warpsim.step import Step
 
 
@@ -34,9 +36,10 @@ def active_tape():
 class StepAdjoint:
     """Workspace of the backward pass, shared by all steps of a simulator; nothing in it outlives one `backward`."""
 
-    def __init__(self, device_model: DeviceModel, options, max_contacts: int | None, contact: bool):
+    def __init__(self, device_model: DeviceModel, options, max_contacts: int | None, contact: bool, replay: Replay):
         model, t = device_model.model, device_model.types
         S, nv, nq = t.scalar, model.nv, model.nq
+        self._replay = replay
         self.device_model, self.model, self.worlds = device_model, model, device_model.worlds
         self.step = Step(device_model, options, max_contacts, contact)
         self.v_solved = self.step.dynamics.array(nv, S)
@@ -65,49 +68,66 @@ class StepAdjoint:
             table[d, [e - begin[d] for e in model.ancestors(int(model.dof_link[d])) if e <= d]] = 1
         self.ancestor = wp.array(table, dtype=wp.int32, device=device_model.device)
         self._cleared = [x for x in [*vars(self).values(), *vars(self.dynamics).values()] if _has_gradient(x)]
+        self._make_inputs()
+
+    def _make_inputs(self) -> None:
+        step, array, S = self.step, self.step.dynamics.array, self.device_model.types.scalar
+        self.k_gradient = gradient.build(S)
+        self.inputs = self.k_gradient.Inputs()
+        self.inputs.q, self.inputs.v, self.inputs.control, self.inputs.tau = step.q, step.v, step.control, step.tau
+        self.inputs.v_next = self.v_solved
+        self.inputs.q_next_bar, self.inputs.v_next_bar = array(self.model.nq, S), array(self.model.nv, S)
+        self._none = wp.empty((0, 0), dtype=S, device=self.device_model.device)
+        self._entries = max(self.model.nq, self.model.nv, self.model.nu)
 
     def backward(self, record: "StepRecord") -> None:
-        """Add the gradient of the step's inputs, given that of its result."""
-        self._load(record)
-        h = record.h
-        self.step.smooth_motion(h)
-        self.step.contact_problem(h)
-        self.step.solver.launch()
-        wp.copy(self.v, self.step.solver.solution.v)
-        wp.copy(self.weight, self.step.contact_weight)
-        wp.copy(self.row_weight, self.step.rows.weight)
+        """Add the gradient of the step's inputs, given that of its result, which is cleared."""
+        r, none, dynamics = record, self._none, self.step.dynamics
+        control, tau = (none if x is None else x for x in (r.control, r.tau))
+        loaded = [r.flags, self.device_model.q0, r.q, r.v, control, tau, r.v_next, r.q_next.grad, r.v_next.grad]
+        dynamics.launch(self.k_gradient.begin, self._entries, [*loaded, self.inputs])
+        self._replay.run(("adjoint", r.h, *self._parameter_gradients()), lambda: self._propagate(r.h))
+        found = [x.grad for x in (self.q, self.v0, self.control, self.tau)]
+        totals = [x.grad if _has_gradient(x) else none for x in (r.q, r.v, r.control, r.tau)]
+        totals += [r.q_next.grad, r.v_next.grad]
+        dynamics.launch(self.k_gradient.finish, self._entries, [r.flags, *found, *totals])
+
+    def _parameter_gradients(self) -> list[int]:
+        """Addresses that a graph of the backward pass holds and that a user may replace."""
+        stored = (self.device_model.parameters.stored(name) for name in self.device_model.parameters)
+        return [array.grad.ptr for array in stored if array.grad is not None]
+
+    def _propagate(self, h: float) -> None:
+        """From the inputs and the seed that were loaded to the gradients of `q`, `v0`, `control`, `tau`, parameters."""
+        step, inputs = self.step, self.inputs
+        step.smooth_motion(h)
+        step.contact_problem(h)
+        step.solver.launch()
+        for target, source in (
+            (self.q, inputs.q),
+            (self.v0, inputs.v),
+            (self.control, inputs.control),
+            (self.tau, inputs.tau),
+            (self.v, step.solver.solution.v),
+            (self.weight, step.contact_weight),
+            (self.row_weight, step.rows.weight),
+        ):
+            wp.copy(target, source)
         for array in self._cleared:
             array.grad.zero_()
         for array in (self.composite, self.M, self.v_c):
             array.zero_()
-        self._position_adjoint(record)
+        self._position_adjoint(h)
         self._residual_adjoint(h)
-        _add_gradient(record.q, self.q)
-        _add_gradient(record.v, self.v0)
-        if record.control is not None:
-            _add_gradient(record.control, self.control)
-        if record.tau is not None:
-            _add_gradient(record.tau, self.tau)
-        record.clear_result_gradients()
 
-    def _load(self, record: "StepRecord") -> None:
-        step = self.step
-        wp.copy(step.q, record.q)
-        wp.copy(step.v, record.v)
-        wp.copy(self.v_solved, record.v_next)
-        for target, source in ((step.control, record.control), (step.tau, record.tau)):
-            target.zero_() if source is None else wp.copy(target, source)
-        for target, source in ((self.q, step.q), (self.v0, step.v), (self.control, step.control), (self.tau, step.tau)):
-            wp.copy(target, source)
-
-    def _position_adjoint(self, record: "StepRecord") -> None:
+    def _position_adjoint(self, h: float) -> None:
         """Gradient of q' = q (+) h v' into q and v'; v' starts from its own gradient."""
-        self.v.grad.assign(record.v_next.grad)
+        self.v.grad.assign(self.inputs.v_next_bar)
         tape = wp.Tape()
         with tape:
-            inputs = [self.device_model.topology, record.h, self.q, self.v, self.q_next]
+            inputs = [self.device_model.topology, h, self.q, self.v, self.q_next]
             self.dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
-        self.q_next.grad.assign(record.q_next.grad)
+        self.q_next.grad.assign(self.inputs.q_next_bar)
         tape.backward()
 
     def _residual_adjoint(self, h: float) -> None:
@@ -133,7 +153,7 @@ class StepAdjoint:
         dynamics.position(self.q)
         dynamics.launch(self.kernels.composite_inertia, self.model.ntree, [d.topology, dynamics.link_I, self.composite])
         inputs = [d.topology, self.ancestor, p.stored("joint_armature"), dynamics.dof_S, self.composite, self.M]
-        dynamics.launch(self.kernels.mass_entries, self.M.shape[1:], inputs)
+        dynamics.launch(self.kernels.mass_entries, self.model.nv, inputs)
         if self.step.rows.kind.shape[0]:
             inputs = [self.step.rows, self.step.joint_type, self.step.joint_q, self.q, self.row_J]
             dynamics.launch(self.kernels.row_jacobian, self.step.rows.kind.shape[0], inputs)
@@ -147,7 +167,7 @@ class StepAdjoint:
             kernel = contact_convex.build_residual(d.types.scalar).contact_geometry
             dynamics.launch(kernel, collision.capacity, [scene, collision.convex_scene, *inputs[1:]])
         inputs = [d.topology, scene, contacts, dynamics.link_X, dynamics.dof_S, self.point, self.frame, self.J]
-        dynamics.launch(self.kernels.contact_jacobian, (collision.capacity, collision.max_support), inputs)
+        dynamics.launch(self.kernels.contact_jacobian, collision.capacity, inputs)
 
     def _record_residual(self, h: float) -> None:
         """r(v; q, v0, control, tau, parameters, J, phi, w)."""
@@ -168,7 +188,7 @@ class StepAdjoint:
             inputs += [self.weight, self.phi, self.v_c, self.gamma]
             dynamics.launch(self.kernels.contact_impulse, collision.capacity, inputs)
             inputs = [scene, contacts, self.J, self.gamma, self.r]
-            dynamics.launch(self.kernels.contact_residual, (collision.capacity, collision.max_support), inputs)
+            dynamics.launch(self.kernels.contact_residual, collision.capacity, inputs)
         if step.rows.kind.shape[0]:
             inputs = [step.rows, step.joint_type, step.joint_q, p.stored("joint_range"), p.stored("joint_friction")]
             inputs += [h, step.options.sigma, self.row_J, self.row_weight, self.q, self.v, self.r]
@@ -192,7 +212,7 @@ class StepRecord:
     def __init__(self, h: float, before, after, control, tau):
         self.h = h
         self.q, self.v = before.q, before.v
-        self.q_next, self.v_next = after.q, after.v
+        self.q_next, self.v_next, self.flags = after.q, after.v, after.memory["flags"]
         self.control, self.tau = control, tau
 
     def arrays(self) -> list[wp.array]:
@@ -200,18 +220,6 @@ class StepRecord:
         optional = [x for x in (self.control, self.tau) if _has_gradient(x)]
         return [self.q, self.v, self.q_next, self.v_next, *optional]
 
-    def clear_result_gradients(self) -> None:
-        """The result's gradient has been consumed."""
-        self.q_next.grad.zero_()
-        self.v_next.grad.zero_()
-
 
 def _has_gradient(value) -> bool:
     return isinstance(value, wp.array) and value.grad is not None
-
-
-def _add_gradient(target: wp.array, source: wp.array) -> None:
-    """target.grad += source.grad, where the target has one."""
-    if _has_gradient(target):
-        add = accumulate.build(target.dtype).add
-        wp.launch(add, dim=target.shape, inputs=[source.grad, target.grad], device=target.device, block_dim=BLOCK)
