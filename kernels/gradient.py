@@ -1,4 +1,4 @@
-"""What goes into the backward pass of a step and what comes out of it, for one record: one launch each.
+"""What goes into the backward pass of a step and what comes out of it, one launch each; sums and norms of gradients.
 
 A world that stands still (NONFINITE) passes no gradient: its backward pass runs at the initial pose, at rest and from a
 seed of zero, so that nothing that is not finite reaches the gradients that worlds share.
@@ -124,4 +124,18 @@ def build(S) -> SimpleNamespace:
             total += wp.float64(v_bar[w, i]) * wp.float64(v_bar[w, i])
         result[w] = S(wp.sqrt(total))
 
-    return SimpleNamespace(Inputs=Inputs, begin=begin, finish=finish, norm=norm)
+    @wp.kernel(module=module, enable_backward=False)
+    def move(source: wp.array2d(dtype=S), target: wp.array2d(dtype=S)):
+        """target += source, source <- 0."""
+        w, i = wp.tid()
+        target[w, i] = target[w, i] + source[w, i]
+        source[w, i] = S(0.0)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def differ(a: wp.array2d(dtype=S), b: wp.array2d(dtype=S), result: wp.array(dtype=int)):
+        """result <- 1 where a world's values are not the same."""
+        w, i = wp.tid()
+        if a[w, i] != b[w, i]:
+            result[w] = 1
+
+    return SimpleNamespace(Inputs=Inputs, begin=begin, finish=finish, norm=norm, move=move, differ=differ)

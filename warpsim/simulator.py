@@ -175,12 +175,9 @@ class Simulator:
 
     def _taped_step(self, state: State, control, tau, wrench, substeps: int, out: State | None) -> State:
         """A step whose gradient the active tape will ask for: every substep is recorded with arrays of its own."""
-        if not self.requires_grad:
-            raise ValueError("a tape is recording, but this simulator was made without requires_grad=True")
+        self._check_tape(state)
         if out is not None:
             raise ValueError("out= cannot be used while a tape is recording: the step's inputs must stay as they are")
-        if self.parameters.is_per_world("body_active"):
-            raise ValueError("a tape cannot record steps with body_active per world yet; step without a tape")
         if wrench is not None:
             raise ValueError("wrench= is not differentiable yet; give the forces through tau, or step without a tape")
         with tape_paused() as tape:
@@ -290,18 +287,31 @@ class Simulator:
         every: int = 1,
         progress=None,
         checkpoint_every: int | None = None,
+        gradient_norms: bool = False,
     ):
         """`steps` steps from `state`, recorded as a `Trajectory` (`state` itself is not changed).
 
         `controls`: (steps, worlds, nu), a callable `policy(state)` that returns (worlds, nu), or None. `every=k` keeps
         every k-th step: steps // k + 1 rows. `progress`: True for a bar, or a callable(step).
+
+        Under a tape the rows and `final` carry gradients. `checkpoint_every=n` then keeps the state of every n-th step
+        and repeats the others in the backward pass: O(steps/n + n) states of memory (beside the rows: see `every`), one
+        more forward pass, the same bits. `gradient_norms=True`: `trajectory.gradients` reports per step and world.
         """
         self._check_state(state)
         if checkpoint_every is not None:
-            raise ValueError("checkpoint_every is not available yet; leave it None")
-        every = _whole(every, "every")
-        options = {"substeps": substeps, "every": every, "progress": progress, "checkpoint_every": checkpoint_every}
-        return rollout(self, state, controls, steps, **options)
+            checkpoint_every = _whole(checkpoint_every, "checkpoint_every")
+        return rollout(
+            self,
+            state,
+            controls,
+            steps,
+            substeps=substeps,
+            every=_whole(every, "every"),
+            progress=progress,
+            checkpoint_every=checkpoint_every,
+            gradient_norms=gradient_norms,
+        )
 
     @functools.cached_property
     def _queries(self) -> Queries:
@@ -432,6 +442,17 @@ class Simulator:
             raise ValueError(f"{label} is a {type(state).__name__}; make one with sim.state()")
         for name, array, n in (("q", state.q, self.model.nq), ("v", state.v, self.model.nv)):
             self._device_array(array, (self.worlds, n), f"{label}.{name}")
+
+    def _check_tape(self, state: State) -> None:
+        """Raise where a step from `state` cannot be recorded on a tape."""
+        if not self.requires_grad:
+            raise ValueError("a tape is recording, but this simulator was made without requires_grad=True")
+        if state.q.grad is None or state.v.grad is None:
+            raise ValueError(
+                "a tape is recording, but the state's arrays have no gradient; make it with this sim.state()"
+            )
+        if self.parameters.is_per_world("body_active"):
+            raise ValueError("a tape cannot record steps with body_active per world yet; step without a tape")
 
     def _chosen_worlds(self, worlds) -> np.ndarray:
         """Indices of worlds given as an index, a list or array of indices, or a boolean mask."""
