@@ -10,8 +10,15 @@ from types import SimpleNamespace
 import warp as wp
 
 from warpsim.kernels import joints, spatial
+from warpsim.kernels.constraints import effort
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
+
+# When a row stands for an actuator (`effort_rows.py`): never; where it has an effort limit and feedback that takes energy
+# out; always, as for tendons.
+NEVER = wp.constant(0)
+WHERE_IMPLICIT = wp.constant(1)
+ALWAYS = wp.constant(2)
 
 
 @functools.cache
@@ -20,6 +27,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
     t = types(S)
     sp, jt = spatial.build(S), joints.build(S)
     vec3, vec6, transform = t.vec3, t.vec6, t.transform
+    is_bounded, is_dissipative = effort.build(S).is_bounded, effort.build(S).is_dissipative
     module = module_name("actuation", S, grad)
 
     @wp.func
@@ -85,10 +93,38 @@ def build(S, grad: bool = False) -> SimpleNamespace:
             y = limits[row, a, 1]
         return y
 
+    @wp.func
+    def actuator_law(
+        gain: wp.array3d(dtype=S),
+        bias: wp.array3d(dtype=S),
+        control_range: wp.array3d(dtype=S),
+        control: wp.array2d(dtype=S),
+        w: int,
+        a: int,
+    ) -> vec3:
+        """gain u + bias: the force of an actuator is this . (1, length, velocity), before its limits."""
+        u = S(0.0)
+        if control.shape[0] > 0:
+            u = clamped(control[w, a], control_range, w, a)
+        g = w % gain.shape[0]
+        b = w % bias.shape[0]
+        return vec3(
+            gain[g, a, 0] * u + bias[b, a, 0], gain[g, a, 1] * u + bias[b, a, 1], gain[g, a, 2] * u + bias[b, a, 2]
+        )
+
+    @wp.func
+    def has_row(actuator_row: wp.array(dtype=int), law: vec3, force_range: wp.array3d(dtype=S), w: int, a: int) -> bool:
+        """Whether a row of `effort_rows.py` stands for the actuator; always on a tendon."""
+        limits = w % force_range.shape[0]
+        kind = actuator_row[a]
+        bounded = is_bounded(force_range[limits, a, 0], force_range[limits, a, 1])
+        return kind == ALWAYS or (kind == WHERE_IMPLICIT and bounded and is_dissipative(law))
+
     @wp.kernel(module=module, enable_backward=grad)
     def actuator_force(
         topology: Topology,
         actuator_link: wp.array(dtype=int),
+        actuator_row: wp.array(dtype=int),
         gear: wp.array2d(dtype=S),
         gain: wp.array3d(dtype=S),
         bias: wp.array3d(dtype=S),
@@ -104,25 +140,21 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         """Adds gear (gain . s u + bias . s), s = (1, length, velocity), to `force`, without the damping that D takes.
 
         Where the force is at its limit it does not depend on the velocity, and a gain that feeds energy in (slope > 0)
-        would make A indefinite: both stay explicit, and D gets nothing. Launch over worlds.
+        would make A indefinite: both stay explicit, and D gets nothing. Actuators that a row stands for are left out.
+        Launch over worlds.
         """
         w = wp.tid()
         for a in range(actuator_link.shape[0]):
+            law = actuator_law(gain, bias, control_range, control, w, a)
             l = actuator_link[a]
-            j = topology.link_v[l]
-            i = topology.link_q[l]
-            n = jt.dofs(topology.link_type[l])
-            u = S(0.0)
-            if control.shape[0] > 0:
-                u = clamped(control[w, a], control_range, w, a)
-            g = w % gain.shape[0]
-            b = w % bias.shape[0]
-            constant = gain[g, a, 0] * u + bias[b, a, 0]
+            n = int(0)
+            if not has_row(actuator_row, law, force_range, w, a):
+                n = jt.dofs(topology.link_type[l])
             if n == 1:
+                j = topology.link_v[l]
                 ratio = gear[a, 0]
-                length = ratio * q[w, i]
-                slope = gain[g, a, 2] * u + bias[b, a, 2]
-                static = constant + (gain[g, a, 1] * u + bias[b, a, 1]) * length
+                slope = law[2]
+                static = law[0] + law[1] * (ratio * q[w, topology.link_q[l]])
                 total = static + slope * ratio * v[w, j]
                 limit = clamped(total, force_range, w, a)
                 if limit < total or limit > total or slope > S(0.0):
@@ -130,10 +162,27 @@ def build(S, grad: bool = False) -> SimpleNamespace:
                 else:
                     force[w, j] += ratio * static
                     D[w, j] += -ratio * ratio * slope
-            else:
-                limit = clamped(constant, force_range, w, a)
+            elif n > 1:
+                limit = clamped(law[0], force_range, w, a)
                 for k in range(n):
-                    force[w, j + k] += gear[a, k] * limit
+                    force[w, topology.link_v[l] + k] += gear[a, k] * limit
+
+    @wp.func
+    def wrench_about_reference(
+        topology: Topology,
+        body_com: wp.array2d(dtype=vec3),
+        link_X: wp.array2d(dtype=transform),
+        wrench: wp.array3d(dtype=S),
+        w: int,
+        body: int,
+    ) -> vec6:
+        """The force vector about o of the wrench (torque, force) at a body's COM, world axes."""
+        l = topology.body_link[body]
+        X = link_X[w, l]
+        o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
+        arm = wp.transform_point(X, body_com[w % body_com.shape[0], body]) - o
+        f = vec3(wrench[w, body, 3], wrench[w, body, 4], wrench[w, body, 5])
+        return sp.join(vec3(wrench[w, body, 0], wrench[w, body, 1], wrench[w, body, 2]) + wp.cross(arm, f), f)
 
     @wp.kernel(module=module, enable_backward=grad)
     def wrench_force(
@@ -148,13 +197,8 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         """Adds the generalised force of wrenches (torque, force) at the bodies' COMs, world axes. Launch over worlds."""
         w = wp.tid()
         for body in range(topology.body_link.shape[0]):
-            l = topology.body_link[body]
-            X = link_X[w, l]
-            o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
-            arm = wp.transform_point(X, body_com[w % body_com.shape[0], body]) - o
-            f = vec3(wrench[w, body, 3], wrench[w, body, 4], wrench[w, body, 5])
-            F = sp.join(vec3(wrench[w, body, 0], wrench[w, body, 1], wrench[w, body, 2]) + wp.cross(arm, f), f)
-            d = topology.link_dof[l]
+            F = wrench_about_reference(topology, body_com, link_X, wrench, w, body)
+            d = topology.link_dof[topology.body_link[body]]
             while d >= 0:
                 force[w, d] += wp.dot(dof_S[w, d], F)
                 d = topology.dof_parent[d]
@@ -164,4 +208,8 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         actuator_force=actuator_force,
         wrench_force=wrench_force,
         spring_deflection=spring_deflection,
+        actuator_law=actuator_law,
+        has_row=has_row,
+        clamped=clamped,
+        wrench_about_reference=wrench_about_reference,
     )

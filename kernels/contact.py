@@ -321,6 +321,26 @@ def build(S) -> SimpleNamespace:
         contacts.count[w] = count
         contacts.overflow[w] = overflow
 
+    @wp.func
+    def write_jacobian(
+        topology: Topology,
+        scene: Scene,
+        link_X: wp.array2d(dtype=transform),
+        dof_S: wp.array2d(dtype=vec6),
+        w: int,
+        c: int,
+        contacts: Contacts,
+    ):
+        """Rows t1, t2, n of the Jacobian of contact c on its support."""
+        p = contacts.pair[w, c]
+        frame = contacts.frame[w, c]
+        for k in range(scene.support_size[p]):
+            d = scene.support[p, k]
+            arm = contacts.point[w, c] - origin(topology, link_X, w, topology.dof_link[d])
+            u = scene.support_sign[p, k] * sp.velocity_at(dof_S[w, d], arm)
+            for i in range(3):
+                contacts.J[w, c, i, k] = frame[0, i] * u[0] + frame[1, i] * u[1] + frame[2, i] * u[2]
+
     @wp.kernel(module=module, enable_backward=False)
     def jacobian(
         topology: Topology,
@@ -329,17 +349,10 @@ def build(S) -> SimpleNamespace:
         dof_S: wp.array2d(dtype=vec6),
         contacts: Contacts,
     ):
-        """Rows t1, t2, n of every contact's Jacobian on its support. Launch over (worlds, max_contacts)."""
+        """Jacobians of all contacts. Launch over (worlds, max_contacts)."""
         w, c = wp.tid()
         if c < contacts.count[w]:
-            p = contacts.pair[w, c]
-            frame = contacts.frame[w, c]
-            for k in range(scene.support_size[p]):
-                d = scene.support[p, k]
-                arm = contacts.point[w, c] - origin(topology, link_X, w, topology.dof_link[d])
-                u = scene.support_sign[p, k] * sp.velocity_at(dof_S[w, d], arm)
-                for i in range(3):
-                    contacts.J[w, c, i, k] = frame[0, i] * u[0] + frame[1, i] * u[1] + frame[2, i] * u[2]
+            write_jacobian(topology, scene, link_X, dof_S, w, c, contacts)
 
     @wp.func
     def eliminate(
@@ -427,4 +440,5 @@ def build(S) -> SimpleNamespace:
         apart=apart,
         will_touch=will_touch,
         store_contact=store_contact,
+        write_jacobian=write_jacobian,
     )

@@ -18,13 +18,14 @@ HINGE = wp.constant(3)
 FIXED = wp.constant(4)
 
 SMALL_ANGLE = {wp.float32: 1.0e-2, wp.float64: 1.0e-4}  # below it the series' next term is under round-off
+SERIES_ANGLE = 0.1  # [rad] below it the closed forms of dexp and dlog cancel, and their series are exact to 1e-15
 
 
 @functools.cache
 def build(S) -> SimpleNamespace:
     """Joint functions of scalar type S."""
     t = types(S)
-    vec3, quat, transform = t.vec3, t.quat, t.transform
+    vec3, mat33, quat, transform = t.vec3, t.mat33, t.quat, t.transform
     small = wp.constant(S(SMALL_ANGLE[S]))
 
     @wp.func
@@ -65,6 +66,29 @@ def build(S) -> SimpleNamespace:
             s = wp.sqrt(x)
             factor = S(2.0) * wp.atan2(s, c) / s
         return factor * u
+
+    @wp.func
+    def rotation_dexp(r: vec3) -> mat33:
+        """Right Jacobian of the exponential: exp(r + dr) = exp(r) exp(dexp(r) dr) to first order in dr."""
+        x = wp.dot(r, r)
+        b = S(0.5) - x * (S(1.0) / S(24.0) - x * (S(1.0) / S(720.0) - x / S(40320.0)))
+        c = S(1.0) / S(6.0) - x * (S(1.0) / S(120.0) - x * (S(1.0) / S(5040.0) - x / S(362880.0)))
+        if x > S(SERIES_ANGLE) * S(SERIES_ANGLE):
+            angle = wp.sqrt(x)
+            half = wp.sin(S(0.5) * angle)
+            b = S(2.0) * half * half / x
+            c = (angle - wp.sin(angle)) / (x * angle)
+        return wp.identity(3, S) - b * wp.skew(r) + c * (wp.outer(r, r) - x * wp.identity(3, S))
+
+    @wp.func
+    def rotation_dlog(r: vec3) -> mat33:
+        """Inverse of `rotation_dexp`, for angles up to pi."""
+        x = wp.dot(r, r)
+        c = S(1.0) / S(12.0) + x * (S(1.0) / S(720.0) + x * (S(1.0) / S(30240.0) + x / S(1209600.0)))
+        if x > S(SERIES_ANGLE) * S(SERIES_ANGLE):
+            half = S(0.5) * wp.sqrt(x)
+            c = (S(1.0) - half * wp.cos(half) / wp.sin(half)) / x
+        return wp.identity(3, S) + S(0.5) * wp.skew(r) + c * (wp.outer(r, r) - x * wp.identity(3, S))
 
     @wp.func
     def joint_transform(
@@ -140,6 +164,8 @@ def build(S) -> SimpleNamespace:
         read_pose=read_pose,
         quaternion_exp=quaternion_exp,
         quaternion_log=quaternion_log,
+        rotation_dexp=rotation_dexp,
+        rotation_dlog=rotation_dlog,
         joint_transform=joint_transform,
         advance=advance,
         dofs=dofs,

@@ -13,10 +13,13 @@ import warp as wp
 
 from warpsim.kernels.precision import types
 
+NOT_CONVERGED = 1  # bit of `Solution.status`: stopped above the tolerance
+NON_FINITE = 2  # bit of `Solution.status`: a NaN or an infinity was met
+
 
 @functools.cache
 def structs(S) -> SimpleNamespace:
-    """Struct `Problem` for scalar type S."""
+    """Structs `Problem` and `Solution` for scalar type S."""
     vec3 = types(S).vec3
 
     @wp.struct
@@ -45,4 +48,13 @@ def structs(S) -> SimpleNamespace:
         row_lower: wp.array2d(dtype=S)  # (worlds, K)
         row_upper: wp.array2d(dtype=S)  # (worlds, K)
 
-    return SimpleNamespace(Problem=Problem)
+    @wp.struct
+    class Solution:
+        v: wp.array2d(dtype=S)  # (worlds, nv)
+        gamma: wp.array2d(dtype=vec3)  # (worlds, C) impulses, 0 in unused slots
+        row_gamma: wp.array2d(dtype=S)  # (worlds, K)
+        iterations: wp.array(dtype=int)  # (worlds,) of the island that took most
+        momentum_error: wp.array(dtype=S)  # (worlds,) the certificate, see the solver
+        status: wp.array(dtype=int)  # (worlds,) bits NOT_CONVERGED, NON_FINITE
+
+    return SimpleNamespace(Problem=Problem, Solution=Solution)

@@ -15,7 +15,7 @@ import warp as wp
 from warpsim.kernels import contact, joints, rows, spatial
 from warpsim.kernels.collide import features
 from warpsim.kernels.collide.manifold import is_general
-from warpsim.kernels.constraints import box, cone
+from warpsim.kernels.constraints import box, cone, limit
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
 
@@ -29,7 +29,7 @@ def build(S) -> SimpleNamespace:
     Scene, Contacts, Rows = st.Scene, st.Contacts, rows.build(S).Rows
     d_features, d_cone, d_box = features.build(S), cone.build(S), box.build(S)
     laws = contact.laws(S)
-    stop_velocity = rows.build(S).stop_velocity
+    stop_law = limit.build(S).stop_law
     vec3, vec6, vec10, mat33, transform = t.vec3, t.vec6, t.vec10, t.mat33, t.transform
     module = module_name("residual", S, True)
 
@@ -136,7 +136,7 @@ def build(S) -> SimpleNamespace:
         # out
         J: wp.array3d(dtype=S),
     ):
-        """Jacobian of active rows; only a ball joint's stop depends on q. Launch over (worlds, rows)."""
+        """Jacobian of active rows; only a ball joint's stop depends on q. Launch over (worlds, joint rows)."""
         w, k = wp.tid()
         if table.R[w, k] > S(0.0):
             joint = table.joint[k]
@@ -262,30 +262,26 @@ def build(S) -> SimpleNamespace:
                 y = -v[w, dof] / (sigma * weight[w, k])
                 wp.atomic_add(r, w, dof, -d_box.box_impulse(y, -bound, bound))
             else:
-                tau_d = S(rows.LIMIT_BETA) * h / S(wp.pi)
                 i = joint_q[joint]
-                limit = w % joint_range.shape[0]
+                bounds = w % joint_range.shape[0]
                 distance = S(0.0)
                 if joint_type[joint] == joints.BALL:
                     angle = wp.length(jt.quaternion_log(jt.read_quaternion(q, w, i)))
-                    distance = joint_range[limit, joint, 1] - angle
+                    distance = joint_range[bounds, joint, 1] - angle
                 elif kind == rows.LOWER:
-                    distance = q[w, i] - joint_range[limit, joint, 0]
+                    distance = q[w, i] - joint_range[bounds, joint, 0]
                 else:
-                    distance = joint_range[limit, joint, 1] - q[w, i]
-                law = d_cone.contact_regularization(
-                    weight[w, k], distance, S(0.0), tau_d, h, S(rows.LIMIT_BETA), S(1.0)
-                )
-                v_hat = stop_velocity(distance, tau_d, h)
+                    distance = joint_range[bounds, joint, 1] - q[w, i]
+                law = stop_law(weight[w, k], distance, S(0.0), S(wp.nan), h)
                 if joint_type[joint] == joints.BALL:
                     J = vec3(row_J[w, k, 0], row_J[w, k, 1], row_J[w, k, 2])
                     rate = J[0] * v[w, dof] + J[1] * v[w, dof + 1] + J[2] * v[w, dof + 2]
-                    g = d_box.box_impulse((v_hat - rate) / law[2], S(0.0), S(wp.inf))
+                    g = d_box.box_impulse((law[1] - rate) / law[0], S(0.0), S(wp.inf))
                     wp.atomic_add(r, w, dof, -J[0] * g)
                     wp.atomic_add(r, w, dof + 1, -J[1] * g)
                     wp.atomic_add(r, w, dof + 2, -J[2] * g)
                 else:
-                    g = d_box.box_impulse((v_hat - row_J[w, k, 0] * v[w, dof]) / law[2], S(0.0), S(wp.inf))
+                    g = d_box.box_impulse((law[1] - row_J[w, k, 0] * v[w, dof]) / law[0], S(0.0), S(wp.inf))
                     wp.atomic_add(r, w, dof, -row_J[w, k, 0] * g)
 
     # ---- untaped parts of the backward pass -------------------------------------------------------------------------
@@ -372,7 +368,7 @@ def build(S) -> SimpleNamespace:
                     for i in range(3):
                         J_bar[w, c, i, k] = J_bar[w, c, i, k] + x[i]
                 add_mass_adjoint(topology, ancestor, z, w, nv, G, M_bar)
-        for k in range(table.kind.shape[0]):
+        for k in range(table.support.shape[0]):
             if table.R[w, k] > S(0.0) and row_weight_bar[w, k] != S(0.0):
                 for d in range(nv):
                     z[w, d] = vec3(S(0.0), S(0.0), S(0.0))

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import warp as wp
 
 from warpsim.kernels import joints
-from warpsim.kernels.constraints import cone
+from warpsim.kernels.constraints import limit
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
 
@@ -18,23 +18,19 @@ LOWER = wp.constant(0)
 UPPER = wp.constant(1)
 DRY_FRICTION = wp.constant(2)
 
-LIMIT_BETA = 0.1  # near-rigid limit of joint stops
-LIMIT_HORIZON = 2.0  # steps ahead within which a stop counts
-LIMIT_RECOVERY = 5.0  # [rad/s, m/s] fastest return of a joint that starts beyond its stop; at rest v_hat is far below
-
 
 @functools.cache
 def build(S) -> SimpleNamespace:
-    """Struct `Rows` and kernel `joint_rows`."""
+    """Struct `Rows`, which every other row shares, and kernel `joint_rows`."""
     t = types(S)
     jt = joints.build(S)
-    d_cone = cone.build(S)
+    within_reach, stop_law = limit.build(S).within_reach, limit.build(S).stop_law
     vec3 = t.vec3
 
     @wp.struct
     class Rows:
-        kind: wp.array(dtype=int)  # (rows,)
-        joint: wp.array(dtype=int)
+        kind: wp.array(dtype=int)  # (joint rows,): the first of all rows
+        joint: wp.array(dtype=int)  # (joint rows,)
         support: wp.array2d(dtype=int)  # (rows, width) dofs that the row moves, ascending
         support_size: wp.array(dtype=int)  # (rows,)
         J: wp.array3d(dtype=S)  # (worlds, rows, width); columns: the support
@@ -43,15 +39,6 @@ def build(S) -> SimpleNamespace:
         v_hat: wp.array2d(dtype=S)
         lower: wp.array2d(dtype=S)
         upper: wp.array2d(dtype=S)
-
-    @wp.func
-    def stop_velocity(distance: S, tau_d: S, h: S) -> S:
-        """v_hat of a stop: a joint far beyond it is brought back at a bounded rate, not thrown back within a step."""
-        v_hat = d_cone.contact_stabilization(distance, tau_d, h)
-        bounded = v_hat[2]
-        if bounded > S(LIMIT_RECOVERY):
-            bounded = S(LIMIT_RECOVERY)
-        return bounded
 
     @wp.func
     def eliminate(
@@ -110,9 +97,8 @@ def build(S) -> SimpleNamespace:
         # out
         rows: Rows,
     ):
-        """Fill every row of every world; a limit out of reach and dry friction of 0 get R = 0. Launch over worlds."""
+        """Fill every joint row; a limit out of reach and dry friction of 0 get R = 0. Launch over worlds."""
         w = wp.tid()
-        tau_d = S(LIMIT_BETA) * h / S(wp.pi)
         for k in range(rows.kind.shape[0]):
             joint = rows.joint[k]
             dof = rows.support[k, 0]
@@ -132,34 +118,34 @@ def build(S) -> SimpleNamespace:
                 i = joint_q[joint]
                 n = int(1)
                 J = vec3(S(1.0), S(0.0), S(0.0))
-                limit = w % joint_range.shape[0]
+                bounds = w % joint_range.shape[0]
                 distance = S(0.0)
                 if joint_type[joint] == joints.BALL:
                     n = 3
                     r = jt.quaternion_log(jt.read_quaternion(q, w, i))
                     angle = wp.length(r)
-                    distance = joint_range[limit, joint, 1] - angle
+                    distance = joint_range[bounds, joint, 1] - angle
                     if angle > S(0.0):
                         J = -r / angle
                 elif kind == LOWER:
-                    distance = q[w, i] - joint_range[limit, joint, 0]
+                    distance = q[w, i] - joint_range[bounds, joint, 0]
                 else:
-                    distance = joint_range[limit, joint, 1] - q[w, i]
+                    distance = joint_range[bounds, joint, 1] - q[w, i]
                     J = vec3(S(-1.0), S(0.0), S(0.0))
                 rate = S(0.0)
                 rate_star = S(0.0)
                 for d in range(n):
                     rate += J[d] * v0[w, dof + d]
                     rate_star += J[d] * v_star[w, dof + d]
-                if distance < S(LIMIT_HORIZON) * h * wp.max(wp.abs(rate), wp.abs(rate_star)):
+                if within_reach(distance, rate, rate_star, h):
                     for d in range(n):
                         rows.J[w, k, d] = J[d]
                     weight = effective_weight(topology, M_factor, z, w, rows, k)
-                    law = d_cone.contact_regularization(weight, distance, S(0.0), tau_d, h, S(LIMIT_BETA), S(1.0))
+                    law = stop_law(weight, distance, S(0.0), S(wp.nan), h)
                     rows.weight[w, k] = weight
-                    rows.R[w, k] = law[2]
-                    rows.v_hat[w, k] = stop_velocity(distance, tau_d, h)
+                    rows.R[w, k] = law[0]
+                    rows.v_hat[w, k] = law[1]
                     rows.lower[w, k] = S(0.0)
                     rows.upper[w, k] = S(wp.inf)
 
-    return SimpleNamespace(Rows=Rows, joint_rows=joint_rows, stop_velocity=stop_velocity)
+    return SimpleNamespace(Rows=Rows, joint_rows=joint_rows, effective_weight=effective_weight)

@@ -24,9 +24,8 @@ from warpsim.kernels.constraints import box, cone
 from warpsim.kernels.islands import Islands
 from warpsim.kernels.linalg import newton, rows
 from warpsim.kernels.precision import module_name, types
+from warpsim.kernels.problem import NON_FINITE, NOT_CONVERGED
 
-NOT_CONVERGED = 1  # bit of `status`: stopped above the tolerance
-NON_FINITE = 2  # bit of `status`: a NaN or an infinity was met
 LINE_SEARCHES = {"exact": 0, "backtracking": 1}
 
 # Exact line search: α = 1 is taken at once when |dℓ/dα| there is below this fraction of the slope at 0 (the strong Wolfe
@@ -57,10 +56,10 @@ CG_ADJOINT = {wp.float32: 1e-6, wp.float64: 1e-13}  # of an adjoint solve, which
 
 @functools.cache
 def build(S) -> SimpleNamespace:
-    """Structs `Workspace`, `Solution`, `Options` and kernels `solve`, `certify`, `solve_adjoint`, `regularize`."""
+    """Structs `Workspace`, `Options` and kernels `solve`, `certify`, `solve_adjoint`, `regularize`."""
     t = types(S)
     vec3 = t.vec3
-    Problem = problems.structs(S).Problem
+    Problem, Solution = problems.structs(S).Problem, problems.structs(S).Solution
     f_cone, f_box, f_newton = cone.build(S), box.build(S), newton.build(S)
     cone_impulse, cone_hessian, cone_cost = (
         f_cone.cone_impulse, f_cone.cone_hessian, f_cone.cone_cost,
@@ -93,15 +92,6 @@ def build(S) -> SimpleNamespace:
         norms: wp.array2d(dtype=vec3)  # (worlds, trees) ‖D∇ℓ‖², ‖D A v‖², ‖D Jᵀγ‖² of every island
         iterations: wp.array2d(dtype=int)  # (worlds, trees)
         status: wp.array2d(dtype=int)  # (worlds, trees)
-
-    @wp.struct
-    class Solution:
-        v: wp.array2d(dtype=S)  # (worlds, nv)
-        gamma: wp.array2d(dtype=vec3)  # (worlds, C) impulses, 0 in unused slots
-        row_gamma: wp.array2d(dtype=S)  # (worlds, K)
-        iterations: wp.array(dtype=int)  # (worlds,) Newton steps of the island that took most
-        momentum_error: wp.array(dtype=S)  # (worlds,) ‖D∇ℓ‖ / max(‖D A v‖, ‖D Jᵀγ‖)
-        status: wp.array(dtype=int)  # (worlds,) bits NOT_CONVERGED, NON_FINITE
 
     @wp.struct
     class Options:
@@ -499,7 +489,6 @@ def build(S) -> SimpleNamespace:
 
     return SimpleNamespace(
         Workspace=Workspace,
-        Solution=Solution,
         Options=Options,
         solve=solve,
         certify=certify,

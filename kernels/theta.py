@@ -1,11 +1,15 @@
-"""Time stepping around the contact solve: free motion, finiteness, and q' = q (+) h v' (theory §2, symplectic Euler)."""
+"""Time stepping around the contact solve: free motion, finiteness, and q' = q (+) h v' (theory §2).
+
+`build` is what every step needs and all of symplectic Euler; `build_schemes` adds what the other theta-schemes need. Their
+free motion where it is implicit is in `theta_newton.py`.
+"""
 
 import functools
 from types import SimpleNamespace
 
 import warp as wp
 
-from warpsim.kernels import joints, sap
+from warpsim.kernels import actuation, joints, sap
 from warpsim.kernels.linalg import ltdl
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
@@ -14,6 +18,45 @@ NONFINITE = wp.constant(1)
 NOT_CONVERGED = wp.constant(2)
 CONTACT_OVERFLOW = wp.constant(4)
 SOLVER_NON_FINITE = wp.constant(sap.NON_FINITE)
+
+
+@functools.cache
+def structs(S) -> SimpleNamespace:
+    """`Plant`: the model with its parameters (one row, shared, or one per world). `Load`: what acts on it."""
+    t = types(S)
+
+    @wp.struct
+    class Plant:
+        link_pose: wp.array(dtype=t.transform)
+        joint_anchor: wp.array(dtype=t.vec3)
+        q0: wp.array(dtype=S)
+        joint_pose: wp.array3d(dtype=S)
+        joint_axis: wp.array2d(dtype=t.vec3)
+        body_mass: wp.array2d(dtype=S)
+        body_com: wp.array2d(dtype=t.vec3)
+        body_inertia: wp.array2d(dtype=t.mat33)
+        gravity: wp.array(dtype=t.vec3)
+        joint_armature: wp.array2d(dtype=S)
+        joint_stiffness: wp.array2d(dtype=S)
+        joint_reference: wp.array2d(dtype=S)
+        joint_damping: wp.array2d(dtype=S)
+        actuator_link: wp.array(dtype=int)
+        actuator_row: wp.array(dtype=int)
+        actuator_gear: wp.array2d(dtype=S)
+        actuator_gain: wp.array3d(dtype=S)
+        actuator_bias: wp.array3d(dtype=S)
+        control_range: wp.array3d(dtype=S)
+        force_range: wp.array3d(dtype=S)
+        tree_actuator: wp.array(dtype=int)  # (trees + 1,) first row of `actuator` of each tree
+        actuator: wp.array(dtype=int)  # actuators on joints, tree by tree
+
+    @wp.struct
+    class Load:
+        control: wp.array2d(dtype=S)
+        tau: wp.array2d(dtype=S)
+        wrench: wp.array3d(dtype=S)  # (worlds, bodies, 6) or empty
+
+    return SimpleNamespace(Plant=Plant, Load=Load)
 
 
 @functools.cache
@@ -133,3 +176,95 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         flags_next[w] = flag
 
     return SimpleNamespace(free_motion=free_motion, integrate_position=integrate_position, commit=commit)
+
+
+@functools.cache
+def build_schemes(S) -> SimpleNamespace:
+    """Kernels of the theta-schemes besides symplectic Euler, of scalar type S."""
+    st, forces = structs(S), actuation.build(S)
+    Plant, Load, vec2, vec3 = st.Plant, st.Load, types(S).vec2, types(S).vec3
+    ltdl_factor_block = ltdl.build(S).ltdl_factor_block
+    actuator_law, clamped, has_row = forces.actuator_law, forces.clamped, forces.has_row
+    module = module_name("theta_schemes", S)
+
+    @wp.func
+    def implicit_gains(plant: Plant, law: vec3, w: int, a: int, q: S, v: S) -> vec2:
+        """(stiffness, damping) of an actuator on one degree of freedom, 0 at its limit and where energy is fed in."""
+        ratio = plant.actuator_gear[a, 0]
+        total = law[0] + law[1] * (ratio * q) + law[2] * (ratio * v)
+        gains = vec2()
+        if total == clamped(total, plant.force_range, w, a):
+            gains[0] = ratio * ratio * wp.max(-law[1], S(0.0))
+            gains[1] = ratio * ratio * wp.max(-law[2], S(0.0))
+        return gains
+
+    @wp.kernel(module=module, enable_backward=False)
+    def effective_damping(
+        topology: Topology,
+        plant: Plant,
+        load: Load,
+        share: S,
+        span: S,
+        q: wp.array2d(dtype=S),
+        v: wp.array2d(dtype=S),
+        # out
+        D: wp.array2d(dtype=S),
+    ):
+        """D <- share D + span K, with D and K the damping and stiffness of joints and actuators at (q, v).
+
+        A = M + h D then: share = theta, span = h theta theta_vq of the scheme. Launch over (worlds, trees).
+        """
+        w, tree = wp.tid()
+        for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
+            damping = plant.joint_damping[w % plant.joint_damping.shape[0], d]
+            D[w, d] = share * damping + span * plant.joint_stiffness[w % plant.joint_stiffness.shape[0], d]
+        for k in range(plant.tree_actuator[tree], plant.tree_actuator[tree + 1]):
+            a = plant.actuator[k]
+            l = plant.actuator_link[a]
+            kind = topology.link_type[l]
+            law = actuator_law(plant.actuator_gain, plant.actuator_bias, plant.control_range, load.control, w, a)
+            held = has_row(plant.actuator_row, law, plant.force_range, w, a)
+            if not held and (kind == joints.HINGE or kind == joints.SLIDE):
+                j = topology.link_v[l]
+                gains = implicit_gains(plant, law, w, a, q[w, topology.link_q[l]], v[w, j])
+                D[w, j] = D[w, j] + share * gains[1] + span * gains[0]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def contact_stage(
+        topology: Topology,
+        h: S,
+        D: wp.array2d(dtype=S),
+        # in: M, out: A = M + h D
+        A: wp.array3d(dtype=S),
+        # out
+        M_factor: wp.array3d(dtype=S),
+    ):
+        """A of the second stage and the factor of M. Launch over (worlds, trees)."""
+        w, tree = wp.tid()
+        begin = topology.tree_v[tree]
+        end = topology.tree_v[tree + 1]
+        for i in range(begin, end):
+            for j in range(i - begin + 1):
+                M_factor[w, i, j] = A[w, i, j]
+            A[w, i, i - begin] = A[w, i, i - begin] + h * D[w, i]
+        ltdl_factor_block(M_factor[w], begin, end)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def velocity_between(theta: S, v0: wp.array2d(dtype=S), v: wp.array2d(dtype=S), v_theta: wp.array2d(dtype=S)):
+        """theta v + (1 - theta) v0. Launch over (worlds, nv)."""
+        w, d = wp.tid()
+        v_theta[w, d] = theta * v[w, d] + (S(1.0) - theta) * v0[w, d]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def report(status: wp.array2d(dtype=int), solver_status: wp.array(dtype=int)):
+        """Add the status of each tree's free motion to that of the contact solve. Launch over worlds."""
+        w = wp.tid()
+        for tree in range(status.shape[1]):
+            solver_status[w] = solver_status[w] | status[w, tree]
+
+    return SimpleNamespace(
+        effective_damping=effective_damping,
+        contact_stage=contact_stage,
+        velocity_between=velocity_between,
+        report=report,
+    )

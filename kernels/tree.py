@@ -43,6 +43,42 @@ def build(S, grad: bool = False) -> SimpleNamespace:
     vec3, vec6, vec10, mat33, transform = t.vec3, t.vec6, t.vec10, t.mat33, t.transform
     module = module_name("tree", S, grad)
 
+    @wp.func
+    def place_link(
+        topology: Topology,
+        link_pose: wp.array(dtype=transform),
+        joint_pose: wp.array3d(dtype=S),
+        joint_anchor: wp.array(dtype=vec3),
+        joint_axis: wp.array2d(dtype=vec3),
+        q0: wp.array(dtype=S),
+        q: wp.array2d(dtype=S),
+        w: int,
+        l: int,
+        # out
+        link_X: wp.array2d(dtype=transform),
+    ):
+        """X_l = X_parent X_pose X_J(q) X_anchor."""
+        parent = topology.link_parent[l]
+        joint = topology.link_joint[l]
+        if joint < 0:
+            if parent < 0:
+                link_X[w, l] = link_pose[l]
+            else:
+                link_X[w, l] = link_X[w, parent] * link_pose[l]
+        else:
+            axis = joint_axis[w % joint_axis.shape[0], joint]
+            moved = jt.joint_transform(topology.link_type[l], axis, q, q0, w, topology.link_q[l])
+            if topology.link_type[l] == joints.FREE:
+                link_X[w, l] = moved
+            else:
+                rotation = wp.transform_get_rotation(moved)
+                back = wp.transform_get_translation(moved) - wp.quat_rotate(rotation, joint_anchor[joint])
+                local = jt.read_pose(joint_pose, w % joint_pose.shape[0], joint) * transform(back, rotation)
+                if parent < 0:
+                    link_X[w, l] = local
+                else:
+                    link_X[w, l] = link_X[w, parent] * local
+
     @wp.kernel(module=module, enable_backward=grad)
     def kinematics(
         topology: Topology,
@@ -55,29 +91,10 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         # out
         link_X: wp.array2d(dtype=transform),
     ):
-        """World poses of the links: X_l = X_parent X_pose X_J(q) X_anchor."""
+        """World poses of the links."""
         w, tree = wp.tid()
         for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
-            parent = topology.link_parent[l]
-            joint = topology.link_joint[l]
-            if joint < 0:
-                if parent < 0:
-                    link_X[w, l] = link_pose[l]
-                else:
-                    link_X[w, l] = link_X[w, parent] * link_pose[l]
-            else:
-                axis = joint_axis[w % joint_axis.shape[0], joint]
-                moved = jt.joint_transform(topology.link_type[l], axis, q, q0, w, topology.link_q[l])
-                if topology.link_type[l] == joints.FREE:
-                    link_X[w, l] = moved
-                else:
-                    rotation = wp.transform_get_rotation(moved)
-                    back = wp.transform_get_translation(moved) - wp.quat_rotate(rotation, joint_anchor[joint])
-                    local = jt.read_pose(joint_pose, w % joint_pose.shape[0], joint) * transform(back, rotation)
-                    if parent < 0:
-                        link_X[w, l] = local
-                    else:
-                        link_X[w, l] = link_X[w, parent] * local
+            place_link(topology, link_pose, joint_pose, joint_anchor, joint_axis, q0, q, w, l, link_X)
 
     @wp.func
     def joint_velocity(kind: int, dof_S: wp.array2d(dtype=vec6), v: wp.array2d(dtype=S), w: int, j: int) -> vec6:
@@ -101,17 +118,18 @@ def build(S, grad: bool = False) -> SimpleNamespace:
     def column(R: mat33, i: int) -> vec3:
         return vec3(R[0, i], R[1, i], R[2, i])
 
-    @wp.kernel(module=module, enable_backward=grad)
-    def motion_subspace(
+    @wp.func
+    def place_axes(
         topology: Topology,
         joint_anchor: wp.array(dtype=vec3),
         joint_axis: wp.array2d(dtype=vec3),
         link_X: wp.array2d(dtype=transform),
+        w: int,
+        l: int,
         # out
         dof_S: wp.array2d(dtype=vec6),
     ):
-        """Motion subspaces S, one column per degree of freedom. Launch over (worlds, links)."""
-        w, l = wp.tid()
+        """Columns S of the joint that moves link l."""
         kind = topology.link_type[l]
         if kind != joints.FIXED:
             joint = topology.link_joint[l]
@@ -141,6 +159,41 @@ def build(S, grad: bool = False) -> SimpleNamespace:
                 dof_S[w, j + 5] = turning(column(R, 2), arm)
 
     @wp.kernel(module=module, enable_backward=grad)
+    def motion_subspace(
+        topology: Topology,
+        joint_anchor: wp.array(dtype=vec3),
+        joint_axis: wp.array2d(dtype=vec3),
+        link_X: wp.array2d(dtype=transform),
+        # out
+        dof_S: wp.array2d(dtype=vec6),
+    ):
+        """Motion subspaces S, one column per degree of freedom. Launch over (worlds, links)."""
+        w, l = wp.tid()
+        place_axes(topology, joint_anchor, joint_axis, link_X, w, l, dof_S)
+
+    @wp.func
+    def inertia_of_link(
+        topology: Topology,
+        body_mass: wp.array2d(dtype=S),
+        body_com: wp.array2d(dtype=vec3),
+        body_inertia: wp.array2d(dtype=mat33),
+        link_X: wp.array2d(dtype=transform),
+        w: int,
+        l: int,
+    ) -> vec10:
+        """Inertia about o in world axes; zero for a massless link."""
+        I = vec10()
+        body = topology.link_body[l]
+        if body >= 0:
+            X = link_X[w, l]
+            o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
+            com = wp.transform_point(X, body_com[w % body_com.shape[0], body]) - o
+            R = wp.quat_to_matrix(wp.transform_get_rotation(X))
+            mass = body_mass[w % body_mass.shape[0], body]
+            I = sp.rigid_inertia(mass, com, R, body_inertia[w % body_inertia.shape[0], body])
+        return I
+
+    @wp.kernel(module=module, enable_backward=grad)
     def link_inertia(
         topology: Topology,
         body_mass: wp.array2d(dtype=S),
@@ -152,16 +205,25 @@ def build(S, grad: bool = False) -> SimpleNamespace:
     ):
         """Inertias about o in world axes. Launch over (worlds, links)."""
         w, l = wp.tid()
-        body = topology.link_body[l]
-        if body < 0:
-            link_I[w, l] = vec10()
+        link_I[w, l] = inertia_of_link(topology, body_mass, body_com, body_inertia, link_X, w, l)
+
+    @wp.func
+    def move_link(
+        topology: Topology,
+        dof_S: wp.array2d(dtype=vec6),
+        v: wp.array2d(dtype=S),
+        w: int,
+        l: int,
+        # out
+        link_V: wp.array2d(dtype=vec6),
+    ):
+        """V_l = V_parent + S v."""
+        parent = topology.link_parent[l]
+        V_joint = joint_velocity(topology.link_type[l], dof_S, v, w, topology.link_v[l])
+        if parent < 0:
+            link_V[w, l] = V_joint
         else:
-            X = link_X[w, l]
-            o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
-            com = wp.transform_point(X, body_com[w % body_com.shape[0], body]) - o
-            R = wp.quat_to_matrix(wp.transform_get_rotation(X))
-            mass = body_mass[w % body_mass.shape[0], body]
-            link_I[w, l] = sp.rigid_inertia(mass, com, R, body_inertia[w % body_inertia.shape[0], body])
+            link_V[w, l] = link_V[w, parent] + V_joint
 
     @wp.kernel(module=module, enable_backward=grad)
     def link_velocity(
@@ -171,15 +233,10 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         # out
         link_V: wp.array2d(dtype=vec6),
     ):
-        """Spatial velocities of the links: V_l = V_parent + S v."""
+        """Spatial velocities of the links."""
         w, tree = wp.tid()
         for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
-            parent = topology.link_parent[l]
-            V_joint = joint_velocity(topology.link_type[l], dof_S, v, w, topology.link_v[l])
-            if parent < 0:
-                link_V[w, l] = V_joint
-            else:
-                link_V[w, l] = link_V[w, parent] + V_joint
+            move_link(topology, dof_S, v, w, l, link_V)
 
     @wp.func
     def turning_velocity(kind: int, dof_S: wp.array2d(dtype=vec6), v: wp.array2d(dtype=S), w: int, j: int) -> vec6:
@@ -190,6 +247,34 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         else:
             a = joint_velocity(kind, dof_S, v, w, j)
         return a
+
+    @wp.func
+    def accelerate_link(
+        topology: Topology,
+        g: vec3,
+        dof_S: wp.array2d(dtype=vec6),
+        link_I: wp.array2d(dtype=vec10),
+        link_V: wp.array2d(dtype=vec6),
+        v: wp.array2d(dtype=S),
+        a: wp.array2d(dtype=S),
+        w: int,
+        l: int,
+        # out
+        link_A: wp.array2d(dtype=vec6),
+        link_f: wp.array2d(dtype=vec6),
+    ):
+        """A_l = A_parent + V x S v + S a, gravity as an acceleration of the world, and the force f_l that it takes."""
+        parent = topology.link_parent[l]
+        kind = topology.link_type[l]
+        j = topology.link_v[l]
+        V = link_V[w, l]
+        own = sp.cross_motion(V, turning_velocity(kind, dof_S, v, w, j)) + joint_velocity(kind, dof_S, a, w, j)
+        if parent < 0:
+            link_A[w, l] = own + sp.join(vec3(S(0.0), S(0.0), S(0.0)), -g)
+        else:
+            link_A[w, l] = link_A[w, parent] + own
+        I = link_I[w, l]
+        link_f[w, l] = sp.momentum(I, link_A[w, l]) + sp.cross_force(V, sp.momentum(I, V))
 
     @wp.kernel(module=module, enable_backward=grad)
     def rnea(
@@ -213,17 +298,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         end = topology.tree_link[tree + 1]
         g = gravity[w % gravity.shape[0]]
         for l in range(first, end):
-            parent = topology.link_parent[l]
-            kind = topology.link_type[l]
-            j = topology.link_v[l]
-            V = link_V[w, l]
-            own = sp.cross_motion(V, turning_velocity(kind, dof_S, v, w, j)) + joint_velocity(kind, dof_S, a, w, j)
-            if parent < 0:
-                link_A[w, l] = own + sp.join(vec3(S(0.0), S(0.0), S(0.0)), -g)
-            else:
-                link_A[w, l] = link_A[w, parent] + own
-            I = link_I[w, l]
-            link_f[w, l] = sp.momentum(I, link_A[w, l]) + sp.cross_force(V, sp.momentum(I, V))
+            accelerate_link(topology, g, dof_S, link_I, link_V, v, a, w, l, link_A, link_f)
         for k in range(end - first):
             l = end - 1 - k
             parent = topology.link_parent[l]
@@ -239,6 +314,11 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         link_inertia=link_inertia,
         link_velocity=link_velocity,
         rnea=rnea,
+        place_link=place_link,
+        place_axes=place_axes,
+        inertia_of_link=inertia_of_link,
+        move_link=move_link,
+        accelerate_link=accelerate_link,
         joint_velocity=joint_velocity,
         turning_velocity=turning_velocity,
     )

@@ -11,11 +11,11 @@ import importlib as _importlib
 _PUBLIC = {
     "warpsim.errors": ("ModelError",),
     "warpsim.io.load": ("load",),
-    "warpsim.model": ("GeomType", "JointType", "Model", "ModelBuilder"),
+    "warpsim.model": ("ConstraintType", "GeomType", "JointType", "Model", "ModelBuilder"),
     "warpsim.simulator": ("CONTACT_OVERFLOW", "NONFINITE", "NOT_CONVERGED", "Simulator"),
     "warpsim.state": ("State",),
     "warpsim.trajectory": ("Trajectory",),
-    "warpsim.integrators": ("SymplecticEuler",),
+    "warpsim.integrators": ("ExplicitEuler", "ImplicitEuler", "Midpoint", "SymplecticEuler"),
     "warpsim.gradients.check": ("check_gradients",),
     "warpsim.interop.objective": ("Objective",),
     "warpsim.solvers.sap": ("SAP",),

@@ -122,7 +122,7 @@ class Info:
 
 def describe(model) -> dict:
     """Counts, elements and report of a model, as plain data."""
-    from warpsim.model.model import GeomType, JointType
+    from warpsim.model.model import ConstraintType, GeomType, JointType
 
     def body(index: int) -> str:
         return model.body_names[index] if index >= 0 else "world"
@@ -156,15 +156,35 @@ def describe(model) -> dict:
     facts["actuators"] = [
         {
             "name": name,
-            "joint": model.joint_names[model.actuator_joint[a]],
+            "on": model.joint_names[j] if (j := model.actuator_joint[a]) >= 0 else model.tendon_names[t],
             "range": [float(x) if abs(x) < float("inf") else None for x in model.control_range[a]],
         }
-        for a, name in enumerate(model.actuator_names)
+        for a, (name, t) in enumerate(zip(model.actuator_names, model.actuator_tendon, strict=True))
+    ]
+    facts["constraints"] = [
+        {
+            "name": name,
+            "type": ConstraintType(model.constraint_type[c]).name.lower(),
+            "between": _constrained(model, c, body),
+            "active": str(bool(model.constraint_active[c])),
+        }
+        for c, name in enumerate(model.constraint_names)
     ]
     facts["report"] = {}
     for line in model.report:
         facts["report"].setdefault(line.status, []).append({"feature": line.feature, "detail": line.detail})
     return facts
+
+
+def _constrained(model, c: int, body) -> str:
+    """Names of the two ends of a constraint."""
+    from warpsim.model.model import ConstraintType
+
+    names = {ConstraintType.JOINT: model.joint_names, ConstraintType.TENDON: model.tendon_names}
+    found = names.get(ConstraintType(model.constraint_type[c]))
+    if found is None:
+        return ", ".join(body(e) for e in model.constraint_body[c])
+    return ", ".join(found[e] for e in model.constraint_joint[c] if e >= 0)
 
 
 def _print_info(facts: dict) -> None:
@@ -179,7 +199,7 @@ def _print_info(facts: dict) -> None:
         highlight=False,
         soft_wrap=True,
     )
-    for key in ("bodies", "joints", "geoms", "actuators"):
+    for key in ("bodies", "joints", "geoms", "constraints", "actuators"):
         if facts[key]:
             table = Table(*facts[key][0], title=key, title_justify="left")
             for row in facts[key]:

@@ -40,16 +40,22 @@ PAIR_POINTS = {
 
 
 def supports(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Per pair: the degrees of freedom that move one geom but not both (ascending), their signs, and their count."""
+    """`pair_supports` of the pairs of geoms that may touch."""
+    link = np.array([-1 if b < 0 else model.body_link[b] for b in model.geom_body], dtype=int)
+    return pair_supports(model, link[model.pair_geom] if len(model.pair_geom) else np.zeros((0, 2), dtype=int))
+
+
+def pair_supports(model: Model, links) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Per pair of links (-1: the world): the degrees of freedom that move one but not both (ascending), their signs (+1
+    moves the second), and their count."""
     chains = [model.ancestors(link) for link in range(model.nlink)] + [[]]  # the last is the world's, -1
     tree = np.append(model.link_tree, -1)
-    link = np.array([-1 if b < 0 else model.body_link[b] for b in model.geom_body], dtype=int)
     depth = max(len(chain) for chain in chains)
     padded = np.zeros((len(chains), depth), dtype=np.int32)
     length = np.array([len(chain) for chain in chains], dtype=np.int32)
     for row, chain in zip(padded, chains, strict=True):
         row[: len(chain)] = chain
-    a, b = link[model.pair_geom].T if len(model.pair_geom) else np.zeros((2, 0), dtype=int)
+    a, b = np.asarray(links, dtype=int).reshape(-1, 2).T
     swap = tree[a] > tree[b]
     first, second = np.where(swap, b, a), np.where(swap, a, b)
     table = np.zeros((len(a), 2 * depth), dtype=np.int32)

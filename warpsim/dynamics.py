@@ -3,7 +3,7 @@
 import numpy as np
 import warp as wp
 
-from warpsim.kernels import energy, tree
+from warpsim.kernels import energy, rnea_derivative, tree
 from warpsim.kernels.precision import SCALARS, types
 from warpsim.model.model import Model
 from warpsim.parameters import Parameters
@@ -76,12 +76,26 @@ class Dynamics:
         """Kinematics at q: link poses, motion subspaces, inertias in world axes."""
         d, p = self.device_model, self.device_model.parameters
         joint_axis = p.stored("joint_axis")
-        inputs = [d.topology, d.link_pose, p.stored("joint_pose"), d.joint_anchor, joint_axis, d.q0, q, self.link_X]
-        self.launch(self.kernels.kinematics, self.model.ntree, inputs)
+        self.poses(q, self.link_X)
         inputs = [d.topology, d.joint_anchor, joint_axis, self.link_X, self.dof_S]
         self.launch(self.kernels.motion_subspace, self.model.nlink, inputs)
         body = [p.stored(key) for key in ("body_mass", "body_com", "body_inertia")]
         self.launch(self.kernels.link_inertia, self.model.nlink, [d.topology, *body, self.link_X, self.link_I])
+
+    def poses(self, q: wp.array, link_X: wp.array) -> None:
+        """World poses of the links at q."""
+        d, p = self.device_model, self.device_model.parameters
+        inputs = [
+            d.topology,
+            d.link_pose,
+            p.stored("joint_pose"),
+            d.joint_anchor,
+            p.stored("joint_axis"),
+            d.q0,
+            q,
+            link_X,
+        ]
+        self.launch(self.kernels.kinematics, self.model.ntree, inputs)
 
     def velocity(self, v: wp.array, link_V: wp.array | None = None) -> None:
         """Link velocities at v, after `position`."""
@@ -136,6 +150,36 @@ class Dynamics:
         inputs = [self.device_model.topology, *(self.device_model.parameters.stored(key) for key in keys)]
         inputs += [self.link_X, self.link_I, self.link_V, q, v, kinetic, potential, total]
         self.launch(self.energy_kernels.mechanical_energy, None, inputs)
+
+
+class InverseDynamicsDerivative:
+    """Derivatives of `Dynamics.inverse_dynamics` by q, v or a, stored by trees (see `Dynamics.blocks`)."""
+
+    def __init__(self, dynamics: Dynamics):
+        self.dynamics, model = dynamics, dynamics.model
+        t, array = dynamics.device_model.types, dynamics.array
+        structs = rnea_derivative.structs(t.scalar)
+        self.kernels = rnea_derivative.build(t.scalar)
+        self.motion, self.sweep = structs.Motion(), structs.Sweep()
+        for key in structs.Motion.vars:
+            setattr(self.motion, key, getattr(dynamics, key))
+        self.sweep.I, self.sweep.T = array(model.nlink, t.vec10), array(model.nlink, t.mat33)
+        self.sweep.p, self.sweep.X, self.sweep.Y = (
+            array(model.nlink, t.vec3),
+            array(model.nv, t.vec6),
+            array(model.nv, t.vec3),
+        )
+        self.still = array(model.nv, t.vec6)
+        self.D = dynamics.blocks()
+
+    def launch(self, v: wp.array, a: wp.array, by: str) -> wp.array:
+        """d tau / d `by`: "q" (in the tangent space of v), "v" or "a", after `inverse_dynamics(v, a, ...)`."""
+        dynamics, p = self.dynamics, self.dynamics.device_model.parameters
+        dq = dynamics.dof_S if by == "q" else self.still
+        inputs = [dynamics.device_model.topology, p.stored("gravity"), p.stored("joint_armature"), self.motion, v, a]
+        inputs += [dq, float(by == "v"), float(by == "a"), self.sweep, self.D]
+        dynamics.launch(self.kernels.rnea_derivative, dynamics.model.ntree, inputs)
+        return self.D
 
 
 def _xyzw(poses: np.ndarray) -> np.ndarray:

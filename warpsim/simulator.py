@@ -9,7 +9,7 @@ import warp as wp
 from warpsim.collision import ContactList
 from warpsim.dynamics import DeviceModel
 from warpsim.gradients.implicit import StepAdjoint, StepRecord, active_tape, tape_paused
-from warpsim.integrators import SymplecticEuler
+from warpsim.integrators import SymplecticEuler, ThetaScheme
 from warpsim.kernels import theta
 from warpsim.kernels.precision import SCALARS
 from warpsim.model.model import GeomType, Model
@@ -53,7 +53,7 @@ class Diagnostics:
 class Simulator:
     """Simulates `worlds` copies of `model` with step `dt` [s] (default: the file's).
 
-    `integrator`: `ws.SymplecticEuler()`. `solver`: `ws.SAP(...)` or `ws.NoContact()`. `device`: a Warp device name; None
+    `integrator`: `ws.SymplecticEuler()` (default), `ws.ExplicitEuler()`, `ws.ImplicitEuler()`, `ws.Midpoint()`. `solver`: `ws.SAP(...)` or `ws.NoContact()`. `device`: a Warp device name; None
     is CUDA where there is one, else the CPU. `dtype`: "float32" or "float64". `max_contacts`: slots per world.
     Raises `ValueError` or `ModelError` naming what is wrong.
     """
@@ -81,8 +81,13 @@ class Simulator:
             raise ValueError(f"dtype is {dtype!r}; use 'float32' or 'float64'")
         self.dtype = dtype
         self.integrator = SymplecticEuler() if integrator is None else integrator
-        if not isinstance(self.integrator, SymplecticEuler):
-            raise ValueError(f"integrator is {integrator!r}; use ws.SymplecticEuler()")
+        if not isinstance(self.integrator, ThetaScheme):
+            known = "ws.SymplecticEuler(), ws.ImplicitEuler(), ws.Midpoint() or ws.ExplicitEuler()"
+            raise ValueError(f"integrator is {integrator!r}; use {known}")
+        if requires_grad and self.integrator != SymplecticEuler():
+            raise ValueError(
+                f"integrator {integrator!r} has no gradients yet; use ws.SymplecticEuler() or requires_grad=False"
+            )
         self.solver = SAP() if solver is None else solver
         if not isinstance(self.solver, (SAP, NoContact)):
             raise ValueError(f"solver is {solver!r}; use ws.SAP(...) or ws.NoContact()")
@@ -104,7 +109,8 @@ class Simulator:
         self.parameters = self.device_model.parameters
         self.parameters.refuse("geom_restitution", "has no effect with SAP contact; use geom_dissipation_time")
         options = self.solver if isinstance(self.solver, SAP) else self.solver.limits
-        self._step = Step(self.device_model, options, max_contacts, isinstance(self.solver, SAP))
+        contact = isinstance(self.solver, SAP)
+        self._step = Step(self.device_model, options, max_contacts, contact, self.integrator)
         self.max_contacts = self._step.collision.capacity
         self.diagnostics = Diagnostics(self._step)
         self._replay = Replay(self.device, self.parameters)
@@ -223,7 +229,7 @@ class Simulator:
         self._copy_input(step.control, control, (self.worlds, model.nu), "control")
         self._copy_input(step.tau, tau, (self.worlds, model.nv), "tau")
         if wrench is not None and step.wrench is None:
-            step.wrench = wp.zeros((self.worlds, model.nbody, 6), dtype=SCALARS[self.dtype], device=self.device)
+            step.allow_wrench()
             self._replay.clear()
         if step.wrench is not None:
             self._copy_input(step.wrench, wrench, (self.worlds, model.nbody, 6), "wrench")

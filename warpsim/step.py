@@ -9,35 +9,25 @@ import numpy as np
 import warp as wp
 
 from warpsim.collision import Collision
+from warpsim.constraints import ACTUATOR_PARAMETERS, ScalarRows, actuator_rows
 from warpsim.dynamics import BLOCK, DeviceModel, Dynamics
-from warpsim.kernels import actuation, contact_force, lagged, rows, theta
-from warpsim.model.model import JOINT_NV, JointType, Model
+from warpsim.integrators import SymplecticEuler, ThetaScheme
+from warpsim.integrators.stages import ThetaStages
+from warpsim.kernels import actuation, contact_force, lagged, theta
 from warpsim.solvers.sap import SAP, SAPSolver
-
-
-def joint_rows(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Kind, joint, support (padded with 0) and its size of the scalar rows: stops of limited joints, dry friction."""
-    found = []
-    for j in range(model.njoint):
-        kind, dof = JointType(model.joint_type[j]), int(model.joint_v[j])
-        if model.joint_limited[j]:
-            if kind == JointType.BALL:
-                found.append((int(rows.UPPER), j, dof, 3))
-            else:
-                found += [(int(rows.LOWER), j, dof, 1), (int(rows.UPPER), j, dof, 1)]
-        for k in range(JOINT_NV[kind]):
-            if model.joint_friction[dof + k] > 0:
-                found.append((int(rows.DRY_FRICTION), j, dof + k, 1))
-    kind, joint, dof, size = (np.ascontiguousarray(x) for x in np.array(found, dtype=np.int32).reshape(-1, 4).T)
-    column = np.arange(size.max(initial=1))
-    support = np.where(column < size[:, None], dof[:, None] + column, 0)
-    return kind, joint, support.astype(np.int32), size
 
 
 class Step:
     """Workspace and launches of one step for all worlds. Inputs and results are its own arrays."""
 
-    def __init__(self, device_model: DeviceModel, solver, max_contacts: int | None, contact: bool):
+    def __init__(
+        self,
+        device_model: DeviceModel,
+        solver,
+        max_contacts: int | None,
+        contact: bool,
+        scheme: ThetaScheme | None = None,
+    ):
         self.device_model, model = device_model, device_model.model
         self.model, self.worlds = model, device_model.worlds
         t, S, device = device_model.types, device_model.types.scalar, device_model.device
@@ -51,40 +41,35 @@ class Step:
         self.tau, self.wrench = array(nv, S), None
         self.v_star, self.bias, self.force, self.damping = (array(nv, S) for _ in range(4))
         self.zero_acceleration = array(nv, S)
-        self.A, self.M_factor = self.dynamics.blocks(), self.dynamics.blocks()
+        self.A, self.A_factor, self.M_factor = (self.dynamics.blocks() for _ in range(3))
         self.composite = array(model.nlink, t.vec10)
         self.link_V_star = array(model.nlink, t.vec6)
         self.z = array(nv, t.vec3)
         self.q_next = array(nq, S)
         self.last_h = 1.0  # step size of the last launch [s]
         self.kinetic, self.potential, self.energy = (wp.zeros(self.worlds, dtype=S, device=device) for _ in range(3))
-        actuator_link = model.joint_link[model.actuator_joint] if model.nu else np.zeros(0)
-        self.actuator_link = wp.array(actuator_link.astype(np.int32), dtype=wp.int32, device=device)
+        self.scheme = scheme = SymplecticEuler() if scheme is None else scheme
+        actuator_row = actuator_rows(model, scheme)
+        actuator_link = np.where(model.actuator_joint < 0, -1, np.append(model.joint_link, -1)[model.actuator_joint])
+        self.actuator_link, self.actuator_row = (
+            wp.array(table.astype(np.int32), dtype=wp.int32, device=device) for table in (actuator_link, actuator_row)
+        )
         self.actuator_gear = wp.array(model.actuator_gear.astype(device_model.dtype), dtype=S, device=device)
-        self.k_actuation, self.k_theta, self.k_rows = actuation.build(S), theta.build(S), rows.build(S)
+        self.k_actuation, self.k_theta = actuation.build(S), theta.build(S)
         self.collision = Collision(device_model, self.dynamics, max_contacts, contact)
-        self.joint_type = wp.array(model.joint_type, dtype=wp.int32, device=device)
-        self.joint_q = wp.array(model.joint_q, dtype=wp.int32, device=device)
+        self.scalar_rows = ScalarRows(device_model, self.dynamics, np.flatnonzero(actuator_row))
         self._make_solver(solver)
+        # Plain symplectic Euler needs none of the stages.
+        self.stages = None if scheme == SymplecticEuler() else ThetaStages(self, scheme)
 
     def _make_solver(self, options: SAP) -> None:
         model, t, device = self.model, self.device_model.types, self.device_model.device
         array, S, C = self.dynamics.array, self.device_model.types.scalar, self.collision.capacity
-        kind, joint, support, size = joint_rows(model)
+        support, size = self.scalar_rows.support, self.scalar_rows.support_size
         self.options = options
         self.solver = SAPSolver(
             self.worlds, model.tree_v, C, support, size, options=options, dtype=self.device_model.dtype, device=device
         )
-        self.rows = self.k_rows.Rows()
-        for key, value in (("kind", kind), ("joint", joint)):
-            setattr(self.rows, key, wp.array(value, dtype=wp.int32, device=device))
-        self.rows.support, self.rows.support_size = (
-            self.solver.problem.row_support,
-            self.solver.problem.row_support_size,
-        )
-        self.rows.J = array(support.shape, S)
-        for key in ("R", "weight", "v_hat", "lower", "upper"):
-            setattr(self.rows, key, array(len(kind), S))
         problem, contacts = self.solver.problem, self.collision.contacts
         problem.A, problem.v_star, problem.v0 = self.A, self.v_star, self.v
         problem.contacts, problem.contact_pair, problem.J = contacts.count, contacts.pair, contacts.J
@@ -98,8 +83,13 @@ class Step:
             self.lag = self.k_lagged.Lag()
             for name in ("s", "s_before", "answer"):
                 setattr(self.lag, name, array(C, S))
-        problem.row_J, problem.row_R, problem.row_v_hat = self.rows.J, self.rows.R, self.rows.v_hat
-        problem.row_lower, problem.row_upper = self.rows.lower, self.rows.upper
+        self.scalar_rows.attach(problem)
+
+    def allow_wrench(self) -> None:
+        """Make room for wrenches on bodies (torque, force), zero until they are given."""
+        self.wrench = self.dynamics.array((self.model.nbody, 6), self.device_model.types.scalar)
+        if self.stages is not None:
+            self.stages.allow_wrench()
 
     def compile(self) -> None:
         """Compile and load the kernels of a step, modules in parallel."""
@@ -107,10 +97,9 @@ class Step:
         sets += [
             self.k_actuation,
             self.k_theta,
-            self.k_rows,
-            self.solver.kernels,
-            self.solver.k_islands,
+            *self.scalar_rows.kernel_sets(),
             self.collision.kernels,
+            *self.solver.kernel_sets(),
         ]
         if self.collision.broadphase is not None:
             sets.append(self.collision.broadphase.kernels)
@@ -118,6 +107,8 @@ class Step:
             sets.append(self.collision.convex_kernels)
         if self.options.is_lagged:
             sets.append(self.k_lagged)
+        if self.stages is not None:
+            sets += self.stages.kernel_sets()
         kernels = [item for group in sets for item in vars(group).values() if isinstance(item, wp.Kernel)]
         modules = list({id(kernel.module): kernel.module for kernel in kernels}.values())
         wp.force_load(self.device_model.device, modules=modules, block_dim=BLOCK)
@@ -131,10 +122,18 @@ class Step:
 
     def smooth_motion(self, h: float) -> None:
         """Kinematics, forces and the free motion: v*, A = M + h D, and the factor of M."""
-        dynamics = self.dynamics
+        dynamics, stages = self.dynamics, self.stages
         dynamics.position(self.q)
         dynamics.velocity(self.v)
+        dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
+        if stages is not None:
+            stages.refresh()
+            if stages.scheme.implicit:
+                stages.free_motion(h)
+                return
         self.forces()
+        if stages is not None:
+            stages.effective_damping(h, self.q, self.v)
         dynamics.mass_matrix(self.composite, self.A)
         dynamics.inverse_dynamics(self.v, self.zero_acceleration, self.bias)
         inputs = [
@@ -146,32 +145,33 @@ class Step:
             self.damping,
             self.A,
             self.M_factor,
-            self.solver.work.newton.P,
+            self.A_factor,
         ]
         dynamics.launch(self.k_theta.free_motion, self.model.ntree, [*inputs, self.v_star])
 
     def forces(self) -> None:
-        """Generalised forces without linear damping, and its diagonal; energy of the state on the way."""
+        """Generalised forces without linear damping, and its diagonal."""
         d, p, dynamics = self.device_model, self.device_model.parameters, self.dynamics
         springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
         inputs = [d.topology, *springs, self.q, self.tau, self.force, self.damping]
         dynamics.launch(self.k_actuation.passive_force, self.model.nlink, inputs)
         if self.model.nu:
-            keys = ("actuator_gain", "actuator_bias", "control_range", "force_range")
-            inputs = [d.topology, self.actuator_link, self.actuator_gear, *(p.stored(key) for key in keys)]
+            inputs = [d.topology, self.actuator_link, self.actuator_row, self.actuator_gear]
+            inputs += [p.stored(key) for key in ACTUATOR_PARAMETERS]
             inputs += [self.q, self.v, self.control, self.force, self.damping]
             dynamics.launch(self.k_actuation.actuator_force, None, inputs)
         if self.wrench is not None:
             inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench, self.force]
             dynamics.launch(self.k_actuation.wrench_force, None, inputs)
-        dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
 
     def contact_problem(self, h: float) -> None:
-        """Contacts, their Jacobians and regularisation, and the rows of joint limits and dry friction."""
-        d, p, dynamics, problem = self.device_model, self.device_model.parameters, self.dynamics, self.solver.problem
+        """Contacts, their Jacobians and regularisation, and the scalar rows."""
+        d, dynamics, problem = self.device_model, self.dynamics, self.solver.problem
         dynamics.velocity(self.v_star, self.link_V_star)
         self.collision.detect(h, dynamics.link_V, self.link_V_star)
         self.collision.jacobian()
+        if self.stages is not None and self.stages.follows_contacts:
+            self.stages.follow_contacts()
         if self.collision.enabled:
             inputs = [d.topology, self.collision.scene, self.collision.material(), self.collision.contacts]
             inputs += [h, self.options.beta, self.options.sigma, self.M_factor, self.z]
@@ -180,10 +180,9 @@ class Step:
             if self.R is not problem.R:
                 wp.copy(problem.R, self.R)
                 wp.copy(problem.v_hat, self.v_hat)
-        if self.rows.kind.shape[0]:
-            inputs = [d.topology, self.joint_type, self.joint_q, p.stored("joint_range"), p.stored("joint_friction")]
-            inputs += [h, self.options.sigma, self.q, self.v, self.v_star, self.M_factor, self.z, self.rows]
-            dynamics.launch(self.k_rows.joint_rows, None, inputs)
+        between = self.stages.between if self.scheme.order > 1 else None
+        state = (self.q, self.v, self.v_star, self.M_factor, self.z, self.control)
+        self.scalar_rows.launch(h, self.options.sigma, *state, self.scheme.theta_vq > 0.0, between)
 
     def solve(self, h: float) -> None:
         """The solver, and the further passes of a lagged model (`kernels/lagged.py`)."""
@@ -221,9 +220,13 @@ class Step:
         return force
 
     def integrate(self, h: float) -> None:
-        """q' = q (+) h v', and the step is accepted world by world where it is finite."""
+        """q' = q (+) h v^θvq, and the step is accepted world by world where it is finite."""
         dynamics, solution = self.dynamics, self.solver.solution
-        inputs = [self.device_model.topology, h, self.q, solution.v, self.q_next]
+        v = solution.v
+        if self.stages is not None:
+            self.stages.report()
+            v = self.stages.position_velocity(v)
+        inputs = [self.device_model.topology, h, self.q, v, self.q_next]
         dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
         active = self.device_model.parameters.stored("body_active")
         inputs = [self.device_model.topology, active, h, self.q, self.v, self.time, self.flags]

@@ -253,22 +253,20 @@ def test_mocap_bodies_are_fixed_and_say_so():
 
 # What is refused ---------------------------------------------------------------------------------------------------------
 
-LOOP = '<body name="b"><joint name="wrist"/><geom size=".1" {geom}/><site name="tip"/></body>'
+LOOP = '<body name="b"><joint name="wrist"/><geom size=".1" {geom}/><site name="tip"/><site name="end" pos="1 0 0"/></body>'
 LIFT = '<body name="b"><joint name="wrist" {joint}/><geom size=".1"/></body>'
 BALL = '<body name="b"><joint name="neck" type="ball"/><geom size=".1"/></body>'
 FIXED_TENDON = '<tendon><fixed name="cable" {0}><joint joint="elbow" coef="1"/></fixed></tendon>'
+SPATIAL = '<tendon><spatial name="cable" {0}><site site="tip"/><site site="end"/></spatial></tendon>'
 REFUSALS = {  # scene: words of the error
-    "equality": ((LOOP, '<equality><joint name="eq" joint1="elbow" joint2="wrist"/></equality>'), ["'eq'", "joint"]),
-    "weld": ((LOOP, '<equality><weld name="eq" body1="arm" body2="b"/></equality>'), ["'eq'", "weld"]),
-    "tendon spring": (("", FIXED_TENDON.format('stiffness="1"')), ["'cable'", "stiffness"]),
-    "tendon damper": (("", FIXED_TENDON.format('damping="1"')), ["'cable'", "damping"]),
-    "tendon limit": (("", FIXED_TENDON.format('range="0 1"')), ["'cable'", "limited"]),
-    "tendon friction": (("", FIXED_TENDON.format('frictionloss="1"')), ["'cable'", "frictionloss"]),
+    "spatial tendon": ((LOOP, SPATIAL.format('stiffness="1"')), ["'cable'", "spatial", "stiffness"]),
+    "spatial equality": ((LOOP, SPATIAL.format("") + '<equality><tendon name="eq" tendon1="cable"/></equality>'), ["'eq'", "'cable'"]),
+    "tendon polynomial": (("", FIXED_TENDON.format('stiffness="1 2"')), ["'cable'", "stiffnesspoly"]),
     "tendon armature": (("", FIXED_TENDON.format('armature="1"')), ["'cable'", "armature"]),
     "filter": (("", '<actuator><general name="m" joint="elbow" dyntype="filter" dynprm="1"/></actuator>'), ["'m'", "filter"]),
     "integrator": (("", '<actuator><intvelocity name="m" joint="elbow" kp="1" actrange="-1 1"/></actuator>'), ["'m'"]),
     "muscle": (("", '<actuator><muscle name="m" joint="elbow" lengthrange="0 1"/></actuator>'), ["'m'", "muscle"]),
-    "tendon motor": (("", FIXED_TENDON.format("") + '<actuator><motor name="m" tendon="cable"/></actuator>'), ["'m'", "tendon"]),
+    "tendon motor": ((LOOP, SPATIAL.format("") + '<actuator><motor name="m" tendon="cable"/></actuator>'), ["'m'", "'cable'", "spatial"]),
     "site motor": ((LOOP, '<actuator><motor name="m" site="tip" gear="0 0 1 0 0 0"/></actuator>'), ["'m'", "site"]),
     "adhesion": (("", '<actuator><adhesion name="m" body="arm" ctrlrange="0 1"/></actuator>'), ["'m'", "body"]),
     "ball in parent": ((BALL, '<actuator><motor name="m" jointinparent="neck" gear="1 2 3"/></actuator>'), ["'m'", "parent"]),

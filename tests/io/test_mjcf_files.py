@@ -4,7 +4,6 @@ import mujoco
 import numpy as np
 import pytest
 
-from warpsim.errors import ModelError
 from warpsim.io.load import load
 from warpsim.model import ModelBuilder
 
@@ -92,14 +91,11 @@ def test_comments_that_xml_forbids_are_accepted(tmp_path):
     check(write(tmp_path, main=text), load(mujoco.MjModel.from_xml_string(PLAIN)))
 
 
-def test_equalities_are_an_error_unless_reported(tmp_path):
+def test_equalities_are_read(tmp_path):
     text = PLAIN.replace("</mujoco>", '<equality><joint name="lock" joint1="j"/></equality></mujoco>')
-    path = write(tmp_path, main=text)
-    with pytest.raises(ModelError, match=r"'lock'.*joint constraint"):
-        load(path)
-    with pytest.warns(UserWarning, match="'lock'"):
-        model = load(path, unsupported="report")
-    assert any("lock" in line.feature and line.status == "refused" for line in model.report)
+    model = load(write(tmp_path, main=text))
+    assert model.constraint_names == ("lock",) and model.constraint_joint.tolist() == [[0, -1]]
+    assert any("lock" in line.feature and line.status == "used" for line in model.report)
 
 
 def test_decomposed_meshes_touch_with_their_parts(tmp_path, monkeypatch):

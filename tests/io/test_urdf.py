@@ -7,7 +7,7 @@ import warpsim as ws
 from warpsim.errors import ModelError
 from warpsim.io.load import load
 from warpsim.io.urdf_inertia import LEAST_MASS, physical_inertia
-from warpsim.model import JointType
+from warpsim.model import ConstraintType, JointType
 
 INERTIA = '<inertia ixx="0.4" ixy="0.01" ixz="0.02" iyy="0.5" iyz="0.03" izz="0.6"/>'
 
@@ -134,14 +134,28 @@ def test_what_a_urdf_loses_is_reported(robot):
     assert any(line.feature == "limits of joint 'extend'" for line in load(robot).report)
 
 
-def test_mimic_joints_are_refused_with_one_warning(robot):
-    """The joint moves independently; the report names both joints."""
-    robot.write_text(ROBOT.replace('<limit effort="7" velocity="9"/>', '<mimic joint="shoulder"/>'))
+def test_mimic_joints_follow_their_joint(robot):
+    """A joint constraint with the file's multiplier and offset; the joint gets no actuator of its own."""
+    mimic = '<mimic joint="shoulder" multiplier="-0.5" offset="0.2"/>'
+    robot.write_text(ROBOT.replace('<limit effort="7" velocity="9"/>', mimic))
+    model = load(robot, actuators="effort")
+    assert model.constraint_names == ("spin_mimic",) and model.constraint_type.tolist() == [ConstraintType.JOINT]
+    assert [model.joint_names[j] for j in model.constraint_joint[0]] == ["spin", "shoulder"]
+    np.testing.assert_array_equal(model.constraint_coefficients[0], [0.2, -0.5, 0, 0, 0])
+    assert [model.joint_names[j] for j in model.actuator_joint] == ["shoulder", "extend"]
+    line = next(line for line in model.report if line.feature == "mimic joint 'spin'")
+    assert line.status == "used" and "'shoulder'" in line.detail
+
+
+@pytest.mark.parametrize("target", ["spin", "elbow", "mount"])
+def test_mimics_that_follow_nothing_are_refused_with_one_warning(robot, target):
+    """Of itself, of a joint that is not there, and of a fixed one: the joint moves independently."""
+    robot.write_text(ROBOT.replace('<limit effort="7" velocity="9"/>', f'<mimic joint="{target}"/>'))
     with pytest.warns(UserWarning, match="1 mimic joints move independently.*'spin'") as caught:
         model = load(robot)
-    assert len(caught) == 1 and model.nv == 3
+    assert len(caught) == 1 and model.nv == 3 and model.nconstraint == 0
     line = next(line for line in model.report if line.feature == "mimic joint 'spin'")
-    assert line.status == "refused" and "'shoulder'" in line.detail
+    assert line.status == "refused" and target in line.detail
 
 
 def test_planar_and_floating_joints(robot):

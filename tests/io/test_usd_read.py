@@ -309,20 +309,22 @@ def test_six_axis_joints_free_bodies_and_filters(tmp_path):
 
 
 def test_what_is_not_simulated_is_refused_or_reported(tmp_path):
-    """Loops, cone limits, distance joints, acceleration drives: an error that names the prim; a warning on request."""
+    """Cone limits, a limited joint and one of several freedoms that close loops: errors that name the prim, or a warning."""
     s = Stage(tmp_path / "m.usda")
     for name in ("a", "b"):
         s.body(name)
         s.shape(f"/{name}/cube", size=0.2)
     s.joint("SphericalJoint", "cone", None, "a", coneAngle0Limit=30.0, coneAngle1Limit=30.0)
-    s.joint("RevoluteJoint", "one", "a", "b", axis="X")
-    s.joint("RevoluteJoint", "loop", None, "b", axis="X")
-    s.joint("DistanceJoint", "rope", "a", "b")
-    with pytest.raises(ModelError, match=r"m.usda.*rope.*DistanceJoint.*closes a loop.*cone limits"):
+    s.joint("RevoluteJoint", "one", None, "b", axis="X")
+    s.joint("RevoluteJoint", "loop", "a", "b", axis="X", lowerLimit=-10.0, upperLimit=10.0)
+    generic = s.joint("Joint", "several", None, "b")
+    UsdPhysics.LimitAPI.Apply(generic, "transX").CreateLowAttr(1.0)
+    UsdPhysics.LimitAPI(generic, "transX").CreateHighAttr(-1.0)
+    with pytest.raises(ModelError, match=r"m.usda.*cone limits.*loop.*limits of such a joint.*several.*freedoms"):
         s.load()
     with pytest.warns(UserWarning, match="closes a loop") as caught:
         m = s.load(unsupported="report")
-    assert len(caught) == 1 and m.nv in (2, 4)
+    assert len(caught) == 1 and m.nv == 4 and m.constraint_names == ("loop",)
     assert sum(line.status == "refused" for line in m.report) == 3
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from warpsim.errors import ModelError
+from warpsim.io.host_kinematics import body_poses
 from warpsim.io.mjcf import load_mujoco
 from warpsim.model import JointType, ModelBuilder
 from warpsim.model.geometry import axis_angle, compose, inverse, rotation_vector
@@ -78,6 +79,41 @@ WRONG = {  # what is done: the words the error must contain
     "energy fed in": (lambda b: b.add_actuator("elbow", "affine", gain=[0] * 3, bias=[0, 0, 1], name="a"), ["'a'"]),
     "affine without gain": (lambda b: b.add_actuator("elbow", "affine", name="a"), ["'a'", "gain"]),
     "nan gear": (lambda b: b.add_actuator("elbow", gear=NAN, name="a"), ["'a'", "gear"]),
+    "no joint and no tendon": (lambda b: b.add_actuator(name="a"), ["'a'", "joint or a tendon"]),
+    "unknown tendon": (lambda b: b.add_actuator(tendon="rope", name="a"), ["tendon", "'rope'"]),
+    "tendon of nothing": (lambda b: b.add_tendon({"elbow": 0.0}, name="t"), ["'t'", "coefficient"]),
+    "tendon of nan": (lambda b: b.add_tendon({"elbow": NAN}, name="t"), ["'t'", "'elbow'", "finite"]),
+    "tendon of no joint": (lambda b: b.add_tendon({"knee": 1.0}, name="t"), ["'knee'", "elbow"]),
+    "tendon range": (lambda b: b.add_tendon({"elbow": 1}, name="t", range=[1, 0]), ["'t'", "range"]),
+    "tendon reference": (lambda b: b.add_tendon({"elbow": 1}, name="t", reference=[1, 0]), ["'t'", "reference"]),
+    "tendon stiffness": (lambda b: b.add_tendon({"elbow": 1}, name="t", stiffness=-1), ["'t'", "stiffness"]),
+    "unknown constraint": (lambda b: b.add_constraint("glue", "arm", name="c"), ["'c'", "'glue'", "weld"]),
+    "constraint with itself": (lambda b: b.add_constraint("weld", "arm", "arm", name="c"), ["'c'", "itself"]),
+    "constraint of no body": (lambda b: b.add_constraint("weld", "leg", name="c"), ["body", "'leg'"]),
+    "constraint of no joint": (lambda b: b.add_constraint("joint", "knee", name="c"), ["joint", "'knee'"]),
+    "constraint frame": (lambda b: b.add_constraint("weld", "arm", pose_a=[0, NAN, 0], name="c"), ["'c'", "pose"]),
+    "constraint stiffness": (lambda b: b.add_constraint("weld", "arm", stiffness=0, name="c"), ["'c'", "stiffness"]),
+    "constraint time": (
+        lambda b: b.add_constraint("weld", "arm", dissipation_time=-1, name="c"),
+        ["'c'", "dissipation"],
+    ),
+    "coefficients": (
+        lambda b: b.add_constraint("joint", "elbow", coefficients=[0] * 6, name="c"),
+        ["'c'", "at most 5"],
+    ),
+    "slope of nothing": (
+        lambda b: b.add_constraint("joint", "elbow", coefficients=[0, 1], name="c"),
+        ["'c'", "second"],
+    ),
+    "length of a weld": (lambda b: b.add_constraint("weld", "arm", length=1, name="c"), ["'c'", "length", "weld"]),
+    "frame of a joint": (lambda b: b.add_constraint("joint", "elbow", pose_a=[0] * 3, name="c"), ["'c'", "pose_a"]),
+    "negative length": (lambda b: b.add_constraint("distance", "arm", length=-1, name="c"), ["'c'", "length"]),
+    "lengths reversed": (lambda b: b.add_constraint("distance", "arm", length=(2, 1), name="c"), ["'c'", "shortest"]),
+    "zero length": (lambda b: b.add_constraint("distance", "arm", name="c"), ["'c'", "coincide"]),
+    "constraint name twice": (
+        lambda b: [b.add_constraint("weld", "arm", name="c") for _ in range(2)],
+        ["'c'", "twice"],
+    ),
     "exclude unknown": (lambda b: b.exclude("arm", "leg"), ["'leg'"]),
     "pair with itself": (lambda b: b.add_pair("bone", "bone", 1), ["'bone'", "itself"]),
     "pair friction": (lambda b: b.add_pair("bone", "floor", -1), ["'bone'", "friction"]),
@@ -336,3 +372,71 @@ def test_pose_helpers_invert():
         np.testing.assert_allclose(rotation_vector(-pose[3:]), rotation_vector(pose[3:]), atol=1e-15)
         if angle < np.pi:
             np.testing.assert_allclose(rotation_vector(pose[3:]), vector, rtol=1e-12)
+
+
+def crank() -> ModelBuilder:
+    """Two hinged bodies, a slide and a ball-jointed one, away from zero."""
+    b = ModelBuilder("crank")
+    for name, parent, pose in (("a", -1, [1, 2, 3, *TURN]), ("b", "a", [0.5, 0, 0])):
+        b.add_body(name, parent=parent, pose=pose, mass=1.0, inertia=[1, 1, 1])
+        b.add_joint(name, "hinge", name=f"{name}_turn", q0=[0.4], reference=0.1)
+    b.add_body("c", pose=[0, 1, 0], mass=1.0, inertia=[1, 1, 1])
+    b.add_joint("c", "ball", name="c_ball", anchor=[0.3, 0, 0], q0=axis_angle([0, 0, 1], 0.7))
+    return b
+
+
+def frames_coincide(model, c: int) -> bool:
+    """Both frames at the initial pose, by forward kinematics."""
+    poses = np.concatenate([body_poses(model, model.q0), [[0, 0, 0, 1, 0, 0, 0]]])
+    pair = [compose(poses[x], p) for x, p in zip(model.constraint_body[c], model.constraint_pose[c], strict=True)]
+    return bool(np.allclose(np.abs(compose(inverse(pair[0]), pair[1])), [0, 0, 0, 1, 0, 0, 0], atol=1e-12))
+
+
+def test_frames_that_are_not_given_hold_in_the_initial_pose():
+    """At b's origin by default (a's, for the world); the missing one of two matches the other, ball joints turned."""
+    b = crank()
+    b.add_constraint("weld", "a", "c")
+    b.add_constraint("connect", "c")
+    b.add_constraint("hinge", "b", "c", pose_a=[0.1, 0.2, 0.3, *TURN])
+    b.add_constraint("slide", "b", "world", pose_b=[0.1, 0.2, 0.3])
+    model = b.build()
+    assert all(frames_coincide(model, c) for c in range(4))
+    np.testing.assert_array_equal(model.constraint_pose[0, 1], [0, 0, 0, 1, 0, 0, 0])
+    np.testing.assert_array_equal(model.constraint_pose[1, 0], [0, 0, 0, 1, 0, 0, 0])
+
+
+def test_lengths_and_references_that_are_not_given_follow_from_the_model():
+    """A distance is that of the initial pose; a tendon's spring rests where the joints' own springs rest."""
+    b = crank()
+    b.add_constraint("distance", "a", "b")
+    b.add_tendon({"a_turn": 2.0, "b_turn": -0.5})
+    model = b.build()
+    np.testing.assert_allclose(model.constraint_coefficients[0], [0.5, 0.5, 0, 0, 0])
+    np.testing.assert_allclose(model.tendon_reference, [[0.15, 0.15]])
+
+
+def test_added_models_bring_their_constraints_and_tendons():
+    """Prefixed, with indices moved, and frames in the world placed with the model."""
+    b = crank()
+    b.add_constraint("connect", "b", "world", name="pin", stiffness=1e4, dissipation_time=0.1)
+    b.add_constraint("joint", "a_turn", "b_turn", name="mimic", coefficients=(0.1, 2.0), active=False)
+    b.add_constraint("distance", "a", "c", name="rod")
+    b.add_tendon({"a_turn": 2.0, "b_turn": -0.5}, name="cable", range=(0, 1), friction=0.3)
+    b.add_constraint("tendon", "cable", name="lock")
+    b.add_actuator(tendon="cable", kp=2.0, kind="position", name="winch")
+    one = b.build()
+    whole = ModelBuilder("two")
+    whole.add_model(one, prefix="x/")
+    whole.add_model(one, [1, 1, 1, *TURN], prefix="y/")
+    two = whole.build()
+    assert two.constraint_names == tuple(p + n for p in ("x/", "y/") for n in one.constraint_names)
+    assert two.tendon_names == ("x/cable", "y/cable") and two.actuator_tendon.tolist() == [0, 1]
+    assert two.constraint_body[4].tolist() == [4, -1] and two.constraint_joint[5].tolist() == [3, 4]
+    assert (
+        two.constraint_joint[7].tolist() == [1, -1] and two.constraint_active.tolist() == [True, False, True, True] * 2
+    )
+    assert all(frames_coincide(two, c) for c in (0, 4))
+    np.testing.assert_array_equal(two.constraint_coefficients[4:], one.constraint_coefficients)
+    np.testing.assert_array_equal(two.constraint_stiffness[4:], one.constraint_stiffness)
+    np.testing.assert_array_equal(two.tendon_coefficients[1, 5:], one.tendon_coefficients[0])
+    assert two.constraint("y/rod") == 6 and two.tendon("y/cable") == 1

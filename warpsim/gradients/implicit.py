@@ -11,7 +11,9 @@ import contextlib
 import numpy as np
 import warp as wp
 
+from warpsim.constraints import ACTUATOR_PARAMETERS
 from warpsim.dynamics import DeviceModel, Dynamics
+from warpsim.gradients.rows import RowsAdjoint
 from warpsim.kernels import actuation, contact_convex, gradient, residual, theta
 from warpsim.replay import Replay
 from warpsim.step import Step
@@ -52,11 +54,11 @@ class StepAdjoint:
         # inputs
         self.q, self.v0, self.v = array(nq, S), array(nv, S), array(nv, S)
         self.control, self.tau = array(model.nu, S), array(nv, S)
-        self.weight, self.row_weight = array(C, S), array(self.step.rows.kind.shape[0], S)
+        self.weight = array(C, S)
+        self.rows = RowsAdjoint(device_model, self.step.scalar_rows, self.dynamics)
         # geometry
         self.phi, self.point, self.frame = array(C, S), array(C, t.vec3), array(C, t.mat33)
         self.J = array((C, 3, self.step.collision.max_support), S)
-        self.row_J = array(self.step.rows.J.shape[1:], S)
         self.composite, self.M = array(model.nlink, t.vec10), self.dynamics.blocks()
         # residual
         self.a, self.inverse_dynamics, self.force, self.damping = (array(nv, S) for _ in range(4))
@@ -67,7 +69,8 @@ class StepAdjoint:
         for d in range(nv):
             table[d, [e - begin[d] for e in model.ancestors(int(model.dof_link[d])) if e <= d]] = 1
         self.ancestor = wp.array(table, dtype=wp.int32, device=device_model.device)
-        self._cleared = [x for x in [*vars(self).values(), *vars(self.dynamics).values()] if _has_gradient(x)]
+        owned = [*vars(self).values(), *vars(self.dynamics).values(), *self.rows.arrays()]
+        self._cleared = [x for x in owned if _has_gradient(x)]
         self._make_inputs()
 
     def _make_inputs(self) -> None:
@@ -110,9 +113,9 @@ class StepAdjoint:
             (self.tau, inputs.tau),
             (self.v, step.solver.solution.v),
             (self.weight, step.contact_weight),
-            (self.row_weight, step.rows.weight),
         ):
             wp.copy(target, source)
+        self.rows.start()
         for array in self._cleared:
             array.grad.zero_()
         for array in (self.composite, self.M, self.v_c):
@@ -134,7 +137,7 @@ class StepAdjoint:
         """Solve H w = v_bar, then p_bar = -w^T dr/dp through the taped residual."""
         geometry, residual_tape = wp.Tape(), wp.Tape()
         with geometry:
-            self._record_geometry()
+            self._record_geometry(h)
         with residual_tape:
             self._record_residual(h)
         self.step.solver.solve_adjoint(self.v.grad, self.seed)
@@ -142,21 +145,19 @@ class StepAdjoint:
         self.r.grad.assign(self.seed)
         residual_tape.backward()
         step = self.step
-        inputs = [self.device_model.topology, step.collision.scene, step.collision.contacts, step.rows]
-        inputs += [self.ancestor, step.M_factor, self.J, self.weight, self.weight.grad, self.row_weight.grad, step.z]
-        self.dynamics.launch(self.kernels.weight_adjoint, None, [*inputs, self.J.grad, self.row_J.grad, self.M.grad])
+        inputs = [self.device_model.topology, step.collision.scene, step.collision.contacts, step.scalar_rows.rows]
+        inputs += [self.ancestor, step.M_factor, self.J, self.weight, self.weight.grad, self.rows.weight.grad, step.z]
+        self.dynamics.launch(self.kernels.weight_adjoint, None, [*inputs, self.J.grad, self.rows.J.grad, self.M.grad])
         geometry.backward()
 
-    def _record_geometry(self) -> None:
-        """Kinematics, contact geometry and Jacobians, and the mass matrix, at q."""
+    def _record_geometry(self, h: float) -> None:
+        """Kinematics, geometry and Jacobians of contacts and rows, and the mass matrix, at q."""
         d, p, dynamics, collision = self.device_model, self.device_model.parameters, self.dynamics, self.step.collision
         dynamics.position(self.q)
         dynamics.launch(self.kernels.composite_inertia, self.model.ntree, [d.topology, dynamics.link_I, self.composite])
         inputs = [d.topology, self.ancestor, p.stored("joint_armature"), dynamics.dof_S, self.composite, self.M]
         dynamics.launch(self.kernels.mass_entries, self.model.nv, inputs)
-        if self.step.rows.kind.shape[0]:
-            inputs = [self.step.rows, self.step.joint_type, self.step.joint_q, self.q, self.row_J]
-            dynamics.launch(self.kernels.row_jacobian, self.step.rows.kind.shape[0], inputs)
+        self.rows.record_geometry(h, self.q, self.v0, self.M)
         if not collision.enabled:
             return
         scene, contacts = collision.scene, collision.contacts
@@ -189,10 +190,7 @@ class StepAdjoint:
             dynamics.launch(self.kernels.contact_impulse, collision.capacity, inputs)
             inputs = [scene, contacts, self.J, self.gamma, self.r]
             dynamics.launch(self.kernels.contact_residual, collision.capacity, inputs)
-        if step.rows.kind.shape[0]:
-            inputs = [step.rows, step.joint_type, step.joint_q, p.stored("joint_range"), p.stored("joint_friction")]
-            inputs += [h, step.options.sigma, self.row_J, self.row_weight, self.q, self.v, self.r]
-            dynamics.launch(self.kernels.row_residual, step.rows.kind.shape[0], inputs)
+        self.rows.record_residual(h, step.options.sigma, self.q, self.v0, self.v, self.control, self.r)
 
     def _record_forces(self) -> None:
         d, p, dynamics, step = self.device_model, self.device_model.parameters, self.dynamics, self.step
@@ -200,8 +198,8 @@ class StepAdjoint:
         inputs = [d.topology, *springs, self.q, self.tau, self.force, self.damping]
         dynamics.launch(self.k_actuation.passive_force, self.model.nlink, inputs)
         if self.model.nu:
-            keys = ("actuator_gain", "actuator_bias", "control_range", "force_range")
-            inputs = [d.topology, step.actuator_link, step.actuator_gear, *(p.stored(key) for key in keys)]
+            inputs = [d.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
+            inputs += [p.stored(key) for key in ACTUATOR_PARAMETERS]
             inputs += [self.q, self.v0, self.control, self.force, self.damping]
             dynamics.launch(self.k_actuation.actuator_force, None, inputs)
 

@@ -1,11 +1,5 @@
 """Time integrators: plain descriptions that a `Simulator` turns into launches."""
 
-import dataclasses
+from warpsim.integrators.theta import ExplicitEuler, ImplicitEuler, Midpoint, SymplecticEuler, ThetaScheme
 
-
-@dataclasses.dataclass(frozen=True)
-class SymplecticEuler:
-    """Symplectic (semi-implicit) Euler, the default: forces at (q0, v0), position with the new velocity.
-
-    Order 1. Linear joint damping and actuator velocity gains are implicit (theory §2).
-    """
+__all__ = ["ExplicitEuler", "ImplicitEuler", "Midpoint", "SymplecticEuler", "ThetaScheme"]

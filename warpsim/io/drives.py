@@ -4,7 +4,7 @@ import numpy as np
 
 from warpsim.errors import ModelError
 from warpsim.model.builder import ModelBuilder
-from warpsim.model.model import JointType, ReportLine
+from warpsim.model.model import ConstraintType, JointType, ReportLine
 
 POSITION_GAINS = {"kp": 100.0, "kv": 10.0}  # of actuators="position": N m/rad or N/m, N m s/rad or N s/m
 INFINITE = (-np.inf, np.inf)
@@ -17,8 +17,12 @@ def check_actuators(actuators: str | None) -> None:
 
 
 def drive_joints(b: ModelBuilder, kind: str, efforts) -> None:
-    """Add an actuator to every hinge and slide that has none; `efforts` has a range of force per joint of `b`."""
+    """Add an actuator to every hinge and slide that has none; `efforts` has a range of force per joint of `b`.
+
+    A joint that follows another one by a constraint is driven through that one.
+    """
     driven, taken = {a.joint for a in b.actuators}, {a.name for a in b.actuators}
+    driven |= {c.ends[0] for c in b.constraints if c.type == ConstraintType.JOINT and c.active and c.ends[1] >= 0}
     added = 0
     for j, joint in enumerate(b.joints):
         if j in driven or joint.type not in (JointType.HINGE, JointType.SLIDE):

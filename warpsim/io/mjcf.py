@@ -13,16 +13,16 @@ import numpy as np
 from warpsim.errors import ModelError
 from warpsim.io.drives import INFINITE, check_actuators, drive_joints
 from warpsim.io.meshes import convex_parts
+from warpsim.io.mjcf_constraints import add_equalities, add_tendons, compliance
 from warpsim.io.mjcf_files import check_files
 from warpsim.io.mjcf_report import (
-    DEFAULT_SOLIMP,
-    DEFAULT_SOLREF,
     actuator_count,
     actuator_refusal,
     control_index,
     disabled,
     feature_report,
     fluid,
+    on_tendon,
 )
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import rotation_matrix, rotation_vector
@@ -65,7 +65,9 @@ def convert(m, source: str, actuators: str | None = None, unsupported: str = "er
         _add_joints(b, m)
         _add_geoms(b, m)
         _add_filters(b, m)
-        controls = _add_actuators(b, m)
+        tendons = add_tendons(b, m, _names(m, mujoco.mjtObj.mjOBJ_TENDON, m.ntendon, "tendon"))
+        add_equalities(b, m, _names(m, mujoco.mjtObj.mjOBJ_EQUALITY, m.neq, "constraint"), tendons)
+        controls = _add_actuators(b, m, tendons)
         if decompose:
             _decompose(b, decompose)
         _add_keyframes(b, m, controls)
@@ -149,33 +151,19 @@ def _actuator_sum(m, key: str) -> np.ndarray:
     """What the actuators add to each joint's damping or armature: theirs times gear^2."""
     total = np.zeros(m.njnt)
     for a in range(actuator_count(m)) if hasattr(m, f"actuator_{key}") else ():
-        if actuator_refusal(m, a) is None:
+        if actuator_refusal(m, a) is None and not on_tendon(m, a):
             total[int(m.actuator_trnid[a][0])] += getattr(m, f"actuator_{key}")[a] * m.actuator_gear[a, 0] ** 2
     return total
 
 
 def contact_material(m, geom: int) -> tuple[float, float | None]:
-    """Stiffness [N/m] and dissipation time [s] of a geom from `solref`/`solimp`; MuJoCo's defaults say nothing.
+    """Stiffness [N/m] and dissipation time [s] of a geom from `solref`/`solimp`, see `compliance`.
 
-    MuJoCo drives the penetration r towards a_ref = -b r' - k r and applies the force d/(1-d) (a_ref - a)/w, with w the
-    inverse effective mass and d the impedance. At its full width d = solimp[1], and solref = (t, zeta) gives
-    b = 2/(d t), k = 1/(d t^2 zeta^2); a negative solref = (-K, -B) gives b = B/d, k = K/d. At rest (a = 0) that is a
-    spring of stiffness d/(1-d) k/w with the dissipation time b/k. The geom contributes its body's translational
-    `invweight0` to w; in a pair both compliances add, as both weights do in MuJoCo. On the world (w = 0): rigid.
+    The geom contributes its body's translational `invweight0` to the weight; in a pair both compliances add, as both
+    weights do in MuJoCo. On the world (weight 0): rigid.
     """
-    solref, solimp = np.array(m.geom_solref[geom]), np.array(m.geom_solimp[geom])
-    if np.allclose(solref, DEFAULT_SOLREF) and np.allclose(solimp[:5], DEFAULT_SOLIMP):
-        return np.inf, None
     weight = float(m.body_invweight0[m.geom_bodyid[geom]].flat[0])
-    d = min(max(float(solimp[1]), 1e-4), 0.9999)
-    if solref[0] <= 0 and solref[1] <= 0:
-        k, b = -solref[0] / d, -solref[1] / d
-    else:
-        t = float(solref[0]) if disabled(m, "REFSAFE") else max(float(solref[0]), 2 * float(m.opt.timestep))
-        k, b = 1 / (d * t**2 * solref[1] ** 2), 2 / (d * t)
-    if k <= 0:
-        return np.inf, None
-    return (d / (1 - d) * k / weight if weight > 0 else np.inf), b / k
+    return compliance(m, m.geom_solref[geom], m.geom_solimp[geom], weight)
 
 
 def _rgba(m, geom: int) -> np.ndarray:
@@ -248,7 +236,7 @@ def _add_filters(b: ModelBuilder, m) -> None:
         b.add_pair(int(m.pair_geom1[p]), int(m.pair_geom2[p]), mu)
 
 
-def _add_actuators(b: ModelBuilder, m) -> list[int]:
+def _add_actuators(b: ModelBuilder, m, tendons: dict[int, int]) -> list[int]:
     """Add what can be simulated; returns the place of each one's control in MuJoCo's `ctrl`."""
     names = _names(m, mujoco.mjtObj.mjOBJ_ACTUATOR, actuator_count(m), "actuator")
     controls = []
@@ -261,9 +249,11 @@ def _add_actuators(b: ModelBuilder, m) -> list[int]:
         gain, bias = np.array(m.actuator_gainprm[a, :3]), np.array(m.actuator_biasprm[a, :3])
         gain[1:] *= m.actuator_gaintype[a] == 1  # affine
         bias *= m.actuator_biastype[a] == 1
+        target = int(m.actuator_trnid[a][0])
         b.add_actuator(
-            int(m.actuator_trnid[a][0]),
+            None if on_tendon(m, a) else target,
             "affine",
+            tendon=tendons[target] if on_tendon(m, a) else None,
             name=names[a],
             gear=m.actuator_gear[a],
             gain=np.zeros(3) if off else gain,
@@ -278,12 +268,16 @@ def _add_actuators(b: ModelBuilder, m) -> list[int]:
 
 
 def _force_range(m, a: int) -> np.ndarray:
-    """The actuator's own range, then the clamp of its joint divided by the gear."""
+    """The actuator's own range, then the clamp of its joint or tendon divided by the gear."""
     own = np.array(m.actuator_forcerange[a] if m.actuator_forcelimited[a] else INFINITE)
-    joint, gear = int(m.actuator_trnid[a][0]), float(m.actuator_gear[a, 0])
-    if not m.jnt_actfrclimited[joint] or gear == 0:
+    target, gear, kind = (
+        int(m.actuator_trnid[a][0]),
+        float(m.actuator_gear[a, 0]),
+        "tendon" if on_tendon(m, a) else "jnt",
+    )
+    if not getattr(m, f"{kind}_actfrclimited")[target] or gear == 0:
         return own
-    return np.clip(own, *np.sort(m.jnt_actfrcrange[joint] / gear))
+    return np.clip(own, *np.sort(getattr(m, f"{kind}_actfrcrange")[target] / gear))
 
 
 def _efforts(m) -> list:

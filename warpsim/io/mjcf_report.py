@@ -114,9 +114,25 @@ FIELDS = (
         "actuator_group",
     ),
     (
-        REFUSED,
-        "equality constraints",
-        "eq_*",
+        USED,
+        "equality constraints; those of flexes are refused",
+        "eq_type eq_obj1id eq_obj2id eq_objtype eq_active0 eq_data",
+    ),
+    (
+        MAPPED,
+        "stiffness and dissipation time of constraints, see docs/mjcf.md",
+        "eq_solref eq_solimp dof_invweight0 tendon_invweight0",
+    ),
+    (
+        USED,
+        "fixed tendons; spatial ones that act are refused",
+        "tendon_type tendon_adr tendon_num wrap_* tendon_stiffness tendon_damping tendon_limited tendon_range "
+        "tendon_lengthspring tendon_frictionloss",
+    ),
+    (
+        MAPPED,
+        "force_range of the tendon's one actuator; refused where several share the tendon",
+        "tendon_actfrclimited tendon_actfrcrange",
     ),
     (
         REFUSED,
@@ -141,11 +157,8 @@ FIELDS = (
     ),
     (
         REFUSED,
-        "a tendon that acts: stiffness, damping, limit, friction or armature",
-        "tendon_stiffness tendon_stiffnesspoly tendon_damping tendon_dampingpoly tendon_armature "
-        "tendon_frictionloss tendon_limited tendon_range tendon_lengthspring tendon_springyield tendon_plasticadr "
-        "tendon_actfrclimited tendon_actfrcrange tendon_solref_lim tendon_solimp_lim tendon_solref_fri "
-        "tendon_solimp_fri tendon_margin tendon_actuatorid",
+        "a tendon with armature, nonlinear or plastic spring or damper",
+        "tendon_stiffnesspoly tendon_dampingpoly tendon_armature tendon_springyield tendon_plasticadr",
     ),
     (
         REFUSED,
@@ -156,9 +169,14 @@ FIELDS = (
     ),
     (
         IGNORED,
-        "a tendon without force moves nothing",
-        "tendon_type tendon_adr tendon_num tendon_matid tendon_group tendon_treenum tendon_treeid tendon_width "
-        "tendon_length0 tendon_invweight0 tendon_user tendon_rgba wrap_* nwrap nJten ten_J_*",
+        "limits of tendons are near-rigid (beta 0.1) and dry friction stiff, without MuJoCo's softness",
+        "tendon_solref_lim tendon_solimp_lim tendon_solref_fri tendon_solimp_fri tendon_margin",
+    ),
+    (
+        IGNORED,
+        "how tendons are drawn and stored",
+        "tendon_matid tendon_group tendon_treenum tendon_treeid tendon_width tendon_length0 tendon_user tendon_rgba "
+        "tendon_actuatorid nwrap nJten ten_J_*",
     ),
     (
         IGNORED,
@@ -200,7 +218,7 @@ FIELDS = (
         "precomputed by MuJoCo; computed here from the used fields",
         "body_rootid body_weldid body_jntnum body_jntadr body_dofnum body_dofadr body_treeid body_geomnum "
         "body_geomadr body_simple body_sameframe body_subtreemass body_contype body_conaffinity dof_bodyid "
-        "dof_jntid dof_parentid dof_treeid dof_Madr dof_simplenum dof_invweight0 dof_M0 dof_length tree_bodyadr "
+        "dof_jntid dof_parentid dof_treeid dof_Madr dof_simplenum dof_M0 dof_length tree_bodyadr "
         "tree_bodynum tree_dofadr tree_dofnum geom_sameframe geom_aabb geom_rbound pair_signature actuator_acc0 "
         "actuator_length0 actuator_lengthrange stat B_* D_* M_* mapM2D mapD2M mapM2M body_bvhadr body_bvhnum "
         "bvh_* oct_*",
@@ -231,7 +249,7 @@ FIELDS = (
     ),
     (
         IGNORED,
-        "sites and sensors measure, they do not act",
+        "sites and sensors measure, they do not act; a constraint reads the pose of its sites",
         "site_* sensor_*",
     ),
     (
@@ -302,6 +320,9 @@ ENABLE_FLAGS = {
     "SPECULATIVE": (IGNORED, "contacts here are always speculative"),
 }
 
+TENDON_REFUSED = ("stiffnesspoly", "dampingpoly", "armature", "springyield")
+TENDON_FORCES = ("stiffness", "damping", "limited", "frictionloss", *TENDON_REFUSED)
+
 # attribute, its neutral value, object, feature, fix: any other value is an error
 NEUTRAL = (
     ("body_gravcomp", 0, _BODY, "gravity compensation (gravcomp)", "apply the force through `wrench`"),
@@ -342,9 +363,9 @@ def fluid(m) -> bool:
 
 def actuator_refusal(m, a: int) -> tuple[str, str] | None:
     """Why actuator `a` cannot be simulated, and the fix; None if it can."""
-    if m.actuator_trntype[a] not in (_TRN_JOINT, _TRN_JOINTINPARENT):
+    if m.actuator_trntype[a] not in (_TRN_JOINT, _TRN_JOINTINPARENT, _TRN_TENDON):
         name = mujoco.mjtTrn(int(m.actuator_trntype[a])).name[6:].lower()
-        return f"has the transmission {name}", "use a joint transmission"
+        return f"has the transmission {name}", "use a joint or a fixed tendon"
     if m.actuator_dyntype[a] != 0:
         name = mujoco.mjtDyn(int(m.actuator_dyntype[a])).name[6:].lower()
         return f"has internal dynamics ({name})", "use dyntype none"
@@ -361,20 +382,31 @@ def actuator_refusal(m, a: int) -> tuple[str, str] | None:
     ):
         if (np.asarray(getattr(m, field, [neutral] * (a + 1))[a]) != neutral).any():
             return what, "use a plain motor, position, velocity or general actuator"
-    joint = int(m.actuator_trnid[a][0])
+    target = int(m.actuator_trnid[a][0])
     gain = m.actuator_gainprm[a][:3] * (1.0, *[float(m.actuator_gaintype[a] == 1)] * 2)
     bias = m.actuator_biasprm[a][:3] * float(m.actuator_biastype[a] == 1)
     if bias[2] > 0:
         return f"has the positive velocity bias {bias[2]:g}, which feeds energy in", "make it negative"
-    if m.jnt_type[joint] < 2:
-        kind = JOINTS[int(m.jnt_type[joint])]
+    if on_tendon(m, a):
+        if tendon_refusal(m, target):
+            return (
+                f"pulls {_name(m, _TENDON, target)}, which {tendon_refusal(m, target)[0]}",
+                "use a plain fixed tendon",
+            )
+        if getattr(m, "actuator_armature", [0] * (a + 1))[a]:
+            return "adds armature to a tendon", "set it on the joints"
+        if m.tendon_actfrclimited[target] and len(tendon_actuators(m, target)) > 1 and not disabled(m, "ACTUATION"):
+            return "shares a tendon that has actuatorfrcrange with another actuator", "use forcerange on each actuator"
+        return None
+    if m.jnt_type[target] < 2:
+        kind = JOINTS[int(m.jnt_type[target])]
         if m.actuator_trntype[a] != _TRN_JOINT:
             return f"acts on a {kind} joint in its parent's axes", "use the joint's own axes (joint=)"
         if gain[1:].any() or bias[1:].any():
             return f"feeds back length or velocity of a {kind} joint", "use motors, and feedback in the control"
         if any(np.any(getattr(m, f"actuator_{key}", [0] * (a + 1))[a]) for key in ("damping", "armature")):
             return f"adds damping or armature to a {kind} joint", "set them on the joint"
-    elif m.jnt_actfrclimited[joint] and len(_sharing(m, joint)) > 1 and not disabled(m, "ACTUATION"):
+    elif m.jnt_actfrclimited[target] and len(_sharing(m, target)) > 1 and not disabled(m, "ACTUATION"):
         return "shares a joint that has actuatorfrcrange with another actuator", "use forcerange on each actuator"
     return None
 
@@ -382,6 +414,79 @@ def actuator_refusal(m, a: int) -> tuple[str, str] | None:
 def _sharing(m, joint: int) -> list[int]:
     """The actuators on a joint."""
     return [a for a in range(actuator_count(m)) if m.actuator_trntype[a] < 2 and m.actuator_trnid[a][0] == joint]
+
+
+def on_tendon(m, a: int) -> bool:
+    """Whether actuator `a` pulls a tendon."""
+    return int(m.actuator_trntype[a]) == _TRN_TENDON
+
+
+def tendon_actuators(m, t: int) -> list[int]:
+    """The actuators on a tendon."""
+    return [a for a in range(actuator_count(m)) if on_tendon(m, a) and m.actuator_trnid[a][0] == t]
+
+
+def tendon_coefficients(m, t: int) -> dict[int, float] | None:
+    """Coefficients of a fixed tendon by joint; None for a spatial one."""
+    wraps = range(m.tendon_adr[t], m.tendon_adr[t] + m.tendon_num[t])
+    if any(m.wrap_type[i] != mujoco.mjtWrap.mjWRAP_JOINT for i in wraps):
+        return None
+    total: dict[int, float] = {}
+    for i in wraps:
+        total[int(m.wrap_objid[i])] = total.get(int(m.wrap_objid[i]), 0.0) + float(m.wrap_prm[i])
+    return total
+
+
+def tendon_roles(m, t: int) -> list[str]:
+    """What a tendon does: empty for one that only measures."""
+    roles = [f for f in TENDON_FORCES if np.any(getattr(m, f"tendon_{f}", [0] * m.ntendon)[t])]
+    pulled = any(True for _ in tendon_actuators(m, t))
+    ends = np.stack([m.eq_obj1id, m.eq_obj2id])[:, m.eq_type == mujoco.mjtEq.mjEQ_TENDON]
+    return roles + ["an actuator"] * pulled + ["an equality"] * bool((ends == t).any())
+
+
+def tendon_refusal(m, t: int) -> tuple[str, str] | None:
+    """Why tendon `t` cannot be simulated, and the fix; None if it can, or does nothing."""
+    roles = tendon_roles(m, t)
+    if not roles:
+        return None
+    coefficients = tendon_coefficients(m, t)
+    if coefficients is None:
+        return f"is spatial and acts with {', '.join(roles)}", "use fixed tendons, or forces on joints"
+    bad = [role for role in roles if role in TENDON_REFUSED]
+    if bad:
+        return f"acts with {', '.join(bad)}", "use a linear spring and damper, and put armature on the joints"
+    if not any(coefficients.values()):
+        return "has no coefficient other than 0", "remove it"
+    return None
+
+
+def equality_refusal(m, e: int) -> tuple[str, str] | None:
+    """Why equality `e` cannot be simulated, and the fix; None if it can."""
+    kind = mujoco.mjtEq(int(m.eq_type[e])).name[5:].lower()
+    ends = [int(i) for i in (m.eq_obj1id[e], m.eq_obj2id[e]) if i >= 0]
+    if kind not in ("connect", "weld", "joint", "tendon"):
+        return f"is a {kind} constraint", "remove it"
+    if kind == "joint" and any(m.jnt_type[j] < 2 for j in ends):
+        return "ties a ball or free joint", "use a connect or weld of its body"
+    bad = [t for t in ends if kind == "tendon" and tendon_refusal(m, t)]
+    if bad:
+        return f"ties {_name(m, _TENDON, bad[0])}, which {tendon_refusal(m, bad[0])[0]}", "use plain fixed tendons"
+    if kind in ("connect", "weld") and len(set(_end_bodies(m, e))) < 2:
+        return "ties a body to itself", "remove it"
+    return None
+
+
+def _end_bodies(m, e: int) -> list[int]:
+    site = m.eq_objtype[e] == mujoco.mjtObj.mjOBJ_SITE
+    return [int(m.site_bodyid[i]) if site else int(i) for i in (m.eq_obj1id[e], m.eq_obj2id[e])]
+
+
+def _name(m, kind, index: int) -> str:
+    """Such as "joint 'knee'", or its index where it has no name."""
+    word = kind.name[6:].lower()
+    name = mujoco.mj_id2name(m, kind, index)
+    return f"{word} {name!r}" if name else f"{word} {index}"
 
 
 def feature_report(m) -> tuple[list[ReportLine], list[str]]:
@@ -413,10 +518,7 @@ class _Report:
         self.errors.append(f"{element} {what}, which is not supported; {fix}")
 
     def name(self, kind, index: int) -> str:
-        """Such as "joint 'knee'", or its index where it has no name."""
-        word = kind.name[6:].lower()
-        name = mujoco.mj_id2name(self.m, kind, index)
-        return f"{word} {name!r}" if name else f"{word} {index}"
+        return _name(self.m, kind, index)
 
 
 def _options(r: _Report, m) -> None:
@@ -577,40 +679,52 @@ def control_index(m, a: int) -> int:
 
 
 def _tendons(r: _Report, m) -> None:
-    fields = (
-        "stiffness",
-        "stiffnesspoly",
-        "damping",
-        "dampingpoly",
-        "limited",
-        "frictionloss",
-        "armature",
-        "springyield",
-    )
-    pulled = {int(m.actuator_trnid[a][0]) for a in range(actuator_count(m)) if m.actuator_trntype[a] == _TRN_TENDON}
     for t in range(m.ntendon):
-        acts = [f for f in fields if np.any(getattr(m, f"tendon_{f}", [0] * m.ntendon)[t])]
-        if acts:
-            fix = "remove them or put the forces on joints"
-            r.refuse(r.name(_TENDON, t), f"acts with {', '.join(acts)}", fix)
-        elif t in pulled:
-            r.add(r.name(_TENDON, t), REFUSED, "its actuator is refused")
+        name, roles, refusal = r.name(_TENDON, t), tendon_roles(m, t), tendon_refusal(m, t)
+        if not roles:
+            r.add(name, IGNORED, "no stiffness, damping, limit, friction, actuator or equality")
+        elif refusal is None:
+            r.add(name, USED, f"fixed, with {', '.join(roles)}")
+        elif set(roles) & {*TENDON_FORCES}:
+            r.refuse(name, *refusal)
         else:
-            r.add(r.name(_TENDON, t), IGNORED, "no stiffness, damping, limit or actuator")
+            r.add(name, REFUSED, "what uses it is refused")
+    limited, rubbing = np.asarray(m.tendon_limited) != 0, np.asarray(m.tendon_frictionloss) != 0
+    soft = _differs(m.tendon_solref_lim, DEFAULT_SOLREF) | _differs(m.tendon_solimp_lim, DEFAULT_SOLIMP)
+    why = "limits are near-rigid (beta 0.1)"
+    r.count("solref/solimp of tendon limits", IGNORED, (soft & limited).sum(), "tendon", why)
+    soft = _differs(m.tendon_solref_fri, DEFAULT_SOLREF) | _differs(m.tendon_solimp_fri, DEFAULT_SOLIMP)
+    why = "dry friction is as stiff as the solver's sigma makes it"
+    r.count("solref/solimp of tendon friction", IGNORED, (soft & rubbing).sum(), "tendon", why)
+    why = "limits act at the bound"
+    r.count("tendon limit margin", IGNORED, ((m.tendon_margin != 0) & limited).sum(), "tendon", why)
+    clamped = [t for t in np.flatnonzero(m.tendon_actfrclimited)]
+    driven = sum(len(tendon_actuators(m, t)) == 1 for t in clamped)
+    r.count("actuatorfrcrange of tendons", MAPPED, driven, "tendon", "force_range of the tendon's actuator")
 
 
 def _equalities(r: _Report, m) -> None:
     off = disabled(m, "EQUALITY", "CONSTRAINT")
+    mapped = scaled = 0
     for e in range(m.neq):
         kind = mujoco.mjtEq(int(m.eq_type[e])).name[5:].lower()
-        name = r.name(mujoco.mjtObj.mjOBJ_EQUALITY, e)
+        name, refusal = r.name(mujoco.mjtObj.mjOBJ_EQUALITY, e), equality_refusal(m, e)
         owner = {"joint": _JOINT, "tendon": _TENDON}.get(kind, mujoco.mjtObj(int(m.eq_objtype[e])))
         ends = [mujoco.mj_id2name(m, owner, int(i)) for i in (m.eq_obj1id[e], m.eq_obj2id[e]) if i >= 0]
         between = f" between {' and '.join(repr(end) for end in ends if end)}" if any(ends) else ""
         if off or not m.eq_active0[e]:
             r.add(name, IGNORED, f"the {kind} constraint is inactive")
-        else:
-            r.refuse(name, f"is an active {kind} constraint{between}", "remove it, or make it inactive")
+            continue
+        if refusal is not None:
+            r.refuse(name, f"{refusal[0]}{between}", refusal[1])
+            continue
+        r.add(name, USED, f"a {kind} constraint{between}")
+        soft = _differs(m.eq_solref[e : e + 1], DEFAULT_SOLREF) | _differs(m.eq_solimp[e : e + 1], DEFAULT_SOLIMP)
+        mapped += int(soft[0])
+        scaled += kind == "weld" and m.eq_data[e, 10] not in (0, 1)
+    r.count("solref/solimp of constraints", MAPPED, mapped, "constraint", "stiffness and dissipation_time")
+    why = "a weld holds angles as near-rigidly as positions; 0 makes it a connect"
+    r.count("torquescale of welds", IGNORED, scaled, "weld", why)
 
 
 def _rest(r: _Report, m) -> None:

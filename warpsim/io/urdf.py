@@ -28,7 +28,7 @@ def load_urdf(
     """Load a URDF file. See `warpsim.load` for the arguments.
 
     Raises `ModelError` naming the file and the element; warns once about inertias that were repaired and once about
-    mimic joints, which move independently.
+    mimic joints that cannot follow their joint.
     """
     path = pathlib.Path(path)
     check_actuators(actuators)
@@ -42,6 +42,7 @@ def load_urdf(
         writer = _Writer(b, Folders(path, packages), visuals, decompose)
         for link in robot.links:
             writer.add(link, base)
+        writer.add_mimics(robot, path)
         writer.finish()
         if actuators is not None:
             drive_joints(b, actuators, writer.efforts)
@@ -74,15 +75,6 @@ def _make_sound(robot: Robot, path, merge_fixed: bool, base: str) -> None:
         robot.report.append(ReportLine(f"link {root.name!r}", "mapped", why))
     if repaired:
         _warn_once(path, f"{len(repaired)} repaired: ", repaired)
-    mimics = [link.joint for link in robot.links if link.joint is not None and link.joint.mimic]
-    names = {link.joint.name for link in robot.links if link.joint is not None}
-    for joint in mimics:
-        lost = "" if joint.mimic in names else ", which is not in the file,"
-        why = f"mimic of {joint.mimic!r}{lost} is not simulated: the joint moves independently"
-        robot.report.append(ReportLine(f"mimic joint {joint.name!r}", "refused", why))
-    if mimics:
-        named = [repr(joint.name) for joint in mimics]
-        _warn_once(path, f"{len(named)} mimic joints move independently, their coupling is not simulated: ", named)
 
 
 def _warn_once(path, start: str, elements: list[str]) -> None:
@@ -109,6 +101,7 @@ class _Writer:
         self.body: dict[str, int] = {}
         self.placed: dict[str, np.ndarray] = {}  # pose in the world of links that cannot move
         self.efforts: list = []
+        self.single: dict[str, int] = {}  # hinges and slides of the builder by the name of their joint
         self.counts: dict[str, int] = {}
         self.geom_names: set[str] = set()
         self.body_names: set[str] = set()
@@ -173,7 +166,9 @@ class _Writer:
             why = f"{len(parts)} joints of one body: {', '.join(p[0] + p[1] for p in parts)}"
             self.b.report.append(ReportLine(f"{kind} joint {joint.name!r}", "mapped", why))
         for type, end, along, options in parts:
-            self.b.add_joint(body, type, name=self._joint_name(joint.name + end), axis=along, **options)
+            index = self.b.add_joint(body, type, name=self._joint_name(joint.name + end), axis=along, **options)
+            if len(parts) == 1 and type != "free":
+                self.single[joint.name] = index
             self.efforts.append(INFINITE if joint.effort is None else (-joint.effort, joint.effort))
         self.counts[f"{kind} joints"] = self.counts.get(f"{kind} joints", 0) + 1
 
@@ -218,6 +213,28 @@ class _Writer:
             unique = f"{name}_{count}"
         self.geom_names.add(unique)
         return unique
+
+    def add_mimics(self, robot: Robot, path) -> None:
+        """A joint constraint for every mimic joint; those of joints without one position move independently."""
+        free: list[str] = []
+        for joint in (link.joint for link in robot.links if link.joint is not None and link.joint.mimic is not None):
+            mimic, feature = joint.mimic, f"mimic joint {joint.name!r}"
+            this, other = self.single.get(joint.name), self.single.get(mimic.joint)
+            if joint.kind == "fixed":
+                self.b.report.append(ReportLine(feature, "ignored", "the joint is fixed"))
+            elif this is None or other is None or this == other:
+                lost = "has no single position" if this is None else f"cannot follow {mimic.joint!r}: "
+                if this is not None:
+                    lost += "that is itself" if this == other else "there is no such hinge or slide"
+                self.b.report.append(ReportLine(feature, "refused", f"{lost}; the joint moves independently"))
+                free.append(repr(joint.name))
+            else:
+                name = f"{joint.name}_mimic"
+                self.b.add_constraint("joint", this, other, name=name, coefficients=(mimic.offset, mimic.multiplier))
+                why = f"q = {mimic.multiplier:g} q of {mimic.joint!r} + {mimic.offset:g}: constraint {name!r}"
+                self.b.report.append(ReportLine(feature, "used", why))
+        if free:
+            _warn_once(path, f"{len(free)} mimic joints move independently, their coupling is not simulated: ", free)
 
     def finish(self) -> None:
         """The report's lines of what was used."""

@@ -46,6 +46,15 @@ class Shape:
 
 
 @dataclasses.dataclass
+class Mimic:
+    """The position is `multiplier` times that of `joint` plus `offset` [rad or m]."""
+
+    joint: str
+    multiplier: float
+    offset: float
+
+
+@dataclasses.dataclass
 class Joint:
     """A joint; `pose` of the child link in the parent at zero, `axis` unit in the child's axes, range None: unlimited."""
 
@@ -57,7 +66,7 @@ class Joint:
     effort: float | None
     damping: float
     friction: float
-    mimic: str
+    mimic: Mimic | None
 
 
 @dataclasses.dataclass
@@ -281,8 +290,12 @@ def _joint(element, report) -> Joint:
         report.append(ReportLine(f"effort limit of {label}", "ignored", f"{effort:g} is read as none"))
         effort = None
     limits = _limits(limit, label, report) if kind in ("revolute", "prismatic") else None
-    target = "" if mimic is None else mimic.get("joint") or "?"
-    return Joint(name, kind, _pose(element, label), axis, limits, effort, damping, friction, target)
+    if mimic is not None:
+        factor, offset = (
+            _number(mimic, key, x, f"{label}: mimic") for key, x in (("multiplier", 1.0), ("offset", 0.0))
+        )
+        mimic = Mimic(mimic.get("joint") or "?", factor, offset)
+    return Joint(name, kind, _pose(element, label), axis, limits, effort, damping, friction, mimic)
 
 
 def _effort(limit, label: str) -> float | None:

@@ -59,7 +59,8 @@ def exact(value, kept, floor: float = 1e-3):
         return value
     finite = np.isfinite(value) & np.isfinite(kept)
     scale = max(floor, float(np.abs(value[finite]).max(initial=0.0)))
-    same = np.where(finite, np.abs(value - kept) <= SINGLE * scale, value == kept)
+    with np.errstate(invalid="ignore"):  # of two infinities
+        same = np.where(finite, np.abs(value - kept) <= SINGLE * scale, value == kept)
     return kept if same.all() else value
 
 
@@ -82,7 +83,8 @@ def world_data(model) -> dict:
     ]
     keys = ("gear", "gain", "bias")
     actuators = [
-        {"name": name, "joint": model.joint_names[model.actuator_joint[a]]}
+        {"name": name}
+        | _transmission(model, a)
         | {key: getattr(model, f"actuator_{key}")[a] for key in keys}
         | {"control_range": model.control_range[a], "force_range": model.force_range[a]}
         for a, name in enumerate(model.actuator_names)
@@ -98,6 +100,11 @@ def world_data(model) -> dict:
         "actuators": actuators,
         "keyframes": frames,
     }
+
+
+def _transmission(model, a: int) -> dict:
+    joint, tendon = int(model.actuator_joint[a]), int(model.actuator_tendon[a])
+    return {"joint": model.joint_names[joint]} if tendon < 0 else {"tendon": model.tendon_names[tendon]}
 
 
 def body_data(model, body: int, pose) -> dict:

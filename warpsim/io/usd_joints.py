@@ -9,6 +9,7 @@ import dataclasses
 import numpy as np
 
 from warpsim.errors import ModelError
+from warpsim.io import usd_extra
 from warpsim.io.usd_shapes import decompose_transform
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, inverse, rotate, rotation_vector
 
@@ -48,10 +49,13 @@ class Joint:
     name: str
     bodies: tuple
     frames: tuple
-    kind: str  # "freedoms", "ball" or "free"
+    kind: str  # "freedoms", "ball", "free" or "distance"
     freedoms: list[Freedom]
     cone: tuple | None
     excluded: bool
+    touches: bool = False  # whether its bodies may
+    enabled: bool = True
+    lengths: tuple | None = None  # shortest and longest of a distance joint, None where it has neither
 
     def reversed(self) -> "Joint":
         """The same joint from the other body."""
@@ -64,7 +68,7 @@ class Joint:
 
 
 def read_joint(prim, name: str, stage, owner, units, world_of, refuse) -> Joint | None:
-    """The joint of a prim; None where it is disabled or (told to `refuse`) of a kind that is not simulated.
+    """The joint of a prim; None where it is disabled and none of ours, or (told to `refuse`) of an unknown kind.
 
     `owner(prim)` is the path of the rigid body that a prim belongs to (None: the world) with the body's pose,
     `world_of(prim)` its 4x4 transform.
@@ -73,7 +77,8 @@ def read_joint(prim, name: str, stage, owner, units, world_of, refuse) -> Joint 
 
     label = f"joint {prim.GetPath()}"
     joint = UsdPhysics.Joint(prim)
-    if joint.GetJointEnabledAttr().Get() is False:
+    enabled = joint.GetJointEnabledAttr().Get() is not False
+    if not enabled and "constraint" not in usd_extra.read(prim):
         return None
     ends = [_end(joint, side, stage, owner, units, world_of, label) for side in (0, 1)]
     if ends[0][0] == ends[1][0]:
@@ -92,12 +97,28 @@ def read_joint(prim, name: str, stage, owner, units, world_of, refuse) -> Joint 
         cone = tuple(np.radians(limits)) if max(limits) >= 0 else None
     elif str(prim.GetTypeName()) == "PhysicsJoint":
         kind, freedoms = _six_axes(prim, units, label)
+    elif prim.IsA(UsdPhysics.DistanceJoint):
+        kind = "distance"
     elif not prim.IsA(UsdPhysics.FixedJoint):
         refuse(label, f"a {prim.GetTypeName()} is not simulated", "remove it")
         return None
     excluded = bool(joint.GetExcludeFromArticulationAttr().Get())
+    touches = bool(joint.GetCollisionEnabledAttr().Get())
+    lengths = _lengths(UsdPhysics.DistanceJoint(prim), units, label) if kind == "distance" else None
     (body0, frame0), (body1, frame1) = ends
-    return Joint(prim, name, (body0, body1), (frame0, frame1), kind, freedoms, cone, excluded)
+    where = ((body0, body1), (frame0, frame1))
+    return Joint(prim, name, *where, kind, freedoms, cone, excluded, touches, enabled, lengths)
+
+
+def _lengths(joint, units, label: str) -> tuple | None:
+    """Shortest and longest distance [m] of a distance joint; a negative attribute is none."""
+    low, high = (
+        float(-1.0 if x is None else x) for x in (joint.GetMinDistanceAttr().Get(), joint.GetMaxDistanceAttr().Get())
+    )
+    if np.isnan(low) or np.isnan(high) or np.isinf(low) or (0 <= high < low):
+        raise ModelError(f"{label}: minDistance {low} and maxDistance {high} must be numbers with min <= max")
+    low, high = max(low, 0.0) * units.length, np.inf if high < 0 else high * units.length
+    return None if low == 0 and np.isinf(high) else (low, high)
 
 
 def _end(joint, side: int, stage, owner, units, world_of, label: str):
@@ -221,7 +242,7 @@ def measure(joint: Joint, parent_pose, pose) -> tuple[np.ndarray, list[float], f
 def span(bodies: list[str], joints: list[Joint], roots: list[str]):
     """Trees over the bodies: [(path, joint from its parent or None)], parents first, and the joints that close loops."""
     at: dict = {}
-    for joint in (j for j in joints if not j.excluded):
+    for joint in (j for j in joints if not j.excluded and j.kind != "distance"):
         for body in joint.bodies:
             at.setdefault(body, []).append(joint)
     order, used, placed = [], set(), set()

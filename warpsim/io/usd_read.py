@@ -16,6 +16,7 @@ from warpsim.errors import ModelError
 from warpsim.io import usd_extra
 from warpsim.io.drives import INFINITE, check_actuators, drive_joints
 from warpsim.io.meshes import convex_parts
+from warpsim.io.usd_constraints import add_loop, add_own, restore_order
 from warpsim.io.usd_joints import APART, Joint, axis_in_body, measure, read_joint, span
 from warpsim.io.usd_open import MAX_PRIMS, Units, open_stage
 from warpsim.io.usd_shapes import OWN_FIELDS, decompose_transform, read_mass, read_shape
@@ -47,10 +48,10 @@ def load_usd(path, *, actuators=None, unsupported="error", packages=None, decomp
     try:
         reader = _Reader(open_stage(path, packages), path, decompose)
         reader.read()
+        b = reader.build()
         if reader.refused and unsupported == "error":
             fix = "(unsupported='report' loads the model without them)"
             raise ModelError(f"{'; '.join(reader.refused)} {fix}")
-        b = reader.build()
         if reader.refused:
             warnings.warn(f"{path}: {'; '.join(reader.refused)}. Everything else is; see model.report", stacklevel=3)
         if actuators is not None:
@@ -151,7 +152,7 @@ class _Reader:
                     f"collision of {prim.GetPath()}", f"a {prim.GetTypeName()} has no shape", "put it on its gprims"
                 )
             if prim.IsA(UsdPhysics.Joint):
-                name = self.unique(prim, "joint prim")
+                name = self.unique(prim, "constraint" if "constraint" in usd_extra.read(prim) else "joint prim")
                 joint = read_joint(prim, name, self.stage, self.owner, self.units, self.world_of, self.refuse)
                 if joint is None:
                     self.report.append(ReportLine(f"joint {prim.GetPath()}", "ignored", "disabled or refused"))
@@ -165,10 +166,7 @@ class _Reader:
 
     def _tree(self) -> None:
         """Span the trees and refuse what cannot be simulated of the joints."""
-        self.order, loops = span(list(self.bodies), self.joints, self.roots)
-        for joint in loops:
-            ends = " and ".join(path or "the world" for path in joint.bodies)
-            self.refuse(f"joint {joint.prim.GetPath()}", f"it closes a loop between {ends}", "remove it")
+        self.order, self.loops = span(list(self.bodies), self.joints, self.roots)
         for path, joint in self.order:
             if joint is None or self.bodies[path].own.get("joints"):
                 continue
@@ -232,6 +230,7 @@ class _Reader:
         for path, joint in self._file_order(self.order):
             self._add_body(b, path, joint)
         self._add_geoms(b)
+        self._add_constraints(b)
         self._filters(b)
         self._own_rest(b)
         self._lines(b)
@@ -464,13 +463,23 @@ class _Reader:
         for pair in self.own.get("excluded", []):
             b.exclude(*(int(x) for x in pair))
 
+    def _add_constraints(self, b: ModelBuilder) -> None:
+        """Joints that close loops, and the tendons and couplings that our export kept."""
+        poses = {path: body.pose for path, body in self.bodies.items()} | {None: IDENTITY}
+        for joint in self.loops:
+            add_loop(b, joint, self.index, poses, self.refuse)
+        add_own(b, self.own)
+        restore_order(b, self.own, self.loops)
+        self.counts["constraints"] = len(b.constraints)
+        self.counts["tendons"] = len(b.tendons)
+
     def _own_rest(self, b: ModelBuilder) -> None:
         """Explicit pairs, actuators and keyframes that our export kept; targets of drives as a keyframe."""
         for first, second, friction in self.own.get("pairs", []):
             b.add_pair(int(first), int(second), float(friction))
         for a in self.own.get("actuators", []):
             keys = ("name", "gear", "gain", "bias", "control_range", "force_range")
-            b.add_actuator(a["joint"], "affine", **{key: a[key] for key in keys})
+            b.add_actuator(a.get("joint"), "affine", tendon=a.get("tendon"), **{key: a[key] for key in keys})
         for name, frame in self.own.get("keyframes", {}).items():
             b.add_keyframe(name, **frame)
         if any(self.targets.values()) and TARGETS not in b.keyframes:
@@ -497,7 +506,7 @@ class _Reader:
             ReportLine("bodies", "used", str(len(self.bodies))),
             ReportLine("units", "mapped", f"{units}: SI, z up"),
         ]
-        for what, count in sorted(self.counts.items()):
+        for what, count in sorted((what, count) for what, count in self.counts.items() if count):
             feature, status, why = words.get(what, (what, "used", ""))
             lines.append(ReportLine(feature, status, f"{count}{why}"))
         b.report[:0] = lines

@@ -13,7 +13,7 @@ import tempfile
 import numpy as np
 
 from warpsim.errors import ModelError
-from warpsim.io import usd_extra, usd_prims
+from warpsim.io import usd_constraints, usd_extra, usd_prims
 from warpsim.io.host_kinematics import body_pose_chunks, body_poses
 from warpsim.io.scene import bounding_radii, default_spacing, frame_rows, grid_origins, horizontal_planes, world_indices
 
@@ -131,7 +131,7 @@ def _new_stage(layer, model):
     stage.SetDefaultPrim(world.GetPrim())
     world.GetPrim().SetCustomDataByKey("warpsim:model", model.name)
     world.GetPrim().SetCustomDataByKey("warpsim:timestep", float(model.timestep))
-    usd_extra.write(world.GetPrim(), usd_extra.world_data(model))
+    usd_extra.write(world.GetPrim(), usd_extra.world_data(model) | usd_constraints.coordinate_data(model))
     scene = UsdPhysics.Scene.Define(stage, "/World/PhysicsScene")
     strength = float(np.linalg.norm(model.gravity))
     direction = model.gravity / strength if strength > 0 else np.array([0.0, 0.0, -1.0])
@@ -149,7 +149,7 @@ def _write_world(stage, model, poses):
     Usd.ModelAPI(robot.GetPrim()).SetKind("component")
     Usd.ModelAPI(stage.GetPrimAtPath("/World")).SetKind("assembly")
     names, paths, ops, geom_names = usd_prims.Names(), [], [], {}
-    names.taken.add("Joints")
+    names.taken |= {"Joints", "Constraints"}
     for body, name in enumerate(model.body_names):
         xform = UsdGeom.Xform.Define(stage, f"/World/Robot/{names(name)}")
         ops.append(usd_prims.set_pose(xform, poses[body]))
@@ -164,6 +164,7 @@ def _write_world(stage, model, poses):
         unique = geom_names.setdefault(parent, usd_prims.Names())(name)
         usd_prims.write_geom(stage, model, geom, f"{parent}/{unique}", materials)
     usd_prims.write_joints(stage, model, paths, "/World/Robot/Joints")
+    usd_constraints.write_constraints(stage, model, paths, "/World/Robot/Constraints")
     return ops
 
 

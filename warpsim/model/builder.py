@@ -11,11 +11,14 @@ import warnings
 import numpy as np
 
 from warpsim.errors import ModelError
-from warpsim.model import compiler, mesh_mass
+from warpsim.model import compiler, constraints, mesh_mass
+from warpsim.model.constraints import Constraint, Tendon
 from warpsim.model.geometry import IDENTITY, combine_masses, rotate, rotation_matrix, volume_and_inertia
 from warpsim.model.model import (
+    BODY_CONSTRAINTS,
     JOINT_NQ,
     JOINT_NV,
+    ConstraintType,
     FrictionRule,
     GeomType,
     HField,
@@ -81,7 +84,8 @@ class Geom:
 @dataclasses.dataclass
 class Actuator:
     name: str
-    joint: int
+    joint: int  # -1 for a tendon's
+    tendon: int  # -1 for a joint's
     gear: np.ndarray
     gain: np.ndarray
     bias: np.ndarray
@@ -120,6 +124,8 @@ class ModelBuilder:
         self.bodies: list[Body] = []
         self.joints: list[Joint] = []
         self.geoms: list[Geom] = []
+        self.tendons: list[Tendon] = []
+        self.constraints: list[Constraint] = []
         self.actuators: list[Actuator] = []
         self.meshes: list[Mesh] = []
         self.hfields: list[HField] = []
@@ -295,11 +301,109 @@ class ModelBuilder:
         self.geoms.append(geom)
         return len(self.geoms) - 1
 
+    def add_tendon(
+        self,
+        joints,
+        *,
+        name=None,
+        range=None,
+        stiffness=0.0,
+        damping=0.0,
+        friction=0.0,
+        reference=None,
+    ) -> int:
+        """Add a fixed tendon, a linear combination of positions: length = sum of coefficient times q.
+
+        `joints` maps hinges and slides (names or indices) to coefficients. `range` (low, high) limits the length. Its
+        spring is slack between the lengths `reference` (one number or two; None: the length where the joints' own
+        springs rest); `friction` is the largest dry-friction force.
+        """
+        name = self._name("tendon", name, [t.name for t in self.tendons])
+        label = f"tendon {name!r}"
+        coefficients: dict[int, float] = {}
+        for key, value in dict(joints).items():
+            j = self._joint(key)
+            constraints.check_single(self.joints, j, label)
+            c = _array(value, f"{label}: coefficient of joint {self.joints[j].name!r}")
+            if c.shape != () or not np.isfinite(c) or j in coefficients:
+                why = "is there twice" if j in coefficients else f"has the coefficient {value}; give a finite number"
+                raise ModelError(f"{label}: joint {self.joints[j].name!r} {why}")
+            if c != 0:
+                coefficients[j] = float(c)
+        if not coefficients:
+            raise ModelError(f"{label} moves nothing; give it at least one joint with a coefficient other than 0")
+        limits = np.zeros(2) if range is None else _vector(range, 2, f"{label}: range")
+        if limits[0] > limits[1]:
+            raise ModelError(f"{label}: range {limits.tolist()} refused: the lower bound must not exceed the upper")
+        if reference is not None:
+            value = _array(reference, f"{label}: reference")
+            reference = _vector(np.full(2, value) if value.ndim == 0 else value, 2, f"{label}: reference")
+            if reference[0] > reference[1]:
+                raise ModelError(f"{label}: reference {reference.tolist()}; give (low, high) with low <= high")
+        forces = {"stiffness": stiffness, "damping": damping, "friction": friction}
+        forces = {key: _scalar(value, f"{label}: {key}") for key, value in forces.items()}
+        self.tendons.append(Tendon(name, coefficients, range is not None, limits, **forces, reference=reference))
+        return len(self.tendons) - 1
+
+    def add_constraint(
+        self,
+        kind,
+        a,
+        b=None,
+        *,
+        name=None,
+        pose_a=None,
+        pose_b=None,
+        length=None,
+        coefficients=None,
+        stiffness=np.inf,
+        dissipation_time=None,
+        active=True,
+    ) -> int:
+        """Add an equality between two bodies, two joints or two tendons.
+
+        `kind` of two bodies ("world", or None for `b`, is the world): "connect" (ball), "weld", "hinge" and "slide"
+        (about and along z) on the frames `pose_a` and `pose_b` in a and b; what is not given holds in the initial pose,
+        at b's origin if neither is. "distance" keeps that of the frames' origins at `length` (default: as it is), or
+        between `length=(shortest, longest)`. "joint" and "tendon": q_a - q_a0 = c0 + c1 (q_b - q_b0) + ... + c4 (...)^4
+        with `coefficients` (default: equal, (0, 1)), q_0 the initial position; without `b` q_a = q_a0 + c0.
+        `stiffness` [N/m], or ([N/m], [N m/rad]) for a kind that holds angles too; inf is near-rigid. `dissipation_time`
+        [s] is damping over stiffness. An inactive constraint does nothing.
+        """
+        name = self._name("constraint", name, [c.name for c in self.constraints])
+        label = f"constraint {name!r}"
+        kind = constraints.constraint_type(kind, label)
+        find = {ConstraintType.JOINT: self._joint, ConstraintType.TENDON: self._tendon}.get(kind, self._body)
+        ends = (find(a), -1 if b is None else find(b))
+        if ends[0] == ends[1]:
+            raise ModelError(f"{label} ties {a!r} to itself; give two different elements")
+        if kind in BODY_CONSTRAINTS:
+            values = constraints.lengths(length, label) if kind == ConstraintType.DISTANCE else np.zeros(5)
+        else:
+            if kind == ConstraintType.JOINT:
+                for end in ends[: 1 if b is None else 2]:
+                    constraints.check_single(self.joints, end, label)
+            values = constraints.polynomial(coefficients, (0.0,) if b is None else (0.0, 1.0), label)
+            if b is None and values[1:].any():
+                raise ModelError(f"{label}: coefficients {values.tolist()} need a second {kind.name.lower()}")
+        frames = [None if pose is None else _pose(pose, label) for pose in (pose_a, pose_b)]
+        unused = (
+            {"pose_a": pose_a, "pose_b": pose_b} if kind not in BODY_CONSTRAINTS else {"coefficients": coefficients}
+        )
+        unused |= {"length": length} if kind != ConstraintType.DISTANCE else {}
+        for key in (key for key, value in unused.items() if value is not None):
+            raise ModelError(f"{label}: {key} means nothing for a {kind.name.lower()} constraint; leave it out")
+        time = np.nan if dissipation_time is None else _scalar(dissipation_time, f"{label}: dissipation_time [s]")
+        stiff = constraints.check_stiffness(stiffness, label)
+        self.constraints.append(Constraint(name, kind, ends, tuple(frames), values, bool(active), stiff, time))
+        return len(self.constraints) - 1
+
     def add_actuator(
         self,
-        joint,
+        joint=None,
         kind="effort",
         *,
+        tendon=None,
         name=None,
         gear=1.0,
         kp=0.0,
@@ -309,16 +413,19 @@ class ModelBuilder:
         control_range=(-np.inf, np.inf),
         force_range=(-np.inf, np.inf),
     ) -> int:
-        """Add an actuator on `joint`: force = (gain . s) control + bias . s with s = (1, length, velocity), times gear.
+        """Add an actuator on `joint` or `tendon`: force = (gain . s) control + bias . s, s = (1, length, velocity), times gear.
 
-        The length of a hinge or slide is gear q, its velocity gear v. `gear` has one value per degree of freedom.
+        The length of a hinge or slide is gear q, its velocity gear v; of a tendon gear times its length. `gear` has one
+        value per degree of freedom of the joint.
 
         `kind` "effort" (control is the force), "position" (`kp`, and `kv` as damping), "velocity" (`kv`), or "affine"
         with `gain (3,)` and `bias (3,)`. `control` is clamped to `control_range`, the force to `force_range`.
         """
-        j = self._joint(joint)
         name = self._name("actuator", name, [a.name for a in self.actuators])
         label = f"actuator {name!r}"
+        if (joint is None) == (tendon is None):
+            raise ModelError(f"{label}: give a joint or a tendon, and not both")
+        j, t = (-1, self._tendon(tendon)) if joint is None else (self._joint(joint), -1)
         shapes = {
             "effort": ([1, 0, 0], [0, 0, 0]),
             "position": ([kp, 0, 0], [0, -kp, -kv]),
@@ -328,7 +435,7 @@ class ModelBuilder:
         if kind not in shapes:
             raise ModelError(f"{label}: unknown kind {kind!r}; use {', '.join(shapes)}")
         gain, bias = (_vector(x, 3, f"{label}: gain and bias") for x in shapes[kind])
-        nv = JOINT_NV[self.joints[j].type]
+        nv = 1 if j < 0 else JOINT_NV[self.joints[j].type]
         gears = np.zeros(6)
         values = np.atleast_1d(_array(gear, f"{label}: gear"))
         gears[: min(nv, len(values))] = values[: min(nv, len(values))]
@@ -349,7 +456,7 @@ class ModelBuilder:
             if value.shape != (2,) or not value[0] <= value[1]:
                 raise ModelError(f"{label}: {key} is {value.tolist()}; give (low, high) with low <= high")
             ranges.append(value)
-        self.actuators.append(Actuator(name, j, gears, gain, bias, *ranges))
+        self.actuators.append(Actuator(name, j, t, gears, gain, bias, *ranges))
         return len(self.actuators) - 1
 
     def add_keyframe(self, name: str, q=None, v=None, control=None) -> None:
@@ -440,6 +547,9 @@ class ModelBuilder:
 
     def _joint(self, key) -> int:
         return self._find("joint", key, self.joints)
+
+    def _tendon(self, key) -> int:
+        return self._find("tendon", key, self.tendons)
 
     def _geom(self, key) -> int:
         return self._find("geom", key, self.geoms)

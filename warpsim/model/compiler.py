@@ -5,8 +5,9 @@ import types
 import numpy as np
 
 from warpsim.errors import ModelError
+from warpsim.model.constraints import compile_constraints, compile_tendons
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_matrix, rotation_vector
-from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType, Keyframe, Model
+from warpsim.model.model import JOINT_NQ, JOINT_NV, ConstraintType, FrictionRule, GeomType, JointType, Keyframe, Model
 
 SINGULAR = 1e-12  # articulated over composite inertia, below which a degree of freedom moves nothing but rounding
 
@@ -73,7 +74,10 @@ def compile_model(b) -> Model:
         friction_rule=int(b.friction_rule),
         filter_parent=bool(b.filter_parent),
         actuator_names=tuple(a.name for a in b.actuators),
-        actuator_joint=np.array([order[a.joint] for a in b.actuators], dtype=np.int32),
+        **compile_tendons(b, b.joints, dict(zip(links["joint_order"], links["joint_v"], strict=True)), nv),
+        **compile_constraints(b, order),
+        actuator_joint=np.array([order.get(a.joint, -1) for a in b.actuators], dtype=np.int32),
+        actuator_tendon=np.array([a.tendon for a in b.actuators], dtype=np.int32),
         actuator_gear=_stack([a.gear for a in b.actuators], (6,)),
         actuator_gain=_stack([a.gain for a in b.actuators], (3,)),
         actuator_bias=_stack([a.bias for a in b.actuators], (3,)),
@@ -429,10 +433,14 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
     _append_pairs(b, other, geom_start)
     for body_a, body_b in other.excluded:
         b.excluded.add(tuple(-1 if x < 0 else first + int(x) for x in (body_a, body_b)))
+    tendon_start = len(b.tendons)
+    _append_constraints(b, other, pose, prefix, first, joint_start)
     for a, name in enumerate(other.actuator_names):
+        joint, tendon = int(other.actuator_joint[a]), int(other.actuator_tendon[a])
         b.add_actuator(
-            joint_start + int(other.actuator_joint[a]),
+            None if joint < 0 else joint_start + joint,
             "affine",
+            tendon=None if tendon < 0 else tendon_start + tendon,
             name=prefix + name,
             gear=other.actuator_gear[a],
             gain=other.actuator_gain[a],
@@ -466,6 +474,44 @@ def _append_keyframes(b, other: Model, pose, prefix: str, joint_start: int, actu
                 q, v[:3] = compose(pose, q), rotate(pose[3:], v[:3])
             parts.q[joint_start + j], parts.v[joint_start + j] = q, v
         b.keyframes[b._name("keyframe", prefix + name, list(b.keyframes))] = parts
+
+
+def _append_constraints(b, other: Model, pose, prefix: str, first_body: int, joint_start: int) -> None:
+    """Tendons and constraints; frames in the world are placed at `pose`."""
+    tendon_start = len(b.tendons)
+    joint_of_dof = {int(v): joint_start + j for j, v in enumerate(other.joint_v)}
+    for t, name in enumerate(other.tendon_names):
+        row = other.tendon_coefficients[t]
+        b.add_tendon(
+            {joint_of_dof[int(d)]: row[d] for d in np.flatnonzero(row)},
+            name=prefix + name,
+            range=other.tendon_range[t] if other.tendon_limited[t] else None,
+            stiffness=other.tendon_stiffness[t],
+            damping=other.tendon_damping[t],
+            friction=other.tendon_friction[t],
+            reference=other.tendon_reference[t],
+        )
+    start = {ConstraintType.JOINT: joint_start, ConstraintType.TENDON: tendon_start}
+    for c, name in enumerate(other.constraint_names):
+        kind, time = ConstraintType(other.constraint_type[c]), other.constraint_dissipation_time[c]
+        if kind in start:
+            ends = [None if e < 0 else start[kind] + int(e) for e in other.constraint_joint[c]]
+            geometry = {"coefficients": other.constraint_coefficients[c]}
+        else:
+            ends = [-1 if e < 0 else first_body + int(e) for e in other.constraint_body[c]]
+            frames = [compose(pose, p) if e < 0 else p for e, p in zip(ends, other.constraint_pose[c], strict=True)]
+            geometry = {"pose_a": frames[0], "pose_b": frames[1]}
+            if kind == ConstraintType.DISTANCE:
+                geometry["length"] = other.constraint_coefficients[c, :2]
+        b.add_constraint(
+            kind,
+            *ends,
+            name=prefix + name,
+            **geometry,
+            stiffness=other.constraint_stiffness[c],
+            dissipation_time=None if np.isnan(time) else time,
+            active=other.constraint_active[c],
+        )
 
 
 def _append_geoms(b, other: Model, pose, prefix: str, first_body: int) -> None:

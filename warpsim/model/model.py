@@ -36,6 +36,20 @@ class GeomType(enum.IntEnum):
     MESH = 7
 
 
+class ConstraintType(enum.IntEnum):
+    """What a constraint holds. Of bodies: CONNECT ... DISTANCE, on the frames A and B; of coordinates: JOINT, TENDON."""
+
+    CONNECT = 0  # the origins coincide
+    WELD = 1  # the frames coincide
+    HINGE = 2  # the origins and the z axes coincide
+    SLIDE = 3  # the frames coincide up to a shift along z
+    DISTANCE = 4  # of the origins: between coefficients[0] and coefficients[1] [m]
+    JOINT = 5  # q1 - q1_0 = sum of coefficients[k] (q2 - q2_0)^k, q_0 the initial position
+    TENDON = 6  # the same of two tendons' lengths
+
+
+BODY_CONSTRAINTS = (*ConstraintType,)[:5]
+
 JOINT_NQ = {JointType.FREE: 7, JointType.BALL: 4, JointType.SLIDE: 1, JointType.HINGE: 1, JointType.FIXED: 0}
 JOINT_NV = {JointType.FREE: 6, JointType.BALL: 3, JointType.SLIDE: 1, JointType.HINGE: 1, JointType.FIXED: 0}
 
@@ -161,9 +175,29 @@ class Model:
     friction_rule: int  # FrictionRule of geoms of equal priority
     filter_parent: bool  # no contact between a body and its parent
 
+    tendon_names: tuple[str, ...]  # fixed tendons: length = tendon_coefficients . (positions of hinges and slides)
+    tendon_coefficients: np.ndarray  # (ntendon, nv)
+    tendon_limited: np.ndarray  # (ntendon,) bool
+    tendon_range: np.ndarray  # (ntendon, 2)
+    tendon_stiffness: np.ndarray  # (ntendon,)
+    tendon_damping: np.ndarray  # (ntendon,)
+    tendon_friction: np.ndarray  # (ntendon,) largest dry-friction force
+    tendon_reference: np.ndarray  # (ntendon, 2) the spring is slack between these lengths
+
+    constraint_names: tuple[str, ...]
+    constraint_type: np.ndarray  # (n,) ConstraintType
+    constraint_body: np.ndarray  # (n, 2) bodies A and B, -1 is the world or none
+    constraint_pose: np.ndarray  # (n, 2, 7) the frames in A and B
+    constraint_joint: np.ndarray  # (n, 2) joints of JOINT, tendons of TENDON, -1 is none
+    constraint_coefficients: np.ndarray  # (n, 5) see ConstraintType
+    constraint_active: np.ndarray  # (n,) bool
+    constraint_stiffness: np.ndarray  # (n, 2) along [N/m] and about [N m/rad]; of a coordinate the first; inf is rigid
+    constraint_dissipation_time: np.ndarray  # (n,) [s], nan is the default beta h / pi
+
     actuator_names: tuple[str, ...]
-    actuator_joint: np.ndarray  # (nu,)
-    actuator_gear: np.ndarray  # (nu, 6) first nv of the joint used
+    actuator_joint: np.ndarray  # (nu,) -1 for a tendon's
+    actuator_tendon: np.ndarray  # (nu,) -1 for a joint's
+    actuator_gear: np.ndarray  # (nu, 6) first nv of the joint used, [0] for a tendon
     actuator_gain: np.ndarray  # (nu, 3): force = gain . (1, length, velocity) control + bias . (1, length, velocity)
     actuator_bias: np.ndarray  # (nu, 3)
     control_range: np.ndarray  # (nu, 2) -inf, inf where unlimited
@@ -212,12 +246,22 @@ class Model:
         return len(self.tree_reference)
 
     @property
+    def ntendon(self) -> int:
+        return len(self.tendon_names)
+
+    @property
+    def nconstraint(self) -> int:
+        return len(self.constraint_names)
+
+    @property
     def names(self) -> dict[str, tuple[str, ...]]:
-        """Names by element: body, joint, geom, actuator, keyframe."""
+        """Names by element: body, joint, geom, tendon, constraint, actuator, keyframe."""
         return {
             "body": self.body_names,
             "joint": self.joint_names,
             "geom": self.geom_names,
+            "tendon": self.tendon_names,
+            "constraint": self.constraint_names,
             "actuator": self.actuator_names,
             "keyframe": tuple(self.keyframes),
         }
@@ -243,6 +287,14 @@ class Model:
     def geom(self, name: str) -> int:
         """Index of the geom called `name`."""
         return self._index("geom", name)
+
+    def tendon(self, name: str) -> int:
+        """Index of the tendon called `name`."""
+        return self._index("tendon", name)
+
+    def constraint(self, name: str) -> int:
+        """Index of the constraint called `name`."""
+        return self._index("constraint", name)
 
     def actuator(self, name: str) -> int:
         """Index of the actuator called `name`."""

@@ -6,18 +6,14 @@ import numpy as np
 import warp as wp
 
 from warpsim.kernels import islands
-from warpsim.kernels import problem as problems
 from warpsim.kernels import sap as kernels
 from warpsim.kernels.linalg import newton
-from warpsim.kernels.precision import SCALARS
+from warpsim.solvers.contact_solver import ContactSolver
 
 # Relative tolerance per dtype when the user gives none (theory §3.3).
 DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-6}
 # ε_a [√J]: ends the iteration of a world at rest.
 ABSOLUTE_TOLERANCE = 1e-16
-
-# Threads per block: a thread solves a whole world, and small blocks spread worlds over a GPU.
-BLOCK = 32
 
 APPROXIMATIONS = ("convex", "lagged")
 # "auto" changes to conjugate gradients above this many dofs in a world of several trees.
@@ -87,88 +83,45 @@ class SAP:
         return "cg" if len(tree_v) > 2 and tree_v[-1] > AUTO_CG_DOFS else "cholesky"
 
 
-class SAPSolver:
-    """Workspace and launches of the SAP kernels for one fixed size; nothing is allocated after construction.
+class SAPSolver(ContactSolver):
+    """Workspace and launches of the SAP kernels. With `keep_factor`, `solve_adjoint` works after `launch`."""
 
-    `tree_v (trees + 1,)`: the diagonal blocks of A, by first dof. `row_support (K, Mr)`, padded, with `row_support_size`:
-    the dofs of the scalar rows. `problem` (struct) is otherwise filled by the caller with its own arrays, field by field;
-    see `kernels/problem.py`. `solution` (struct) holds the results: v (worlds, nv), gamma (worlds, C) vec3, row_gamma
-    (worlds, K), iterations, momentum_error, status (worlds,). With `keep_factor`, `solve_adjoint` works after `launch`.
-    """
-
-    def __init__(
-        self,
-        worlds: int,
-        tree_v,
-        max_contacts: int,
-        row_support=None,
-        row_support_size=None,
-        *,
-        options: SAP | None = None,
-        dtype: str = "float32",
-        device=None,
-        keep_factor: bool = False,
-    ):
-        if dtype not in SCALARS:
-            raise ValueError(f'SAPSolver: dtype is {dtype!r}; choose "float32" or "float64".')
+    def __init__(self, *size, options: SAP | None = None, keep_factor: bool = False, **keywords):
+        super().__init__(*size, **keywords)
         options = SAP() if options is None else options
-        self.worlds, self.device = worlds, wp.get_device(device)
-        self.tree_v = np.asarray(tree_v, dtype=np.int32)
-        self.trees, self.max_contacts = len(self.tree_v) - 1, max_contacts
-        if row_support is None:
-            row_support, row_support_size = np.zeros((0, 1)), np.zeros(0)
-        self.row_support = np.asarray(row_support, dtype=np.int32)
-        self.row_support_size = np.asarray(row_support_size, dtype=np.int32)
-        self.scalar = SCALARS[dtype]
         self.kernels, self.k_islands = kernels.build(self.scalar), islands.build(self.scalar)
         self.options = self.kernels.Options()
-        self.options.tolerance = options.relative_tolerance(dtype)
+        self.options.tolerance = options.relative_tolerance(self.dtype)
         self.options.absolute = ABSOLUTE_TOLERANCE
         self.options.max_iterations = int(options.max_iterations)
         self.options.line_search = kernels.LINE_SEARCHES[options.line_search]
         self.options.linear_solver = newton.LINEAR_SOLVERS[options.direct_or_cg(self.tree_v)]
         self.options.keep_factor = int(keep_factor)
-        self.problem = self._problem()
-        self.work, self.solution = self._workspace(), self._solution()
+        self.work = self._workspace()
 
-    def _zeros(self, shape, kind=None) -> wp.array:
-        return wp.zeros(shape, dtype=self.scalar if kind is None else kind, device=self.device)
-
-    def _problem(self):
-        """The problem struct with the tables that are fixed."""
-        sizes = np.diff(self.tree_v)
-        table = problems.structs(self.scalar).Problem()
-        for name, value in {
-            "tree_v": self.tree_v,
-            "dof_tree": np.repeat(np.arange(self.trees), sizes),
-            "dof_begin": np.repeat(self.tree_v[:-1], sizes),
-            "row_support": self.row_support,
-            "row_support_size": self.row_support_size,
-        }.items():
-            setattr(table, name, wp.array(value.astype(np.int32), dtype=int, device=self.device))
-        return table
+    def kernel_sets(self) -> list:
+        return [self.kernels, self.k_islands]
 
     def _workspace(self):
-        W, nv, C, K = self.worlds, int(self.tree_v[-1]), self.max_contacts, len(self.row_support)
-        vec3, mat33 = wp.types.vector(3, self.scalar), wp.types.matrix((3, 3), self.scalar)
+        W, nv, C, K = self.worlds, self.nv, self.max_contacts, self.rows
         cg = self.options.linear_solver == newton.CG
         work = self.kernels.Workspace()
         system = newton.build(self.scalar).Newton()
-        system.H = self._zeros((W, 0 if cg else nv, nv))
-        system.first = self._zeros((W, nv), int)
-        system.x = self._zeros((W, nv))
-        system.P = self._zeros((W, nv, int(np.diff(self.tree_v).max(initial=0))))
+        system.H = self.zeros((W, 0 if cg else nv, nv))
+        system.first = self.zeros((W, nv), int)
+        system.x = self.zeros((W, nv))
+        system.P = self.zeros((W, nv if cg else 0, int(np.diff(self.tree_v).max(initial=0))))
         for name in ("residual", "z", "direction", "product"):
-            setattr(system, name, self._zeros((W, nv if cg else 0)))
-        system.G, system.row_G = self._zeros((W, C), mat33), self._zeros((W, K))
+            setattr(system, name, self.zeros((W, nv if cg else 0)))
+        system.G, system.row_G = self.zeros((W, C), wp.types.matrix((3, 3), self.scalar)), self.zeros((W, K))
         work.newton, work.islands = system, self._islands()
         for name in ("p_star", "m", "j_c", "dv", "dp"):
-            setattr(work, name, self._zeros((W, nv)))
+            setattr(work, name, self.zeros((W, nv)))
         for name in ("u_c", "dv_c"):
-            setattr(work, name, self._zeros((W, C), vec3))
-            setattr(work, "row_" + name, self._zeros((W, K)))
-        work.norms = self._zeros((W, self.trees), vec3)
-        work.iterations, work.status = (self._zeros((W, self.trees), int) for _ in range(2))
+            setattr(work, name, self.zeros((W, C), self.vec3))
+            setattr(work, "row_" + name, self.zeros((W, K)))
+        work.norms = self.zeros((W, self.trees), self.vec3)
+        work.iterations, work.status = (self.zeros((W, self.trees), int) for _ in range(2))
         return work
 
     def _islands(self):
@@ -179,31 +132,17 @@ class SAPSolver:
         )
         edges = self.max_contacts + joined if T > 1 else 0
         found = islands.Islands()
-        found.count = self._zeros(W, int)
+        found.count = self.zeros(W, int)
         columns = {"tree": T, "of_tree": T, "slot": len(tree), "edge": 2 * edges}
-        columns |= {"contact": self.max_contacts, "row": len(self.row_support)}
+        columns |= {"contact": self.max_contacts, "row": self.rows}
         columns |= dict.fromkeys(("tree_end", "contact_end", "row_end", "slot_end", "edge_start"), T + 1)
         for name, n in columns.items():
-            setattr(found, name, self._zeros((W, n), int))
+            setattr(found, name, self.zeros((W, n), int))
         return found
-
-    def _solution(self):
-        W, nv = self.worlds, int(self.tree_v[-1])
-        solution = self.kernels.Solution()
-        solution.v = self._zeros((W, nv))
-        solution.gamma = self._zeros((W, self.max_contacts), wp.types.vector(3, self.scalar))
-        solution.row_gamma = self._zeros((W, len(self.row_support)))
-        solution.iterations = self._zeros(W, int)
-        solution.momentum_error = self._zeros(W)
-        solution.status = self._zeros(W, int)
-        return solution
-
-    def _launch(self, kernel, dim, inputs) -> None:
-        wp.launch(kernel, dim=dim, inputs=inputs, device=self.device, record_tape=False, block_dim=BLOCK)
 
     def launch(self):
         """Solve every world, off the tape."""
-        self._launch(self.k_islands.find_islands, self.worlds, [self.problem, self.work.islands])
+        self.run(self.k_islands.find_islands, self.worlds, [self.problem, self.work.islands])
         return self._solve(again=False)
 
     def launch_again(self):
@@ -216,11 +155,11 @@ class SAPSolver:
 
     def _solve(self, again: bool):
         per_tree = (self.worlds, self.trees)
-        self._launch(self.kernels.solve, per_tree, [self.problem, self.work, self.options, self.solution])
-        self._launch(self.kernels.certify, self.worlds, [self.problem, self.work, int(again), self.solution])
+        self.run(self.kernels.solve, per_tree, [self.problem, self.work, self.options, self.solution])
+        self.run(self.kernels.certify, self.worlds, [self.problem, self.work, int(again), self.solution])
         return self.solution
 
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
         """seed = −H⁻¹ v̄ `(worlds, nv)` with the Hessian at the last solution; needs `keep_factor`."""
         inputs = [self.problem, self.work, self.options, v_bar, seed]
-        self._launch(self.kernels.solve_adjoint, (self.worlds, self.trees), inputs)
+        self.run(self.kernels.solve_adjoint, (self.worlds, self.trees), inputs)

@@ -1,0 +1,399 @@
+"""Scalar rows of constraints and tendons (theory §3.1): error φ and Jacobian, then R, v̂ and bounds by each row's law.
+
+φ is taken where the present velocity leads, at q ⊕ h v0, and the law acts on φ − h J v0. To first order that is φ at q; the
+second-order term makes J(q) v of the end of the step hold φ to third order in h, as SHAKE does (Ryckaert et al. 1977)
+with one Newton step. A constant table says what every row is; kernels that a tape records come from `build(S, True)`.
+"""
+
+import functools
+from types import SimpleNamespace
+
+import warp as wp
+
+from warpsim.kernels import rows, spatial
+from warpsim.kernels.constraints import bilateral, box, coupling, frames, limit
+from warpsim.kernels.precision import module_name, types
+from warpsim.kernels.tree import Topology
+
+POSITION = wp.constant(0)
+ROTATION = wp.constant(1)
+TILT = wp.constant(2)
+DISTANCE = wp.constant(3)
+SHORTEST = wp.constant(4)
+LONGEST = wp.constant(5)
+COUPLING = wp.constant(6)
+TENDON_LOWER = wp.constant(7)
+TENDON_UPPER = wp.constant(8)
+TENDON_SPRING = wp.constant(9)
+TENDON_FRICTION = wp.constant(10)
+
+
+# A row that moves next to nothing is redundant (out of the plane of a linkage, on the axis of a hinge); R ∝ w would make it
+# infinitely stiff, so that rounding or a misaligned axis jams the mechanism. So w is at least Σ u²/M_dd over its dofs times
+# PERPENDICULAR, u the whole motion that the row takes one component of, and times ON_AXIS with u the lever from the tree's
+# reference point.
+PERPENDICULAR = 1.0 / 3.0
+ON_AXIS = 1e-4
+# Entries of J below this, relative to what they are the difference of, are rounding.
+ROUNDING = {wp.float32: 2e-6, wp.float64: 4e-15}
+
+
+@functools.cache
+def structs(S) -> SimpleNamespace:
+    """`Table`: what the rows are; shared by all worlds. Row i here is row `first + i` of `Rows`."""
+    t = types(S)
+
+    @wp.struct
+    class Table:
+        first: int
+        kind: wp.array(dtype=int)  # (n,)
+        axis: wp.array(dtype=int)  # of POSITION, ROTATION, TILT
+        link: wp.array2d(dtype=int)  # (n, 2) links A and B, -1 is the world
+        frame: wp.array2d(dtype=t.transform)  # (n, 2) in the links
+        a: wp.array2d(dtype=S)  # (n, width) per dof of the support: +1 moves B, -1 moves A; of a combination a_j
+        b: wp.array2d(dtype=S)  # (n, width) b_j of a coupling
+        q: wp.array2d(dtype=int)  # (n, width) the coordinate of the dof
+        coefficients: wp.array2d(dtype=S)  # (n, 5) of a coupling; [0] the length or bound, or the dry friction
+        reference: wp.array(dtype=t.vec2)  # x_0, y_0 of a coupling, slack interval of a spring
+        compliance: wp.array(dtype=S)  # 0 is near-rigid; of a spring its stiffness
+        dissipation_time: wp.array(dtype=S)  # not a number: the default; of a spring its damping
+
+    return SimpleNamespace(Table=Table)
+
+
+@functools.cache
+def build(S, grad: bool = False) -> SimpleNamespace:
+    """Kernel `geometry`, and the functions that the taped and the untaped law share."""
+    t = types(S)
+    sp, f_frames, f_coupling = spatial.build(S), frames.build(S), coupling.build(S)
+    Table, Rows, RowGeometry = structs(S).Table, rows.build(S).Rows, f_frames.RowGeometry
+    stop_law, equality_law = limit.build(S).stop_law, bilateral.build(S).equality_law
+    vec2, vec3, vec4, vec6, transform = t.vec2, t.vec3, t.vec4, t.vec6, t.transform
+    rounding = ROUNDING[S]
+    module = module_name("constraint_rows", S, grad)
+
+    @wp.func
+    def end_frame(table: Table, link_X: wp.array2d(dtype=transform), w: int, i: int, end: int) -> transform:
+        X = table.frame[i, end]
+        l = table.link[i, end]
+        if l >= 0:
+            X = link_X[w, l] * X
+        return X
+
+    @wp.func
+    def body_row(table: Table, link_X: wp.array2d(dtype=transform), w: int, i: int) -> RowGeometry:
+        """φ and axis of a row between two frames; of a distance the distance itself."""
+        X_A = end_frame(table, link_X, w, i, 0)
+        X_B = end_frame(table, link_X, w, i, 1)
+        kind = table.kind[i]
+        if kind == POSITION:
+            return f_frames.position_row(X_A, X_B, table.axis[i])
+        if kind == ROTATION:
+            return f_frames.rotation_row(X_A, X_B, table.axis[i])
+        if kind == TILT:
+            return f_frames.tilt_row(X_A, X_B, table.axis[i])
+        return f_frames.distance_row(X_A, X_B)
+
+    @wp.func
+    def row_error(kind: int, x: S, bound: S) -> S:
+        """φ from what a row measures: `x` itself, or how far it is from its bound."""
+        phi = x
+        if kind == DISTANCE or kind == SHORTEST or kind == TENDON_LOWER:
+            phi = x - bound
+        elif kind == LONGEST or kind == TENDON_UPPER:
+            phi = bound - x
+        return phi
+
+    @wp.func
+    def row_side(kind: int) -> S:
+        """∂φ/∂x."""
+        side = S(1.0)
+        if kind == LONGEST or kind == TENDON_UPPER:
+            side = S(-1.0)
+        return side
+
+    @wp.func
+    def reference_link(topology: Topology, d: int) -> int:
+        """The link at whose origin the motion of dof d is taken."""
+        return topology.tree_reference[topology.link_tree[topology.dof_link[d]]]
+
+    @wp.func
+    def summands(motion: vec6, angular: int, point: vec3, o: vec3) -> S:
+        """Size of what the motion's velocity at a point is summed from."""
+        size = wp.length(sp.angular(motion))
+        if angular == 0:
+            size = wp.length(sp.linear(motion)) + size * (wp.length(point) + wp.length(o))
+        return size
+
+    @wp.kernel(module=module, enable_backward=grad)
+    def geometry(
+        topology: Topology,
+        table: Table,
+        rows: Rows,
+        link_X: wp.array2d(dtype=transform),
+        link_X_ahead: wp.array2d(dtype=transform),
+        dof_S: wp.array2d(dtype=vec6),
+        q: wp.array2d(dtype=S),
+        q_ahead: wp.array2d(dtype=S),
+        # out
+        phi: wp.array2d(dtype=S),
+        J: wp.array3d(dtype=S),
+    ):
+        """φ at q ⊕ h v0 and J at q. Launch over (worlds, rows of the table)."""
+        w, i = wp.tid()
+        kind = table.kind[i]
+        k = table.first + i
+        size = rows.support_size[k]
+        if kind < COUPLING:
+            row = body_row(table, link_X, w, i)
+            ahead = body_row(table, link_X_ahead, w, i)
+            point = wp.transform_get_translation(end_frame(table, link_X, w, i, 1))
+            phi[w, i] = row_error(kind, ahead.phi, table.coefficients[i, 0])
+            for j in range(size):
+                d = rows.support[k, j]
+                o = wp.transform_get_translation(link_X[w, reference_link(topology, d)])
+                motion = sp.angular(dof_S[w, d])
+                if row.angular == 0:
+                    motion = sp.velocity_at(dof_S[w, d], point - o)
+                J_j = table.a[i, j] * row_side(kind) * wp.dot(row.axis, motion)
+                if wp.static(not grad):  # the tape needs the derivative of a J that passes through 0
+                    if wp.abs(J_j) <= S(rounding) * summands(dof_S[w, d], row.angular, point, o):
+                        J_j = S(0.0)
+                J[w, k, j] = J_j
+        elif kind == COUPLING:
+            x = f_coupling.combination(table.a, table.q, i, size, q_ahead, w)
+            y = f_coupling.combination(table.b, table.q, i, size, q_ahead, w) - table.reference[i][1]
+            phi[w, i] = x - table.reference[i][0] - f_coupling.polynomial(table.coefficients, i, y)
+            s = f_coupling.combination(table.b, table.q, i, size, q, w) - table.reference[i][1]
+            slope = f_coupling.polynomial_slope(table.coefficients, i, s)
+            for j in range(size):
+                J[w, k, j] = table.a[i, j] - slope * table.b[i, j]
+        else:
+            x = f_coupling.combination(table.a, table.q, i, size, q_ahead, w)
+            phi[w, i] = row_error(kind, x, table.coefficients[i, 0])
+            for j in range(size):
+                J[w, k, j] = row_side(kind) * table.a[i, j]
+
+    @wp.kernel(module=module, enable_backward=grad)
+    def least_weight(
+        topology: Topology,
+        table: Table,
+        rows: Rows,
+        link_X: wp.array2d(dtype=transform),
+        dof_S: wp.array2d(dtype=vec6),
+        inertia: wp.array2d(dtype=S),
+        # out
+        floor: wp.array2d(dtype=S),
+    ):
+        """floor += the least w of a row between frames; `inertia`: the diagonal of M. Launch over (worlds, table rows)."""
+        w, i = wp.tid()
+        kind = table.kind[i]
+        if kind < COUPLING:
+            k = table.first + i
+            point = wp.transform_get_translation(end_frame(table, link_X, w, i, 1))
+            for j in range(rows.support_size[k]):
+                d = rows.support[k, j]
+                omega = sp.angular(dof_S[w, d])
+                square = S(PERPENDICULAR) * wp.dot(omega, omega)
+                if kind != ROTATION and kind != TILT:
+                    arm = point - wp.transform_get_translation(link_X[w, reference_link(topology, d)])
+                    u = sp.velocity_at(dof_S[w, d], arm)
+                    v = sp.linear(dof_S[w, d])
+                    lever = wp.dot(v, v) + wp.dot(omega, omega) * wp.dot(arm, arm)
+                    square = S(PERPENDICULAR) * wp.dot(u, u) + S(ON_AXIS) * lever
+                floor[w, i] += square / inertia[w, d]
+
+    @wp.func
+    def row_law(table: Table, i: int, weight: S, phi: S, h: S, sigma: S) -> vec4:
+        """(R, v̂, lower, upper) of an active row; R = 0 where it does not act."""
+        kind = table.kind[i]
+        c = table.compliance[i]
+        time = table.dissipation_time[i]
+        law = vec2(S(0.0), S(0.0))
+        lower = S(-wp.inf)
+        upper = S(wp.inf)
+        if kind <= DISTANCE or kind == COUPLING:
+            law = equality_law(weight, phi, c, time, h)
+        elif kind == TENDON_SPRING:
+            law = f_coupling.spring_law(phi, c, time, table.reference[i], h)
+        elif kind == TENDON_FRICTION:
+            law = vec2(sigma * weight, S(0.0))
+            upper = h * table.coefficients[i, 0]
+            lower = -upper
+        else:
+            law = stop_law(weight, phi, c, time, h)
+            lower = S(0.0)
+        return vec4(law[0], law[1], lower, upper)
+
+    return SimpleNamespace(geometry=geometry, least_weight=least_weight, row_law=row_law)
+
+
+@functools.cache
+def build_untaped(S) -> SimpleNamespace:
+    """Kernels `prepare` and `regularise`."""
+    t = types(S)
+    vec3 = t.vec3
+    Table, f_rows, row_law = structs(S).Table, rows.build(S), build(S).row_law
+    Rows, effective_weight, within_reach = f_rows.Rows, f_rows.effective_weight, limit.build(S).within_reach
+
+    @wp.func
+    def is_inactive(topology: Topology, table: Table, body_active: wp.array2d(dtype=S), w: int, i: int) -> bool:
+        """Whether an end of the row stands still because its tree is switched off."""
+        off = False
+        for end in range(2):
+            l = table.link[i, end]
+            if l >= 0:
+                root = topology.link_body[topology.tree_reference[topology.link_tree[l]]]
+                if body_active[w % body_active.shape[0], root] == S(0.0):
+                    off = True
+        return off
+
+    @wp.kernel(module=module_name("constraint_rows", S), enable_backward=False)
+    def prepare(
+        topology: Topology,
+        table: Table,
+        rows: Rows,
+        lead: S,
+        v0: wp.array2d(dtype=S),
+        M_factor: wp.array3d(dtype=S),
+        # in and out
+        phi: wp.array2d(dtype=S),
+        # out
+        floor: wp.array2d(dtype=S),
+        inertia: wp.array2d(dtype=S),
+    ):
+        """φ ← φ − lead J v0, floor ← 0, and M_dd from M = LᵀDL. Launch over (worlds, max(nv, table rows))."""
+        w, i = wp.tid()
+        if i < floor.shape[1]:
+            k = table.first + i
+            rate = S(0.0)
+            for j in range(rows.support_size[k]):
+                rate += rows.J[w, k, j] * v0[w, rows.support[k, j]]
+            phi[w, i] = phi[w, i] - lead * rate
+            floor[w, i] = S(0.0)
+        if i < inertia.shape[1]:
+            begin = topology.dof_begin[i]
+            total = M_factor[w, i, i - begin]
+            for d in range(i + 1, topology.tree_v[topology.link_tree[topology.dof_link[i]] + 1]):
+                L = M_factor[w, d, i - begin]
+                total += L * L * M_factor[w, d, d - begin]
+            inertia[w, i] = total
+
+    @wp.kernel(module=module_name("constraint_rows", S), enable_backward=False)
+    def regularise(
+        topology: Topology,
+        table: Table,
+        body_active: wp.array2d(dtype=S),
+        h: S,
+        sigma: S,
+        phi: wp.array2d(dtype=S),
+        floor: wp.array2d(dtype=S),
+        v0: wp.array2d(dtype=S),
+        v_star: wp.array2d(dtype=S),
+        M_factor: wp.array3d(dtype=S),
+        # scratch
+        z: wp.array2d(dtype=vec3),
+        # out
+        rows: Rows,
+    ):
+        """R, v̂, bounds and w of every row of the table; R = 0 where it does not act or moves nothing. Launch over worlds."""
+        w = wp.tid()
+        for i in range(table.kind.shape[0]):
+            k = table.first + i
+            kind = table.kind[i]
+            rate = S(0.0)
+            rate_star = S(0.0)
+            for j in range(rows.support_size[k]):
+                d = rows.support[k, j]
+                rate += rows.J[w, k, j] * v0[w, d]
+                rate_star += rows.J[w, k, j] * v_star[w, d]
+            error = phi[w, i]
+            stop = kind == SHORTEST or kind == LONGEST or kind == TENDON_LOWER or kind == TENDON_UPPER
+            rows.R[w, k] = S(0.0)
+            if not is_inactive(topology, table, body_active, w, i) and (
+                not stop or within_reach(error, rate, rate_star, h)
+            ):
+                weight = effective_weight(topology, M_factor, z, w, rows, k)
+                law = row_law(table, i, wp.max(weight, floor[w, i]), error, h, sigma)
+                if weight > S(0.0):
+                    rows.weight[w, k] = weight
+                    rows.R[w, k] = law[0]
+                    rows.v_hat[w, k] = law[1]
+                    rows.lower[w, k] = law[2]
+                    rows.upper[w, k] = law[3]
+
+    return SimpleNamespace(prepare=prepare, regularise=regularise)
+
+
+@functools.cache
+def build_residual(S) -> SimpleNamespace:
+    """Taped kernels: r -= Jᵀγ of the rows of the table; which of them are active is frozen."""
+    Table, Rows = structs(S).Table, rows.build(S).Rows
+    row_law, box_impulse = build(S, True).row_law, box.build(S).box_impulse
+    module = module_name("constraint_rows", S, True)
+
+    @wp.kernel(module=module)
+    def diagonal(
+        topology: Topology,
+        M: wp.array3d(dtype=S),
+        # out
+        inertia: wp.array2d(dtype=S),
+    ):
+        """M_dd. Launch over (worlds, nv)."""
+        w, d = wp.tid()
+        inertia[w, d] = M[w, d, d - topology.dof_begin[d]]
+
+    @wp.kernel(module=module)
+    def row_rate(
+        table: Table,
+        rows: Rows,
+        J: wp.array3d(dtype=S),
+        v: wp.array2d(dtype=S),
+        # out
+        rate: wp.array2d(dtype=S),
+    ):
+        """rate += J v. Launch over (worlds, rows of the table)."""
+        w, i = wp.tid()
+        k = table.first + i
+        if rows.R[w, k] > S(0.0):
+            for j in range(rows.support_size[k]):
+                rate[w, i] += J[w, k, j] * v[w, rows.support[k, j]]
+
+    @wp.kernel(module=module)
+    def row_impulse(
+        table: Table,
+        rows: Rows,
+        h: S,
+        sigma: S,
+        phi: wp.array2d(dtype=S),
+        weight: wp.array2d(dtype=S),
+        floor: wp.array2d(dtype=S),
+        rate: wp.array2d(dtype=S),
+        rate0: wp.array2d(dtype=S),
+        # out
+        gamma: wp.array2d(dtype=S),
+    ):
+        """γ from the rates at v and v0. Launch over (worlds, rows of the table)."""
+        w, i = wp.tid()
+        k = table.first + i
+        if rows.R[w, k] > S(0.0):
+            w_row = wp.max(weight[w, k], floor[w, i])
+            law = row_law(table, i, w_row, phi[w, i] - h * rate0[w, i], h, sigma)
+            gamma[w, i] = box_impulse((law[1] - rate[w, i]) / law[0], law[2], law[3])
+
+    @wp.kernel(module=module)
+    def row_residual(
+        table: Table,
+        rows: Rows,
+        J: wp.array3d(dtype=S),
+        gamma: wp.array2d(dtype=S),
+        # out
+        r: wp.array2d(dtype=S),
+    ):
+        """r -= Jᵀγ, one column of one row. Launch over (worlds, rows of the table, width)."""
+        w, i, j = wp.tid()
+        k = table.first + i
+        if rows.R[w, k] > S(0.0) and j < rows.support_size[k]:
+            wp.atomic_add(r, w, rows.support[k, j], -J[w, k, j] * gamma[w, i])
+
+    return SimpleNamespace(diagonal=diagonal, row_rate=row_rate, row_impulse=row_impulse, row_residual=row_residual)

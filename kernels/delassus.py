@@ -1,0 +1,168 @@
+"""The contact problem of a step in the dual: W = J A⁻¹ Jᵀ and u* = J v* over the active rows (theory §4, §5).
+
+Rows are listed anew every step: three (t1, t2, n) per used contact, then the active scalar rows. W is dense and symmetric;
+A⁻¹ comes from the factors of A's tree blocks, which the free motion leaves behind. Cost rows · Σ nv_tree² + rows².
+"""
+
+import functools
+from types import SimpleNamespace
+
+import warp as wp
+
+from warpsim.kernels import problem as problems
+from warpsim.kernels.linalg import ltdl, rows
+from warpsim.kernels.precision import module_name, types
+
+
+@functools.cache
+def build(S) -> SimpleNamespace:
+    """Struct `Dual` and kernels `list_rows`, `solve_rows`, `multiply_rows`, `apply` for scalar type S."""
+    t = types(S)
+    vec3 = t.vec3
+    Problem = problems.structs(S).Problem
+    f_ltdl, f_rows = ltdl.build(S), rows.build(S)
+    ltdl_solve_block, sparse_dot, sparse_add = f_ltdl.ltdl_solve_block, f_rows.sparse_dot, f_rows.sparse_add
+    module = module_name("delassus", S)
+
+    @wp.struct
+    class Dual:
+        """N = 3 max_contacts + scalar rows."""
+
+        count: wp.array(dtype=int)  # (worlds,) listed rows
+        source: wp.array2d(dtype=int)  # (worlds, N) 3 c + axis of contact c, or 3 max_contacts + k of scalar row k
+        Y: wp.array3d(dtype=S)  # (worlds, N, nv) A⁻¹ Jᵀ, a row each, on the trees that the row moves
+        W: wp.array3d(dtype=S)  # (worlds, N, N)
+        u_star: wp.array2d(dtype=S)  # (worlds, N) J v*
+
+    @wp.kernel(module=module, enable_backward=False)
+    def list_rows(problem: Problem, dual: Dual):
+        """Which rows are active. Launch over worlds."""
+        w = wp.tid()
+        slots = problem.contact_pair.shape[1]
+        contacts = wp.min(problem.contacts[w], slots)
+        for i in range(3 * contacts):
+            dual.source[w, i] = i
+        n = int(3 * contacts)
+        for k in range(problem.row_support.shape[0]):
+            if problem.row_R[w, k] > S(0.0):
+                dual.source[w, n] = 3 * slots + k
+                n += 1
+        dual.count[w] = n
+
+    @wp.func
+    def row_dot(problem: Problem, w: int, source: int, x: wp.array1d(dtype=S)) -> S:
+        """J x of one row."""
+        slots = problem.contact_pair.shape[1]
+        value = S(0.0)
+        if source < 3 * slots:
+            c = source // 3
+            p = problem.contact_pair[w, c]
+            value = sparse_dot(problem.J[w, c, source - 3 * c], problem.support[p], problem.support_size[p], x)
+        else:
+            k = source - 3 * slots
+            value = sparse_dot(problem.row_J[w, k], problem.row_support[k], problem.row_support_size[k], x)
+        return value
+
+    @wp.func
+    def row_add(problem: Problem, w: int, source: int, f: S, x: wp.array1d(dtype=S)):
+        """x ← x + f Jᵀ of one row."""
+        slots = problem.contact_pair.shape[1]
+        if source < 3 * slots:
+            c = source // 3
+            p = problem.contact_pair[w, c]
+            sparse_add(problem.J[w, c, source - 3 * c], problem.support[p], problem.support_size[p], f, x)
+        else:
+            k = source - 3 * slots
+            sparse_add(problem.row_J[w, k], problem.row_support[k], problem.row_support_size[k], f, x)
+
+    @wp.func
+    def support_entry(problem: Problem, w: int, source: int, i: int) -> int:
+        """Dof i of a row's support, -1 past its end."""
+        slots = problem.contact_pair.shape[1]
+        dof = int(-1)
+        if source < 3 * slots:
+            p = problem.contact_pair[w, source // 3]
+            if i < problem.support_size[p]:
+                dof = problem.support[p, i]
+        else:
+            k = source - 3 * slots
+            if i < problem.row_support_size[k]:
+                dof = problem.row_support[k, i]
+        return dof
+
+    @wp.kernel(module=module, enable_backward=False)
+    def solve_rows(problem: Problem, A_factor: wp.array3d(dtype=S), dual: Dual):
+        """Y = A⁻¹ Jᵀ and u* = J v*, one row per thread. Launch over (worlds, N)."""
+        w, r = wp.tid()
+        if r >= dual.count[w]:
+            return
+        source = dual.source[w, r]
+        y = dual.Y[w, r]
+        for d in range(y.shape[0]):
+            y[d] = S(0.0)
+        row_add(problem, w, source, S(1.0), y)
+        i = int(0)
+        dof = support_entry(problem, w, source, 0)
+        solved = int(-1)
+        while dof >= 0:
+            tree = problem.dof_tree[dof]
+            if tree != solved:
+                ltdl_solve_block(A_factor[w], problem.tree_v[tree], problem.tree_v[tree + 1], y)
+                solved = tree
+            i += 1
+            dof = support_entry(problem, w, source, i)
+        dual.u_star[w, r] = row_dot(problem, w, source, problem.v_star[w])
+
+    @wp.kernel(module=module, enable_backward=False)
+    def multiply_rows(problem: Problem, dual: Dual):
+        """One row of W = J Y, up to the diagonal, and its mirror. Launch over (worlds, N)."""
+        w, r = wp.tid()
+        if r >= dual.count[w]:
+            return
+        for s in range(r + 1):
+            value = row_dot(problem, w, dual.source[w, s], dual.Y[w, r])
+            dual.W[w, r, s] = value
+            dual.W[w, s, r] = value
+
+    @wp.kernel(module=module, enable_backward=False)
+    def apply(problem: Problem, dual: Dual, impulse: wp.array2d(dtype=S), v: wp.array2d(dtype=S)):
+        """v = v* + A⁻¹ Jᵀ γ from the listed impulses. Launch over worlds."""
+        w = wp.tid()
+        for d in range(v.shape[1]):
+            v[w, d] = problem.v_star[w, d]
+        for r in range(dual.count[w]):
+            f = impulse[w, r]
+            if f != S(0.0):
+                for d in range(v.shape[1]):
+                    v[w, d] = v[w, d] + f * dual.Y[w, r, d]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def scatter(
+        problem: Problem,
+        dual: Dual,
+        impulse: wp.array2d(dtype=S),
+        gamma: wp.array2d(dtype=vec3),
+        row_gamma: wp.array2d(dtype=S),
+    ):
+        """Listed impulses to contacts and scalar rows, 0 where nothing acts. Launch over worlds."""
+        w = wp.tid()
+        slots = problem.contact_pair.shape[1]
+        contacts = wp.min(problem.contacts[w], slots)
+        for c in range(gamma.shape[1]):
+            g = vec3(S(0.0), S(0.0), S(0.0))
+            if c < contacts:
+                g = vec3(impulse[w, 3 * c], impulse[w, 3 * c + 1], impulse[w, 3 * c + 2])
+            gamma[w, c] = g
+        for k in range(row_gamma.shape[1]):
+            row_gamma[w, k] = S(0.0)
+        for r in range(3 * contacts, dual.count[w]):
+            row_gamma[w, dual.source[w, r] - 3 * slots] = impulse[w, r]
+
+    return SimpleNamespace(
+        Dual=Dual,
+        list_rows=list_rows,
+        solve_rows=solve_rows,
+        multiply_rows=multiply_rows,
+        apply=apply,
+        scatter=scatter,
+    )

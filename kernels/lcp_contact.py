@@ -1,0 +1,210 @@
+"""The contact problem of a step as a boxed LCP (Werling et al., §4; theory §5), and the classes kept between steps.
+
+    w = (W + R) x − b ≥ 0 ⟂ x  on normals and one-sided rows,  |x_t| ≤ μ x_n on tangents,  γ = x − shift
+
+W = J A⁻¹Jᵀ from `delassus.py`. Contacts are rigid (R = 0): v_n ≥ −φ/h where they are apart, v_n ≥ e |v_n0| where they meet,
+v_n ≥ r |φ|/h where they overlap (r: error reduction). Scalar rows keep their compliance R and their v̂; one with two finite
+bounds is shifted to [0, u − l], and a bilateral row is eliminated beforehand, its impulse recovered afterwards.
+"""
+
+import functools
+from types import SimpleNamespace
+
+import warp as wp
+
+from warpsim.kernels import contact, delassus
+from warpsim.kernels import problem as problems
+from warpsim.kernels.linalg import rows
+from warpsim.kernels.precision import module_name
+
+UNKNOWN = wp.constant(1)  # class of a contact that was not there in the last step: clamping
+
+
+@functools.cache
+def build(S) -> SimpleNamespace:
+    """Structs `Boxed`, `Memory` and kernels `fill`, `eliminate`, `recover`, `recall`, `remember` for scalar type S."""
+    Problem, Dual = problems.structs(S).Problem, delassus.build(S).Dual
+    st = contact.structs(S)
+    Scene, Contacts = st.Scene, st.Contacts
+    sparse_dot = rows.build(S).sparse_dot
+    module = module_name("lcp_contact", S)
+
+    @wp.struct
+    class Boxed:
+        """Rows as listed in `Dual`; N of them."""
+
+        b: wp.array2d(dtype=S)  # (worlds, N)
+        hi: wp.array2d(dtype=S)
+        findex: wp.array2d(dtype=int)
+        shift: wp.array2d(dtype=S)
+        bilateral: wp.array2d(dtype=int)  # 1: eliminated
+        E: wp.array3d(dtype=S)  # (worlds, N, N) row r of a bilateral r: x_r = E_b − Σ E_rj x_j
+        E_b: wp.array2d(dtype=S)
+
+    @wp.struct
+    class Memory:
+        """What a step hands to the next: contacts by pair and feature, and the classes of their rows; 0 contacts: none."""
+
+        count: wp.array(dtype=int)  # (worlds,)
+        key: wp.array2d(dtype=int)  # (worlds, 4 max_contacts) pair, feature
+        contact_class: wp.array2d(dtype=int)  # (worlds, 3 max_contacts)
+        row_class: wp.array2d(dtype=int)  # (worlds, K)
+
+    @wp.func
+    def pair_restitution(scene: Scene, restitution: wp.array2d(dtype=S), w: int, p: int) -> S:
+        """The larger of the two geoms'."""
+        row = w % restitution.shape[0]
+        return wp.max(restitution[row, scene.pair_geom[p, 0]], restitution[row, scene.pair_geom[p, 1]])
+
+    @wp.kernel(module=module, enable_backward=False)
+    def fill(
+        problem: Problem,
+        scene: Scene,
+        phi: wp.array2d(dtype=S),
+        restitution: wp.array2d(dtype=S),
+        h: S,
+        error_reduction: S,
+        threshold: S,
+        dual: Dual,
+        # out
+        boxed: Boxed,
+    ):
+        """b, bounds and shifts of every listed row; R joins the diagonal of W. Launch over (worlds, N)."""
+        w, r = wp.tid()
+        if r >= dual.count[w]:
+            return
+        slots = problem.contact_pair.shape[1]
+        source = dual.source[w, r]
+        target = S(0.0)
+        hi = S(wp.inf)
+        findex = int(-1)
+        shift = S(0.0)
+        bilateral = int(0)
+        if source < 3 * slots:
+            c = source // 3
+            axis = source - 3 * c
+            p = problem.contact_pair[w, c]
+            if axis == 2:
+                target = -phi[w, c] / h
+                if phi[w, c] < S(0.0):
+                    target = error_reduction * target
+                e = pair_restitution(scene, restitution, w, p)
+                v_n = sparse_dot(problem.J[w, c, 2], problem.support[p], problem.support_size[p], problem.v0[w])
+                if v_n < -threshold:
+                    target = wp.max(target, -e * v_n)
+            else:
+                hi = problem.mu[w, c]
+                findex = r - axis + 2
+        else:
+            k = source - 3 * slots
+            lower = problem.row_lower[w, k]
+            upper = problem.row_upper[w, k]
+            target = problem.row_v_hat[w, k]
+            dual.W[w, r, r] = dual.W[w, r, r] + problem.row_R[w, k]
+            if lower == -S(wp.inf):
+                bilateral = 1
+            else:
+                shift = -lower
+                hi = upper - lower
+        boxed.b[w, r] = target - dual.u_star[w, r]
+        boxed.hi[w, r] = hi
+        boxed.findex[w, r] = findex
+        boxed.shift[w, r] = shift
+        boxed.bilateral[w, r] = bilateral
+
+    @wp.kernel(module=module, enable_backward=False)
+    def eliminate(dual: Dual, boxed: Boxed):
+        """Apply the shifts to b, then pivot on the bilateral rows, which become x = 0. Launch over worlds."""
+        w = wp.tid()
+        n = dual.count[w]
+        for r in range(n):
+            s = boxed.shift[w, r]
+            if s != S(0.0):
+                for i in range(n):
+                    boxed.b[w, i] = boxed.b[w, i] + dual.W[w, i, r] * s
+        for r in range(n):
+            if boxed.bilateral[w, r] == 1:
+                inverse = S(1.0) / dual.W[w, r, r]
+                for j in range(n):
+                    boxed.E[w, r, j] = dual.W[w, r, j] * inverse
+                boxed.E[w, r, r] = S(0.0)
+                boxed.E_b[w, r] = boxed.b[w, r] * inverse
+                for i in range(n):
+                    W_ir = dual.W[w, i, r]
+                    if i != r and W_ir != S(0.0):
+                        boxed.b[w, i] = boxed.b[w, i] - W_ir * boxed.E_b[w, r]
+                        for j in range(n):
+                            if j != r:
+                                dual.W[w, i, j] = dual.W[w, i, j] - W_ir * boxed.E[w, r, j]
+                for i in range(n):
+                    dual.W[w, i, r] = S(0.0)
+                    dual.W[w, r, i] = S(0.0)
+                dual.W[w, r, r] = S(1.0)
+                boxed.b[w, r] = S(0.0)
+                boxed.hi[w, r] = S(0.0)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def recover(dual: Dual, boxed: Boxed, x: wp.array2d(dtype=S), impulse: wp.array2d(dtype=S)):
+        """γ = x − shift, and the bilateral impulses from the last eliminated to the first. Launch over worlds."""
+        w = wp.tid()
+        n = dual.count[w]
+        for r in range(n):
+            impulse[w, r] = x[w, r]
+        for reverse in range(n):
+            r = n - 1 - reverse
+            if boxed.bilateral[w, r] == 1:
+                value = boxed.E_b[w, r]
+                for j in range(n):
+                    value -= boxed.E[w, r, j] * impulse[w, j]
+                impulse[w, r] = value
+        for r in range(n):
+            impulse[w, r] = impulse[w, r] - boxed.shift[w, r]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def recall(contacts: Contacts, dual: Dual, memory: Memory, classes: wp.array2d(dtype=int)):
+        """Classes of the last step for the rows listed now. Launch over worlds."""
+        w = wp.tid()
+        slots = contacts.pair.shape[1]
+        start = int(0)  # both lists are in pair order
+        for c in range(wp.min(contacts.count[w], slots)):
+            p = contacts.pair[w, c]
+            feature = contacts.feature[w, c]
+            for axis in range(3):
+                classes[w, 3 * c + axis] = UNKNOWN
+            while start < memory.count[w] and memory.key[w, 4 * start] < p:
+                start += 1
+            for m in range(start, memory.count[w]):
+                if memory.key[w, 4 * m] == p and memory.key[w, 4 * m + 1] == feature[0]:
+                    if memory.key[w, 4 * m + 2] == feature[1] and memory.key[w, 4 * m + 3] == feature[2]:
+                        for axis in range(3):
+                            classes[w, 3 * c + axis] = memory.contact_class[w, 3 * m + axis]
+        for r in range(3 * wp.min(contacts.count[w], slots), dual.count[w]):
+            classes[w, r] = memory.row_class[w, dual.source[w, r] - 3 * slots]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def remember(contacts: Contacts, dual: Dual, classes: wp.array2d(dtype=int), memory: Memory):
+        """Keep the classes for the next step. Launch over worlds."""
+        w = wp.tid()
+        slots = contacts.pair.shape[1]
+        count = wp.min(contacts.count[w], slots)
+        memory.count[w] = count
+        for c in range(count):
+            feature = contacts.feature[w, c]
+            memory.key[w, 4 * c] = contacts.pair[w, c]
+            for i in range(3):
+                memory.key[w, 4 * c + 1 + i] = feature[i]
+                memory.contact_class[w, 3 * c + i] = classes[w, 3 * c + i]
+        for k in range(memory.row_class.shape[1]):
+            memory.row_class[w, k] = 0
+        for r in range(3 * count, dual.count[w]):
+            memory.row_class[w, dual.source[w, r] - 3 * slots] = classes[w, r]
+
+    return SimpleNamespace(
+        Boxed=Boxed,
+        Memory=Memory,
+        fill=fill,
+        eliminate=eliminate,
+        recover=recover,
+        recall=recall,
+        remember=remember,
+    )

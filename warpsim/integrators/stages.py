@@ -1,0 +1,140 @@
+"""Host side of the theta-schemes besides plain symplectic Euler: their workspace and launches (theory §2)."""
+
+import numpy as np
+import warp as wp
+
+from warpsim.dynamics import Dynamics, InverseDynamicsDerivative
+from warpsim.integrators.theta import ThetaScheme
+from warpsim.kernels import contact_between, theta, theta_newton
+from warpsim.parameters import SPECS
+
+# A residual of the free motion that cannot fall any more is round-off below this many machine epsilons of its scale.
+STALL_EPSILONS = 1e3
+
+
+class ThetaStages:
+    """The two stages of a theta-scheme for all worlds, on the arrays of a `Step`.
+
+    `between` is the kinematics at q^θ, that of the last free motion; only the implicit schemes have it.
+    """
+
+    def __init__(self, step, scheme: ThetaScheme):
+        self.step, self.scheme = step, scheme
+        d, array = step.device_model, step.dynamics.array
+        S = d.types.scalar
+        self.kernels = theta.build_schemes(S)
+        self.v_between = array(step.model.nv, S)
+        self.plant, self.load = theta.structs(S).Plant(), theta.structs(S).Load()
+        self._set_actuators()
+        if scheme.implicit:
+            self._make_newton()
+
+    def _set_actuators(self) -> None:
+        """The actuators on joints, sorted by tree."""
+        m, plant, device = self.step.model, self.plant, self.step.device_model.device
+        on_joint = np.flatnonzero(m.actuator_joint >= 0)
+        tree = m.link_tree[m.joint_link[m.actuator_joint[on_joint]]]
+        start = np.searchsorted(np.sort(tree), np.arange(m.ntree + 1))
+        for key, value in (("actuator", on_joint[np.argsort(tree, kind="stable")]), ("tree_actuator", start)):
+            setattr(plant, key, wp.array(value.astype(np.int32), dtype=wp.int32, device=device))
+        for key in ("link", "row", "gear"):
+            setattr(plant, f"actuator_{key}", getattr(self.step, f"actuator_{key}"))
+
+    def _make_newton(self) -> None:
+        d, model = self.step.device_model, self.step.model
+        t, S, dtype = d.types, d.types.scalar, d.dtype
+        structs = theta_newton.structs(S)
+        self.newton_kernels = theta_newton.build(S)
+        self.between = Dynamics(d)
+        derivative = InverseDynamicsDerivative(self.between)
+        self.motion, self.sweep = derivative.motion, derivative.sweep
+        array, nv = self.between.array, model.nv
+        work = self.newton = structs.Newton()
+        work.q, work.link_X, work.J = array(model.nq, S), self.between.link_X, derivative.D
+        for key in ("v", "v_theta", "a", "magnitude", "r", "dv", "weight"):
+            setattr(work, key, array(nv, S))
+        work.dq, work.pivot = array(nv, t.vec6), array(nv, wp.int32)
+        work.evaluations, work.status = array(model.ntree, wp.int32), array(model.ntree, wp.int32)
+        self.options = structs.Scheme()
+        self.options.theta = self.scheme.theta
+        self.options.tolerance = self.scheme.relative_tolerance(dtype)
+        self.options.stall = STALL_EPSILONS * float(np.finfo(dtype).eps)
+        self.options.max_evaluations = self.scheme.max_evaluations
+
+    def kernel_sets(self) -> list:
+        """The kernels that a step uses."""
+        sets = [self.kernels]
+        if self.scheme.implicit:
+            sets.append(self.newton_kernels)
+        if self.follows_contacts:
+            collision = self.step.collision
+            sets.append(contact_between.build(self.step.device_model.types.scalar))
+            if collision.convex_scene is not None:
+                sets.append(contact_between.build_convex(self.step.device_model.types.scalar))
+        return sets
+
+    @property
+    def follows_contacts(self) -> bool:
+        """Whether contact Jacobians are those at q^θ: what the second order of the midpoint rule needs."""
+        return self.scheme.order > 1 and self.step.collision.enabled
+
+    def refresh(self) -> None:
+        """Take the present arrays of parameters and inputs."""
+        d, plant, load = self.step.device_model, self.plant, self.load
+        plant.link_pose, plant.joint_anchor, plant.q0 = d.link_pose, d.joint_anchor, d.q0
+        for key in SPECS.keys() & theta.structs(d.types.scalar).Plant.vars.keys():
+            setattr(plant, key, d.parameters.stored(key))
+        load.control, load.tau = self.step.control, self.step.tau
+
+    def allow_wrench(self) -> None:
+        """Make room for what wrenches on bodies need."""
+        self.load.wrench = self.step.wrench
+        if self.scheme.implicit:
+            t, nlink = self.step.device_model.types, self.step.model.nlink
+            self.sweep.E, self.sweep.e = self.between.array(nlink, t.mat33), self.between.array(nlink, t.vec3)
+
+    def effective_damping(self, h: float, q: wp.array, v: wp.array) -> None:
+        """The step's `damping` <- what A = M + h damping holds of D and K."""
+        step, scheme = self.step, self.scheme
+        inputs = [step.device_model.topology, self.plant, self.load, scheme.damping_share, h * scheme.stiffness_share]
+        step.dynamics.launch(self.kernels.effective_damping, step.model.ntree, [*inputs, q, v, step.damping])
+
+    def free_motion(self, h: float) -> None:
+        """v*, A and the factor of M at q^θ(v*), by Newton's method."""
+        step, between = self.step, self.between
+        topology, ntree = step.device_model.topology, step.model.ntree
+        self.options.h = h
+        inputs = [topology, self.plant, self.load, self.options, step.q, step.v, self.motion, self.sweep, self.newton]
+        between.launch(self.newton_kernels.free_motion, ntree, [*inputs, step.v_star])
+        self.effective_damping(h, self.newton.q, self.newton.v_theta)
+        between.mass_matrix(step.composite, step.A)
+        between.launch(self.kernels.contact_stage, ntree, [topology, h, step.damping, step.A, step.M_factor])
+
+    def follow_contacts(self) -> None:
+        """Points, frames and Jacobians of the contacts as their features have moved at q^θ(v*); distances stay."""
+        step, between, collision = self.step, self.between, self.step.collision
+        d, S = step.device_model, step.device_model.types.scalar
+        p = d.parameters
+        inputs = [d.topology, collision.scene, p.stored("geom_pose"), p.stored("geom_size")]
+        inputs += [between.link_X, between.dof_S, collision.contacts]
+        between.launch(contact_between.build(S).follow, collision.capacity, inputs)
+        if collision.convex_scene is not None:
+            kernel = contact_between.build_convex(S).follow
+            between.launch(kernel, collision.capacity, [collision.convex_scene, *inputs])
+
+    def report(self) -> None:
+        """What became of the free motion goes into the solver's status."""
+        if self.scheme.implicit:
+            inputs = [self.newton.status, self.step.solver.solution.status]
+            self.step.dynamics.launch(self.kernels.report, None, inputs)
+
+    def position_velocity(self, v: wp.array) -> wp.array:
+        """v^θvq of the new velocity v."""
+        step, theta_vq = self.step, self.scheme.theta_vq
+        if theta_vq == 1.0:
+            return v
+        if theta_vq == 0.0:
+            return step.v
+        inputs = [theta_vq, step.v, v, self.v_between]
+        step.dynamics.launch(self.kernels.velocity_between, step.model.nv, inputs)
+        return self.v_between

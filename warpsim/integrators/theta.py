@@ -1,0 +1,116 @@
+"""The theta-schemes of Castro, Permenter and Han, SAP, §II-C (theory §2), as options of a `Simulator`.
+
+    v^θ = θ v + (1 − θ) v0,   v^θvq = θvq v + (1 − θvq) v0,   q^θ = q0 ⊕ h θ v^θvq,   q = q0 ⊕ h v^θvq
+    free motion v*:  M(q^θ)(v* − v0) = h k(q^θ, v^θ);   contact:  A (v − v*) = Jᵀγ,  A = M + h² θ θvq K + h θ D
+
+In the Euler schemes the linear damping D of joints and actuators is always implicit. Stiffness K (joint springs, actuators'
+position gains) is implicit in the implicit schemes, and with `implicit_stiffness=True` in the explicit ones.
+"""
+
+import dataclasses
+from typing import ClassVar
+
+# ε_r of the free motion: ‖D m‖ relative to the momenta and impulses it is the difference of.
+DEFAULT_TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
+
+
+@dataclasses.dataclass(frozen=True)
+class ThetaScheme:
+    """What all schemes share: θ where forces are evaluated, θvq of the velocity that moves the positions, their order."""
+
+    theta: ClassVar[float]
+    theta_vq: ClassVar[float]
+    order: ClassVar[int]
+
+    @property
+    def implicit(self) -> bool:
+        """Whether the free motion is the root of an equation."""
+        return self.theta > 0.0
+
+    @property
+    def damping_share(self) -> float:
+        """A holds h times this share of the damping D."""
+        return self.theta if self.implicit else 1.0
+
+    @property
+    def stiffness_share(self) -> float:
+        """A holds h² times this share of the stiffness K."""
+        return self.theta * self.theta_vq if self.implicit else float(self.implicit_stiffness)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Explicit(ThetaScheme):
+    """Free motion in one linear solve. `implicit_stiffness`: v* = v0 + h (M + hD + h²K)⁻¹ (k(q0) − (D + hK) v0)."""
+
+    implicit_stiffness: bool = False
+    theta: ClassVar[float] = 0.0
+
+    def __post_init__(self):
+        if not isinstance(self.implicit_stiffness, bool):
+            raise ValueError(
+                f"{type(self).__name__}: implicit_stiffness is {self.implicit_stiffness!r}; give True or False"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Implicit(ThetaScheme):
+    """Free motion by Newton's method, to `tolerance` (None: 1e-12 in float64, 1e-5 in float32) of the momenta and impulses
+    at work; a world that needs more than `max_evaluations` of the equations goes on with its best iterate and
+    NOT_CONVERGED."""
+
+    tolerance: float | None = None
+    max_evaluations: int = 50
+
+    def __post_init__(self):
+        name = type(self).__name__
+        if self.tolerance is not None and not 0.0 < self.tolerance < 1.0:
+            raise ValueError(f"{name}: tolerance is {self.tolerance}; give a number between 0 and 1, or None")
+        if (
+            isinstance(self.max_evaluations, bool)
+            or not isinstance(self.max_evaluations, int)
+            or self.max_evaluations < 2
+        ):
+            raise ValueError(f"{name}: max_evaluations is {self.max_evaluations!r}; give a whole number of at least 2")
+
+    def relative_tolerance(self, dtype: str) -> float:
+        """The tolerance in use for "float32" or "float64"."""
+        return DEFAULT_TOLERANCE[dtype] if self.tolerance is None else float(self.tolerance)
+
+
+@dataclasses.dataclass(frozen=True)
+class ExplicitEuler(_Explicit):
+    """Explicit Euler, order 1: forces and the velocity that moves the positions at the start of the step."""
+
+    theta_vq: ClassVar[float] = 0.0
+    order: ClassVar[int] = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class SymplecticEuler(_Explicit):
+    """Symplectic (semi-implicit) Euler, the default, order 1: forces at (q0, v0), positions with the new velocity."""
+
+    theta_vq: ClassVar[float] = 1.0
+    order: ClassVar[int] = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class ImplicitEuler(_Implicit):
+    """Implicit Euler, order 1: everything at the end of the step. Stable for any stiffness; damps oscillations."""
+
+    theta: ClassVar[float] = 1.0
+    theta_vq: ClassVar[float] = 1.0
+    order: ClassVar[int] = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Midpoint(_Implicit):
+    """The symplectic midpoint rule, order 2: forces, mass matrix and contact Jacobian at the middle of the step.
+
+    Second order also with friction while the normal motion is steady (rolling, stiction). The contact law brings the
+    distance φ0 + h v_n to rest, with the velocity at the end, while positions move with the mean velocity: impacts
+    rebound, at up to the speed of impact.
+    """
+
+    theta: ClassVar[float] = 0.5
+    theta_vq: ClassVar[float] = 0.5
+    order: ClassVar[int] = 2

@@ -1,0 +1,190 @@
+"""Constraints and fixed tendons of a `ModelBuilder`: their checks, and what is resolved when the whole scene is known.
+
+Frames that were not given follow from the initial pose: a constraint holds there unless it is told otherwise.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from warpsim.errors import ModelError
+from warpsim.model.geometry import IDENTITY, compose, inverse, rotate
+from warpsim.model.model import BODY_CONSTRAINTS, ConstraintType, JointType
+
+LEAST_LENGTH = 1e-9  # m; below it the direction of a distance is undefined
+
+
+@dataclasses.dataclass
+class Tendon:
+    name: str
+    coefficients: dict[int, float]  # by joint of the builder
+    limited: bool
+    range: np.ndarray
+    stiffness: float
+    damping: float
+    friction: float
+    reference: np.ndarray | None  # None: the length where the joints' springs rest
+
+
+@dataclasses.dataclass
+class Constraint:
+    name: str
+    type: ConstraintType
+    ends: tuple[int, int]  # bodies, joints or tendons of the builder; -1 is the world or none
+    poses: tuple[np.ndarray | None, np.ndarray | None]
+    coefficients: np.ndarray | None
+    active: bool
+    stiffness: np.ndarray
+    dissipation_time: float
+
+
+def constraint_type(kind, label: str) -> ConstraintType:
+    """The type called `kind`."""
+    try:
+        return kind if isinstance(kind, ConstraintType) else ConstraintType[str(kind).upper()]
+    except KeyError:
+        known = ", ".join(t.name.lower() for t in ConstraintType)
+        raise ModelError(f"{label}: unknown kind {kind!r}; use {known}") from None
+
+
+def check_stiffness(value, label: str) -> np.ndarray:
+    """(along, about), each positive; one number stands for both."""
+    try:
+        array = np.broadcast_to(np.asarray(value, float), (2,)).copy()
+    except (TypeError, ValueError):
+        array = np.array([np.nan, np.nan])
+    if not (array > 0).all():
+        raise ModelError(
+            f"{label}: stiffness is {value}; it must be positive, [N/m] or ([N/m], [N m/rad]); inf is rigid"
+        )
+    return array
+
+
+def polynomial(values, default, label: str) -> np.ndarray:
+    """Five coefficients, the missing ones zero."""
+    array = np.atleast_1d(np.asarray(default if values is None else values, float))
+    if array.ndim != 1 or len(array) > 5 or not np.isfinite(array).all():
+        raise ModelError(f"{label}: coefficients {array.tolist()}; give at most 5 finite values c0, c1, ...")
+    return np.pad(array, (0, 5 - len(array)))
+
+
+def lengths(value, label: str) -> np.ndarray | None:
+    """(shortest, longest) distance, in the first two of five coefficients; None stays so."""
+    if value is None:
+        return None
+    array = np.broadcast_to(np.asarray(value, float), (2,))
+    low, high = array
+    if not (np.isfinite(low) and 0 <= low <= high and high > LEAST_LENGTH):
+        raise ModelError(
+            f"{label}: length {np.asarray(value).tolist()}; give a length > 0 or (shortest, longest) with 0 <= shortest "
+            "<= longest [m]; use connect where two points coincide"
+        )
+    return np.array([low, high, 0.0, 0.0, 0.0])
+
+
+def check_single(joints, index: int, label: str) -> None:
+    """A coordinate of a coupling or a tendon is a hinge or slide."""
+    joint = joints[index]
+    if joint.type not in (JointType.HINGE, JointType.SLIDE):
+        raise ModelError(
+            f"{label}: joint {joint.name!r} is {joint.type.name.lower()}; only hinges and slides have one position"
+        )
+
+
+# Compilation -----------------------------------------------------------------------------------------------------------
+
+
+def compile_tendons(b, joints, dof_of_joint: dict[int, int], nv: int) -> dict:
+    """The `tendon_*` fields of the Model; `joints` of the builder, their first degrees of freedom by index."""
+    n = len(b.tendons)
+    coefficients, reference = np.zeros((n, nv)), np.zeros((n, 2))
+    for t, tendon in enumerate(b.tendons):
+        rest = 0.0
+        for j, c in tendon.coefficients.items():
+            coefficients[t, dof_of_joint[j]] = c
+            rest += c * float(joints[j].reference[0])
+        reference[t] = rest if tendon.reference is None else tendon.reference
+    return {
+        "tendon_names": tuple(t.name for t in b.tendons),
+        "tendon_coefficients": coefficients,
+        "tendon_limited": np.array([t.limited for t in b.tendons], dtype=bool),
+        "tendon_range": np.array([t.range for t in b.tendons], dtype=float).reshape(n, 2),
+        **{
+            f"tendon_{key}": np.array([getattr(t, key) for t in b.tendons], dtype=float)
+            for key in ("stiffness", "damping", "friction")
+        },
+        "tendon_reference": reference,
+    }
+
+
+def compile_constraints(b, order: dict[int, int]) -> dict:
+    """The `constraint_*` fields of the Model; `order` maps joints of the builder to those of the Model."""
+    n = len(b.constraints)
+    body, joint = np.full((n, 2), -1, dtype=np.int32), np.full((n, 2), -1, dtype=np.int32)
+    poses, coefficients = np.tile(IDENTITY, (n, 2, 1)), np.zeros((n, 5))
+    world = initial_poses(b) if any(c.type in BODY_CONSTRAINTS for c in b.constraints) else {}
+    for i, c in enumerate(b.constraints):
+        if c.type in BODY_CONSTRAINTS:
+            body[i] = c.ends
+            poses[i] = _frames(c, [world[e] for e in c.ends])
+            if c.type == ConstraintType.DISTANCE:
+                coefficients[i] = _lengths(c, [compose(world[e], p) for e, p in zip(c.ends, poses[i], strict=True)])
+        else:
+            joint[i] = c.ends if c.type == ConstraintType.TENDON else [order.get(e, -1) for e in c.ends]
+            coefficients[i] = c.coefficients
+    return {
+        "constraint_names": tuple(c.name for c in b.constraints),
+        "constraint_type": np.array([c.type for c in b.constraints], dtype=np.int32),
+        "constraint_body": body,
+        "constraint_pose": poses,
+        "constraint_joint": joint,
+        "constraint_coefficients": coefficients,
+        "constraint_active": np.array([c.active for c in b.constraints], dtype=bool),
+        "constraint_stiffness": np.array([c.stiffness for c in b.constraints], dtype=float).reshape(n, 2),
+        "constraint_dissipation_time": np.array([c.dissipation_time for c in b.constraints], dtype=float),
+    }
+
+
+def initial_poses(b) -> dict[int, np.ndarray]:
+    """World pose of every body of a builder with all joints at q0; -1 is the world."""
+    joints: dict[int, list] = {}
+    for joint in b.joints:
+        joints.setdefault(joint.body, []).append(joint)
+    poses = {-1: IDENTITY}
+    for index, body in enumerate(b.bodies):  # parents come first
+        own = joints.get(index, [])
+        if own and own[0].type == JointType.FREE:
+            poses[index] = own[0].q0
+            continue
+        poses[index] = compose(poses[body.parent], body.pose)
+        for joint in own:  # hinges and slides stand at zero
+            if joint.type == JointType.BALL:
+                turned = joint.anchor - rotate(joint.q0, joint.anchor)
+                poses[index] = compose(poses[index], np.concatenate([turned, joint.q0]))
+    return poses
+
+
+def _frames(c: Constraint, world) -> list[np.ndarray]:
+    """The frames in A and B. One that is missing coincides with the other in the initial pose; if both are, the frame is
+    B's own (A's, where B is the world). The ends of a distance are the bodies' origins then."""
+    given = list(c.poses)
+    if c.type == ConstraintType.DISTANCE:
+        return [IDENTITY if pose is None else pose for pose in given]
+    if given[0] is None and given[1] is None:
+        given[0 if c.ends[1] < 0 else 1] = IDENTITY
+    for this, other in ((0, 1), (1, 0)):
+        if given[this] is None:
+            given[this] = compose(inverse(world[this]), compose(world[other], given[other]))
+    return given
+
+
+def _lengths(c: Constraint, ends) -> np.ndarray:
+    """Shortest and longest distance; where none was given that of the initial pose."""
+    if c.coefficients is not None:
+        return c.coefficients
+    length = float(np.linalg.norm(ends[1][:3] - ends[0][:3]))
+    if length <= LEAST_LENGTH:
+        raise ModelError(
+            f"constraint {c.name!r}: the two points coincide in the initial pose; give a length > 0, or use connect"
+        )
+    return np.array([length, length, 0.0, 0.0, 0.0])

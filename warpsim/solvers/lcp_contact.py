@@ -1,0 +1,99 @@
+"""Rigid contact by a boxed LCP: options, and the solver of a step (Werling et al.; theory §5)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from warpsim.kernels import lcp_contact
+from warpsim.solvers.contact_solver import ContactSolver
+from warpsim.solvers.delassus import Delassus
+from warpsim.solvers.lcp import LCPSolver
+
+
+@dataclass(frozen=True)
+class LCP:
+    """Options of rigid contact as a boxed LCP (friction pyramid, restitution), solved by pivoting.
+
+    tolerance: of the residual, relative to the largest free velocity; None is 1e-10 in float64 and 1e-4 in float32.
+    error_reduction: part of an overlap that a step takes back, 0 to 1. The default 0 leaves overlaps as they are.
+    restitution_threshold [m/s]: contacts that approach more slowly do not bounce. warm_start: try the classes of the last
+    step first. A world without a solution to the tolerance is flagged not converged, with its residual as
+    `diagnostics.momentum_error`; `diagnostics.iterations` counts factorisations, `sim.warm_start_hits()` the warm starts.
+    """
+
+    tolerance: float | None = None
+    error_reduction: float = 0.0
+    restitution_threshold: float = 0.0
+    warm_start: bool = True
+
+    def __post_init__(self):
+        if self.tolerance is not None and not 0.0 < self.tolerance < 1.0:
+            raise ValueError(f"LCP: tolerance is {self.tolerance}; give a number between 0 and 1, or None.")
+        if not 0.0 <= self.error_reduction <= 1.0:
+            raise ValueError(f"LCP: error_reduction is {self.error_reduction}; give a number from 0 to 1.")
+        if not 0.0 <= self.restitution_threshold < np.inf:
+            raise ValueError(
+                f"LCP: restitution_threshold is {self.restitution_threshold}; give a speed of at least 0 [m/s]."
+            )
+
+
+class LCPContact(ContactSolver):
+    """Workspace and launches: Delassus matrix, LCP, velocities. `prepare` gives what is not in the problem struct."""
+
+    def __init__(self, *size, options: LCP | None = None, **keywords):
+        super().__init__(*size, **keywords)
+        self.options = LCP() if options is None else options
+        self.delassus = Delassus(self.worlds, self.nv, self.max_contacts, self.rows, self.scalar, self.device, self.run)
+        W, N = self.worlds, self.delassus.size
+        self.lcp = LCPSolver(W, N, tolerance=self.options.tolerance, dtype=self.dtype, device=self.device)
+        self.kernels = lcp_contact.build(self.scalar)
+        self.boxed, self.memory = self.kernels.Boxed(), self.kernels.Memory()
+        for name in ("b", "hi", "shift", "E_b"):
+            setattr(self.boxed, name, self.zeros((W, N)))
+        for name in ("findex", "bilateral"):
+            setattr(self.boxed, name, self.zeros((W, N), int))
+        self.boxed.E = self.zeros((W, N, N))
+        self.memory.count = self.zeros(W, int)
+        for name, n in (
+            ("key", 4 * self.max_contacts),
+            ("contact_class", 3 * self.max_contacts),
+            ("row_class", self.rows),
+        ):
+            setattr(self.memory, name, self.zeros((W, n), int))
+        self.impulse, self.classes = self.zeros((W, N)), self.zeros((W, N), int)
+        data = self.lcp.problem
+        data.A, data.rows, data.classes = self.delassus.dual.W, self.delassus.dual.count, self.classes
+        data.b, data.hi, data.findex = self.boxed.b, self.boxed.hi, self.boxed.findex
+        self.lcp.options.guess = int(self.options.warm_start)
+        result = self.lcp.solution
+        self.solution.momentum_error, self.solution.iterations = result.residual, result.factorizations
+        self.solution.status, self.warm_start_hits = result.status, result.hit
+
+    def kernel_sets(self) -> list:
+        return [self.kernels, self.delassus.kernels, self.lcp.kernels]
+
+    def state_memory(self) -> dict:
+        """The arrays that a step hands to the next."""
+        names = ("count", "key", "contact_class", "row_class")
+        return {f"lcp_{name}": getattr(self.memory, name) for name in names}
+
+    def prepare(self, collision, A_factor, restitution, h: float) -> None:
+        """What the launches read besides the problem: contacts, factors of A's blocks, restitution of the geoms, step."""
+        self.collision, self.A_factor, self.restitution, self.h = collision, A_factor, restitution, h
+
+    def launch(self):
+        """Solve every world, off the tape."""
+        per_row, dual = (self.worlds, self.delassus.size), self.delassus.dual
+        contacts = self.collision.contacts
+        self.delassus.form(self.problem, self.A_factor)
+        inputs = [self.problem, self.collision.scene, contacts.phi, self.restitution, self.h]
+        inputs += [self.options.error_reduction, self.options.restitution_threshold, dual, self.boxed]
+        self.run(self.kernels.fill, per_row, inputs)
+        self.run(self.kernels.eliminate, self.worlds, [dual, self.boxed])
+        if self.options.warm_start:
+            self.run(self.kernels.recall, self.worlds, [contacts, dual, self.memory, self.classes])
+        self.lcp.launch()
+        self.run(self.kernels.remember, self.worlds, [contacts, dual, self.lcp.solution.classes, self.memory])
+        self.run(self.kernels.recover, self.worlds, [dual, self.boxed, self.lcp.solution.x, self.impulse])
+        self.delassus.recover(self.problem, self.impulse, self.solution)
+        return self.solution
