@@ -114,6 +114,31 @@ def build(S) -> SimpleNamespace:
                 add(found_control, w, i, control_bar)
 
     @wp.kernel(module=module, enable_backward=False)
+    def begin_wrench(
+        flags: wp.array(dtype=int),
+        wrench: wp.array3d(dtype=S),
+        # out
+        loaded: wp.array3d(dtype=S),
+    ):
+        """Load the wrenches of a record, which may be empty. Launch over (worlds, bodies, 6)."""
+        w, b, i = wp.tid()
+        loaded[w, b, i] = S(0.0)
+        if flags[w] & NONFINITE == 0 and wrench.shape[0] > 0:
+            loaded[w, b, i] = wrench[w, b, i]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def finish_wrench(
+        flags: wp.array(dtype=int),
+        found: wp.array3d(dtype=S),
+        # out
+        wrench_bar: wp.array3d(dtype=S),
+    ):
+        """Add the gradient found to that of the wrenches. Launch over (worlds, bodies, 6)."""
+        w, b, i = wp.tid()
+        if flags[w] & NONFINITE == 0:
+            wrench_bar[w, b, i] = wrench_bar[w, b, i] + found[w, b, i]
+
+    @wp.kernel(module=module, enable_backward=False)
     def norm(q_bar: wp.array2d(dtype=S), v_bar: wp.array2d(dtype=S), result: wp.array(dtype=S)):
         """Euclidean norm of a state's gradient; not finite where an entry is not. Launch over worlds."""
         w = wp.tid()
@@ -138,4 +163,13 @@ def build(S) -> SimpleNamespace:
         if a[w, i] != b[w, i]:
             result[w] = 1
 
-    return SimpleNamespace(Inputs=Inputs, begin=begin, finish=finish, norm=norm, move=move, differ=differ)
+    return SimpleNamespace(
+        Inputs=Inputs,
+        begin=begin,
+        finish=finish,
+        begin_wrench=begin_wrench,
+        finish_wrench=finish_wrench,
+        norm=norm,
+        move=move,
+        differ=differ,
+    )

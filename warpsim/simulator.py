@@ -184,18 +184,18 @@ class Simulator:
         self._check_tape(state)
         if out is not None:
             raise ValueError("out= cannot be used while a tape is recording: the step's inputs must stay as they are")
-        if wrench is not None:
-            raise ValueError("wrench= is not differentiable yet; give the forces through tau, or step without a tape")
         with tape_paused() as tape:
             control = None if control is None else self._device_array(control, (self.worlds, self.model.nu), "control")
             tau = None if tau is None else self._device_array(tau, (self.worlds, self.model.nv), "tau")
+            if wrench is not None:
+                wrench = self._device_array(wrench, (self.worlds, self.model.nbody, 6), "wrench")
             for _ in range(substeps):
-                self._set_forces(control, tau, None)
+                self._set_forces(control, tau, wrench)
                 self._load(state)
                 self._advance(self.dt / substeps)
                 after = self._blank_state()
                 self._unload(after)
-                record = StepRecord(self.dt / substeps, state, after, control, tau)
+                record = StepRecord(self.dt / substeps, state, after, control, tau, wrench)
                 tape.record_func(functools.partial(self._adjoint.backward, record), record.arrays())
                 state = after
         return state

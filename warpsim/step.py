@@ -161,8 +161,9 @@ class Step:
             inputs += [self.q, self.v, self.control, self.force, self.damping]
             dynamics.launch(self.k_actuation.actuator_force, None, inputs)
         if self.wrench is not None:
-            inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench, self.force]
-            dynamics.launch(self.k_actuation.wrench_force, None, inputs)
+            inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench]
+            inputs += [dynamics.link_f, self.force]
+            dynamics.launch(self.k_actuation.wrench_force, self.model.ntree, inputs)
 
     def contact_problem(self, h: float) -> None:
         """Contacts, their Jacobians and regularisation, and the scalar rows."""

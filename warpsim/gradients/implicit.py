@@ -80,7 +80,8 @@ class StepAdjoint:
         self.inputs.q, self.inputs.v, self.inputs.control, self.inputs.tau = step.q, step.v, step.control, step.tau
         self.inputs.v_next = self.v_solved
         self.inputs.q_next_bar, self.inputs.v_next_bar = array(self.model.nq, S), array(self.model.nv, S)
-        self._none = wp.empty((0, 0), dtype=S, device=self.device_model.device)
+        self.wrench = self.link_F = None
+        self._none, self._no_wrench = (wp.empty((0,) * n, dtype=S, device=self.device_model.device) for n in (2, 3))
         self._entries = max(self.model.nq, self.model.nv, self.model.nu)
 
     def backward(self, record: "StepRecord") -> None:
@@ -89,11 +90,29 @@ class StepAdjoint:
         control, tau = (none if x is None else x for x in (r.control, r.tau))
         loaded = [r.flags, self.device_model.q0, r.q, r.v, control, tau, r.v_next, r.q_next.grad, r.v_next.grad]
         dynamics.launch(self.k_gradient.begin, self._entries, [*loaded, self.inputs])
+        self._begin_wrench(r)
         self._replay.run(("adjoint", r.h, *self._parameter_gradients()), lambda: self._propagate(r.h))
         found = [x.grad for x in (self.q, self.v0, self.control, self.tau)]
         totals = [x.grad if _has_gradient(x) else none for x in (r.q, r.v, r.control, r.tau)]
         totals += [r.q_next.grad, r.v_next.grad]
         dynamics.launch(self.k_gradient.finish, self._entries, [r.flags, *found, *totals])
+        if _has_gradient(r.wrench):
+            inputs = [r.flags, self.wrench.grad, r.wrench.grad]
+            dynamics.launch(self.k_gradient.finish_wrench, self.wrench.shape[1:], inputs)
+
+    def _begin_wrench(self, record: "StepRecord") -> None:
+        """Load the wrenches on bodies, for which there is room from the first record that has any."""
+        if self.wrench is None:
+            if record.wrench is None:
+                return
+            self.step.allow_wrench()
+            self.wrench = self.dynamics.array((self.model.nbody, 6), self.device_model.types.scalar)
+            self.link_F = self.dynamics.array(self.model.nlink, self.device_model.types.vec6)
+            self._cleared += [self.wrench, self.link_F]
+            self._replay.clear()
+        wrench = self._no_wrench if record.wrench is None else record.wrench
+        inputs = [record.flags, wrench, self.step.wrench]
+        self.dynamics.launch(self.k_gradient.begin_wrench, self.wrench.shape[1:], inputs)
 
     def _parameter_gradients(self) -> list[int]:
         """Addresses that a graph of the backward pass holds and that a user may replace."""
@@ -115,6 +134,8 @@ class StepAdjoint:
             (self.weight, step.contact_weight),
         ):
             wp.copy(target, source)
+        if self.wrench is not None:
+            wp.copy(self.wrench, step.wrench)
         self.rows.start()
         for array in self._cleared:
             array.grad.zero_()
@@ -202,20 +223,23 @@ class StepAdjoint:
             inputs += [p.stored(key) for key in ACTUATOR_PARAMETERS]
             inputs += [self.q, self.v0, self.control, self.force, self.damping]
             dynamics.launch(self.k_actuation.actuator_force, None, inputs)
+        if self.wrench is not None:
+            inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench]
+            dynamics.launch(self.k_actuation.wrench_force, self.model.ntree, [*inputs, self.link_F, self.force])
 
 
 class StepRecord:
     """What a taped step keeps: references to its inputs and result, and its step size."""
 
-    def __init__(self, h: float, before, after, control, tau):
+    def __init__(self, h: float, before, after, control, tau, wrench):
         self.h = h
         self.q, self.v = before.q, before.v
         self.q_next, self.v_next, self.flags = after.q, after.v, after.memory["flags"]
-        self.control, self.tau = control, tau
+        self.control, self.tau, self.wrench = control, tau, wrench
 
     def arrays(self) -> list[wp.array]:
         """The arrays whose gradients the step reads or adds to."""
-        optional = [x for x in (self.control, self.tau) if _has_gradient(x)]
+        optional = [x for x in (self.control, self.tau, self.wrench) if _has_gradient(x)]
         return [self.q, self.v, self.q_next, self.v_next, *optional]
 
 
