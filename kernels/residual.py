@@ -121,11 +121,11 @@ def build(S) -> SimpleNamespace:
         """M_de, by trees, for e = d or an ancestor of d; other entries are not written. Launch over (worlds, nv)."""
         w, d = wp.tid()
         begin = topology.dof_begin[d]
+        f = sp.momentum(composite[w, topology.dof_link[d]], dof_S[w, d])
         for k in range(d - begin):
             if ancestor[d, k] != 0:
-                M[w, d, k] = wp.dot(dof_S[w, begin + k], sp.momentum(composite[w, topology.dof_link[d]], dof_S[w, d]))
-        m = wp.dot(dof_S[w, d], sp.momentum(composite[w, topology.dof_link[d]], dof_S[w, d]))
-        M[w, d, d - begin] = m + armature[w % armature.shape[0], d]
+                M[w, d, k] = wp.dot(dof_S[w, begin + k], f)
+        M[w, d, d - begin] = wp.dot(dof_S[w, d], f) + armature[w % armature.shape[0], d]
 
     @wp.kernel(module=module)
     def row_jacobian(

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import warp as wp
 
-from warpsim.gradients.checkpoint import Checkpoints
+from warpsim.gradients.checkpoint import Checkpoints, move_gradient
 from warpsim.gradients.implicit import active_tape, tape_paused
 from warpsim.gradients.report import GradientReport
 from warpsim.kernels.precision import SCALARS
@@ -30,17 +30,27 @@ class Recorder:
         }
 
     def record(self, step: int, state) -> None:
-        """Keep the state after so many steps, if it is to be kept."""
+        """Keep the state after so many steps, if it is to be kept; on the tape, where one is recording."""
         row, skipped = divmod(step, self.every)
         if skipped:
             return
-        if self.sim.model.nv:
-            wp.copy(self.q[row], state.q)
-            wp.copy(self.v[row], state.v)
-        wp.copy(self.time[row], state.time)
-        if row > 0:
-            for name, array in self.diagnostics.items():
-                wp.copy(array[row - 1], getattr(self.sim.diagnostics, name))
+        with tape_paused() as tape:
+            if self.sim.model.nv:
+                wp.copy(self.q[row], state.q)
+                wp.copy(self.v[row], state.v)
+            wp.copy(self.time[row], state.time)
+            if row > 0:
+                for name, array in self.diagnostics.items():
+                    wp.copy(array[row - 1], getattr(self.sim.diagnostics, name))
+        if tape is not None:
+            tape.record_func(functools.partial(self.give_back, step, state), [self.q, self.v, state.q, state.v])
+
+    def give_back(self, step: int, state) -> None:
+        """Add the gradient of the row kept after so many steps, if there is one, to that of its state; clear it."""
+        row, skipped = divmod(step, self.every)
+        if not skipped:
+            move_gradient(self.q.grad[row], state.q.grad)
+            move_gradient(self.v.grad[row], state.v.grad)
 
 
 def rollout(sim, state, controls, steps, *, substeps, every, progress, checkpoint_every, gradient_norms) -> Trajectory:
@@ -49,11 +59,12 @@ def rollout(sim, state, controls, steps, *, substeps, every, progress, checkpoin
     tape = active_tape()
     if gradient_norms and tape is None:
         raise ValueError("gradient_norms=True needs a tape that records the rollout")
+    if tape is not None:
+        sim._check_tape(state)
     report = GradientReport(sim, steps) if gradient_norms else None
     recorder = Recorder(sim, steps, every, requires_grad=tape is not None)
     run = functools.partial(_run, sim, source=source, steps=steps, recorder=recorder, substeps=substeps)
     if tape is not None and checkpoint_every is not None:
-        sim._check_tape(state)
         if callable(controls):
             raise ValueError(
                 "checkpoint_every repeats steps in the backward pass, and a callable cannot be relied upon to repeat; "

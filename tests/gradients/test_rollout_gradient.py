@@ -193,13 +193,14 @@ def test_a_state_without_gradients_is_refused(ant):
 
 
 def test_training_does_not_grow(within):
-    """Resident memory after 60 and after 360 iterations of forward and backward pass; 1,000 are in benchmarks/gradients.py."""
+    """200 iterations of forward and backward pass: not one Warp array more, and less memory than one leaked state per
+    iteration (40 kB) would take. benchmarks/gradients.py does 1,000 with the ant."""
     b = ws.ModelBuilder("ball")
     b.add_geom("plane")
     b.add_joint(b.add_body("ball", pose=[0, 0, 0.1]), "free")
     b.add_geom("sphere", [0.1], body="ball")
-    sim = ws.Simulator(b.build(), worlds=4, requires_grad=True, device="cpu")
-    tau = wp.zeros((4, 6), dtype=wp.float32, device="cpu", requires_grad=True)
+    sim = ws.Simulator(b.build(), worlds=400, requires_grad=True, device="cpu")
+    tau = wp.zeros((400, 6), dtype=wp.float32, device="cpu", requires_grad=True)
 
     def iterate(times):
         for _ in range(times):
@@ -209,7 +210,9 @@ def test_training_does_not_grow(within):
             tape.backward(grads={state.q: wp.ones_like(state.q)})
         gc.collect()
         with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+            resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+        return resident, sum(type(x) is wp.array for x in gc.get_objects())
 
-    before = iterate(60)
-    within("growth in 300 training iterations [MB]", iterate(300) - before, 1.0)
+    (resident0, arrays0), (resident1, arrays1) = iterate(50), iterate(200)
+    assert arrays1 == arrays0
+    within("growth in 200 training iterations [MB]", resident1 - resident0, 4.0)

@@ -12,6 +12,18 @@ from warpsim.kernels import gradient
 from warpsim.kernels.precision import SCALARS
 
 
+def move_gradient(source: wp.array, target: wp.array) -> None:
+    """target += source, source <- 0; arrays (worlds, n)."""
+    kernel = gradient.build(source.dtype).move
+    wp.launch(kernel, dim=source.shape, inputs=[source, target], device=source.device, block_dim=BLOCK)
+
+
+def move_state_gradient(source, target) -> None:
+    """Hand the gradient of one state on to another one."""
+    for name in ("q", "v"):
+        move_gradient(getattr(source, name).grad, getattr(target, name).grad)
+
+
 class Checkpoints:
     """The kept states of one rollout and its backward pass. `source(step, state)` gives the step's row of `controls`."""
 
@@ -47,11 +59,11 @@ class Checkpoints:
         for segment in reversed(range(len(self.states))):
             chain, tape = self._repeat(segment)
             self._compare(chain[-1], end, differences)
-            self._move_gradient(after, chain[-1])
+            move_state_gradient(after, chain[-1])
             tape.backward()
             end, after = self.states[segment], chain[0]
-        self._move_gradient(after, self.start)
-        self._add_row(0, self.start)
+        move_state_gradient(after, self.start)
+        self.recorder.give_back(0, self.start)
         if self.report is not None:
             self.report.measure(0, self.start)
         self._restore_diagnostics(saved)
@@ -69,23 +81,8 @@ class Checkpoints:
                     tape.record_func(lambda s=state, k=step + 1: self.report.measure(k, s), [state.q, state.v])
                 chain.append(state)
         for k, state in enumerate(chain[1:], start=first + 1):
-            self._add_row(k, state)
+            self.recorder.give_back(k, state)
         return chain, tape
-
-    def _add_row(self, step: int, state) -> None:
-        """Take over the gradient of a recorded row."""
-        row, skipped = divmod(step, self.recorder.every)
-        if not skipped:
-            for name in ("q", "v"):
-                self._move(getattr(self.recorder, name).grad[row], getattr(state, name).grad)
-
-    def _move_gradient(self, source, target) -> None:
-        for name in ("q", "v"):
-            self._move(getattr(source, name).grad, getattr(target, name).grad)
-
-    def _move(self, source: wp.array, target: wp.array) -> None:
-        """target += source; source <- 0."""
-        wp.launch(self.kernels.move, dim=source.shape, inputs=[source, target], device=source.device, block_dim=BLOCK)
 
     def _compare(self, state, expected, differences: wp.array) -> None:
         for name in ("q", "v"):
