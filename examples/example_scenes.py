@@ -1,4 +1,4 @@
-"""Scenes that examples and benchmarks share: clutter, a stack, a domino run. Each returns a built `ws.Model`."""
+"""Scenes that examples, benchmarks and tests share: clutter, a stack, a domino run, a spring-cylinder, a gripper."""
 
 import numpy as np
 
@@ -37,6 +37,48 @@ def clutter(bodies: int, *, walls: bool = True, shapes: str = "mixed", h: float 
         else:
             b.add_geom("box", [BOX_SIDE / 2] * 3, body=body, density=DENSITY, rgba=rgba, **material)
     return b.build()
+
+
+class SpringCylinder:
+    """A cylinder on the ground and on a spring, Castro, Permenter and Han, §VI-B; SI units.
+
+    It slides at mu = 0 and rolls without slip at mu = 1. q = (x, z, angle) from the spring's rest and from touching.
+    """
+
+    radius, mass, spring, start = 0.05, 0.5, 100.0, 0.1
+    contact_stiffness, dissipation_time, gravity = 1e4, 0.02, 9.81
+    inertia = 0.5 * mass * radius**2
+    at_rest = np.array([start, -mass * gravity / contact_stiffness, 0.0])  # drawn out, sunk in by its weight
+
+    def __init__(self, mu: float):
+        self.mu = mu
+        # The contact point sits at half the penetration.
+        rolling_radius = self.radius - self.mass * self.gravity / (2.0 * self.contact_stiffness)
+        rolling_mass = self.inertia / rolling_radius**2 if mu > 0.0 else 0.0
+        self.frequency = float(np.sqrt(self.spring / (self.mass + rolling_mass)))  # [rad/s]
+
+    def model(self) -> ws.Model:
+        """The plane motion as two slides and a hinge; a sphere has the cylinder's contact."""
+        b = ws.ModelBuilder("spring-cylinder", gravity=(0.0, 0.0, -self.gravity))
+        # Compliances add: twice the stiffness each.
+        stiffness = 2.0 * self.contact_stiffness
+        material = {"friction": self.mu, "stiffness": stiffness, "dissipation_time": self.dissipation_time}
+        b.add_geom("plane", name="floor", **material)
+        b.add_body("cylinder", pose=[0.0, 0.0, self.radius], mass=self.mass, inertia=[self.inertia] * 3)
+        b.add_joint("cylinder", "slide", name="x", axis=[1.0, 0.0, 0.0], stiffness=self.spring)
+        b.add_joint("cylinder", "slide", name="z", axis=[0.0, 0.0, 1.0])
+        b.add_joint("cylinder", "hinge", name="turn", axis=[0.0, 1.0, 0.0])
+        b.add_geom("sphere", [self.radius], body="cylinder", density=0.0, **material)
+        return b.build()
+
+    def energy(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Energy of the motion and of the spring [J], without gravity's and the contact's."""
+        kinetic = self.mass * (v[..., 0] ** 2 + v[..., 1] ** 2) + self.inertia * v[..., 2] ** 2
+        return 0.5 * (kinetic + self.spring * q[..., 0] ** 2)
+
+    def error(self, q: np.ndarray, time: np.ndarray) -> float:
+        """L2 norm of x(t) - start cos(frequency t) [m]."""
+        return float(np.sqrt(np.mean((q[..., 0] - self.start * np.cos(self.frequency * time)) ** 2)))
 
 
 def stack(boxes: int = 10, *, side: float = 0.1, h: float = 0.005) -> ws.Model:

@@ -365,6 +365,7 @@ def build_residual(S) -> SimpleNamespace:
         rows: Rows,
         h: S,
         sigma: S,
+        lead: S,
         phi: wp.array2d(dtype=S),
         weight: wp.array2d(dtype=S),
         floor: wp.array2d(dtype=S),
@@ -378,7 +379,7 @@ def build_residual(S) -> SimpleNamespace:
         k = table.first + i
         if rows.R[w, k] > S(0.0):
             w_row = wp.max(weight[w, k], floor[w, i])
-            law = row_law(table, i, w_row, phi[w, i] - h * rate0[w, i], h, sigma)
+            law = row_law(table, i, w_row, phi[w, i] - lead * rate0[w, i], h, sigma)
             gamma[w, i] = box_impulse((law[1] - rate[w, i]) / law[0], law[2], law[3])
 
     @wp.kernel(module=module)

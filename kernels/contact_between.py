@@ -38,13 +38,16 @@ def functions(S) -> SimpleNamespace:
         c: int,
         g: ContactGeometry,
         contacts: Contacts,
+        moved: wp.array2d(dtype=int),
     ):
         """Point, frame and Jacobian of contact c from its geometry g, unless its normal has turned too far."""
         frame = contacts.frame[w, c]
+        moved[w, c] = 0
         if wp.dot(g.normal, vec3(frame[0, 2], frame[1, 2], frame[2, 2])) > S(LEAST_COSINE):
             contacts.point[w, c] = g.point
             contacts.frame[w, c] = contact_frame(g.normal)
             write_jacobian(topology, scene, link_X, dof_S, w, c, contacts)
+            moved[w, c] = 1
 
     return SimpleNamespace(move_contact=move_contact)
 
@@ -67,8 +70,10 @@ def build(S) -> SimpleNamespace:
         dof_S: wp.array2d(dtype=vec6),
         # in and out
         contacts: Contacts,
+        # out
+        moved: wp.array2d(dtype=int),
     ):
-        """Launch over (worlds, max_contacts)."""
+        """`moved` is 1 for the contacts followed, 0 for those kept. Launch over (worlds, max_contacts)."""
         w, c = wp.tid()
         if c < contacts.count[w]:
             p = contacts.pair[w, c]
@@ -82,7 +87,7 @@ def build(S) -> SimpleNamespace:
                     scene.geom_type[a], X_a, geom_size[row, a], scene.geom_type[b], X_b, geom_size[row, b],
                     contacts.feature[w, c],
                 )  # fmt: skip
-                move_contact(topology, scene, link_X, dof_S, w, c, g, contacts)
+                move_contact(topology, scene, link_X, dof_S, w, c, g, contacts, moved)
 
     return SimpleNamespace(follow=follow)
 
@@ -108,8 +113,10 @@ def build_convex(S) -> SimpleNamespace:
         dof_S: wp.array2d(dtype=vec6),
         # in and out
         contacts: Contacts,
+        # out
+        moved: wp.array2d(dtype=int),
     ):
-        """Launch over (worlds, max_contacts)."""
+        """`moved` is 1 for the contacts followed, 0 for those kept. Launch over (worlds, max_contacts)."""
         w, c = wp.tid()
         if c < contacts.count[w]:
             p = contacts.pair[w, c]
@@ -121,6 +128,6 @@ def build_convex(S) -> SimpleNamespace:
                 shape_a = shapes.geom_shape(scene, convex_scene, geom_size, w, a)
                 shape_b = shapes.geom_shape(scene, convex_scene, geom_size, w, b)
                 g = narrow.evaluate(convex_scene.table, shape_a, X_a, shape_b, X_b, contacts.feature[w, c])
-                move_contact(topology, scene, link_X, dof_S, w, c, g, contacts)
+                move_contact(topology, scene, link_X, dof_S, w, c, g, contacts, moved)
 
     return SimpleNamespace(follow=follow)

@@ -2,8 +2,8 @@
 
     w = (W + R) x − b ≥ 0 ⟂ x  on normals and one-sided rows,  |x_t| ≤ μ x_n on tangents,  γ = x − shift
 
-W = J A⁻¹Jᵀ from `delassus.py`. Contacts are rigid (R = 0): v_n ≥ −φ/h where they are apart, v_n ≥ e |v_n0| where they meet,
-v_n ≥ r |φ|/h where they overlap (r: error reduction). Scalar rows keep their compliance R and their v̂; one with two finite
+W = J A⁻¹Jᵀ from `delassus.py`. Contacts are rigid (R = 0): v_n ≥ −φ/h where they are apart, v_n ≥ r |φ|/h where they overlap
+(r: error reduction), v_n ≥ −e v*_n where they meet at v_n0 < 0. Scalar rows keep their compliance R and their v̂; one with two finite
 bounds is shifted to [0, u − l], and a bilateral row is eliminated beforehand, its impulse recovered afterwards.
 """
 
@@ -91,7 +91,7 @@ def build(S) -> SimpleNamespace:
                 e = pair_restitution(scene, restitution, w, p)
                 v_n = sparse_dot(problem.J[w, c, 2], problem.support[p], problem.support_size[p], problem.v0[w])
                 if v_n < -threshold:
-                    target = wp.max(target, -e * v_n)
+                    target = wp.max(target, -e * dual.u_star[w, r])
             else:
                 hi = problem.mu[w, c]
                 findex = r - axis + 2

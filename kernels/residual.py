@@ -74,12 +74,14 @@ def build(S) -> SimpleNamespace:
         dof_S: wp.array2d(dtype=vec6),
         point: wp.array2d(dtype=vec3),
         frame: wp.array2d(dtype=mat33),
+        chosen: wp.array2d(dtype=int),
+        choice: int,
         # out
         J: wp.array4d(dtype=S),
     ):
-        """Jacobians of the contacts. Launch over (worlds, max_contacts)."""
+        """Jacobians of the chosen contacts. Launch over (worlds, max_contacts)."""
         w, c = wp.tid()
-        if c < contacts.count[w]:
+        if c < contacts.count[w] and chosen[w, c] == choice:
             p = contacts.pair[w, c]
             for k in range(scene.support_size[p]):
                 d = scene.support[p, k]

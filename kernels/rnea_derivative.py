@@ -158,7 +158,7 @@ def build(S) -> SimpleNamespace:
                 sweep.X[w, e] = X + c_v * rate + c_a * S_e
                 sweep.Y[w, e] = sp.angular(P) + c_v * sp.angular(S_e)
 
-    @wp.func
+    @wp.func(inline=False)
     def derivative(
         topology: Topology,
         g: vec3,

@@ -21,45 +21,6 @@ SOLVER_NON_FINITE = wp.constant(sap.NON_FINITE)
 
 
 @functools.cache
-def structs(S) -> SimpleNamespace:
-    """`Plant`: the model with its parameters (one row, shared, or one per world). `Load`: what acts on it."""
-    t = types(S)
-
-    @wp.struct
-    class Plant:
-        link_pose: wp.array(dtype=t.transform)
-        joint_anchor: wp.array(dtype=t.vec3)
-        q0: wp.array(dtype=S)
-        joint_pose: wp.array3d(dtype=S)
-        joint_axis: wp.array2d(dtype=t.vec3)
-        body_mass: wp.array2d(dtype=S)
-        body_com: wp.array2d(dtype=t.vec3)
-        body_inertia: wp.array2d(dtype=t.mat33)
-        gravity: wp.array(dtype=t.vec3)
-        joint_armature: wp.array2d(dtype=S)
-        joint_stiffness: wp.array2d(dtype=S)
-        joint_reference: wp.array2d(dtype=S)
-        joint_damping: wp.array2d(dtype=S)
-        actuator_link: wp.array(dtype=int)
-        actuator_row: wp.array(dtype=int)
-        actuator_gear: wp.array2d(dtype=S)
-        actuator_gain: wp.array3d(dtype=S)
-        actuator_bias: wp.array3d(dtype=S)
-        control_range: wp.array3d(dtype=S)
-        force_range: wp.array3d(dtype=S)
-        tree_actuator: wp.array(dtype=int)  # (trees + 1,) first row of `actuator` of each tree
-        actuator: wp.array(dtype=int)  # actuators on joints, tree by tree
-
-    @wp.struct
-    class Load:
-        control: wp.array2d(dtype=S)
-        tau: wp.array2d(dtype=S)
-        wrench: wp.array3d(dtype=S)  # (worlds, bodies, 6) or empty
-
-    return SimpleNamespace(Plant=Plant, Load=Load)
-
-
-@functools.cache
 def build(S, grad: bool = False) -> SimpleNamespace:
     """Kernels of scalar type S; `integrate_position` has an adjoint if `grad`."""
     jt = joints.build(S)
@@ -179,30 +140,26 @@ def build(S, grad: bool = False) -> SimpleNamespace:
 
 
 @functools.cache
-def build_schemes(S) -> SimpleNamespace:
-    """Kernels of the theta-schemes besides symplectic Euler, of scalar type S."""
-    st, forces = structs(S), actuation.build(S)
-    Plant, Load, vec2, vec3 = st.Plant, st.Load, types(S).vec2, types(S).vec3
+def build_schemes(S, grad: bool = False) -> SimpleNamespace:
+    """Kernels of the theta-schemes besides symplectic Euler, of scalar type S; the first three have adjoints if `grad`."""
+    forces = actuation.build(S, grad)
     ltdl_factor_block = ltdl.build(S).ltdl_factor_block
     actuator_law, clamped, has_row = forces.actuator_law, forces.clamped, forces.has_row
-    module = module_name("theta_schemes", S)
+    module = module_name("theta_schemes", S, grad)
 
-    @wp.func
-    def implicit_gains(plant: Plant, law: vec3, w: int, a: int, q: S, v: S) -> vec2:
-        """(stiffness, damping) of an actuator on one degree of freedom, 0 at its limit and where energy is fed in."""
-        ratio = plant.actuator_gear[a, 0]
-        total = law[0] + law[1] * (ratio * q) + law[2] * (ratio * v)
-        gains = vec2()
-        if total == clamped(total, plant.force_range, w, a):
-            gains[0] = ratio * ratio * wp.max(-law[1], S(0.0))
-            gains[1] = ratio * ratio * wp.max(-law[2], S(0.0))
-        return gains
-
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=module, enable_backward=grad)
     def effective_damping(
         topology: Topology,
-        plant: Plant,
-        load: Load,
+        actuator_link: wp.array(dtype=int),
+        actuator_row: wp.array(dtype=int),
+        gear: wp.array2d(dtype=S),
+        gain: wp.array3d(dtype=S),
+        bias: wp.array3d(dtype=S),
+        control_range: wp.array3d(dtype=S),
+        force_range: wp.array3d(dtype=S),
+        stiffness: wp.array2d(dtype=S),
+        damping: wp.array2d(dtype=S),
+        control: wp.array2d(dtype=S),
         share: S,
         span: S,
         q: wp.array2d(dtype=S),
@@ -212,22 +169,44 @@ def build_schemes(S) -> SimpleNamespace:
     ):
         """D <- share D + span K, with D and K the damping and stiffness of joints and actuators at (q, v).
 
-        A = M + h D then: share = theta, span = h theta theta_vq of the scheme. Launch over (worlds, trees).
+        A = M + h D then: share = theta, span = h theta theta_vq of the scheme. An actuator at its limit counts nothing, nor
+        does a gain that feeds energy in, nor an actuator that a row stands for. Launch over worlds.
         """
-        w, tree = wp.tid()
-        for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
-            damping = plant.joint_damping[w % plant.joint_damping.shape[0], d]
-            D[w, d] = share * damping + span * plant.joint_stiffness[w % plant.joint_stiffness.shape[0], d]
-        for k in range(plant.tree_actuator[tree], plant.tree_actuator[tree + 1]):
-            a = plant.actuator[k]
-            l = plant.actuator_link[a]
-            kind = topology.link_type[l]
-            law = actuator_law(plant.actuator_gain, plant.actuator_bias, plant.control_range, load.control, w, a)
-            held = has_row(plant.actuator_row, law, plant.force_range, w, a)
-            if not held and (kind == joints.HINGE or kind == joints.SLIDE):
-                j = topology.link_v[l]
-                gains = implicit_gains(plant, law, w, a, q[w, topology.link_q[l]], v[w, j])
-                D[w, j] = D[w, j] + share * gains[1] + span * gains[0]
+        w = wp.tid()
+        for d in range(D.shape[1]):
+            own = damping[w % damping.shape[0], d]
+            D[w, d] = share * own + span * stiffness[w % stiffness.shape[0], d]
+        for a in range(actuator_link.shape[0]):
+            law = actuator_law(gain, bias, control_range, control, w, a)
+            if not has_row(actuator_row, law, force_range, w, a):
+                l = actuator_link[a]
+                kind = topology.link_type[l]
+                if kind == joints.HINGE or kind == joints.SLIDE:
+                    j = topology.link_v[l]
+                    ratio = gear[a, 0]
+                    total = law[0] + law[1] * (ratio * q[w, topology.link_q[l]]) + law[2] * (ratio * v[w, j])
+                    if total == clamped(total, force_range, w, a):
+                        D[w, j] += -ratio * ratio * (share * wp.min(law[2], S(0.0)) + span * wp.min(law[1], S(0.0)))
+
+    @wp.kernel(module=module, enable_backward=grad)
+    def velocity_between(theta: S, v0: wp.array2d(dtype=S), v: wp.array2d(dtype=S), v_theta: wp.array2d(dtype=S)):
+        """theta v + (1 - theta) v0. Launch over (worlds, nv)."""
+        w, d = wp.tid()
+        v_theta[w, d] = theta * v[w, d] + (S(1.0) - theta) * v0[w, d]
+
+    @wp.kernel(module=module, enable_backward=grad)
+    def momentum_balance(
+        h: S,
+        inertial_force: wp.array2d(dtype=S),
+        D: wp.array2d(dtype=S),
+        v_star: wp.array2d(dtype=S),
+        v: wp.array2d(dtype=S),
+        # out
+        r: wp.array2d(dtype=S),
+    ):
+        """r = A (v - v*) from M (v - v*)/h and A = M + h D. Launch over (worlds, nv)."""
+        w, d = wp.tid()
+        r[w, d] = h * (inertial_force[w, d] + D[w, d] * (v[w, d] - v_star[w, d]))
 
     @wp.kernel(module=module, enable_backward=False)
     def contact_stage(
@@ -250,12 +229,6 @@ def build_schemes(S) -> SimpleNamespace:
         ltdl_factor_block(M_factor[w], begin, end)
 
     @wp.kernel(module=module, enable_backward=False)
-    def velocity_between(theta: S, v0: wp.array2d(dtype=S), v: wp.array2d(dtype=S), v_theta: wp.array2d(dtype=S)):
-        """theta v + (1 - theta) v0. Launch over (worlds, nv)."""
-        w, d = wp.tid()
-        v_theta[w, d] = theta * v[w, d] + (S(1.0) - theta) * v0[w, d]
-
-    @wp.kernel(module=module, enable_backward=False)
     def report(status: wp.array2d(dtype=int), solver_status: wp.array(dtype=int)):
         """Add the status of each tree's free motion to that of the contact solve. Launch over worlds."""
         w = wp.tid()
@@ -266,5 +239,6 @@ def build_schemes(S) -> SimpleNamespace:
         effective_damping=effective_damping,
         contact_stage=contact_stage,
         velocity_between=velocity_between,
+        momentum_balance=momentum_balance,
         report=report,
     )

@@ -19,7 +19,6 @@ from warpsim.kernels import actuation, joints, rnea_derivative, sap, spatial
 from warpsim.kernels import tree as tree_passes
 from warpsim.kernels.linalg import lu
 from warpsim.kernels.precision import module_name, types
-from warpsim.kernels.theta import structs as plant_structs
 from warpsim.kernels.tree import Topology
 
 RUNNING = wp.constant(-1)
@@ -37,8 +36,40 @@ KEPT_REDUCTION = 10.0
 
 @functools.cache
 def structs(S) -> SimpleNamespace:
-    """`Scheme`: options. `Newton`: workspace."""
+    """`Plant`: the model with its parameters. `Load`: what acts on it. `Scheme`: options. `Newton`: workspace."""
     t = types(S)
+
+    @wp.struct
+    class Plant:
+        """Parameters have one row, shared, or one per world."""
+
+        link_pose: wp.array(dtype=t.transform)
+        joint_anchor: wp.array(dtype=t.vec3)
+        q0: wp.array(dtype=S)
+        joint_pose: wp.array3d(dtype=S)
+        joint_axis: wp.array2d(dtype=t.vec3)
+        body_mass: wp.array2d(dtype=S)
+        body_com: wp.array2d(dtype=t.vec3)
+        body_inertia: wp.array2d(dtype=t.mat33)
+        gravity: wp.array(dtype=t.vec3)
+        joint_armature: wp.array2d(dtype=S)
+        joint_stiffness: wp.array2d(dtype=S)
+        joint_reference: wp.array2d(dtype=S)
+        joint_damping: wp.array2d(dtype=S)
+        actuator_link: wp.array(dtype=int)
+        actuator_gear: wp.array2d(dtype=S)
+        actuator_gain: wp.array3d(dtype=S)
+        actuator_bias: wp.array3d(dtype=S)
+        control_range: wp.array3d(dtype=S)
+        force_range: wp.array3d(dtype=S)
+        tree_actuator: wp.array(dtype=int)  # (trees + 1,) first row of `actuator` of each tree
+        actuator: wp.array(dtype=int)  # actuators on joints, tree by tree
+
+    @wp.struct
+    class Load:
+        control: wp.array2d(dtype=S)
+        tau: wp.array2d(dtype=S)
+        wrench: wp.array3d(dtype=S)  # (worlds, bodies, 6) or empty
 
     @wp.struct
     class Scheme:
@@ -65,33 +96,25 @@ def structs(S) -> SimpleNamespace:
         evaluations: wp.array2d(dtype=int)  # (worlds, trees) of r
         status: wp.array2d(dtype=int)  # (worlds, trees)
 
-    return SimpleNamespace(Scheme=Scheme, Newton=Newton)
+    return SimpleNamespace(Plant=Plant, Load=Load, Scheme=Scheme, Newton=Newton)
 
 
 @functools.cache
-def build(S) -> SimpleNamespace:
-    """Kernels `free_motion` and `equations` of scalar type S."""
+def functions(S) -> SimpleNamespace:
+    """`residual` and `linearise`: r(v) and dr/dv of one tree."""
     t = types(S)
-    st, sm, sd = structs(S), plant_structs(S), rnea_derivative.structs(S)
-    Plant, Load, Scheme, Newton, Motion, Sweep = sm.Plant, sm.Load, st.Scheme, st.Newton, sd.Motion, sd.Sweep
-    sp, jt, passes, forces, factor = (
-        spatial.build(S),
-        joints.build(S),
-        tree_passes.build(S),
-        actuation.build(S),
-        lu.build(S),
-    )
-    lu_factor_block, lu_solve_block = factor.lu_factor_block, factor.lu_solve_block
+    st, sd = structs(S), rnea_derivative.structs(S)
+    Plant, Load, Scheme, Newton, Motion, Sweep = st.Plant, st.Load, st.Scheme, st.Newton, sd.Motion, sd.Sweep
+    sp, jt, passes, forces = spatial.build(S), joints.build(S), tree_passes.build(S), actuation.build(S)
     derivatives = rnea_derivative.build(S)
     derivative, load_rotation = derivatives.derivative, derivatives.load_rotation
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
-    module = module_name("theta_newton", S)
 
     @wp.func
     def gravity_of(plant: Plant, w: int) -> vec3:
         return plant.gravity[w % plant.gravity.shape[0]]
 
-    @wp.func
+    @wp.func(inline=False)
     def apply_wrench(
         topology: Topology, plant: Plant, load: Load, work: Newton, w: int, l: int, motion: Motion, sweep: Sweep
     ):
@@ -108,7 +131,7 @@ def build(S) -> SimpleNamespace:
             sweep.E[w, l] = load_rotation(torque, sp.linear(F), com)
             sweep.e[w, l] = sp.linear(F)
 
-    @wp.func
+    @wp.func(inline=False)
     def inertial_force(
         topology: Topology,
         plant: Plant,
@@ -174,7 +197,7 @@ def build(S) -> SimpleNamespace:
         total = law[0] + law[1] * (ratio * work.q[w, i]) + law[2] * (ratio * work.v_theta[w, j])
         return vec2(total, forces.clamped(total, plant.force_range, w, a))
 
-    @wp.func
+    @wp.func(inline=False)
     def residual(
         topology: Topology,
         plant: Plant,
@@ -226,7 +249,7 @@ def build(S) -> SimpleNamespace:
             )
         return dexp
 
-    @wp.func
+    @wp.func(inline=False)
     def linearise(
         topology: Topology,
         plant: Plant,
@@ -293,7 +316,19 @@ def build(S) -> SimpleNamespace:
                     slope = ratio * ratio * (c_q * law[1] + theta * law[2])
                     work.J[w, j, j - begin] = work.J[w, j, j - begin] - slope
 
-    @wp.func
+    return SimpleNamespace(residual=residual, linearise=linearise, gravity_of=gravity_of)
+
+
+@functools.cache
+def build(S) -> SimpleNamespace:
+    """Kernel `free_motion` of scalar type S."""
+    st, sd = structs(S), rnea_derivative.structs(S)
+    Plant, Load, Scheme, Newton, Motion, Sweep = st.Plant, st.Load, st.Scheme, st.Newton, sd.Motion, sd.Sweep
+    sp, f, factor, vec2 = spatial.build(S), functions(S), lu.build(S), types(S).vec2
+    residual, linearise, gravity_of = f.residual, f.linearise, f.gravity_of
+    lu_factor_block, lu_solve_block = factor.lu_factor_block, factor.lu_solve_block
+
+    @wp.func(inline=False)
     def set_weights(
         topology: Topology, plant: Plant, scheme: Scheme, w: int, tree: int, motion: Motion, sweep: Sweep, work: Newton
     ):
@@ -305,7 +340,7 @@ def build(S) -> SimpleNamespace:
             M += plant.joint_armature[w % plant.joint_armature.shape[0], d]
             work.weight[w, d] = wp.max(M, scheme.h * work.J[w, d, d - begin])
 
-    @wp.func
+    @wp.func(inline=False)
     def measure(
         topology: Topology, plant: Plant, scheme: Scheme, w: int, tree: int, sweep: Sweep, work: Newton
     ) -> vec2:
@@ -330,7 +365,7 @@ def build(S) -> SimpleNamespace:
             work.dv[w, d] = -work.r[w, d]
         lu_solve_block(work.J[w], begin, end, work.pivot[w], work.dv[w])
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=module_name("theta_newton", S), enable_backward=False)
     def free_motion(
         topology: Topology,
         plant: Plant,
@@ -352,64 +387,63 @@ def build(S) -> SimpleNamespace:
         for d in range(begin, end):
             v_star[w, d] = v0[w, d]
             work.v[w, d] = v0[w, d]
-        residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
-        linearise(topology, plant, load, scheme, w, tree, motion, sweep, work)
-        set_weights(topology, plant, scheme, w, tree, motion, sweep, work)
-        size = measure(topology, plant, scheme, w, tree, sweep, work)
-        evaluations = int(1)
+        size = vec2()
+        alpha = S(0.0)  # share of the Newton step on trial; 0 at v0, and where a trial has been given up
         kept = int(0)  # 1 while the factor is that of an earlier Jacobian
+        stalled = int(0)
+        evaluations = int(0)
         state = int(RUNNING)
-        if not (size[0] - size[0] == S(0.0)):
-            state = NON_FINITE
         while state == RUNNING:
-            if size[0] <= scheme.tolerance * size[1]:
-                state = CONVERGED
-            elif evaluations >= scheme.max_evaluations:
-                state = NOT_CONVERGED
-            elif kept == 0 and lu_factor_block(work.J[w], begin, end, work.pivot[w]) != 0:
-                state = NOT_CONVERGED
+            residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
+            evaluations += 1
+            after = measure(topology, plant, scheme, w, tree, sweep, work)
+            if alpha > S(0.0) and not (after[0] <= (S(1.0) - S(DECREASE) * alpha) * size[0]):
+                alpha = S(0.5) * alpha
+                if kept == 1 or alpha < S(SHORTEST_STEP) or evaluations >= scheme.max_evaluations:
+                    stalled = 1 - kept
+                    kept = 0
+                    alpha = S(0.0)
             else:
-                newton_step(topology, w, tree, work)
-                alpha = S(1.0)
-                fell = int(0)
-                after = size
-                shortest = S(SHORTEST_STEP)
-                if kept == 1:
-                    shortest = S(1.0)
-                while fell == 0 and alpha >= shortest and evaluations < scheme.max_evaluations:
-                    for d in range(begin, end):
-                        work.v[w, d] = v_star[w, d] + alpha * work.dv[w, d]
-                    residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
-                    evaluations += 1
-                    after = measure(topology, plant, scheme, w, tree, sweep, work)
-                    if after[0] <= (S(1.0) - S(DECREASE) * alpha) * size[0]:
-                        fell = 1
-                    else:
-                        alpha = S(0.5) * alpha
-                if fell == 1:
-                    kept = int(0)
-                    if alpha == S(1.0) and after[0] * S(KEPT_REDUCTION) <= size[0]:
-                        kept = int(1)
-                    size = after
-                    for d in range(begin, end):
-                        v_star[w, d] = work.v[w, d]
-                else:
-                    for d in range(begin, end):
-                        work.v[w, d] = v_star[w, d]
-                    residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
-                    if kept == 1:
-                        kept = int(0)
-                    elif size[0] <= scheme.stall * size[1]:
-                        state = CONVERGED
-                    else:
-                        state = NOT_CONVERGED
-                if state == RUNNING and kept == 0 and size[0] > scheme.tolerance * size[1]:
+                kept = int(alpha == S(1.0) and after[0] * S(KEPT_REDUCTION) <= size[0])
+                if evaluations == 1 or (kept == 0 and stalled == 0 and after[0] > scheme.tolerance * after[1]):
                     linearise(topology, plant, load, scheme, w, tree, motion, sweep, work)
+                if evaluations == 1:
+                    set_weights(topology, plant, scheme, w, tree, motion, sweep, work)
+                size = measure(topology, plant, scheme, w, tree, sweep, work)
+                for d in range(begin, end):
+                    v_star[w, d] = work.v[w, d]
+                if not (size[0] - size[0] == S(0.0)):
+                    state = NON_FINITE
+                elif size[0] <= scheme.tolerance * size[1] or (stalled == 1 and size[0] <= scheme.stall * size[1]):
+                    state = CONVERGED
+                elif stalled == 1 or evaluations >= scheme.max_evaluations:
+                    state = NOT_CONVERGED
+                elif kept == 0 and lu_factor_block(work.J[w], begin, end, work.pivot[w]) != 0:
+                    state = NOT_CONVERGED
+                else:
+                    newton_step(topology, w, tree, work)
+                    alpha = S(1.0)
+            for d in range(begin, end):
+                work.v[w, d] = v_star[w, d]
+                if alpha > S(0.0):
+                    work.v[w, d] = v_star[w, d] + alpha * work.dv[w, d]
         if state == NON_FINITE:
             for d in range(begin, end):
                 v_star[w, d] = size[0]
         work.evaluations[w, tree] = evaluations
         work.status[w, tree] = state
+
+    return SimpleNamespace(free_motion=free_motion)
+
+
+@functools.cache
+def build_equations(S) -> SimpleNamespace:
+    """Kernels `equations` and `root_adjoint` of scalar type S, for tests and gradients."""
+    st, sd, f, factor = structs(S), rnea_derivative.structs(S), functions(S), lu.build(S)
+    Plant, Load, Scheme, Newton, Motion, Sweep = st.Plant, st.Load, st.Scheme, st.Newton, sd.Motion, sd.Sweep
+    residual, linearise = f.residual, f.linearise
+    lu_factor_block, lu_solve_transposed_block = factor.lu_factor_block, factor.lu_solve_transposed_block
+    module = module_name("theta_equations", S)
 
     @wp.kernel(module=module, enable_backward=False)
     def equations(
@@ -429,4 +463,36 @@ def build(S) -> SimpleNamespace:
         residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
         linearise(topology, plant, load, scheme, w, tree, motion, sweep, work)
 
-    return SimpleNamespace(free_motion=free_motion, equations=equations)
+    @wp.kernel(module=module, enable_backward=False)
+    def root_adjoint(
+        topology: Topology,
+        plant: Plant,
+        load: Load,
+        scheme: Scheme,
+        q0: wp.array2d(dtype=S),
+        v0: wp.array2d(dtype=S),
+        v_star: wp.array2d(dtype=S),
+        v_star_bar: wp.array2d(dtype=S),
+        # scratch
+        motion: Motion,
+        sweep: Sweep,
+        work: Newton,
+        # out
+        seed: wp.array2d(dtype=S),
+    ):
+        """seed = -(dm/dv)^-T v_star_bar at the root m(v*) = 0; NaN where dm/dv is singular. Launch over (worlds, trees)."""
+        w, tree = wp.tid()
+        begin = topology.tree_v[tree]
+        end = topology.tree_v[tree + 1]
+        for d in range(begin, end):
+            work.v[w, d] = v_star[w, d]
+            seed[w, d] = -v_star_bar[w, d] / scheme.h
+        residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
+        linearise(topology, plant, load, scheme, w, tree, motion, sweep, work)
+        if lu_factor_block(work.J[w], begin, end, work.pivot[w]) == 0:
+            lu_solve_transposed_block(work.J[w], begin, end, work.pivot[w], seed[w])
+        else:
+            for d in range(begin, end):
+                seed[w, d] = S(wp.nan)
+
+    return SimpleNamespace(equations=equations, root_adjoint=root_adjoint)

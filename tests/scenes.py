@@ -54,6 +54,41 @@ def tumbling_chain() -> ws.Model:
     return b.build()
 
 
+# Two trees with every joint type, two hinges on one body, a welded body, springs, dampers, rotors and three actuators.
+EVERY_JOINT = """
+<mujoco model="every joint"><compiler angle="radian"/><option gravity="0.5 -0.3 -9.81"><flag contact="disable"/></option>
+<default><geom type="box" contype="0" conaffinity="0"/></default>
+<worldbody>
+  <body name="trunk" pos="0 0 1"><freejoint/><geom size=".2 .1 .05"/>
+    <body name="arm" pos=".2 .1 .05"><joint name="shoulder" type="ball" damping=".05" stiffness="3" armature=".02"/>
+      <geom size=".15 .03 .04" pos=".15 0 0"/>
+      <body name="hand" pos=".3 0 0"><joint name="pitch" axis="1 .2 0" armature=".01" damping=".02"/>
+        <joint name="yaw" axis="0 1 .1" pos=".02 0 .01" stiffness="2" springref=".3"/>
+        <geom size=".05 .02 .06" pos=".05 0 .02"/></body></body>
+    <body name="leg" pos="-.2 0 -.05"><joint name="hip" axis="0 1 0" pos="0 .03 0"/><geom size=".03 .04 .2" pos="0 0 -.2"/>
+      <body name="piston" pos="0 0 -.4"><joint name="rail" type="slide" axis="0.1 0 1" stiffness="400" damping="1"/>
+        <geom size=".04 .04 .1" pos=".03 0 -.1"/>
+        <body name="tip" pos="0 0 -.1" euler=".3 .2 .1"><geom size=".02 .05 .02"/></body></body></body>
+  </body>
+  <body name="pole" pos="2 0 1"><joint name="swing" axis="1 0 0"/><geom size=".03 .03 .3" pos="0 .1 -.3"/>
+    <body name="bob" pos="0 0 -.6"><joint name="twist" type="ball"/><geom size=".1 .05 .08" pos=".05 .02 -.1"/></body></body>
+</worldbody>
+<actuator><motor joint="hip" gear="2"/><position joint="yaw" kp="5"/><velocity joint="pitch" kv=".1"/></actuator>
+</mujoco>"""
+
+
+def link_chain(data, links: int | None = None) -> ws.Model:
+    """The hinge chain of `ltvi_chain.npz`; with `links` its pattern of links is repeated to that many."""
+    b = ws.ModelBuilder("chain", gravity=tuple(data["gravity"]))
+    parent, given = -1, len(data["mass"])
+    for i in range(given if links is None else links):
+        k = i % given if i < given else 1 + i % (given - 1)
+        inertial = {"mass": float(data["mass"][k]), "com": data["com"][k], "inertia": data["Ic"][k]}
+        parent = b.add_body(f"link{i}", parent=parent, pose=list(data["offsets"][k]), **inertial)
+        b.add_joint(parent, "hinge", axis=list(data["axes"][k]))
+    return b.build()
+
+
 def quaternion_matrix(q) -> np.ndarray:
     """Rotation matrices of unit quaternions (w, x, y, z), any leading shape."""
     w, x, y, z = np.moveaxis(np.asarray(q, float), -1, 0)

@@ -63,6 +63,7 @@ CONSTRUCT = {  # how: the words that the error must contain
     "solver as text": (dict(solver="sap"), ["solver", "sap", r"ws\.SAP"]),
     "solver class": (dict(solver=ws.SAP), ["solver", r"ws\.SAP"]),
     "integrator as text": (dict(integrator="euler"), ["integrator", "euler", r"ws\.SymplecticEuler"]),
+    "integrator class": (dict(integrator=ws.Midpoint), ["integrator", "Midpoint", r"ws\.Midpoint\(\)"]),
     "max_contacts zero": (dict(max_contacts=0), ["max_contacts", "0"]),
     "max_contacts float": (dict(max_contacts=3.5), ["max_contacts", "3.5"]),
 }

@@ -15,10 +15,11 @@ _PUBLIC = {
     "warpsim.simulator": ("CONTACT_OVERFLOW", "NONFINITE", "NOT_CONVERGED", "Simulator"),
     "warpsim.state": ("State",),
     "warpsim.trajectory": ("Trajectory",),
-    "warpsim.integrators": ("ExplicitEuler", "ImplicitEuler", "Midpoint", "SymplecticEuler"),
+    "warpsim.integrators": ("ExplicitEuler", "ImplicitEuler", "Midpoint", "SymplecticEuler", "Variational"),
     "warpsim.gradients.check": ("check_gradients",),
     "warpsim.interop.objective": ("Objective",),
     "warpsim.solvers.sap": ("SAP",),
+    "warpsim.solvers.lcp_contact": ("LCP",),
     "warpsim.solvers.nocontact": ("NoContact",),
     "warpsim.solvers.problem": ("ContactProblem", "ContactSolution", "solve_contact"),
 }

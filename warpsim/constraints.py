@@ -285,7 +285,7 @@ class ScalarRows:
             dynamics.launch(self.kernels.joint_rows, None, [*inputs, h, sigma, q, v, v_star, M_factor, z, self.rows])
         if self.table_count:
             dynamics.launch(self.k_theta.integrate_position, d.model.nlink, [d.topology, h, q, v, self.q_ahead])
-            dynamics.poses(self.q_ahead, self.link_X_ahead)
+            dynamics.kinematics(self.q_ahead, self.link_X_ahead)
             self._geometry(dynamics, q, self.phi)
             lead = h if moves else 0.0
             inputs = [d.topology, self.table, self.rows, lead, v, M_factor, self.phi, self.floor, self.inertia]

@@ -75,37 +75,33 @@ class Dynamics:
     def position(self, q: wp.array) -> None:
         """Kinematics at q: link poses, motion subspaces, inertias in world axes."""
         d, p = self.device_model, self.device_model.parameters
-        joint_axis = p.stored("joint_axis")
-        self.poses(q, self.link_X)
-        inputs = [d.topology, d.joint_anchor, joint_axis, self.link_X, self.dof_S]
-        self.launch(self.kernels.motion_subspace, self.model.nlink, inputs)
+        self.kinematics(q, self.link_X)
+        self.motion_subspace(self.link_X, self.dof_S)
         body = [p.stored(key) for key in ("body_mass", "body_com", "body_inertia")]
         self.launch(self.kernels.link_inertia, self.model.nlink, [d.topology, *body, self.link_X, self.link_I])
 
-    def poses(self, q: wp.array, link_X: wp.array) -> None:
-        """World poses of the links at q."""
+    def kinematics(self, q: wp.array, link_X: wp.array) -> None:
+        """Link poses at q."""
         d, p = self.device_model, self.device_model.parameters
-        inputs = [
-            d.topology,
-            d.link_pose,
-            p.stored("joint_pose"),
-            d.joint_anchor,
-            p.stored("joint_axis"),
-            d.q0,
-            q,
-            link_X,
-        ]
-        self.launch(self.kernels.kinematics, self.model.ntree, inputs)
+        inputs = [d.topology, d.link_pose, p.stored("joint_pose"), d.joint_anchor, p.stored("joint_axis"), d.q0, q]
+        self.launch(self.kernels.kinematics, self.model.ntree, [*inputs, link_X])
+
+    def motion_subspace(self, link_X: wp.array, dof_S: wp.array) -> None:
+        """Motion subspaces at link poses."""
+        d = self.device_model
+        inputs = [d.topology, d.joint_anchor, d.parameters.stored("joint_axis"), link_X, dof_S]
+        self.launch(self.kernels.motion_subspace, self.model.nlink, inputs)
 
     def velocity(self, v: wp.array, link_V: wp.array | None = None) -> None:
         """Link velocities at v, after `position`."""
         out = self.link_V if link_V is None else link_V
         self.launch(self.kernels.link_velocity, self.model.ntree, [self.device_model.topology, self.dof_S, v, out])
 
-    def inverse_dynamics(self, v: wp.array, a: wp.array, tau: wp.array) -> None:
-        """tau = M a + c(q, v) by RNEA, after `position` and `velocity`."""
+    def inverse_dynamics(self, v: wp.array, a: wp.array, tau: wp.array, gravity: wp.array | None = None) -> None:
+        """tau = M a + c(q, v) by RNEA, after `position` and `velocity`; `gravity` in place of the model's."""
         p = self.device_model.parameters
-        inputs = [self.device_model.topology, p.stored("gravity"), p.stored("joint_armature"), self.dof_S, self.link_I]
+        gravity = p.stored("gravity") if gravity is None else gravity
+        inputs = [self.device_model.topology, gravity, p.stored("joint_armature"), self.dof_S, self.link_I]
         inputs += [self.link_V, v, a, self.link_A, self.link_f, tau]
         self.launch(self.kernels.rnea, self.model.ntree, inputs)
 

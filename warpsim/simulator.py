@@ -9,17 +9,20 @@ import warp as wp
 from warpsim.collision import ContactList
 from warpsim.dynamics import DeviceModel
 from warpsim.gradients.implicit import StepAdjoint, StepRecord, active_tape, tape_paused
-from warpsim.integrators import SymplecticEuler, ThetaScheme
+from warpsim.gradients.theta import SchemeAdjoint
+from warpsim.integrators import SymplecticEuler, ThetaScheme, Variational
 from warpsim.kernels import theta
 from warpsim.kernels.precision import SCALARS
 from warpsim.model.model import GeomType, Model
 from warpsim.queries import Queries
 from warpsim.replay import Replay
 from warpsim.rollout import rollout
+from warpsim.solvers.lcp_contact import LCP
 from warpsim.solvers.nocontact import NoContact
 from warpsim.solvers.sap import SAP
 from warpsim.state import State
 from warpsim.step import Step
+from warpsim.variational_step import VariationalStep
 
 NONFINITE = int(theta.NONFINITE)
 NOT_CONVERGED = int(theta.NOT_CONVERGED)
@@ -53,7 +56,8 @@ class Diagnostics:
 class Simulator:
     """Simulates `worlds` copies of `model` with step `dt` [s] (default: the file's).
 
-    `integrator`: `ws.SymplecticEuler()` (default), `ws.ExplicitEuler()`, `ws.ImplicitEuler()`, `ws.Midpoint()`. `solver`: `ws.SAP(...)` or `ws.NoContact()`. `device`: a Warp device name; None
+    `integrator`: `ws.SymplecticEuler()` (default), `ws.ExplicitEuler()`, `ws.ImplicitEuler()`, `ws.Midpoint()`,
+    `ws.Variational(...)`. `solver`: `ws.SAP(...)`, `ws.LCP(...)` or `ws.NoContact()`. `device`: a Warp device name; None
     is CUDA where there is one, else the CPU. `dtype`: "float32" or "float64". `max_contacts`: slots per world.
     Raises `ValueError` or `ModelError` naming what is wrong.
     """
@@ -81,16 +85,14 @@ class Simulator:
             raise ValueError(f"dtype is {dtype!r}; use 'float32' or 'float64'")
         self.dtype = dtype
         self.integrator = SymplecticEuler() if integrator is None else integrator
-        if not isinstance(self.integrator, ThetaScheme):
-            known = "ws.SymplecticEuler(), ws.ImplicitEuler(), ws.Midpoint() or ws.ExplicitEuler()"
+        if not isinstance(self.integrator, (ThetaScheme, Variational)):
+            known = "ws.SymplecticEuler(), ws.ImplicitEuler(), ws.Midpoint(), ws.ExplicitEuler() or ws.Variational(...)"
             raise ValueError(f"integrator is {integrator!r}; use {known}")
-        if requires_grad and self.integrator != SymplecticEuler():
-            raise ValueError(
-                f"integrator {integrator!r} has no gradients yet; use ws.SymplecticEuler() or requires_grad=False"
-            )
         self.solver = SAP() if solver is None else solver
-        if not isinstance(self.solver, (SAP, NoContact)):
-            raise ValueError(f"solver is {solver!r}; use ws.SAP(...) or ws.NoContact()")
+        if not isinstance(self.solver, (SAP, LCP, NoContact)):
+            raise ValueError(f"solver is {solver!r}; use ws.SAP(...), ws.LCP(...) or ws.NoContact()")
+        if requires_grad and isinstance(self.solver, LCP):
+            raise ValueError("LCP() has no gradients yet; leave requires_grad=False, or use ws.SAP()")
         if isinstance(self.solver, SAP) and model.geom_restitution.any():
             name = model.geom_names[int(np.argmax(model.geom_restitution > 0))]
             raise ValueError(
@@ -107,10 +109,18 @@ class Simulator:
         self.device = _device(device)
         self.device_model = DeviceModel(model, self.worlds, dtype, self.device, self.requires_grad)
         self.parameters = self.device_model.parameters
-        self.parameters.refuse("geom_restitution", "has no effect with SAP contact; use geom_dissipation_time")
-        options = self.solver if isinstance(self.solver, SAP) else self.solver.limits
-        contact = isinstance(self.solver, SAP)
-        self._step = Step(self.device_model, options, max_contacts, contact, self.integrator)
+        contact = not isinstance(self.solver, NoContact)
+        if not isinstance(self.solver, LCP):
+            self.parameters.refuse("geom_restitution", "has no effect with SAP contact; use geom_dissipation_time")
+        options = self.solver if contact else self.solver.limits
+        if isinstance(self.integrator, Variational):
+            if self.requires_grad:
+                raise ValueError(
+                    "Variational() has no gradients yet; leave requires_grad=False, or use ws.SymplecticEuler()"
+                )
+            self._step = VariationalStep(self.device_model, self.integrator, options, max_contacts, contact)
+        else:
+            self._step = Step(self.device_model, options, max_contacts, contact, self.integrator)
         self.max_contacts = self._step.collision.capacity
         self.diagnostics = Diagnostics(self._step)
         self._replay = Replay(self.device, self.parameters)
@@ -207,22 +217,21 @@ class Simulator:
             for n in (self.model.nq, self.model.nv)
         )
         time = wp.zeros(self.worlds, dtype=wp.float64, device=self.device)
-        return State(q, v, time, {"flags": wp.zeros(self.worlds, dtype=wp.int32, device=self.device)})
+        return State(q, v, time, {name: wp.zeros_like(array) for name, array in self._step.memory().items()})
 
     @functools.cached_property
     def _adjoint(self) -> StepAdjoint:
         step = self._step
-        return StepAdjoint(
-            self.device_model, step.options, self.max_contacts or None, step.collision.enabled, self._replay
-        )
+        options = [self.device_model, step.options, self.max_contacts or None, step.collision.enabled, self._replay]
+        return StepAdjoint(*options) if step.stages is None else SchemeAdjoint(*options, self.integrator)
 
     def _load(self, state: State) -> None:
-        for name, array in (("q", state.q), ("v", state.v), ("time", state.time), ("flags", state.memory["flags"])):
-            wp.copy(getattr(self._step, name), array)
+        for name, array in self._step.state_arrays().items():
+            wp.copy(array, state.arrays()[name])
 
     def _unload(self, state: State) -> None:
-        for name, array in (("q", state.q), ("v", state.v), ("time", state.time), ("flags", state.memory["flags"])):
-            wp.copy(array, getattr(self._step, name))
+        for name, array in self._step.state_arrays().items():
+            wp.copy(state.arrays()[name], array)
 
     def _set_forces(self, control, tau, wrench) -> None:
         step, model = self._step, self.model
@@ -409,6 +418,13 @@ class Simulator:
     def last_contacts(self) -> ContactList:
         """The contacts of the last step, with the impulse on geom B in the contact frame [N s]."""
         return ContactList(self._step.collision, self._step.solver.solution.gamma.numpy())
+
+    @property
+    def warm_start_hits(self) -> wp.array:
+        """`(worlds,)` 1 where the classes of the step before solved the last LCP. Only with `ws.LCP()`."""
+        if not isinstance(self.solver, LCP):
+            raise ValueError(f"warm_start_hits belongs to ws.LCP(), this simulator has {self.solver!r}")
+        return self._step.solver.warm_start_hits
 
     def bytes_per_world(self) -> float:
         """Device memory of a step's workspace and state, per world."""

@@ -38,7 +38,13 @@ class State:
         """A copy of the chosen worlds: an index, a slice, or a list or array of indices or of booleans."""
         chosen = np.atleast_1d(np.arange(self.worlds)[worlds]).astype(np.int32)
         index = wp.array(chosen, dtype=wp.int32, device=self.q.device)
-        return self._map(lambda array: wp.clone(array[index]))
+
+        def rows(array):
+            if array.size == 0:  # no indexing of nothing
+                return wp.zeros((len(chosen), *array.shape[1:]), dtype=array.dtype, device=array.device)
+            return wp.clone(array[index])
+
+        return self._map(rows)
 
     def _map(self, function) -> "State":
         memory = {name: function(array) for name, array in self.memory.items()}

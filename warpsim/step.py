@@ -14,6 +14,7 @@ from warpsim.dynamics import BLOCK, DeviceModel, Dynamics
 from warpsim.integrators import SymplecticEuler, ThetaScheme
 from warpsim.integrators.stages import ThetaStages
 from warpsim.kernels import actuation, contact_force, lagged, theta
+from warpsim.solvers.lcp_contact import LCP, LCPContact
 from warpsim.solvers.sap import SAP, SAPSolver
 
 
@@ -62,14 +63,14 @@ class Step:
         # Plain symplectic Euler needs none of the stages.
         self.stages = None if scheme == SymplecticEuler() else ThetaStages(self, scheme)
 
-    def _make_solver(self, options: SAP) -> None:
+    def _make_solver(self, options: SAP | LCP) -> None:
         model, t, device = self.model, self.device_model.types, self.device_model.device
         array, S, C = self.dynamics.array, self.device_model.types.scalar, self.collision.capacity
         support, size = self.scalar_rows.support, self.scalar_rows.support_size
-        self.options = options
-        self.solver = SAPSolver(
-            self.worlds, model.tree_v, C, support, size, options=options, dtype=self.device_model.dtype, device=device
-        )
+        self.options = options if isinstance(options, SAP) else SAP()  # of regularisation
+        kind = SAPSolver if isinstance(options, SAP) else LCPContact
+        tables = (self.worlds, model.tree_v, C, support, size)
+        self.solver = kind(*tables, options=options, dtype=self.device_model.dtype, device=device)
         problem, contacts = self.solver.problem, self.collision.contacts
         problem.A, problem.v_star, problem.v0 = self.A, self.v_star, self.v
         problem.contacts, problem.contact_pair, problem.J = contacts.count, contacts.pair, contacts.J
@@ -77,7 +78,7 @@ class Step:
         problem.R, problem.v_hat, problem.mu = array(C, t.vec3), array(C, t.vec3), array(C, S)
         self.contact_weight = array(C, S)
         self.R, self.v_hat = problem.R, problem.v_hat  # the convex model's, apart where a lagged one changes them
-        if options.is_lagged:
+        if self.options.is_lagged:
             self.k_lagged = lagged.build(S)
             self.R, self.v_hat = array(C, t.vec3), array(C, t.vec3)
             self.lag = self.k_lagged.Lag()
@@ -91,8 +92,22 @@ class Step:
         if self.stages is not None:
             self.stages.allow_wrench()
 
+    def memory(self) -> dict:
+        """What a step reads besides q, v and time, by name: the step's own arrays."""
+        return {"flags": self.flags, **self.solver.state_memory()}
+
+    def state_arrays(self) -> dict:
+        """The state that `launch` advances, by name."""
+        return {"q": self.q, "v": self.v, "time": self.time, **self.memory()}
+
     def compile(self) -> None:
         """Compile and load the kernels of a step, modules in parallel."""
+        kernels = [item for group in self.kernel_sets() for item in vars(group).values() if isinstance(item, wp.Kernel)]
+        modules = list({id(kernel.module): kernel.module for kernel in kernels}.values())
+        wp.force_load(self.device_model.device, modules=modules, block_dim=BLOCK)
+
+    def kernel_sets(self) -> list:
+        """The namespaces whose kernels a step launches."""
         sets = [self.dynamics.kernels, self.dynamics.untaped, self.dynamics.energy_kernels]
         sets += [
             self.k_actuation,
@@ -109,9 +124,7 @@ class Step:
             sets.append(self.k_lagged)
         if self.stages is not None:
             sets += self.stages.kernel_sets()
-        kernels = [item for group in sets for item in vars(group).values() if isinstance(item, wp.Kernel)]
-        modules = list({id(kernel.module): kernel.module for kernel in kernels}.values())
-        wp.force_load(self.device_model.device, modules=modules, block_dim=BLOCK)
+        return sets
 
     def launch(self, h: float) -> None:
         """Advance the internal state by h."""
@@ -151,18 +164,24 @@ class Step:
 
     def forces(self) -> None:
         """Generalised forces without linear damping, and its diagonal."""
+        dynamics = self.dynamics
+        self.applied_force(self.q, self.v, dynamics.link_X, dynamics.dof_S, self.force, self.damping)
+
+    def applied_force(
+        self, q: wp.array, v: wp.array, link_X: wp.array, dof_S: wp.array, force: wp.array, damping: wp.array
+    ) -> None:
+        """Springs, actuators, user forces and wrenches at (q, v) with its kinematics; `damping` is kept apart."""
         d, p, dynamics = self.device_model, self.device_model.parameters, self.dynamics
         springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
-        inputs = [d.topology, *springs, self.q, self.tau, self.force, self.damping]
+        inputs = [d.topology, *springs, q, self.tau, force, damping]
         dynamics.launch(self.k_actuation.passive_force, self.model.nlink, inputs)
         if self.model.nu:
             inputs = [d.topology, self.actuator_link, self.actuator_row, self.actuator_gear]
             inputs += [p.stored(key) for key in ACTUATOR_PARAMETERS]
-            inputs += [self.q, self.v, self.control, self.force, self.damping]
+            inputs += [q, v, self.control, force, damping]
             dynamics.launch(self.k_actuation.actuator_force, None, inputs)
         if self.wrench is not None:
-            inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench]
-            inputs += [dynamics.link_f, self.force]
+            inputs = [d.topology, p.stored("body_com"), link_X, dof_S, self.wrench, dynamics.link_f, force]
             dynamics.launch(self.k_actuation.wrench_force, self.model.ntree, inputs)
 
     def contact_problem(self, h: float) -> None:
@@ -187,6 +206,9 @@ class Step:
 
     def solve(self, h: float) -> None:
         """The solver, and the further passes of a lagged model (`kernels/lagged.py`)."""
+        if isinstance(self.solver, LCPContact):
+            restitution = self.device_model.parameters.stored("geom_restitution")
+            self.solver.prepare(self.collision, self.A_factor, restitution, h)
         if not (self.options.is_lagged and self.collision.enabled):
             self.solver.launch()
             return
@@ -222,15 +244,19 @@ class Step:
 
     def integrate(self, h: float) -> None:
         """q' = q (+) h v^θvq, and the step is accepted world by world where it is finite."""
-        dynamics, solution = self.dynamics, self.solver.solution
-        v = solution.v
+        v = self.solver.solution.v
+        moving = v
         if self.stages is not None:
             self.stages.report()
-            v = self.stages.position_velocity(v)
-        inputs = [self.device_model.topology, h, self.q, v, self.q_next]
-        dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
+            moving = self.stages.position_velocity(v)
+        inputs = [self.device_model.topology, h, self.q, moving, self.q_next]
+        self.dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
+        self.commit(h, self.q_next, v)
+
+    def commit(self, h: float, q: wp.array, v: wp.array) -> None:
+        """Accept (q, v) as the state after h, world by world where it is finite."""
+        solution = self.solver.solution
         active = self.device_model.parameters.stored("body_active")
-        inputs = [self.device_model.topology, active, h, self.q, self.v, self.time, self.flags]
-        inputs += [solution.v, self.q_next]
+        inputs = [self.device_model.topology, active, h, self.q, self.v, self.time, self.flags, v, q]
         inputs += [solution.status, self.collision.contacts.overflow, self.q, self.v, self.time, self.flags]
-        dynamics.launch(self.k_theta.commit, None, inputs)
+        self.dynamics.launch(self.k_theta.commit, None, inputs)

@@ -17,6 +17,11 @@ auto* __restrict__ px = x.data;
 auto* __restrict__ py = y.data;
 for (int j = first; j < last; ++j) py[j] += a * px[j];
 """
+COPY = """
+auto* __restrict__ px = x.data;
+auto* __restrict__ py = y.data;
+for (int j = first; j < last; ++j) py[j] = px[j];
+"""
 FILL = """
 auto* __restrict__ py = y.data;
 for (int j = first; j < last; ++j) py[j] = a;
@@ -155,6 +160,11 @@ def build(S) -> SimpleNamespace:
         """y ← y + a x; x and y are different rows."""
         ...
 
+    @wp.func_native(COPY)
+    def row_copy(x: wp.array1d(dtype=S), y: wp.array1d(dtype=S), first: int, last: int):
+        """y ← x."""
+        ...
+
     @wp.func_native(FILL)
     def row_fill(a: S, y: wp.array1d(dtype=S), first: int, last: int):
         """y ← a."""
@@ -259,6 +269,7 @@ def build(S) -> SimpleNamespace:
         sparse_add_gram=sparse_add_gram,
         row_axpy=row_axpy,
         row_axpy_at=row_axpy_at,
+        row_copy=row_copy,
         row_copy_at=row_copy_at,
         row_dot_at=row_dot_at,
         row_fill=row_fill,

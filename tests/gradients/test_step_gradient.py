@@ -29,8 +29,9 @@ def weighted_sum(
 class Problem:
     """A scalar loss of the state after some steps, as a function of q0, v0, controls and parameters."""
 
-    def __init__(self, model, q0, v0, steps, controls=None, parameters=(), dt=0.01):
-        self.sim = ws.Simulator(model, dt=dt, dtype="float64", requires_grad=True, solver=SOLVER, device="cpu")
+    def __init__(self, model, q0, v0, steps, controls=None, parameters=(), dt=0.01, integrator=None):
+        options = dict(dtype="float64", requires_grad=True, solver=SOLVER, device="cpu", integrator=integrator)
+        self.sim = ws.Simulator(model, dt=dt, **options)
         self.model, self.steps = model, steps
         rng = np.random.default_rng(7)
         self.a, self.b = (wp.array(rng.normal(size=n), dtype=wp.float64, device="cpu") for n in (model.nq, model.nv))
@@ -280,11 +281,13 @@ def test_gradients_of_clamped_actuators():
     assert abs(problem.gradient()["force_range"][1, 1]) > 0
 
 
+@pytest.mark.parametrize("integrator", [ws.SymplecticEuler(), ws.Midpoint()], ids=["symplectic", "midpoint"])
 @pytest.mark.parametrize("name", ["tau", "wrench"])
-def test_gradient_to_generalised_forces_and_wrenches(name):
+def test_gradient_to_generalised_forces_and_wrenches(name, integrator):
     """`tau` and `wrench` on a tape, at the first of two steps: each entry against a central difference."""
     model = all_joints()
-    sim = ws.Simulator(model, dtype="float64", requires_grad=True, solver=SOLVER, device="cpu")
+    options = {"dtype": "float64", "requires_grad": True, "solver": SOLVER, "device": "cpu"}
+    sim = ws.Simulator(model, integrator=integrator, **options)
     shape = (1, model.nv) if name == "tau" else (1, model.nbody, 6)
     force = np.random.default_rng(2).normal(size=shape)
     weights = np.random.default_rng(3).normal(size=model.nv)

@@ -7,6 +7,7 @@ between a launch that loads the record and one that adds the gradients found to 
 """
 
 import contextlib
+import functools
 
 import numpy as np
 import warp as wp
@@ -38,12 +39,20 @@ def active_tape():
 class StepAdjoint:
     """Workspace of the backward pass, shared by all steps of a simulator; nothing in it outlives one `backward`."""
 
-    def __init__(self, device_model: DeviceModel, options, max_contacts: int | None, contact: bool, replay: Replay):
+    def __init__(
+        self,
+        device_model: DeviceModel,
+        options,
+        max_contacts: int | None,
+        contact: bool,
+        replay: Replay,
+        scheme=None,
+    ):
         model, t = device_model.model, device_model.types
         S, nv, nq = t.scalar, model.nv, model.nq
         self._replay = replay
         self.device_model, self.model, self.worlds = device_model, model, device_model.worlds
-        self.step = Step(device_model, options, max_contacts, contact)
+        self.step = Step(device_model, options, max_contacts, contact, scheme)
         self.v_solved = self.step.dynamics.array(nv, S)
         self.step.solver.problem.v0 = self.v_solved
         self.step.solver.options.keep_factor = 1
@@ -55,7 +64,8 @@ class StepAdjoint:
         self.q, self.v0, self.v = array(nq, S), array(nv, S), array(nv, S)
         self.control, self.tau = array(model.nu, S), array(nv, S)
         self.weight = array(C, S)
-        self.rows = RowsAdjoint(device_model, self.step.scalar_rows, self.dynamics)
+        follows = self.step.scheme.order > 1
+        self.rows = RowsAdjoint(device_model, self.step.scalar_rows, self.dynamics, follows)
         # geometry
         self.phi, self.point, self.frame = array(C, S), array(C, t.vec3), array(C, t.mat33)
         self.J = array((C, 3, self.step.collision.max_support), S)
@@ -69,8 +79,8 @@ class StepAdjoint:
         for d in range(nv):
             table[d, [e - begin[d] for e in model.ancestors(int(model.dof_link[d])) if e <= d]] = 1
         self.ancestor = wp.array(table, dtype=wp.int32, device=device_model.device)
-        owned = [*vars(self).values(), *vars(self.dynamics).values(), *self.rows.arrays()]
-        self._cleared = [x for x in owned if _has_gradient(x)]
+        # 1 for the contacts whose Jacobian is not taken at q.
+        self.moved = wp.zeros((self.worlds, C), dtype=wp.int32, device=device_model.device)
         self._make_inputs()
 
     def _make_inputs(self) -> None:
@@ -83,6 +93,11 @@ class StepAdjoint:
         self.wrench = self.link_F = None
         self._none, self._no_wrench = (wp.empty((0,) * n, dtype=S, device=self.device_model.device) for n in (2, 3))
         self._entries = max(self.model.nq, self.model.nv, self.model.nu)
+
+    @functools.cached_property
+    def _cleared(self) -> list[wp.array]:
+        """The arrays that a backward pass begins with zero gradients of."""
+        return with_gradient(self, self.dynamics, self.rows)
 
     def backward(self, record: "StepRecord") -> None:
         """Add the gradient of the step's inputs, given that of its result, which is cleared."""
@@ -108,7 +123,7 @@ class StepAdjoint:
             self.step.allow_wrench()
             self.wrench = self.dynamics.array((self.model.nbody, 6), self.device_model.types.scalar)
             self.link_F = self.dynamics.array(self.model.nlink, self.device_model.types.vec6)
-            self._cleared += [self.wrench, self.link_F]
+            self.__dict__.pop("_cleared", None)  # is to hold these, too
             self._replay.clear()
         wrench = self._no_wrench if record.wrench is None else record.wrench
         inputs = [record.flags, wrench, self.step.wrench]
@@ -145,14 +160,18 @@ class StepAdjoint:
         self._residual_adjoint(h)
 
     def _position_adjoint(self, h: float) -> None:
-        """Gradient of q' = q (+) h v' into q and v'; v' starts from its own gradient."""
+        """Gradient of q' = q (+) h v^θvq into q and the velocities; v' starts from its own gradient."""
         self.v.grad.assign(self.inputs.v_next_bar)
         tape = wp.Tape()
         with tape:
-            inputs = [self.device_model.topology, h, self.q, self.v, self.q_next]
+            inputs = [self.device_model.topology, h, self.q, self._record_position_velocity(), self.q_next]
             self.dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
         self.q_next.grad.assign(self.inputs.q_next_bar)
         tape.backward()
+
+    def _record_position_velocity(self) -> wp.array:
+        """The velocity that moves the positions."""
+        return self.v
 
     def _residual_adjoint(self, h: float) -> None:
         """Solve H w = v_bar, then p_bar = -w^T dr/dp through the taped residual."""
@@ -173,34 +192,62 @@ class StepAdjoint:
 
     def _record_geometry(self, h: float) -> None:
         """Kinematics, geometry and Jacobians of contacts and rows, and the mass matrix, at q."""
-        d, p, dynamics, collision = self.device_model, self.device_model.parameters, self.dynamics, self.step.collision
-        dynamics.position(self.q)
-        dynamics.launch(self.kernels.composite_inertia, self.model.ntree, [d.topology, dynamics.link_I, self.composite])
-        inputs = [d.topology, self.ancestor, p.stored("joint_armature"), dynamics.dof_S, self.composite, self.M]
-        dynamics.launch(self.kernels.mass_entries, self.model.nv, inputs)
+        self.dynamics.position(self.q)
+        self._record_mass(self.dynamics)
         self.rows.record_geometry(h, self.q, self.v0, self.M)
+        self._record_contact_geometry(self.dynamics, self.phi, self.point, self.frame)
+        self._record_jacobian(self.dynamics, self.point, self.frame, choice=0)
+
+    def _record_mass(self, dynamics: Dynamics) -> None:
+        """The entries of M at the configuration of `dynamics`."""
+        topology, p = self.device_model.topology, self.device_model.parameters
+        dynamics.launch(self.kernels.composite_inertia, self.model.ntree, [topology, dynamics.link_I, self.composite])
+        inputs = [topology, self.ancestor, p.stored("joint_armature"), dynamics.dof_S, self.composite, self.M]
+        dynamics.launch(self.kernels.mass_entries, self.model.nv, inputs)
+
+    def _record_contact_geometry(self, dynamics: Dynamics, phi: wp.array, point: wp.array, frame: wp.array) -> None:
+        """Distances, points and frames of the contacts at the configuration of `dynamics`, features frozen."""
+        d, p, collision = self.device_model, self.device_model.parameters, self.step.collision
         if not collision.enabled:
             return
-        scene, contacts = collision.scene, collision.contacts
-        inputs = [scene, contacts, p.stored("geom_pose"), p.stored("geom_size"), dynamics.link_X]
-        inputs += [self.phi, self.point, self.frame]
+        inputs = [collision.scene, collision.contacts, p.stored("geom_pose"), p.stored("geom_size"), dynamics.link_X]
+        inputs += [phi, point, frame]
         dynamics.launch(self.kernels.contact_geometry, collision.capacity, inputs)
         if collision.convex_scene is not None:
             kernel = contact_convex.build_residual(d.types.scalar).contact_geometry
-            dynamics.launch(kernel, collision.capacity, [scene, collision.convex_scene, *inputs[1:]])
-        inputs = [d.topology, scene, contacts, dynamics.link_X, dynamics.dof_S, self.point, self.frame, self.J]
+            dynamics.launch(kernel, collision.capacity, [collision.scene, collision.convex_scene, *inputs[1:]])
+
+    def _record_jacobian(self, dynamics: Dynamics, point: wp.array, frame: wp.array, choice: int) -> None:
+        """Jacobians of the contacts with `moved` = choice."""
+        collision = self.step.collision
+        if not collision.enabled:
+            return
+        inputs = [self.device_model.topology, collision.scene, collision.contacts, dynamics.link_X, dynamics.dof_S]
+        inputs += [point, frame, self.moved, choice, self.J]
         dynamics.launch(self.kernels.contact_jacobian, collision.capacity, inputs)
 
     def _record_residual(self, h: float) -> None:
         """r(v; q, v0, control, tau, parameters, J, phi, w)."""
-        p, dynamics, step = self.device_model.parameters, self.dynamics, self.step
-        nv = self.model.nv
+        self._record_momentum_balance(h)
+        self._record_impulses(h)
+
+    def _record_momentum_balance(self, h: float) -> None:
+        """A (v - v*)."""
+        dynamics, nv = self.dynamics, self.model.nv
         dynamics.velocity(self.v0)
         dynamics.launch(self.kernels.acceleration, nv, [h, self.v0, self.v, self.a])
         dynamics.inverse_dynamics(self.v0, self.a, self.inverse_dynamics)
-        self._record_forces()
-        inputs = [h, self.inverse_dynamics, self.damping, self.force, self.v, self.r]
+        self._record_forces(self.q, self.v0, self.dynamics)
+        inputs = [h, self.inverse_dynamics, self._record_damping(h), self.force, self.v, self.r]
         dynamics.launch(self.kernels.smooth_residual, nv, inputs)
+
+    def _record_damping(self, h: float) -> wp.array:
+        """D of A = M + h D."""
+        return self.damping
+
+    def _record_impulses(self, h: float) -> None:
+        """- J^T gamma of contacts and rows."""
+        p, dynamics, step = self.device_model.parameters, self.dynamics, self.step
         collision = step.collision
         scene, contacts = collision.scene, collision.contacts
         if collision.enabled:
@@ -211,17 +258,19 @@ class StepAdjoint:
             dynamics.launch(self.kernels.contact_impulse, collision.capacity, inputs)
             inputs = [scene, contacts, self.J, self.gamma, self.r]
             dynamics.launch(self.kernels.contact_residual, collision.capacity, inputs)
-        self.rows.record_residual(h, step.options.sigma, self.q, self.v0, self.v, self.control, self.r)
+        lead = h if step.scheme.theta_vq > 0.0 else 0.0
+        self.rows.record_residual(h, step.options.sigma, lead, self.q, self.v0, self.v, self.control, self.r)
 
-    def _record_forces(self) -> None:
-        d, p, dynamics, step = self.device_model, self.device_model.parameters, self.dynamics, self.step
+    def _record_forces(self, q: wp.array, v: wp.array, dynamics: Dynamics) -> None:
+        """Forces and damping at (q, v), whose kinematics are in `dynamics`."""
+        d, p, step = self.device_model, self.device_model.parameters, self.step
         springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
-        inputs = [d.topology, *springs, self.q, self.tau, self.force, self.damping]
+        inputs = [d.topology, *springs, q, self.tau, self.force, self.damping]
         dynamics.launch(self.k_actuation.passive_force, self.model.nlink, inputs)
         if self.model.nu:
             inputs = [d.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
             inputs += [p.stored(key) for key in ACTUATOR_PARAMETERS]
-            inputs += [self.q, self.v0, self.control, self.force, self.damping]
+            inputs += [q, v, self.control, self.force, self.damping]
             dynamics.launch(self.k_actuation.actuator_force, None, inputs)
         if self.wrench is not None:
             inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench]
@@ -241,6 +290,11 @@ class StepRecord:
         """The arrays whose gradients the step reads or adds to."""
         optional = [x for x in (self.control, self.tau, self.wrench) if _has_gradient(x)]
         return [self.q, self.v, self.q_next, self.v_next, *optional]
+
+
+def with_gradient(*owners) -> list[wp.array]:
+    """The arrays with a gradient among the attributes of `owners`."""
+    return [x for owner in owners for x in vars(owner).values() if _has_gradient(x)]
 
 
 def _has_gradient(value) -> bool:

@@ -8,23 +8,23 @@ from warpsim.kernels import constraint_rows, effort_rows, residual, theta
 
 
 class RowsAdjoint:
-    """Taped twins of a `ScalarRows`, which says what the rows are and which of them are active."""
+    """Taped twins of a `ScalarRows`, which says what the rows are and which of them are active.
 
-    def __init__(self, device_model: DeviceModel, scalar_rows: ScalarRows, dynamics: Dynamics):
+    `follows`: Jacobians are taken within the step, as the midpoint rule does (`ScalarRows.launch`, `between`).
+    """
+
+    def __init__(self, device_model: DeviceModel, scalar_rows: ScalarRows, dynamics: Dynamics, follows: bool = False):
         self.device_model, self.forward, self.dynamics = device_model, scalar_rows, dynamics
         S, array, n = device_model.types.scalar, dynamics.array, scalar_rows.table_count
         self.kernels = residual.build(S)
         self.k_theta, self.k_effort = theta.build(S, True), effort_rows.build(S, True)
         self.k_geometry, self.k_residual = constraint_rows.build(S, True), constraint_rows.build_residual(S)
         self.J, self.weight = array(scalar_rows.support.shape, S), array(scalar_rows.count, S)
-        self.phi, self.floor, self.gamma, self.rate, self.rate0 = (array(n, S) for _ in range(5))
+        self.J_start = array(scalar_rows.support.shape, S) if follows else self.J  # at q
+        self.phi, self.phi_between, self.floor, self.gamma, self.rate, self.rate0 = (array(n, S) for _ in range(6))
         self.inertia = array(scalar_rows.inertia.shape[1], S)
         self.q_ahead = array(scalar_rows.q_ahead.shape[1], S)
         self.link_X_ahead = array(scalar_rows.link_X_ahead.shape[1], device_model.types.transform)
-
-    def arrays(self) -> list[wp.array]:
-        """Everything with a gradient that starts from zero."""
-        return [x for x in vars(self).values() if isinstance(x, wp.array)]
 
     def start(self) -> None:
         """Take the weights of the forward pass, which must have been repeated; clear what is summed up."""
@@ -32,7 +32,9 @@ class RowsAdjoint:
         for array in (self.floor, self.rate, self.rate0):
             array.zero_()
 
-    def record_geometry(self, h: float, q: wp.array, v0: wp.array, M: wp.array) -> None:
+    def record_geometry(
+        self, h: float, q: wp.array, v0: wp.array, M: wp.array, between: Dynamics | None = None
+    ) -> None:
         """φ, J and the least weights from q, v0 and M, after `dynamics.position(q)`."""
         d, dynamics, f = self.device_model, self.dynamics, self.forward
         if f.joint_count:
@@ -40,25 +42,32 @@ class RowsAdjoint:
             dynamics.launch(self.kernels.row_jacobian, f.joint_count, inputs)
         if f.table_count:
             dynamics.launch(self.k_theta.integrate_position, d.model.nlink, [d.topology, h, q, v0, self.q_ahead])
-            dynamics.poses(self.q_ahead, self.link_X_ahead)
-            inputs = [d.topology, f.table, f.rows, dynamics.link_X, self.link_X_ahead, dynamics.dof_S]
-            inputs += [q, self.q_ahead, self.phi, self.J]
-            dynamics.launch(self.k_geometry.geometry, f.table_count, inputs)
+            dynamics.kinematics(self.q_ahead, self.link_X_ahead)
+            self._record_table(dynamics, q, self.phi, self.J_start)
+            if between is not None:
+                self._record_table(between, q, self.phi_between, self.J)
             dynamics.launch(self.k_residual.diagonal, d.model.nv, [d.topology, M, self.inertia])
-            inputs = [d.topology, f.table, f.rows, dynamics.link_X, dynamics.dof_S, self.inertia, self.floor]
+            at = dynamics if between is None else between
+            inputs = [d.topology, f.table, f.rows, at.link_X, at.dof_S, self.inertia, self.floor]
             dynamics.launch(self.k_geometry.least_weight, f.table_count, inputs)
 
-    def record_residual(self, h: float, sigma: float, q, v0, v, control, r) -> None:
-        """r -= Jᵀγ of every row."""
+    def _record_table(self, dynamics: Dynamics, q: wp.array, phi: wp.array, J: wp.array) -> None:
+        """J at the kinematics of `dynamics`, and φ where the velocity leads."""
+        f = self.forward
+        inputs = [self.device_model.topology, f.table, f.rows, dynamics.link_X, self.link_X_ahead, dynamics.dof_S]
+        dynamics.launch(self.k_geometry.geometry, f.table_count, [*inputs, q, self.q_ahead, phi, J])
+
+    def record_residual(self, h: float, sigma: float, lead: float, q, v0, v, control, r) -> None:
+        """r -= Jᵀγ of every row; the errors are φ − lead J v0."""
         p, dynamics, f = self.device_model.parameters, self.dynamics, self.forward
         if f.joint_count:
             inputs = [f.rows, f.joint_type, f.joint_q, p.stored("joint_range"), p.stored("joint_friction")]
             dynamics.launch(self.kernels.row_residual, f.joint_count, [*inputs, h, sigma, self.J, self.weight, q, v, r])
         if f.table_count:
-            for x, rate in ((v, self.rate), (v0, self.rate0)):
-                dynamics.launch(self.k_residual.row_rate, f.table_count, [f.table, f.rows, self.J, x, rate])
-            inputs = [f.table, f.rows, h, sigma, self.phi, self.weight, self.floor, self.rate, self.rate0, self.gamma]
-            dynamics.launch(self.k_residual.row_impulse, f.table_count, inputs)
+            for J, x, rate in ((self.J, v, self.rate), (self.J_start, v0, self.rate0)):
+                dynamics.launch(self.k_residual.row_rate, f.table_count, [f.table, f.rows, J, x, rate])
+            inputs = [f.table, f.rows, h, sigma, lead, self.phi, self.weight, self.floor, self.rate, self.rate0]
+            dynamics.launch(self.k_residual.row_impulse, f.table_count, [*inputs, self.gamma])
             inputs = [f.table, f.rows, self.J, self.gamma, r]
             dynamics.launch(self.k_residual.row_residual, (f.table_count, f.width), inputs)
         if f.effort_count:

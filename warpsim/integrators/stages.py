@@ -11,6 +11,16 @@ from warpsim.parameters import SPECS
 # A residual of the free motion that cannot fall any more is round-off below this many machine epsilons of its scale.
 STALL_EPSILONS = 1e3
 
+# What decides the damping and stiffness in A, in the order of the kernel `effective_damping`.
+DAMPING_PARAMETERS = (
+    "actuator_gain",
+    "actuator_bias",
+    "control_range",
+    "force_range",
+    "joint_stiffness",
+    "joint_damping",
+)
+
 
 class ThetaStages:
     """The two stages of a theta-scheme for all worlds, on the arrays of a `Step`.
@@ -24,10 +34,10 @@ class ThetaStages:
         S = d.types.scalar
         self.kernels = theta.build_schemes(S)
         self.v_between = array(step.model.nv, S)
-        self.plant, self.load = theta.structs(S).Plant(), theta.structs(S).Load()
-        self._set_actuators()
         if scheme.implicit:
             self._make_newton()
+        if self.follows_contacts:
+            self.moved = array(step.collision.capacity, wp.int32)
 
     def _set_actuators(self) -> None:
         """The actuators on joints, sorted by tree."""
@@ -37,7 +47,7 @@ class ThetaStages:
         start = np.searchsorted(np.sort(tree), np.arange(m.ntree + 1))
         for key, value in (("actuator", on_joint[np.argsort(tree, kind="stable")]), ("tree_actuator", start)):
             setattr(plant, key, wp.array(value.astype(np.int32), dtype=wp.int32, device=device))
-        for key in ("link", "row", "gear"):
+        for key in ("link", "gear"):
             setattr(plant, f"actuator_{key}", getattr(self.step, f"actuator_{key}"))
 
     def _make_newton(self) -> None:
@@ -45,6 +55,8 @@ class ThetaStages:
         t, S, dtype = d.types, d.types.scalar, d.dtype
         structs = theta_newton.structs(S)
         self.newton_kernels = theta_newton.build(S)
+        self.plant, self.load = structs.Plant(), structs.Load()
+        self._set_actuators()
         self.between = Dynamics(d)
         derivative = InverseDynamicsDerivative(self.between)
         self.motion, self.sweep = derivative.motion, derivative.sweep
@@ -80,24 +92,29 @@ class ThetaStages:
 
     def refresh(self) -> None:
         """Take the present arrays of parameters and inputs."""
+        if not self.scheme.implicit:
+            return
         d, plant, load = self.step.device_model, self.plant, self.load
         plant.link_pose, plant.joint_anchor, plant.q0 = d.link_pose, d.joint_anchor, d.q0
-        for key in SPECS.keys() & theta.structs(d.types.scalar).Plant.vars.keys():
+        for key in SPECS.keys() & theta_newton.structs(d.types.scalar).Plant.vars.keys():
             setattr(plant, key, d.parameters.stored(key))
         load.control, load.tau = self.step.control, self.step.tau
 
     def allow_wrench(self) -> None:
         """Make room for what wrenches on bodies need."""
-        self.load.wrench = self.step.wrench
         if self.scheme.implicit:
+            self.load.wrench = self.step.wrench
             t, nlink = self.step.device_model.types, self.step.model.nlink
             self.sweep.E, self.sweep.e = self.between.array(nlink, t.mat33), self.between.array(nlink, t.vec3)
 
     def effective_damping(self, h: float, q: wp.array, v: wp.array) -> None:
         """The step's `damping` <- what A = M + h damping holds of D and K."""
         step, scheme = self.step, self.scheme
-        inputs = [step.device_model.topology, self.plant, self.load, scheme.damping_share, h * scheme.stiffness_share]
-        step.dynamics.launch(self.kernels.effective_damping, step.model.ntree, [*inputs, q, v, step.damping])
+        p = step.device_model.parameters
+        inputs = [step.device_model.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
+        inputs += [p.stored(key) for key in DAMPING_PARAMETERS]
+        inputs += [step.control, scheme.damping_share, h * scheme.stiffness_share, q, v, step.damping]
+        step.dynamics.launch(self.kernels.effective_damping, None, inputs)
 
     def free_motion(self, h: float) -> None:
         """v*, A and the factor of M at q^θ(v*), by Newton's method."""
@@ -116,7 +133,7 @@ class ThetaStages:
         d, S = step.device_model, step.device_model.types.scalar
         p = d.parameters
         inputs = [d.topology, collision.scene, p.stored("geom_pose"), p.stored("geom_size")]
-        inputs += [between.link_X, between.dof_S, collision.contacts]
+        inputs += [between.link_X, between.dof_S, collision.contacts, self.moved]
         between.launch(contact_between.build(S).follow, collision.capacity, inputs)
         if collision.convex_scene is not None:
             kernel = contact_between.build_convex(S).follow

@@ -44,6 +44,10 @@ class ContactSolver:
         self.vec3 = wp.types.vector(3, self.scalar)
         self.problem, self.solution = self._problem(), self._solution()
 
+    def state_memory(self) -> dict:
+        """The arrays that a step hands to the next, by name."""
+        return {}
+
     def zeros(self, shape, kind=None) -> wp.array:
         return wp.zeros(shape, dtype=self.scalar if kind is None else kind, device=self.device)
 

@@ -16,14 +16,14 @@ class LCP:
 
     tolerance: of the residual, relative to the largest free velocity; None is 1e-10 in float64 and 1e-4 in float32.
     error_reduction: part of an overlap that a step takes back, 0 to 1. The default 0 leaves overlaps as they are.
-    restitution_threshold [m/s]: contacts that approach more slowly do not bounce. warm_start: try the classes of the last
+    restitution_threshold [m/s]: contacts that approach more slowly do not bounce, so that bodies come to rest. warm_start: try the classes of the last
     step first. A world without a solution to the tolerance is flagged not converged, with its residual as
     `diagnostics.momentum_error`; `diagnostics.iterations` counts factorisations, `sim.warm_start_hits()` the warm starts.
     """
 
     tolerance: float | None = None
     error_reduction: float = 0.0
-    restitution_threshold: float = 0.0
+    restitution_threshold: float = 1e-3
     warm_start: bool = True
 
     def __post_init__(self):
