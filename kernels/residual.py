@@ -80,11 +80,11 @@ def build(S) -> SimpleNamespace:
         # out
         J: wp.array4d(dtype=S),
     ):
-        """One column of the Jacobian of one of the chosen contacts. Launch over (worlds, max_contacts, max_support)."""
-        w, c, k = wp.tid()
+        """Jacobians of the chosen contacts. Launch over (worlds, max_contacts)."""
+        w, c = wp.tid()
         if c < contacts.count[w] and chosen[w, c] == choice:
             p = contacts.pair[w, c]
-            if k < scene.support_size[p]:
+            for k in range(scene.support_size[p]):
                 d = scene.support[p, k]
                 root = topology.tree_reference[topology.link_tree[topology.dof_link[d]]]
                 arm = point[w, c] - wp.transform_get_translation(link_X[w, root])
@@ -121,15 +121,14 @@ def build(S) -> SimpleNamespace:
         # out
         M: wp.array3d(dtype=S),
     ):
-        """M_de, by trees, for e = d or an ancestor of d; other entries are not written. (worlds, nv, widest tree)."""
-        w, d, k = wp.tid()
-        if ancestor[d, k] != 0:
-            e = topology.dof_begin[d] + k
-            m = wp.dot(dof_S[w, e], sp.momentum(composite[w, topology.dof_link[d]], dof_S[w, d]))
-            if d == e:
-                M[w, d, k] = m + armature[w % armature.shape[0], d]
-            else:
-                M[w, d, k] = m
+        """M_de, by trees, for e = d or an ancestor of d; other entries are not written. Launch over (worlds, nv)."""
+        w, d = wp.tid()
+        begin = topology.dof_begin[d]
+        f = sp.momentum(composite[w, topology.dof_link[d]], dof_S[w, d])
+        for k in range(d - begin):
+            if ancestor[d, k] != 0:
+                M[w, d, k] = wp.dot(dof_S[w, begin + k], f)
+        M[w, d, d - begin] = wp.dot(dof_S[w, d], f) + armature[w % armature.shape[0], d]
 
     @wp.kernel(module=module)
     def row_jacobian(
@@ -230,11 +229,11 @@ def build(S) -> SimpleNamespace:
         # out
         r: wp.array2d(dtype=S),
     ):
-        """r -= J^T gamma, one column of one contact. Launch over (worlds, max_contacts, max_support)."""
-        w, c, k = wp.tid()
+        """r -= J^T gamma. Launch over (worlds, max_contacts)."""
+        w, c = wp.tid()
         if c < contacts.count[w]:
             p = contacts.pair[w, c]
-            if k < scene.support_size[p]:
+            for k in range(scene.support_size[p]):
                 g = gamma[w, c]
                 x = J[w, c, 0, k] * g[0] + J[w, c, 1, k] * g[1] + J[w, c, 2, k] * g[2]
                 wp.atomic_add(r, w, scene.support[p, k], -x)
