@@ -17,6 +17,7 @@ _PUBLIC = {
     "warpsim.trajectory": ("Trajectory",),
     "warpsim.integrators": ("ExplicitEuler", "ImplicitEuler", "Midpoint", "SymplecticEuler", "Variational"),
     "warpsim.solvers.sap": ("SAP",),
+    "warpsim.solvers.compliant": ("Compliant",),
     "warpsim.solvers.lcp_contact": ("LCP",),
     "warpsim.solvers.nocontact": ("NoContact",),
     "warpsim.solvers.problem": ("ContactProblem", "ContactSolution", "solve_contact"),

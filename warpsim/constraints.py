@@ -190,10 +190,10 @@ def padded(lists, width: int, dtype) -> np.ndarray:
 class ScalarRows:
     """The rows of all worlds: `rows` (struct of `kernels/rows.py`) and the launches that fill it.
 
-    `actuators`: indices of those that have a row.
+    `actuators`: indices of those that have a row. `exact`: a finite stiffness counts as it is, without the near-rigid limit.
     """
 
-    def __init__(self, device_model: DeviceModel, dynamics: Dynamics, actuators):
+    def __init__(self, device_model: DeviceModel, dynamics: Dynamics, actuators, exact: bool = False):
         self.device_model, self.dynamics = device_model, dynamics
         model, t = device_model.model, device_model.types
         S = t.scalar
@@ -209,7 +209,7 @@ class ScalarRows:
         self.support = padded(supports, self.width, np.int32)
         self.joint_type, self.joint_q = self._array(model.joint_type), self._array(model.joint_q)
         self.rows = self._rows(kind, joint)
-        self.table, self.effort = self._table(found), self._effort_table(actuators)
+        self.table, self.effort = self._table(found, exact), self._effort_table(actuators)
         self.phi, self.phi_between, self.floor = (dynamics.array(len(found), S) for _ in range(3))
         self.inertia = dynamics.array(model.nv if found else 0, S)
         self.q_ahead = dynamics.array(model.nq if found else 0, S)
@@ -230,10 +230,10 @@ class ScalarRows:
             setattr(table, key, array(self.count, S))
         return table
 
-    def _table(self, found: list[Row]):
+    def _table(self, found: list[Row], exact: bool):
         t = self.device_model.types
         table = kinds.structs(t.scalar).Table()
-        table.first = self.joint_count
+        table.first, table.exact = self.joint_count, int(exact)
         for key in ("kind", "axis"):
             setattr(table, key, self._array([getattr(row, key) for row in found]))
         table.link = self._array(np.array([row.link for row in found]).reshape(-1, 2))

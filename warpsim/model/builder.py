@@ -71,6 +71,7 @@ class Geom:
     stiffness: float
     dissipation_time: float
     restitution: float
+    hertz_modulus: float
     contype: int
     conaffinity: int
     condim: int
@@ -248,6 +249,7 @@ class ModelBuilder:
         stiffness=np.inf,
         dissipation_time=None,
         restitution=0.0,
+        hertz_modulus=0.0,
         contype=1,
         conaffinity=1,
         condim=3,
@@ -262,6 +264,7 @@ class ModelBuilder:
         `type`, `size`: "plane" (z up, infinite), "sphere" (radius), "capsule" and "cylinder" (radius, half length along
         z), "box" and "ellipsoid" (half extents), "mesh" (with `mesh=(vertices, faces)`, solid inside),
         "hfield" (with `hfield=(size, data)`, see `model.HField`). Material: Coulomb `friction`, `stiffness` [N/m] (inf: near-rigid), `dissipation_time` [s] (None: critical), `restitution` (LCP contact only).
+        `hertz_modulus` E* [Pa] of a sphere (`Compliant` contact only) makes its force E* sqrt(r d^3) at depth d.
         Two geoms may touch if `contype` of one and `conaffinity` of the other share a bit; `condim=1` has no friction.
         """
         body = self._body(body)
@@ -289,7 +292,11 @@ class ModelBuilder:
             self.hfields.append(_hfield(name, hfield, label))
             x, y, top, base = self.hfields[-1].size
             size = np.array([x, y, max(top * max(self.hfields[-1].data.max(), 0.0), base)])  # what bounds it
-        material = (friction, float(stiffness), time, restitution)
+        modulus = _scalar(hertz_modulus, f"{label}: hertz_modulus [Pa]")
+        if modulus > 0 and (kind != GeomType.SPHERE or stiffness < np.inf):
+            why = f"it is a {kind.name.lower()}" if kind != GeomType.SPHERE else f"stiffness is {stiffness:g}"
+            raise ModelError(f"{label}: hertz_modulus needs a sphere without a stiffness of its own, but {why}")
+        material = (friction, float(stiffness), time, restitution, modulus)
         masks = (_mask(contype), _mask(conaffinity), int(condim), int(priority))
         pose, rgba = _pose(pose, label), _vector(rgba, 4, f"{label}: rgba")
         index = -1
