@@ -5,12 +5,14 @@
 
 Every constraint is a spring and a damper, solved implicitly; K has no floor. It is the dual of SAP's problem with this R
 and v̂. Scalar rows bring their own R and v̂ (`kernels/rows.py`, `constraint_rows.py`); one with a lower bound l is solved for
-x = γ − l ≥ 0, an upper bound is a row of A. Contacts without friction have their normal row alone.
+x = γ − l ≥ 0, an upper bound is a row of A. Contacts without friction have their normal row alone. Friction below rounding
+is cleared, so that a scene that is symmetric stays so: a column of spheres, an unstable equilibrium, stands.
 """
 
 import functools
 from types import SimpleNamespace
 
+import numpy as np
 import warp as wp
 
 from warpsim.kernels import cone_qp, contact, delassus
@@ -97,7 +99,8 @@ def build(S) -> SimpleNamespace:
     Scene, Material = st.Scene, st.Material
     friction_coefficient = contact.laws(S).friction_coefficient
     f_rows = rows.build(S)
-    sparse_dot, row_fill = f_rows.sparse_dot, f_rows.row_fill
+    row_fill, vec2 = f_rows.row_fill, types(S).vec2
+    epsilon = float(np.finfo(wp.dtype_to_numpy(S)).eps)
     module = module_name("compliant", S)
 
     @wp.struct
@@ -108,14 +111,18 @@ def build(S) -> SimpleNamespace:
         upper: wp.array2d(dtype=S)
 
     @wp.func
-    def approach(problem: Problem, phi: S, w: int, c: int) -> S:
-        """−v_n ≥ 0 at which a contact closes; before it exists, that of the free motion counts too."""
+    def approach(problem: Problem, scene: Scene, v: wp.array1d(dtype=S), w: int, c: int) -> vec2:
+        """Velocity at which a contact closes, −v_n, and the largest with either side at rest."""
         p = problem.contact_pair[w, c]
-        n = problem.support_size[p]
-        v_n = sparse_dot(problem.J[w, c, 2], problem.support[p], n, problem.v0[w])
-        if phi >= S(0.0):
-            v_n = wp.min(v_n, sparse_dot(problem.J[w, c, 2], problem.support[p], n, problem.v_star[w]))
-        return wp.max(-v_n, S(0.0))
+        a = S(0.0)
+        b = S(0.0)
+        for k in range(problem.support_size[p]):
+            u = problem.J[w, c, 2, k] * v[problem.support[p, k]]
+            if scene.support_sign[p, k] < S(0.0):
+                a -= u
+            else:
+                b -= u
+        return vec2(a + b, wp.max(a + b, wp.max(a, b)))
 
     @wp.kernel(module=module, enable_backward=False)
     def regularise(
@@ -132,15 +139,25 @@ def build(S) -> SimpleNamespace:
             return
         p = problem.contact_pair[w, c]
         phi = distance[w, c]
+        closing = approach(problem, scene, problem.v0[w], w, c)
+        towards = closing[0]
+        if phi >= S(0.0):
+            free = approach(problem, scene, problem.v_star[w], w, c)
+            towards = wp.max(closing[1], free[1])
+            closing[0] = wp.max(closing[0], free[0])
         pair = d_law.linear_law(scene, material, law, w, p, h)
+        mu = friction_coefficient(scene, material.friction, w, p)
+        if h * closing[0] < phi:  # only an impact elsewhere can bring it about; the cone would rub it at a distance
+            mu = S(0.0)
         modulus = d_law.pair_modulus(scene, law, w, p)
         if modulus > S(0.0):
-            local = d_law.hertz_law(modulus, d_law.pair_radius(scene, law, w, p), phi, approach(problem, phi, w, c), h)
+            radius = d_law.pair_radius(scene, law, w, p)
+            local = d_law.hertz_law(modulus, radius, phi, wp.max(towards, S(0.0)), h)
             pair[0] = local[0]
             phi = local[1]
         problem.R[w, c] = d_law.regularization(law, phi, pair[0], pair[1], h)
         problem.v_hat[w, c] = d_law.stabilization(phi, pair[1], h)
-        problem.mu[w, c] = friction_coefficient(scene, material.friction, w, p)
+        problem.mu[w, c] = mu
 
     @wp.kernel(module=module, enable_backward=False)
     def fill(problem: Problem, dual: Dual, qp: QP, bounds: Bounds):
@@ -230,13 +247,24 @@ def build(S) -> SimpleNamespace:
                     qp.rows[w] = k + 1
 
     @wp.kernel(module=module, enable_backward=False)
-    def recover(dual: Dual, bounds: Bounds, x: wp.array2d(dtype=S), impulse: wp.array2d(dtype=S)):
-        """γ = x + lower. Launch over (worlds, N)."""
+    def recover(problem: Problem, dual: Dual, bounds: Bounds, x: wp.array2d(dtype=S), impulse: wp.array2d(dtype=S)):
+        """γ = x + lower; friction below the rounding of its bound μ γ_n is 0. Launch over (worlds, N)."""
         w, r = wp.tid()
         if r >= dual.count[w]:
             return
-        impulse[w, r] = x[w, r]
-        if bounds.lower[w, r] != S(-wp.inf):
-            impulse[w, r] = x[w, r] + bounds.lower[w, r]
+        slots = problem.contact_pair.shape[1]
+        source = dual.source[w, r]
+        gamma = x[w, r]
+        if source < 3 * slots:
+            c = source // 3
+            axis = source - 3 * c
+            if axis < 2:
+                n = r - axis + 2
+                rounding = S(epsilon) * problem.mu[w, c] * x[w, n]
+                if wp.max(wp.abs(x[w, n - 2]), wp.abs(x[w, n - 1])) <= rounding:
+                    gamma = S(0.0)
+        elif bounds.lower[w, r] != S(-wp.inf):
+            gamma += bounds.lower[w, r]
+        impulse[w, r] = gamma
 
     return SimpleNamespace(Bounds=Bounds, regularise=regularise, fill=fill, assemble=assemble, recover=recover)

@@ -61,8 +61,10 @@ class Step:
         self.actuator_gear = wp.array(model.actuator_gear.astype(device_model.dtype), dtype=S, device=device)
         self.k_actuation, self.k_theta = actuation.build(S), theta.build(S)
         self.collision = Collision(device_model, self.dynamics, max_contacts, contact)
+        self.collision.scene.expect_impacts = int(isinstance(solver, Compliant))
         exact = isinstance(solver, Compliant)
-        self.scalar_rows = ScalarRows(device_model, self.dynamics, np.flatnonzero(actuator_row), exact)
+        law = {"exact": exact, "follow_bend": solver.jdot if exact else True}
+        self.scalar_rows = ScalarRows(device_model, self.dynamics, np.flatnonzero(actuator_row), **law)
         self._make_solver(solver)
         # Plain symplectic Euler needs none of the stages.
         self.stages = None if scheme == SymplecticEuler() else ThetaStages(self, scheme)

@@ -13,6 +13,7 @@ import numpy as np
 from warpsim.errors import ModelError
 from warpsim.model import compiler, constraints, mesh_mass
 from warpsim.model.constraints import Constraint, Tendon
+from warpsim.model.foundation import add_foundation
 from warpsim.model.geometry import IDENTITY, combine_masses, rotate, rotation_matrix, volume_and_inertia
 from warpsim.model.model import (
     BODY_CONSTRAINTS,
@@ -307,6 +308,18 @@ class ModelBuilder:
         geom = Geom(name, kind, body, size, pose, *material, *masks, density, rgba, index, bool(visible))
         self.geoms.append(geom)
         return len(self.geoms) - 1
+
+    def add_foundation(
+        self, body, face="-z", rows=10, columns=10, *, modulus, thickness, dissipation_time=None
+    ) -> list[int]:
+        """Put an elastic foundation (Winkler) on a face of the one box geom of `body`: `rows` x `columns` point elements.
+
+        `face` is "+x", "-x", "+y", "-y", "+z" or "-z" in the box's axes; rows run along the first of the other two. Each
+        element is a tiny unseen sphere of stiffness modulus [Pa] x cell area / thickness [m]. They take over the box's
+        friction and contact masks, and the box itself touches nothing any more. A simulator needs a contact slot for each
+        (`max_contacts`). Returns the indices of the geoms.
+        """
+        return add_foundation(self, self._body(body), face, rows, columns, modulus, thickness, dissipation_time)
 
     def add_tendon(
         self,

@@ -12,6 +12,9 @@ from warpsim.solvers.delassus import Delassus
 # B_t = this/h, as Drumwright, §6.4: friction creeps by 1e-6 m/s per N s.
 TANGENTIAL_DAMPING = 1e6  # [N]
 
+# Of the residual, in which a gap of δ leaves γ uncertain by √δ.
+DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-11}
+
 FORMULATIONS = ("convex", "paper")
 
 
@@ -19,9 +22,10 @@ FORMULATIONS = ("convex", "paper")
 class Compliant:
     """Options of compliant contact: every constraint an implicit spring and damper, solved in the impulses.
 
-    tolerance: of the relative residual of the quadratic program; None is 1e-9 in float64 and 1e-4 in float32.
+    tolerance: of the relative residual of the quadratic program; None is 1e-11 in float64 and 1e-4 in float32.
     stiffness [N/m]: of a contact between geoms that give none. tangential_damping [N s/m]: B_t of friction in stiction;
-    None is 1e6 N/dt, and creep is friction force/B_t. formulation: "convex"; Drumwright's own program ("paper") is in
+    None is 1e6 N/dt, and creep is friction force/B_t. jdot: constraints (welds, joints, couplings) count J̇v, the bend of the
+    path within the step: gaps fall with dt³ instead of dt², but large steps gain energy. formulation: "convex"; Drumwright's own program ("paper") is in
     benchmarks/ccs_paper.py. max_iterations: factorisations before a world is given back with its best point and the
     not-converged flag. `diagnostics.momentum_error` is the residual of the quadratic program.
     """
@@ -29,6 +33,7 @@ class Compliant:
     tolerance: float | None = None
     stiffness: float = 1e10
     tangential_damping: float | None = None
+    jdot: bool = False
     formulation: str = "convex"
     max_iterations: int = 25
 
@@ -67,7 +72,8 @@ class CompliantContact(ContactSolver):
         self.delassus = Delassus(self, all_tangents=False)
         W, N, K = self.worlds, self.delassus.size, self.rows
         C = self.max_contacts + K
-        limits = {"tolerance": self.options.tolerance, "max_iterations": int(self.options.max_iterations)}
+        tolerance = DEFAULT_TOLERANCE[self.dtype] if self.options.tolerance is None else self.options.tolerance
+        limits = {"tolerance": tolerance, "max_iterations": int(self.options.max_iterations)}
         self.qp = ConeQPSolver(W, N, K, C, **limits, dtype=self.dtype, device=self.device)
         data = self.qp.problem
         data.H, data.variables = self.delassus.dual.W, self.zeros(W, int)
@@ -90,6 +96,7 @@ class CompliantContact(ContactSolver):
         self.run(self.kernels.fill, per_row, [self.problem, dual, data, self.bounds])
         self.run(self.kernels.assemble, self.worlds, [self.problem, dual, self.bounds, data])
         self.qp.launch()
-        self.run(self.kernels.recover, per_row, [dual, self.bounds, self.qp.solution.x, self.impulse])
+        inputs = [self.problem, dual, self.bounds, self.qp.solution.x]
+        self.run(self.kernels.recover, per_row, [*inputs, self.impulse])
         self.delassus.recover(self.problem, self.impulse, self.solution)
         return self.solution
