@@ -44,16 +44,24 @@ def build_law(S) -> SimpleNamespace:
     vec2, vec3 = t.vec2, t.vec3
     Law = structs(S).Law
     st, d_laws, d_cone, d_hertz = contact.structs(S), contact.laws(S), cone.build(S), hertz.build(S)
-    Scene, Material = st.Scene, st.Material
+    Scene = st.Scene
     hertz_law, in_series = d_hertz.hertz_law, d_hertz.in_series
 
     @wp.func
-    def linear_law(scene: Scene, material: Material, law: Law, w: int, p: int, h: S) -> vec2:
-        """(c, τ_d) of a pair, c = 1/K > 0."""
-        pair = d_laws.pair_compliance(scene, material.stiffness, material.dissipation_time, w, p, h / S(wp.pi))
+    def linear_law(
+        scene: Scene,
+        stiffness: wp.array2d(dtype=S),
+        dissipation_time: wp.array2d(dtype=S),
+        rigid: S,
+        w: int,
+        p: int,
+        h: S,
+    ) -> vec2:
+        """(c, τ_d) of a pair, c = 1/K > 0; `rigid`: K where both geoms are."""
+        pair = d_laws.pair_compliance(scene, stiffness, dissipation_time, w, p, h / S(wp.pi))
         compliance = pair[0]
         if compliance == S(0.0):
-            compliance = S(1.0) / law.stiffness
+            compliance = S(1.0) / rigid
         return vec2(compliance, pair[1])
 
     @wp.func
@@ -77,9 +85,9 @@ def build_law(S) -> SimpleNamespace:
         return in_series(r_a, r_b)
 
     @wp.func
-    def regularization(law: Law, phi: S, compliance: S, tau_d: S, h: S) -> vec3:
+    def regularization(R_t: S, phi: S, compliance: S, tau_d: S, h: S) -> vec3:
         """(R_t, R_t, R_n)."""
-        return d_cone.contact_regularization(S(1.0), phi, compliance, tau_d, h, S(0.0), law.R_t)
+        return d_cone.contact_regularization(S(1.0), phi, compliance, tau_d, h, S(0.0), R_t)
 
     return SimpleNamespace(
         linear_law=linear_law,
@@ -131,21 +139,22 @@ def build(S) -> SimpleNamespace:
         material: Material,
         law: Law,
         distance: wp.array2d(dtype=S),
+        v0: wp.array2d(dtype=S),
         h: S,
     ):
-        """R, v̂ and μ of a contact, written into the problem. Launch over (worlds, max_contacts)."""
+        """R, v̂ and μ of a contact, written into the problem; v0 before the step. Launch over (worlds, max_contacts)."""
         w, c = wp.tid()
         if c >= problem.contacts[w]:
             return
         p = problem.contact_pair[w, c]
         phi = distance[w, c]
-        closing = approach(problem, scene, problem.v0[w], w, c)
+        closing = approach(problem, scene, v0[w], w, c)
         towards = closing[0]
         if phi >= S(0.0):
             free = approach(problem, scene, problem.v_star[w], w, c)
             towards = wp.max(closing[1], free[1])
             closing[0] = wp.max(closing[0], free[0])
-        pair = d_law.linear_law(scene, material, law, w, p, h)
+        pair = d_law.linear_law(scene, material.stiffness, material.dissipation_time, law.stiffness, w, p, h)
         mu = friction_coefficient(scene, material.friction, w, p)
         if h * closing[0] < phi:  # only an impact elsewhere can bring it about; the cone would rub it at a distance
             mu = S(0.0)
@@ -155,7 +164,7 @@ def build(S) -> SimpleNamespace:
             local = d_law.hertz_law(modulus, radius, phi, wp.max(towards, S(0.0)), h)
             pair[0] = local[0]
             phi = local[1]
-        problem.R[w, c] = d_law.regularization(law, phi, pair[0], pair[1], h)
+        problem.R[w, c] = d_law.regularization(law.R_t, phi, pair[0], pair[1], h)
         problem.v_hat[w, c] = d_law.stabilization(phi, pair[1], h)
         problem.mu[w, c] = mu
 
@@ -268,3 +277,40 @@ def build(S) -> SimpleNamespace:
         impulse[w, r] = gamma
 
     return SimpleNamespace(Bounds=Bounds, regularise=regularise, fill=fill, assemble=assemble, recover=recover)
+
+
+@functools.cache
+def build_residual(S) -> SimpleNamespace:
+    """The taped kernel: impulses from velocities, for the gradient of a step. No Hertz."""
+    vec3 = types(S).vec3
+    st, d_law, d_cone, Law = contact.structs(S), build_law(S), cone.build(S), structs(S).Law
+    laws, Scene, Contacts = contact.laws(S), st.Scene, st.Contacts
+
+    @wp.kernel(module=module_name("compliant_residual", S, True))
+    def contact_impulse(
+        scene: Scene,
+        contacts: Contacts,
+        friction: wp.array2d(dtype=S),
+        stiffness: wp.array2d(dtype=S),
+        dissipation_time: wp.array2d(dtype=S),
+        law: Law,
+        h: S,
+        frozen_mu: wp.array2d(dtype=S),
+        phi: wp.array2d(dtype=S),
+        v_c: wp.array2d(dtype=vec3),
+        # out
+        gamma: wp.array2d(dtype=vec3),
+    ):
+        """γ = P(−R⁻¹(v_c − v̂)); contacts without friction in the step have none here. Launch over (worlds, max_contacts)."""
+        w, c = wp.tid()
+        if c < contacts.count[w]:
+            p = contacts.pair[w, c]
+            pair = d_law.linear_law(scene, stiffness, dissipation_time, law.stiffness, w, p, h)
+            R = d_law.regularization(law.R_t, phi[w, c], pair[0], pair[1], h)
+            v_hat = d_law.stabilization(phi[w, c], pair[1], h)
+            mu = S(0.0)
+            if frozen_mu[w, c] > S(0.0):
+                mu = laws.friction_coefficient(scene, friction, w, p)
+            gamma[w, c] = d_cone.cone_impulse(d_cone.cone_y(v_c[w, c], v_hat, R), R, mu)
+
+    return SimpleNamespace(contact_impulse=contact_impulse)

@@ -93,9 +93,14 @@ class Simulator:
         if not isinstance(self.solver, (SAP, Compliant, LCP, NoContact)):
             known = "ws.SAP(...), ws.Compliant(...), ws.LCP(...) or ws.NoContact()"
             raise ValueError(f"solver is {solver!r}; use {known}")
-        if requires_grad and isinstance(self.solver, (LCP, Compliant)):
-            name = type(self.solver).__name__
-            raise ValueError(f"{name}() has no gradients yet; leave requires_grad=False, or use ws.SAP()")
+        if requires_grad and isinstance(self.solver, LCP):
+            raise ValueError("LCP() has no gradients yet; leave requires_grad=False, or use ws.SAP()")
+        if requires_grad and model.geom_hertz_modulus.any():
+            geom = model.geom_names[int(np.argmax(model.geom_hertz_modulus > 0))]
+            raise ValueError(
+                f"geom {geom!r} has a hertz_modulus, which has no gradients yet; give it a stiffness, or leave "
+                "requires_grad=False"
+            )
         _refuse_material(model, self.solver)
         if max_contacts is not None:
             max_contacts = _whole(max_contacts, "max_contacts")
@@ -228,7 +233,8 @@ class Simulator:
 
     @functools.cached_property
     def _adjoint(self) -> StepAdjoint:
-        options = [self.device_model, self._step.options, self.max_contacts or None, self._step.collision.enabled]
+        options = [self.device_model, self._step.solver_options, self.max_contacts or None]
+        options.append(self._step.collision.enabled)
         if self._step.stages is None:
             return StepAdjoint(*options)
         return SchemeAdjoint(*options, self.integrator)

@@ -22,7 +22,10 @@ SOLVERS = {SAP: SAPSolver, LCP: LCPContact, Compliant: CompliantContact}
 
 
 class Step:
-    """Workspace and launches of one step for all worlds. Inputs and results are its own arrays."""
+    """Workspace and launches of one step for all worlds. Inputs and results are its own arrays.
+
+    `for_gradient`: compliant contact is solved in the velocities, by SAP, whose Hessian the adjoint wants.
+    """
 
     def __init__(
         self,
@@ -31,6 +34,7 @@ class Step:
         max_contacts: int | None,
         contact: bool,
         scheme: ThetaScheme | None = None,
+        for_gradient: bool = False,
     ):
         self.device_model, model = device_model, device_model.model
         self.model, self.worlds = model, device_model.worlds
@@ -65,18 +69,20 @@ class Step:
         exact = isinstance(solver, Compliant)
         law = {"exact": exact, "follow_bend": solver.jdot if exact else True}
         self.scalar_rows = ScalarRows(device_model, self.dynamics, np.flatnonzero(actuator_row), **law)
-        self._make_solver(solver)
+        self._make_solver(solver, for_gradient)
         # Plain symplectic Euler needs none of the stages.
         self.stages = None if scheme == SymplecticEuler() else ThetaStages(self, scheme)
 
-    def _make_solver(self, options: SAP | LCP | Compliant) -> None:
+    def _make_solver(self, options: SAP | LCP | Compliant, for_gradient: bool) -> None:
         model, t, device = self.model, self.device_model.types, self.device_model.device
         array, S, C = self.dynamics.array, self.device_model.types.scalar, self.collision.capacity
         support, size = self.scalar_rows.support, self.scalar_rows.support_size
         self.options = options if isinstance(options, SAP) else SAP()  # of regularisation
+        self.solver_options = options
         self.compliant = options if isinstance(options, Compliant) else None
         tables = (self.worlds, model.tree_v, C, support, size)
-        self.solver = SOLVERS[type(options)](*tables, options=options, dtype=self.device_model.dtype, device=device)
+        solved = self.options if for_gradient else options
+        self.solver = SOLVERS[type(solved)](*tables, options=solved, dtype=self.device_model.dtype, device=device)
         problem, contacts = self.solver.problem, self.collision.contacts
         problem.A, problem.v_star, problem.v0 = self.A, self.v_star, self.v
         problem.contacts, problem.contact_pair, problem.J = contacts.count, contacts.pair, contacts.J
@@ -204,7 +210,7 @@ class Step:
             self.stages.follow_contacts()
         if self.collision.enabled and self.compliant is not None:
             inputs = [problem, self.collision.scene, self.collision.material(), self.compliant_law(h)]
-            inputs += [self.collision.contacts.phi, h]
+            inputs += [self.collision.contacts.phi, self.v, h]
             dynamics.launch(self.k_compliant.regularise, self.collision.capacity, inputs)
         elif self.collision.enabled:
             inputs = [d.topology, self.collision.scene, self.collision.material(), self.collision.contacts]

@@ -15,7 +15,9 @@ ELEMENT_RADIUS = 1e-3
 FACES = ("+x", "-x", "+y", "-y", "+z", "-z")
 
 
-def add_foundation(builder, body: int, face: str, rows: int, columns: int, modulus: float, thickness: float, time) -> list:
+def add_foundation(
+    builder, body: int, face: str, rows: int, columns: int, modulus: float, thickness: float, time
+) -> list:
     """Add the elements and return their geom indices; see `ModelBuilder.add_foundation`."""
     owner = "world" if body < 0 else builder.bodies[body].name
     label = f"foundation of body {owner!r}"

@@ -169,9 +169,7 @@ class ContactSolution:
     flags: Any
 
 
-def solve_contact(
-    problem: ContactProblem, solver: SAP | Compliant | None = None, dtype: str = "float64", device=None
-):
+def solve_contact(problem: ContactProblem, solver: SAP | Compliant | None = None, dtype: str = "float64", device=None):
     """Solve every world of `problem`; NumPy in, NumPy out, and wp.array in, wp.array out (leading axis worlds, always).
 
     `solver`: SAP(...), in the velocities, or Compliant(...), in the impulses; the solution is the same. R and v_hat that
