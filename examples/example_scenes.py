@@ -1,8 +1,12 @@
-"""Scenes that examples, benchmarks and tests share: clutter, a stack, a domino run, a spring-cylinder, a gripper."""
+"""Scenes that examples, tests and benchmarks share. Each function returns a built `ws.Model`; `SCENES` says how they start."""
+
+import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
 import warpsim as ws
+from warpsim.runs import perturbed_start, smooth_controls
 
 BOX_SIDE = 0.1
 SPHERE_RADIUS = 0.05
@@ -182,3 +186,48 @@ def quadruped_among_objects(urdf, h: float = 0.005) -> ws.Model:
         b.add_joint(body, "free", name=f"object_{i}_free")
         b.add_geom(kind, size, body=body, density=400.0, name=f"object_{i}", rgba=(*rng.uniform(0.3, 0.9, size=3), 1))
     return b.build()
+
+
+def rolling_ball(model: ws.Model) -> np.ndarray:
+    """Start velocities (nv,) of `dominoes`: the ball at 2 m/s."""
+    v = np.zeros(model.nv)
+    v[model.joint_coordinates("ball_free")[1].start] = 2.0
+    return v
+
+
+@dataclasses.dataclass(frozen=True)
+class Scene:
+    """A scene and how it is played: seconds, start velocities (nv,) of the model, controls (steps, nu) of steps and h."""
+
+    build: Callable[[], ws.Model]
+    seconds: float
+    start: Callable[[ws.Model], np.ndarray] | None = None
+    controls: Callable[[int, float], np.ndarray] | None = None
+
+    def play(self, seconds: float | None = None, every: int = 1, **simulator) -> tuple[ws.Simulator, ws.Trajectory]:
+        """Roll out one world, `seconds` instead of the scene's own; `simulator`: arguments of `ws.Simulator`."""
+        model = self.build()
+        sim = ws.Simulator(model, **simulator)
+        steps = round((self.seconds if seconds is None else seconds) / sim.dt)
+        controls = None if self.controls is None else self.controls(steps, sim.dt)[:, None]
+        state = sim.state(v=None if self.start is None else self.start(model))
+        return sim, sim.rollout(state, controls, steps, every=every)
+
+
+SCENES = {
+    "stack": Scene(stack, 2.0),
+    "dominoes": Scene(dominoes, 2.0, start=rolling_ball),
+    "gripper": Scene(gripper, 3.0, controls=grip_and_lift),
+    "clutter": Scene(lambda: clutter(40), 4.0),
+    "hills": Scene(hills, 2.0),
+}
+
+
+def driven_at_random(model: ws.Model, worlds: int, seconds: float, **simulator) -> tuple[ws.Simulator, ws.Trajectory]:
+    """Roll out a robot whose controls use their whole range: sine waves in one half of the worlds, noise in the other."""
+    sim = ws.Simulator(model, worlds, **simulator)
+    steps, low, high = round(seconds / sim.dt), *np.nan_to_num(model.control_range.T, neginf=-1.0, posinf=1.0)
+    controls = smooth_controls(model, worlds, steps, sim.dt)
+    noise = np.random.default_rng(0).uniform(low, high, size=(steps, worlds - worlds // 2, model.nu))
+    controls[:, worlds // 2 :] = noise
+    return sim, sim.rollout(sim.state(*perturbed_start(model, worlds, noise=0.05)), controls)

@@ -27,7 +27,6 @@ TENDON_UPPER = wp.constant(8)
 TENDON_SPRING = wp.constant(9)
 TENDON_FRICTION = wp.constant(10)
 
-
 # A row that moves next to nothing is redundant (out of the plane of a linkage, on the axis of a hinge); R ∝ w would make it
 # infinitely stiff, so that rounding or a misaligned axis jams the mechanism. So w is at least Σ u²/M_dd over its dofs times
 # PERPENDICULAR, u the whole motion that the row takes one component of, and times ON_AXIS with u the lever from the tree's
@@ -56,8 +55,10 @@ def structs(S) -> SimpleNamespace:
         q: wp.array2d(dtype=int)  # (n, width) the coordinate of the dof
         coefficients: wp.array2d(dtype=S)  # (n, 5) of a coupling; [0] the length or bound, or the dry friction
         reference: wp.array(dtype=t.vec2)  # x_0, y_0 of a coupling, slack interval of a spring
-        compliance: wp.array(dtype=S)  # 0 is near-rigid; of a spring its stiffness
-        dissipation_time: wp.array(dtype=S)  # not a number: the default; of a spring its damping
+        compliance: wp.array(dtype=S)  # 1/k, 0 is near-rigid
+        dissipation_time: wp.array(dtype=S)  # not a number: the default
+        stiffness: wp.array(dtype=S)  # of a spring, as the next
+        damping: wp.array(dtype=S)
 
     return SimpleNamespace(Table=Table)
 
@@ -219,7 +220,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         if kind <= DISTANCE or kind == COUPLING:
             law = equality_law(limit_weight, phi, c, time, h)
         elif kind == TENDON_SPRING:
-            law = f_coupling.spring_law(phi, c, time, table.reference[i], h)
+            law = f_coupling.spring_law(phi, table.stiffness[i], table.damping[i], table.reference[i], h)
         elif kind == TENDON_FRICTION:
             law = vec2(sigma * weight, S(0.0))
             upper = h * table.coefficients[i, 0]

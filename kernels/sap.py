@@ -11,6 +11,7 @@ A(v − v*) and u_c = Jv − v̂ are carried along the iteration (each step adds
 anew from v: an impulse changes by R⁻¹ δu_c, so a fresh Jv would put its rounding error, amplified by 1/R, into every
 residual. Carried, u_c = −Rγ settles to rounding relative to itself and float32 reaches residuals of 10⁻⁶, also where v̂
 is large (a joint far beyond its stop); the price is that u_c + v̂ and Jv differ by rounding, a change of v̂ of that size.
+That rounding is relative to the largest v on the way, so both are computed anew once momenta have become far smaller.
 """
 
 import functools
@@ -47,6 +48,9 @@ COST_EPSILONS = 1e2
 STALL_EPSILONS = 1e3
 STALL_SHRINK = 0.5
 STALL_ITERATIONS = 10
+# A(v − v*) and u_c are computed anew when momenta have fallen to this fraction of the largest since they last were: their
+# rounding, relative to that one, counts a hundredfold then (1e-5 in float32).
+FRESH_FRACTION = 1e-2
 # Islands that each meet the tolerance meet it together up to this factor (one may be ruled by A v, another by Jᵀγ).
 SHARED_TOLERANCE = 0.5**0.5
 # Conjugate gradients stop at this fraction of the first residual, or at the root of the present momentum error if lower.
@@ -116,8 +120,16 @@ def build(S) -> SimpleNamespace:
         return vec3(-u_c[0] / R[0], -u_c[1] / R[1], -u_c[2] / R[2])
 
     @wp.func
+    def first_guess(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range):
+        """v = v0."""
+        for at in range(r.tree_begin, r.tree_end):
+            tree = work.islands.tree[w, at]
+            for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+                solution.v[w, i] = problem.v0[w, i]
+
+    @wp.func
     def start(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range):
-        """v = v0, A (v0 − v*), A v*, J v0 − v̂."""
+        """A (v − v*), A v*, J v − v̂ at the present v."""
         for at in range(r.tree_begin, r.tree_end):
             tree = work.islands.tree[w, at]
             begin = problem.tree_v[tree]
@@ -125,9 +137,8 @@ def build(S) -> SimpleNamespace:
             for i in range(begin, end):
                 work.m[w, i] = S(0.0)
                 work.p_star[w, i] = S(0.0)
-                solution.v[w, i] = problem.v0[w, i]
             for i in range(begin, end):
-                row_axpy_at(problem.v0[w, i] - problem.v_star[w, i], problem.A[w, i], end - begin, work.m[w], begin)
+                row_axpy_at(solution.v[w, i] - problem.v_star[w, i], problem.A[w, i], end - begin, work.m[w], begin)
                 row_axpy_at(problem.v_star[w, i], problem.A[w, i], end - begin, work.p_star[w], begin)
         constraint_rates(problem, work.islands, w, r, solution.v[w], work.u_c[w], work.row_u_c[w])
         for at in range(r.contact_begin, r.contact_end):
@@ -372,11 +383,16 @@ def build(S) -> SimpleNamespace:
         if r.contact_end == r.contact_begin and r.row_end == r.row_begin:
             status = keep_free_motion(problem, work, solution, w, r)
         else:
-            start(problem, work, solution, w, r)
+            first_guess(problem, work, solution, w, r)
             best = S(0.0)
+            largest = S(0.0)
             stalled = wp.int32(0)
+            fresh = wp.int32(0)
             running = wp.int32(1)
             while running == 1:
+                if fresh == 0:
+                    start(problem, work, solution, w, r)
+                    fresh = 1
                 squares = residual(problem, work, solution, w, r)
                 work.norms[w, island] = squares
                 gradient = wp.sqrt(squares[0])
@@ -390,9 +406,13 @@ def build(S) -> SimpleNamespace:
                     stalled = 0
                 else:
                     stalled += 1
+                largest = wp.max(largest, scale)
                 if total - total != S(0.0):
                     status = wp.int32(NON_FINITE)
                     running = 0
+                elif scale < S(FRESH_FRACTION) * largest:
+                    largest = scale
+                    fresh = 0
                 elif gradient <= options.absolute + tolerance * scale:
                     running = 0
                 elif iterations >= options.max_iterations or (stalled >= STALL_ITERATIONS and error < S(stall_level)):

@@ -130,16 +130,11 @@ def build(S) -> SimpleNamespace:
         )  # fmt: skip
 
     @wp.func
-    def dexp_rotation(phi: vec3, a: vec3) -> vec3:
-        """dexp_phi a: exp[phi + a] is exp[phi] followed by a turn dexp_phi a, to first order in a."""
-        c = exp_coefficients(wp.dot(phi, phi))
-        b = wp.cross(phi, a)
-        return a + c[1] * b + c[2] * wp.cross(phi, b)
-
-    @wp.func
     def exp_translation(phi: vec3, rho: vec3) -> vec3:
         """p of the displacement exp(phi; rho)."""
-        return dexp_rotation(phi, rho)
+        c = exp_coefficients(wp.dot(phi, phi))
+        b = wp.cross(phi, rho)
+        return rho + c[1] * b + c[2] * wp.cross(phi, b)
 
     @wp.func
     def axial(A: mat33) -> vec3:
@@ -273,7 +268,6 @@ def build(S) -> SimpleNamespace:
     return SimpleNamespace(
         Logarithm=Logarithm,
         exp_rotation=exp_rotation,
-        dexp_rotation=dexp_rotation,
         exp_translation=exp_translation,
         log_rotation=log_rotation,
         log_translation=log_translation,

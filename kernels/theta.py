@@ -217,16 +217,22 @@ def build_schemes(S, grad: bool = False) -> SimpleNamespace:
         A: wp.array3d(dtype=S),
         # out
         M_factor: wp.array3d(dtype=S),
+        A_factor: wp.array3d(dtype=S),
     ):
-        """A of the second stage and the factor of M. Launch over (worlds, trees)."""
+        """A of the second stage and the factors of M and A. Launch over (worlds, trees)."""
         w, tree = wp.tid()
         begin = topology.tree_v[tree]
         end = topology.tree_v[tree + 1]
         for i in range(begin, end):
-            for j in range(i - begin + 1):
+            diagonal = i - begin
+            for j in range(diagonal + 1):
                 M_factor[w, i, j] = A[w, i, j]
-            A[w, i, i - begin] = A[w, i, i - begin] + h * D[w, i]
+                A_factor[w, i, j] = A[w, i, j]
+            damped = A[w, i, diagonal] + h * D[w, i]
+            A[w, i, diagonal] = damped
+            A_factor[w, i, diagonal] = damped
         ltdl_factor_block(M_factor[w], begin, end)
+        ltdl_factor_block(A_factor[w], begin, end)
 
     @wp.kernel(module=module, enable_backward=False)
     def report(status: wp.array2d(dtype=int), solver_status: wp.array(dtype=int)):

@@ -6,7 +6,8 @@
              elimination solves with it exactly, without forming it (the paper's algorithm 4 forms it, O(n^2), to solve O(n^3))
     Broyden  "good" updates of RIQN's inverse, kept as the list of steps (Kelley, Iterative Methods, 1995, section 7.3)
 
-f is measured in the metric M^-1: f^T M^-1 f is twice the kinetic energy of the velocity error h^-1 dq it stands for.
+f is measured in the metric M^-1: f^T M^-1 f is twice the kinetic energy of the velocity M^-1 f it stands for, and comes out
+of the backward half of the solve.
 """
 
 import functools
@@ -15,11 +16,11 @@ from types import SimpleNamespace
 import numpy as np
 import warp as wp
 
-from warpsim.kernels import drnea, joints, se3, spatial
+from warpsim.kernels import drnea, joints, problem, se3, spatial
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
 
-NOT_CONVERGED = 1  # bit of `status`: stopped above the tolerance
+NOT_CONVERGED = wp.constant(problem.NOT_CONVERGED)
 
 # Round-off: below this many machine epsilons (relative to the momentum), a residual that an iteration has not halved never
 # will be. Chains of 10 to 200 links settle at 2 to 4, in float64 and in float32.
@@ -280,7 +281,7 @@ def build(S) -> SimpleNamespace:
         for i in range(n):
             axis = frame.axis[w, start + i]
             if not f.is_linear(kind, i):
-                axis = lie.dexp_rotation(-phi, axis)
+                axis = jt.rotation_dexp(phi) * axis
             if kind != joints.FREE or i >= 3:
                 axis += work.A[w, l] * axis
             elimination.axis[w, start + i] = axis
@@ -319,7 +320,7 @@ def build(S) -> SimpleNamespace:
                 u = work.u[w, d] + f.along(slides, axis, F)
                 x = u / D
                 F -= column * x
-                norm += u * x
+                norm += wp.abs(u * x)  # far from the root D may be negative
                 work.u[w, d] = x
                 row = row / D
                 elimination.row[w, d] = row

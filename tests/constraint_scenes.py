@@ -9,10 +9,11 @@ from warpsim.model.geometry import IDENTITY, axis_angle, compose
 TURN_Z_INTO_Y = axis_angle([1, 0, 0], -np.pi / 2)
 
 
-def fourbar(kind="hinge", lengths=(0.3, 0.5, 0.4, 0.6), angle=0.3, **options) -> ws.Model:
+def fourbar(kind="hinge", lengths=(0.3, 0.5, 0.4, 0.6), angle=0.3, frame=None, **options) -> ws.Model:
     """Crank, coupler and rocker of uniform rods (1 kg/m) hanging from two pivots; the loop closes by a constraint.
 
     `lengths` of crank, coupler, rocker and ground [m]; `angle` of the crank from straight down [rad]; y is the axis.
+    `frame` of the constraint in the coupler where it is not the aligned one, the rocker's staying as it is.
     """
     a, b, c, d = lengths
     P, D = a * np.array([np.sin(angle), 0.0, -np.cos(angle)]), np.array([d, 0.0, 0.0])
@@ -32,7 +33,10 @@ def fourbar(kind="hinge", lengths=(0.3, 0.5, 0.4, 0.6), angle=0.3, **options) ->
         pose = [*at, *axis_angle([0, 1, 0], turn)]
         builder.add_body(name, parent=parent, pose=pose, mass=length, com=[0, 0, -length / 2], inertia=inertia)
         builder.add_joint(name, "hinge", name=name, axis=[0, 1, 0])
-    builder.add_constraint(kind, "coupler", "rocker", name="pin", pose_a=[0, 0, -b, *TURN_Z_INTO_Y], **options)
+    aligned = [0, 0, -b, *TURN_Z_INTO_Y]
+    if frame is not None:
+        options["pose_b"] = [0, 0, -c, *TURN_Z_INTO_Y]
+    builder.add_constraint(kind, "coupler", "rocker", name="pin", pose_a=aligned if frame is None else frame, **options)
     return builder.build()
 
 

@@ -42,6 +42,8 @@ class Row:
     reference: tuple[float, float] = (0.0, 0.0)
     compliance: float = 0.0
     dissipation_time: float = np.nan
+    stiffness: float = 0.0
+    damping: float = 0.0
 
 
 def joint_rows(model: Model) -> tuple[np.ndarray, np.ndarray, list[list[int]]]:
@@ -153,7 +155,7 @@ def _tendon_rows(model: Model, t: int) -> list[Row]:
         found.append(Row(kind=kinds.TENDON_UPPER, coefficients=_padded(high), **common))
     stiffness, damping = float(model.tendon_stiffness[t]), float(model.tendon_damping[t])
     if stiffness or damping:
-        spring = {"compliance": stiffness, "dissipation_time": damping, "reference": tuple(model.tendon_reference[t])}
+        spring = {"stiffness": stiffness, "damping": damping, "reference": tuple(model.tendon_reference[t])}
         found.append(Row(kind=kinds.TENDON_SPRING, **spring, **common))
     if model.tendon_friction[t]:
         friction = _padded(model.tendon_friction[t])
@@ -252,7 +254,7 @@ class ScalarRows:
         table.q = self._array(padded([row.q for row in found], self.width, np.int32))
         table.coefficients = self._array(np.array([row.coefficients for row in found]).reshape(-1, 5), t.scalar)
         table.reference = self._array(np.array([row.reference for row in found]).reshape(-1, 2), t.vec2)
-        for key in ("compliance", "dissipation_time"):
+        for key in ("compliance", "dissipation_time", "stiffness", "damping"):
             setattr(table, key, self._array([getattr(row, key) for row in found], t.scalar))
         return table
 
@@ -285,7 +287,7 @@ class ScalarRows:
         """Fill R, v̂, bounds, weights and Jacobians at (q, v), after `dynamics.position(q)`. `z`: scratch (worlds, nv).
 
         `moves`: whether this step's new velocity moves the positions; where it does not (explicit Euler), errors are those
-        that v brings about. With `between`, a `Dynamics`, Jacobians are those there, as the midpoint rule wants them.
+        that v brings about. `between`: a `Dynamics` and its q where Jacobians are wanted instead (midpoint rule).
         """
         d, p, dynamics = self.device_model, self.device_model.parameters, self.dynamics
         if self.joint_count:
@@ -298,9 +300,10 @@ class ScalarRows:
             self._geometry(dynamics, q, self.phi)
             inputs = [d.topology, self.table, self.rows, lead, v, M_factor, self.phi, self.floor, self.inertia]
             dynamics.launch(self.k_law.prepare, max(d.model.nv, self.table_count), inputs)
+            at = dynamics
             if between is not None:
-                self._geometry(between, q, self.phi_between)
-            at = dynamics if between is None else between
+                at = between[0]
+                self._geometry(*between, self.phi_between)
             inputs = [d.topology, self.table, self.rows, at.link_X, at.dof_S, self.inertia, self.floor]
             dynamics.launch(self.k_geometry.least_weight, self.table_count, inputs)
             inputs = [d.topology, self.table, p.stored("body_active"), h, sigma, self.phi, self.floor, v, v_star]

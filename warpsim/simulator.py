@@ -33,7 +33,8 @@ GRAPHS_KEPT = 16
 class Diagnostics:
     """What the last step reports, one value per world, on the device.
 
-    `iterations` and `momentum_error` of the solver (the certificate e_m, theory §3.3), number of `contacts`, `energy` [J]
+    `iterations` and `momentum_error` of the solver (the certificate e_m, theory §3.3; with `ws.Variational` also
+    evaluations of DRNEA and its relative residual, the worst of a world's trees), number of `contacts`, `energy` [J]
     of the state the step began from, and the sticky `flags` (NONFINITE 1, NOT_CONVERGED 2, CONTACT_OVERFLOW 4).
     """
 

@@ -220,7 +220,7 @@ class Step:
             if self.R is not problem.R:
                 wp.copy(problem.R, self.R)
                 wp.copy(problem.v_hat, self.v_hat)
-        between = self.stages.between if self.scheme.order > 1 else None
+        between = (self.stages.between, self.stages.newton.q) if self.scheme.order > 1 else None
         state = (self.q, self.v, self.v_star, self.M_factor, self.z, self.control)
         self.scalar_rows.launch(h, self.options.sigma, *state, self.scheme.theta_vq > 0.0, between)
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from constraint_scenes import driven_pair, fourbar, welded_beam
 from test_step_gradient import Problem, all_joints, sliding_box
 
 import warpsim as ws
@@ -68,8 +69,9 @@ def test_contact(name, steps, tolerance, scene):
     check(Problem(model, q0, v0, steps, parameters=names, integrator=SCHEMES[name]), tolerance, entries=8)
 
 
-@pytest.mark.parametrize("name", ["implicit", "midpoint"])
-@pytest.mark.parametrize("steps, tolerance", [(1, 1e-6), (40, 1e-5)])
+@pytest.mark.parametrize(
+    "name, steps, tolerance", [("implicit", 1, 1e-6), ("midpoint", 1, 1e-6), ("midpoint", 40, 1e-5)]
+)
 def test_humanoid_on_the_ground(assets, name, steps, tolerance):
     """A humanoid that lies on the ground, with joint springs and stops: gradients to state, controls and parameters."""
     model = ws.load(assets("humanoid"))
@@ -117,3 +119,29 @@ def test_a_contact_that_is_kept_at_the_start():
     assert step.collision.contacts.count.numpy()[0] == 1
     assert step.stages.moved.numpy()[0, 0] == 0
     check(problem, 1e-6)
+
+
+@every_scheme
+@pytest.mark.parametrize("steps, tolerance", [(1, 1e-6), (40, 1e-5)])
+@pytest.mark.parametrize("scene", ["four-bar", "weld"])
+def test_constraints_between_bodies(name, steps, tolerance, scene):
+    """A four-bar linkage and a welded box: rows whose errors lead, and whose Jacobians the midpoint rule takes at q^θ."""
+    model, dt, v0 = fourbar("connect"), 0.002, [1.0, -0.6, 0.2]
+    if scene == "weld":
+        model, dt = welded_beam(), 0.005
+        v0 = 0.3 * np.random.default_rng(1).normal(size=model.nv)
+    names = ("body_mass", "joint_pose")
+    problem = Problem(model, model.q0, v0, steps, parameters=names, dt=dt, integrator=SCHEMES[name])
+    check(problem, tolerance, entries=5)
+
+
+@every_scheme
+@pytest.mark.parametrize("target", [0.05, 3.0])
+def test_servos_with_effort_limits(name, target):
+    """Position servos within their limit (small target) and at it (large): part of the free motion where that is implicit,
+    rows of the contact problem elsewhere."""
+    controls = np.full((10, 2), target) * [1.0, -1.0]
+    names = ("actuator_gain", "actuator_bias", "force_range", "body_mass")
+    state = ([0.02, -0.03], [0.1, -0.05])
+    problem = Problem(driven_pair(), *state, 10, controls, parameters=names, dt=0.005, integrator=SCHEMES[name])
+    check(problem, 1e-5)

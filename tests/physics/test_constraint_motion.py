@@ -1,5 +1,7 @@
 """Constraints, tendons and effort limits in motion: loops stay closed, loads sink by the stated compliance, laws are exact."""
 
+import functools
+
 import mujoco
 import numpy as np
 import pytest
@@ -121,6 +123,59 @@ def test_redundant_constraints_share_the_load(device, dtype, within):
     within(
         f"door held twice, {dtype}: angle [rad]", np.abs(runs[0] - runs[1]).max(), 1e-9 if dtype == "float64" else 2e-3
     )
+
+
+@pytest.mark.parametrize(("dtype", "bar"), [("float64", 1e-6), ("float32", 0.15)])
+def test_misaligned_loops_do_not_jam(device, dtype, bar, within):
+    """A planar linkage whose loop closes by a hinge tilted by 1e-5 and shifted by 1e-5 m out of the plane swings as the
+    aligned one: rows that move next to nothing are soft (their weight has a floor). In float32 the rounding of positions,
+    1e-7 m each step, still pushes along them."""
+    off = [0, 1e-5, -0.5, *(TURN_Z_INTO_Y + [0, 0, 0, 1e-5])]
+    models = [fourbar(angle=1.0), fourbar(angle=1.0, frame=off)]
+    runs = [run(model, 1000, 1e-3, device, dtype)[0][:, 0] for model in models]
+    assert np.ptp(runs[0][:, 0]) > 1.0
+    within(f"four-bar misaligned by 1e-5, {dtype}: angle [rad]", np.abs(runs[0] - runs[1]).max(), bar)
+
+
+SCHEMES = (ws.SymplecticEuler(), ws.ExplicitEuler(), ws.ImplicitEuler(), ws.Midpoint())
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=lambda s: type(s).__name__)
+def test_loops_close_in_every_scheme(device, scheme, within):
+    """The falling four-bar for 1 s at 1 ms. Explicit Euler moves with the velocity of the step before: half h² v²/L."""
+    model = fourbar(angle=1.0)
+    sim = ws.Simulator(model, dt=1e-3, device=device, dtype="float64", integrator=scheme)
+    q = sim.rollout(sim.state(), steps=1000).q.numpy()[:, 0]
+    bar = 2e-5 if isinstance(scheme, ws.ExplicitEuler) else 1e-6
+    within(f"four-bar, {type(scheme).__name__}: gap [m]", gaps(model, q).max(), bar)
+
+
+@pytest.mark.parametrize(("scheme", "order"), [(s, 2 if isinstance(s, ws.Midpoint) else 1) for s in SCHEMES])
+def test_particle_on_a_circle_converges_by_the_order_of_the_scheme(device, scheme, order, within):
+    """A point on a rod against the pendulum's exact motion: order 2 for the midpoint rule, whose Jacobians are there."""
+    b = ws.ModelBuilder("particle")
+    b.add_body("p", pose=[0.6, 0, -0.8], mass=1.0, inertia=[1, 1, 1])
+    for axis in ([1, 0, 0], [0, 0, 1]):
+        b.add_joint("p", "slide", axis=axis)
+    b.add_constraint("distance", "p", "world", name="rod")
+    errors = []
+    for h in (4e-3, 2e-3, 1e-3):
+        sim = ws.Simulator(b.build(), dt=h, device=device, dtype="float64", integrator=scheme)
+        q = sim.rollout(sim.state(), steps=round(1.0 / h)).q.numpy()[-1, 0]
+        errors.append(np.abs(q - pendulum_after_one_second()).max())
+    slope = np.log2(errors[-2] / errors[-1])
+    within(f"rod, {type(scheme).__name__}: order, less {order}", abs(slope - order), 0.1)
+
+
+@functools.cache
+def pendulum_after_one_second() -> np.ndarray:
+    """Displacement (x, z) of a point on a rod of 1 m that starts at rest at (0.6, -0.8), by an accurate integrator."""
+    from scipy.integrate import solve_ivp
+
+    start = [np.arctan2(0.6, 0.8), 0.0]
+    path = solve_ivp(lambda t, y: [y[1], -GRAVITY * np.sin(y[0])], (0, 1), start, rtol=1e-12, atol=1e-13)
+    angle = path.y[0, -1]
+    return np.array([np.sin(angle) - 0.6, 0.8 - np.cos(angle)])
 
 
 # Compliance --------------------------------------------------------------------------------------------------------------
@@ -422,6 +477,39 @@ def test_tendon_equilibrium_is_mujocos(device, within):
     m.eq_solref[:] = (0.02, 1.0)
     q, _, _ = run(ws.load(m), 5000, 2e-3, device)
     within("tendon equilibrium against MuJoCo [rad]", np.abs(q[-1, 0] - d.qpos).max(), 5e-3)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=lambda s: type(s).__name__)
+def test_tendon_actuators_in_every_scheme(device, scheme, within):
+    """A motor on a tendon adds h gear f a/I whatever the scheme; a limited servo on a joint is never counted twice."""
+    b = two_wheels()
+    b.add_actuator(tendon="belt", kind="effort", gear=1.5, name="motor")
+    sim = ws.Simulator(b.build(), dt=0.01, device=device, dtype="float64", integrator=scheme)
+    v = sim.step(sim.state(), [[0.7]]).v.numpy()[0]
+    within(f"tendon motor, {type(scheme).__name__}: speed", np.abs(v - 0.01 * 1.5 * 0.7 * ARMS / INERTIA).max(), 1e-14)
+    kp, kv, gear, inertia, h, q0, v0, u = 40.0, 3.0, 1.5, 0.2, 0.01, 0.1, 0.4, 0.3
+    sim = ws.Simulator(servo((-1e3, 1e3), kp, kv), dt=h, device=device, dtype="float64", integrator=scheme)
+    v = sim.step(sim.state([q0], [v0]), [[u]]).v.numpy()[0, 0]
+    if isinstance(scheme, ws.Midpoint):
+        K, D = gear**2 * kp, gear**2 * kv
+        rest = gear * kp * u - K * q0 - (D / 2 + K * h / 4) * v0
+        expected = (inertia * v0 + h * rest) / (inertia + h * (D / 2 + K * h / 4))
+    else:
+        expected = (inertia * v0 + h * gear * kp * (u - gear * q0)) / (inertia + gear**2 * (h * kv + h * h * kp))
+    within(f"servo, {type(scheme).__name__}: speed", abs(v / expected - 1), 1e-12)
+
+
+@pytest.mark.parametrize(
+    "scheme", [ws.SymplecticEuler(implicit_stiffness=True), ws.ExplicitEuler(implicit_stiffness=True)]
+)
+def test_implicit_stiffness_leaves_rows_alone(device, scheme, within):
+    """Where A takes the stiffness of actuators, one with a row is left out: the same speed as without the option."""
+    h, q0, v0, u = 0.01, 0.1, 0.4, 0.3
+    v = []
+    for chosen in (scheme, ws.SymplecticEuler()):
+        sim = ws.Simulator(servo((-1e3, 1e3)), dt=h, device=device, dtype="float64", integrator=chosen)
+        v.append(sim.step(sim.state([q0], [v0]), [[u]]).v.numpy()[0, 0])
+    within("implicit stiffness beside a row", abs(v[0] / v[1] - 1), 1e-13)
 
 
 # Worlds ------------------------------------------------------------------------------------------------------------------

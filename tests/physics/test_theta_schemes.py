@@ -322,12 +322,14 @@ def test_impacts_rebound_where_positions_lag_velocities(device, name, least, mos
         assert least <= v[:, 0, 2].max() / -v[:, 0, 2].min() <= most
 
 
-@pytest.mark.parametrize("name", ["implicit", "midpoint"])
-def test_a_box_stays_on_an_incline(device, name, within):
-    """Stiction with the implicit schemes: creep within the bound μσhg of the regularisation (theory §3.1)."""
+@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("solver", [ws.SAP(), ws.SAP(approximation="lagged"), ws.LCP()], ids=["SAP", "lagged", "LCP"])
+def test_a_box_stays_on_an_incline(device, name, solver, within):
+    """Stiction of every scheme with every solver: creep within the bound μσhg of SAP's regularisation (theory §3.1)."""
     model = body_on_plane("box", [0.1, 0.1, 0.1], tilt=0.2, friction=0.5)
-    _, v, _, _ = simulate(model, SCHEMES[name], 0.01, 500, device, solver=ws.SAP())
-    within(f"{name}: creep of a box [m/s]", np.abs(v[-1]).max(), 0.5 * 1e-3 * 0.01 * GRAVITY)
+    _, v, _, sim = simulate(model, SCHEMES[name], 0.01, 500, device, solver=solver)
+    within(f"{name}, {type(solver).__name__}: creep of a box [m/s]", np.abs(v[-1]).max(), 0.5 * 1e-3 * 0.01 * GRAVITY)
+    assert not sim.diagnostics.flags.numpy().any()
 
 
 # Reliability ---------------------------------------------------------------------------------------------------------

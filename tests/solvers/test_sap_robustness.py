@@ -1,74 +1,15 @@
-"""SAP on its own: interior-point comparison, scalar rows, isolation of worlds, degenerate input, clear errors."""
+"""SAP on its own: scalar rows, isolation of worlds, degenerate input, clear errors."""
 
-import clarabel
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import warp as wp
+from contact_problems import Problem
 from problem_samples import random_problem
 
 from warpsim.solvers import SAP, ContactProblem, SAPSolver, solve_contact
 from warpsim.solvers.problem import fill_problem
 
 FIELDS = ("v", "impulse", "iterations", "momentum_error", "flags")
-
-
-def clarabel_solution(A, J, v_star, mu, R, v_hat, **_):
-    """min ½‖v − v*‖²_A + ½ σᵀRσ  s.t.  Jv − v̂ + Rσ in the dual cone {μ‖g_t‖ ≤ g_n} (Castro et al., eq. 17)."""
-    nv, rows = A.shape[0], J.shape[0]
-    P = sp.block_diag([A, np.diag(R.ravel())]).tocsc()
-    q = np.concatenate([-A @ v_star, np.zeros(rows)])
-    order, weight = [], []
-    for i, mu_i in enumerate(mu):
-        order += [3 * i + 2, 3 * i, 3 * i + 1]
-        weight += [1.0, mu_i, mu_i]
-    G = np.concatenate([J, np.diag(R.ravel())], axis=1)[order] * np.array(weight)[:, None]
-    b = -(v_hat.ravel()[order] * weight)
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-13
-    cones = [clarabel.SecondOrderConeT(3) for _ in mu]
-    return np.array(clarabel.DefaultSolver(P, q, sp.csc_matrix(-G), b, cones, settings).solve().x)[:nv]
-
-
-def gradient_and_cost(v, A, J, v_star, mu, R, v_hat, **_):
-    """∇ℓ and ℓ by the tabulated projection, written a second time."""
-    gamma = (v_hat.ravel() - J @ v).reshape(-1, 3) / R
-    for i, (y, R_i, mu_i) in enumerate(zip(gamma, R, mu, strict=True)):
-        y_r, mu_hat = np.hypot(y[0], y[1]), mu_i * R_i[0] / R_i[2]
-        if y[2] <= -mu_hat * y_r:
-            gamma[i] = 0.0
-        elif mu_i == 0.0:
-            gamma[i] = (0.0, 0.0, y[2])
-        elif y_r > mu_i * y[2]:
-            n = (y[2] + mu_hat * y_r) / (1.0 + mu_i * mu_hat)
-            gamma[i] = (mu_i * n * y[0] / y_r, mu_i * n * y[1] / y_r, n)
-    momentum = A @ (v - v_star)
-    return momentum - J.T @ gamma.ravel(), 0.5 * (v - v_star) @ momentum + 0.5 * np.sum(R * gamma**2)
-
-
-@pytest.mark.parametrize("exponent", [0, 2, 4, 6, 8])
-def test_against_interior_point(exponent):
-    """Six random problems per condition number of A against Clarabel, in the norm of A.
-
-    Clarabel is the less exact of the two: ℓ is strongly convex with modulus 1 in this norm, so its solution lies within
-    ‖∇ℓ‖ (norm of A⁻¹) of the optimum. Ours must lie in that ball, have no larger cost, and a gradient of round-off size.
-    """
-    rng = np.random.default_rng(exponent)
-    for _ in range(6):
-        data = random_problem(rng, condition=10.0**exponent)
-        A = data["A"]
-        norm = np.sqrt(data["v_star"] @ A @ data["v_star"])
-        solution = solve_contact(ContactProblem(**data), SAP(tolerance=1e-11))
-        assert solution.flags[0] == 0
-        v, peer = solution.v[0], clarabel_solution(**data)
-        (gradient, cost), (peer_gradient, peer_cost) = (gradient_and_cost(x, **data) for x in (v, peer))
-        size, peer_size = (np.sqrt(x @ np.linalg.solve(A, x)) / norm for x in (gradient, peer_gradient))
-        assert size < 1e-8
-        assert cost <= peer_cost * (1.0 + 1e-10)
-        distance = np.sqrt((v - peer) @ A @ (v - peer)) / norm
-        assert distance <= 1.01 * peer_size + 1e-8
-        assert distance < 1e-4
 
 
 @pytest.mark.parametrize("line_search", ["exact", "backtracking"])
@@ -137,6 +78,24 @@ def test_float32_below_its_floor_ends_with_a_flag():
     assert (solution.flags == 1).any()
     assert solution.momentum_error.max() < 1e-5
     np.testing.assert_allclose(solution.v, exact, atol=1e-4)
+
+
+@pytest.mark.parametrize("linear_solver", ["cholesky", "cg"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_the_certificate_holds_from_a_far_guess(dtype, linear_solver):
+    """From a first guess of norm 1e6 the momentum error of the v and γ given back, recomputed, is within the tolerance.
+
+    What is carried from such a guess has a rounding error of 1e6 ε: 0.1 in float32.
+    """
+    data = random_problem(np.random.default_rng(8), worlds=20)
+    data["v0"] *= 1e6 / np.linalg.norm(data["v0"], axis=1, keepdims=True)
+    tolerance = {"float64": 1e-11, "float32": 1e-4}[dtype]
+    solution = solve_contact(ContactProblem(**data), SAP(tolerance=tolerance, linear_solver=linear_solver), dtype=dtype)
+    assert not solution.flags.any()
+    for w in range(20):
+        problem = Problem.of_world(data, w)
+        v, gamma = solution.v[w].astype(float), solution.impulse[w].astype(float)
+        assert problem.momentum_error(v, problem.generalised(gamma)) < 1.05 * tolerance
 
 
 def row_solver(dtype="float64", worlds=2, seed=0, keep_factor=False, tolerance=None):
@@ -212,11 +171,11 @@ def test_factor_at_the_solution():
     J, J_rows = dense_rows(data, 0)
 
     def gradient(v):
-        contacts = {name: data[name][0] for name in ("A", "v_star", "mu", "R", "v_hat")}
+        contacts = Problem(J=J, **{name: data[name][0] for name in ("A", "v_star", "v0", "mu", "R", "v_hat")})
         y = (data["row_v_hat"][0] - J_rows @ v) / data["row_R"][0]
         rows = np.clip(y, data["row_lower"][0], data["row_upper"][0])
         rows[4] = 0.0
-        return gradient_and_cost(v, J=J.reshape(6, -1), **contacts)[0] - J_rows.T @ rows
+        return contacts.gradient(v) - J_rows.T @ rows
 
     step = 1e-6
     differences = [(gradient(v + step * e) - gradient(v - step * e)) / (2.0 * step) for e in np.eye(9)]

@@ -117,7 +117,7 @@ class ThetaStages:
         step.dynamics.launch(self.kernels.effective_damping, None, inputs)
 
     def free_motion(self, h: float) -> None:
-        """v*, A and the factor of M at q^θ(v*), by Newton's method."""
+        """v* by Newton's method; A and the factors of M and A at q^θ(v*)."""
         step, between = self.step, self.between
         topology, ntree = step.device_model.topology, step.model.ntree
         self.options.h = h
@@ -125,7 +125,8 @@ class ThetaStages:
         between.launch(self.newton_kernels.free_motion, ntree, [*inputs, step.v_star])
         self.effective_damping(h, self.newton.q, self.newton.v_theta)
         between.mass_matrix(step.composite, step.A)
-        between.launch(self.kernels.contact_stage, ntree, [topology, h, step.damping, step.A, step.M_factor])
+        inputs = [topology, h, step.damping, step.A, step.M_factor, step.A_factor]
+        between.launch(self.kernels.contact_stage, ntree, inputs)
 
     def follow_contacts(self) -> None:
         """Points, frames and Jacobians of the contacts as their features have moved at q^θ(v*); distances stay."""
