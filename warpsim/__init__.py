@@ -20,6 +20,7 @@ _PUBLIC = {
     "warpsim.gradients.check": ("check_gradients",),
     "warpsim.interop.objective": ("Objective",),
     "warpsim.solvers.sap": ("SAP",),
+    "warpsim.solvers.compliant": ("Compliant",),
     "warpsim.solvers.lcp_contact": ("LCP",),
     "warpsim.solvers.nocontact": ("NoContact",),
     "warpsim.solvers.lcp": ("LCPSolution", "solve_lcp"),

@@ -159,6 +159,7 @@ class Model:
     geom_stiffness: np.ndarray  # (ngeom,) [N/m], inf is near-rigid
     geom_dissipation_time: np.ndarray  # (ngeom,) [s], nan is the default beta h / pi
     geom_restitution: np.ndarray  # (ngeom,)
+    geom_hertz_modulus: np.ndarray  # (ngeom,) [Pa], 0 is none
     geom_contype: np.ndarray  # (ngeom,) contact masks, as in MuJoCo
     geom_conaffinity: np.ndarray  # (ngeom,)
     geom_condim: np.ndarray  # (ngeom,) 1 is frictionless

@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from warpsim.kernels import sap
 from warpsim.kernels.precision import SCALARS
 from warpsim.solvers.arrays import batch, check_symmetric, first_device_array, host
+from warpsim.solvers.compliant import Compliant, CompliantContact
+from warpsim.solvers.contact_solver import ContactSolver
 from warpsim.solvers.sap import SAP, SAPSolver
 
 OWNER = "ContactProblem"
@@ -154,22 +157,25 @@ class ContactSolution:
     flags: Any
 
 
-def solve_contact(problem: ContactProblem, solver: SAP | None = None, dtype: str = "float64", device=None):
+def solve_contact(problem: ContactProblem, solver: SAP | Compliant | None = None, dtype: str = "float64", device=None):
     """Solve every world of `problem`; NumPy in, NumPy out, and wp.array in, wp.array out (leading axis worlds, always).
 
-    dtype "float64" or "float32" is the arithmetic of the solve; device defaults to that of the problem's Warp arrays.
-    The problem is checked and laid out on the host: for batches inside a simulation use the simulator.
+    `solver`: SAP(...), in the velocities, or Compliant(...), in the impulses; the solution is the same. R and v_hat that
+    are not given follow SAP's rule. dtype "float64" or "float32" is the arithmetic of the solve; device defaults to that
+    of the problem's Warp arrays. The problem is checked and laid out on the host: inside a simulation use the simulator.
     """
     solver = SAP() if solver is None else solver
-    if not isinstance(solver, SAP):
-        raise ValueError(f"solve_contact: solver is {solver!r}; give a SAP(...).")
+    if not isinstance(solver, (SAP, Compliant)):
+        raise ValueError(f"solve_contact: solver is {solver!r}; give a SAP(...) or a Compliant(...).")
     if dtype not in SCALARS:
         raise ValueError(f'solve_contact: dtype is {dtype!r}; choose "float32" or "float64".')
     if device is None and problem.like is not None:
         device = problem.like.device
-    sap = SAPSolver(problem.worlds, [0, problem.nv], problem.contact_slots, options=solver, dtype=dtype, device=device)
-    fill_problem(sap, problem, solver, dtype)
-    out = sap.launch()
+    kind = SAPSolver if isinstance(solver, SAP) else CompliantContact
+    size = (problem.worlds, [0, problem.nv], problem.contact_slots)
+    workspace = kind(*size, options=solver, dtype=dtype, device=device)
+    fill_problem(workspace, problem, solver if isinstance(solver, SAP) else SAP(), dtype)
+    out = workspace.launch()
     results = (out.v, out.gamma, out.iterations, out.momentum_error, out.status)
     if problem.like is None:
         results = tuple(x.numpy() for x in results)
@@ -180,9 +186,9 @@ def solve_contact(problem: ContactProblem, solver: SAP | None = None, dtype: str
     return ContactSolution(*results)
 
 
-def fill_problem(sap: SAPSolver, problem: ContactProblem, options: SAP, dtype: str):
+def fill_problem(solver: ContactSolver, problem: ContactProblem, options: SAP, dtype: str):
     """Lay the dense problem out in the solver's arrays: one pair whose support is every dof."""
-    S, device = SCALARS[dtype], sap.device
+    S, device = SCALARS[dtype], solver.device
     vec3 = wp.types.vector(3, S)
     W, nv, nc = problem.worlds, problem.nv, problem.contact_slots
 
@@ -190,7 +196,7 @@ def fill_problem(sap: SAPSolver, problem: ContactProblem, options: SAP, dtype: s
         host = np.int32 if kind is int else wp.dtype_to_numpy(S)
         return wp.array(np.ascontiguousarray(value, dtype=host), dtype=kind, device=device)
 
-    struct = sap.problem
+    struct = solver.problem
     struct.A, struct.v_star, struct.v0 = array(problem.A), array(problem.v_star), array(problem.v0)
     struct.contacts = array(problem.contacts, int)
     struct.contact_pair = wp.zeros((W, nc), dtype=int, device=device)
@@ -204,7 +210,7 @@ def fill_problem(sap: SAPSolver, problem: ContactProblem, options: SAP, dtype: s
             tau_d = np.full((W, nc), options.beta * problem.dt / np.pi)
         struct.R, struct.v_hat = (wp.zeros((W, nc), dtype=vec3, device=device) for _ in range(2))
         wp.launch(
-            sap.kernels.regularize,
+            sap.build(S).regularize,
             dim=(W, nc),
             inputs=[array(problem.w_effective), array(problem.phi), array(problem.compliance), array(tau_d)]
             + [problem.dt, options.beta, options.sigma],
