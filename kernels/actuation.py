@@ -191,17 +191,26 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         link_X: wp.array2d(dtype=transform),
         dof_S: wp.array2d(dtype=vec6),
         wrench: wp.array3d(dtype=S),
+        # scratch
+        link_F: wp.array2d(dtype=vec6),
         # out
         force: wp.array2d(dtype=S),
     ):
-        """Adds the generalised force of wrenches (torque, force) at the bodies' COMs, world axes. Launch over worlds."""
-        w = wp.tid()
-        for body in range(topology.body_link.shape[0]):
-            F = wrench_about_reference(topology, body_com, link_X, wrench, w, body)
-            d = topology.link_dof[topology.body_link[body]]
-            while d >= 0:
-                force[w, d] += wp.dot(dof_S[w, d], F)
-                d = topology.dof_parent[d]
+        """Adds the generalised force of wrenches (torque, force) at the bodies' COMs, world axes: S^T of what each
+        subtree bears. Launch over (worlds, trees)."""
+        w, tree = wp.tid()
+        end = topology.tree_link[tree + 1]
+        for l in range(topology.tree_link[tree], end):
+            if topology.link_body[l] >= 0:
+                link_F[w, l] = wrench_about_reference(topology, body_com, link_X, wrench, w, topology.link_body[l])
+            else:
+                link_F[w, l] = vec6()
+        for k in range(end - topology.tree_link[tree]):
+            l = end - 1 - k
+            for i in range(jt.dofs(topology.link_type[l])):
+                force[w, topology.link_v[l] + i] += wp.dot(dof_S[w, topology.link_v[l] + i], link_F[w, l])
+            if topology.link_parent[l] >= 0:
+                link_F[w, topology.link_parent[l]] += link_F[w, l]
 
     return SimpleNamespace(
         passive_force=passive_force,

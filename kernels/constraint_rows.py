@@ -230,7 +230,14 @@ def build(S, grad: bool = False) -> SimpleNamespace:
             lower = S(0.0)
         return vec4(law[0], law[1], lower, upper)
 
-    return SimpleNamespace(geometry=geometry, least_weight=least_weight, row_law=row_law)
+    return SimpleNamespace(
+        geometry=geometry,
+        least_weight=least_weight,
+        row_law=row_law,
+        end_frame=end_frame,
+        body_row=body_row,
+        row_side=row_side,
+    )
 
 
 @functools.cache

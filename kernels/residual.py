@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import warp as wp
 
-from warpsim.kernels import contact, joints, rows, spatial
+from warpsim.kernels import contact, effective_mass, joints, rows, spatial
 from warpsim.kernels.collide import features
 from warpsim.kernels.collide.manifold import is_general
 from warpsim.kernels.constraints import box, cone, limit
@@ -29,6 +29,7 @@ def build(S) -> SimpleNamespace:
     Scene, Contacts, Rows = st.Scene, st.Contacts, rows.build(S).Rows
     d_features, d_cone, d_box = features.build(S), cone.build(S), box.build(S)
     laws = contact.laws(S)
+    inverse_mass_times = effective_mass.build(S).inverse_mass_times
     stop_law = limit.build(S).stop_law
     vec3, vec6, vec10, mat33, transform = t.vec3, t.vec6, t.vec10, t.mat33, t.transform
     module = module_name("residual", S, True)
@@ -79,11 +80,11 @@ def build(S) -> SimpleNamespace:
         # out
         J: wp.array4d(dtype=S),
     ):
-        """One column of the Jacobian of one of the chosen contacts. Launch over (worlds, max_contacts, max_support)."""
-        w, c, k = wp.tid()
+        """Jacobians of the chosen contacts. Launch over (worlds, max_contacts)."""
+        w, c = wp.tid()
         if c < contacts.count[w] and chosen[w, c] == choice:
             p = contacts.pair[w, c]
-            if k < scene.support_size[p]:
+            for k in range(scene.support_size[p]):
                 d = scene.support[p, k]
                 root = topology.tree_reference[topology.link_tree[topology.dof_link[d]]]
                 arm = point[w, c] - wp.transform_get_translation(link_X[w, root])
@@ -120,15 +121,14 @@ def build(S) -> SimpleNamespace:
         # out
         M: wp.array3d(dtype=S),
     ):
-        """M_de, by trees, for e = d or an ancestor of d; other entries are not written. (worlds, nv, widest tree)."""
-        w, d, k = wp.tid()
-        if ancestor[d, k] != 0:
-            e = topology.dof_begin[d] + k
-            m = wp.dot(dof_S[w, e], sp.momentum(composite[w, topology.dof_link[d]], dof_S[w, d]))
-            if d == e:
-                M[w, d, k] = m + armature[w % armature.shape[0], d]
-            else:
-                M[w, d, k] = m
+        """M_de, by trees, for e = d or an ancestor of d; other entries are not written. Launch over (worlds, nv)."""
+        w, d = wp.tid()
+        begin = topology.dof_begin[d]
+        f = sp.momentum(composite[w, topology.dof_link[d]], dof_S[w, d])
+        for k in range(d - begin):
+            if ancestor[d, k] != 0:
+                M[w, d, k] = wp.dot(dof_S[w, begin + k], f)
+        M[w, d, d - begin] = wp.dot(dof_S[w, d], f) + armature[w % armature.shape[0], d]
 
     @wp.kernel(module=module)
     def row_jacobian(
@@ -229,11 +229,11 @@ def build(S) -> SimpleNamespace:
         # out
         r: wp.array2d(dtype=S),
     ):
-        """r -= J^T gamma, one column of one contact. Launch over (worlds, max_contacts, max_support)."""
-        w, c, k = wp.tid()
+        """r -= J^T gamma. Launch over (worlds, max_contacts)."""
+        w, c = wp.tid()
         if c < contacts.count[w]:
             p = contacts.pair[w, c]
-            if k < scene.support_size[p]:
+            for k in range(scene.support_size[p]):
                 g = gamma[w, c]
                 x = J[w, c, 0, k] * g[0] + J[w, c, 1, k] * g[1] + J[w, c, 2, k] * g[2]
                 wp.atomic_add(r, w, scene.support[p, k], -x)
@@ -290,32 +290,6 @@ def build(S) -> SimpleNamespace:
     # ---- untaped parts of the backward pass -------------------------------------------------------------------------
 
     @wp.func
-    def inverse_mass_times(
-        topology: Topology, L: wp.array3d(dtype=S), z: wp.array2d(dtype=vec3), w: int, nv: int
-    ) -> mat33:
-        """z <- M^-1 z from M = L^T D L along the ancestors; returns z_in^T M^-1 z_in."""
-        W = mat33()
-        for k in range(nv):
-            d = nv - 1 - k
-            x = z[w, d]
-            begin = topology.dof_begin[d]
-            e = topology.dof_parent[d]
-            while e >= 0:
-                z[w, e] = z[w, e] - L[w, d, e - begin] * x
-                e = topology.dof_parent[e]
-            W += wp.outer(x, x / L[w, d, d - begin])
-            z[w, d] = x / L[w, d, d - begin]
-        for d in range(nv):
-            x = z[w, d]
-            begin = topology.dof_begin[d]
-            e = topology.dof_parent[d]
-            while e >= 0:
-                x = x - L[w, d, e - begin] * z[w, e]
-                e = topology.dof_parent[e]
-            z[w, d] = x
-        return W
-
-    @wp.func
     def add_mass_adjoint(
         topology: Topology,
         ancestor: wp.array2d(dtype=int),
@@ -364,7 +338,7 @@ def build(S) -> SimpleNamespace:
                     z[w, d] = vec3(S(0.0), S(0.0), S(0.0))
                 for k in range(scene.support_size[p]):
                     z[w, scene.support[p, k]] = vec3(J[w, c, 0, k], J[w, c, 1, k], J[w, c, 2, k])
-                W = inverse_mass_times(topology, M_factor, z, w, nv)
+                W = inverse_mass_times(topology, M_factor, z, w, 0, nv)
                 G = W * (weight_bar[w, c] / (S(9.0) * wp.max(weight[w, c], S(cone.INVERSE_MASS_FLOOR))))
                 for k in range(scene.support_size[p]):
                     x = S(2.0) * (G * z[w, scene.support[p, k]])
@@ -377,7 +351,7 @@ def build(S) -> SimpleNamespace:
                     z[w, d] = vec3(S(0.0), S(0.0), S(0.0))
                 for i in range(table.support_size[k]):
                     z[w, table.support[k, i]] = vec3(table.J[w, k, i], S(0.0), S(0.0))
-                W = inverse_mass_times(topology, M_factor, z, w, nv)
+                W = inverse_mass_times(topology, M_factor, z, w, 0, nv)
                 G = mat33()
                 G[0, 0] = row_weight_bar[w, k]
                 for i in range(table.support_size[k]):

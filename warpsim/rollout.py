@@ -1,48 +1,97 @@
-"""Rollouts: many steps in a row, recorded on the device as a `Trajectory`."""
+"""Many steps in a row, recorded on the device as a `Trajectory`."""
+
+import functools
 
 import numpy as np
 import warp as wp
 
-from warpsim.gradients.implicit import active_tape
+from warpsim.gradients.checkpoint import Checkpoints, move_gradient
+from warpsim.gradients.implicit import active_tape, tape_paused
+from warpsim.gradients.report import GradientReport
 from warpsim.kernels.precision import SCALARS
 from warpsim.trajectory import Trajectory
 
-RECORDED = ("iterations", "momentum_error", "contacts", "energy", "flags")
+RECORDED = {"iterations": wp.int32, "momentum_error": None, "contacts": wp.int32, "energy": None, "flags": wp.int32}
 
 
-def rollout(sim, state, controls, steps, *, substeps, every, progress, checkpoint_every) -> Trajectory:
+class Recorder:
+    """The arrays of a trajectory, filled row by row; every `every`-th step is a row."""
+
+    def __init__(self, sim, steps: int, every: int, requires_grad: bool):
+        self.sim, self.every, rows = sim, every, steps // every
+        S, worlds, device = SCALARS[sim.dtype], sim.worlds, sim.device
+        self.q, self.v = (
+            wp.zeros((rows + 1, worlds, n), dtype=S, device=device, requires_grad=requires_grad)
+            for n in (sim.model.nq, sim.model.nv)
+        )
+        self.time = wp.zeros((rows + 1, worlds), dtype=wp.float64, device=device)
+        self.diagnostics = {
+            name: wp.zeros((rows, worlds), dtype=kind or S, device=device) for name, kind in RECORDED.items()
+        }
+
+    def record(self, step: int, state) -> None:
+        """Keep the state after so many steps, if it is to be kept; on the tape, where one is recording."""
+        row, skipped = divmod(step, self.every)
+        if skipped:
+            return
+        with tape_paused() as tape:
+            if self.sim.model.nv:
+                wp.copy(self.q[row], state.q)
+                wp.copy(self.v[row], state.v)
+            wp.copy(self.time[row], state.time)
+            if row > 0:
+                for name, array in self.diagnostics.items():
+                    wp.copy(array[row - 1], getattr(self.sim.diagnostics, name))
+        if tape is not None:
+            tape.record_func(functools.partial(self.give_back, step, state), [self.q, self.v, state.q, state.v])
+
+    def give_back(self, step: int, state) -> None:
+        """Add the gradient of the row kept after so many steps, if there is one, to that of its state; clear it."""
+        row, skipped = divmod(step, self.every)
+        if not skipped:
+            move_gradient(self.q.grad[row], state.q.grad)
+            move_gradient(self.v.grad[row], state.v.grad)
+
+
+def rollout(sim, state, controls, steps, *, substeps, every, progress, checkpoint_every, gradient_norms) -> Trajectory:
     """See `Simulator.rollout`."""
     source, steps = _control_source(sim, controls, steps)
-    rows = steps // every
-    S = SCALARS[sim.dtype]
-    model, worlds, device = sim.model, sim.worlds, sim.device
-    taped = active_tape() is not None
-    q = wp.zeros((rows + 1, worlds, model.nq), dtype=S, device=device, requires_grad=taped)
-    v = wp.zeros((rows + 1, worlds, model.nv), dtype=S, device=device, requires_grad=taped)
-    time = wp.zeros((rows + 1, worlds), dtype=wp.float64, device=device)
-    kinds = {"iterations": wp.int32, "contacts": wp.int32, "flags": wp.int32}
-    diagnostics = {name: wp.zeros((rows, worlds), dtype=kinds.get(name, S), device=device) for name in RECORDED}
-    state = state if taped else state.clone()
+    tape = active_tape()
+    if gradient_norms and tape is None:
+        raise ValueError("gradient_norms=True needs a tape that records the rollout")
+    if tape is not None:
+        sim._check_tape(state)
+    report = GradientReport(sim, steps) if gradient_norms else None
+    recorder = Recorder(sim, steps, every, requires_grad=tape is not None)
+    run = functools.partial(_run, sim, source=source, steps=steps, recorder=recorder, substeps=substeps)
+    if tape is not None and checkpoint_every is not None:
+        if callable(controls):
+            raise ValueError(
+                "checkpoint_every repeats steps in the backward pass, and a callable cannot be relied upon to repeat; "
+                "give controls as an array (steps, worlds, nu), or leave checkpoint_every None"
+            )
+        checkpoints = Checkpoints(sim, steps, checkpoint_every, substeps, source, controls, report)
+        with tape_paused():
+            final = run(state.clone(), in_place=True, progress=progress, visit=checkpoints.keep)
+        final = checkpoints.record(tape, state, recorder, final)
+    else:
+        visit = None if report is None else functools.partial(report.record, tape)
+        state = state.clone() if tape is None else state
+        final = run(state, in_place=tape is None, progress=progress, visit=visit)
+    return Trajectory(sim.model, recorder.q, recorder.v, recorder.time, recorder.diagnostics, final, report)
 
-    def record(row: int) -> None:
-        if model.nv:
-            wp.copy(q[row], state.q)
-            wp.copy(v[row], state.v)
-        wp.copy(time[row], state.time)
-        if row > 0:
-            for name in RECORDED:
-                wp.copy(diagnostics[name][row - 1], getattr(sim.diagnostics, name))
 
-    record(0)
+def _run(sim, state, *, source, steps, recorder, substeps, in_place, progress, visit):
+    """Step and record; `visit(step, state)` sees every state before it is recorded. Returns the last state."""
+    if visit is not None:
+        visit(0, state)
+    recorder.record(0, state)
     for step in _with_progress(range(steps), progress):
-        control = source(step, state)
-        if not taped:
-            sim.step(state, control, substeps=substeps, out=state)
-        else:
-            state = sim.step(state, control, substeps=substeps)
-        if (step + 1) % every == 0:
-            record((step + 1) // every)
-    return Trajectory(model, q, v, time, diagnostics, state)
+        state = sim.step(state, source(step, state), substeps=substeps, out=state if in_place else None)
+        if visit is not None:
+            visit(step + 1, state)
+        recorder.record(step + 1, state)
+    return state
 
 
 def _control_source(sim, controls, steps):

@@ -9,12 +9,14 @@ import warp as wp
 from warpsim.collision import ContactList
 from warpsim.dynamics import DeviceModel
 from warpsim.gradients.implicit import StepAdjoint, StepRecord, active_tape, tape_paused
+from warpsim.gradients.linearize import Linearization, Linearizer, linearize
 from warpsim.gradients.theta import SchemeAdjoint
 from warpsim.integrators import SymplecticEuler, ThetaScheme, Variational
 from warpsim.kernels import theta
 from warpsim.kernels.precision import SCALARS
 from warpsim.model.model import GeomType, Model
 from warpsim.queries import Queries
+from warpsim.replay import Replay
 from warpsim.rollout import rollout
 from warpsim.solvers.compliant import Compliant
 from warpsim.solvers.lcp_contact import LCP
@@ -27,7 +29,6 @@ from warpsim.variational_step import VariationalStep
 NONFINITE = int(theta.NONFINITE)
 NOT_CONVERGED = int(theta.NOT_CONVERGED)
 CONTACT_OVERFLOW = int(theta.CONTACT_OVERFLOW)
-GRAPHS_KEPT = 16
 
 
 class Diagnostics:
@@ -130,11 +131,8 @@ class Simulator:
             self._step = Step(self.device_model, options, max_contacts, contact, self.integrator)
         self.max_contacts = self._step.collision.capacity
         self.diagnostics = Diagnostics(self._step)
-        self._graphs: dict = {}
-        self._graphs_version = 0
-        self._seen: list[tuple] = []
+        self._replay = Replay(self.device, self.parameters)
         self._zero_inputs: set[str] = set()
-        self._capturing = False
 
     # states ----------------------------------------------------------------------------------------------------------
 
@@ -187,7 +185,7 @@ class Simulator:
             out = state.clone()
         elif out is not state:
             self._check_state(out, "out")
-        self._replay(
+        self._replay.run(
             ("step", substeps, *(a.ptr for a in state.arrays().values()), *(a.ptr for a in out.arrays().values())),
             lambda: self._step_between(state, out, substeps),
         )
@@ -201,24 +199,21 @@ class Simulator:
 
     def _taped_step(self, state: State, control, tau, wrench, substeps: int, out: State | None) -> State:
         """A step whose gradient the active tape will ask for: every substep is recorded with arrays of its own."""
-        if not self.requires_grad:
-            raise ValueError("a tape is recording, but this simulator was made without requires_grad=True")
+        self._check_tape(state)
         if out is not None:
             raise ValueError("out= cannot be used while a tape is recording: the step's inputs must stay as they are")
-        if self.parameters.is_per_world("body_active"):
-            raise ValueError("a tape cannot record steps with body_active per world yet; step without a tape")
-        if wrench is not None:
-            raise ValueError("wrench= is not differentiable yet; give the forces through tau, or step without a tape")
         with tape_paused() as tape:
             control = None if control is None else self._device_array(control, (self.worlds, self.model.nu), "control")
             tau = None if tau is None else self._device_array(tau, (self.worlds, self.model.nv), "tau")
+            if wrench is not None:
+                wrench = self._device_array(wrench, (self.worlds, self.model.nbody, 6), "wrench")
             for _ in range(substeps):
-                self._set_forces(control, tau, None)
+                self._set_forces(control, tau, wrench)
                 self._load(state)
                 self._advance(self.dt / substeps)
                 after = self._blank_state()
                 self._unload(after)
-                record = StepRecord(self.dt / substeps, state, after, control, tau)
+                record = StepRecord(self.dt / substeps, state, after, control, tau, wrench)
                 tape.record_func(functools.partial(self._adjoint.backward, record), record.arrays())
                 state = after
         return state
@@ -234,11 +229,33 @@ class Simulator:
 
     @functools.cached_property
     def _adjoint(self) -> StepAdjoint:
-        options = [self.device_model, self._step.solver_options, self.max_contacts or None]
-        options.append(self._step.collision.enabled)
-        if self._step.stages is None:
-            return StepAdjoint(*options)
-        return SchemeAdjoint(*options, self.integrator)
+        step = self._step
+        options = [self.device_model, step.solver_options, self.max_contacts or None, step.collision.enabled, self._replay]
+        return StepAdjoint(*options) if step.stages is None else SchemeAdjoint(*options, self.integrator)
+
+    # Jacobians -------------------------------------------------------------------------------------------------------
+
+    def linearize(
+        self,
+        state: State,
+        control=None,
+        *,
+        tau=None,
+        parameters=(),
+        force_jacobian: bool = False,
+        out: Linearization | None = None,
+    ) -> Linearization:
+        """Jacobians of one step from `state`: `A`, `B`, and on request `tau`, `parameters[name]`; see `ws.Linearization`.
+
+        Which features touch is frozen, as on a tape. With `out`, a result of the same request, its arrays are filled: then
+        the launches are replayed from a graph. Nothing is recorded on a tape. Raises `ValueError` for what it does not cover.
+        """
+        return linearize(self, state, control, tau, parameters, force_jacobian, out)
+
+    @functools.cached_property
+    def _linearizer(self) -> Linearizer:
+        step = self._step
+        return Linearizer(self.device_model, step.options, self.max_contacts or None, step.collision.enabled)
 
     def _load(self, state: State) -> None:
         for name, array in self._step.state_arrays().items():
@@ -254,14 +271,14 @@ class Simulator:
         self._copy_input(step.tau, tau, (self.worlds, model.nv), "tau")
         if wrench is not None and step.wrench is None:
             step.allow_wrench()
-            self._graphs.clear()
+            self._replay.clear()
         if step.wrench is not None:
             self._copy_input(step.wrench, wrench, (self.worlds, model.nbody, 6), "wrench")
 
     def _copy_input(self, target: wp.array, values, shape, name: str) -> None:
         """Copy an argument into the step's own array; None is zero."""
         if values is None:
-            if self._capturing or name not in self._zero_inputs:
+            if self._replay.capturing or name not in self._zero_inputs:
                 target.zero_()
                 self._zero_inputs.add(name)
             return
@@ -294,53 +311,18 @@ class Simulator:
         It runs once before, so that everything it needs is compiled and allocated; its effects then are not undone.
         """
         function()
-        self._capturing = True
-        try:
-            with wp.ScopedCapture(device=self.device) as capture:
-                function()
-        finally:
-            self._capturing = False
+        graph = self._replay.capture(function)
 
         def replay():
             self._zero_inputs.clear()  # the graph writes the inputs on its own
-            wp.capture_launch(capture.graph)
+            wp.capture_launch(graph)
 
         return replay
 
     def _advance(self, h: float) -> None:
         """One step of h on the internal state, by replaying its graph."""
         self._step.last_h = h
-        self._replay(("advance", h), lambda: self._step.launch(h), at_once=True)
-
-    def _replay(self, key: tuple, launch, *, at_once: bool = False) -> None:
-        """Run `launch` by replaying its graph, which is captured at the second use of `key`, or `at_once`.
-
-        Graphs hold addresses: `key` must name every array whose address can change between uses. Within a capture the
-        launches are simply made.
-        """
-        if self._capturing:
-            launch()
-            return
-        if self._graphs_version != self.parameters.version:
-            self._graphs.clear()
-            self._graphs_version = self.parameters.version
-        graph = self._graphs.get(key)
-        if graph is None:
-            if not at_once and key not in self._seen:
-                self._seen = [*self._seen[1 - GRAPHS_KEPT :], key]
-                launch()
-                return
-            self._step.compile()  # capture cannot compile
-            self._capturing = True
-            try:
-                with wp.ScopedCapture(device=self.device) as capture:
-                    launch()
-            finally:
-                self._capturing = False
-            while len(self._graphs) >= GRAPHS_KEPT:
-                del self._graphs[next(iter(self._graphs))]
-            graph = self._graphs[key] = capture.graph
-        wp.capture_launch(graph)
+        self._replay.run(("advance", h), lambda: self._step.launch(h), compile=self._step.compile)
 
     def rollout(
         self,
@@ -352,18 +334,31 @@ class Simulator:
         every: int = 1,
         progress=None,
         checkpoint_every: int | None = None,
+        gradient_norms: bool = False,
     ):
         """`steps` steps from `state`, recorded as a `Trajectory` (`state` itself is not changed).
 
         `controls`: (steps, worlds, nu), a callable `policy(state)` that returns (worlds, nu), or None. `every=k` keeps
         every k-th step: steps // k + 1 rows. `progress`: True for a bar, or a callable(step).
+
+        Under a tape the rows and `final` carry gradients. `checkpoint_every=n` then keeps the state of every n-th step
+        and repeats the others in the backward pass: O(steps/n + n) states of memory (beside the rows: see `every`), one
+        more forward pass, the same bits. `gradient_norms=True`: `trajectory.gradients` reports per step and world.
         """
         self._check_state(state)
         if checkpoint_every is not None:
-            raise ValueError("checkpoint_every is not available yet; leave it None")
-        every = _whole(every, "every")
-        options = {"substeps": substeps, "every": every, "progress": progress, "checkpoint_every": checkpoint_every}
-        return rollout(self, state, controls, steps, **options)
+            checkpoint_every = _whole(checkpoint_every, "checkpoint_every")
+        return rollout(
+            self,
+            state,
+            controls,
+            steps,
+            substeps=substeps,
+            every=_whole(every, "every"),
+            progress=progress,
+            checkpoint_every=checkpoint_every,
+            gradient_norms=gradient_norms,
+        )
 
     @functools.cached_property
     def _queries(self) -> Queries:
@@ -501,6 +496,17 @@ class Simulator:
             raise ValueError(f"{label} is a {type(state).__name__}; make one with sim.state()")
         for name, array, n in (("q", state.q, self.model.nq), ("v", state.v, self.model.nv)):
             self._device_array(array, (self.worlds, n), f"{label}.{name}")
+
+    def _check_tape(self, state: State) -> None:
+        """Raise where a step from `state` cannot be recorded on a tape."""
+        if not self.requires_grad:
+            raise ValueError("a tape is recording, but this simulator was made without requires_grad=True")
+        if state.q.grad is None or state.v.grad is None:
+            raise ValueError(
+                "a tape is recording, but the state's arrays have no gradient; make it with this sim.state()"
+            )
+        if self.parameters.is_per_world("body_active"):
+            raise ValueError("a tape cannot record steps with body_active per world yet; step without a tape")
 
     def _chosen_worlds(self, worlds) -> np.ndarray:
         """Indices of worlds given as an index, a list or array of indices, or a boolean mask."""

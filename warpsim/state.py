@@ -25,6 +25,10 @@ class State:
         """An independent copy on the same device."""
         return self._map(wp.clone)
 
+    def without_gradient(self) -> "State":
+        """A copy whose arrays have no gradient."""
+        return self._map(lambda array: wp.clone(array, requires_grad=False))
+
     def assign(self, other: "State") -> None:
         """Copy the values of `other` into this state's arrays."""
         for name, array in other.arrays().items():

@@ -197,8 +197,8 @@ class Step:
             inputs += [q, v, self.control, force, damping]
             dynamics.launch(self.k_actuation.actuator_force, None, inputs)
         if self.wrench is not None:
-            inputs = [d.topology, p.stored("body_com"), link_X, dof_S, self.wrench, force]
-            dynamics.launch(self.k_actuation.wrench_force, None, inputs)
+            inputs = [d.topology, p.stored("body_com"), link_X, dof_S, self.wrench, dynamics.link_f, force]
+            dynamics.launch(self.k_actuation.wrench_force, self.model.ntree, inputs)
 
     def contact_problem(self, h: float) -> None:
         """Contacts, their Jacobians and regularisation, and the scalar rows."""

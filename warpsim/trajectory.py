@@ -23,6 +23,7 @@ class Trajectory:
     time         (T+1, worlds) [s]
     diagnostics  name -> (T, worlds): iterations, momentum_error, contacts, energy, flags; row t belongs to step t+1
     final        the `State` after the last step, to go on from; None for a stored trajectory
+    gradients    a `GradientReport`, where the rollout was asked for gradient norms
 
     Raises `ValueError` naming the array whose shape does not fit the others.
     """
@@ -33,6 +34,7 @@ class Trajectory:
     time: Any
     diagnostics: dict[str, Any] = dataclasses.field(default_factory=dict)
     final: Any = None
+    gradients: Any = None
 
     def __post_init__(self):
         shape = tuple(self.q.shape)
@@ -64,6 +66,13 @@ class Trajectory:
     def worlds(self) -> int:
         """Worlds recorded."""
         return int(self.q.shape[1])
+
+    @property
+    def gradient_norms(self):
+        """‖∂loss/∂(q, v)‖ after each step `(steps + 1, worlds)`, from `rollout(..., gradient_norms=True)` and a backward pass."""
+        if self.gradients is None:
+            raise ValueError("this rollout has no gradient norms; ask for them: sim.rollout(..., gradient_norms=True)")
+        return self.gradients.norms
 
     def __repr__(self) -> str:
         return f"Trajectory({self.model.name!r}, steps={self.steps}, worlds={self.worlds}, {self.duration:g} s)"

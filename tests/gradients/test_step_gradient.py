@@ -281,35 +281,38 @@ def test_gradients_of_clamped_actuators():
     assert abs(problem.gradient()["force_range"][1, 1]) > 0
 
 
-def test_gradient_to_generalised_forces():
-    """`tau` on a tape: each entry against a central difference."""
+@pytest.mark.parametrize("integrator", [ws.SymplecticEuler(), ws.Midpoint()], ids=["symplectic", "midpoint"])
+@pytest.mark.parametrize("name", ["tau", "wrench"])
+def test_gradient_to_generalised_forces_and_wrenches(name, integrator):
+    """`tau` and `wrench` on a tape, at the first of two steps: each entry against a central difference."""
     model = all_joints()
-    sim = ws.Simulator(model, dtype="float64", requires_grad=True, solver=SOLVER, device="cpu")
-    tau = np.random.default_rng(2).normal(size=(1, model.nv))
+    options = {"dtype": "float64", "requires_grad": True, "solver": SOLVER, "device": "cpu"}
+    sim = ws.Simulator(model, integrator=integrator, **options)
+    shape = (1, model.nv) if name == "tau" else (1, model.nbody, 6)
+    force = np.random.default_rng(2).normal(size=shape)
     weights = np.random.default_rng(3).normal(size=model.nv)
 
     def after(values):
-        return float(sim.step(sim.state(), tau=values).v.numpy()[0] @ weights)
+        state = sim.step(sim.state(), **{name: values})
+        return float(sim.step(state).v.numpy()[0] @ weights)
 
-    array = wp.array(tau, dtype=wp.float64, device="cpu", requires_grad=True)
+    array = wp.array(force, dtype=wp.float64, device="cpu", requires_grad=True)
     with wp.Tape() as tape:
-        state = sim.step(sim.state(), tau=array)
+        state = sim.step(sim.step(sim.state(), **{name: array}))
     tape.backward(grads={state.v: wp.array(weights[None], dtype=wp.float64, device="cpu")})
-    for i in range(model.nv):
-        step = 1e-5 * np.eye(model.nv)[i]
-        difference = (after(tau + step) - after(tau - step)) / 2e-5
-        assert abs(array.grad.numpy()[0, i] - difference) <= 1e-6 * np.abs(array.grad.numpy()).max()
+    for index in np.ndindex(shape):
+        step = np.zeros(shape)
+        step[index] = 1e-5
+        difference = (after(force + step) - after(force - step)) / 2e-5
+        assert abs(array.grad.numpy()[index] - difference) <= 1e-6 * np.abs(array.grad.numpy()).max()
 
 
 def test_what_a_tape_cannot_record_is_refused():
-    """out=, wrench= and inactive bodies have no gradient here: an error each, never zeros."""
+    """out= and inactive bodies have no gradient here: an error each, never zeros."""
     sim = ws.Simulator(sliding_box(), requires_grad=True, device="cpu")
     state = sim.state()
-    with wp.Tape():
-        with pytest.raises(ValueError, match="out="):
-            sim.step(state, out=state)
-        with pytest.raises(ValueError, match="wrench="):
-            sim.step(state, wrench=np.zeros((1, 1, 6)))
+    with wp.Tape(), pytest.raises(ValueError, match="out="):
+        sim.step(state, out=state)
     sim.parameters["body_active"] = np.zeros((1, 1))
     with wp.Tape(), pytest.raises(ValueError, match="body_active"):
         sim.step(state)

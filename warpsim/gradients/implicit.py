@@ -2,7 +2,8 @@
 
 A step keeps only references to its inputs and its result. Backward repeats the smooth part of the step from them in a
 workspace of its own (the same kernels, so the same bits and the same contacts), factors the Hessian at the solution,
-solves H w = v_bar, and runs the taped residual backwards with the seed -w.
+solves H w = v_bar, and runs the taped residual backwards with the seed -w. All of that is one graph per step size,
+between a launch that loads the record and one that adds the gradients found to those of its inputs.
 """
 
 import contextlib
@@ -12,9 +13,10 @@ import numpy as np
 import warp as wp
 
 from warpsim.constraints import ACTUATOR_PARAMETERS
-from warpsim.dynamics import BLOCK, DeviceModel, Dynamics
+from warpsim.dynamics import DeviceModel, Dynamics
 from warpsim.gradients.rows import RowsAdjoint
-from warpsim.kernels import accumulate, actuation, compliant, contact_convex, residual, theta
+from warpsim.kernels import actuation, compliant, contact_convex, gradient, residual, theta
+from warpsim.replay import Replay
 from warpsim.step import Step
 
 
@@ -37,9 +39,18 @@ def active_tape():
 class StepAdjoint:
     """Workspace of the backward pass, shared by all steps of a simulator; nothing in it outlives one `backward`."""
 
-    def __init__(self, device_model: DeviceModel, options, max_contacts: int | None, contact: bool, scheme=None):
+    def __init__(
+        self,
+        device_model: DeviceModel,
+        options,
+        max_contacts: int | None,
+        contact: bool,
+        replay: Replay,
+        scheme=None,
+    ):
         model, t = device_model.model, device_model.types
         S, nv, nq = t.scalar, model.nv, model.nq
+        self._replay = replay
         self.device_model, self.model, self.worlds = device_model, model, device_model.worlds
         self.step = Step(device_model, options, max_contacts, contact, scheme, for_gradient=True)
         self.v_solved = self.step.dynamics.array(nv, S)
@@ -70,6 +81,18 @@ class StepAdjoint:
         self.ancestor = wp.array(table, dtype=wp.int32, device=device_model.device)
         # 1 for the contacts whose Jacobian is not taken at q.
         self.moved = wp.zeros((self.worlds, C), dtype=wp.int32, device=device_model.device)
+        self._make_inputs()
+
+    def _make_inputs(self) -> None:
+        step, array, S = self.step, self.step.dynamics.array, self.device_model.types.scalar
+        self.k_gradient = gradient.build(S)
+        self.inputs = self.k_gradient.Inputs()
+        self.inputs.q, self.inputs.v, self.inputs.control, self.inputs.tau = step.q, step.v, step.control, step.tau
+        self.inputs.v_next = self.v_solved
+        self.inputs.q_next_bar, self.inputs.v_next_bar = array(self.model.nq, S), array(self.model.nv, S)
+        self.wrench = self.link_F = None
+        self._none, self._no_wrench = (wp.empty((0,) * n, dtype=S, device=self.device_model.device) for n in (2, 3))
+        self._entries = max(self.model.nq, self.model.nv, self.model.nu)
 
     @functools.cached_property
     def _cleared(self) -> list[wp.array]:
@@ -77,47 +100,73 @@ class StepAdjoint:
         return with_gradient(self, self.dynamics, self.rows)
 
     def backward(self, record: "StepRecord") -> None:
-        """Add the gradient of the step's inputs, given that of its result."""
-        self._load(record)
-        h = record.h
-        self.step.smooth_motion(h)
-        self.step.contact_problem(h)
-        self.step.solver.launch()
-        wp.copy(self.v, self.step.solver.solution.v)
-        wp.copy(self.weight, self.step.contact_weight)
+        """Add the gradient of the step's inputs, given that of its result, which is cleared."""
+        r, none, dynamics = record, self._none, self.step.dynamics
+        control, tau = (none if x is None else x for x in (r.control, r.tau))
+        loaded = [r.flags, self.device_model.q0, r.q, r.v, control, tau, r.v_next, r.q_next.grad, r.v_next.grad]
+        dynamics.launch(self.k_gradient.begin, self._entries, [*loaded, self.inputs])
+        self._begin_wrench(r)
+        self._replay.run(("adjoint", r.h, *self._parameter_gradients()), lambda: self._propagate(r.h))
+        found = [x.grad for x in (self.q, self.v0, self.control, self.tau)]
+        totals = [x.grad if _has_gradient(x) else none for x in (r.q, r.v, r.control, r.tau)]
+        totals += [r.q_next.grad, r.v_next.grad]
+        dynamics.launch(self.k_gradient.finish, self._entries, [r.flags, *found, *totals])
+        if _has_gradient(r.wrench):
+            inputs = [r.flags, self.wrench.grad, r.wrench.grad]
+            dynamics.launch(self.k_gradient.finish_wrench, self.wrench.shape[1:], inputs)
+
+    def _begin_wrench(self, record: "StepRecord") -> None:
+        """Load the wrenches on bodies, for which there is room from the first record that has any."""
+        if self.wrench is None:
+            if record.wrench is None:
+                return
+            self.step.allow_wrench()
+            self.wrench = self.dynamics.array((self.model.nbody, 6), self.device_model.types.scalar)
+            self.link_F = self.dynamics.array(self.model.nlink, self.device_model.types.vec6)
+            self.__dict__.pop("_cleared", None)  # is to hold these, too
+            self._replay.clear()
+        wrench = self._no_wrench if record.wrench is None else record.wrench
+        inputs = [record.flags, wrench, self.step.wrench]
+        self.dynamics.launch(self.k_gradient.begin_wrench, self.wrench.shape[1:], inputs)
+
+    def _parameter_gradients(self) -> list[int]:
+        """Addresses that a graph of the backward pass holds and that a user may replace."""
+        stored = (self.device_model.parameters.stored(name) for name in self.device_model.parameters)
+        return [array.grad.ptr for array in stored if array.grad is not None]
+
+    def _propagate(self, h: float) -> None:
+        """From the inputs and the seed that were loaded to the gradients of `q`, `v0`, `control`, `tau`, parameters."""
+        step, inputs = self.step, self.inputs
+        step.smooth_motion(h)
+        step.contact_problem(h)
+        step.solver.launch()
+        for target, source in (
+            (self.q, inputs.q),
+            (self.v0, inputs.v),
+            (self.control, inputs.control),
+            (self.tau, inputs.tau),
+            (self.v, step.solver.solution.v),
+            (self.weight, step.contact_weight),
+        ):
+            wp.copy(target, source)
+        if self.wrench is not None:
+            wp.copy(self.wrench, step.wrench)
         self.rows.start()
         for array in self._cleared:
             array.grad.zero_()
         for array in (self.composite, self.M, self.v_c):
             array.zero_()
-        self._position_adjoint(record)
+        self._position_adjoint(h)
         self._residual_adjoint(h)
-        _add_gradient(record.q, self.q)
-        _add_gradient(record.v, self.v0)
-        if record.control is not None:
-            _add_gradient(record.control, self.control)
-        if record.tau is not None:
-            _add_gradient(record.tau, self.tau)
-        record.clear_result_gradients()
 
-    def _load(self, record: "StepRecord") -> None:
-        step = self.step
-        wp.copy(step.q, record.q)
-        wp.copy(step.v, record.v)
-        wp.copy(self.v_solved, record.v_next)
-        for target, source in ((step.control, record.control), (step.tau, record.tau)):
-            target.zero_() if source is None else wp.copy(target, source)
-        for target, source in ((self.q, step.q), (self.v0, step.v), (self.control, step.control), (self.tau, step.tau)):
-            wp.copy(target, source)
-
-    def _position_adjoint(self, record: "StepRecord") -> None:
+    def _position_adjoint(self, h: float) -> None:
         """Gradient of q' = q (+) h v^θvq into q and the velocities; v' starts from its own gradient."""
-        self.v.grad.assign(record.v_next.grad)
+        self.v.grad.assign(self.inputs.v_next_bar)
         tape = wp.Tape()
         with tape:
-            inputs = [self.device_model.topology, record.h, self.q, self._record_position_velocity(), self.q_next]
+            inputs = [self.device_model.topology, h, self.q, self._record_position_velocity(), self.q_next]
             self.dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
-        self.q_next.grad.assign(record.q_next.grad)
+        self.q_next.grad.assign(self.inputs.q_next_bar)
         tape.backward()
 
     def _record_position_velocity(self) -> wp.array:
@@ -157,7 +206,7 @@ class StepAdjoint:
         topology, p = self.device_model.topology, self.device_model.parameters
         dynamics.launch(self.kernels.composite_inertia, self.model.ntree, [topology, dynamics.link_I, self.composite])
         inputs = [topology, self.ancestor, p.stored("joint_armature"), dynamics.dof_S, self.composite, self.M]
-        dynamics.launch(self.kernels.mass_entries, self.M.shape[1:], inputs)
+        dynamics.launch(self.kernels.mass_entries, self.model.nv, inputs)
 
     def _record_contact_geometry(self, dynamics: Dynamics, phi: wp.array, point: wp.array, frame: wp.array) -> None:
         """Distances, points and frames of the contacts at the configuration of `dynamics`, features frozen."""
@@ -178,7 +227,7 @@ class StepAdjoint:
             return
         inputs = [self.device_model.topology, collision.scene, collision.contacts, dynamics.link_X, dynamics.dof_S]
         inputs += [point, frame, self.moved, choice, self.J]
-        dynamics.launch(self.kernels.contact_jacobian, (collision.capacity, collision.max_support), inputs)
+        dynamics.launch(self.kernels.contact_jacobian, collision.capacity, inputs)
 
     def _record_residual(self, h: float) -> None:
         """r(v; q, v0, control, tau, parameters, J, phi, w)."""
@@ -191,7 +240,7 @@ class StepAdjoint:
         dynamics.velocity(self.v0)
         dynamics.launch(self.kernels.acceleration, nv, [h, self.v0, self.v, self.a])
         dynamics.inverse_dynamics(self.v0, self.a, self.inverse_dynamics)
-        self._record_forces(self.q, self.v0)
+        self._record_forces(self.q, self.v0, self.dynamics)
         inputs = [h, self.inverse_dynamics, self._record_damping(h), self.force, self.v, self.r]
         dynamics.launch(self.kernels.smooth_residual, nv, inputs)
 
@@ -216,14 +265,13 @@ class StepAdjoint:
             inputs = [scene, contacts, *material, *law, self.phi, self.v_c, self.gamma]
             dynamics.launch(kernel, collision.capacity, inputs)
             inputs = [scene, contacts, self.J, self.gamma, self.r]
-            dynamics.launch(self.kernels.contact_residual, (collision.capacity, collision.max_support), inputs)
-        self.rows.record_residual(
-            h, step.options.sigma, self._row_lead(h)[1], self.q, self.v0, self.v, self.control, self.r
-        )
+            dynamics.launch(self.kernels.contact_residual, collision.capacity, inputs)
+        lead = self._row_lead(h)[1]
+        self.rows.record_residual(h, step.options.sigma, lead, self.q, self.v0, self.v, self.control, self.r)
 
-    def _record_forces(self, q: wp.array, v: wp.array) -> None:
-        """Forces and damping at (q, v)."""
-        d, p, dynamics, step = self.device_model, self.device_model.parameters, self.dynamics, self.step
+    def _record_forces(self, q: wp.array, v: wp.array, dynamics: Dynamics) -> None:
+        """Forces and damping at (q, v), whose kinematics are in `dynamics`."""
+        d, p, step = self.device_model, self.device_model.parameters, self.step
         springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
         inputs = [d.topology, *springs, q, self.tau, self.force, self.damping]
         dynamics.launch(self.k_actuation.passive_force, self.model.nlink, inputs)
@@ -232,26 +280,24 @@ class StepAdjoint:
             inputs += [p.stored(key) for key in ACTUATOR_PARAMETERS]
             inputs += [q, v, self.control, self.force, self.damping]
             dynamics.launch(self.k_actuation.actuator_force, None, inputs)
+        if self.wrench is not None:
+            inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench]
+            dynamics.launch(self.k_actuation.wrench_force, self.model.ntree, [*inputs, self.link_F, self.force])
 
 
 class StepRecord:
     """What a taped step keeps: references to its inputs and result, and its step size."""
 
-    def __init__(self, h: float, before, after, control, tau):
+    def __init__(self, h: float, before, after, control, tau, wrench):
         self.h = h
         self.q, self.v = before.q, before.v
-        self.q_next, self.v_next = after.q, after.v
-        self.control, self.tau = control, tau
+        self.q_next, self.v_next, self.flags = after.q, after.v, after.memory["flags"]
+        self.control, self.tau, self.wrench = control, tau, wrench
 
     def arrays(self) -> list[wp.array]:
         """The arrays whose gradients the step reads or adds to."""
-        optional = [x for x in (self.control, self.tau) if _has_gradient(x)]
+        optional = [x for x in (self.control, self.tau, self.wrench) if _has_gradient(x)]
         return [self.q, self.v, self.q_next, self.v_next, *optional]
-
-    def clear_result_gradients(self) -> None:
-        """The result's gradient has been consumed."""
-        self.q_next.grad.zero_()
-        self.v_next.grad.zero_()
 
 
 def with_gradient(*owners) -> list[wp.array]:
@@ -261,10 +307,3 @@ def with_gradient(*owners) -> list[wp.array]:
 
 def _has_gradient(value) -> bool:
     return isinstance(value, wp.array) and value.grad is not None
-
-
-def _add_gradient(target: wp.array, source: wp.array) -> None:
-    """target.grad += source.grad, where the target has one."""
-    if _has_gradient(target):
-        add = accumulate.build(target.dtype).add
-        wp.launch(add, dim=target.shape, inputs=[source.grad, target.grad], device=target.device, block_dim=BLOCK)

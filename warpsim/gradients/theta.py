@@ -19,10 +19,8 @@ from warpsim.kernels import theta, theta_newton
 class SchemeAdjoint(StepAdjoint):
     """Workspace of the backward pass of one scheme."""
 
-    def __init__(
-        self, device_model: DeviceModel, options, max_contacts: int | None, contact: bool, scheme: ThetaScheme
-    ):
-        super().__init__(device_model, options, max_contacts, contact, scheme)
+    def __init__(self, device_model: DeviceModel, options, max_contacts, contact: bool, replay, scheme: ThetaScheme):
+        super().__init__(device_model, options, max_contacts, contact, replay, scheme)
         self.scheme, self.stages = scheme, self.step.stages
         t, model, array = device_model.types, device_model.model, self.dynamics.array
         S, nq, nv, C = t.scalar, model.nq, model.nv, self.step.collision.capacity
@@ -132,6 +130,6 @@ class SchemeAdjoint(StepAdjoint):
         between.velocity(self.v_theta)
         between.launch(self.kernels.acceleration, nv, [h, self.v0, self.v_star, self.a])
         between.inverse_dynamics(self.v_theta, self.a, self.inverse_dynamics)
-        self._record_forces(self.q_theta, self.v_theta)
+        self._record_forces(self.q_theta, self.v_theta, between)
         inputs = [h, self.inverse_dynamics, self.damping, self.force, self.v_theta, self.m]
         between.launch(self.kernels.smooth_residual, nv, inputs)

@@ -325,6 +325,18 @@ class Model:
         q, v = int(self.joint_q[j]), int(self.joint_v[j])
         return slice(q, q + JOINT_NQ[kind]), slice(v, v + JOINT_NV[kind])
 
+    def displace(self, q, delta) -> np.ndarray:
+        """q ⊕ δ `(..., nq)` in the tangent space of v, as `mj_integratePos` with a step of 1."""
+        from warpsim.model.tangent import displace
+
+        return displace(self, q, delta)
+
+    def difference(self, start, end) -> np.ndarray:
+        """δ `(..., nv)` with `start` ⊕ δ = `end`, as `mj_differentiatePos`."""
+        from warpsim.model.tangent import difference
+
+        return difference(self, start, end)
+
     def to_usd(self, path, **options) -> None:
         """Write the model in its initial pose as a USD stage with UsdPhysics prims."""
         from warpsim.io.usd_write import write_model

@@ -13,16 +13,12 @@ import warp as wp
 
 from warpsim.kernels import sap
 from warpsim.kernels.precision import SCALARS
+from warpsim.solvers.arrays import batch, check_symmetric, first_device_array, host
 from warpsim.solvers.compliant import Compliant, CompliantContact
 from warpsim.solvers.contact_solver import ContactSolver
 from warpsim.solvers.sap import SAP, SAPSolver
 
-# Largest asymmetry |A − Aᵀ| accepted, relative to the largest entry: storage in float32.
-ASYMMETRY = 1e-5
-
-
-def _numpy(value) -> np.ndarray:
-    return np.asarray(value.numpy() if isinstance(value, wp.array) else value, dtype=np.float64)
+OWNER = "ContactProblem"
 
 
 class ContactProblem:
@@ -54,13 +50,13 @@ class ContactProblem:
         contacts=None,
     ):
         given = (A, J, v_star, mu)
-        self.like = next((x for x in given if isinstance(x, wp.array)), None)
-        A = _numpy(A)
+        self.like = first_device_array(*given)
+        A = host(A)
         if A.ndim not in (2, 3) or A.shape[-1] != A.shape[-2] or A.shape[-1] == 0:
             raise ValueError(f"ContactProblem: A has shape {A.shape}; give (worlds, nv, nv) or (nv, nv).")
         self.single = A.ndim == 2
         self.worlds, self.nv = (1 if self.single else A.shape[0]), A.shape[-1]
-        J = _numpy(J)
+        J = host(J)
         if J.ndim not in (2, 3) or J.shape[-2] % 3:
             raise ValueError(
                 f"ContactProblem: J has shape {J.shape}; give (worlds, 3 nc, nv), rows t1, t2, n per contact."
@@ -75,7 +71,7 @@ class ContactProblem:
         self.mu = self._at_least("mu", self._array("mu", mu, (W, nc), "(worlds, nc)"), 0.0)
         self.contacts = np.full(W, nc, dtype=np.int32)
         if contacts is not None:
-            self.contacts = self._array("contacts", np.atleast_1d(_numpy(contacts)), (W,), "(worlds,)").astype(np.int32)
+            self.contacts = self._array("contacts", np.atleast_1d(host(contacts)), (W,), "(worlds,)").astype(np.int32)
             self._at_least("contacts", self.contacts, 0)
             if np.any(self.contacts > nc):
                 raise ValueError(
@@ -105,7 +101,7 @@ class ContactProblem:
         if not 0.0 < self.dt < np.inf:
             raise ValueError(f"ContactProblem: dt is {self.dt}; give a positive time step in seconds.")
         self.phi = self._array("phi", phi, shape, "(worlds, nc)")
-        stiffness = _numpy(np.inf if stiffness is None else stiffness)
+        stiffness = host(np.inf if stiffness is None else stiffness)
         if np.any(np.isnan(stiffness)) or np.any(stiffness <= 0.0):
             raise ValueError("ContactProblem: stiffness holds values ≤ 0 or NaN; give N/m above 0 (inf is near-rigid).")
         self.compliance = self._array("stiffness", 1.0 / stiffness, shape, "(worlds, nc)")
@@ -113,7 +109,7 @@ class ContactProblem:
         if dissipation_time is not None:
             tau_d = self._array("dissipation_time", dissipation_time, shape, "(worlds, nc)")
             self.dissipation_time = self._at_least("dissipation_time", tau_d, 0.0)
-        M = self.A if M is None else self._spd("M", _numpy(M))
+        M = self.A if M is None else self._spd("M", host(M))
         # w = ‖W_ii‖_F / 3 with W_ii = J_i M⁻¹ J_iᵀ.
         J_T = np.swapaxes(self.J, 1, 2)
         solved = np.linalg.solve(M, J_T).reshape(self.worlds, self.nv, self.contact_slots, 3)
@@ -121,25 +117,17 @@ class ContactProblem:
         self.w_effective = np.linalg.norm(np.einsum("wcai,wicb->wcab", J, solved), axis=(2, 3)) / 3.0
 
     def _array(self, name, value, shape, text) -> np.ndarray:
-        value = _numpy(value)
+        value = host(value)
         if value.ndim == len(shape) - 1 and (self.single or value.ndim == 0):
             value = value[None]
         if name in ("mu", "stiffness", "dissipation_time", "phi") and value.size == 1 and value.shape != shape:
             value = np.full(shape, value.reshape(-1)[0])
-        if value.shape != shape:
-            raise ValueError(f"ContactProblem: {name} has shape {value.shape}; expected {text} = {shape}.")
-        if not np.all(np.isfinite(value)):
-            where = tuple(int(i) for i in np.argwhere(~np.isfinite(value))[0])
-            raise ValueError(f"ContactProblem: {name}{list(where)} is {value[where]}; every entry must be finite.")
-        return np.ascontiguousarray(value)
+        return batch(OWNER, name, value, shape, text)
 
     def _spd(self, name, value) -> np.ndarray:
         value = self._array(name, value, (self.worlds, self.nv, self.nv), "(worlds, nv, nv)")
+        check_symmetric(OWNER, name, value)
         for w, matrix in enumerate(value):
-            if np.abs(matrix - matrix.T).max() > ASYMMETRY * np.abs(matrix).max():
-                raise ValueError(
-                    f"ContactProblem: {name}[{w}] is not symmetric; pass ({name} + {name}ᵀ)/2 if that is meant."
-                )
             try:
                 np.linalg.cholesky(matrix)
             except np.linalg.LinAlgError:

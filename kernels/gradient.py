@@ -1,0 +1,175 @@
+"""What goes into the backward pass of a step and what comes out of it, one launch each; sums and norms of gradients.
+
+A world that stands still (NONFINITE) passes no gradient: its backward pass runs at the initial pose, at rest and from a
+seed of zero, so that nothing that is not finite reaches the gradients that worlds share.
+"""
+
+import functools
+from types import SimpleNamespace
+
+import warp as wp
+
+from warpsim.kernels.precision import module_name
+from warpsim.kernels.theta import NONFINITE
+
+
+@functools.cache
+def build(S) -> SimpleNamespace:
+    """Kernels of scalar type S and the struct `Inputs` of the backward pass."""
+    module = module_name("gradient", S)
+
+    @wp.struct
+    class Inputs:
+        """Inputs, result and seed of the step at hand, in arrays whose addresses stay."""
+
+        q: wp.array2d(dtype=S)
+        v: wp.array2d(dtype=S)
+        control: wp.array2d(dtype=S)
+        tau: wp.array2d(dtype=S)
+        v_next: wp.array2d(dtype=S)
+        q_next_bar: wp.array2d(dtype=S)
+        v_next_bar: wp.array2d(dtype=S)
+
+    @wp.func
+    def given(source: wp.array2d(dtype=S), w: int, i: int) -> S:
+        """An optional input: 0 where the array is empty."""
+        x = S(0.0)
+        if source.shape[0] > 0:
+            x = source[w, i]
+        return x
+
+    @wp.kernel(module=module, enable_backward=False)
+    def begin(
+        flags: wp.array(dtype=int),
+        q_rest: wp.array(dtype=S),
+        q: wp.array2d(dtype=S),
+        v: wp.array2d(dtype=S),
+        control: wp.array2d(dtype=S),
+        tau: wp.array2d(dtype=S),
+        v_next: wp.array2d(dtype=S),
+        q_next_bar: wp.array2d(dtype=S),
+        v_next_bar: wp.array2d(dtype=S),
+        # out
+        inputs: Inputs,
+    ):
+        """Load a record; `control` and `tau` may be empty. Launch over (worlds, the largest of nq, nv, nu)."""
+        w, i = wp.tid()
+        moves = flags[w] & NONFINITE == 0
+        if i < inputs.q.shape[1]:
+            inputs.q[w, i] = q_rest[i]
+            inputs.q_next_bar[w, i] = S(0.0)
+            if moves:
+                inputs.q[w, i] = q[w, i]
+                inputs.q_next_bar[w, i] = q_next_bar[w, i]
+        if i < inputs.v.shape[1]:
+            inputs.v[w, i] = S(0.0)
+            inputs.tau[w, i] = S(0.0)
+            inputs.v_next[w, i] = S(0.0)
+            inputs.v_next_bar[w, i] = S(0.0)
+            if moves:
+                inputs.v[w, i] = v[w, i]
+                inputs.tau[w, i] = given(tau, w, i)
+                inputs.v_next[w, i] = v_next[w, i]
+                inputs.v_next_bar[w, i] = v_next_bar[w, i]
+        if i < inputs.control.shape[1]:
+            inputs.control[w, i] = S(0.0)
+            if moves:
+                inputs.control[w, i] = given(control, w, i)
+
+    @wp.func
+    def add(found: wp.array2d(dtype=S), w: int, i: int, total: wp.array2d(dtype=S)):
+        """total += found, where the total is wanted."""
+        if total.shape[0] > 0:
+            total[w, i] = total[w, i] + found[w, i]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def finish(
+        flags: wp.array(dtype=int),
+        found_q: wp.array2d(dtype=S),
+        found_v: wp.array2d(dtype=S),
+        found_control: wp.array2d(dtype=S),
+        found_tau: wp.array2d(dtype=S),
+        # out
+        q_bar: wp.array2d(dtype=S),
+        v_bar: wp.array2d(dtype=S),
+        control_bar: wp.array2d(dtype=S),
+        tau_bar: wp.array2d(dtype=S),
+        q_next_bar: wp.array2d(dtype=S),
+        v_next_bar: wp.array2d(dtype=S),
+    ):
+        """Add the gradients found to those of the inputs (which may be empty) and clear those of the result."""
+        w, i = wp.tid()
+        moves = flags[w] & NONFINITE == 0
+        if i < found_q.shape[1]:
+            q_next_bar[w, i] = S(0.0)
+            if moves:
+                add(found_q, w, i, q_bar)
+        if i < found_v.shape[1]:
+            v_next_bar[w, i] = S(0.0)
+            if moves:
+                add(found_v, w, i, v_bar)
+                add(found_tau, w, i, tau_bar)
+        if i < found_control.shape[1]:
+            if moves:
+                add(found_control, w, i, control_bar)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def begin_wrench(
+        flags: wp.array(dtype=int),
+        wrench: wp.array3d(dtype=S),
+        # out
+        loaded: wp.array3d(dtype=S),
+    ):
+        """Load the wrenches of a record, which may be empty. Launch over (worlds, bodies, 6)."""
+        w, b, i = wp.tid()
+        loaded[w, b, i] = S(0.0)
+        if flags[w] & NONFINITE == 0 and wrench.shape[0] > 0:
+            loaded[w, b, i] = wrench[w, b, i]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def finish_wrench(
+        flags: wp.array(dtype=int),
+        found: wp.array3d(dtype=S),
+        # out
+        wrench_bar: wp.array3d(dtype=S),
+    ):
+        """Add the gradient found to that of the wrenches. Launch over (worlds, bodies, 6)."""
+        w, b, i = wp.tid()
+        if flags[w] & NONFINITE == 0:
+            wrench_bar[w, b, i] = wrench_bar[w, b, i] + found[w, b, i]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def norm(q_bar: wp.array2d(dtype=S), v_bar: wp.array2d(dtype=S), result: wp.array(dtype=S)):
+        """Euclidean norm of a state's gradient; not finite where an entry is not. Launch over worlds."""
+        w = wp.tid()
+        total = wp.float64(0.0)  # the square of a large float32 is not finite
+        for i in range(q_bar.shape[1]):
+            total += wp.float64(q_bar[w, i]) * wp.float64(q_bar[w, i])
+        for i in range(v_bar.shape[1]):
+            total += wp.float64(v_bar[w, i]) * wp.float64(v_bar[w, i])
+        result[w] = S(wp.sqrt(total))
+
+    @wp.kernel(module=module, enable_backward=False)
+    def move(source: wp.array2d(dtype=S), target: wp.array2d(dtype=S)):
+        """target += source, source <- 0."""
+        w, i = wp.tid()
+        target[w, i] = target[w, i] + source[w, i]
+        source[w, i] = S(0.0)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def differ(a: wp.array2d(dtype=S), b: wp.array2d(dtype=S), result: wp.array(dtype=int)):
+        """result <- 1 where a world's values are not the same."""
+        w, i = wp.tid()
+        if a[w, i] != b[w, i]:
+            result[w] = 1
+
+    return SimpleNamespace(
+        Inputs=Inputs,
+        begin=begin,
+        finish=finish,
+        begin_wrench=begin_wrench,
+        finish_wrench=finish_wrench,
+        norm=norm,
+        move=move,
+        differ=differ,
+    )

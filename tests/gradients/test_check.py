@@ -1,0 +1,120 @@
+"""`ws.check_gradients`: right gradients pass, wrong ones are named, differences that mean nothing are told apart."""
+
+import numpy as np
+import pytest
+
+import warpsim as ws
+from warpsim.gradients.check import _judge
+
+FINE = {"dtype": "float64", "requires_grad": True, "solver": ws.SAP(tolerance=1e-13), "device": "cpu"}
+
+
+def double_pendulum(**options) -> ws.Simulator:
+    b = ws.ModelBuilder("double pendulum")
+    for k in range(2):
+        body = b.add_body(
+            f"rod{k}", parent=k - 1, pose=[0, 0, -0.5 * k], mass=1.0, com=[0, 0, -0.5], inertia=[0.02] * 3
+        )
+        b.add_joint(body, "hinge", axis=[0, 1, 0], name=f"hinge{k}")
+        b.add_actuator(f"hinge{k}")
+    return ws.Simulator(b.build(), dt=0.02, **(FINE | options))
+
+
+def test_right_gradients_pass():
+    """Every variable of a smooth motion in two worlds is ok at every horizon; the table lists them all."""
+    sim = double_pendulum(worlds=2)
+    names = ("body_mass", "body_inertia", "joint_damping", "gravity")
+    check = ws.check_gradients(
+        sim, sim.state([0.5, 0.2], [1.0, 0.0]), horizons=(1, 10), parameters=names, tolerance=1e-6
+    )
+    assert check.ok and check.worst() <= 1e-6
+    assert [row.variable for row in check.rows[::2]] == ["q", "v", "controls", *names]
+    assert all(row.compared and not row.notes for row in check.rows)
+    assert str(check).count("ok") == len(check.rows)
+
+
+def test_a_wrong_gradient_is_named(monkeypatch):
+    """A backward pass that forgets half of the controls' gradient: wrong at those rows and at no others."""
+    sim = double_pendulum()
+    sim.step(sim.state())
+    finish = sim._adjoint.k_gradient.finish
+    launch = sim._adjoint.step.dynamics.launch
+
+    def broken(kernel, n, inputs):
+        if kernel is finish:
+            inputs[3].assign(0.5 * inputs[3].numpy())
+        launch(kernel, n, inputs)
+
+    monkeypatch.setattr(sim._adjoint.step.dynamics, "launch", broken)
+    check = ws.check_gradients(sim, sim.state([0.5, 0.2]), horizons=(1, 5))
+    assert not check.ok
+    assert {row.variable for row in check.rows if row.verdict == "WRONG"} == {"controls"}
+    assert "WRONG at world 0" in str(check)
+
+
+def test_a_kink_is_told_apart():
+    """A control on its bound moves the joint on one side only: its differences mean nothing, and the table says why."""
+    b = ws.ModelBuilder("clamped")
+    b.add_joint(b.add_body("link", mass=1.0, inertia=[0.1, 0.1, 0.1]), "hinge", axis=[0, 1, 0], name="hinge")
+    b.add_actuator("hinge", control_range=(-0.5, 0.5))
+    sim = ws.Simulator(b.build(), dt=0.01, **FINE)
+    check = ws.check_gradients(sim, controls=np.full((5, 1, 1), 0.5), horizons=(5,), variables=("v", "controls"))
+    v, controls = check.rows
+    assert v.verdict == "ok" and not v.notes
+    assert controls.verdict == "meaningless" and "a kink" in controls.notes[0]
+    assert check.ok
+
+
+def test_chaos_is_told_apart():
+    """A double pendulum let go near the top: ok after 10 steps, no difference settles after 600, and chaos is named."""
+    sim = double_pendulum()
+    state = sim.state([3.0, 0.5])
+    check = ws.check_gradients(sim, state, np.zeros((600, 1, 2)), horizons=(10, 600), variables=("v",), entries=2)
+    early, late = check.rows
+    assert early.verdict == "ok"
+    assert late.verdict == "meaningless" and "chaos" in late.notes[0]
+
+
+def test_a_world_that_stops_is_told():
+    """World 1 is thrown so hard that it blows up: its differences mean nothing, those of world 0 do."""
+    sim = double_pendulum(worlds=2)
+    state = sim.state(v=[[1.0, 0.0], [1e4, -1e4]])
+    check = ws.check_gradients(sim, state, np.zeros((20, 2, 2)), horizons=(20,), variables=("v",), entries=2)
+    assert check.rows[0].verdict == "ok" and "NONFINITE" in check.rows[0].notes[0]
+
+
+SIZES = np.array([1e-4, 1e-5, 1e-6, 1e-7, 1e-8])
+SMOOTH = np.stack([2.0 + 50 * SIZES, 2.0 - 50 * SIZES], axis=1)
+KINK = SMOOTH + np.array([1.0, -1.0])
+NOISE = SMOOTH + np.array([[0.3], [-0.2], [0.1], [-0.4], [0.2]])
+
+
+@pytest.mark.parametrize(
+    "expected, sides, contacts, growth, reason",
+    [
+        (2.0, SMOOTH, False, 1.0, "ok"),
+        (2.1, SMOOTH, False, 1.0, "WRONG"),
+        (3.0, KINK, False, 1.0, "a kink (the gradient is that of one side)"),
+        (2.5, KINK, False, 1.0, "a kink (one-sided differences differ)"),
+        (2.5, NOISE, False, 1e6, "chaos (gradients grow 1e+06-fold)"),
+        (2.5, NOISE, False, 1.0, "differences of neighbouring step sizes disagree"),
+        (2.5, SMOOTH, True, 1.0, "contacts come or go within the smallest step"),
+    ],
+)
+def test_verdicts(expected, sides, contacts, growth, reason):
+    """One-sided differences over five step sizes: what each pattern is taken for."""
+    assert _judge(expected, sides, [contacts] * 5, 1.0, 1e-5, growth)[2] == reason
+
+
+def test_float32_is_warned_of_and_a_loose_solver_noted():
+    """What limits the differences is said."""
+    sim = double_pendulum(dtype="float32", solver=ws.SAP())
+    with pytest.warns(UserWarning, match="float64"):
+        check = ws.check_gradients(sim, horizons=(1,), entries=1, step_sizes=(1e-2, 1e-3), tolerance=1e-2)
+    assert "solver stops at" in str(check)
+
+
+def test_it_needs_requires_grad():
+    """A simulator without gradients has none to check."""
+    with pytest.raises(ValueError, match="requires_grad=True"):
+        ws.check_gradients(double_pendulum(requires_grad=False))

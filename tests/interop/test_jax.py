@@ -1,0 +1,83 @@
+"""JAX: a rollout under jit, grad and vmap, against differences and against the simulator."""
+
+import numpy as np
+import pytest
+from adapter_samples import STEPS, WORLDS, cart_pole
+
+import warpsim as ws
+
+jax = pytest.importorskip("jax")
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    """float64 for these tests alone."""
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", before)
+
+
+def inputs(sim):
+    rng = np.random.default_rng(0)
+    m = sim.model
+    return [
+        jax.numpy.array(rng.normal(size=shape))
+        for shape in ((WORLDS, m.nq), (WORLDS, m.nv), (STEPS, WORLDS, m.nu), m.body_mass.shape)
+    ]
+
+
+def loss_of(sim, **options):
+    def loss(q, v, controls, change):
+        mass = sim.model.body_mass * (1 + 0.1 * change)
+        Q, V = ws.jax.rollout(sim, q, v, controls, parameters={"body_mass": mass}, **options)
+        return (Q[-1] ** 2).sum() + (V[1] ** 3).sum()
+
+    return loss
+
+
+@pytest.mark.parametrize("options", [{}, {"checkpoint_every": 2, "substeps": 2}])
+def test_gradients_against_differences(options):
+    """JAX's own check: start, controls per world, and masses shared by all worlds."""
+    from jax.test_util import check_grads
+
+    sim = cart_pole()
+    check_grads(loss_of(sim, **options), inputs(sim), order=1, modes=["rev"], eps=1e-5, rtol=1e-6, atol=1e-6)
+
+
+def test_jit_and_vmap():
+    """The same numbers compiled, and one call per element under vmap."""
+    sim = cart_pole()
+    q, v, controls, change = inputs(sim)
+    loss = loss_of(sim)
+    every = tuple(range(4))
+    plain, compiled = (f(q, v, controls, change) for f in (jax.grad(loss, every), jax.jit(jax.grad(loss, every))))
+    for a, b in zip(plain, compiled, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+    both = jax.vmap(lambda s: loss(q, v, s * controls, change))(jax.numpy.array([1.0, 0.5]))
+    np.testing.assert_array_equal(both[1], loss(q, v, 0.5 * controls, change))
+
+
+def test_rows_are_those_of_the_simulator():
+    """The bits of `sim.rollout`."""
+    sim = cart_pole(requires_grad=False)
+    q, v, controls, _ = inputs(sim)
+    expected = sim.rollout(sim.state(np.asarray(q), np.asarray(v)), np.asarray(controls), every=2)
+    rows = ws.jax.rollout(sim, q, v, controls, every=2)
+    np.testing.assert_array_equal(rows[0], expected.q.numpy())
+    np.testing.assert_array_equal(rows[1], expected.v.numpy())
+
+
+def test_errors_say_what_to_change():
+    """Wrong shapes and dtypes, and a simulator without gradients."""
+    sim = cart_pole()
+    q, v, controls, _ = inputs(sim)
+    with pytest.raises(ValueError, match=r"q is float32; this simulator needs float64.*jax_enable_x64"):
+        ws.jax.rollout(sim, q.astype("float32"), v, controls)
+    with pytest.raises(ValueError, match=r"controls has shape"):
+        ws.jax.rollout(sim, q, v, controls[:, :2])
+    with pytest.raises(ValueError, match="steps"):
+        ws.jax.rollout(sim, q, v)
+    plain = cart_pole(requires_grad=False)
+    with pytest.raises(ValueError, match="requires_grad=True"):
+        jax.grad(lambda u: ws.jax.rollout(plain, q, v, u)[0].sum())(controls)

@@ -1,0 +1,158 @@
+"""PyTorch: rollouts as functions of tensors, gradients against differences, dtypes, memory shared, modules."""
+
+import numpy as np
+import pytest
+from adapter_samples import STEPS, WORLDS, cart_pole
+from scenes import body_on_plane
+
+import warpsim as ws
+
+torch = pytest.importorskip("torch")
+
+
+def inputs(sim, seed=0, dtype=torch.float64):
+    random = torch.Generator().manual_seed(seed)
+    m = sim.model
+    shapes = ((sim.worlds, m.nq), (sim.worlds, m.nv), (STEPS, sim.worlds, m.nu))
+    return [torch.randn(shape, generator=random, dtype=dtype).requires_grad_() for shape in shapes]
+
+
+@pytest.mark.parametrize("checkpoint_every", [None, 2])
+def test_gradients_against_differences(checkpoint_every):
+    """torch's own gradcheck: start, controls, masses per world, and a centre of mass shared by all worlds."""
+    sim = cart_pole()
+    q, v, controls = inputs(sim)
+    mass = torch.tensor(np.tile(sim.model.body_mass, (WORLDS, 1)), requires_grad=True)
+    com = torch.tensor(sim.model.body_com, requires_grad=True)
+
+    def rows(q, v, controls, mass, com):
+        parameters = {"body_mass": mass, "body_com": com}
+        return ws.torch.rollout(sim, q, v, controls, parameters=parameters, checkpoint_every=checkpoint_every)
+
+    assert torch.autograd.gradcheck(rows, (q, v, controls, mass, com), eps=1e-6, atol=1e-7, rtol=1e-5)
+
+
+def test_rows_are_those_of_the_simulator():
+    """The tensors hold the bits of `sim.rollout`, with and without a gradient asked for."""
+    sim = cart_pole()
+    q, v, controls = inputs(sim)
+    expected = sim.rollout(sim.state(q.detach().numpy(), v.detach().numpy()), controls.detach().numpy(), every=2)
+    for asked in (True, False):
+        with torch.set_grad_enabled(asked):
+            rows = ws.torch.rollout(sim, q, v, controls, every=2)
+        assert rows[0].requires_grad is asked and rows[0].shape == (3, WORLDS, sim.model.nq)
+        np.testing.assert_array_equal(rows[0].detach().numpy(), expected.q.numpy())
+        np.testing.assert_array_equal(rows[1].detach().numpy(), expected.v.numpy())
+
+
+def test_parameters_may_change_between_the_passes():
+    """Two rollouts with different masses before either's backward pass: each gets its own gradient, and the
+    simulator keeps the last values."""
+    sim = cart_pole()
+    q, v, controls = (x.detach() for x in inputs(sim))
+
+    def loss(mass):
+        return ws.torch.rollout(sim, q, v, controls, parameters={"body_mass": mass})[1][-1].square().sum()
+
+    masses = [torch.tensor(sim.model.body_mass * s, requires_grad=True) for s in (1.0, 1.7)]
+    alone = [torch.autograd.grad(loss(mass), mass)[0] for mass in masses]
+    (loss(masses[0]) + loss(masses[1])).backward()
+    for mass, expected in zip(masses, alone, strict=True):
+        torch.testing.assert_close(mass.grad, expected, rtol=0, atol=0)
+    np.testing.assert_array_equal(sim.parameters["body_mass"].numpy()[0], masses[1].detach().numpy())
+
+
+def test_a_second_backward_pass_adds_nothing_of_the_first():
+    """retain_graph: the same gradient twice."""
+    sim = cart_pole()
+    q, v, controls = inputs(sim)
+    loss = ws.torch.rollout(sim, q, v, controls)[0].square().sum()
+    first, second = (torch.autograd.grad(loss, (q, controls), retain_graph=True) for _ in range(2))
+    for a, b in zip(first, second, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0)
+
+
+def test_closed_loop_with_a_policy():
+    """A torch policy in the loop: gradients of its weights by gradcheck, rows as those of the same controls given."""
+    sim = cart_pole()
+    q, v, _ = (x.detach() for x in inputs(sim))
+    weights = torch.tensor([[0.3, -0.4, 0.1, 0.2]], dtype=torch.float64, requires_grad=True)
+
+    def rows(weights):
+        return ws.torch.rollout(sim, q, v, lambda q, v: torch.cat([q, v], 1) @ weights.T, steps=STEPS)
+
+    assert torch.autograd.gradcheck(rows, (weights,), eps=1e-6, atol=1e-7, rtol=1e-5)
+    Q, V = (x.detach() for x in rows(weights))
+    controls = torch.cat([Q, V], 2)[:-1] @ weights.detach().T
+    torch.testing.assert_close(ws.torch.rollout(sim, q, v, controls)[0], Q, rtol=0, atol=0)
+
+
+def test_a_module_learns_the_mass():
+    """torch.optim on a module's physical parameter finds the mass that made a motion."""
+    sim = cart_pole()
+    q, v, controls = (x.detach() for x in inputs(sim))
+    seen = ws.torch.rollout(sim, q, v, controls)[1].clone()
+    sim.parameters["body_mass"] = sim.model.body_mass * 1.5
+    model = ws.torch.Module(sim, parameters=["body_mass"])
+    assert [name for name, _ in model.named_parameters()] == ["body_mass"]
+    optimiser = torch.optim.LBFGS(model.parameters(), max_iter=50, line_search_fn="strong_wolfe")
+
+    def closure():
+        optimiser.zero_grad()
+        loss = (model(q, v, controls)[1] - seen).square().mean()
+        loss.backward()
+        return loss
+
+    optimiser.step(closure)
+    np.testing.assert_allclose(model.body_mass.detach().numpy(), sim.model.body_mass, rtol=1e-4)
+
+
+def test_float32(within):
+    """float32 tensors with a float32 simulator: the float64 gradient to single precision."""
+    found = []
+    for dtype, name in ((torch.float32, "float32"), (torch.float64, "float64")):
+        sim = cart_pole(dtype=name, solver=None)
+        q, v, controls = (x.detach().to(dtype).requires_grad_() for x in inputs(sim))
+        rows = ws.torch.rollout(sim, q, v, controls)
+        assert rows[0].dtype == dtype
+        found.append(torch.autograd.grad(rows[1].square().sum(), (q, controls)))
+    for a, b in zip(*found, strict=True):
+        within("float32 gradient through torch", (a.double() - b).abs().max() / b.abs().max(), 1e-5)
+
+
+def test_errors_say_what_to_change():
+    """Wrong dtype, shape or kind, a simulator without gradients, a tensor written to before the backward pass."""
+    sim = cart_pole()
+    q, v, controls = inputs(sim)
+    with pytest.raises(ValueError, match=r"q is torch.float32 on cpu; this simulator needs torch.float64"):
+        ws.torch.rollout(sim, q.float(), v, controls)
+    with pytest.raises(ValueError, match=r"controls has shape .*; it must be \(5, 3, 1\), or \(5, 1\)"):
+        ws.torch.rollout(sim, q, v, controls[:, :2])
+    with pytest.raises(ValueError, match=r"v is a ndarray; give a torch.Tensor"):
+        ws.torch.rollout(sim, q, v.detach().numpy(), controls)
+    with pytest.raises(ValueError, match="steps"):
+        ws.torch.rollout(sim, q, v)
+    with pytest.raises(ValueError, match="no parameter 'mass'"):
+        ws.torch.rollout(sim, q, v, controls, parameters={"mass": q})
+    with pytest.raises(ValueError, match="requires_grad=True"):
+        ws.torch.rollout(cart_pole(requires_grad=False), q, v, controls)
+    loss = ws.torch.rollout(sim, q, v, controls)[0].sum()
+    with torch.no_grad():
+        controls += 1.0
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_contact_in_float64():
+    """A box that slides: gradients of the start's velocity and of friction by gradcheck."""
+    model = body_on_plane("box", [0.1, 0.1, 0.1], height=0.0999, friction=0.4)
+    options = {"dtype": "float64", "requires_grad": True, "solver": ws.SAP(tolerance=1e-13), "device": "cpu"}
+    sim = ws.Simulator(model, dt=0.01, **options)
+    q = torch.tensor(model.q0)
+    v = torch.tensor([0.3, 0.1, 0, 0, 0, 0.5], dtype=torch.float64, requires_grad=True)
+    friction = torch.tensor([0.39, 0.41], dtype=torch.float64, requires_grad=True)
+
+    def last(v, friction):
+        return ws.torch.rollout(sim, q, v, steps=4, parameters={"geom_friction": friction})[1][-1]
+
+    assert torch.autograd.gradcheck(last, (v, friction), eps=1e-6, atol=1e-6, rtol=1e-5)
