@@ -20,9 +20,7 @@ def evaluate(name, a, b, dtype="float64"):
     vec3 = wp.types.vector(3, S)
 
     @wp.kernel(module=f"test_second_order_cone_{dtype}", enable_backward=False)
-    def all_of_them(
-        code: int, a: wp.array(dtype=vec3), b: wp.array(dtype=vec3), out: wp.array(dtype=vec3)
-    ):
+    def all_of_them(code: int, a: wp.array(dtype=vec3), b: wp.array(dtype=vec3), out: wp.array(dtype=vec3)):
         i = wp.tid()
         if code == 0:
             out[i] = project(a[i])
