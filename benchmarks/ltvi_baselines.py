@@ -348,6 +348,6 @@ def install(sim, evaluation: str, method: str) -> None:
     for key in ("aa", "al", "la", "ll"):
         setattr(elimination, key, array(n, t.mat33))
     elimination.row, elimination.axis = array(n, t.vec6), array(n, t.vec3)
-    step.find_root = k.search
+    step.k_root = k.search
     step.scratch = [EVALUATIONS[evaluation], METHODS[method], chain, dense, elimination]
     step.scratch += [array((MEMORY, n), S), array(MEMORY, S)]

@@ -45,6 +45,7 @@ def structs(S) -> SimpleNamespace:
     @wp.struct
     class Table:
         first: int
+        exact: int  # 1: a finite stiffness of a constraint has no near-rigid limit
         kind: wp.array(dtype=int)  # (n,)
         axis: wp.array(dtype=int)  # of POSITION, ROTATION, TILT
         link: wp.array2d(dtype=int)  # (n, 2) links A and B, -1 is the world
@@ -213,8 +214,11 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         law = vec2(S(0.0), S(0.0))
         lower = S(-wp.inf)
         upper = S(wp.inf)
+        limit_weight = weight  # of the near-rigid limit
+        if table.exact == 1 and c > S(0.0):
+            limit_weight = S(0.0)
         if kind <= DISTANCE or kind == COUPLING:
-            law = equality_law(weight, phi, c, time, h)
+            law = equality_law(limit_weight, phi, c, time, h)
         elif kind == TENDON_SPRING:
             law = f_coupling.spring_law(phi, table.stiffness[i], table.damping[i], table.reference[i], h)
         elif kind == TENDON_FRICTION:
@@ -222,11 +226,18 @@ def build(S, grad: bool = False) -> SimpleNamespace:
             upper = h * table.coefficients[i, 0]
             lower = -upper
         else:
-            law = stop_law(weight, phi, c, time, h)
+            law = stop_law(limit_weight, phi, c, time, h)
             lower = S(0.0)
         return vec4(law[0], law[1], lower, upper)
 
-    return SimpleNamespace(geometry=geometry, least_weight=least_weight, row_law=row_law)
+    return SimpleNamespace(
+        geometry=geometry,
+        least_weight=least_weight,
+        row_law=row_law,
+        end_frame=end_frame,
+        body_row=body_row,
+        row_side=row_side,
+    )
 
 
 @functools.cache

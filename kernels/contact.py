@@ -42,6 +42,7 @@ def structs(S) -> SimpleNamespace:
         support: wp.array2d(dtype=int)
         support_sign: wp.array2d(dtype=S)
         support_size: wp.array(dtype=int)
+        expect_impacts: int  # 1: contacts also enter that come about where one of the two is stopped
 
     @wp.struct
     class Material:
@@ -244,14 +245,18 @@ def build(S) -> SimpleNamespace:
         b: int,
         g: ContactGeometry,
     ) -> bool:
-        """Whether a contact exists, or would come about within h at v0 or at v*."""
+        """Whether a contact exists, or would come about within h at v0 or at v*, or by the motion of either side alone."""
         l_a = scene.geom_link[a]
         l_b = scene.geom_link[b]
-        u = point_velocity(topology, link_X, link_V, w, l_b, g.point)
-        u -= point_velocity(topology, link_X, link_V, w, l_a, g.point)
-        u_star = point_velocity(topology, link_X, link_V_star, w, l_b, g.point)
-        u_star -= point_velocity(topology, link_X, link_V_star, w, l_a, g.point)
-        approach = wp.min(wp.dot(g.normal, u), wp.dot(g.normal, u_star))
+        u_a = point_velocity(topology, link_X, link_V, w, l_a, g.point)
+        u_b = point_velocity(topology, link_X, link_V, w, l_b, g.point)
+        u_star_a = point_velocity(topology, link_X, link_V_star, w, l_a, g.point)
+        u_star_b = point_velocity(topology, link_X, link_V_star, w, l_b, g.point)
+        approach = wp.min(wp.dot(g.normal, u_b - u_a), wp.dot(g.normal, u_star_b - u_star_a))
+        if scene.expect_impacts == 1:
+            alone_a = wp.min(wp.dot(g.normal, -u_a), wp.dot(g.normal, -u_star_a))
+            alone_b = wp.min(wp.dot(g.normal, u_b), wp.dot(g.normal, u_star_b))
+            approach = wp.min(approach, wp.min(alone_a, alone_b))
         return g.phi + h * wp.min(approach, S(0.0)) < S(0.0)
 
     @wp.func

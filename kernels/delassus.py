@@ -1,7 +1,7 @@
 """The contact problem of a step in the dual: W = J A⁻¹ Jᵀ and u* = J v* over the active rows (theory §4, §5).
 
 Rows are listed anew every step: three (t1, t2, n) per used contact, then the active scalar rows. W is dense and symmetric;
-A⁻¹ comes from the factors of A's tree blocks, which the free motion leaves behind. Cost rows · Σ nv_tree² + rows².
+A⁻¹ comes from LᵀDL factors of A's tree blocks. Cost Σ nv_tree³/6 + rows · Σ nv_tree² + rows².
 """
 
 import functools
@@ -16,12 +16,13 @@ from warpsim.kernels.precision import module_name, types
 
 @functools.cache
 def build(S) -> SimpleNamespace:
-    """Struct `Dual` and kernels `list_rows`, `solve_rows`, `multiply_rows`, `apply` for scalar type S."""
+    """Struct `Dual` and kernels `factor`, `list_rows`, `solve_rows`, `multiply_rows`, `apply`, `scatter` for scalar type S."""
     t = types(S)
     vec3 = t.vec3
     Problem = problems.structs(S).Problem
     f_ltdl, f_rows = ltdl.build(S), rows.build(S)
-    ltdl_solve_block, sparse_dot, sparse_add = f_ltdl.ltdl_solve_block, f_rows.sparse_dot, f_rows.sparse_add
+    ltdl_factor_block, ltdl_solve_block = f_ltdl.ltdl_factor_block, f_ltdl.ltdl_solve_block
+    row_copy, sparse_dot, sparse_add = f_rows.row_copy, f_rows.sparse_dot, f_rows.sparse_add
     module = module_name("delassus", S)
 
     @wp.struct
@@ -35,14 +36,28 @@ def build(S) -> SimpleNamespace:
         u_star: wp.array2d(dtype=S)  # (worlds, N) J v*
 
     @wp.kernel(module=module, enable_backward=False)
-    def list_rows(problem: Problem, dual: Dual):
-        """Which rows are active. Launch over worlds."""
+    def factor(problem: Problem, A_factor: wp.array3d(dtype=S)):
+        """LᵀDL factor of one tree block of A. Launch over (worlds, trees)."""
+        w, tree = wp.tid()
+        begin = problem.tree_v[tree]
+        end = problem.tree_v[tree + 1]
+        for i in range(begin, end):
+            row_copy(problem.A[w, i], A_factor[w, i], 0, i - begin + 1)
+        ltdl_factor_block(A_factor[w], begin, end)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def list_rows(problem: Problem, all_tangents: int, dual: Dual):
+        """Which rows are active; tangents of contacts with μ = 0 only with `all_tangents`. Launch over worlds."""
         w = wp.tid()
         slots = problem.contact_pair.shape[1]
-        contacts = wp.min(problem.contacts[w], slots)
-        for i in range(3 * contacts):
-            dual.source[w, i] = i
-        n = int(3 * contacts)
+        n = int(0)
+        for c in range(wp.min(problem.contacts[w], slots)):
+            first = int(0)
+            if all_tangents == 0 and problem.mu[w, c] == S(0.0):
+                first = 2
+            for axis in range(first, 3):
+                dual.source[w, n] = 3 * c + axis
+                n += 1
         for k in range(problem.row_support.shape[0]):
             if problem.row_R[w, k] > S(0.0):
                 dual.source[w, n] = 3 * slots + k
@@ -147,19 +162,23 @@ def build(S) -> SimpleNamespace:
         """Listed impulses to contacts and scalar rows, 0 where nothing acts. Launch over worlds."""
         w = wp.tid()
         slots = problem.contact_pair.shape[1]
-        contacts = wp.min(problem.contacts[w], slots)
         for c in range(gamma.shape[1]):
-            g = vec3(S(0.0), S(0.0), S(0.0))
-            if c < contacts:
-                g = vec3(impulse[w, 3 * c], impulse[w, 3 * c + 1], impulse[w, 3 * c + 2])
-            gamma[w, c] = g
+            gamma[w, c] = vec3(S(0.0), S(0.0), S(0.0))
         for k in range(row_gamma.shape[1]):
             row_gamma[w, k] = S(0.0)
-        for r in range(3 * contacts, dual.count[w]):
-            row_gamma[w, dual.source[w, r] - 3 * slots] = impulse[w, r]
+        for r in range(dual.count[w]):
+            source = dual.source[w, r]
+            if source < 3 * slots:
+                c = source // 3
+                g = gamma[w, c]
+                g[source - 3 * c] = impulse[w, r]
+                gamma[w, c] = g
+            else:
+                row_gamma[w, source - 3 * slots] = impulse[w, r]
 
     return SimpleNamespace(
         Dual=Dual,
+        factor=factor,
         list_rows=list_rows,
         solve_rows=solve_rows,
         multiply_rows=multiply_rows,

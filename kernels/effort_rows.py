@@ -24,7 +24,7 @@ class EffortTable:
 
 @functools.cache
 def build(S, grad: bool = False) -> SimpleNamespace:
-    """Kernel `effort_rows`, and with `grad` the taped `effort_residual`."""
+    """Kernel `effort_rows`, function `row_sum`, and with `grad` the taped kernel `effort_residual`."""
     Rows, f_actuation, f_effort = rows.build(S).Rows, actuation.build(S, grad), effort.build(S)
     actuator_law, clamped, effort_law = f_actuation.actuator_law, f_actuation.clamped, f_effort.effort_law
     is_bounded, is_dissipative, vec4 = f_effort.is_bounded, f_effort.is_dissipative, types(S).vec4
@@ -94,7 +94,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         rows.lower[w, k] = law[2]
         rows.upper[w, k] = law[3]
 
-    kernels = {"effort_rows": effort_rows}
+    kernels = {"effort_rows": effort_rows, "row_sum": row_sum}
     if grad:
 
         @wp.kernel(module=module)

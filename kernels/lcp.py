@@ -1,23 +1,24 @@
 """Boxed LCP with coupled friction bounds, solved by pivoting (theory §5; Werling et al., §4).
 
     find x:  w = A x − b,  l ≤ x ≤ u,  x = l ⇒ w ≥ 0,  x = u ⇒ w ≤ 0,  l < x < u ⇒ w = 0
-    row i with findex_i < 0: [l, u] = [0, hi_i];   with findex_i = j: [l, u] = [−hi_i x_j, hi_i x_j]
+    row i with findex_i < 0: [l, u] = [0, hi_i];   with findex_i = j ≥ 0: [l, u] = [−hi_i x_j, hi_i x_j]
 
-A is symmetric positive semidefinite, of any rank. Every row is separating S, clamping C, or at its bound U, and with the
-classes known x is linear: x_U = E x_C, Q x_C = b_C, Q = A_CC + A_CU E. One thread solves one world, in scaled variables
-(diag A = 1, max |b| = 1):
+A is symmetric positive semidefinite, of any rank. Every row is separating S, clamping C or at its bound U; with the classes
+known x is linear: x_U = E x_C, Q x_C = b_C, Q = A_CC + A_CU E. One thread solves one world, in scaled variables (diag A = 1,
+max |b| = 1):
 
-1. Classes that the caller gives (those of the last step) are tried first: the least-norm x_C = Q⁺ b_C, and done if it solves.
-2. Block pivoting on A + εI from the given classes, or from those of some projected Gauss–Seidel sweeps: classes → x → classes.
-   It settles in a few factorisations or not at all.
-3. Then Lemke's method on A + εI, which cannot fail: the problem with w + θd on rows of the first kind and bounds wider by
-   θe on the others is solved for large θ by x_1 = 0, and its solution followed, one class change at a time, to θ = 0. A
-   ray would need x̂ᵀ(A + εI)x̂ ≤ 0. The path of Lemke's 3-variable form of friction without its tableau: each piece is
-   factored anew, so that rounding does not add up.
-4. x_C = Q⁺ b_C at these classes, without ε. Where it leaves its bounds (the classes of A + εI need not fit the least-norm
-   point) the solution itself is made exact by proximal steps, A + εI against b + εx, until the residual is below tolerance.
+1. Classes that the caller gives (those of the last step) are tried first, and kept if their x solves.
+2. Block pivoting on A + εI, classes → x → classes, from these classes or those of some projected Gauss–Seidel sweeps. It
+   settles in a few factorisations or not at all.
+3. Then Lemke's method on A + εI: w + θd on rows of the first kind, bounds wider by θe on the others. For large θ the
+   solution is x_1 = 0, w_2 = 0; it is followed, one class change at a time, to θ = 0. A ray would need x̂ᵀ(A + εI)x̂ ≤ 0, so
+   there is none but the first. The usual tableau has three columns per friction row; here each piece is factored
+   anew from A, which is smaller and does not add up rounding.
+4. The x of these classes without ε, x_C = Q⁺ b_C, of least norm. Where it leaves its bounds (three contacts in a row can)
+   the solution with ε is made exact by proximal steps, A + εI against b + εx.
 
-Cost: a factorisation 2/3 |C|³ per pivot; block pivoting takes 2 to 8, Lemke's method about 1 to 4 per row.
+A problem without a solution to the tolerance is flagged with its residual. Cost: 2/3 |C|³ per factorisation; block pivoting
+takes 2 to 8 of them, Lemke's method 1 to 4 per row.
 """
 
 import functools
@@ -38,34 +39,44 @@ CLAMPING = 1
 UPPER = 2
 TIED = 3
 
-# ε: large enough for exact pivots, small enough for the classes to be those of A.
+# ε: large enough for exact pivots, small enough for the classes to be those of A. Every further attempt of Lemke's method
+# has other d, e and an ε times the factor.
 REGULARIZATION = {wp.float32: 3e-5, wp.float64: 1e-6}
-# Each further attempt of Lemke's method takes other d, e and this much more ε.
-REGULARIZATION_GROWTH = 10.0
+ATTEMPT_FACTOR = {wp.float32: 0.1, wp.float64: 0.01}
+# ε of the proximal steps.
+PROXIMAL_SHRINK = 0.1
+LEAST_REGULARIZATION = {wp.float32: 3e-6, wp.float64: 1e-11}
 ATTEMPTS = 3
+# Gauss–Seidel sweeps before, and factorisations of, block pivoting; most that succeed take fewer than 8.
 SWEEPS = 20
 BLOCK_PIVOTS = 10
+# Class changes of Lemke's path per row; 4 are usual.
+PIECES_PER_ROW = 12
+# Residual at which the problem with ε counts as solved (max |b̃| is 1).
+SOLVED = {wp.float32: 1e-5, wp.float64: 1e-11}
+# What rounding leaves of it, in machine epsilons of the largest |x|.
+ROUNDING_EPSILONS = 4.0
+# Refinements of Q⁺b and of (Q + εI)⁻¹b to the solution without ε.
+REFINEMENTS = 2
+REFINEMENTS_FROM_EPSILON = 6
+# Proximal steps, and how many of them may pass without the residual falling to the given part.
 PROXIMAL_STEPS = 20
-REFINEMENTS = 6
-# Proximal steps that may pass without the residual falling to this part.
 STALL_STEPS = 5
 STALL_SHRINK = 0.5
 # A solution this good is tried again with every row on its bound that is within SNAP residuals of it.
 SNAP_BELOW = 1e-4
 SNAP = 1e2
-PIECES_PER_ROW = 12
-# Residual at which the regularised problem counts as solved (max |b̃| is 1).
-SOLVED = {wp.float32: 1e-5, wp.float64: 1e-11}
-# Rank of Q: pivots above this many epsilons of the first.
+# Rank of Q: pivots above this many machine epsilons of the first.
 RANK_EPSILONS = 1e5
-# A row is tied where x − bound and w are both below this many tolerances.
+# A row is tied where its distance from the bound and w are both below this many tolerances.
 TIED_TOLERANCES = 10.0
-# Diagonal entries below this many epsilons of the largest are zero rows: nothing moves.
+# Diagonal entries of A below the square of so many machine epsilons of the largest are 0: A_ii is the square of a row of J
+# in the norm of M⁻¹, and that row is rounding.
 ZERO_EPSILONS = 1e2
 # d, e = ½ + the fractional parts of i φ + ψ: all different, so that no two rows change class at the same θ.
 GOLDEN = 0.6180339887498949
 PLASTIC = 0.7548776662466927
-# θ before the first event of Lemke's method: any number above every event.
+# θ above every event, and the residual of a NaN.
 INFINITE = 1e30
 
 
@@ -78,8 +89,14 @@ def build(S) -> SimpleNamespace:
     gather_axpy, Orthogonal = f_dense.gather_axpy, f_dense.Orthogonal
     lu_factor, lu_solve, qr_factor, qr_solve = f_dense.lu_factor, f_dense.lu_solve, f_dense.qr_factor, f_dense.qr_solve
     epsilon = float(np.finfo(wp.dtype_to_numpy(S)).eps)
-    first_regularization = REGULARIZATION[S]
-    solved, rank_level, zero_level = SOLVED[S], epsilon * RANK_EPSILONS, epsilon * ZERO_EPSILONS
+    first_regularization, least_regularization = REGULARIZATION[S], LEAST_REGULARIZATION[S]
+    attempt_factor = ATTEMPT_FACTOR[S]
+    solved, rounding, rank_level, zero_level = (
+        SOLVED[S],
+        epsilon * ROUNDING_EPSILONS,
+        epsilon * RANK_EPSILONS,
+        (epsilon * ZERO_EPSILONS) ** 2,
+    )
 
     @wp.struct
     class Problem:
@@ -92,32 +109,34 @@ def build(S) -> SimpleNamespace:
 
     @wp.struct
     class Workspace:
-        """Scaled problem (A, b, hi, d x = D x̃) and scratch; n-vectors unless said."""
+        """The scaled problem and scratch: matrices (worlds, n, n), vectors (worlds, n)."""
 
-        A: wp.array3d(dtype=S)  # (worlds, n, n)
-        K: wp.array3d(dtype=S)  # (worlds, n, n) factor of Qᵀ
-        Z: wp.array3d(dtype=S)  # (worlds, n, n) second factor of a rank-deficient Q
+        A: wp.array3d(dtype=S)
+        K: wp.array3d(dtype=S)  # factor of Qᵀ
+        Z: wp.array3d(dtype=S)  # second factor of a rank-deficient Q
         b: wp.array2d(dtype=S)
         hi: wp.array2d(dtype=S)
+        findex: wp.array2d(dtype=int)
         scale: wp.array2d(dtype=S)  # x = scale x̃
         target: wp.array2d(dtype=S)  # b + εx of the proximal step
         x: wp.array2d(dtype=S)
         w: wp.array2d(dtype=S)
+        previous: wp.array2d(dtype=S)  # x of the last proximal step
         x_theta: wp.array2d(dtype=S)  # dx/dθ, dw/dθ of a piece
         w_theta: wp.array2d(dtype=S)
-        trial: wp.array2d(dtype=S)  # least-norm x
+        trial: wp.array2d(dtype=S)  # x of the classes, without ε
         best: wp.array2d(dtype=S)  # x with the least residual so far
         cover: wp.array2d(dtype=S)  # d, e of Lemke's path
-        r: wp.array2d(dtype=S)
+        r: wp.array2d(dtype=S)  # right-hand side and solution over the clamped rows
         y: wp.array2d(dtype=S)
-        tau: wp.array2d(dtype=S)
+        tau: wp.array2d(dtype=S)  # of the QR factor, see `dense.Orthogonal`
         diagonal: wp.array2d(dtype=S)
         tau_Z: wp.array2d(dtype=S)
         diagonal_Z: wp.array2d(dtype=S)
         classes: wp.array2d(dtype=int)  # S, C, ±U
         clamped: wp.array2d(dtype=int)  # the rows of class C, ascending
         place: wp.array2d(dtype=int)  # place of a row in `clamped`, −1 outside
-        pivots: wp.array2d(dtype=int)
+        pivots: wp.array2d(dtype=int)  # row exchanges of LU, columns of QR
 
     @wp.struct
     class Solution:
@@ -134,6 +153,13 @@ def build(S) -> SimpleNamespace:
         guess: int  # 1: try Problem.classes first
 
     @wp.struct
+    class World:
+        """One world and its rows."""
+
+        w: int
+        n: int
+
+    @wp.struct
     class Event:
         """Where a piece of Lemke's path ends: at θ row `row` leaves its class on `side` (−1 lower, +1 upper)."""
 
@@ -142,68 +168,70 @@ def build(S) -> SimpleNamespace:
         side: int
 
     @wp.func
-    def scale_problem(problem: Problem, work: Workspace, w: int, n: int) -> int:
+    def scale_problem(problem: Problem, work: Workspace, at: World) -> int:
         """Ã = DAD, b̃ = Db/β, x = βDx̃ with diag Ã = 1 and max |b̃| = 1; the status: NON_FINITE or 0."""
         largest = S(0.0)
-        check = S(0.0)
-        status = wp.int32(0)
-        for i in range(n):
-            largest = wp.max(largest, problem.A[w, i, i])
-            check += problem.b[w, i] - problem.b[w, i]
-            hi = problem.hi[w, i]
-            if not (hi >= S(0.0)) or (problem.findex[w, i] >= 0 and hi - hi != S(0.0)):
-                status = wp.int32(NON_FINITE)
-            for j in range(n):
-                check += problem.A[w, i, j] - problem.A[w, i, j]
-        if check != S(0.0) or status != 0:
+        bad = S(0.0)
+        for i in range(at.n):
+            largest = wp.max(largest, problem.A[at.w, i, i])
+            hi = problem.hi[at.w, i]
+            j = problem.findex[at.w, i]
+            if not (hi >= S(0.0)) or j >= at.n or (j >= 0 and hi - hi != S(0.0)):
+                return NON_FINITE
+            bad += problem.b[at.w, i] - problem.b[at.w, i]
+            for k in range(at.n):
+                bad += problem.A[at.w, i, k] - problem.A[at.w, i, k]
+        if bad != S(0.0):
             return NON_FINITE
         if not (largest > S(0.0)):
             largest = S(1.0)
         beta = S(0.0)
-        for i in range(n):
-            d = S(1.0) / wp.sqrt(wp.where(problem.A[w, i, i] > S(zero_level) * largest, problem.A[w, i, i], largest))
-            work.scale[w, i] = d
-            work.b[w, i] = d * problem.b[w, i]
-            beta = wp.max(beta, wp.abs(work.b[w, i]))
+        for i in range(at.n):
+            A_ii = problem.A[at.w, i, i]
+            d = S(1.0) / wp.sqrt(wp.where(A_ii > S(zero_level) * largest, A_ii, largest))
+            work.scale[at.w, i] = d
+            work.b[at.w, i] = d * problem.b[at.w, i]
+            beta = wp.max(beta, wp.abs(work.b[at.w, i]))
         if beta == S(0.0):
             beta = S(1.0)
-        for i in range(n):
-            for j in range(n):
-                work.A[w, i, j] = (
-                    S(0.5) * work.scale[w, i] * work.scale[w, j] * (problem.A[w, i, j] + problem.A[w, j, i])
+        for i in range(at.n):
+            for j in range(at.n):
+                work.A[at.w, i, j] = (
+                    S(0.5) * work.scale[at.w, i] * work.scale[at.w, j] * (problem.A[at.w, i, j] + problem.A[at.w, j, i])
                 )
-        for i in range(n):
-            j = problem.findex[w, i]
+        for i in range(at.n):
+            j = problem.findex[at.w, i]
+            work.findex[at.w, i] = j
             if j >= 0:
-                work.hi[w, i] = problem.hi[w, i] * work.scale[w, j] / work.scale[w, i]
+                work.hi[at.w, i] = problem.hi[at.w, i] * work.scale[at.w, j] / work.scale[at.w, i]
             else:
-                work.hi[w, i] = problem.hi[w, i] / (beta * work.scale[w, i])
-            work.b[w, i] = work.b[w, i] / beta
-            work.target[w, i] = work.b[w, i]
-        for i in range(n):
-            work.scale[w, i] = beta * work.scale[w, i]
+                work.hi[at.w, i] = problem.hi[at.w, i] / (beta * work.scale[at.w, i])
+            work.b[at.w, i] = work.b[at.w, i] / beta
+            work.target[at.w, i] = work.b[at.w, i]
+        for i in range(at.n):
+            work.scale[at.w, i] = beta * work.scale[at.w, i]
         return 0
 
     @wp.func
-    def half_width(work: Workspace, findex: wp.array1d(dtype=int), w: int, i: int, x: wp.array1d(dtype=S)) -> S:
+    def half_width(work: Workspace, at: World, i: int, x: wp.array1d(dtype=S)) -> S:
         """u of row i; l is 0 or −u."""
-        u = work.hi[w, i]
-        if findex[i] >= 0:
-            u = u * wp.max(x[findex[i]], S(0.0))
+        u = work.hi[at.w, i]
+        if work.findex[at.w, i] >= 0:
+            u = u * wp.max(x[work.findex[at.w, i]], S(0.0))
         return u
 
     @wp.func(inline=False)
     def measure(
-        work: Workspace, findex: wp.array1d(dtype=int), w: int, n: int,
+        work: Workspace, at: World,
         regularization: S, target: wp.array1d(dtype=S), x: wp.array1d(dtype=S),
     ) -> S:  # fmt: skip
         """w = (A + εI) x − target, and the residual max |x − mid(l, x − w, u)|."""
         residual = S(0.0)
-        for i in range(n):
-            w_i = row_dot(work.A[w, i], x, 0, n) + regularization * x[i] - target[i]
-            work.w[w, i] = w_i
-            u = half_width(work, findex, w, i, x)
-            l = wp.where(findex[i] >= 0, -u, S(0.0))
+        for i in range(at.n):
+            w_i = row_dot(work.A[at.w, i], x, 0, at.n) + regularization * x[i] - target[i]
+            work.w[at.w, i] = w_i
+            u = half_width(work, at, i, x)
+            l = wp.where(work.findex[at.w, i] >= 0, -u, S(0.0))
             error = wp.abs(x[i] - wp.min(wp.max(x[i] - w_i, l), u))
             if error - error != S(0.0):
                 error = S(INFINITE)
@@ -211,177 +239,174 @@ def build(S) -> SimpleNamespace:
         return residual
 
     @wp.func
-    def classify(work: Workspace, findex: wp.array1d(dtype=int), w: int, n: int, x: wp.array1d(dtype=S)):
+    def classify(work: Workspace, at: World, x: wp.array1d(dtype=S)):
         """Classes of x − w, with w as `measure` left it; friction at a separating contact takes the bound it points to."""
-        for i in range(n):
-            if findex[i] < 0:
-                trial = x[i] - work.w[w, i]
-                work.classes[w, i] = wp.where(trial <= S(0.0), SEPARATING, CLAMPING)
-                if trial >= work.hi[w, i]:
-                    work.classes[w, i] = UPPER
-        for i in range(n):
-            j = findex[i]
+        for i in range(at.n):
+            if work.findex[at.w, i] < 0:
+                trial = x[i] - work.w[at.w, i]
+                work.classes[at.w, i] = wp.where(trial <= S(0.0), SEPARATING, CLAMPING)
+                if trial >= work.hi[at.w, i]:
+                    work.classes[at.w, i] = UPPER
+        for i in range(at.n):
+            j = work.findex[at.w, i]
             if j >= 0:
-                u = half_width(work, findex, w, i, x)
-                trial = x[i] - work.w[w, i]
-                if work.classes[w, j] == SEPARATING:
-                    work.classes[w, i] = wp.where(work.w[w, i] < S(0.0), UPPER, -UPPER)
+                u = half_width(work, at, i, x)
+                trial = x[i] - work.w[at.w, i]
+                if work.classes[at.w, j] == SEPARATING:
+                    work.classes[at.w, i] = wp.where(work.w[at.w, i] < S(0.0), UPPER, -UPPER)
                 elif trial >= u:
-                    work.classes[w, i] = UPPER
+                    work.classes[at.w, i] = UPPER
                 elif trial <= -u:
-                    work.classes[w, i] = -UPPER
+                    work.classes[at.w, i] = -UPPER
                 else:
-                    work.classes[w, i] = CLAMPING
+                    work.classes[at.w, i] = CLAMPING
 
     @wp.func
-    def list_clamped(work: Workspace, w: int, n: int) -> int:
+    def list_clamped(work: Workspace, at: World) -> int:
         """`clamped` and `place` from the classes; |C|."""
         m = wp.int32(0)
-        for i in range(n):
-            work.place[w, i] = -1
-            if work.classes[w, i] == CLAMPING:
-                work.clamped[w, m] = i
-                work.place[w, i] = m
+        for i in range(at.n):
+            work.place[at.w, i] = -1
+            if work.classes[at.w, i] == CLAMPING:
+                work.clamped[at.w, m] = i
+                work.place[at.w, i] = m
                 m += 1
         return m
 
     @wp.func(inline=False)
-    def assemble(work: Workspace, findex: wp.array1d(dtype=int), w: int, n: int, regularization: S) -> int:
+    def assemble(work: Workspace, at: World, regularization: S) -> int:
         """K = Qᵀ + εI, Q = A_CC + A_CU E; |C|."""
-        m = list_clamped(work, w, n)
-        K = work.K[w]
-        clamped = work.clamped[w]
+        m = list_clamped(work, at)
+        K = work.K[at.w]
+        clamped = work.clamped[at.w]
         for a in range(m):
             row_fill(S(0.0), K[a], 0, m)
-            gather_axpy(S(1.0), work.A[w, clamped[a]], clamped, m, K[a])
+            gather_axpy(S(1.0), work.A[at.w, clamped[a]], clamped, m, K[a])
             K[a, a] = K[a, a] + regularization
-        for i in range(n):
-            j = findex[i]
-            if j >= 0 and work.classes[w, i] != CLAMPING and work.place[w, j] >= 0:
-                E_ij = wp.where(work.classes[w, i] == UPPER, work.hi[w, i], -work.hi[w, i])
-                gather_axpy(E_ij, work.A[w, i], clamped, m, K[work.place[w, j]])
+        for i in range(at.n):
+            j = work.findex[at.w, i]
+            if j >= 0 and work.classes[at.w, i] != CLAMPING and work.place[at.w, j] >= 0:
+                E_ij = wp.where(work.classes[at.w, i] == UPPER, work.hi[at.w, i], -work.hi[at.w, i])
+                gather_axpy(E_ij, work.A[at.w, i], clamped, m, K[work.place[at.w, j]])
         return m
 
     @wp.func
-    def expand(
-        work: Workspace, findex: wp.array1d(dtype=int), w: int, n: int, one: S, theta: S, x: wp.array1d(dtype=S)
-    ):
+    def expand(work: Workspace, at: World, one: S, theta: S, x: wp.array1d(dtype=S)):
         """x of S and U from x_C: 0, hi · one, ±(hi x_j + e θ)."""
-        for i in range(n):
-            if findex[i] < 0:
-                if work.classes[w, i] == SEPARATING:
+        for i in range(at.n):
+            if work.findex[at.w, i] < 0:
+                if work.classes[at.w, i] == SEPARATING:
                     x[i] = S(0.0)
-                elif work.classes[w, i] == UPPER:
-                    x[i] = one * work.hi[w, i]
-        for i in range(n):
-            j = findex[i]
-            if j >= 0 and work.classes[w, i] != CLAMPING:
-                u = work.hi[w, i] * x[j] + theta * work.cover[w, i]
-                x[i] = wp.where(work.classes[w, i] == UPPER, u, -u)
+                elif work.classes[at.w, i] == UPPER:
+                    x[i] = one * work.hi[at.w, i]
+        for i in range(at.n):
+            j = work.findex[at.w, i]
+            if j >= 0 and work.classes[at.w, i] != CLAMPING:
+                u = work.hi[at.w, i] * x[j] + theta * work.cover[at.w, i]
+                x[i] = wp.where(work.classes[at.w, i] == UPPER, u, -u)
 
     @wp.func(inline=False)
     def solve_classes(
-        work: Workspace, findex: wp.array1d(dtype=int), w: int, n: int, m: int, rank: int,
+        work: Workspace, at: World, m: int, rank: int,
         regularization: S, target: wp.array1d(dtype=S), one: S, theta: S, passes: int, x: wp.array1d(dtype=S),
     ):  # fmt: skip
-        """x: w_C = 0 at the present classes, from the LU factor (rank < 0) or least-norm; `passes` − 1 refinements.
+        """x with w_C = 0 at the present classes, from the LU factor (rank < 0) or of least norm, in `passes` refinements.
 
-        The right-hand side is one · target − θd, the bounds one · (·) + θe.
+        The right-hand side is one · target − θd, bounds are widened by θe: (1, 0) gives x at θ = 0, (0, 1) its dx/dθ.
         """
-        clamped = work.clamped[w]
-        r = work.r[w]
+        clamped = work.clamped[at.w]
+        r = work.r[at.w]
         for a in range(m):
             x[clamped[a]] = S(0.0)
         for _pass in range(passes):
-            expand(work, findex, w, n, one, theta, x)
+            expand(work, at, one, theta, x)
             for a in range(m):
                 i = clamped[a]
-                r[a] = one * target[i] - row_dot(work.A[w, i], x, 0, n) - regularization * x[i]
-                if findex[i] < 0:
-                    r[a] = r[a] - theta * work.cover[w, i]
+                r[a] = one * target[i] - row_dot(work.A[at.w, i], x, 0, at.n) - regularization * x[i]
+                if work.findex[at.w, i] < 0:
+                    r[a] = r[a] - theta * work.cover[at.w, i]
             if rank < 0:
-                lu_solve(work.K[w], m, work.pivots[w], r)
+                lu_solve(work.K[at.w], m, work.pivots[at.w], r)
                 for a in range(m):
                     x[clamped[a]] = x[clamped[a]] + r[a]
             else:
-                qr_solve(work.K[w], m, rank, orthogonal(work, w), r, work.y[w])
+                qr_solve(work.K[at.w], m, rank, orthogonal(work, at), r, work.y[at.w])
                 for a in range(m):
-                    x[clamped[a]] = x[clamped[a]] + work.y[w, a]
-        expand(work, findex, w, n, one, theta, x)
+                    x[clamped[a]] = x[clamped[a]] + work.y[at.w, a]
+        expand(work, at, one, theta, x)
 
     @wp.func
-    def orthogonal(work: Workspace, w: int) -> Orthogonal:
+    def orthogonal(work: Workspace, at: World) -> Orthogonal:
         """The views of `qr_factor` for one world."""
         o = Orthogonal()
-        o.Z = work.Z[w]
-        o.tau = work.tau[w]
-        o.diagonal = work.diagonal[w]
-        o.tau_Z = work.tau_Z[w]
-        o.diagonal_Z = work.diagonal_Z[w]
-        o.column = work.pivots[w]
+        o.Z = work.Z[at.w]
+        o.tau = work.tau[at.w]
+        o.diagonal = work.diagonal[at.w]
+        o.tau_Z = work.tau_Z[at.w]
+        o.diagonal_Z = work.diagonal_Z[at.w]
+        o.column = work.pivots[at.w]
         return o
 
     @wp.func(inline=False)
-    def block_pivot(
-        work: Workspace, findex: wp.array1d(dtype=int), w: int, n: int, regularization: S, x: wp.array1d(dtype=S)
-    ) -> int:
+    def block_pivot(work: Workspace, at: World, regularization: S, x: wp.array1d(dtype=S)) -> int:
         """Classes → x → classes on A + εI; the factorisations, negative when it did not settle."""
-        target = work.target[w]
+        target = work.target[at.w]
         for pivot in range(BLOCK_PIVOTS):
-            m = assemble(work, findex, w, n, regularization)
-            lu_factor(work.K[w], m, work.pivots[w], S(epsilon) * regularization)
-            solve_classes(work, findex, w, n, m, -1, regularization, target, S(1.0), S(0.0), 2, x)
-            if measure(work, findex, w, n, regularization, target, x) <= S(solved):
+            m = assemble(work, at, regularization)
+            lu_factor(work.K[at.w], m, work.pivots[at.w], S(epsilon) * regularization)
+            solve_classes(work, at, m, -1, regularization, target, S(1.0), S(0.0), REFINEMENTS, x)
+            size = S(0.0)
+            for i in range(at.n):
+                size = wp.max(size, wp.abs(x[i]))
+            if measure(work, at, regularization, target, x) <= S(solved) + S(rounding) * size:
                 return pivot + 1
-            classify(work, findex, w, n, x)
+            classify(work, at, x)
         return -BLOCK_PIVOTS
 
     @wp.func(inline=False)
-    def solve_exactly(
-        work: Workspace, options: Options, findex: wp.array1d(dtype=int), w: int, n: int, regularization: S, residual: S
-    ) -> S:
+    def solve_exactly(work: Workspace, options: Options, at: World, regularization: S, residual: S) -> S:
         """x of the present classes without ε, in `best` if it is better: x_C = Q⁺ b_C, else from Q + εI by refinement."""
-        m = assemble(work, findex, w, n, S(0.0))
-        rank = qr_factor(work.K[w], m, S(rank_level), orthogonal(work, w))
+        m = assemble(work, at, S(0.0))
+        rank = qr_factor(work.K[at.w], m, S(rank_level), orthogonal(work, at))
         best = residual
         for method in range(2):
             if method == 1:
-                assemble(work, findex, w, n, regularization)
-                lu_factor(work.K[w], m, work.pivots[w], S(epsilon) * regularization)
+                assemble(work, at, regularization)
+                lu_factor(work.K[at.w], m, work.pivots[at.w], S(epsilon) * regularization)
                 rank = -1
-            passes = wp.where(method == 0, 2, REFINEMENTS)
-            solve_classes(work, findex, w, n, m, rank, S(0.0), work.b[w], S(1.0), S(0.0), passes, work.trial[w])
-            trial = measure(work, findex, w, n, S(0.0), work.b[w], work.trial[w])
-            best = keep_best(work, w, n, trial, best, work.trial[w])
+            passes = wp.where(method == 0, REFINEMENTS, REFINEMENTS_FROM_EPSILON)
+            solve_classes(work, at, m, rank, S(0.0), work.b[at.w], S(1.0), S(0.0), passes, work.trial[at.w])
+            trial = measure(work, at, S(0.0), work.b[at.w], work.trial[at.w])
+            best = keep_best(work, at, trial, best, work.trial[at.w])
             if best <= options.tolerance:
                 break
         return best
 
     @wp.func
-    def sweep(work: Workspace, findex: wp.array1d(dtype=int), w: int, n: int, x: wp.array1d(dtype=S)):
+    def sweep(work: Workspace, at: World, x: wp.array1d(dtype=S)):
         """Projected Gauss–Seidel from x = 0: a guess of the classes."""
-        row_fill(S(0.0), x, 0, n)
+        row_fill(S(0.0), x, 0, at.n)
         for _sweep in range(SWEEPS):
-            for i in range(n):
-                A_ii = work.A[w, i, i]
+            for i in range(at.n):
+                A_ii = work.A[at.w, i, i]
                 if A_ii > S(0.5):  # 1, or 0 where nothing moves
-                    trial = x[i] - (row_dot(work.A[w, i], x, 0, n) - work.b[w, i]) / A_ii
-                    u = half_width(work, findex, w, i, x)
-                    x[i] = wp.min(wp.max(trial, wp.where(findex[i] >= 0, -u, S(0.0))), u)
+                    trial = x[i] - (row_dot(work.A[at.w, i], x, 0, at.n) - work.b[at.w, i]) / A_ii
+                    u = half_width(work, at, i, x)
+                    x[i] = wp.min(wp.max(trial, wp.where(work.findex[at.w, i] >= 0, -u, S(0.0))), u)
 
     @wp.func
-    def slack(work: Workspace, findex: wp.array1d(dtype=int), w: int, i: int, side: int) -> vec2:
+    def slack(work: Workspace, at: World, i: int, side: int) -> vec2:
         """Distance of row i from leaving its class at a side: (value at θ = 0, derivative by θ), ≥ 0 on the path."""
-        class_i = work.classes[w, i]
+        class_i = work.classes[at.w, i]
         if class_i == UPPER:
-            return vec2(-work.w[w, i], -work.w_theta[w, i])
+            return vec2(-work.w[at.w, i], -work.w_theta[at.w, i])
         if class_i != CLAMPING:
-            return vec2(work.w[w, i], work.w_theta[w, i])
-        u = vec2(work.hi[w, i], S(0.0))
-        j = findex[i]
+            return vec2(work.w[at.w, i], work.w_theta[at.w, i])
+        u = vec2(work.hi[at.w, i], S(0.0))
+        j = work.findex[at.w, i]
         if j >= 0:
-            u = vec2(work.hi[w, i] * work.x[w, j], work.hi[w, i] * work.x_theta[w, j] + work.cover[w, i])
-        x = vec2(work.x[w, i], work.x_theta[w, i])
+            u = vec2(work.hi[at.w, i] * work.x[at.w, j], work.hi[at.w, i] * work.x_theta[at.w, j] + work.cover[at.w, i])
+        x = vec2(work.x[at.w, i], work.x_theta[at.w, i])
         if side > 0:
             return u - x
         if j >= 0:
@@ -389,25 +414,20 @@ def build(S) -> SimpleNamespace:
         return x
 
     @wp.func
-    def next_event(
-        work: Workspace, findex: wp.array1d(dtype=int), w: int, n: int, theta: S, sigma: S, last: int, last_side: int
-    ) -> Event:
+    def next_event(work: Workspace, at: World, theta: S, sigma: S, last: int, last_side: int) -> Event:
         """The first slack that falls to 0 as θ moves from its value in direction σ; row −1: none."""
         event = Event()
         event.row = -1
         nearest = S(INFINITE)
-        for i in range(n):
-            class_i = work.classes[w, i]
-            for end in range(2):
+        for i in range(at.n):
+            # Clamping rows have two ends (the upper one may be missing), the others one.
+            ends = wp.int32(1)
+            if work.classes[at.w, i] == CLAMPING and work.hi[at.w, i] - work.hi[at.w, i] == S(0.0):
+                ends = 2
+            for end in range(ends):
                 side = 2 * end - 1
-                skip = i == last and (side == last_side or class_i != CLAMPING)
-                if class_i != CLAMPING and end == 1:
-                    skip = bool(True)
-                # The upper end of a row that has none.
-                if class_i == CLAMPING and end == 1 and work.hi[w, i] - work.hi[w, i] != S(0.0):
-                    skip = bool(True)
-                if not skip:
-                    s = slack(work, findex, w, i, side)
+                if i != last or (ends == 2 and side != last_side):
+                    s = slack(work, at, i, side)
                     if s[1] * sigma < S(0.0):
                         # Slacks that rounding has made negative already: now.
                         along = wp.max(-s[0] / s[1] * sigma, theta * sigma)
@@ -419,77 +439,77 @@ def build(S) -> SimpleNamespace:
         return event
 
     @wp.func(inline=False)
-    def follow_path(work: Workspace, findex: wp.array1d(dtype=int), w: int, n: int, regularization: S) -> int:
+    def follow_path(work: Workspace, at: World, regularization: S) -> int:
         """Lemke's path on A + εI from large θ to θ = 0; leaves the classes. The number of pieces."""
-        target = work.target[w]
-        for i in range(n):
-            work.classes[w, i] = wp.where(findex[i] < 0, SEPARATING, CLAMPING)
+        target = work.target[at.w]
+        for i in range(at.n):
+            work.classes[at.w, i] = wp.where(work.findex[at.w, i] < 0, SEPARATING, CLAMPING)
         theta = S(INFINITE)
         sigma = S(-1.0)
         last = wp.int32(-1)
         last_side = wp.int32(0)
-        for piece in range(PIECES_PER_ROW * n):
-            m = assemble(work, findex, w, n, regularization)
-            lu_factor(work.K[w], m, work.pivots[w], S(epsilon) * regularization)
-            solve_classes(work, findex, w, n, m, -1, regularization, target, S(1.0), S(0.0), 1, work.x[w])
-            solve_classes(work, findex, w, n, m, -1, regularization, target, S(0.0), S(1.0), 1, work.x_theta[w])
-            for i in range(n):
-                A_i = work.A[w, i]
-                work.w[w, i] = row_dot(A_i, work.x[w], 0, n) + regularization * work.x[w, i] - target[i]
-                work.w_theta[w, i] = row_dot(A_i, work.x_theta[w], 0, n) + regularization * work.x_theta[w, i]
-                if findex[i] < 0:
-                    work.w_theta[w, i] = work.w_theta[w, i] + work.cover[w, i]
+        for piece in range(PIECES_PER_ROW * at.n):
+            m = assemble(work, at, regularization)
+            lu_factor(work.K[at.w], m, work.pivots[at.w], S(epsilon) * regularization)
+            solve_classes(work, at, m, -1, regularization, target, S(1.0), S(0.0), 1, work.x[at.w])
+            solve_classes(work, at, m, -1, regularization, target, S(0.0), S(1.0), 1, work.x_theta[at.w])
+            for i in range(at.n):
+                A_i = work.A[at.w, i]
+                work.w[at.w, i] = row_dot(A_i, work.x[at.w], 0, at.n) + regularization * work.x[at.w, i] - target[i]
+                work.w_theta[at.w, i] = (
+                    row_dot(A_i, work.x_theta[at.w], 0, at.n) + regularization * work.x_theta[at.w, i]
+                )
+                if work.findex[at.w, i] < 0:
+                    work.w_theta[at.w, i] = work.w_theta[at.w, i] + work.cover[at.w, i]
             if last >= 0:
-                sigma = wp.where(slack(work, findex, w, last, last_side)[1] > S(0.0), S(1.0), S(-1.0))
-            event = next_event(work, findex, w, n, theta, sigma, last, last_side)
+                sigma = wp.where(slack(work, at, last, last_side)[1] > S(0.0), S(1.0), S(-1.0))
+            event = next_event(work, at, theta, sigma, last, last_side)
             if event.row < 0 or (sigma < S(0.0) and event.theta <= S(0.0)):
                 return piece + 1
             theta = event.theta
             last = event.row
-            class_i = work.classes[w, last]
+            class_i = work.classes[at.w, last]
             if class_i == CLAMPING:
                 last_side = 0
                 if event.side > 0:
-                    work.classes[w, last] = UPPER
+                    work.classes[at.w, last] = UPPER
                 else:
-                    work.classes[w, last] = wp.where(findex[last] < 0, SEPARATING, -UPPER)
+                    work.classes[at.w, last] = wp.where(work.findex[at.w, last] < 0, SEPARATING, -UPPER)
             else:
                 last_side = wp.where(class_i == UPPER, 1, -1)
-                work.classes[w, last] = CLAMPING
-        return PIECES_PER_ROW * n
+                work.classes[at.w, last] = CLAMPING
+        return PIECES_PER_ROW * at.n
 
     @wp.func
-    def keep_best(work: Workspace, w: int, n: int, residual: S, best: S, x: wp.array1d(dtype=S)) -> S:
+    def keep_best(work: Workspace, at: World, residual: S, best: S, x: wp.array1d(dtype=S)) -> S:
         """The smaller residual, with its x in `best`."""
         if residual < best:
-            row_copy(x, work.best[w], 0, n)
+            row_copy(x, work.best[at.w], 0, at.n)
         return wp.min(residual, best)
 
     @wp.func
-    def set_cover(work: Workspace, w: int, n: int, attempt: int):
+    def set_cover(work: Workspace, at: World, attempt: int):
         """d and e of one attempt."""
-        for i in range(n):
+        for i in range(at.n):
             phase = S(GOLDEN) * S(i + 1) + S(PLASTIC) * S(attempt)
-            work.cover[w, i] = S(0.5) + phase - wp.floor(phase)
+            work.cover[at.w, i] = S(0.5) + phase - wp.floor(phase)
 
     @wp.func
-    def label(
-        work: Workspace, findex: wp.array1d(dtype=int), w: int, n: int, tolerance: S, classes: wp.array1d(dtype=int)
-    ):
+    def label(work: Workspace, at: World, tolerance: S, classes: wp.array1d(dtype=int)):
         """S, C, ±U, ±T of `best`, with its w as `measure` left it."""
-        x = work.best[w]
-        for i in range(n):
-            if findex[i] < 0:
-                classes[i] = label_row(x[i], work.w[w, i], S(0.0), work.hi[w, i], tolerance)
+        x = work.best[at.w]
+        for i in range(at.n):
+            if work.findex[at.w, i] < 0:
+                classes[i] = label_row(x[i], work.w[at.w, i], S(0.0), work.hi[at.w, i], tolerance)
                 if classes[i] == -UPPER:
                     classes[i] = SEPARATING
-        for i in range(n):
-            if findex[i] >= 0:
-                if classes[findex[i]] == SEPARATING:
+        for i in range(at.n):
+            if work.findex[at.w, i] >= 0:
+                if classes[work.findex[at.w, i]] == SEPARATING:
                     classes[i] = SEPARATING
                 else:
-                    u = half_width(work, findex, w, i, x)
-                    classes[i] = label_row(x[i], work.w[w, i], -u, u, tolerance)
+                    u = half_width(work, at, i, x)
+                    classes[i] = label_row(x[i], work.w[at.w, i], -u, u, tolerance)
 
     @wp.func
     def label_row(x: S, w: S, l: S, u: S, tolerance: S) -> int:
@@ -503,62 +523,67 @@ def build(S) -> SimpleNamespace:
         return CLAMPING
 
     @wp.func
-    def adopt_classes(work: Workspace, findex: wp.array1d(dtype=int), w: int, n: int, classes: wp.array1d(dtype=int)):
+    def adopt_classes(work: Workspace, at: World, classes: wp.array1d(dtype=int)):
         """Classes given from outside; tied rows stay at their bound."""
-        for i in range(n):
+        for i in range(at.n):
             given = classes[i]
             class_i = wp.int32(SEPARATING)
             if given == CLAMPING:
                 class_i = CLAMPING
             elif given >= UPPER:
                 class_i = UPPER
-            elif given <= -UPPER and findex[i] >= 0:
+            elif given <= -UPPER and work.findex[at.w, i] >= 0:
                 class_i = -UPPER
-            work.classes[w, i] = class_i
+            work.classes[at.w, i] = class_i
 
-    @wp.func(inline=False)
-    def settle(work: Workspace, findex: wp.array1d(dtype=int), w: int, n: int, regularization: S, first: int) -> int:
-        """Classes and x of A + εI against `target`: block pivoting where first is 0, else and after it Lemke; the count."""
-        count = wp.int32(0)
-        settled = wp.int32(-1)
-        if first == 0:
-            settled = block_pivot(work, findex, w, n, regularization, work.x[w])
-            count += wp.abs(settled)
-        if settled < 0:
-            count += follow_path(work, findex, w, n, regularization)
-            count += wp.abs(block_pivot(work, findex, w, n, regularization, work.x[w]))
-        return count
+    @wp.func
+    def set_target(work: Workspace, at: World, regularization: S):
+        """b + εx of the last proximal step."""
+        for i in range(at.n):
+            work.target[at.w, i] = work.b[at.w, i] + regularization * work.previous[at.w, i]
 
     @wp.func(inline=False)
     def approach(
-        work: Workspace, options: Options, findex: wp.array1d(dtype=int), w: int, n: int,
-        regularization: S, path_first: int, residual: S,
-    ) -> tuple[S, int]:  # fmt: skip
-        """Proximal steps from the problem with ε to the one without; (least residual, factorisations), x in `best`."""
-        x = work.x[w]
+        work: Workspace, options: Options, at: World, regularization: S, path_first: int, residual: S
+    ) -> tuple[S, int]:
+        """Proximal steps from the problem with ε to the one without; (least residual, factorisations), x in `best`.
+
+        ε shrinks from step to step, where block pivoting still settles: modes of A below ε would converge slowly.
+        """
+        x = work.x[at.w]
         best = residual
         reference = S(INFINITE)
         count = wp.int32(0)
         stalled = wp.int32(0)
+        epsilon_k = regularization
+        row_fill(S(0.0), work.previous[at.w], 0, at.n)
         for step in range(PROXIMAL_STEPS):
-            count += settle(work, findex, w, n, regularization, wp.where(step == 0, path_first, 0))
-            if step == 0:
-                count += 1
-                best = solve_exactly(work, options, findex, w, n, regularization, best)
-            best = keep_best(work, w, n, measure(work, findex, w, n, S(0.0), work.b[w], x), best, x)
+            set_target(work, at, epsilon_k)
+            settled = wp.int32(-1)
+            if step > 0 or path_first == 0:
+                settled = block_pivot(work, at, epsilon_k, x)
+                count += wp.abs(settled)
+            if settled < 0:
+                epsilon_k = regularization
+                set_target(work, at, epsilon_k)
+                count += follow_path(work, at, epsilon_k)
+                count += wp.abs(block_pivot(work, at, epsilon_k, x))
+            count += 1
+            best = solve_exactly(work, options, at, regularization, best)
+            best = keep_best(work, at, measure(work, at, S(0.0), work.b[at.w], x), best, x)
             stalled += 1
             if best < S(STALL_SHRINK) * reference:
                 reference = best
                 stalled = 0
             if best <= options.tolerance or stalled == STALL_STEPS:
                 break
-            for i in range(n):
-                work.target[w, i] = work.b[w, i] + regularization * x[i]
+            row_copy(x, work.previous[at.w], 0, at.n)
+            epsilon_k = wp.max(S(PROXIMAL_SHRINK) * epsilon_k, S(least_regularization))
         return best, count
 
     @wp.func(inline=False)
     def pivot(
-        work: Workspace, options: Options, findex: wp.array1d(dtype=int), w: int, n: int, residual: S,
+        work: Workspace, options: Options, at: World, residual: S,
         classes: wp.array1d(dtype=int),
     ) -> tuple[S, int]:  # fmt: skip
         """Steps 2 to 4 of the module; (least residual, factorisations), x in `best`."""
@@ -566,58 +591,59 @@ def build(S) -> SimpleNamespace:
         count = wp.int32(0)
         regularization = S(first_regularization)
         if options.guess == 0:
-            sweep(work, findex, w, n, work.x[w])
-            measure(work, findex, w, n, regularization, work.target[w], work.x[w])
-            classify(work, findex, w, n, work.x[w])
+            sweep(work, at, work.x[at.w])
+            measure(work, at, regularization, work.target[at.w], work.x[at.w])
+            classify(work, at, work.x[at.w])
         for attempt in range(ATTEMPTS):
-            set_cover(work, w, n, attempt)
-            row_copy(work.b[w], work.target[w], 0, n)
-            best, steps = approach(work, options, findex, w, n, regularization, attempt, best)
+            set_cover(work, at, attempt)
+            best, steps = approach(work, options, at, regularization, attempt, best)
             count += steps
             if best > options.tolerance and best < S(SNAP_BELOW):
                 # A tie, approached ever more slowly: put the rows that are nearly at a bound on it.
-                measure(work, findex, w, n, S(0.0), work.b[w], work.best[w])
-                label(work, findex, w, n, S(SNAP) * best, classes)
-                adopt_classes(work, findex, w, n, classes)
-                best = solve_exactly(work, options, findex, w, n, regularization, best)
+                measure(work, at, S(0.0), work.b[at.w], work.best[at.w])
+                label(work, at, S(SNAP) * best, classes)
+                adopt_classes(work, at, classes)
+                best = solve_exactly(work, options, at, regularization, best)
             if best <= options.tolerance:
                 break
-            regularization = S(REGULARIZATION_GROWTH) * regularization
+            regularization = S(attempt_factor) * regularization
         return best, count
 
     @wp.kernel(module=module_name("lcp", S), enable_backward=False)
     def solve(problem: Problem, work: Workspace, options: Options, solution: Solution):
         """One world per thread: x and its classes."""
-        w = wp.tid()
+        at = World()
+        at.w = wp.tid()
         capacity = solution.x.shape[1]
-        n = wp.min(problem.rows[w], capacity)
-        findex = problem.findex[w]
+        at.n = wp.min(problem.rows[at.w], capacity)
+        classes = solution.classes[at.w]
         residual = S(INFINITE)
         count = wp.int32(0)
         hit = wp.int32(0)
-        status = scale_problem(problem, work, w, n)
+        status = scale_problem(problem, work, at)
         if status == 0:
+            row_fill(S(0.0), work.best[at.w], 0, at.n)
             if options.guess == 1:
-                adopt_classes(work, findex, w, n, problem.classes[w])
-                residual = solve_exactly(work, options, findex, w, n, S(first_regularization), residual)
+                adopt_classes(work, at, problem.classes[at.w])
+                residual = solve_exactly(work, options, at, S(first_regularization), residual)
                 count = 1
                 hit = wp.where(residual <= options.tolerance, 1, 0)
             if hit == 0:
-                residual, pivots = pivot(work, options, findex, w, n, residual, solution.classes[w])
+                residual, pivots = pivot(work, options, at, residual, classes)
                 count += pivots
-            measure(work, findex, w, n, S(0.0), work.b[w], work.best[w])
-            label(work, findex, w, n, S(TIED_TOLERANCES) * wp.max(options.tolerance, residual), solution.classes[w])
+            measure(work, at, S(0.0), work.b[at.w], work.best[at.w])
+            label(work, at, S(TIED_TOLERANCES) * wp.max(options.tolerance, residual), classes)
             if not (residual <= options.tolerance):
                 status = NOT_CONVERGED
         for i in range(capacity):
-            if i >= n or status == NON_FINITE:
-                solution.x[w, i] = S(0.0)
-                solution.classes[w, i] = SEPARATING
+            if i >= at.n or status == NON_FINITE:
+                solution.x[at.w, i] = S(0.0)
+                classes[i] = SEPARATING
             else:
-                solution.x[w, i] = work.scale[w, i] * work.best[w, i]
-        solution.residual[w] = residual
-        solution.factorizations[w] = count
-        solution.hit[w] = hit
-        solution.status[w] = status
+                solution.x[at.w, i] = work.scale[at.w, i] * work.best[at.w, i]
+        solution.residual[at.w] = residual
+        solution.factorizations[at.w] = count
+        solution.hit[at.w] = hit
+        solution.status[at.w] = status
 
     return SimpleNamespace(Problem=Problem, Workspace=Workspace, Solution=Solution, Options=Options, solve=solve)

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import warp as wp
 
-from warpsim.kernels import contact, joints, rows, spatial
+from warpsim.kernels import contact, effective_mass, joints, rows, spatial
 from warpsim.kernels.collide import features
 from warpsim.kernels.collide.manifold import is_general
 from warpsim.kernels.constraints import box, cone, limit
@@ -29,6 +29,7 @@ def build(S) -> SimpleNamespace:
     Scene, Contacts, Rows = st.Scene, st.Contacts, rows.build(S).Rows
     d_features, d_cone, d_box = features.build(S), cone.build(S), box.build(S)
     laws = contact.laws(S)
+    inverse_mass_times = effective_mass.build(S).inverse_mass_times
     stop_law = limit.build(S).stop_law
     vec3, vec6, vec10, mat33, transform = t.vec3, t.vec6, t.vec10, t.mat33, t.transform
     module = module_name("residual", S, True)
@@ -289,32 +290,6 @@ def build(S) -> SimpleNamespace:
     # ---- untaped parts of the backward pass -------------------------------------------------------------------------
 
     @wp.func
-    def inverse_mass_times(
-        topology: Topology, L: wp.array3d(dtype=S), z: wp.array2d(dtype=vec3), w: int, nv: int
-    ) -> mat33:
-        """z <- M^-1 z from M = L^T D L along the ancestors; returns z_in^T M^-1 z_in."""
-        W = mat33()
-        for k in range(nv):
-            d = nv - 1 - k
-            x = z[w, d]
-            begin = topology.dof_begin[d]
-            e = topology.dof_parent[d]
-            while e >= 0:
-                z[w, e] = z[w, e] - L[w, d, e - begin] * x
-                e = topology.dof_parent[e]
-            W += wp.outer(x, x / L[w, d, d - begin])
-            z[w, d] = x / L[w, d, d - begin]
-        for d in range(nv):
-            x = z[w, d]
-            begin = topology.dof_begin[d]
-            e = topology.dof_parent[d]
-            while e >= 0:
-                x = x - L[w, d, e - begin] * z[w, e]
-                e = topology.dof_parent[e]
-            z[w, d] = x
-        return W
-
-    @wp.func
     def add_mass_adjoint(
         topology: Topology,
         ancestor: wp.array2d(dtype=int),
@@ -363,7 +338,7 @@ def build(S) -> SimpleNamespace:
                     z[w, d] = vec3(S(0.0), S(0.0), S(0.0))
                 for k in range(scene.support_size[p]):
                     z[w, scene.support[p, k]] = vec3(J[w, c, 0, k], J[w, c, 1, k], J[w, c, 2, k])
-                W = inverse_mass_times(topology, M_factor, z, w, nv)
+                W = inverse_mass_times(topology, M_factor, z, w, 0, nv)
                 G = W * (weight_bar[w, c] / (S(9.0) * wp.max(weight[w, c], S(cone.INVERSE_MASS_FLOOR))))
                 for k in range(scene.support_size[p]):
                     x = S(2.0) * (G * z[w, scene.support[p, k]])
@@ -376,7 +351,7 @@ def build(S) -> SimpleNamespace:
                     z[w, d] = vec3(S(0.0), S(0.0), S(0.0))
                 for i in range(table.support_size[k]):
                     z[w, table.support[k, i]] = vec3(table.J[w, k, i], S(0.0), S(0.0))
-                W = inverse_mass_times(topology, M_factor, z, w, nv)
+                W = inverse_mass_times(topology, M_factor, z, w, 0, nv)
                 G = mat33()
                 G[0, 0] = row_weight_bar[w, k]
                 for i in range(table.support_size[k]):

@@ -234,19 +234,36 @@ def test_energy(case, name, dtype, within):
     within(f"{dtype} {name}: potential energy", np.max(np.abs(potential - c.energy[:, 1]) / scale), RELATIVE[dtype])
 
 
+def effort_forces(step, v, h: float) -> np.ndarray:
+    """Generalised force at v of the actuators that a row stands for: clamp((v_hat - J v)/R, lower, upper)/h."""
+    table, force = step.scalar_rows, np.zeros_like(v)
+    first = table.joint_count + table.table_count
+    R, v_hat, low, high = (getattr(table.rows, x).numpy().astype(float) for x in ("R", "v_hat", "lower", "upper"))
+    for k in range(first, table.count):
+        dofs, J = table.support[k, : table.support_size[k]], table.rows.J.numpy()[:, k, : table.support_size[k]]
+        on = R[:, k] > 0
+        y = (v_hat[on, k] - np.sum(J[on] * v[on][:, dofs], axis=1)) / R[on, k]
+        force[np.ix_(on, dofs)] += J[on] * (np.clip(y, low[on, k], high[on, k]) / h)[:, None]
+    return force
+
+
 @every_model
 @every_dtype
 def test_actuators_springs_and_dampers(case, name, dtype, rng, within):
     """Applied forces at (q, v, control) against qfrc_passive + qfrc_actuator: springs and dampers of all joint types,
     motor, position, velocity and affine actuators with gears, control and force ranges (controls reach past both)."""
     c = case(name, dtype)
-    m, d, step = c.m, c.d, c.sim._step
+    m, d = c.m, c.d
     if name == "swimmer":
         m.opt.density = m.opt.viscosity = 0.0  # its fluid forces are reported as not simulated
     control = (3.0 * rng.normal(size=(STATES, m.nu))).astype(dtype).astype(float)
-    # A step leaves the forces of the state it began from in its workspace.
-    c.sim.step(c.sim.state(c.q, c.v), control)
-    force = step.force.numpy() - step.damping.numpy() * c.v
+    # A step leaves the forces of the state it began from in its workspace; those of actuators with rows, in the limit of a
+    # step of no length, in the rows.
+    h = 1e-12
+    sim = ws.Simulator(c.model, STATES, h, solver=ws.NoContact(), device=c.device, dtype=dtype)
+    sim.step(sim.state(c.q, c.v), control)
+    step = sim._step
+    force = step.force.numpy() - step.damping.numpy() * c.v + effort_forces(step, c.v, h)
     expected = np.zeros((STATES, m.nv))
     for w in range(STATES):
         d.qpos[:], d.qvel[:], d.ctrl[:] = normalised(m, c.q[w]), c.v[w], control[w]
@@ -259,19 +276,18 @@ def test_actuators_springs_and_dampers(case, name, dtype, rng, within):
     within(f"{dtype} {name}: applied forces", error, RELATIVE[dtype])
 
 
-def test_damping_of_actuators_is_implicit_where_the_force_is_not_clamped(case, rng):
-    """D is the joint's damping plus gear^2 times the actuator's velocity slope, without it at the force limit."""
+def test_feedback_of_actuators_is_implicit(case, rng):
+    """Without a force range D takes gear^2 times the velocity slope; with one a row takes slope and stiffness, D nothing."""
     c = case("zoo", "float64")
-    slide_q, slide_v = (s.start for s in c.model.joint_coordinates("slide"))
+    slide = c.model.joint_coordinates("slide")[1].start
     control = np.zeros((STATES, c.m.nu))
-    control[:, 1] = 2.0 * c.q[:, slide_q] + 0.2 * rng.normal(size=STATES)
     control[:, 3] = rng.uniform(0.0, 1.0, size=STATES)
     c.sim.step(c.sim.state(c.q, c.v), control)
-    D = c.sim._step.damping.numpy()
-    force = 40.0 * (control[:, 1] - 2.0 * c.q[:, slide_q]) - 3.0 * 2.0 * c.v[:, slide_v]
-    clamped = np.abs(force) > 4.0
-    assert 10 < clamped.sum() < 90
-    np.testing.assert_allclose(D[:, slide_v], np.where(clamped, 2.0, 2.0 + 4.0 * 3.0), rtol=1e-12)
+    D, table = c.sim._step.damping.numpy(), c.sim._step.scalar_rows
+    np.testing.assert_array_equal(D[:, slide], 2.0)
+    row = next(k for k in range(table.joint_count, table.count) if table.support[k, 0] == slide)
+    np.testing.assert_allclose(table.rows.R.numpy()[:, row], 1.0 / (c.sim.dt * (c.sim.dt * 40.0 + 3.0)), rtol=1e-12)
+    np.testing.assert_array_equal(table.rows.J.numpy()[:, row, 0], 2.0)
     tail = c.model.joint_coordinates("tail")[1].start
     np.testing.assert_allclose(D[:, tail], 1.5**2 * (control[:, 3] + 0.2), rtol=1e-12)
 

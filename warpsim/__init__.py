@@ -10,6 +10,7 @@ import importlib as _importlib
 
 _PUBLIC = {
     "warpsim.errors": ("ModelError",),
+    "warpsim.gradients.linearize": ("Linearization",),
     "warpsim.io.load": ("load",),
     "warpsim.model": ("ConstraintType", "GeomType", "JointType", "Model", "ModelBuilder"),
     "warpsim.simulator": ("CONTACT_OVERFLOW", "NONFINITE", "NOT_CONVERGED", "Simulator"),
@@ -19,8 +20,11 @@ _PUBLIC = {
     "warpsim.gradients.check": ("check_gradients",),
     "warpsim.interop.objective": ("Objective",),
     "warpsim.solvers.sap": ("SAP",),
+    "warpsim.solvers.compliant": ("Compliant",),
     "warpsim.solvers.lcp_contact": ("LCP",),
     "warpsim.solvers.nocontact": ("NoContact",),
+    "warpsim.solvers.lcp": ("LCPSolution", "solve_lcp"),
+    "warpsim.solvers.cone_qp": ("ConeQPSolution", "solve_cone_qp"),
     "warpsim.solvers.problem": ("ContactProblem", "ContactSolution", "solve_contact"),
 }
 # Adapters that load their framework; not in `__all__`, so that a look at every public name loads none.

@@ -192,11 +192,19 @@ def padded(lists, width: int, dtype) -> np.ndarray:
 class ScalarRows:
     """The rows of all worlds: `rows` (struct of `kernels/rows.py`) and the launches that fill it.
 
-    `actuators`: indices of those that have a row.
+    `actuators`: indices of those that have a row. `exact`: a finite stiffness counts as it is, without the near-rigid limit.
+    `follow_bend`: errors of constraints include what the path bends within the step, J̇v h²/2.
     """
 
-    def __init__(self, device_model: DeviceModel, dynamics: Dynamics, actuators):
-        self.device_model, self.dynamics = device_model, dynamics
+    def __init__(
+        self,
+        device_model: DeviceModel,
+        dynamics: Dynamics,
+        actuators,
+        exact: bool = False,
+        follow_bend: bool = True,
+    ):
+        self.device_model, self.dynamics, self.follow_bend = device_model, dynamics, follow_bend
         model, t = device_model.model, device_model.types
         S = t.scalar
         self.kernels, self.k_effort, self.k_theta = rows.build(S), effort_rows.build(S), theta.build(S)
@@ -211,7 +219,7 @@ class ScalarRows:
         self.support = padded(supports, self.width, np.int32)
         self.joint_type, self.joint_q = self._array(model.joint_type), self._array(model.joint_q)
         self.rows = self._rows(kind, joint)
-        self.table, self.effort = self._table(found), self._effort_table(actuators)
+        self.table, self.effort = self._table(found, exact), self._effort_table(actuators)
         self.phi, self.phi_between, self.floor = (dynamics.array(len(found), S) for _ in range(3))
         self.inertia = dynamics.array(model.nv if found else 0, S)
         self.q_ahead = dynamics.array(model.nq if found else 0, S)
@@ -232,10 +240,10 @@ class ScalarRows:
             setattr(table, key, array(self.count, S))
         return table
 
-    def _table(self, found: list[Row]):
+    def _table(self, found: list[Row], exact: bool):
         t = self.device_model.types
         table = kinds.structs(t.scalar).Table()
-        table.first = self.joint_count
+        table.first, table.exact = self.joint_count, int(exact)
         for key in ("kind", "axis"):
             setattr(table, key, self._array([getattr(row, key) for row in found]))
         table.link = self._array(np.array([row.link for row in found]).reshape(-1, 2))
@@ -286,10 +294,10 @@ class ScalarRows:
             inputs = [d.topology, self.joint_type, self.joint_q, p.stored("joint_range"), p.stored("joint_friction")]
             dynamics.launch(self.kernels.joint_rows, None, [*inputs, h, sigma, q, v, v_star, M_factor, z, self.rows])
         if self.table_count:
-            dynamics.launch(self.k_theta.integrate_position, d.model.nlink, [d.topology, h, q, v, self.q_ahead])
+            ahead, lead = self.lead(h, moves)
+            dynamics.launch(self.k_theta.integrate_position, d.model.nlink, [d.topology, ahead, q, v, self.q_ahead])
             dynamics.kinematics(self.q_ahead, self.link_X_ahead)
             self._geometry(dynamics, q, self.phi)
-            lead = h if moves else 0.0
             inputs = [d.topology, self.table, self.rows, lead, v, M_factor, self.phi, self.floor, self.inertia]
             dynamics.launch(self.k_law.prepare, max(d.model.nv, self.table_count), inputs)
             at = dynamics
@@ -303,6 +311,11 @@ class ScalarRows:
         if self.effort_count:
             inputs = [self.effort, *(p.stored(key) for key in ACTUATOR_PARAMETERS), control, q, v, h, self.rows]
             dynamics.launch(self.k_effort.effort_rows, self.effort_count, inputs)
+
+    def lead(self, h: float, moves: bool) -> tuple[float, float]:
+        """(t, s): errors are φ(q ⊕ t v) − s J v."""
+        ahead = h if self.follow_bend or not moves else 0.0
+        return ahead, ahead if moves else 0.0
 
     def _geometry(self, dynamics: Dynamics, q, phi) -> None:
         """J at the kinematics of `dynamics`, and φ where the velocity leads."""

@@ -170,10 +170,14 @@ class InverseDynamicsDerivative:
 
     def launch(self, v: wp.array, a: wp.array, by: str) -> wp.array:
         """d tau / d `by`: "q" (in the tangent space of v), "v" or "a", after `inverse_dynamics(v, a, ...)`."""
+        return self.launch_along(v, a, by == "q", float(by == "v"), float(by == "a"))
+
+    def launch_along(self, v: wp.array, a: wp.array, by_q: bool, c_v: float, c_a: float) -> wp.array:
+        """d tau along dq (the tangent space of v, or none) + dv = c_v + da = c_a of each degree of freedom."""
         dynamics, p = self.dynamics, self.dynamics.device_model.parameters
-        dq = dynamics.dof_S if by == "q" else self.still
+        dq = dynamics.dof_S if by_q else self.still
         inputs = [dynamics.device_model.topology, p.stored("gravity"), p.stored("joint_armature"), self.motion, v, a]
-        inputs += [dq, float(by == "v"), float(by == "a"), self.sweep, self.D]
+        inputs += [dq, c_v, c_a, self.sweep, self.D]
         dynamics.launch(self.kernels.rnea_derivative, dynamics.model.ntree, inputs)
         return self.D
 

@@ -43,6 +43,7 @@ SPECS = {
     "geom_stiffness": Spec("scalar", 0.0, finite=False),
     "geom_dissipation_time": Spec("scalar", 0.0, finite=False),
     "geom_restitution": Spec("scalar", 0.0),
+    "geom_hertz_modulus": Spec("scalar", 0.0),
     "gravity": Spec("vec3"),
     "body_active": Spec("scalar", 0.0),
 }

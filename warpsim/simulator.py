@@ -9,6 +9,7 @@ import warp as wp
 from warpsim.collision import ContactList
 from warpsim.dynamics import DeviceModel
 from warpsim.gradients.implicit import StepAdjoint, StepRecord, active_tape, tape_paused
+from warpsim.gradients.linearize import Linearization, Linearizer, linearize
 from warpsim.gradients.theta import SchemeAdjoint
 from warpsim.integrators import SymplecticEuler, ThetaScheme, Variational
 from warpsim.kernels import theta
@@ -17,6 +18,7 @@ from warpsim.model.model import GeomType, Model
 from warpsim.queries import Queries
 from warpsim.replay import Replay
 from warpsim.rollout import rollout
+from warpsim.solvers.compliant import Compliant
 from warpsim.solvers.lcp_contact import LCP
 from warpsim.solvers.nocontact import NoContact
 from warpsim.solvers.sap import SAP
@@ -32,7 +34,8 @@ CONTACT_OVERFLOW = int(theta.CONTACT_OVERFLOW)
 class Diagnostics:
     """What the last step reports, one value per world, on the device.
 
-    `iterations` and `momentum_error` of the solver (the certificate e_m, theory §3.3), number of `contacts`, `energy` [J]
+    `iterations` and `momentum_error` of the solver (the certificate e_m, theory §3.3; with `ws.Variational` also
+    evaluations of DRNEA and its relative residual, the worst of a world's trees), number of `contacts`, `energy` [J]
     of the state the step began from, and the sticky `flags` (NONFINITE 1, NOT_CONVERGED 2, CONTACT_OVERFLOW 4).
     """
 
@@ -57,7 +60,7 @@ class Simulator:
     """Simulates `worlds` copies of `model` with step `dt` [s] (default: the file's).
 
     `integrator`: `ws.SymplecticEuler()` (default), `ws.ExplicitEuler()`, `ws.ImplicitEuler()`, `ws.Midpoint()`,
-    `ws.Variational(...)`. `solver`: `ws.SAP(...)`, `ws.LCP(...)` or `ws.NoContact()`. `device`: a Warp device name; None
+    `ws.Variational(...)`. `solver`: `ws.SAP(...)`, `ws.Compliant(...)`, `ws.LCP(...)` or `ws.NoContact()`. `device`: a Warp device name; None
     is CUDA where there is one, else the CPU. `dtype`: "float32" or "float64". `max_contacts`: slots per world.
     Raises `ValueError` or `ModelError` naming what is wrong.
     """
@@ -89,16 +92,18 @@ class Simulator:
             known = "ws.SymplecticEuler(), ws.ImplicitEuler(), ws.Midpoint(), ws.ExplicitEuler() or ws.Variational(...)"
             raise ValueError(f"integrator is {integrator!r}; use {known}")
         self.solver = SAP() if solver is None else solver
-        if not isinstance(self.solver, (SAP, LCP, NoContact)):
-            raise ValueError(f"solver is {solver!r}; use ws.SAP(...), ws.LCP(...) or ws.NoContact()")
+        if not isinstance(self.solver, (SAP, Compliant, LCP, NoContact)):
+            known = "ws.SAP(...), ws.Compliant(...), ws.LCP(...) or ws.NoContact()"
+            raise ValueError(f"solver is {solver!r}; use {known}")
         if requires_grad and isinstance(self.solver, LCP):
             raise ValueError("LCP() has no gradients yet; leave requires_grad=False, or use ws.SAP()")
-        if isinstance(self.solver, SAP) and model.geom_restitution.any():
-            name = model.geom_names[int(np.argmax(model.geom_restitution > 0))]
+        if requires_grad and model.geom_hertz_modulus.any():
+            geom = model.geom_names[int(np.argmax(model.geom_hertz_modulus > 0))]
             raise ValueError(
-                f"geom {name!r} has restitution {model.geom_restitution.max():g}, which {type(self.solver).__name__} "
-                "contact does not model; use dissipation_time, or set the restitution to 0"
+                f"geom {geom!r} has a hertz_modulus, which has no gradients yet; give it a stiffness, or leave "
+                "requires_grad=False"
             )
+        _refuse_material(model, self.solver)
         if max_contacts is not None:
             max_contacts = _whole(max_contacts, "max_contacts")
         self.requires_grad = bool(requires_grad)
@@ -111,7 +116,10 @@ class Simulator:
         self.parameters = self.device_model.parameters
         contact = not isinstance(self.solver, NoContact)
         if not isinstance(self.solver, LCP):
-            self.parameters.refuse("geom_restitution", "has no effect with SAP contact; use geom_dissipation_time")
+            name = "SAP" if isinstance(self.solver, NoContact) else type(self.solver).__name__
+            self.parameters.refuse("geom_restitution", f"has no effect with {name} contact; use geom_dissipation_time")
+        if not isinstance(self.solver, Compliant):
+            self.parameters.refuse("geom_hertz_modulus", "has an effect with solver=ws.Compliant() alone")
         options = self.solver if contact else self.solver.limits
         if isinstance(self.integrator, Variational):
             if self.requires_grad:
@@ -222,8 +230,38 @@ class Simulator:
     @functools.cached_property
     def _adjoint(self) -> StepAdjoint:
         step = self._step
-        options = [self.device_model, step.options, self.max_contacts or None, step.collision.enabled, self._replay]
+        options = [
+            self.device_model,
+            step.solver_options,
+            self.max_contacts or None,
+            step.collision.enabled,
+            self._replay,
+        ]
         return StepAdjoint(*options) if step.stages is None else SchemeAdjoint(*options, self.integrator)
+
+    # Jacobians -------------------------------------------------------------------------------------------------------
+
+    def linearize(
+        self,
+        state: State,
+        control=None,
+        *,
+        tau=None,
+        parameters=(),
+        force_jacobian: bool = False,
+        out: Linearization | None = None,
+    ) -> Linearization:
+        """Jacobians of one step from `state`: `A`, `B`, and on request `tau`, `parameters[name]`; see `ws.Linearization`.
+
+        Which features touch is frozen, as on a tape. With `out`, a result of the same request, its arrays are filled: then
+        the launches are replayed from a graph. Nothing is recorded on a tape. Raises `ValueError` for what it does not cover.
+        """
+        return linearize(self, state, control, tau, parameters, force_jacobian, out)
+
+    @functools.cached_property
+    def _linearizer(self) -> Linearizer:
+        step = self._step
+        return Linearizer(self.device_model, step.options, self.max_contacts or None, step.collision.enabled)
 
     def _load(self, state: State) -> None:
         for name, array in self._step.state_arrays().items():
@@ -505,6 +543,32 @@ def _number(value, name: str) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise ValueError(f"{name} is {value!r}; it must be a number") from None
+
+
+def _refuse_material(model: Model, solver) -> None:
+    """Refuse contact parameters of the model that the solver would ignore."""
+    name = type(solver).__name__
+    if isinstance(solver, (SAP, Compliant)) and model.geom_restitution.any():
+        geom = model.geom_names[int(np.argmax(model.geom_restitution > 0))]
+        raise ValueError(
+            f"geom {geom!r} has restitution {model.geom_restitution.max():g}, which {name} contact does not model; "
+            "use dissipation_time, or set the restitution to 0"
+        )
+    hertz, soft = model.geom_hertz_modulus > 0, np.isfinite(model.geom_stiffness)
+    if isinstance(solver, (SAP, LCP)) and hertz.any():
+        geom = model.geom_names[int(np.argmax(hertz))]
+        raise ValueError(
+            f"geom {geom!r} has hertz_modulus {model.geom_hertz_modulus.max():g}, which {name} contact does not model; "
+            "use solver=ws.Compliant(), or a stiffness"
+        )
+    for a, b in model.pair_geom[(hertz | soft)[model.pair_geom].all(1)]:
+        if hertz[a] != hertz[b]:
+            a, b = (a, b) if hertz[a] else (b, a)
+            raise ValueError(
+                f"geom {model.geom_names[a]!r} has a hertz_modulus and may touch {model.geom_names[b]!r}, which has "
+                f"stiffness {model.geom_stiffness[b]:g}; give both a hertz_modulus, or both a stiffness, or let one be "
+                "near-rigid"
+            )
 
 
 def _device(name):

@@ -13,13 +13,19 @@ from warpsim.constraints import ACTUATOR_PARAMETERS, ScalarRows, actuator_rows
 from warpsim.dynamics import BLOCK, DeviceModel, Dynamics
 from warpsim.integrators import SymplecticEuler, ThetaScheme
 from warpsim.integrators.stages import ThetaStages
-from warpsim.kernels import actuation, contact_force, lagged, theta
+from warpsim.kernels import actuation, compliant, contact_force, lagged, theta
+from warpsim.solvers.compliant import Compliant, CompliantContact
 from warpsim.solvers.lcp_contact import LCP, LCPContact
 from warpsim.solvers.sap import SAP, SAPSolver
 
+SOLVERS = {SAP: SAPSolver, LCP: LCPContact, Compliant: CompliantContact}
+
 
 class Step:
-    """Workspace and launches of one step for all worlds. Inputs and results are its own arrays."""
+    """Workspace and launches of one step for all worlds. Inputs and results are its own arrays.
+
+    `for_gradient`: compliant contact is solved in the velocities, by SAP, whose Hessian the adjoint wants.
+    """
 
     def __init__(
         self,
@@ -28,6 +34,7 @@ class Step:
         max_contacts: int | None,
         contact: bool,
         scheme: ThetaScheme | None = None,
+        for_gradient: bool = False,
     ):
         self.device_model, model = device_model, device_model.model
         self.model, self.worlds = model, device_model.worlds
@@ -58,19 +65,24 @@ class Step:
         self.actuator_gear = wp.array(model.actuator_gear.astype(device_model.dtype), dtype=S, device=device)
         self.k_actuation, self.k_theta = actuation.build(S), theta.build(S)
         self.collision = Collision(device_model, self.dynamics, max_contacts, contact)
-        self.scalar_rows = ScalarRows(device_model, self.dynamics, np.flatnonzero(actuator_row))
-        self._make_solver(solver)
+        self.collision.scene.expect_impacts = int(isinstance(solver, Compliant))
+        exact = isinstance(solver, Compliant)
+        law = {"exact": exact, "follow_bend": solver.jdot if exact else True}
+        self.scalar_rows = ScalarRows(device_model, self.dynamics, np.flatnonzero(actuator_row), **law)
+        self._make_solver(solver, for_gradient)
         # Plain symplectic Euler needs none of the stages.
         self.stages = None if scheme == SymplecticEuler() else ThetaStages(self, scheme)
 
-    def _make_solver(self, options: SAP | LCP) -> None:
+    def _make_solver(self, options: SAP | LCP | Compliant, for_gradient: bool) -> None:
         model, t, device = self.model, self.device_model.types, self.device_model.device
         array, S, C = self.dynamics.array, self.device_model.types.scalar, self.collision.capacity
         support, size = self.scalar_rows.support, self.scalar_rows.support_size
         self.options = options if isinstance(options, SAP) else SAP()  # of regularisation
-        kind = SAPSolver if isinstance(options, SAP) else LCPContact
+        self.solver_options = options
+        self.compliant = options if isinstance(options, Compliant) else None
         tables = (self.worlds, model.tree_v, C, support, size)
-        self.solver = kind(*tables, options=options, dtype=self.device_model.dtype, device=device)
+        solved = self.options if for_gradient else options
+        self.solver = SOLVERS[type(solved)](*tables, options=solved, dtype=self.device_model.dtype, device=device)
         problem, contacts = self.solver.problem, self.collision.contacts
         problem.A, problem.v_star, problem.v0 = self.A, self.v_star, self.v
         problem.contacts, problem.contact_pair, problem.J = contacts.count, contacts.pair, contacts.J
@@ -84,6 +96,8 @@ class Step:
             self.lag = self.k_lagged.Lag()
             for name in ("s", "s_before", "answer"):
                 setattr(self.lag, name, array(C, S))
+        if self.compliant is not None:
+            self.k_compliant = compliant.build(S)
         self.scalar_rows.attach(problem)
 
     def allow_wrench(self) -> None:
@@ -122,6 +136,8 @@ class Step:
             sets.append(self.collision.convex_kernels)
         if self.options.is_lagged:
             sets.append(self.k_lagged)
+        if self.compliant is not None:
+            sets.append(self.k_compliant)
         if self.stages is not None:
             sets += self.stages.kernel_sets()
         return sets
@@ -192,7 +208,11 @@ class Step:
         self.collision.jacobian()
         if self.stages is not None and self.stages.follows_contacts:
             self.stages.follow_contacts()
-        if self.collision.enabled:
+        if self.collision.enabled and self.compliant is not None:
+            inputs = [problem, self.collision.scene, self.collision.material(), self.compliant_law(h)]
+            inputs += [self.collision.contacts.phi, self.v, h]
+            dynamics.launch(self.k_compliant.regularise, self.collision.capacity, inputs)
+        elif self.collision.enabled:
             inputs = [d.topology, self.collision.scene, self.collision.material(), self.collision.contacts]
             inputs += [h, self.options.beta, self.options.sigma, self.M_factor, self.z]
             inputs += [self.R, self.v_hat, problem.mu, self.contact_weight]
@@ -204,11 +224,18 @@ class Step:
         state = (self.q, self.v, self.v_star, self.M_factor, self.z, self.control)
         self.scalar_rows.launch(h, self.options.sigma, *state, self.scheme.theta_vq > 0.0, between)
 
+    def compliant_law(self, h: float):
+        """What the options of compliant contact and the parameters of the geoms say, as kernels read it."""
+        law, p = compliant.structs(self.device_model.types.scalar).Law(), self.device_model.parameters
+        law.stiffness, law.R_t = self.compliant.stiffness, self.compliant.tangential_regularization(h)
+        law.modulus, law.size = p.stored("geom_hertz_modulus"), p.stored("geom_size")
+        return law
+
     def solve(self, h: float) -> None:
         """The solver, and the further passes of a lagged model (`kernels/lagged.py`)."""
         if isinstance(self.solver, LCPContact):
             restitution = self.device_model.parameters.stored("geom_restitution")
-            self.solver.prepare(self.collision, self.A_factor, restitution, h)
+            self.solver.prepare(self.collision, restitution, h)
         if not (self.options.is_lagged and self.collision.enabled):
             self.solver.launch()
             return

@@ -22,7 +22,7 @@ EQUALITY_RECOVERY = 5.0  # [rad/s, m/s] fastest closing of a near-rigid constrai
 
 @functools.cache
 def build(S) -> SimpleNamespace:
-    """`equality_law` for scalar type S."""
+    """`equality_law`, `equality_slopes` for scalar type S."""
     vec2 = types(S).vec2
 
     @wp.func
@@ -37,4 +37,18 @@ def build(S) -> SimpleNamespace:
             v_hat = wp.clamp(v_hat, S(-EQUALITY_RECOVERY), S(EQUALITY_RECOVERY))
         return vec2(wp.max(rigid, compliance / (h * (h + tau_d))), v_hat)
 
-    return SimpleNamespace(equality_law=equality_law)
+    @wp.func
+    def equality_slopes(v_hat: S, R: S, weight: S, compliance: S, dissipation_time: S, h: S) -> vec2:
+        """(∂v̂/∂φ, ∂R/∂w) of `equality_law`, from its results."""
+        tau_d = dissipation_time
+        if not (tau_d == tau_d):
+            tau_d = S(EQUALITY_BETA) * h / S(wp.pi)
+        slope = S(-1.0) / (h + tau_d)
+        if compliance == S(0.0) and wp.abs(v_hat) >= S(EQUALITY_RECOVERY):
+            slope = S(0.0)
+        rigid = S(RIGID)
+        if R > rigid * weight:
+            rigid = S(0.0)
+        return vec2(slope, rigid)
+
+    return SimpleNamespace(equality_law=equality_law, equality_slopes=equality_slopes)

@@ -95,6 +95,30 @@ def build(S) -> SimpleNamespace:
         )  # fmt: skip
 
     @wp.func
+    def cone_impulse_by_R(gamma: vec3, u: vec3, R: vec3, mu: S, rate: vec3) -> vec3:
+        """dγ when R changes by `rate` = (dRt, dRt, dRn) at fixed u = v_c − v̂.
+
+        Sliding, γ_n = (μ‖u_t‖ − u_n)/(Rn + μ²Rt) and γ_t = −μ γ_n u_t/‖u_t‖: only the denominator changes.
+        """
+        y = vec3(-u[0] / R[0], -u[1] / R[1], -u[2] / R[2])
+        if mu == S(0.0) or (y[2] > S(0.0) and y[0] * y[0] + y[1] * y[1] <= mu * mu * y[2] * y[2]):
+            return vec3(-gamma[0] * rate[0] / R[0], -gamma[1] * rate[1] / R[1], -gamma[2] * rate[2] / R[2])
+        return (-(rate[2] + mu * mu * rate[0]) / (R[2] + mu * mu * R[0])) * gamma
+
+    @wp.func
+    def cone_impulse_by_mu(gamma: vec3, u: vec3, R: vec3, mu: S) -> vec3:
+        """∂γ/∂μ at fixed u = v_c − v̂: none in stiction and without contact; see `cone_impulse_by_R`."""
+        slope = vec3(S(0.0), S(0.0), S(0.0))
+        u_t = wp.sqrt(u[0] * u[0] + u[1] * u[1])
+        # y_r > μ y_n with y = −R⁻¹u
+        if gamma[2] > S(0.0) and u_t * R[2] > -mu * u[2] * R[0]:
+            slope[2] = (u_t - S(2.0) * mu * R[0] * gamma[2]) / (R[2] + mu * mu * R[0])
+            tangential = -(gamma[2] + mu * slope[2]) / u_t
+            slope[0] = tangential * u[0]
+            slope[1] = tangential * u[1]
+        return slope
+
+    @wp.func
     def contact_regularization(w: S, phi: S, compliance: S, tau_d: S, h: S, beta: S, sigma: S) -> vec3:
         """(Rt, Rt, Rn) from physical parameters: Rn = max(β²/(4π²) w, c/(h (h + τ_d))), Rt = σ w (Castro et al., §V).
 
@@ -122,6 +146,8 @@ def build(S) -> SimpleNamespace:
         cone_impulse=cone_impulse,
         cone_cost=cone_cost,
         cone_hessian=cone_hessian,
+        cone_impulse_by_R=cone_impulse_by_R,
+        cone_impulse_by_mu=cone_impulse_by_mu,
         contact_regularization=contact_regularization,
         contact_stabilization=contact_stabilization,
     )

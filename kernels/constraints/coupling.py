@@ -38,6 +38,11 @@ def build(S) -> SimpleNamespace:
         return c[i, 1] + s * (S(2.0) * c[i, 2] + s * (S(3.0) * c[i, 3] + s * S(4.0) * c[i, 4]))
 
     @wp.func
+    def polynomial_curvature(c: wp.array2d(dtype=S), i: int, s: S) -> S:
+        """p''(s)."""
+        return S(2.0) * c[i, 2] + s * (S(6.0) * c[i, 3] + s * S(12.0) * c[i, 4])
+
+    @wp.func
     def spring_law(x: S, stiffness: S, damping: S, slack: vec2, h: S) -> vec2:
         """(R, v̂); R = 0, no row, where neither spring nor damper acts. Whether it is slack is decided by x alone."""
         beyond = S(0.0)
@@ -58,5 +63,6 @@ def build(S) -> SimpleNamespace:
         combination=combination,
         polynomial=polynomial,
         polynomial_slope=polynomial_slope,
+        polynomial_curvature=polynomial_curvature,
         spring_law=spring_law,
     )

@@ -91,7 +91,32 @@ def build(S) -> SimpleNamespace:
         row.angular = 0
         return row
 
+    @wp.func
+    def rotation_axis_change(X_A: transform, X_B: transform, i: int, omega: vec3) -> vec3:
+        """δa of `rotation_row` when B turns by ω (world axes): δQ = ½ (0, R_Aᵀω) Q."""
+        q_A = wp.transform_get_rotation(X_A)
+        Q = wp.quat_inverse(q_A) * wp.transform_get_rotation(X_B)
+        sign = S(0.5)
+        if Q[3] < S(0.0):
+            sign = S(-0.5)
+        turn = sign * wp.quat_rotate_inv(q_A, omega)
+        v = vec3(Q[0], Q[1], Q[2])
+        e = unit_axis(i)
+        return wp.quat_rotate(q_A, wp.cross(Q[3] * turn + wp.cross(turn, v), e) - wp.dot(turn, v) * e)
+
+    @wp.func
+    def tilt_axis_change(X_A: transform, X_B: transform, i: int, omega: vec3) -> vec3:
+        """δa of `tilt_row` when B turns by ω: δb = R_Aᵀω × b."""
+        q_A = wp.transform_get_rotation(X_A)
+        z = vec3(S(0.0), S(0.0), S(1.0))
+        b = wp.quat_rotate_inv(q_A, wp.quat_rotate(wp.transform_get_rotation(X_B), z))
+        change = wp.cross(wp.quat_rotate_inv(q_A, omega), b)
+        e = unit_axis(i)
+        return wp.quat_rotate(q_A, change[2] * e - wp.dot(e, change) * z)
+
     return SimpleNamespace(
+        rotation_axis_change=rotation_axis_change,
+        tilt_axis_change=tilt_axis_change,
         RowGeometry=RowGeometry,
         position_row=position_row,
         rotation_row=rotation_row,

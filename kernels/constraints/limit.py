@@ -44,4 +44,21 @@ def build(S) -> SimpleNamespace:
             bounded = S(LIMIT_RECOVERY)
         return vec2(R[2], bounded)
 
-    return SimpleNamespace(within_reach=within_reach, stop_law=stop_law)
+    @wp.func
+    def stop_slopes(v_hat: S, R: S, weight: S, compliance: S, dissipation_time: S, h: S) -> vec2:
+        """(∂v̂/∂φ, ∂R/∂w) of `stop_law`, from its results."""
+        side = S(-1.0)  # of φ
+        if v_hat < S(0.0):
+            side = S(1.0)
+        tau_d = dissipation_time
+        if not (tau_d == tau_d):
+            tau_d = S(LIMIT_BETA) * h / S(wp.pi)
+        slope = side * contact_stabilization(side, tau_d, h)[2]
+        if compliance == S(0.0) and v_hat >= S(LIMIT_RECOVERY):
+            slope = S(0.0)
+        rigid = S(LIMIT_BETA) * S(LIMIT_BETA) * S(cone.INVERSE_FOUR_PI_SQUARED)
+        if R > rigid * weight:
+            rigid = S(0.0)
+        return vec2(slope, rigid)
+
+    return SimpleNamespace(stop_slopes=stop_slopes, within_reach=within_reach, stop_law=stop_law)

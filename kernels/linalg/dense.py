@@ -56,7 +56,7 @@ def build(S) -> SimpleNamespace:
         diagonal_Z: wp.array1d(dtype=S)  # of L
         column: wp.array1d(dtype=int)  # P: column of Q at each place
 
-    @wp.func
+    @wp.func(inline=False)
     def lu_factor(K: wp.array2d(dtype=S), m: int, pivots: wp.array1d(dtype=int), floor: S):
         """Factor K in place; a pivot below `floor` is replaced by it."""
         for k in range(m):
@@ -76,7 +76,7 @@ def build(S) -> SimpleNamespace:
                 if multiplier != S(0.0):
                     row_axpy(-multiplier, K[k], K[i], k + 1, m)
 
-    @wp.func
+    @wp.func(inline=False)
     def lu_solve(K: wp.array2d(dtype=S), m: int, pivots: wp.array1d(dtype=int), x: wp.array1d(dtype=S)):
         """x ← Q⁻¹ x = K⁻ᵀ x."""
         for k in range(m):
@@ -93,7 +93,7 @@ def build(S) -> SimpleNamespace:
                 x[k] = x[p]
                 x[p] = x_k
 
-    @wp.func
+    @wp.func(inline=False)
     def cholesky_factor(N: wp.array2d(dtype=S), n: int, floor: S):
         """N = LLᵀ in place, lower triangle; squared pivots below `floor` are raised to it."""
         for i in range(n):
@@ -101,13 +101,13 @@ def build(S) -> SimpleNamespace:
                 N[i, j] = (N[i, j] - row_dot(N[i], N[j], 0, j)) / N[j, j]
             N[i, i] = wp.sqrt(wp.max(N[i, i] - row_dot(N[i], N[i], 0, i), floor))
 
-    @wp.func
+    @wp.func(inline=False)
     def cholesky_forward(N: wp.array2d(dtype=S), n: int, x: wp.array1d(dtype=S)):
         """x ← L⁻¹ x."""
         for i in range(n):
             x[i] = (x[i] - row_dot(N[i], x, 0, i)) / N[i, i]
 
-    @wp.func
+    @wp.func(inline=False)
     def cholesky_backward(N: wp.array2d(dtype=S), n: int, x: wp.array1d(dtype=S)):
         """x ← L⁻ᵀ x."""
         for reverse in range(n):
@@ -138,7 +138,7 @@ def build(S) -> SimpleNamespace:
             tau = S(2.0) / norm_sq
         return tau
 
-    @wp.func
+    @wp.func(inline=False)
     def qr_factor(K: wp.array2d(dtype=S), m: int, tolerance: S, o: Orthogonal) -> int:
         """Factor K in place; the rank: pivots ‖column‖ above `tolerance` times the first."""
         rank = wp.int32(0)
@@ -180,7 +180,7 @@ def build(S) -> SimpleNamespace:
                     reflect(o.Z[k], o.tau_Z[k], o.Z[i], k, m)
         return rank
 
-    @wp.func
+    @wp.func(inline=False)
     def qr_solve(
         K: wp.array2d(dtype=S), m: int, rank: int, o: Orthogonal, r: wp.array1d(dtype=S), x: wp.array1d(dtype=S)
     ):

@@ -50,6 +50,11 @@ auto* __restrict__ px = x.data;
 auto* __restrict__ py = y.data + offset;
 for (int j = 0; j < size; ++j) py[j] = px[j];
 """
+SCALED_COPY = """
+const auto* px = x.data + first;
+auto* __restrict__ py = y.data;
+for (int j = 0; j < size; ++j) py[j] = a * px[j];
+"""
 DOT_AT = DOT.replace("y.data", "y.data + offset").replace("first", "0").replace("last", "size")
 GATHER = """
 const auto* J0 = J.data;
@@ -190,6 +195,11 @@ def build(S) -> SimpleNamespace:
         """y[offset:offset + size] ← x[:size]."""
         ...
 
+    @wp.func_native(SCALED_COPY)
+    def row_scaled_copy(a: S, x: wp.array1d(dtype=S), first: int, y: wp.array1d(dtype=S), size: int):
+        """y[:size] ← a x[first:first + size]."""
+        ...
+
     @wp.func_native(DOT_AT.replace("SCALAR", scalar))
     def row_dot_at(x: wp.array1d(dtype=S), size: int, y: wp.array1d(dtype=S), offset: int) -> S:
         """x[:size]ᵀ y[offset:offset + size]."""
@@ -271,6 +281,7 @@ def build(S) -> SimpleNamespace:
         row_axpy_at=row_axpy_at,
         row_copy=row_copy,
         row_copy_at=row_copy_at,
+        row_scaled_copy=row_scaled_copy,
         row_dot_at=row_dot_at,
         row_fill=row_fill,
         row_scale=row_scale,

@@ -15,7 +15,7 @@ import warp as wp
 from warpsim.constraints import ACTUATOR_PARAMETERS
 from warpsim.dynamics import DeviceModel, Dynamics
 from warpsim.gradients.rows import RowsAdjoint
-from warpsim.kernels import actuation, contact_convex, gradient, residual, theta
+from warpsim.kernels import actuation, compliant, contact_convex, gradient, residual, theta
 from warpsim.replay import Replay
 from warpsim.step import Step
 
@@ -52,7 +52,7 @@ class StepAdjoint:
         S, nv, nq = t.scalar, model.nv, model.nq
         self._replay = replay
         self.device_model, self.model, self.worlds = device_model, model, device_model.worlds
-        self.step = Step(device_model, options, max_contacts, contact, scheme)
+        self.step = Step(device_model, options, max_contacts, contact, scheme, for_gradient=True)
         self.v_solved = self.step.dynamics.array(nv, S)
         self.step.solver.problem.v0 = self.v_solved
         self.step.solver.options.keep_factor = 1
@@ -194,9 +194,12 @@ class StepAdjoint:
         """Kinematics, geometry and Jacobians of contacts and rows, and the mass matrix, at q."""
         self.dynamics.position(self.q)
         self._record_mass(self.dynamics)
-        self.rows.record_geometry(h, self.q, self.v0, self.M)
+        self.rows.record_geometry(self._row_lead(h)[0], self.q, self.v0, self.M)
         self._record_contact_geometry(self.dynamics, self.phi, self.point, self.frame)
         self._record_jacobian(self.dynamics, self.point, self.frame, choice=0)
+
+    def _row_lead(self, h: float) -> tuple[float, float]:
+        return self.step.scalar_rows.lead(h, self.step.scheme.theta_vq > 0.0)
 
     def _record_mass(self, dynamics: Dynamics) -> None:
         """The entries of M at the configuration of `dynamics`."""
@@ -253,12 +256,17 @@ class StepAdjoint:
         if collision.enabled:
             dynamics.launch(self.kernels.contact_rate, collision.capacity, [scene, contacts, self.J, self.v, self.v_c])
             material = [p.stored(f"geom_{key}") for key in ("friction", "stiffness", "dissipation_time")]
-            inputs = [scene, contacts, *material, h, step.options.beta, step.options.sigma]
-            inputs += [self.weight, self.phi, self.v_c, self.gamma]
-            dynamics.launch(self.kernels.contact_impulse, collision.capacity, inputs)
+            if step.compliant is None:
+                kernel = self.kernels.contact_impulse
+                law = [h, step.options.beta, step.options.sigma, self.weight]
+            else:
+                kernel = compliant.build_residual(self.device_model.types.scalar).contact_impulse
+                law = [step.compliant_law(h), h, step.solver.problem.mu]
+            inputs = [scene, contacts, *material, *law, self.phi, self.v_c, self.gamma]
+            dynamics.launch(kernel, collision.capacity, inputs)
             inputs = [scene, contacts, self.J, self.gamma, self.r]
             dynamics.launch(self.kernels.contact_residual, collision.capacity, inputs)
-        lead = h if step.scheme.theta_vq > 0.0 else 0.0
+        lead = self._row_lead(h)[1]
         self.rows.record_residual(h, step.options.sigma, lead, self.q, self.v0, self.v, self.control, self.r)
 
     def _record_forces(self, q: wp.array, v: wp.array, dynamics: Dynamics) -> None:

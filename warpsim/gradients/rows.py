@@ -33,15 +33,15 @@ class RowsAdjoint:
             array.zero_()
 
     def record_geometry(
-        self, h: float, q: wp.array, v0: wp.array, M: wp.array, between: Dynamics | None = None
+        self, ahead: float, q: wp.array, v0: wp.array, M: wp.array, between: Dynamics | None = None
     ) -> None:
-        """φ, J and the least weights from q, v0 and M, after `dynamics.position(q)`."""
+        """φ at q ⊕ ahead v0, J and the least weights from q, v0 and M, after `dynamics.position(q)`."""
         d, dynamics, f = self.device_model, self.dynamics, self.forward
         if f.joint_count:
             inputs = [f.rows, f.joint_type, f.joint_q, q, self.J]
             dynamics.launch(self.kernels.row_jacobian, f.joint_count, inputs)
         if f.table_count:
-            dynamics.launch(self.k_theta.integrate_position, d.model.nlink, [d.topology, h, q, v0, self.q_ahead])
+            dynamics.launch(self.k_theta.integrate_position, d.model.nlink, [d.topology, ahead, q, v0, self.q_ahead])
             dynamics.kinematics(self.q_ahead, self.link_X_ahead)
             self._record_table(dynamics, q, self.phi, self.J_start)
             if between is not None:

@@ -16,6 +16,7 @@ GEOM_FIELDS = (
     "stiffness",
     "dissipation_time",
     "restitution",
+    "hertz_modulus",
     "contype",
     "conaffinity",
     "condim",

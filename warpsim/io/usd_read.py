@@ -408,13 +408,13 @@ class _Reader:
                 self._add_geom(b, body, shape)
 
     def _add_own_geom(self, b: ModelBuilder, body: int, shape) -> None:
-        own = {key: shape.own[key] for key in OWN_FIELDS}
+        own = {key: shape.own[key] for key in OWN_FIELDS if key in shape.own}
         for key in ("friction", "restitution"):
             if key in shape.material:
                 own[key] = float(usd_extra.exact(shape.material[key], own[key]))
         if not shape.touches and not any(pair for pair in self.own.get("pairs", []) if shape.own["index"] in pair[:2]):
             own["contype"] = own["conaffinity"] = 0
-        time = own.pop("dissipation_time")
+        time = own.pop("dissipation_time", None)
         own["dissipation_time"] = None if time is None or np.isnan(time) else time
         b.add_geom(
             shape.kind, shape.size, body=body, pose=shape.pose, name=shape.name, density=0.0, mesh=shape.mesh, **own

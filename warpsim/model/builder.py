@@ -13,6 +13,7 @@ import numpy as np
 from warpsim.errors import ModelError
 from warpsim.model import compiler, constraints, mesh_mass
 from warpsim.model.constraints import Constraint, Tendon
+from warpsim.model.foundation import add_foundation
 from warpsim.model.geometry import IDENTITY, combine_masses, rotate, rotation_matrix, volume_and_inertia
 from warpsim.model.model import (
     BODY_CONSTRAINTS,
@@ -71,6 +72,7 @@ class Geom:
     stiffness: float
     dissipation_time: float
     restitution: float
+    hertz_modulus: float
     contype: int
     conaffinity: int
     condim: int
@@ -248,6 +250,7 @@ class ModelBuilder:
         stiffness=np.inf,
         dissipation_time=None,
         restitution=0.0,
+        hertz_modulus=0.0,
         contype=1,
         conaffinity=1,
         condim=3,
@@ -262,6 +265,7 @@ class ModelBuilder:
         `type`, `size`: "plane" (z up, infinite), "sphere" (radius), "capsule" and "cylinder" (radius, half length along
         z), "box" and "ellipsoid" (half extents), "mesh" (with `mesh=(vertices, faces)`, solid inside),
         "hfield" (with `hfield=(size, data)`, see `model.HField`). Material: Coulomb `friction`, `stiffness` [N/m] (inf: near-rigid), `dissipation_time` [s] (None: critical), `restitution` (LCP contact only).
+        `hertz_modulus` E* [Pa] of a sphere (`Compliant` contact only) makes its force E* sqrt(r d^3) at depth d.
         Two geoms may touch if `contype` of one and `conaffinity` of the other share a bit; `condim=1` has no friction.
         """
         body = self._body(body)
@@ -289,7 +293,11 @@ class ModelBuilder:
             self.hfields.append(_hfield(name, hfield, label))
             x, y, top, base = self.hfields[-1].size
             size = np.array([x, y, max(top * max(self.hfields[-1].data.max(), 0.0), base)])  # what bounds it
-        material = (friction, float(stiffness), time, restitution)
+        modulus = _scalar(hertz_modulus, f"{label}: hertz_modulus [Pa]")
+        if modulus > 0 and (kind != GeomType.SPHERE or stiffness < np.inf):
+            why = f"it is a {kind.name.lower()}" if kind != GeomType.SPHERE else f"stiffness is {stiffness:g}"
+            raise ModelError(f"{label}: hertz_modulus needs a sphere without a stiffness of its own, but {why}")
+        material = (friction, float(stiffness), time, restitution, modulus)
         masks = (_mask(contype), _mask(conaffinity), int(condim), int(priority))
         pose, rgba = _pose(pose, label), _vector(rgba, 4, f"{label}: rgba")
         index = -1
@@ -300,6 +308,18 @@ class ModelBuilder:
         geom = Geom(name, kind, body, size, pose, *material, *masks, density, rgba, index, bool(visible))
         self.geoms.append(geom)
         return len(self.geoms) - 1
+
+    def add_foundation(
+        self, body, face="-z", rows=10, columns=10, *, modulus, thickness, dissipation_time=None
+    ) -> list[int]:
+        """Put an elastic foundation (Winkler) on a face of the one box geom of `body`: `rows` x `columns` point elements.
+
+        `face` is "+x", "-x", "+y", "-y", "+z" or "-z" in the box's axes; rows run along the first of the other two. Each
+        element is a tiny unseen sphere of stiffness modulus [Pa] x cell area / thickness [m]. They take over the box's
+        friction and contact masks, and the box itself touches nothing any more. A simulator needs a contact slot for each
+        (`max_contacts`). Returns the indices of the geoms.
+        """
+        return add_foundation(self, self._body(body), face, rows, columns, modulus, thickness, dissipation_time)
 
     def add_tendon(
         self,

@@ -60,6 +60,7 @@ def compile_model(b) -> Model:
         geom_stiffness=np.array([g.stiffness for g in b.geoms], dtype=float),
         geom_dissipation_time=np.array([g.dissipation_time for g in b.geoms], dtype=float),
         geom_restitution=np.array([g.restitution for g in b.geoms], dtype=float),
+        geom_hertz_modulus=np.array([g.hertz_modulus for g in b.geoms], dtype=float),
         **{
             f"geom_{key}": np.array([getattr(g, key) for g in b.geoms], dtype=np.int32)
             for key in ("contype", "conaffinity", "condim", "priority")
@@ -534,6 +535,7 @@ def _append_geoms(b, other: Model, pose, prefix: str, first_body: int) -> None:
             stiffness=other.geom_stiffness[g],
             dissipation_time=None if np.isnan(time) else time,
             restitution=other.geom_restitution[g],
+            hertz_modulus=other.geom_hertz_modulus[g],
             contype=other.geom_contype[g],
             conaffinity=other.geom_conaffinity[g],
             condim=other.geom_condim[g],

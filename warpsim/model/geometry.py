@@ -57,12 +57,21 @@ def axis_angle(axis, angle) -> np.ndarray:
     return np.concatenate([[np.cos(angle / 2)], np.sin(angle / 2) * np.asarray(axis, float)])
 
 
+def rotation_quaternion(vector) -> np.ndarray:
+    """Unit quaternions `(..., 4)` of rotation vectors `(..., 3)`."""
+    r = np.asarray(vector, float)
+    half = np.linalg.norm(r, axis=-1, keepdims=True) / 2
+    return np.concatenate([np.cos(half), np.sinc(half / np.pi) / 2 * r], axis=-1)
+
+
 def rotation_vector(quaternion) -> np.ndarray:
-    """Rotation vector `(3,)` of a unit quaternion, of length at most pi."""
+    """Rotation vectors `(..., 3)` of unit quaternions, of length at most pi."""
     q = np.asarray(quaternion, float)
-    q = -q if q[0] < 0 else q
-    length = np.linalg.norm(q[1:])
-    return np.zeros(3) if length == 0 else 2 * np.arctan2(length, q[0]) / length * q[1:]
+    q = np.where(q[..., :1] < 0, -q, q)
+    length = np.linalg.norm(q[..., 1:], axis=-1, keepdims=True)
+    factor = np.full_like(length, 2.0)
+    np.divide(2 * np.arctan2(length, q[..., :1]), length, out=factor, where=length > 0)
+    return factor * q[..., 1:]
 
 
 def combine_masses(parts) -> tuple[float, np.ndarray, np.ndarray]:

@@ -159,6 +159,7 @@ class Model:
     geom_stiffness: np.ndarray  # (ngeom,) [N/m], inf is near-rigid
     geom_dissipation_time: np.ndarray  # (ngeom,) [s], nan is the default beta h / pi
     geom_restitution: np.ndarray  # (ngeom,)
+    geom_hertz_modulus: np.ndarray  # (ngeom,) [Pa], 0 is none
     geom_contype: np.ndarray  # (ngeom,) contact masks, as in MuJoCo
     geom_conaffinity: np.ndarray  # (ngeom,)
     geom_condim: np.ndarray  # (ngeom,) 1 is frictionless
@@ -323,6 +324,18 @@ class Model:
         kind = JointType(self.joint_type[j])
         q, v = int(self.joint_q[j]), int(self.joint_v[j])
         return slice(q, q + JOINT_NQ[kind]), slice(v, v + JOINT_NV[kind])
+
+    def displace(self, q, delta) -> np.ndarray:
+        """q ⊕ δ `(..., nq)` in the tangent space of v, as `mj_integratePos` with a step of 1."""
+        from warpsim.model.tangent import displace
+
+        return displace(self, q, delta)
+
+    def difference(self, start, end) -> np.ndarray:
+        """δ `(..., nv)` with `start` ⊕ δ = `end`, as `mj_differentiatePos`."""
+        from warpsim.model.tangent import difference
+
+        return difference(self, start, end)
 
     def to_usd(self, path, **options) -> None:
         """Write the model in its initial pose as a USD stage with UsdPhysics prims."""

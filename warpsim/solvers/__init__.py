@@ -1,6 +1,20 @@
-"""Contact solvers: options, workspaces and launches, and `solve_contact` for problems given as arrays."""
+"""Contact solvers: options, workspaces and launches, and the solvers as functions for problems given as arrays."""
 
+from warpsim.solvers.cone_qp import ConeQPSolution, ConeQPSolver, solve_cone_qp
+from warpsim.solvers.lcp import LCPSolution, LCPSolver, solve_lcp
 from warpsim.solvers.problem import ContactProblem, ContactSolution, solve_contact
 from warpsim.solvers.sap import SAP, SAPSolver
 
-__all__ = ["SAP", "ContactProblem", "ContactSolution", "SAPSolver", "solve_contact"]
+__all__ = [
+    "SAP",
+    "ConeQPSolution",
+    "ConeQPSolver",
+    "ContactProblem",
+    "ContactSolution",
+    "LCPSolution",
+    "LCPSolver",
+    "SAPSolver",
+    "solve_cone_qp",
+    "solve_contact",
+    "solve_lcp",
+]

@@ -1,22 +1,211 @@
+"""Cone QPs: `solve_cone_qp` for problems given as arrays, and the workspace and launch of `kernels/cone_qp.py` (theory §4)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp as wp
+
 from warpsim.kernels import cone_qp as kernels
-import warp as wp, numpy as np
-from warpsim.kernels.precision import SCALARS,types
+from warpsim.kernels.cone_qp_system import ROW_VECTORS
+from warpsim.solvers import arrays
+from warpsim.solvers.contact_solver import BLOCK
+
+# Relative residual per dtype when the user gives none.
 DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-9}
+# 9 to 15 factorisations are usual, 25 very hard; without strict complementarity the last digits come slowly.
+DEFAULT_ITERATIONS = 50
+
+NOT_CONVERGED = kernels.NOT_CONVERGED
+NON_FINITE = kernels.NON_FINITE
+INFEASIBLE = kernels.INFEASIBLE
+UNBOUNDED = kernels.UNBOUNDED
+
+# Variables of one cone, by the kind given to `solve_cone_qp`.
+CONE_SIZES = {"halfline": 1, "friction2d": 2, "friction": 3}
+
+OWNER = "solve_cone_qp"
+
+
 class ConeQPSolver:
-    def __init__(self, worlds, n, m, cones, *, tolerance=None, max_iterations=25, dtype="float64", device=None):
-        S = SCALARS[dtype]; self.worlds=worlds; self.device=wp.get_device(device)
-        self.kernels = kernels.build(S)
-        def zeros(shape, kind=S): return wp.zeros(shape, dtype=kind, device=self.device)
-        w=self.work = self.kernels.Workspace()
-        w.H=zeros((worlds,n,n)); w.N=zeros((worlds,n,n)); w.A=zeros((worlds,m,n)); w.T=zeros((worlds,m,n)); w.schur=zeros((worlds,m,m))
-        for name in "g scale_x x z Hx r_x x1 x2 dz shift omega lam s_x s_z e p r newton_x u trial_x best_x".split(): setattr(w,name,zeros((worlds,n)))
-        for name in "q scale_y y s r_y y1 y2 ds shift_y weight compliance e_y d_y newton_y v trial_y best_y".split(): setattr(w,name,zeros((worlds,m)))
-        w.axis=zeros((worlds,cones),types(S).vec2); w.start=zeros((worlds,cones),int);w.size=zeros((worlds,cones),int);w.stiff=zeros((worlds,m),int)
-        s=self.solution=self.kernels.Solution()
-        s.x=zeros((worlds,n)); s.z=zeros((worlds,n)); s.y=zeros((worlds,m)); s.residual=zeros(worlds)
-        s.iterations=zeros(worlds,int); s.status=zeros(worlds,int)
-        self.options=self.kernels.Options(); self.options.tolerance=tolerance or DEFAULT_TOLERANCE[dtype]; self.options.max_iterations=max_iterations
-        self.problem=self.kernels.Problem()
+    """Workspace and launch for n variables, m rows and C cones; nothing is allocated after construction.
+
+    `problem` (struct) is filled by the caller with its own arrays, field by field: H (worlds, n, n), g (worlds, n),
+    A (worlds, m, n), q (worlds, m), start, size, mu (worlds, C) of the cones, and the used counts variables, rows, cones
+    (worlds,). `solution` (struct) holds the results: x, z (worlds, n), y (worlds, m), residual, iterations, status (worlds,).
+    """
+
+    def __init__(
+        self,
+        worlds: int,
+        n: int,
+        m: int,
+        cones: int,
+        *,
+        tolerance: float | None = None,
+        max_iterations: int = DEFAULT_ITERATIONS,
+        dtype: str = "float64",
+        device=None,
+    ):
+        scalar = arrays.check_dtype("ConeQPSolver", dtype)
+        arrays.check_tolerance("ConeQPSolver", tolerance)
+        if int(max_iterations) != max_iterations or max_iterations < 1:
+            raise ValueError(f"ConeQPSolver: max_iterations is {max_iterations}; give a whole number of at least 1.")
+        self.worlds, self.device = worlds, wp.get_device(device)
+        self.kernels = kernels.build(scalar)
+        self.work, self.solution = self.kernels.Workspace(), self.kernels.Solution()
+        shapes = {1: worlds, 2: (worlds, n), "y": (worlds, m)}
+        shapes |= {"H": (worlds, n, n), "N": (worlds, n, n), "schur": (worlds, m, m)}
+        shapes |= {name: (worlds, m, n) for name in ("A", "T")}
+        shapes |= {name: (worlds, m) for name in ROW_VECTORS}
+        shapes |= {name: (worlds, cones) for name in ("axis", "start", "size")}
+        for struct in (self.work, self.solution):
+            arrays.allocate(struct, self.device, shapes)
+        self.problem, self.options = self.kernels.Problem(), self.kernels.Options()
+        self.options.tolerance = DEFAULT_TOLERANCE[dtype] if tolerance is None else float(tolerance)
+        self.options.max_iterations = int(max_iterations)
+
     def launch(self):
-        wp.launch(self.kernels.solve, dim=self.worlds, inputs=[self.problem,self.work,self.options], outputs=[self.solution], device=self.device, record_tape=False, block_dim=32)
+        """Solve every world: one kernel launch, off the tape."""
+        wp.launch(
+            self.kernels.solve,
+            dim=self.worlds,
+            inputs=[self.problem, self.work, self.options],
+            outputs=[self.solution],
+            device=self.device,
+            record_tape=False,
+            block_dim=BLOCK,
+        )
         return self.solution
+
+
+@dataclass(frozen=True)
+class ConeQPSolution:
+    """x (worlds, n); duals (worlds, m) of the rows and cone_duals (worlds, n): Hx + g = Aᵀ duals + cone_duals, 0 on free
+    variables; iterations (worlds,): factorisations; residual (worlds,): the largest of the relative infeasibility of rows
+    and duals and the relative complementarity gap, in equilibrated variables; flags (worlds,): bit 1 not converged (x is
+    the best point met), 2 non-finite data (x = 0), 4 certified infeasible, 8 certified unbounded."""
+
+    x: Any
+    duals: Any
+    cone_duals: Any
+    iterations: Any
+    residual: Any
+    flags: Any
+
+
+def solve_cone_qp(
+    H,
+    g,
+    A=None,
+    q=None,
+    cones=(),
+    *,
+    variables=None,
+    rows=None,
+    tolerance: float | None = None,
+    max_iterations: int = DEFAULT_ITERATIONS,
+    dtype: str = "float64",
+    device=None,
+) -> ConeQPSolution:
+    """Solve min ½ xᵀHx + gᵀx subject to A x ≥ q and x in cones, by an interior-point method.
+
+    H (worlds, n, n) symmetric positive semidefinite, of any rank; g (worlds, n); A (worlds, m, n), q (worlds, m), or None for
+    no rows. A missing leading axis: the same for every world (for H: one world). `cones` describes x from its first variable to its last, as a list of
+        ("free", k)        k variables without a sign
+        ("halfline", k)    k variables ≥ 0
+        ("friction", μ)    3 variables (t1, t2, n) with μ n ≥ ‖(t1, t2)‖, n ≥ 0; μ a number or (worlds,), 0 included
+        ("friction2d", μ)  2 variables (t, n) with μ n ≥ |t|, n ≥ 0
+    and () means all free. `variables`, `rows (worlds,)`: the first of each world that count. NumPy in, NumPy out, and
+    wp.array in, wp.array out (leading axis worlds, always). `tolerance` of the residual: None is 1e-9 in float64, 1e-4 in
+    float32. A world that is infeasible, unbounded or not solved to the tolerance is flagged.
+    Raises ValueError naming the array, the value and the fix.
+    """
+    scalar = arrays.check_dtype(OWNER, dtype)
+    arrays.check_tolerance(OWNER, tolerance)
+    like = arrays.first_device_array(H, g, A, q)
+    data = _check(H, g, A, q, cones, variables, rows)
+    worlds, m, n = data["A"].shape
+    if device is None and like is not None:
+        device = like.device
+    size = (worlds, n, m, data["start"].shape[1])
+    solver = ConeQPSolver(*size, tolerance=tolerance, max_iterations=max_iterations, dtype=dtype, device=device)
+    for name, value in data.items():
+        kind = int if value.dtype == np.int32 else scalar
+        setattr(solver.problem, name, arrays.to_device(value, kind, solver.device))
+    out = solver.launch()
+    results = (out.x, out.y, out.z, out.iterations, out.residual, out.status)
+    return ConeQPSolution(*(results if like is not None else (x.numpy() for x in results)))
+
+
+def _check(H, g, A, q, cones, variables, rows) -> dict[str, np.ndarray]:
+    """The arrays of `kernels.Problem` on the host."""
+    H = arrays.host(H)
+    if H.ndim not in (2, 3) or H.shape[-1] != H.shape[-2]:
+        raise ValueError(f"{OWNER}: H has shape {H.shape}; give (worlds, n, n) or (n, n).")
+    worlds, n = (1 if H.ndim == 2 else H.shape[0]), H.shape[-1]
+    if (A is None) != (q is None):
+        raise ValueError(f"{OWNER}: one of A and q is missing; give both, or neither.")
+    A = np.zeros((worlds, 0, n)) if A is None else arrays.host(A)
+    q = np.zeros((worlds, 0)) if q is None else q
+    if A.ndim not in (2, 3):
+        raise ValueError(f"{OWNER}: A has shape {A.shape}; give (worlds, m, n) or (m, n).")
+    m = A.shape[-2]
+    data = {
+        "H": arrays.batch(OWNER, "H", H, (worlds, n, n), "(worlds, n, n)"),
+        "g": arrays.batch(OWNER, "g", g, (worlds, n), "(worlds, n)"),
+        "A": arrays.batch(OWNER, "A", A, (worlds, m, n), "(worlds, m, n)"),
+        "q": arrays.batch(OWNER, "q", q, (worlds, m), "(worlds, m)"),
+        "variables": arrays.counts(OWNER, "variables", variables, worlds, n),
+        "rows": arrays.counts(OWNER, "rows", rows, worlds, m),
+    }
+    used = np.arange(n) < data["variables"][:, None]
+    inside = used[:, :, None] & used[:, None, :]
+    fix = "the problem is convex only then."
+    arrays.check_semidefinite(OWNER, "H", np.where(inside, data["H"], 0.0), fix)
+    return data | _cone_table(cones, worlds, n, data["variables"])
+
+
+def _cone_table(cones, worlds: int, n: int, variables: np.ndarray) -> dict[str, np.ndarray]:
+    """start, size, mu (worlds, C) and the count per world from the description of x."""
+    start, size, mu, at = [], [], [], 0
+    for i, entry in enumerate(cones):
+        kind, value = entry
+        if kind in ("free", "halfline"):
+            if value != int(value) or value < 0:
+                raise ValueError(f"{OWNER}: cones[{i}] is {entry!r}; give a whole number of variables.")
+            if kind == "halfline":
+                start += range(at, at + int(value))
+                size += [1] * int(value)
+                mu += [np.zeros(worlds)] * int(value)
+            at += int(value)
+        elif kind in CONE_SIZES:
+            coefficient = (
+                np.broadcast_to(arrays.host(value), (worlds,)) if np.size(arrays.host(value)) in (1, worlds) else None
+            )
+            if coefficient is None or not np.all(np.isfinite(coefficient)) or np.any(coefficient < 0.0):
+                raise ValueError(
+                    f"{OWNER}: cones[{i}] is {entry!r}; give a friction coefficient ≥ 0, or one per world."
+                )
+            start.append(at)
+            size.append(CONE_SIZES[kind])
+            mu.append(coefficient)
+            at += CONE_SIZES[kind]
+        else:
+            raise ValueError(f"{OWNER}: cones[{i}] is of kind {kind!r}; choose one of {['free', *CONE_SIZES]}.")
+    if cones and at != n:
+        raise ValueError(f"{OWNER}: cones describe {at} variables, but H has {n}; add ('free', k) for the others.")
+    end = np.array(start, dtype=np.int32) + np.array(size, dtype=np.int32)
+    cut = (end > variables[:, None]) & (np.array(start, dtype=np.int32) < variables[:, None])
+    if np.any(cut):
+        w, c = (int(i) for i in np.argwhere(cut)[0])
+        raise ValueError(
+            f"{OWNER}: variables[{w}] is {variables[w]}, inside the cone at {start[c]}; end before or after it."
+        )
+    shape = (worlds, len(start))
+    return {
+        "start": np.broadcast_to(np.array(start, dtype=np.int32), shape),
+        "size": np.broadcast_to(np.array(size, dtype=np.int32), shape),
+        "mu": np.array(mu, dtype=np.float64).reshape(len(start), worlds).T,
+        "cones": np.sum(end <= variables[:, None], axis=1, dtype=np.int32),
+    }

@@ -1,16 +1,24 @@
 """The dual of a contact problem on the device: workspace and launches of `kernels/delassus.py`."""
 
+import numpy as np
 import warp as wp
 
 from warpsim.kernels import delassus
 
 
 class Delassus:
-    """W = J A⁻¹ Jᵀ and u* = J v* of every world, over the rows that are active; `dual` (struct) holds them."""
+    """W = J A⁻¹ Jᵀ and u* = J v* of every world, over the rows that are active; `dual` (struct) holds them.
 
-    def __init__(self, worlds: int, nv: int, max_contacts: int, rows: int, scalar, device, launch):
-        self.worlds, self.size, self._launch = worlds, 3 * max_contacts + rows, launch
+    `solver`: the `ContactSolver` whose problem it is. Tangents of contacts with μ = 0 are rows only with `all_tangents`.
+    """
+
+    def __init__(self, solver, all_tangents: bool = True):
+        worlds, nv, scalar, device = solver.worlds, solver.nv, solver.scalar, solver.device
+        self.worlds, self.size, self._launch = worlds, 3 * solver.max_contacts + solver.rows, solver.run
+        self.all_tangents, self.trees = int(all_tangents), solver.trees
         self.kernels = delassus.build(scalar)
+        widest = int(np.diff(solver.tree_v).max(initial=0))
+        self.A_factor = wp.zeros((worlds, nv, widest), dtype=scalar, device=device)
         self.dual = self.kernels.Dual()
         self.dual.count = wp.zeros(worlds, dtype=int, device=device)
         self.dual.source = wp.zeros((worlds, self.size), dtype=int, device=device)
@@ -18,10 +26,11 @@ class Delassus:
         self.dual.W = wp.zeros((worlds, self.size, self.size), dtype=scalar, device=device)
         self.dual.u_star = wp.zeros((worlds, self.size), dtype=scalar, device=device)
 
-    def form(self, problem, A_factor: wp.array) -> None:
-        """List the active rows of `problem` and fill W and u*; A_factor: the LᵀDL factors of A's tree blocks."""
-        self._launch(self.kernels.list_rows, self.worlds, [problem, self.dual])
-        self._launch(self.kernels.solve_rows, (self.worlds, self.size), [problem, A_factor, self.dual])
+    def form(self, problem) -> None:
+        """Factor A, list the active rows of `problem` and fill W and u*."""
+        self._launch(self.kernels.factor, (self.worlds, self.trees), [problem, self.A_factor])
+        self._launch(self.kernels.list_rows, self.worlds, [problem, self.all_tangents, self.dual])
+        self._launch(self.kernels.solve_rows, (self.worlds, self.size), [problem, self.A_factor, self.dual])
         self._launch(self.kernels.multiply_rows, (self.worlds, self.size), [problem, self.dual])
 
     def recover(self, problem, impulse: wp.array, solution) -> None:

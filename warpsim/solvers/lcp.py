@@ -1,21 +1,141 @@
+"""Boxed LCPs: `solve_lcp` for problems given as arrays, and the workspace and launch of `kernels/lcp.py` (theory §5)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp as wp
+
 from warpsim.kernels import lcp as kernels
-import warp as wp, numpy as np
-from warpsim.kernels.precision import SCALARS
+from warpsim.solvers import arrays
+from warpsim.solvers.contact_solver import BLOCK
+
+# Relative residual per dtype when the user gives none.
 DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-10}
+
+NOT_CONVERGED = kernels.NOT_CONVERGED
+NON_FINITE = kernels.NON_FINITE
+SEPARATING, CLAMPING, UPPER, TIED = kernels.SEPARATING, kernels.CLAMPING, kernels.UPPER, kernels.TIED
+
+OWNER = "solve_lcp"
+
+
 class LCPSolver:
-    def __init__(self, worlds, n, *, tolerance=None, dtype="float64", device=None):
-        S = SCALARS[dtype]; self.worlds=worlds; self.device=wp.get_device(device)
-        self.kernels = kernels.build(S)
-        def zeros(shape, kind=S): return wp.zeros(shape, dtype=kind, device=self.device)
-        w=self.work = self.kernels.Workspace()
-        for name in ("A","K","Z"): setattr(w,name,zeros((worlds,n,n)))
-        for name in "b hi scale target x w x_theta w_theta trial best cover r y tau diagonal tau_Z diagonal_Z".split(): setattr(w,name,zeros((worlds,n)))
-        for name in "classes clamped place pivots".split(): setattr(w,name,zeros((worlds,n),int))
-        s=self.solution=self.kernels.Solution()
-        s.x=zeros((worlds,n)); s.residual=zeros(worlds); s.classes=zeros((worlds,n),int)
-        for name in ("factorizations","hit","status"): setattr(s,name,zeros(worlds,int))
-        self.options=self.kernels.Options(); self.options.tolerance=tolerance or DEFAULT_TOLERANCE[dtype]
-        self.problem=self.kernels.Problem()
+    """Workspace and launch for one fixed size; nothing is allocated after construction.
+
+    `problem` (struct) is filled by the caller with its own arrays, field by field: A (worlds, n, n), b, hi, findex, classes
+    (worlds, n), rows (worlds,). `options.guess = 1` tries `problem.classes` first. `solution` (struct) holds the results:
+    x, classes (worlds, n), residual, factorizations, hit, status (worlds,).
+    """
+
+    def __init__(self, worlds: int, n: int, *, tolerance: float | None = None, dtype: str = "float64", device=None):
+        scalar = arrays.check_dtype("LCPSolver", dtype)
+        arrays.check_tolerance("LCPSolver", tolerance)
+        self.worlds, self.device = worlds, wp.get_device(device)
+        self.kernels = kernels.build(scalar)
+        shapes = {1: worlds, 2: (worlds, n), 3: (worlds, n, n)}
+        self.work, self.solution = self.kernels.Workspace(), self.kernels.Solution()
+        for struct in (self.work, self.solution):
+            arrays.allocate(struct, self.device, shapes)
+        self.problem, self.options = self.kernels.Problem(), self.kernels.Options()
+        self.options.tolerance = DEFAULT_TOLERANCE[dtype] if tolerance is None else float(tolerance)
+
     def launch(self):
-        wp.launch(self.kernels.solve, dim=self.worlds, inputs=[self.problem,self.work,self.options], outputs=[self.solution], device=self.device, record_tape=False, block_dim=32)
+        """Solve every world: one kernel launch, off the tape."""
+        wp.launch(
+            self.kernels.solve,
+            dim=self.worlds,
+            inputs=[self.problem, self.work, self.options],
+            outputs=[self.solution],
+            device=self.device,
+            record_tape=False,
+            block_dim=BLOCK,
+        )
         return self.solution
+
+
+@dataclass(frozen=True)
+class LCPSolution:
+    """x (worlds, n); residual (worlds,): largest |x − mid(l, x − w, u)| relative to the largest |b|, in variables scaled
+    to a unit diagonal of A; classes (worlds, n), see `solve_lcp`; factorizations, warm_start_hits (worlds,);
+    flags (worlds,): bit 1 no solution to the tolerance (x is the best point met), bit 2 non-finite data (x = 0)."""
+
+    x: Any
+    residual: Any
+    classes: Any
+    factorizations: Any
+    warm_start_hits: Any
+    flags: Any
+
+
+def solve_lcp(
+    A, b, hi, findex, *, classes=None, rows=None, tolerance: float | None = None, dtype: str = "float64", device=None
+) -> LCPSolution:
+    """Solve boxed LCPs with coupled friction bounds by pivoting: find x with w = A x − b and
+
+        row i with findex[i] < 0:   0 ≤ x_i ≤ hi_i;         with findex[i] = j ≥ 0:   |x_i| ≤ hi_i x_j
+        x_i at its lower bound: w_i ≥ 0;   at its upper bound: w_i ≤ 0;   between: w_i = 0
+
+    A (worlds, n, n) symmetric positive semidefinite, of any rank; b, hi (worlds, n), hi ≥ 0, ∞ allowed where findex < 0;
+    findex (n,) or (worlds, n). A missing leading axis: the same for every world (for A: one world). `rows (worlds,)`: the first rows of each world that
+    count. NumPy in, NumPy out, and wp.array in, wp.array out (leading axis worlds, always).
+
+    Solutions are of least norm among those with the same classes, where one of them is. `classes` come back per row: 0
+    separating (x = 0), 1 clamping (w = 0), ±2 at its upper (or lower) bound, ±3 tied (at a bound with w = 0). Handed in as
+    `classes=` they are tried first (warm start). `tolerance` of the residual: None is 1e-10 in float64, 1e-4 in float32.
+    Friction is never dropped: a world without a solution to the tolerance is flagged, with its residual.
+    Raises ValueError naming the array, the value and the fix.
+    """
+    scalar = arrays.check_dtype(OWNER, dtype)
+    arrays.check_tolerance(OWNER, tolerance)
+    like = arrays.first_device_array(A, b, hi, findex)
+    data = _check(A, b, hi, findex, classes, rows)
+    worlds, n = data["b"].shape
+    if device is None and like is not None:
+        device = like.device
+    solver = LCPSolver(worlds, n, tolerance=tolerance, dtype=dtype, device=device)
+    for name, value in data.items():
+        kind = int if value.dtype == np.int32 else scalar
+        setattr(solver.problem, name, arrays.to_device(value, kind, solver.device))
+    solver.options.guess = int(classes is not None)
+    out = solver.launch()
+    results = (out.x, out.residual, out.classes, out.factorizations, out.hit, out.status)
+    return LCPSolution(*(results if like is not None else (x.numpy() for x in results)))
+
+
+def _check(A, b, hi, findex, classes, rows) -> dict[str, np.ndarray]:
+    """The arrays of `kernels.Problem` on the host."""
+    A = arrays.host(A)
+    if A.ndim not in (2, 3) or A.shape[-1] != A.shape[-2]:
+        raise ValueError(f"{OWNER}: A has shape {A.shape}; give (worlds, n, n) or (n, n).")
+    worlds, n = (1 if A.ndim == 2 else A.shape[0]), A.shape[-1]
+    vector = ((worlds, n), "(worlds, n)")
+    data = {
+        "A": arrays.batch(OWNER, "A", A, (worlds, n, n), "(worlds, n, n)"),
+        "b": arrays.batch(OWNER, "b", b, *vector),
+    }
+    data["hi"] = arrays.batch(OWNER, "hi", hi, *vector, infinite=True)
+    data["rows"] = arrays.counts(OWNER, "rows", rows, worlds, n)
+    findex = arrays.batch(OWNER, "findex", findex, *vector)
+    used = np.arange(n) < data["rows"][:, None]
+    bounded = used & (findex >= 0)
+    column = np.where(bounded, findex, 0).astype(int)
+    bad = used & (data["hi"] < 0)
+    if np.any(bad):
+        raise arrays.entry_error(OWNER, "hi", data["hi"], bad, "an upper bound or friction coefficient is at least 0.")
+    bad = bounded & np.isinf(data["hi"])
+    if np.any(bad):
+        raise arrays.entry_error(OWNER, "hi", data["hi"], bad, "a friction coefficient is finite (1e7 sticks).")
+    target = np.take_along_axis(np.where(used, findex, 0), np.minimum(column, max(n - 1, 0)), axis=1) if n else findex
+    bad = bounded & ((findex >= data["rows"][:, None]) | (findex != np.round(findex)) | (target >= 0))
+    if np.any(bad):
+        rule = "give −1, or the number of a used row whose own findex is −1."
+        raise arrays.entry_error(OWNER, "findex", findex, bad, rule)
+    data["findex"] = findex.astype(np.int32)
+    data["classes"] = np.zeros((worlds, n), dtype=np.int32)
+    if classes is not None:
+        data["classes"] = arrays.batch(OWNER, "classes", classes, *vector).astype(np.int32)
+    inside = used[:, :, None] & used[:, None, :]
+    fix = "W = J M⁻¹Jᵀ is when the mass matrix M is positive definite."
+    arrays.check_semidefinite(OWNER, "A", np.where(inside, data["A"], 0.0), fix)
+    return data

@@ -43,7 +43,7 @@ class LCPContact(ContactSolver):
     def __init__(self, *size, options: LCP | None = None, **keywords):
         super().__init__(*size, **keywords)
         self.options = LCP() if options is None else options
-        self.delassus = Delassus(self.worlds, self.nv, self.max_contacts, self.rows, self.scalar, self.device, self.run)
+        self.delassus = Delassus(self)
         W, N = self.worlds, self.delassus.size
         self.lcp = LCPSolver(W, N, tolerance=self.options.tolerance, dtype=self.dtype, device=self.device)
         self.kernels = lcp_contact.build(self.scalar)
@@ -77,15 +77,15 @@ class LCPContact(ContactSolver):
         names = ("count", "key", "contact_class", "row_class")
         return {f"lcp_{name}": getattr(self.memory, name) for name in names}
 
-    def prepare(self, collision, A_factor, restitution, h: float) -> None:
-        """What the launches read besides the problem: contacts, factors of A's blocks, restitution of the geoms, step."""
-        self.collision, self.A_factor, self.restitution, self.h = collision, A_factor, restitution, h
+    def prepare(self, collision, restitution, h: float) -> None:
+        """What the launches read besides the problem: contacts, restitution of the geoms, step."""
+        self.collision, self.restitution, self.h = collision, restitution, h
 
     def launch(self):
         """Solve every world, off the tape."""
         per_row, dual = (self.worlds, self.delassus.size), self.delassus.dual
         contacts = self.collision.contacts
-        self.delassus.form(self.problem, self.A_factor)
+        self.delassus.form(self.problem)
         inputs = [self.problem, self.collision.scene, contacts.phi, self.restitution, self.h]
         inputs += [self.options.error_reduction, self.options.restitution_threshold, dual, self.boxed]
         self.run(self.kernels.fill, per_row, inputs)

@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from warpsim.kernels import sap
 from warpsim.kernels.precision import SCALARS
+from warpsim.solvers.arrays import batch, check_symmetric, first_device_array, host
+from warpsim.solvers.compliant import Compliant, CompliantContact
+from warpsim.solvers.contact_solver import ContactSolver
 from warpsim.solvers.sap import SAP, SAPSolver
 
-# Largest asymmetry |A − Aᵀ| accepted, relative to the largest entry: storage in float32.
-ASYMMETRY = 1e-5
-
-
-def _numpy(value) -> np.ndarray:
-    return np.asarray(value.numpy() if isinstance(value, wp.array) else value, dtype=np.float64)
+OWNER = "ContactProblem"
 
 
 class ContactProblem:
@@ -51,13 +50,13 @@ class ContactProblem:
         contacts=None,
     ):
         given = (A, J, v_star, mu)
-        self.like = next((x for x in given if isinstance(x, wp.array)), None)
-        A = _numpy(A)
+        self.like = first_device_array(*given)
+        A = host(A)
         if A.ndim not in (2, 3) or A.shape[-1] != A.shape[-2] or A.shape[-1] == 0:
             raise ValueError(f"ContactProblem: A has shape {A.shape}; give (worlds, nv, nv) or (nv, nv).")
         self.single = A.ndim == 2
         self.worlds, self.nv = (1 if self.single else A.shape[0]), A.shape[-1]
-        J = _numpy(J)
+        J = host(J)
         if J.ndim not in (2, 3) or J.shape[-2] % 3:
             raise ValueError(
                 f"ContactProblem: J has shape {J.shape}; give (worlds, 3 nc, nv), rows t1, t2, n per contact."
@@ -72,7 +71,7 @@ class ContactProblem:
         self.mu = self._at_least("mu", self._array("mu", mu, (W, nc), "(worlds, nc)"), 0.0)
         self.contacts = np.full(W, nc, dtype=np.int32)
         if contacts is not None:
-            self.contacts = self._array("contacts", np.atleast_1d(_numpy(contacts)), (W,), "(worlds,)").astype(np.int32)
+            self.contacts = self._array("contacts", np.atleast_1d(host(contacts)), (W,), "(worlds,)").astype(np.int32)
             self._at_least("contacts", self.contacts, 0)
             if np.any(self.contacts > nc):
                 raise ValueError(
@@ -102,7 +101,7 @@ class ContactProblem:
         if not 0.0 < self.dt < np.inf:
             raise ValueError(f"ContactProblem: dt is {self.dt}; give a positive time step in seconds.")
         self.phi = self._array("phi", phi, shape, "(worlds, nc)")
-        stiffness = _numpy(np.inf if stiffness is None else stiffness)
+        stiffness = host(np.inf if stiffness is None else stiffness)
         if np.any(np.isnan(stiffness)) or np.any(stiffness <= 0.0):
             raise ValueError("ContactProblem: stiffness holds values ≤ 0 or NaN; give N/m above 0 (inf is near-rigid).")
         self.compliance = self._array("stiffness", 1.0 / stiffness, shape, "(worlds, nc)")
@@ -110,7 +109,7 @@ class ContactProblem:
         if dissipation_time is not None:
             tau_d = self._array("dissipation_time", dissipation_time, shape, "(worlds, nc)")
             self.dissipation_time = self._at_least("dissipation_time", tau_d, 0.0)
-        M = self.A if M is None else self._spd("M", _numpy(M))
+        M = self.A if M is None else self._spd("M", host(M))
         # w = ‖W_ii‖_F / 3 with W_ii = J_i M⁻¹ J_iᵀ.
         J_T = np.swapaxes(self.J, 1, 2)
         solved = np.linalg.solve(M, J_T).reshape(self.worlds, self.nv, self.contact_slots, 3)
@@ -118,25 +117,17 @@ class ContactProblem:
         self.w_effective = np.linalg.norm(np.einsum("wcai,wicb->wcab", J, solved), axis=(2, 3)) / 3.0
 
     def _array(self, name, value, shape, text) -> np.ndarray:
-        value = _numpy(value)
+        value = host(value)
         if value.ndim == len(shape) - 1 and (self.single or value.ndim == 0):
             value = value[None]
         if name in ("mu", "stiffness", "dissipation_time", "phi") and value.size == 1 and value.shape != shape:
             value = np.full(shape, value.reshape(-1)[0])
-        if value.shape != shape:
-            raise ValueError(f"ContactProblem: {name} has shape {value.shape}; expected {text} = {shape}.")
-        if not np.all(np.isfinite(value)):
-            where = tuple(int(i) for i in np.argwhere(~np.isfinite(value))[0])
-            raise ValueError(f"ContactProblem: {name}{list(where)} is {value[where]}; every entry must be finite.")
-        return np.ascontiguousarray(value)
+        return batch(OWNER, name, value, shape, text)
 
     def _spd(self, name, value) -> np.ndarray:
         value = self._array(name, value, (self.worlds, self.nv, self.nv), "(worlds, nv, nv)")
+        check_symmetric(OWNER, name, value)
         for w, matrix in enumerate(value):
-            if np.abs(matrix - matrix.T).max() > ASYMMETRY * np.abs(matrix).max():
-                raise ValueError(
-                    f"ContactProblem: {name}[{w}] is not symmetric; pass ({name} + {name}ᵀ)/2 if that is meant."
-                )
             try:
                 np.linalg.cholesky(matrix)
             except np.linalg.LinAlgError:
@@ -166,22 +157,25 @@ class ContactSolution:
     flags: Any
 
 
-def solve_contact(problem: ContactProblem, solver: SAP | None = None, dtype: str = "float64", device=None):
+def solve_contact(problem: ContactProblem, solver: SAP | Compliant | None = None, dtype: str = "float64", device=None):
     """Solve every world of `problem`; NumPy in, NumPy out, and wp.array in, wp.array out (leading axis worlds, always).
 
-    dtype "float64" or "float32" is the arithmetic of the solve; device defaults to that of the problem's Warp arrays.
-    The problem is checked and laid out on the host: for batches inside a simulation use the simulator.
+    `solver`: SAP(...), in the velocities, or Compliant(...), in the impulses; the solution is the same. R and v_hat that
+    are not given follow SAP's rule. dtype "float64" or "float32" is the arithmetic of the solve; device defaults to that
+    of the problem's Warp arrays. The problem is checked and laid out on the host: inside a simulation use the simulator.
     """
     solver = SAP() if solver is None else solver
-    if not isinstance(solver, SAP):
-        raise ValueError(f"solve_contact: solver is {solver!r}; give a SAP(...).")
+    if not isinstance(solver, (SAP, Compliant)):
+        raise ValueError(f"solve_contact: solver is {solver!r}; give a SAP(...) or a Compliant(...).")
     if dtype not in SCALARS:
         raise ValueError(f'solve_contact: dtype is {dtype!r}; choose "float32" or "float64".')
     if device is None and problem.like is not None:
         device = problem.like.device
-    sap = SAPSolver(problem.worlds, [0, problem.nv], problem.contact_slots, options=solver, dtype=dtype, device=device)
-    fill_problem(sap, problem, solver, dtype)
-    out = sap.launch()
+    kind = SAPSolver if isinstance(solver, SAP) else CompliantContact
+    size = (problem.worlds, [0, problem.nv], problem.contact_slots)
+    workspace = kind(*size, options=solver, dtype=dtype, device=device)
+    fill_problem(workspace, problem, solver if isinstance(solver, SAP) else SAP(), dtype)
+    out = workspace.launch()
     results = (out.v, out.gamma, out.iterations, out.momentum_error, out.status)
     if problem.like is None:
         results = tuple(x.numpy() for x in results)
@@ -192,9 +186,9 @@ def solve_contact(problem: ContactProblem, solver: SAP | None = None, dtype: str
     return ContactSolution(*results)
 
 
-def fill_problem(sap: SAPSolver, problem: ContactProblem, options: SAP, dtype: str):
+def fill_problem(solver: ContactSolver, problem: ContactProblem, options: SAP, dtype: str):
     """Lay the dense problem out in the solver's arrays: one pair whose support is every dof."""
-    S, device = SCALARS[dtype], sap.device
+    S, device = SCALARS[dtype], solver.device
     vec3 = wp.types.vector(3, S)
     W, nv, nc = problem.worlds, problem.nv, problem.contact_slots
 
@@ -202,7 +196,7 @@ def fill_problem(sap: SAPSolver, problem: ContactProblem, options: SAP, dtype: s
         host = np.int32 if kind is int else wp.dtype_to_numpy(S)
         return wp.array(np.ascontiguousarray(value, dtype=host), dtype=kind, device=device)
 
-    struct = sap.problem
+    struct = solver.problem
     struct.A, struct.v_star, struct.v0 = array(problem.A), array(problem.v_star), array(problem.v0)
     struct.contacts = array(problem.contacts, int)
     struct.contact_pair = wp.zeros((W, nc), dtype=int, device=device)
@@ -216,7 +210,7 @@ def fill_problem(sap: SAPSolver, problem: ContactProblem, options: SAP, dtype: s
             tau_d = np.full((W, nc), options.beta * problem.dt / np.pi)
         struct.R, struct.v_hat = (wp.zeros((W, nc), dtype=vec3, device=device) for _ in range(2))
         wp.launch(
-            sap.kernels.regularize,
+            sap.build(S).regularize,
             dim=(W, nc),
             inputs=[array(problem.w_effective), array(problem.phi), array(problem.compliance), array(tau_d)]
             + [problem.dt, options.beta, options.sigma],

@@ -1,0 +1,178 @@
+"""The data of a cone QP (`kernels/cone_qp.py`) and their scaling.
+
+    x = b D x̃, y = (b/c) E ỹ:   H̃ = c DHD, g̃ = (c/b) Dg, Ã = EAD, q̃ = Eq/b
+
+D multiplies the axis of a friction cone by μ, so that every cone becomes the second-order cone; for μ = 0 its tangents are
+0 and its axis is a half-line. Then D (alike inside a cone) and E bring the rows of [H Aᵀ; A 0] to a largest entry of 1
+(Ruiz). b is a guess of the size of x, the geometric mean of what the rows say, |q|, and what the unconstrained minimum
+says, |g|/|H|; c makes H̃ and g̃ at most 1.
+"""
+
+import functools
+from types import SimpleNamespace
+
+import warp as wp
+
+from warpsim.kernels import cone_qp_system
+from warpsim.kernels.linalg import rows
+
+NON_FINITE = 2  # bit of `status`: a NaN or an infinity in the data, or a negative friction coefficient; x = 0
+UNBOUNDED = 8  # bit of `status`: the cost falls without end (certified)
+
+EQUILIBRATIONS = 8
+
+
+@functools.cache
+def build(S) -> SimpleNamespace:
+    """Struct `Problem`; `check` and `scale_problem`."""
+    f_system, f_rows = cone_qp_system.build(S), rows.build(S)
+    Workspace, World, largest = f_system.Workspace, f_system.World, f_system.largest
+    row_fill, row_scale = f_rows.row_fill, f_rows.row_scale
+
+    @wp.struct
+    class Problem:
+        H: wp.array3d(dtype=S)  # (worlds, n, n) symmetric positive semidefinite
+        g: wp.array2d(dtype=S)  # (worlds, n)
+        A: wp.array3d(dtype=S)  # (worlds, m, n)
+        q: wp.array2d(dtype=S)  # (worlds, m)
+        variables: wp.array(dtype=int)  # (worlds,) used variables
+        rows: wp.array(dtype=int)  # (worlds,) used rows
+        cones: wp.array(dtype=int)  # (worlds,) used cones
+        start: wp.array2d(dtype=int)  # (worlds, C) first variable of a cone; variables in no cone are free
+        size: wp.array2d(dtype=int)  # (worlds, C) 1: half-line; 2, 3: friction cone, its axis last
+        mu: wp.array2d(dtype=S)  # (worlds, C) friction coefficient, not read for half-lines
+
+    @wp.func(inline=False)
+    def check(problem: Problem, at: World) -> int:
+        """NON_FINITE for a NaN or an infinity in the data, or a negative friction coefficient; else 0."""
+        bad = S(0.0)
+        for i in range(at.n):
+            bad += problem.g[at.w, i] - problem.g[at.w, i]
+            for j in range(at.n):
+                bad += problem.H[at.w, i, j] - problem.H[at.w, i, j]
+        for i in range(at.m):
+            bad += problem.q[at.w, i] - problem.q[at.w, i]
+            for j in range(at.n):
+                bad += problem.A[at.w, i, j] - problem.A[at.w, i, j]
+        for c in range(at.cones):
+            mu = problem.mu[at.w, c]
+            if problem.size[at.w, c] > 1 and not (mu >= S(0.0) and mu - mu == S(0.0)):
+                return NON_FINITE
+        if bad != S(0.0):
+            return NON_FINITE
+        return 0
+
+    @wp.func
+    def inverse_root(size: S) -> S:
+        """1/√size, 1 for 0."""
+        if size > S(0.0):
+            return S(1.0) / wp.sqrt(size)
+        return S(1.0)
+
+    @wp.func(inline=False)
+    def equilibrate(problem: Problem, work: Workspace, at: World):
+        """H̃ = DHD, Ã = EAD with entries of at most 1, D alike inside a cone after x_n has been multiplied by μ."""
+        D = work.scale_x[at.w]
+        E = work.scale_y[at.w]
+        row_fill(S(1.0), D, 0, at.n)
+        row_fill(S(1.0), E, 0, at.m)
+        for c in range(at.cones):
+            k = problem.start[at.w, c]
+            size = problem.size[at.w, c]
+            work.start[at.w, c] = k
+            work.size[at.w, c] = size
+            if size > 1:
+                mu = problem.mu[at.w, c]
+                if mu > S(0.0):
+                    D[k + size - 1] = S(1.0) / mu
+                else:
+                    row_fill(S(0.0), D, k, k + size - 1)
+                    work.start[at.w, c] = k + size - 1
+                    work.size[at.w, c] = 1
+        for i in range(at.n):
+            for j in range(at.n):
+                work.H[at.w, i, j] = S(0.5) * D[i] * D[j] * (problem.H[at.w, i, j] + problem.H[at.w, j, i])
+        for i in range(at.m):
+            for j in range(at.n):
+                work.A[at.w, i, j] = problem.A[at.w, i, j] * D[j]
+        for _pass in range(EQUILIBRATIONS):
+            d = work.r[at.w]
+            e = work.e_y[at.w]
+            for i in range(at.n):
+                d[i] = largest(work.H[at.w, i], at.n)
+            for i in range(at.m):
+                e[i] = largest(work.A[at.w, i], at.n)
+                for j in range(at.n):
+                    d[j] = wp.max(d[j], wp.abs(work.A[at.w, i, j]))
+                e[i] = inverse_root(e[i])
+                E[i] = E[i] * e[i]
+            for c in range(at.cones):
+                k = work.start[at.w, c]
+                size = work.size[at.w, c]
+                whole = S(0.0)
+                for i in range(k, k + size):
+                    whole = wp.max(whole, d[i])
+                row_fill(whole, d, k, k + size)
+            for i in range(at.n):
+                d[i] = inverse_root(d[i])
+                D[i] = D[i] * d[i]
+            for i in range(at.n):
+                for j in range(at.n):
+                    work.H[at.w, i, j] = d[i] * d[j] * work.H[at.w, i, j]
+            for i in range(at.m):
+                for j in range(at.n):
+                    work.A[at.w, i, j] = e[i] * d[j] * work.A[at.w, i, j]
+
+    @wp.func(inline=False)
+    def scale_problem(problem: Problem, work: Workspace, at: World) -> int:
+        """The problem in scaled variables; UNBOUNDED where a free variable has a slope and nothing else, or 0."""
+        equilibrate(problem, work, at)
+        status = wp.int32(0)
+        size_H = S(0.0)
+        size_g = S(0.0)
+        size_q = S(0.0)
+        used = work.r[at.w]
+        for i in range(at.n):
+            work.g[at.w, i] = work.scale_x[at.w, i] * problem.g[at.w, i]
+            used[i] = largest(work.H[at.w, i], at.n)
+            size_H = wp.max(size_H, used[i])
+            size_g = wp.max(size_g, wp.abs(work.g[at.w, i]))
+        for i in range(at.m):
+            work.q[at.w, i] = work.scale_y[at.w, i] * problem.q[at.w, i]
+            row = S(0.0)
+            for j in range(at.n):
+                row = wp.max(row, wp.abs(work.A[at.w, i, j]))
+                used[j] = wp.max(used[j], wp.abs(work.A[at.w, i, j]))
+            if row == S(0.0):
+                # 0 ≥ q: met by any slack, or by none.
+                work.scale_y[at.w, i] = S(0.0)
+                work.q[at.w, i] = wp.where(work.q[at.w, i] > S(0.0), S(1.0), S(-1.0))
+            else:
+                size_q = wp.max(size_q, wp.abs(work.q[at.w, i]))
+        for c in range(at.cones):
+            row_fill(S(1.0), used, work.start[at.w, c], work.start[at.w, c] + work.size[at.w, c])
+        for i in range(at.n):
+            if used[i] == S(0.0) and work.g[at.w, i] != S(0.0):
+                status = wp.int32(UNBOUNDED)
+        b = S(1.0)
+        if size_q > S(0.0):
+            b = size_q
+        if size_H > S(0.0) and size_g > S(0.0):
+            b = size_g / size_H
+            if size_q > S(0.0):
+                b = wp.sqrt(b) * wp.sqrt(size_q)
+        cost = wp.max(size_H, size_g / b)
+        c_cost = S(1.0)
+        if cost > S(0.0):
+            c_cost = S(1.0) / cost
+        for i in range(at.n):
+            work.g[at.w, i] = work.g[at.w, i] * c_cost / b
+            work.scale_x[at.w, i] = b * work.scale_x[at.w, i]
+            row_scale(c_cost, work.H[at.w, i], 0, at.n)
+        for i in range(at.m):
+            if work.scale_y[at.w, i] > S(0.0):
+                work.q[at.w, i] = work.q[at.w, i] / b
+            work.scale_y[at.w, i] = b / c_cost * work.scale_y[at.w, i]
+        return status
+
+    return SimpleNamespace(Problem=Problem, check=check, scale_problem=scale_problem)

@@ -1,0 +1,278 @@
+"""The linear systems of the cone QP solver (`kernels/cone_qp.py`), in the axes of the cones.
+
+    (H + QΩQᵀ) Δx − Aᵀ Δy = r_x,   A Δx + w⁻¹ Δy = r_y
+
+QΩQᵀ is W⁻² of each cone. Near the boundary its eigenvalues lie far apart and would drown H in rounding; in its own axes
+Q = ((t̂, −1)/√2, (t̂, 1)/√2, t̂⊥) it is diagonal and large on the first only, which a Cholesky factor does not mind. So the
+factor is that of QᵀHQ + Ω ("rotated"), and Δx stays rotated until a plain vector is needed. Rows with a large weight w stay
+out of it for the same reason and form a Schur complement. A little static regularisation is refined away.
+"""
+
+import functools
+from types import SimpleNamespace
+
+import numpy as np
+import warp as wp
+
+from warpsim.kernels.constraints import second_order_cone
+from warpsim.kernels.linalg import dense, rows
+from warpsim.kernels.precision import types
+
+# Static regularisation of the factors, relative and absolute.
+STATIC = {wp.float32: 1e-6, wp.float64: 1e-13}
+REFINEMENTS = 3
+# Rows with a weight above this go to the Schur complement.
+STIFF = 10.0
+# The vectors of the workspace with an entry per row of A; the others have one per variable, or are of cones.
+ROW_VECTORS = (
+    "q", "scale_y", "y", "s", "r_y", "y1", "y2", "ds", "shift_y", "weight", "compliance", "v",
+    "newton_y", "trial_y", "best_y", "e_y", "reduced", "stiff",
+)  # fmt: skip
+SQRT_HALF = 0.7071067811865476
+
+
+@functools.cache
+def build(S) -> SimpleNamespace:
+    """Structs `Workspace`, `World`; axes and weights of the cones; `factor`, `solve_refined` and row helpers."""
+    t = types(S)
+    vec2, vec3 = t.vec2, t.vec3
+    f_cone, f_rows, f_dense = second_order_cone.build(S), rows.build(S), dense.build(S)
+    load, store, tangent = f_cone.load, f_cone.store, f_cone.tangent
+    row_axpy, row_copy, row_fill, row_dot = f_rows.row_axpy, f_rows.row_copy, f_rows.row_fill, f_rows.row_dot
+    cholesky_factor, cholesky_forward, cholesky_backward = (
+        f_dense.cholesky_factor, f_dense.cholesky_forward, f_dense.cholesky_backward,
+    )  # fmt: skip
+    static = STATIC[S]
+    tiny = float(np.finfo(wp.dtype_to_numpy(S)).tiny)
+
+    @wp.struct
+    class Workspace:
+        """The scaled problem and the iterates, per world; n-vectors first, then m-vectors, then what cones have."""
+
+        H: wp.array3d(dtype=S)
+        A: wp.array3d(dtype=S)
+        N: wp.array3d(dtype=S)  # (worlds, n, n) Cholesky factor of QᵀHQ + Ω + Σ min(w, STIFF) aaᵀ
+        T: wp.array3d(dtype=S)  # (worlds, m, n) rotated rows of A; L⁻¹ of the stiff ones
+        schur: wp.array3d(dtype=S)  # (worlds, m, m) factor over the stiff rows
+        g: wp.array2d(dtype=S)
+        scale_x: wp.array2d(dtype=S)  # x = scale_x x̃
+        x: wp.array2d(dtype=S)
+        z: wp.array2d(dtype=S)
+        Hx: wp.array2d(dtype=S)
+        r_x: wp.array2d(dtype=S)
+        x1: wp.array2d(dtype=S)  # rotated solutions; x2: of the column of τ
+        x2: wp.array2d(dtype=S)
+        dz: wp.array2d(dtype=S)
+        shift: wp.array2d(dtype=S)  # W⁻² of the complementarity residual
+        omega: wp.array2d(dtype=S)  # Ω
+        lam: wp.array2d(dtype=S)  # λ = Wz = W⁻¹x
+        s_x: wp.array2d(dtype=S)  # W⁻¹Δx
+        s_z: wp.array2d(dtype=S)  # WΔz
+        u: wp.array2d(dtype=S)  # Hx + g − Aᵀy; also λ \ (second-order term)
+        newton_x: wp.array2d(dtype=S)
+        trial_x: wp.array2d(dtype=S)
+        best_x: wp.array2d(dtype=S)
+        e: wp.array2d(dtype=S)  # scratch of the linear solves
+        p: wp.array2d(dtype=S)
+        r: wp.array2d(dtype=S)
+        q: wp.array2d(dtype=S)
+        scale_y: wp.array2d(dtype=S)
+        y: wp.array2d(dtype=S)
+        s: wp.array2d(dtype=S)
+        r_y: wp.array2d(dtype=S)
+        y1: wp.array2d(dtype=S)
+        y2: wp.array2d(dtype=S)
+        ds: wp.array2d(dtype=S)
+        shift_y: wp.array2d(dtype=S)
+        weight: wp.array2d(dtype=S)  # w = y/s
+        compliance: wp.array2d(dtype=S)  # w⁻¹
+        v: wp.array2d(dtype=S)  # Ax − q
+        newton_y: wp.array2d(dtype=S)
+        trial_y: wp.array2d(dtype=S)
+        best_y: wp.array2d(dtype=S)
+        e_y: wp.array2d(dtype=S)  # scratch of the linear solves
+        reduced: wp.array2d(dtype=S)
+        stiff: wp.array2d(dtype=int)  # (worlds, m) the stiff rows
+        axis: wp.array2d(dtype=vec2)  # (worlds, C) t̂
+        start: wp.array2d(dtype=int)  # (worlds, C) cones as solved: half-lines where μ = 0
+        size: wp.array2d(dtype=int)
+
+    @wp.struct
+    class World:
+        """One world and its counts of variables, rows and cones."""
+
+        w: int
+        n: int
+        m: int
+        cones: int
+
+    @wp.func(inline=False)
+    def rotate(work: Workspace, at: World, x: wp.array1d(dtype=S)):
+        """x ← Qᵀx: (t1, t2, n) → components along (t̂, −1)/√2, (t̂, 1)/√2, t̂⊥."""
+        h = S(SQRT_HALF)
+        for c in range(at.cones):
+            k = work.start[at.w, c]
+            size = work.size[at.w, c]
+            if size > 1:
+                a = work.axis[at.w, c]
+                v = load(x, k, size)
+                along = a[0] * v[0] + a[1] * v[1]
+                x[k] = h * (along - v[2])
+                x[k + 1] = h * (along + v[2])
+                if size == 3:
+                    x[k + 2] = a[0] * v[1] - a[1] * v[0]
+
+    @wp.func(inline=False)
+    def rotate_back(work: Workspace, at: World, x: wp.array1d(dtype=S)):
+        """x ← Qx."""
+        h = S(SQRT_HALF)
+        for c in range(at.cones):
+            k = work.start[at.w, c]
+            size = work.size[at.w, c]
+            if size > 1:
+                a = work.axis[at.w, c]
+                along = h * (x[k] + x[k + 1])
+                normal = h * (x[k + 1] - x[k])
+                across = S(0.0)
+                if size == 3:
+                    across = x[k + 2]
+                store(x, k, size, vec3(along * a[0] - across * a[1], along * a[1] + across * a[0], normal))
+
+    @wp.func(inline=False)
+    def set_axes(work: Workspace, at: World, c: int, v: vec3, down: S, up: S, across: S):
+        """The axes of cone c from a vector, and its weights Ω along (t̂, −1)/√2, (t̂, 1)/√2 and t̂⊥."""
+        k = work.start[at.w, c]
+        size = work.size[at.w, c]
+        r = tangent(v)
+        axis = vec2(S(1.0), S(0.0))
+        if r > S(0.0):
+            axis = vec2(v[0] / r, v[1] / r)
+        work.axis[at.w, c] = axis
+        work.omega[at.w, k] = down
+        if size > 1:
+            work.omega[at.w, k + 1] = up
+        if size == 3:
+            work.omega[at.w, k + 2] = across
+
+    @wp.func(inline=False)
+    def subtract_transposed(work: Workspace, at: World, y: wp.array1d(dtype=S), x: wp.array1d(dtype=S)):
+        """x ← x − Aᵀy."""
+        for i in range(at.m):
+            row_axpy(-y[i], work.A[at.w, i], x, 0, at.n)
+
+    @wp.func(inline=False)
+    def largest(x: wp.array1d(dtype=S), n: int) -> S:
+        """max |x_i|."""
+        size = S(0.0)
+        for i in range(n):
+            size = wp.max(size, wp.abs(x[i]))
+        return size
+
+    @wp.func(inline=False)
+    def add_outer(weight: S, a: wp.array1d(dtype=S), N: wp.array2d(dtype=S), n: int):
+        """Lower triangle of N ← N + weight aaᵀ."""
+        for i in range(n):
+            if a[i] != S(0.0):
+                row_axpy(weight * a[i], a, N[i], 0, i + 1)
+
+    @wp.func(inline=False)
+    def factor(work: Workspace, at: World) -> int:
+        """Factors of the system with weights Ω and `weight`; the number of stiff rows."""
+        N = work.N[at.w]
+        for i in range(at.n):
+            row_copy(work.H[at.w, i], N[i], 0, at.n)
+            rotate(work, at, N[i])
+        for i in range(at.n):
+            for j in range(i):
+                N_ij = N[i, j]
+                N[i, j] = N[j, i]
+                N[j, i] = N_ij
+        for i in range(at.n):
+            rotate(work, at, N[i])
+        count = wp.int32(0)
+        for i in range(at.m):
+            row_copy(work.A[at.w, i], work.T[at.w, i], 0, at.n)
+            rotate(work, at, work.T[at.w, i])
+            add_outer(wp.min(work.weight[at.w, i], S(STIFF)), work.T[at.w, i], N, at.n)
+            if work.weight[at.w, i] > S(STIFF):
+                work.stiff[at.w, count] = i
+                count += 1
+        for i in range(at.n):
+            N[i, i] = (N[i, i] + work.omega[at.w, i]) * (S(1.0) + S(static)) + S(static)
+        cholesky_factor(N, at.n, S(static))
+        schur = work.schur[at.w]
+        for a in range(count):
+            i = work.stiff[at.w, a]
+            cholesky_forward(N, at.n, work.T[at.w, i])
+            for b in range(a + 1):
+                schur[a, b] = row_dot(work.T[at.w, i], work.T[at.w, work.stiff[at.w, b]], 0, at.n)
+            schur[a, a] = schur[a, a] * (S(1.0) + S(static)) + S(1.0) / (work.weight[at.w, i] - S(STIFF))
+        cholesky_factor(schur, count, S(tiny))
+        return count
+
+    @wp.func(inline=False)
+    def solve_factored(work: Workspace, at: World, stiff: int):
+        """(e, e_y) ← (Δx rotated, Δy) of the system with right-hand side (e, e_y), by the regularised factors.
+
+        A stiff row enters N with weight STIFF, which leaves the part f = 1 − STIFF/w of its Δy to the Schur complement.
+        """
+        e = work.e[at.w]
+        schur = work.schur[at.w]
+        reduced = work.reduced[at.w]
+        for i in range(at.m):
+            if work.weight[at.w, i] <= S(STIFF):
+                row_axpy(work.weight[at.w, i] * work.e_y[at.w, i], work.T[at.w, i], e, 0, at.n)
+        cholesky_forward(work.N[at.w], at.n, e)
+        for a in range(stiff):
+            i = work.stiff[at.w, a]
+            row_axpy(S(STIFF) * work.e_y[at.w, i], work.T[at.w, i], e, 0, at.n)
+        for a in range(stiff):
+            i = work.stiff[at.w, a]
+            reduced[a] = work.e_y[at.w, i] - row_dot(work.T[at.w, i], e, 0, at.n)
+        cholesky_forward(schur, stiff, reduced)
+        cholesky_backward(schur, stiff, reduced)
+        for a in range(stiff):
+            i = work.stiff[at.w, a]
+            row_axpy(reduced[a], work.T[at.w, i], e, 0, at.n)
+            work.e_y[at.w, i] = reduced[a] / (S(1.0) - S(STIFF) / work.weight[at.w, i])
+        cholesky_backward(work.N[at.w], at.n, e)
+        for i in range(at.m):
+            if work.weight[at.w, i] <= S(STIFF):
+                work.e_y[at.w, i] = work.weight[at.w, i] * (work.e_y[at.w, i] - row_dot(work.T[at.w, i], e, 0, at.n))
+
+    @wp.func(inline=False)
+    def solve_refined(
+        work: Workspace, at: World, stiff: int, r_x: wp.array1d(dtype=S), r_y: wp.array1d(dtype=S),
+        x: wp.array1d(dtype=S), y: wp.array1d(dtype=S),
+    ):  # fmt: skip
+        """x (rotated) and y of (H + Ω) x − Aᵀy = r_x (rotated), A x + compliance y = r_y, by iterative refinement."""
+        e = work.e[at.w]
+        p = work.p[at.w]
+        row_fill(S(0.0), x, 0, at.n)
+        row_fill(S(0.0), y, 0, at.m)
+        for _pass in range(REFINEMENTS):
+            row_copy(x, p, 0, at.n)
+            rotate_back(work, at, p)
+            for i in range(at.n):
+                e[i] = -row_dot(work.H[at.w, i], p, 0, at.n)
+            for i in range(at.m):
+                work.e_y[at.w, i] = r_y[i] - row_dot(work.A[at.w, i], p, 0, at.n) - work.compliance[at.w, i] * y[i]
+                row_axpy(y[i], work.A[at.w, i], e, 0, at.n)
+            rotate(work, at, e)
+            for i in range(at.n):
+                e[i] = e[i] + r_x[i] - work.omega[at.w, i] * x[i]
+            solve_factored(work, at, stiff)
+            row_axpy(S(1.0), e, x, 0, at.n)
+            row_axpy(S(1.0), work.e_y[at.w], y, 0, at.m)
+
+    return SimpleNamespace(
+        Workspace=Workspace,
+        World=World,
+        rotate=rotate,
+        rotate_back=rotate_back,
+        set_axes=set_axes,
+        subtract_transposed=subtract_transposed,
+        largest=largest,
+        factor=factor,
+        solve_refined=solve_refined,
+    )

@@ -1,0 +1,41 @@
+"""Hertz's contact of a sphere with an elastic body, linearised for an implicit step (Drumwright, §6.4; theory §4).
+
+    f = E* √r d^{3/2},   K_n = ∂f/∂d = 3/2 E* √(r d),   φ_n = −f/K_n = −2/3 d,   G the plain normal Jacobian
+
+d is the depth of the overlap, r the radius and E* the contact modulus, 4/3 of what textbooks call so. Two spheres: 1/r and
+1/E* add. K_n is taken at the depth that the present rate of approach leads to; at rest that is d itself.
+"""
+
+import functools
+from types import SimpleNamespace
+
+import warp as wp
+
+from warpsim.kernels.precision import types
+
+FLATTEST = 1e-14  # [m] least depth of linearisation: K_n > 0, so that R_n is finite
+
+
+@functools.cache
+def build(S) -> SimpleNamespace:
+    """`hertz_law`, `in_series` for scalar type S."""
+    vec2 = types(S).vec2
+
+    @wp.func
+    def in_series(a: S, b: S) -> S:
+        """1/(1/a + 1/b); 0 stands for an infinite one."""
+        total = wp.max(a, b)
+        if a > S(0.0) and b > S(0.0):
+            total = a * b / (a + b)
+        return total
+
+    @wp.func
+    def hertz_law(modulus: S, radius: S, phi: S, approach: S, h: S) -> vec2:
+        """(1/K_n, φ_n) for a signed distance φ and the velocity −v_n ≥ 0 at which it falls."""
+        depth = wp.max(h * approach - phi, S(FLATTEST))
+        effective = phi
+        if phi < S(0.0):
+            effective = S(2.0) * phi / S(3.0)
+        return vec2(S(2.0) / (S(3.0) * modulus * wp.sqrt(radius * depth)), effective)
+
+    return SimpleNamespace(in_series=in_series, hertz_law=hertz_law)

@@ -1,0 +1,426 @@
+"""`Linearizer`: Jacobians of one step in all worlds, by the implicit function theorem (theory §3.5, `kernels/linearize.py`).
+
+One step, the columns ∂r/∂x of its equations for every variable x, one solve for all of them with the factor of the step's
+own Hessian. Cost: a few steps, whatever the number of variables.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import warp as wp
+
+from warpsim.constraints import ACTUATOR_PARAMETERS
+from warpsim.dynamics import BLOCK, DeviceModel, InverseDynamicsDerivative
+from warpsim.gradients.implicit import tape_paused
+from warpsim.integrators import SymplecticEuler
+from warpsim.kernels import (
+    actuator_slopes,
+    constraint_slopes,
+    contact_slopes,
+    contact_variation,
+    parameter_slopes,
+    row_slopes,
+    weight_slopes,
+)
+from warpsim.kernels import linearize as kernels
+from warpsim.kernels.linalg import newton
+from warpsim.model.model import JointType
+from warpsim.parameters import SPECS
+from warpsim.solvers.nocontact import NoContact
+from warpsim.solvers.sap import SAP
+from warpsim.step import Step
+
+# Columns that one thread solves: on a CPU all of them, in the inner loop; on a GPU one, so that threads read side by side.
+COLUMNS_PER_THREAD = {False: 1 << 30, True: 1}  # by device.is_cuda
+
+# Parameters with columns of their own, inertias first: they stand side by side.
+INERTIAS = {
+    "body_mass": parameter_slopes.MASS,
+    "body_com": parameter_slopes.COM,
+    "body_inertia": parameter_slopes.INERTIA,
+    "joint_armature": parameter_slopes.ARMATURE,
+}
+LAWS = (
+    "gravity",
+    "joint_damping",
+    "joint_stiffness",
+    "joint_reference",
+    "joint_friction",
+    "joint_range",
+    "actuator_gain",
+    "actuator_bias",
+    "control_range",
+    "force_range",
+    "geom_friction",
+    "geom_stiffness",
+    "geom_dissipation_time",
+)
+PARAMETERS = (*INERTIAS, *LAWS)
+
+
+@dataclass(frozen=True)
+class Linearization:
+    """Derivatives of the next (q, v) in the tangent spaces at q and at the next q, rows and columns in the order (q, v).
+
+    Tangent vectors are as v: a free joint's translation in world axes, rotations in body axes. `A (worlds, 2nv, 2nv)` by the
+    state, `B (worlds, 2nv, nu)` by the controls, `tau (worlds, 2nv, nv)` by generalised forces or None,
+    `parameters[name] (worlds, 2nv, entries)`, entries in the order of the parameter's own array.
+    """
+
+    A: wp.array
+    B: wp.array
+    tau: wp.array | None = None
+    parameters: dict[str, wp.array] = field(default_factory=dict)
+
+    def arrays(self) -> dict[str, wp.array]:
+        """All arrays by name."""
+        own = {"A": self.A, "B": self.B} | ({} if self.tau is None else {"tau": self.tau})
+        return own | self.parameters
+
+
+class Columns:
+    """Which variables the columns of X are of: q, v, controls, then generalised forces and parameters if asked for."""
+
+    def __init__(self, device_model: DeviceModel, force: bool, parameters: tuple[str, ...]):
+        model, t = device_model.model, device_model.types
+        self.device_model = device_model
+        entries = {"A": 2 * model.nv, "B": model.nu} | ({"tau": model.nv} if force else {})
+        chosen = [name for name in PARAMETERS if name in parameters]
+        entries |= {name: int(np.prod(np.shape(getattr(model, name)))) for name in chosen}
+        starts = np.cumsum([0, *entries.values()])
+        self.entries, self.parameters = entries, tuple(chosen)
+        self.first = dict(zip(entries, (int(n) for n in starts[:-1]), strict=True))
+        self.X = self._zeros((model.nv, int(starts[-1])), t.scalar)
+        self._make_inertias([name for name in chosen if name in INERTIAS])
+
+    def _zeros(self, shape, kind) -> wp.array:
+        return wp.zeros((self.device_model.worlds, *shape), dtype=kind, device=self.device_model.device)
+
+    def _make_inertias(self, names: list[str]) -> None:
+        model, t, device = self.device_model.model, self.device_model.types, self.device_model.device
+        rows = []  # kind, index, component, link
+        for name in names:
+            size = model.nv if name == "joint_armature" else model.nbody
+            each = self.entries[name] // max(size, 1)
+            for index in range(size):
+                link = -1 - index if name == "joint_armature" else int(model.body_link[index])
+                rows += [(int(INERTIAS[name]), index, component, link) for component in range(each)]
+        table = np.array(rows, dtype=np.int32).reshape(-1, 4).T
+        self.kind, self.index, self.component, link = (
+            wp.array(np.ascontiguousarray(x), dtype=wp.int32, device=device) for x in table
+        )
+        self.inertias = weight_slopes.structs(t.scalar).Inertias()
+        self.inertias.first = self.first[names[0]] if names else 0
+        self.inertias.link = link
+        self.inertias.I, self.inertias.w = self._zeros((len(rows),), t.vec10), self._zeros((len(rows),), t.scalar)
+
+    def start(self, name: str) -> int:
+        """First column of a variable, -1 where it was not asked for."""
+        return self.first.get(name, -1)
+
+    def blank(self) -> Linearization:
+        """Arrays for a result."""
+        rows = 2 * self.device_model.model.nv
+        arrays = {name: self._zeros((rows, n), self.device_model.types.scalar) for name, n in self.entries.items()}
+        chosen = {name: arrays[name] for name in self.parameters}
+        return Linearization(arrays["A"], arrays["B"], arrays.get("tau"), chosen)
+
+    def check(self, out: Linearization) -> None:
+        """Raise `ValueError` unless `out` has the arrays of this request."""
+        S, device, rows = self.device_model.types.scalar, self.device_model.device, 2 * self.device_model.model.nv
+        wanted = {name: (self.device_model.worlds, rows, n) for name, n in self.entries.items()}
+        found = {
+            name: x.shape if (x.dtype, x.device) == (S, device) else (x.dtype.__name__, str(x.device))
+            for name, x in out.arrays().items()
+        }
+        if found != wanted:
+            raise ValueError(f"out holds {found}; this request needs {wanted} on {device}")
+
+
+class Linearizer:
+    """Workspace and launches; a step of its own, so that the simulator's diagnostics and contacts stay as they are."""
+
+    def __init__(self, device_model: DeviceModel, options, max_contacts: int | None, contact: bool):
+        self.device_model, self.model = device_model, device_model.model
+        t, S, nv = device_model.types, device_model.types.scalar, device_model.model.nv
+        self.step = Step(device_model, options, max_contacts, contact)
+        self.step.solver.options.keep_factor = 1
+        self.derivative = InverseDynamicsDerivative(self.step.dynamics)
+        self.kernels, self.k_contacts = kernels.build(S), contact_slopes.build(S)
+        self.k_rows, self.k_weights = row_slopes.build(S), weight_slopes.build(S)
+        array = self.step.dynamics.array
+        self.a, self.inverse_dynamics, self.dof = array(nv, S), array(nv, S), array(nv, wp.int32)
+        self.flow = contact_slopes.structs(S).Flow()
+        for key in ("link_X", "link_I", "dof_S"):
+            setattr(self.flow, key, getattr(self.step.dynamics, key))
+        self.flow.link_V, self.flow.v = array(self.model.nlink, t.vec6), self.step.solver.solution.v
+        self._make_contacts()
+        self._make_rows()
+        self._make_weights()
+        self._columns: dict[tuple, Columns] = {}
+
+    def _make_contacts(self) -> None:
+        t, collision = self.device_model.types, self.step.collision
+        self.changes = contact_slopes.structs(t.scalar).Changes()
+        for key in contact_slopes.structs(t.scalar).Changes.vars:
+            setattr(self.changes, key, self.step.dynamics.array((collision.capacity, collision.max_support), t.vec3))
+        shape, device = (
+            (self.device_model.worlds, collision.capacity, contact_variation.ROWS),
+            self.device_model.device,
+        )
+        self.motion = wp.zeros(shape, dtype=t.vec6, device=device, requires_grad=True)
+        self.value = wp.zeros(shape, dtype=t.scalar, device=device, requires_grad=True)
+
+    def _make_rows(self) -> None:
+        t, forward, array = self.device_model.types, self.step.scalar_rows, self.step.dynamics.array
+        S, K, width = t.scalar, forward.count, forward.width
+        turning = forward.table_count > 0 or bool((self.model.joint_type == JointType.BALL).any())
+        slopes = self.row_slopes = row_slopes.structs(S).RowSlopes()
+        slopes.J_q = array((K if turning else 0, width, width), S)
+        slopes.gamma_q, slopes.gamma_v = array((K, width), S), array((K, width), S)
+        slopes.R_w, slopes.R_floor = array(K, S), array(K if forward.table_count else 0, S)
+        Place = constraint_slopes.structs(S).Place
+        self.here, self.ahead = Place(), Place()
+        self.here.q, self.here.link_X, self.here.dof_S = self.step.q, self.flow.link_X, self.flow.dof_S
+        self.ahead.q, self.ahead.link_X = forward.q_ahead, forward.link_X_ahead
+        self.ahead.dof_S = array(self.model.nv if forward.table_count else 0, t.vec6)
+
+    def _make_weights(self) -> None:
+        t, array, nv = self.device_model.types, self.step.dynamics.array, self.model.nv
+        solver = self.step.solver
+        weights = self.weights = weight_slopes.structs(t.scalar).Weights()
+        weights.M_factor, weights.contact_w = self.step.M_factor, self.step.contact_weight
+        weights.contact_u, weights.contact_G = solver.work.u_c, solver.work.newton.G
+        weights.contact_gamma = solver.solution.gamma
+        weights.y, weights.by_dof = array(nv, t.vec3), array(nv, t.scalar)
+        weights.V, weights.P = (array((self.model.nlink, 3), t.vec6) for _ in range(2))
+
+    def columns(self, force: bool, parameters: tuple[str, ...]) -> Columns:
+        """The layout of a request; its workspace is kept."""
+        key = (force, parameters)
+        if key not in self._columns:
+            self._columns[key] = Columns(self.device_model, force, parameters)
+        return self._columns[key]
+
+    def load(self, state, control: wp.array | None, tau: wp.array | None) -> None:
+        """Take the point to linearise at."""
+        wp.copy(self.step.q, state.q)
+        wp.copy(self.step.v, state.v)
+        for target, source in ((self.step.control, control), (self.step.tau, tau)):
+            target.zero_() if source is None else wp.copy(target, source)
+
+    def launch(self, h: float, columns: Columns, result: Linearization) -> None:
+        """Fill `result` at the point loaded."""
+        step, launch, X, nv = self.step, self.step.dynamics.launch, columns.X, self.model.nv
+        topology, v = self.device_model.topology, self.flow.v
+        step.smooth_motion(h)
+        step.contact_problem(h)
+        step.solve(h)
+        X.zero_()
+        self._smooth_columns(h, columns)
+        self._contact_columns(h, columns)
+        self._row_columns(h, columns)
+        problem, work = step.solver.problem, step.solver.work
+        launch(self.kernels.list_dofs, nv, [problem, work, self.dof])
+        width = min(COLUMNS_PER_THREAD[self.device_model.device.is_cuda], X.shape[2])
+        blocks = -(-X.shape[2] // width)
+        launch(self.kernels.solve_columns, (self.model.ntree, blocks), [work, self.dof, width, X])
+        for name, Y in result.arrays().items():
+            if not Y.size:
+                continue
+            launch(self.kernels.store_jacobian, self.model.nlink, [topology, h, v, X, columns.first[name], Y])
+        launch(self.kernels.add_position, self.model.nlink, [topology, h, v, result.A])
+
+    def _smooth_columns(self, h: float, columns: Columns) -> None:
+        """Inertial forces, springs, actuators, generalised forces."""
+        step, d, X, nv = self.step, self.device_model, columns.X, self.model.nv
+        launch, dynamics, p, k = step.dynamics.launch, step.dynamics, d.parameters, self.kernels
+        launch(k.acceleration, nv, [h, step.v, self.flow.v, self.a])
+        dynamics.inverse_dynamics(step.v, self.a, self.inverse_dynamics)
+        dynamics.velocity(self.flow.v, self.flow.link_V)
+        D = self.derivative.launch_along(step.v, self.a, True, 0.0, 0.0)
+        launch(k.block_columns, nv, [d.topology, h, D, 0, X])
+        D = self.derivative.launch_along(step.v, self.a, False, 1.0, -1.0 / h)
+        launch(k.block_columns, nv, [d.topology, h, D, nv, X])
+        springs = [p.stored("joint_stiffness"), p.stored("joint_reference"), step.q]
+        launch(k.spring_columns, self.model.nlink, [d.topology, h, *springs, X])
+        if self.model.nu:
+            kernel = actuator_slopes.build(d.types.scalar).actuator_columns
+            launch(kernel, None, [d.topology, h, *self._actuators(columns), step.q, step.v, self.flow.v, X])
+        if "tau" in columns.first:
+            launch(k.force_columns, nv, [h, columns.first["tau"], X])
+        if columns.parameters:
+            self._parameter_columns(h, columns)
+
+    def _actuators(self, columns: Columns) -> list:
+        """The actuators and their first columns, as kernels read them."""
+        step, p, structs = (
+            self.step,
+            self.device_model.parameters,
+            actuator_slopes.structs(self.device_model.types.scalar),
+        )
+        actuators, first = structs.Actuators(), structs.FirstColumns()
+        actuators.link, actuators.row, actuators.gear = step.actuator_link, step.actuator_row, step.actuator_gear
+        actuators.gain, actuators.bias = p.stored("actuator_gain"), p.stored("actuator_bias")
+        actuators.control_range, actuators.force_range = p.stored("control_range"), p.stored("force_range")
+        actuators.control = step.control
+        first.control = columns.start("B")
+        for name in ACTUATOR_PARAMETERS:
+            setattr(first, name, columns.start(name))
+        return [actuators, first]
+
+    def _parameter_columns(self, h: float, columns: Columns) -> None:
+        """The parameters of inertias and of the laws of joints."""
+        step, d, X, nv, first = self.step, self.device_model, columns.X, self.model.nv, columns.start
+        launch, p, k = step.dynamics.launch, d.parameters, parameter_slopes.build(d.types.scalar)
+        structs = parameter_slopes.structs(d.types.scalar)
+        if columns.kind.shape[0]:
+            bodies = structs.Bodies()
+            bodies.mass, bodies.com, bodies.a = p.stored("body_mass"), p.stored("body_com"), self.a
+            for key in ("link_X", "link_V", "link_A", "dof_S"):
+                setattr(bodies, key, getattr(step.dynamics, key))
+            inputs = [d.topology, h, bodies, columns.kind, columns.index, columns.component, columns.inertias, X]
+            launch(k.inertia_columns, columns.kind.shape[0], inputs)
+        if first("gravity") >= 0:
+            launch(k.gravity_columns, nv, [d.topology, h, self.flow.dof_S, step.composite, first("gravity"), X])
+        if first("joint_damping") >= 0:
+            launch(k.damping_columns, nv, [h, self.flow.v, first("joint_damping"), X])
+        if max(first("joint_stiffness"), first("joint_reference")) >= 0:
+            inputs = [d.topology, h, p.stored("joint_stiffness"), p.stored("joint_reference"), step.q]
+            inputs += [first("joint_stiffness"), first("joint_reference"), X]
+            launch(k.spring_parameter_columns, self.model.nlink, inputs)
+
+    def _contact_columns(self, h: float, columns: Columns) -> None:
+        step, collision, X = self.step, self.step.collision, columns.X
+        if not collision.enabled:
+            return
+        d, options, launch = self.device_model, step.options, step.dynamics.launch
+        scene, contacts, G = collision.scene, collision.contacts, self.weights.contact_G
+        self._vary_contacts()
+        slope, gamma = self.motion.grad, step.solver.solution.gamma
+        inputs = [d.topology, scene, collision.material(), contacts, h, options.beta, self.flow, slope, G, gamma]
+        size = (collision.capacity, collision.max_support)
+        launch(self.k_contacts.contact_changes, size, [*inputs, self.changes])
+        inputs = [d.topology, scene, contacts, self.flow.dof_S, G, self.changes, X]
+        launch(self.k_contacts.contact_columns, None, inputs)
+        problem = step.solver.problem
+        inputs = [d.topology, scene, contacts, problem, options.beta, options.sigma, self.flow, slope]
+        launch(self.k_weights.contact_weight_columns, None, [*inputs, columns.inertias, self.weights, X])
+        structs = parameter_slopes.structs(d.types.scalar)
+        chosen = structs.MaterialFirst()
+        for key in structs.MaterialFirst.vars:
+            setattr(chosen, key, columns.start(f"geom_{key}"))
+        if max(chosen.friction, chosen.stiffness, chosen.dissipation_time) >= 0:
+            inputs = [scene, collision.material(), contacts, problem, h, options.beta, self.weights.contact_w]
+            inputs += [self.weights.contact_u, G, gamma, chosen, X]
+            launch(parameter_slopes.build(d.types.scalar).material_columns, None, inputs)
+
+    def _vary_contacts(self) -> None:
+        """Gradients of (φ, p, n) by the motion of geom B, into `motion.grad`."""
+        collision, S = self.step.collision, self.device_model.types.scalar
+        self.motion.grad.zero_()
+        size = _without_gradient(self.device_model.parameters.stored("geom_size"))
+        variants = [(contact_variation.build(S).vary, [collision.scene])]
+        if collision.convex_scene is not None:
+            kernel = contact_variation.build_convex(S).vary
+            variants.append((kernel, [collision.scene, collision.convex_scene]))
+        for kernel, scenes in variants:
+            self.value.grad.fill_(1.0)  # the adjoint consumes it
+            inputs = [*scenes, collision.contacts, size, collision.geom_X, self.motion, self.value]
+            wp.launch(
+                kernel,
+                dim=self.motion.shape,
+                inputs=inputs,
+                adj_inputs=[None if isinstance(x, wp.array) else x._cls() for x in inputs],
+                adjoint=True,
+                device=self.device_model.device,
+                block_dim=BLOCK,
+                record_tape=False,
+            )
+
+    def _row_columns(self, h: float, columns: Columns) -> None:
+        """Scalar rows: their own slopes kind by kind, then what is the same for all."""
+        step, d, X, slopes = self.step, self.device_model, columns.X, self.row_slopes
+        forward, solver, launch = step.scalar_rows, step.solver, step.dynamics.launch
+        rows, sigma = forward.rows, step.options.sigma
+        G, gamma = solver.work.newton.row_G, solver.solution.row_gamma
+        if not forward.count:
+            return
+        if forward.joint_count:
+            inputs = [rows, forward.joint_type, forward.joint_q, h, sigma, step.q, G, slopes]
+            launch(self.k_rows.joint_row_slopes, forward.joint_count, inputs)
+            bounds = [columns.start("joint_range"), columns.start("joint_friction")]
+            if max(bounds) >= 0:
+                kernel = parameter_slopes.build(d.types.scalar).row_parameter_columns
+                launch(kernel, None, [rows, h, G, gamma, *bounds, X])
+        if forward.effort_count:
+            inputs = [forward.effort, rows, h, *self._actuators(columns), step.q, step.v, self.flow.v, G, gamma]
+            launch(actuator_slopes.build(d.types.scalar).effort_columns, None, [*inputs, slopes, X])
+        if forward.table_count:
+            step.dynamics.motion_subspace(self.ahead.link_X, self.ahead.dof_S)
+            inputs = [d.topology, forward.table, rows, h, sigma, self.here, self.ahead, step.v]
+            inputs += [forward.phi, forward.floor, G, slopes]
+            k = constraint_slopes.build(d.types.scalar)
+            launch(k.constraint_row_slopes, forward.table_count, inputs)
+            inputs = [d.topology, forward.table, rows, slopes, self.here, step.composite, forward.inertia, G, gamma]
+            launch(k.floor_columns, None, [*inputs, columns.inertias, self.weights, X])
+        launch(self.k_rows.row_columns, None, [rows, slopes, G, gamma, self.flow.v, X])
+        inputs = [d.topology, rows, slopes, G, gamma, self.flow, columns.inertias, self.weights, X]
+        launch(self.k_weights.row_weight_columns, None, inputs)
+
+
+def linearize(sim, state, control, tau, parameters, force_jacobian, out) -> Linearization:
+    """See `Simulator.linearize`."""
+    sim._check_state(state)
+    _refuse(sim)
+    parameters = _names(sim, parameters)
+    with tape_paused():
+        control = None if control is None else sim._device_array(control, (sim.worlds, sim.model.nu), "control")
+        tau = None if tau is None else sim._device_array(tau, (sim.worlds, sim.model.nv), "tau")
+        linearizer = sim._linearizer
+        columns = linearizer.columns(bool(force_jacobian), parameters)
+        if out is None:
+            out = columns.blank()
+        else:
+            columns.check(out)
+        linearizer.load(state, control, tau)
+        key = ("linearize", id(columns), *(array.ptr for array in out.arrays().values()))
+        sim._replay.run(key, lambda: linearizer.launch(sim.dt, columns, out))
+    return out
+
+
+def _refuse(sim) -> None:
+    """Raise `ValueError` for a simulator whose steps have no Jacobians here."""
+    if sim.integrator != SymplecticEuler():
+        raise ValueError(f"linearize has no Jacobians of {sim.integrator!r} yet; use ws.SymplecticEuler()")
+    if not isinstance(sim.solver, (SAP, NoContact)):
+        raise ValueError(f"linearize has no Jacobians of {sim.solver!r} yet; use ws.SAP(...) or ws.NoContact()")
+    options = sim._step.options
+    if options.is_lagged:
+        raise ValueError(
+            f"linearize has no Jacobians of the lagged model {options!r} yet; "
+            'use SAP(approximation="convex", supported_load=False)'
+        )
+    if sim._step.solver.options.linear_solver == newton.CG:
+        raise ValueError('linearize needs the factor of the Hessian; use SAP(linear_solver="cholesky")')
+    if sim.parameters.is_per_world("body_active"):
+        raise ValueError("linearize has no Jacobians of steps with body_active per world yet")
+
+
+def _names(sim, parameters) -> tuple[str, ...]:
+    names = (parameters,) if isinstance(parameters, str) else tuple(parameters)
+    for name in names:
+        if name not in SPECS:
+            raise ValueError(f"no parameter {name!r}; there are: {', '.join(SPECS)}")
+        if name not in PARAMETERS:
+            raise ValueError(
+                f"linearize has no Jacobian by {name!r}, only by {', '.join(PARAMETERS)}; take a gradient from a wp.Tape"
+            )
+    return names
+
+
+def _without_gradient(array: wp.array) -> wp.array:
+    """The same memory as an array that has no gradient."""
+    if array.grad is None:
+        return array
+    return wp.array(ptr=array.ptr, dtype=array.dtype, shape=array.shape, device=array.device)

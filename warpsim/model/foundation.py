@@ -1,0 +1,64 @@
+"""Elastic foundation: a Winkler bed of springs on a face of a box (Drumwright, §5.5).
+
+The face is cut into equal cells; in the middle of each stands a point element, a sphere of next to no size whose lowest
+point lies in the face, of stiffness E · cell area / thickness. Cost: one contact per element that touches.
+"""
+
+import numpy as np
+
+from warpsim.errors import ModelError
+from warpsim.model.geometry import compose
+from warpsim.model.model import GeomType
+
+# Radius of an element over the smaller side of its cell: a tilt of θ moves its lowest point by this times θ²/2.
+ELEMENT_RADIUS = 1e-3
+FACES = ("+x", "-x", "+y", "-y", "+z", "-z")
+
+
+def add_foundation(
+    builder, body: int, face: str, rows: int, columns: int, modulus: float, thickness: float, time
+) -> list:
+    """Add the elements and return their geom indices; see `ModelBuilder.add_foundation`."""
+    owner = "world" if body < 0 else builder.bodies[body].name
+    label = f"foundation of body {owner!r}"
+    if face not in FACES:
+        raise ModelError(f"{label}: unknown face {face!r}; use one of {', '.join(FACES)}")
+    boxes = [g for g in builder.geoms if g.body == body and g.type == GeomType.BOX]
+    if len(boxes) != 1:
+        raise ModelError(f"{label}: the body has {len(boxes)} box geoms; give it one, whose face it is")
+    for name, value in (("rows", rows), ("columns", columns)):
+        if int(value) != value or value < 1:
+            raise ModelError(f"{label}: {name} is {value}; it must be a whole number of at least 1")
+    for name, value in (("modulus [Pa]", modulus), ("thickness [m]", thickness)):
+        if not (np.isscalar(value) and 0.0 < value < np.inf):
+            raise ModelError(f"{label}: {name} is {value}; it must be a positive finite number")
+    box = boxes[0]
+    normal = "xyz".index(face[1])
+    across = [axis for axis in range(3) if axis != normal]
+    cell = 2.0 * box.size[across] / (rows, columns)
+    radius = ELEMENT_RADIUS * cell.min()
+    found = []
+    for i in range(rows):
+        for j in range(columns):
+            place = np.zeros(3)
+            place[across] = (np.array([i, j]) + 0.5) * cell - box.size[across]
+            place[normal] = (box.size[normal] - radius) * (1.0 if face[0] == "+" else -1.0)
+            element = builder.add_geom(
+                "sphere",
+                [radius],
+                body=body,
+                pose=compose(box.pose, np.array([*place, 1.0, 0.0, 0.0, 0.0])),
+                name=f"{box.name} {face} {i},{j}",
+                density=0.0,
+                friction=box.friction,
+                stiffness=modulus * cell.prod() / thickness,
+                dissipation_time=time,
+                contype=box.contype,
+                conaffinity=box.conaffinity,
+                condim=box.condim,
+                priority=box.priority,
+                visible=False,
+            )
+            found.append(element)
+    box.contype = box.conaffinity = 0
+    return found

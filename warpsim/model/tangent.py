@@ -1,0 +1,50 @@
+"""Positions as points of a manifold, on the host: q ⊕ δ and its inverse, in the tangent space of v.
+
+As MuJoCo's `mj_integratePos` and `mj_differentiatePos` with a step of 1: free joints move along world axes, rotations turn
+about body axes.
+"""
+
+import numpy as np
+
+from warpsim.model.geometry import quaternion_multiply, rotation_quaternion, rotation_vector
+from warpsim.model.model import JointType, Model
+
+CONJUGATE = np.array([1.0, -1.0, -1.0, -1.0])
+
+
+def displace(model: Model, q, delta) -> np.ndarray:
+    """q ⊕ δ `(..., nq)` of q `(..., nq)` and δ `(..., nv)`, which broadcast."""
+    q, delta = np.asarray(q, float), np.asarray(delta, float)
+    shape = np.broadcast_shapes(q.shape[:-1], delta.shape[:-1])
+    moved = np.array(np.broadcast_to(q, (*shape, model.nq)))
+    plain, turning = _coordinates(model)
+    for i, j in plain:
+        moved[..., i] += delta[..., j]
+    for i, j in turning:
+        turn = rotation_quaternion(delta[..., j : j + 3])
+        moved[..., i : i + 4] = quaternion_multiply(moved[..., i : i + 4], turn)
+    return moved
+
+
+def difference(model: Model, start, end) -> np.ndarray:
+    """δ `(..., nv)` with start ⊕ δ = end, both `(..., nq)`."""
+    start, end = np.broadcast_arrays(np.asarray(start, float), np.asarray(end, float))
+    delta = np.zeros((*start.shape[:-1], model.nv))
+    plain, turning = _coordinates(model)
+    for i, j in plain:
+        delta[..., j] = end[..., i] - start[..., i]
+    for i, j in turning:
+        turn = quaternion_multiply(CONJUGATE * start[..., i : i + 4], end[..., i : i + 4])
+        delta[..., j : j + 3] = rotation_vector(turn)
+    return delta
+
+
+def _coordinates(model: Model) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """(coordinate, degree of freedom) of what adds up, and where the quaternions and their three rotations start."""
+    plain, turning = [], []
+    for kind, i, j in zip(model.joint_type.tolist(), model.joint_q.tolist(), model.joint_v.tolist(), strict=True):
+        moving = {JointType.FREE: 3, JointType.BALL: 0}.get(JointType(kind), 1)
+        plain += [(i + k, j + k) for k in range(moving)]
+        if kind in (JointType.FREE, JointType.BALL):
+            turning.append((i + moving, j + moving))
+    return plain, turning

@@ -1,0 +1,102 @@
+"""Compliant constraints: options, and the contact solver of a step (Drumwright; theory §4)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from warpsim.kernels import compliant as kernels
+from warpsim.solvers.cone_qp import ConeQPSolver
+from warpsim.solvers.contact_solver import ContactSolver
+from warpsim.solvers.delassus import Delassus
+
+# B_t = this/h, as Drumwright, §6.4: friction creeps by 1e-6 m/s per N s.
+TANGENTIAL_DAMPING = 1e6  # [N]
+
+# Of the residual, in which a gap of δ leaves γ uncertain by √δ.
+DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-11}
+
+FORMULATIONS = ("convex", "paper")
+
+
+@dataclass(frozen=True)
+class Compliant:
+    """Options of compliant contact: every constraint an implicit spring and damper, solved in the impulses.
+
+    tolerance: of the relative residual of the quadratic program; None is 1e-11 in float64 and 1e-4 in float32.
+    stiffness [N/m]: of a contact between geoms that give none. tangential_damping [N s/m]: B_t of friction in stiction;
+    None is 1e6 N/dt, and creep is friction force/B_t. jdot: constraints (welds, joints, couplings) count J̇v, the bend of the
+    path within the step: gaps fall with dt³ instead of dt², but large steps gain energy. formulation: "convex"; Drumwright's own program ("paper") is in
+    benchmarks/ccs_paper.py. max_iterations: factorisations before a world is given back with its best point and the
+    not-converged flag. `diagnostics.momentum_error` is the residual of the quadratic program.
+    """
+
+    tolerance: float | None = None
+    stiffness: float = 1e10
+    tangential_damping: float | None = None
+    jdot: bool = False
+    formulation: str = "convex"
+    max_iterations: int = 25
+
+    def __post_init__(self):
+        if self.tolerance is not None and not 0.0 < self.tolerance < 1.0:
+            raise ValueError(f"Compliant: tolerance is {self.tolerance}; give a number between 0 and 1, or None.")
+        if not 0.0 < self.stiffness < np.inf:
+            raise ValueError(f"Compliant: stiffness is {self.stiffness}; give a positive finite number [N/m].")
+        if self.tangential_damping is not None and not 0.0 < self.tangential_damping < np.inf:
+            raise ValueError(
+                f"Compliant: tangential_damping is {self.tangential_damping}; give a positive finite number [N s/m], "
+                "or None for 1e6 N/dt."
+            )
+        if self.formulation not in FORMULATIONS:
+            raise ValueError(f"Compliant: formulation is {self.formulation!r}; choose one of {list(FORMULATIONS)}.")
+        if self.formulation == "paper":
+            raise ValueError(
+                'Compliant: formulation="paper" gains energy and is not simulated; benchmarks/ccs_paper.py has it for '
+                'the systems of the paper. Use formulation="convex".'
+            )
+        if int(self.max_iterations) != self.max_iterations or self.max_iterations < 1:
+            raise ValueError(f"Compliant: max_iterations is {self.max_iterations}; give a whole number of at least 1.")
+
+    def tangential_regularization(self, h: float) -> float:
+        """R_t = 1/(h B_t) [1/kg] for the step h [s]."""
+        return 1.0 / (TANGENTIAL_DAMPING if self.tangential_damping is None else h * self.tangential_damping)
+
+
+class CompliantContact(ContactSolver):
+    """Workspace and launches: Delassus matrix, quadratic program, velocities."""
+
+    def __init__(self, *size, options: Compliant | None = None, **keywords):
+        super().__init__(*size, **keywords)
+        self.options = Compliant() if options is None else options
+        self.kernels = kernels.build(self.scalar)
+        self.delassus = Delassus(self, all_tangents=False)
+        W, N, K = self.worlds, self.delassus.size, self.rows
+        C = self.max_contacts + K
+        tolerance = DEFAULT_TOLERANCE[self.dtype] if self.options.tolerance is None else self.options.tolerance
+        limits = {"tolerance": tolerance, "max_iterations": int(self.options.max_iterations)}
+        self.qp = ConeQPSolver(W, N, K, C, **limits, dtype=self.dtype, device=self.device)
+        data = self.qp.problem
+        data.H, data.variables = self.delassus.dual.W, self.zeros(W, int)
+        data.g, data.A, data.q = self.zeros((W, N)), self.zeros((W, K, N)), self.zeros((W, K))
+        data.rows, data.cones = self.zeros(W, int), self.zeros(W, int)
+        data.start, data.size, data.mu = self.zeros((W, C), int), self.zeros((W, C), int), self.zeros((W, C))
+        self.bounds = self.kernels.Bounds()
+        self.bounds.lower, self.bounds.upper, self.impulse = (self.zeros((W, N)) for _ in range(3))
+        result = self.qp.solution
+        self.solution.momentum_error, self.solution.iterations = result.residual, result.iterations
+        self.solution.status = result.status
+
+    def kernel_sets(self) -> list:
+        return [self.kernels, self.delassus.kernels, self.qp.kernels]
+
+    def launch(self):
+        """Solve every world, off the tape."""
+        dual, data, per_row = self.delassus.dual, self.qp.problem, (self.worlds, self.delassus.size)
+        self.delassus.form(self.problem)
+        self.run(self.kernels.fill, per_row, [self.problem, dual, data, self.bounds])
+        self.run(self.kernels.assemble, self.worlds, [self.problem, dual, self.bounds, data])
+        self.qp.launch()
+        inputs = [self.problem, dual, self.bounds, self.qp.solution.x]
+        self.run(self.kernels.recover, per_row, [*inputs, self.impulse])
+        self.delassus.recover(self.problem, self.impulse, self.solution)
+        return self.solution
