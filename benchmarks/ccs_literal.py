@@ -8,9 +8,8 @@ Notation of the paper: G, Ġv, φ, K, B per row, W = G M⁻¹Gᵀ, M̂ = W⁻¹ 
 from dataclasses import dataclass, field
 
 import numpy as np
-import warp as wp
 
-from warpsim.solvers.cone_qp import ConeQPSolver
+import warpsim as ws
 
 DUST = 1e-10  # what is left of cancelled terms, relative to the size of Hx
 
@@ -56,7 +55,7 @@ def unilateral(M_inv, f, v0, h: float, rows: Rows, convex: bool = False) -> np.n
     right = -rows.K * rows.phi - (h * rows.K + rows.B) * (rows.G @ v0 + h * (rows.G @ M_inv @ f + rows.bend))
     right -= np.linalg.pinv(W) @ rows.bend
     n = len(S)
-    half_lines = [(i, 1, 0.0) for i in range(n)]
+    half_lines = [("halfline", n)]
     if convex:
         return cone_qp(np.diag(1.0 / S) + W, -right / S, np.zeros((0, n)), np.zeros(0), half_lines)
     return cone_qp(np.eye(n), np.zeros(n), np.eye(n) + S[:, None] * W, right, half_lines)
@@ -104,30 +103,18 @@ def contact(
         H += E.T @ E
         g += E.T @ d
     H[np.diag_indices(3 * nc)] += np.tile([1.0, 1.0, weight], nc)
-    cones = [(3 * i, 3, contacts.mu[i]) for i in range(nc)]
+    cones = [("friction", float(mu)) for mu in contacts.mu]
     found = cone_qp(H, g, A, -q, cones)
     return found.reshape(nc, 3), np.linalg.solve(C, D @ found + c)
 
 
 def cone_qp(H, g, A, q, cones) -> np.ndarray:
-    """min ½xᵀHx + gᵀx, Ax ≥ q, x in cones (first variable, size, μ)."""
-    n, m, k = len(g), len(q), len(cones)
-    size = np.abs(H).max() * (np.abs(q).max() / np.abs(A).max() if m else 0.0)
-    g = np.where(np.abs(g) < DUST * size, 0.0, g)
-    solver = ConeQPSolver(1, n, m, k, dtype="float64", device="cpu")
-    data = solver.problem
-
-    def array(values, shape, kind=wp.float64):
-        return wp.array(np.asarray(values, wp.dtype_to_numpy(kind)).reshape(1, *shape), dtype=kind, device="cpu")
-
-    data.H, data.g, data.A, data.q = array(H, (n, n)), array(g, (n,)), array(A, (m, n)), array(q, (m,))
-    data.variables, data.rows, data.cones = (array(x, (), wp.int32) for x in (n, m, k))
-    start, size, mu = zip(*cones, strict=True)
-    data.start, data.size, data.mu = array(start, (k,), wp.int32), array(size, (k,), wp.int32), array(mu, (k,))
-    result = solver.launch()
-    if result.status.numpy()[0]:
-        raise ArithmeticError(f"the cone QP stopped at a residual of {result.residual.numpy()[0]:.1e}")
-    return result.x.numpy()[0]
+    """min ½xᵀHx + gᵀx, Ax ≥ q, x in cones as `ws.solve_cone_qp` takes them."""
+    size = np.abs(H).max() * (np.abs(q).max() / np.abs(A).max() if len(q) else 0.0)
+    found = ws.solve_cone_qp(H, np.where(np.abs(g) < DUST * size, 0.0, g), A, q, cones, device="cpu")
+    if found.flags[0]:
+        raise ArithmeticError(f"the cone QP stopped at a residual of {found.residual[0]:.1e}")
+    return found.x[0]
 
 
 # The paper's pendulum, §4.4 --------------------------------------------------------------------------------------------
