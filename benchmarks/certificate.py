@@ -2,7 +2,7 @@
 
     python benchmarks/certificate.py [--quick] [--urdf QUADRUPED.urdf] [--out benchmarks/results]
 
-Needs clarabel and gymnasium (pip install 'warpsim[test]'). Writes certificate.json and certificate.md. The tests
+Needs clarabel and gymnasium (pip install 'warpsim[bench]'). Writes certificate.json and certificate.md. The tests
 tests/solvers/test_sap_clarabel.py and tests/physics/test_every_step_certified.py make short versions of both.
 """
 

@@ -20,6 +20,7 @@ SCHEMES = {
     "implicit Euler": ws.ImplicitEuler(),
 }
 COARSE = 0.02  # [s] of Figs. 5 and 6
+BANDS = 100
 FEW_PERIODS = 3.0  # [s] shown on the left of Figs. 5 and 6
 STEPS = [0.02 / 2**k for k in range(8)]  # [s] of Fig. 7
 DURATION = 5.0  # [s] of Fig. 7
@@ -44,15 +45,15 @@ def run_cylinder(mu: float, scheme: str, h: float, seconds: float) -> tuple[np.n
 
 
 def energies(seconds: float) -> tuple[list[dict], list[dict]]:
-    """Figs. 5 and 6: rows of energy over time, thinned to its extremes per second after a few periods; and a summary."""
+    """Figs. 5 and 6: energy over a few periods, its extremes in each of `BANDS` parts of the run; and a summary."""
     rows, summary = [], []
     for mu in (0.0, 1.0):
         for scheme in SCHEMES:
             t, energy, _ = run_cylinder(mu, scheme, COARSE, seconds)
             few = t <= FEW_PERIODS
             kept = [("few", *pair) for pair in zip(t[few], energy[few], strict=True)]
-            for second in np.array_split(np.arange(len(t)), max(1, round(seconds))):
-                at = second[[np.argmin(energy[second]), np.argmax(energy[second])]]
+            for part in np.array_split(np.arange(len(t)), BANDS):
+                at = part[[np.argmin(energy[part]), np.argmax(energy[part])]]
                 kept += [("long", t[i], energy[i]) for i in sorted(at)]
             rows += [{"mu": mu, "scheme": scheme, "range": r, "time": a, "energy": e} for r, a, e in kept]
             last = t > t[-1] - FEW_PERIODS

@@ -56,7 +56,7 @@ def cylinder(result: dict):
                 t, e = (_column(rows, key, mu=mu, scheme=scheme, range=part) for key in ("time", "energy"))
                 if part == "few":
                     a.plot(t, e, color=colour, linewidth=1.3, label=scheme)
-                else:  # two extremes per second: a band
+                else:  # the two extremes of every part: a band
                     low, high = np.minimum(e[0::2], e[1::2]), np.maximum(e[0::2], e[1::2])
                     a.fill_between(t[0::2], low, high, color=colour, alpha=0.5, linewidth=1.5, label=scheme)
             a.set_ylim(-0.05, 1.25)

@@ -156,7 +156,9 @@ def build(S) -> SimpleNamespace:
             closing[0] = wp.max(closing[0], free[0])
         pair = d_law.linear_law(scene, material.stiffness, material.dissipation_time, law.stiffness, w, p, h)
         mu = friction_coefficient(scene, material.friction, w, p)
-        if h * closing[0] < phi:  # only an impact elsewhere can bring it about; the cone would rub it at a distance
+        if (
+            phi > S(0.0) and h * closing[0] <= phi
+        ):  # an impact elsewhere may bring it about; the cone would rub it before
             mu = S(0.0)
         modulus = d_law.pair_modulus(scene, law, w, p)
         if modulus > S(0.0):

@@ -38,8 +38,9 @@ SMALLEST_STEP = 1e-6
 # Mehrotra's second-order term is weighted by this times the square of the affine step, at most 1: in full after a short
 # step it can cycle for ever.
 SECOND_ORDER = 5.0
-# The method goes on to this fraction of the tolerance.
+# The method goes on to this fraction of the tolerance, for so many factorisations.
 GOAL = {wp.float32: 0.3, wp.float64: 1e-2}
+GOAL_ITERATIONS = 20
 # Newton on the natural map starts below this residual, and again each time it has fallen by AGAIN; steps per start; the
 # smallest eigenvalue of V; the residual that is rounding; the growth that ends it.
 NEWTON_BELOW = {wp.float32: 1e-3, wp.float64: 1e-5}
@@ -51,7 +52,7 @@ NEWTON_WORSE = 1e3
 # Certificates: κ > RATIO τ, and what should vanish is this small relative to what should not; looser in the end.
 CERTIFICATE_RATIO = 1e2
 CERTIFICATE = {wp.float32: 1e-4, wp.float64: 1e-7}
-LAST_CERTIFICATE = {wp.float32: 1e-3, wp.float64: 1e-5}
+LAST_CERTIFICATE = {wp.float32: 1e-4, wp.float64: 1e-5}
 # The initial point is moved into the cones when closer than this to their boundary.
 INTERIOR = 1e-3
 # Scaled data are of order 1; relative residuals are taken against this at least.
@@ -142,7 +143,9 @@ def build(S) -> SimpleNamespace:
             slack += trial_y[i] * v_i
         gap += wp.abs(slack)
         residual = wp.max(wp.max(primal / size_y, dual / size), gap / wp.max(value, S(FLOOR)))
-        if residual < best:
+        # max drops a NaN, a sum does not.
+        total = gap + value
+        if residual < best and total - total == S(0.0):
             row_copy(trial_x, work.best_x[at.w], 0, at.n)
             row_copy(trial_y, work.best_y[at.w], 0, at.m)
             return residual
@@ -544,8 +547,10 @@ def build(S) -> SimpleNamespace:
         count = wp.int32(0)
         status = wp.int32(0)
         newton_level = S(newton_below)
-        aim = S(goal) * options.tolerance
         while True:
+            aim = options.tolerance
+            if count < GOAL_ITERATIONS:
+                aim = S(goal) * options.tolerance
             h = residuals(work, at, h)
             # Towards a certificate τ falls to 0 and relative residuals of x/τ mean nothing.
             if h.kappa <= S(CERTIFICATE_RATIO) * h.tau:

@@ -70,7 +70,8 @@ SNAP = 1e2
 RANK_EPSILONS = 1e5
 # A row is tied where its distance from the bound and w are both below this many tolerances.
 TIED_TOLERANCES = 10.0
-# Diagonal entries of A below this many machine epsilons of the largest are 0: nothing moves.
+# Diagonal entries of A below the square of so many machine epsilons of the largest are 0: A_ii is the square of a row of J
+# in the norm of M⁻¹, and that row is rounding.
 ZERO_EPSILONS = 1e2
 # d, e = ½ + the fractional parts of i φ + ψ: all different, so that no two rows change class at the same θ.
 GOLDEN = 0.6180339887498949
@@ -94,7 +95,7 @@ def build(S) -> SimpleNamespace:
         SOLVED[S],
         epsilon * ROUNDING_EPSILONS,
         epsilon * RANK_EPSILONS,
-        epsilon * ZERO_EPSILONS,
+        (epsilon * ZERO_EPSILONS) ** 2,
     )
 
     @wp.struct

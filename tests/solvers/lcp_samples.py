@@ -57,7 +57,7 @@ def natural_residual(problem: BoxedLCP, x: np.ndarray) -> float:
     """
     diagonal = np.diag(problem.A)
     largest = diagonal.max() if len(diagonal) and diagonal.max() > 0.0 else 1.0
-    d = 1.0 / np.sqrt(np.where(diagonal > 1e-14 * largest, diagonal, largest))
+    d = 1.0 / np.sqrt(np.where(diagonal > 1e-27 * largest, diagonal, largest))
     lower, upper = bounds(problem, x)
     x, w, lower, upper = x / d, d * (problem.A @ x - problem.b), lower / d, upper / d
     size = np.abs(d * problem.b).max(initial=0.0)

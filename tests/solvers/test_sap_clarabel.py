@@ -89,3 +89,31 @@ def test_both_line_searches_find_the_same(batches, within):
         for p, a, b in zip(batch.problems, exact, backtracking, strict=True):
             worst = max(worst, p.norm(a - b) / p.size(a))
     within("backtracking against exact", worst, 1e-6)
+
+
+def test_impulses_satisfy_the_contact_law_exactly(batches, within):
+    """Complementarity slackness e_μ (Castro et al., eq. 33) is round-off at any tolerance: γ is always P(y) of the v given."""
+    worst = 0.0
+    for batch in batches:
+        solution = solve_contact(ContactProblem(**batch.data), SAP(tolerance=1e-3))
+        for p, v, gamma in zip(batch.problems, solution.v, solution.impulse, strict=True):
+            if len(p.mu):
+                worst = max(worst, p.slackness_error(v, gamma[: len(p.mu)]))
+    within("slackness error at a tolerance of 1e-3", worst, 1e-12)
+
+
+@pytest.mark.parametrize("line_search", ["exact", "backtracking"])
+def test_the_cost_falls_in_every_iteration(batches, line_search):
+    """ℓ never rises from one Newton iterate to the next, from guesses of norm 1e3, and reaches Clarabel's."""
+    data = {name: x[:8] for name, x in batches[3].data.items()}
+    data["v0"] = data["v0"] * 1e3
+    problems = batches[3].problems[:8]
+    costs = [[p.cost(v) for p, v in zip(problems, data["v0"], strict=True)]]
+    for most in range(1, 25):
+        options = SAP(tolerance=TOLERANCE, max_iterations=most, line_search=line_search)
+        v = solve_contact(ContactProblem(**data), options).v
+        costs.append([p.cost(x) for p, x in zip(problems, v, strict=True)])
+    rise = np.diff(costs, axis=0) / np.array(costs[:-1])
+    assert rise.max() < 1e-11  # rounding of ℓ
+    peers = [p.cost(x) for p, x in zip(problems, batches[3].peers[:8], strict=True)]
+    np.testing.assert_allclose(costs[-1], peers, rtol=1e-8)

@@ -282,7 +282,7 @@ def _is_kink(sides: np.ndarray, tolerance: float) -> bool:
 
 def _notes(sim) -> list[str]:
     notes = []
-    options = sim._step.options
+    options = sim._step.solver_options
     tight = options.relative_tolerance(sim.dtype)
     if tight > FINE_TOLERANCE:
         notes.append(

@@ -385,7 +385,7 @@ def linearize(sim, state, control, tau, parameters, force_jacobian, out) -> Line
             columns.check(out)
         linearizer.load(state, control, tau)
         key = ("linearize", id(columns), *(array.ptr for array in out.arrays().values()))
-        sim._replay(key, lambda: linearizer.launch(sim.dt, columns, out))
+        sim._replay.run(key, lambda: linearizer.launch(sim.dt, columns, out))
     return out
 
 

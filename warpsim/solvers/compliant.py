@@ -57,6 +57,10 @@ class Compliant:
         if int(self.max_iterations) != self.max_iterations or self.max_iterations < 1:
             raise ValueError(f"Compliant: max_iterations is {self.max_iterations}; give a whole number of at least 1.")
 
+    def relative_tolerance(self, dtype: str) -> float:
+        """The tolerance in use for "float32" or "float64"."""
+        return DEFAULT_TOLERANCE[dtype] if self.tolerance is None else float(self.tolerance)
+
     def tangential_regularization(self, h: float) -> float:
         """R_t = 1/(h B_t) [1/kg] for the step h [s]."""
         return 1.0 / (TANGENTIAL_DAMPING if self.tangential_damping is None else h * self.tangential_damping)
@@ -72,8 +76,8 @@ class CompliantContact(ContactSolver):
         self.delassus = Delassus(self, all_tangents=False)
         W, N, K = self.worlds, self.delassus.size, self.rows
         C = self.max_contacts + K
-        tolerance = DEFAULT_TOLERANCE[self.dtype] if self.options.tolerance is None else self.options.tolerance
-        limits = {"tolerance": tolerance, "max_iterations": int(self.options.max_iterations)}
+        limits = {"max_iterations": int(self.options.max_iterations)}
+        limits["tolerance"] = self.options.relative_tolerance(self.dtype)
         self.qp = ConeQPSolver(W, N, K, C, **limits, dtype=self.dtype, device=self.device)
         data = self.qp.problem
         data.H, data.variables = self.delassus.dual.W, self.zeros(W, int)

@@ -13,7 +13,8 @@ from warpsim.solvers.contact_solver import BLOCK
 
 # Relative residual per dtype when the user gives none.
 DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-9}
-DEFAULT_ITERATIONS = 25
+# 9 to 15 factorisations are usual, 25 very hard; without strict complementarity the last digits come slowly.
+DEFAULT_ITERATIONS = 50
 
 NOT_CONVERGED = kernels.NOT_CONVERGED
 NON_FINITE = kernels.NON_FINITE
