@@ -437,33 +437,14 @@ def build(S) -> SimpleNamespace:
 
 
 @functools.cache
-def build_equations(S) -> SimpleNamespace:
-    """Kernels `equations` and `root_adjoint` of scalar type S, for tests and gradients."""
+def build_adjoint(S) -> SimpleNamespace:
+    """Kernel `root_adjoint` of scalar type S."""
     st, sd, f, factor = structs(S), rnea_derivative.structs(S), functions(S), lu.build(S)
     Plant, Load, Scheme, Newton, Motion, Sweep = st.Plant, st.Load, st.Scheme, st.Newton, sd.Motion, sd.Sweep
     residual, linearise = f.residual, f.linearise
     lu_factor_block, lu_solve_transposed_block = factor.lu_factor_block, factor.lu_solve_transposed_block
-    module = module_name("theta_equations", S)
 
-    @wp.kernel(module=module, enable_backward=False)
-    def equations(
-        topology: Topology,
-        plant: Plant,
-        load: Load,
-        scheme: Scheme,
-        q0: wp.array2d(dtype=S),
-        v0: wp.array2d(dtype=S),
-        # in: v; out: r and J = dr/dv
-        motion: Motion,
-        sweep: Sweep,
-        work: Newton,
-    ):
-        """The equations of the free motion and their Jacobian at `work.v`. Launch over (worlds, trees)."""
-        w, tree = wp.tid()
-        residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
-        linearise(topology, plant, load, scheme, w, tree, motion, sweep, work)
-
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=module_name("theta_adjoint", S), enable_backward=False)
     def root_adjoint(
         topology: Topology,
         plant: Plant,
@@ -495,4 +476,4 @@ def build_equations(S) -> SimpleNamespace:
             for d in range(begin, end):
                 seed[w, d] = S(wp.nan)
 
-    return SimpleNamespace(equations=equations, root_adjoint=root_adjoint)
+    return SimpleNamespace(root_adjoint=root_adjoint)

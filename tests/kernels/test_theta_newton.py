@@ -1,5 +1,7 @@
 """The equations of the implicit free motion: their Jacobian, the rotations in it, and the roots that Newton's method finds."""
 
+import functools
+
 import mujoco
 import numpy as np
 import pytest
@@ -8,12 +10,42 @@ from scipy.spatial.transform import Rotation
 from test_dynamics_reference import DRIVES, ZOO, load_quietly, random_states
 
 import warpsim as ws
-from warpsim.kernels import joints, theta_newton
+from warpsim.kernels import joints, rnea_derivative, theta_newton
 from warpsim.kernels.precision import types
+from warpsim.kernels.tree import Topology
 
 WORLDS = 6
 SCHEMES = {"implicit Euler": ws.ImplicitEuler(), "midpoint": ws.Midpoint()}
 EPSILON = 1e-3  # of five-point differences
+
+
+@functools.cache
+def equations_kernel():
+    """A kernel that leaves r and dr/dv at `work.v` in `work.r` and `work.J`."""
+    f, st, sd = (
+        theta_newton.functions(wp.float64),
+        theta_newton.structs(wp.float64),
+        rnea_derivative.structs(wp.float64),
+    )
+    residual, linearise = f.residual, f.linearise
+
+    @wp.kernel(module="test_theta_equations", enable_backward=False)
+    def equations(
+        topology: Topology,
+        plant: st.Plant,
+        load: st.Load,
+        scheme: st.Scheme,
+        q0: wp.array2d(dtype=wp.float64),
+        v0: wp.array2d(dtype=wp.float64),
+        motion: sd.Motion,
+        sweep: sd.Sweep,
+        work: st.Newton,
+    ):
+        w, tree = wp.tid()
+        residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
+        linearise(topology, plant, load, scheme, w, tree, motion, sweep, work)
+
+    return equations
 
 
 def five_point(f, epsilon=EPSILON):
@@ -74,7 +106,7 @@ class Equations:
         stages.newton.v.assign(v)
         inputs = [step.device_model.topology, stages.plant, stages.load, stages.options, step.q, step.v]
         inputs += [stages.motion, stages.sweep, stages.newton]
-        stages.between.launch(theta_newton.build_equations(wp.float64).equations, self.model.ntree, inputs)
+        stages.between.launch(equations_kernel(), self.model.ntree, inputs)
         J = stages.between.array((self.model.nv, self.model.nv), wp.float64)
         stages.between.expand_blocks(stages.newton.J, J)
         return stages.newton.r.numpy().copy(), J.numpy()

@@ -28,7 +28,7 @@ class SchemeAdjoint(StepAdjoint):
         self.effective, self.v_moving = array(nv, S), array(nv, S)
         if scheme.implicit:
             self.between = Dynamics(device_model, grad=True, requires_grad=True)
-            self.k_equations = theta_newton.build_equations(S)
+            self.k_newton = theta_newton.build_adjoint(S)
             self.v_star, self.v_theta, self.q_theta = array(nv, S), array(nv, S), array(nq, S)
             self.still, self.m = array(nv, S), array(nv, S)
             self.no_gravity = wp.zeros(1, dtype=t.vec3, device=device_model.device)
@@ -113,7 +113,7 @@ class SchemeAdjoint(StepAdjoint):
         stages, step = self.stages, self.step
         inputs = [self.device_model.topology, stages.plant, stages.load, stages.options, step.q, step.v, self.v_star]
         inputs += [self.v_star.grad, stages.motion, stages.sweep, stages.newton, self.seed]
-        self.dynamics.launch(self.k_equations.root_adjoint, self.model.ntree, inputs)
+        self.dynamics.launch(self.k_newton.root_adjoint, self.model.ntree, inputs)
         reused = (self.v_theta, self.q_theta, self.a, self.inverse_dynamics, self.force, self.damping)
         for array in (*reused, *with_gradient(self.between)):
             array.grad.zero_()
