@@ -230,7 +230,13 @@ class Simulator:
     @functools.cached_property
     def _adjoint(self) -> StepAdjoint:
         step = self._step
-        options = [self.device_model, step.solver_options, self.max_contacts or None, step.collision.enabled, self._replay]
+        options = [
+            self.device_model,
+            step.solver_options,
+            self.max_contacts or None,
+            step.collision.enabled,
+            self._replay,
+        ]
         return StepAdjoint(*options) if step.stages is None else SchemeAdjoint(*options, self.integrator)
 
     # Jacobians -------------------------------------------------------------------------------------------------------
