@@ -351,10 +351,12 @@ def test_float32(assets, robot, rng, within):
 
 
 def test_what_it_does_not_cover_is_refused():
-    """Other integrators, the lagged model, conjugate gradients, and parameters without columns: an error that names each."""
+    """Other integrators and solvers, the lagged model, conjugate gradients, parameters without columns: an error names each."""
     model = body_on_plane("box", [0.1, 0.1, 0.1])
     for options, message in (
         ({"integrator": ws.Midpoint()}, "Midpoint"),
+        ({"integrator": ws.SymplecticEuler(implicit_stiffness=True)}, "implicit_stiffness=True"),
+        ({"solver": ws.LCP()}, "LCP"),
         ({"solver": ws.SAP(approximation="lagged")}, "lagged"),
         ({"solver": ws.SAP(linear_solver="cg")}, "cholesky"),
     ):
