@@ -44,7 +44,7 @@ GOAL_ITERATIONS = 20
 # Newton on the natural map starts below this residual, and again each time it has fallen by AGAIN; steps per start; the
 # smallest eigenvalue of V; the residual that is rounding; the growth that ends it.
 NEWTON_BELOW = {wp.float32: 1e-3, wp.float64: 1e-5}
-NEWTON_AGAIN = 0.03
+NEWTON_AGAIN = 0.01
 NEWTON_STEPS = 3
 NEWTON_FLOOR = {wp.float32: 1e-4, wp.float64: 1e-7}
 NEWTON_EXACT = {wp.float32: 1e-7, wp.float64: 1e-13}

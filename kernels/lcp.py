@@ -14,8 +14,8 @@ max |b| = 1):
    solution is x_1 = 0, w_2 = 0; it is followed, one class change at a time, to θ = 0. A ray would need x̂ᵀ(A + εI)x̂ ≤ 0, so
    there is none but the first. The usual tableau has three columns per friction row; here each piece is factored
    anew from A, which is smaller and does not add up rounding.
-4. The x of these classes without ε, x_C = Q⁺ b_C, of least norm. Where it leaves its bounds (three contacts in a row can)
-   the solution with ε is made exact by proximal steps, A + εI against b + εx.
+4. The x of these classes without ε, x_C = Q⁺ b_C, of least norm in the unscaled x. Where it leaves its bounds (three
+   contacts in a row can) the solution with ε is made exact by proximal steps, A + εI against b + εx.
 
 A problem without a solution to the tolerance is flagged with its residual. Cost: 2/3 |C|³ per factorisation; block pivoting
 takes 2 to 8 of them, Lemke's method 1 to 4 per row.
@@ -129,6 +129,7 @@ def build(S) -> SimpleNamespace:
         cover: wp.array2d(dtype=S)  # d, e of Lemke's path
         r: wp.array2d(dtype=S)  # right-hand side and solution over the clamped rows
         y: wp.array2d(dtype=S)
+        weight: wp.array2d(dtype=S)  # scale of the clamped rows
         tau: wp.array2d(dtype=S)  # of the QR factor, see `dense.Orthogonal`
         diagonal: wp.array2d(dtype=S)
         tau_Z: wp.array2d(dtype=S)
@@ -263,13 +264,14 @@ def build(S) -> SimpleNamespace:
 
     @wp.func
     def list_clamped(work: Workspace, at: World) -> int:
-        """`clamped` and `place` from the classes; |C|."""
+        """`clamped`, `place` and `weight` from the classes; |C|."""
         m = wp.int32(0)
         for i in range(at.n):
             work.place[at.w, i] = -1
             if work.classes[at.w, i] == CLAMPING:
                 work.clamped[at.w, m] = i
                 work.place[at.w, i] = m
+                work.weight[at.w, m] = work.scale[at.w, i]
                 m += 1
         return m
 
@@ -345,6 +347,7 @@ def build(S) -> SimpleNamespace:
         o.tau_Z = work.tau_Z[at.w]
         o.diagonal_Z = work.diagonal_Z[at.w]
         o.column = work.pivots[at.w]
+        o.weight = work.weight[at.w]
         return o
 
     @wp.func(inline=False)

@@ -4,7 +4,7 @@ Both take the matrix Q transposed, K[j] = column j of Q, so that every inner loo
 
     LU: K = PᵀLU with row pivoting; Q x = r is KᵀPᵀ… solved as Uᵀ, Lᵀ, Pᵀ                                    2 m³/3 flops
     QR: Q P = H [R11 R12; 0 0] with column pivoting, rank ρ = the pivots above a fraction of the first;
-        [R11 R12] = [L 0] Zᵀ; x = P Z [L⁻¹ (Hᵀr); 0], the x of least norm among the least-squares solutions  4 m²ρ flops
+        [R11 R12] S⁻¹ = [L 0] Zᵀ; x = P S⁻¹ Z [L⁻¹ (Hᵀr); 0], the x of least ‖S x‖, S diagonal             4 m²ρ flops
 
 (Golub, Van Loan: Matrix Computations, §3.4, §5.4, §5.5: the complete orthogonal decomposition.)
 """
@@ -55,6 +55,7 @@ def build(S) -> SimpleNamespace:
         tau_Z: wp.array1d(dtype=S)
         diagonal_Z: wp.array1d(dtype=S)  # of L
         column: wp.array1d(dtype=int)  # P: column of Q at each place
+        weight: wp.array1d(dtype=S)  # given: Σ (weight x)² is what is least
 
     @wp.func(inline=False)
     def lu_factor(K: wp.array2d(dtype=S), m: int, pivots: wp.array1d(dtype=int), floor: S):
@@ -170,9 +171,9 @@ def build(S) -> SimpleNamespace:
         if rank < m:
             for k in range(rank):
                 row_fill(S(0.0), o.Z[k], 0, k)
-                o.Z[k, k] = o.diagonal[k]
+                o.Z[k, k] = o.diagonal[k] / o.weight[o.column[k]]
                 for j in range(k + 1, m):
-                    o.Z[k, j] = K[j, k]
+                    o.Z[k, j] = K[j, k] / o.weight[o.column[j]]
             for k in range(rank):
                 o.diagonal_Z[k] = reflection(o.Z[k], k, m)
                 o.tau_Z[k] = inverse_half_norm(o.Z[k], k, m)
@@ -184,7 +185,7 @@ def build(S) -> SimpleNamespace:
     def qr_solve(
         K: wp.array2d(dtype=S), m: int, rank: int, o: Orthogonal, r: wp.array1d(dtype=S), x: wp.array1d(dtype=S)
     ):
-        """x ← Q⁺ r, where r is consistent to rounding; r is overwritten."""
+        """x of least weighted norm among the solutions of Q x = r, where r is consistent to rounding; r is overwritten."""
         for k in range(rank):
             reflect(K[k], o.tau[k], r, k, m)
         row_fill(S(0.0), r, rank, m)
@@ -199,6 +200,8 @@ def build(S) -> SimpleNamespace:
             for reverse in range(rank):
                 k = rank - 1 - reverse
                 reflect(o.Z[k], o.tau_Z[k], r, k, m)
+            for k in range(m):
+                r[k] = r[k] / o.weight[o.column[k]]
         for k in range(m):
             x[o.column[k]] = r[k]
 

@@ -40,17 +40,19 @@ def kernel(dtype):
             o.tau_Z = v[w, 3]
             o.diagonal_Z = v[w, 4]
             o.column = pivots[w]
+            o.weight = v[w, 6]
             rank[w] = qr_factor(K[w], m, S(1e-5), o)
             qr_solve(K[w], m, rank[w], o, v[w, 0], v[w, 5])
 
     return solve, S
 
 
-def run(method, matrices, right, dtype):
+def run(method, matrices, right, dtype, weight=1.0):
     """x of Q x = r by "lu", "cholesky" or "qr", and the ranks; the kernels take Q transposed."""
     solve, S = kernel(dtype)
     worlds, m = right.shape
-    v = np.zeros((worlds, 6, m))
+    v = np.zeros((worlds, 7, m))
+    v[:, 6] = weight
     v[:, 0] = right
     K = wp.array(np.swapaxes(matrices, 1, 2), dtype=S, device="cpu")
     Z, v = wp.zeros((worlds, m, m), dtype=S, device="cpu"), wp.array(v, dtype=S, device="cpu")
@@ -84,7 +86,7 @@ def test_cholesky(dtype, error, rng):
 @pytest.mark.parametrize("dtype, error", [("float64", 1e-10), ("float32", 1e-3)])
 @pytest.mark.parametrize("rank", [0, 1, 5, N - 1])
 def test_least_norm(rank, dtype, error, rng):
-    """A consistent rank-deficient system: the rank is found, and x is that of the pseudo-inverse, symmetric Q or not."""
+    """A consistent rank-deficient system: the rank is found, and x is that of the pseudo-inverse, symmetric Q or not, with weights too."""
     left, right = rng.normal(size=(2, 6, N, rank))
     right[:3] = left[:3]
     Q = left @ np.swapaxes(right, 1, 2)
@@ -93,3 +95,8 @@ def test_least_norm(rank, dtype, error, rng):
     np.testing.assert_array_equal(ranks, rank)
     expected = np.einsum("wij,wj->wi", np.linalg.pinv(Q, rcond=1e-8), r)
     np.testing.assert_allclose(solved, expected, atol=error * max(1.0, np.abs(expected).max()))
+    weight = rng.uniform(0.5, 2.0, N)
+    weighted = np.einsum("wij,wj->wi", np.linalg.pinv(Q / weight, rcond=1e-8), r) / weight
+    np.testing.assert_allclose(
+        run("qr", Q, r, dtype, weight)[0], weighted, atol=error * max(1.0, np.abs(weighted).max())
+    )

@@ -166,46 +166,59 @@ def _check(H, g, A, q, cones, variables, rows) -> dict[str, np.ndarray]:
     return data | _cone_table(cones, worlds, n, data["variables"])
 
 
-def _cone_table(cones, worlds: int, n: int, variables: np.ndarray) -> dict[str, np.ndarray]:
-    """start, size, mu (worlds, C) and the count per world from the description of x."""
-    start, size, mu, at = [], [], [], 0
-    for i, entry in enumerate(cones):
-        kind, value = entry
+def cone_blocks(cones) -> list[tuple[np.ndarray, Any, int]]:
+    """(variables, μ, number of the entry) of every cone of a description; μ is 0 for half-lines."""
+    blocks, at = [], 0
+    for i, (kind, value) in enumerate(cones):
         if kind in ("free", "halfline"):
             if value != int(value) or value < 0:
-                raise ValueError(f"{OWNER}: cones[{i}] is {entry!r}; give a whole number of variables.")
+                raise ValueError(f"{OWNER}: cones[{i}] is {(kind, value)!r}; give a whole number of variables.")
             if kind == "halfline":
-                start += range(at, at + int(value))
-                size += [1] * int(value)
-                mu += [np.zeros(worlds)] * int(value)
+                blocks += [(np.array([k]), 0.0, i) for k in range(at, at + int(value))]
             at += int(value)
         elif kind in CONE_SIZES:
-            coefficient = (
-                np.broadcast_to(arrays.host(value), (worlds,)) if np.size(arrays.host(value)) in (1, worlds) else None
-            )
-            if coefficient is None or not np.all(np.isfinite(coefficient)) or np.any(coefficient < 0.0):
+            mu = arrays.host(value)
+            if not np.all(np.isfinite(mu)) or np.any(mu < 0.0):
                 raise ValueError(
-                    f"{OWNER}: cones[{i}] is {entry!r}; give a friction coefficient ≥ 0, or one per world."
+                    f"{OWNER}: cones[{i}] is {(kind, value)!r}; give a friction coefficient of at least 0."
                 )
-            start.append(at)
-            size.append(CONE_SIZES[kind])
-            mu.append(coefficient)
+            blocks.append((np.arange(at, at + CONE_SIZES[kind]), mu, i))
             at += CONE_SIZES[kind]
         else:
             raise ValueError(f"{OWNER}: cones[{i}] is of kind {kind!r}; choose one of {['free', *CONE_SIZES]}.")
-    if cones and at != n:
-        raise ValueError(f"{OWNER}: cones describe {at} variables, but H has {n}; add ('free', k) for the others.")
-    end = np.array(start, dtype=np.int32) + np.array(size, dtype=np.int32)
-    cut = (end > variables[:, None]) & (np.array(start, dtype=np.int32) < variables[:, None])
+    return blocks
+
+
+def _described(cones) -> int:
+    """Number of variables that a description covers."""
+    return sum(int(value) if kind in ("free", "halfline") else CONE_SIZES[kind] for kind, value in cones)
+
+
+def _cone_table(cones, worlds: int, n: int, variables: np.ndarray) -> dict[str, np.ndarray]:
+    """start, size, mu (worlds, C) and the count per world from the description of x."""
+    blocks = cone_blocks(cones)
+    if cones and _described(cones) != n:
+        raise ValueError(
+            f"{OWNER}: cones describe {_described(cones)} variables, but H has {n}; add ('free', k) for the others."
+        )
+    start = np.array([block[0] for block, _, _ in blocks], dtype=np.int32)
+    size = np.array([len(block) for block, _, _ in blocks], dtype=np.int32)
+    end = start + size
+    cut = (end > variables[:, None]) & (start < variables[:, None])
     if np.any(cut):
         w, c = (int(i) for i in np.argwhere(cut)[0])
         raise ValueError(
             f"{OWNER}: variables[{w}] is {variables[w]}, inside the cone at {start[c]}; end before or after it."
         )
-    shape = (worlds, len(start))
+    mu = np.zeros((worlds, len(blocks)))
+    for c, (_, value, i) in enumerate(blocks):
+        if np.size(value) not in (1, worlds):
+            raise ValueError(f"{OWNER}: cones[{i}] has {np.size(value)} friction coefficients; give 1 or {worlds}.")
+        mu[:, c] = value
+    shape = (worlds, len(blocks))
     return {
-        "start": np.broadcast_to(np.array(start, dtype=np.int32), shape),
-        "size": np.broadcast_to(np.array(size, dtype=np.int32), shape),
-        "mu": np.array(mu, dtype=np.float64).reshape(len(start), worlds).T,
+        "start": np.broadcast_to(start, shape),
+        "size": np.broadcast_to(size, shape),
+        "mu": mu,
         "cones": np.sum(end <= variables[:, None], axis=1, dtype=np.int32),
     }
