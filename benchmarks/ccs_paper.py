@@ -4,7 +4,7 @@
 
 Pendulum in absolute coordinates (Fig. 4) and its stability, pendulum with a stop (Fig. 6), cube on an elastic foundation
 against SciPy (Tables 1, 2), box on an incline (Fig. 9), stacks of spheres (Fig. 10), and the paper's printed programs
-where they differ (`ccs_literal.py`). CPU, float64; `docs/ccs_paper.md` explains the numbers. The quick part takes a minute,
+where they differ (`ccs_literal.py`). CPU, float64. The quick part takes a minute,
 all of it about half an hour.
 """
 

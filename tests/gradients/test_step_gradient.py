@@ -29,8 +29,8 @@ def weighted_sum(
 class Problem:
     """A scalar loss of the state after some steps, as a function of q0, v0, controls and parameters."""
 
-    def __init__(self, model, q0, v0, steps, controls=None, parameters=(), dt=0.01, integrator=None):
-        options = dict(dtype="float64", requires_grad=True, solver=SOLVER, device="cpu", integrator=integrator)
+    def __init__(self, model, q0, v0, steps, controls=None, parameters=(), dt=0.01, integrator=None, solver=SOLVER):
+        options = dict(dtype="float64", requires_grad=True, solver=solver, device="cpu", integrator=integrator)
         self.sim = ws.Simulator(model, dt=dt, **options)
         self.model, self.steps = model, steps
         rng = np.random.default_rng(7)
