@@ -2,7 +2,7 @@
 
 Errors of matrices and forces are measured in MuJoCo's own metric: entries of M are divided by sqrt(M_ii M_jj), forces by
 sqrt(M_ii), so that metres and radians, heavy and light links count alike; then the largest is taken relative to the norm
-of the whole. Tolerances: 1e-10 absolute for poses and 1e-9 relative for dynamics in float64 (the issue's); in float32
+of the whole. Tolerances: 1e-10 absolute for poses and 1e-9 relative for dynamics in float64; in float32
 1e-4, at the float32-rounded state, since rounding the *state* is the caller's doing. Accelerations from ABA are compared
 in the norm of M, |a - a*|_M / |a*|_M: M^-1 amplifies the rounding of a force by the condition number of M (1e4 to 1e6
 here), which no algorithm can undo, but in this norm (the square root of the kinetic energy of the error) it does not.

@@ -589,7 +589,7 @@ def test_kinematics_at_the_initial_pose_is_the_files(ant, assets):
 
 
 def test_memory_per_world(assets, device, within):
-    """Device memory of a step does not hold anything that grows faster than the worlds; the humanoid's is the issue's
+    """Device memory of a step does not hold anything that grows faster than the worlds; the humanoid's has a
     target of 40 kB."""
     sims = [ws.Simulator(ws.load(assets("humanoid")), worlds=n, device=device) for n in (64, 256)]
     small, large = (sim.bytes_per_world() for sim in sims)
