@@ -1,6 +1,6 @@
 """The experiments of the compliant-constraint paper (Drumwright), with `ws.Compliant()` beside the paper's numbers.
 
-    python benchmarks/ccs_paper.py [--quick] [--out benchmarks/results] [--plot docs/ccs_paper.png]
+    python benchmarks/ccs_paper.py [--quick] [--parts pendulum,stack] [--out benchmarks/results] [--plot docs/ccs_paper.png]
 
 Pendulum in absolute coordinates (Fig. 4) and its stability, pendulum with a stop (Fig. 6), cube on an elastic foundation
 against SciPy (Tables 1, 2), box on an incline (Fig. 9), stacks of spheres (Fig. 10), and the paper's printed programs
@@ -45,7 +45,7 @@ PAPER = {
 
 
 class Tally:
-    """The most factorisations, the worst residual and the failures over everything that ran."""
+    """The most factorisations, the worst residual and the failures over a part."""
 
     def __init__(self):
         self.steps, self.most, self.worst, self.failures = 0, 0, 0.0, 0
@@ -58,7 +58,7 @@ class Tally:
         self.failures += int(np.count_nonzero(read["flags"]))
 
 
-TALLY = Tally()
+TALLY = [Tally()]  # of the part that runs
 
 
 def simulator(model, h: float, worlds: int = 1, **options) -> ws.Simulator:
@@ -69,7 +69,7 @@ def simulator(model, h: float, worlds: int = 1, **options) -> ws.Simulator:
 def rollout(sim: ws.Simulator, state, steps: int):
     """Trajectory, kept in the tally."""
     trajectory = sim.rollout(state, steps=steps)
-    TALLY.add(trajectory.diagnostics)
+    TALLY[0].add(trajectory.diagnostics)
     return trajectory
 
 
@@ -88,7 +88,7 @@ def pendulum_deviations(quick: bool) -> list[dict]:
     return rows
 
 
-def pendulum_energies(h: float = 0.1, seconds: float = 20.0) -> dict[str, np.ndarray]:
+def pendulum_energies(quick: bool, h: float = 0.1, seconds: float = 20.0) -> dict[str, list[float]]:
     """Energy over time at K = 1e15: ours, the printed scheme with its Ġ terms, and ours with jdot."""
     found = {}
     for name, options in (("ours", {}), ("with jdot", {"jdot": True})):
@@ -97,7 +97,7 @@ def pendulum_energies(h: float = 0.1, seconds: float = 20.0) -> dict[str, np.nda
         trajectory = rollout(sim, sim.state(), round(seconds / h))
         found[name] = scenes.pendulum_energy(trajectory.q.numpy()[:, 0], trajectory.v.numpy()[:, 0])
     found["printed, with Ġ"] = scenes.pendulum_energy(*literal.pendulum(h, 1e15, 1.0, seconds, bend=True))
-    return found
+    return {name: energy.tolist() for name, energy in found.items()}
 
 
 def blow_up(energy: np.ndarray, h: float) -> float:
@@ -119,7 +119,7 @@ def pendulum_stability(quick: bool) -> list[dict]:
                 peak = -np.inf
                 for _ in range(round(20.0 / h) // (tenths * block)):
                     trajectory = sim.rollout(state, steps=block)
-                    TALLY.add(trajectory.diagnostics)
+                    TALLY[0].add(trajectory.diagnostics)
                     q, v = trajectory.q.numpy()[1:, 0], trajectory.v.numpy()[1:, 0]
                     peak = max(peak, float(scenes.pendulum_energy(q, v).max()))
                     state = sim.state(q[-1:], v[-1:])
@@ -192,7 +192,7 @@ def foundation_run(count: int, modulus: float, force: float, h: float = 0.01) ->
         down = np.array([0.0, 0.0, -force])
         wrench[0, 0] = [*np.cross(arm, down), *down]
         state = sim.step(state, wrench=wrench)
-        TALLY.add(sim.diagnostics)
+        TALLY[0].add(sim.diagnostics)
     return time.process_time() - start, state.q.numpy()[0]
 
 
@@ -215,7 +215,7 @@ def foundations(quick: bool) -> list[dict]:
     return rows
 
 
-def incline() -> list[dict]:
+def incline(quick: bool) -> list[dict]:
     """Fig. 9: distance after 1 s beside ½ g (sin − μ cos), and what the box that sticks creeps at."""
     rows = []
     for mu in FRICTIONS:
@@ -281,13 +281,15 @@ def table(header: list[str], rows) -> list[str]:
 
 def report(found: dict) -> list[str]:
     """The tables of everything found."""
-    m = found["machine"]
+    m, tallies = found["machine"], found["tally"].values()
+    steps, failures = (sum(tally[key] for tally in tallies) for key in ("steps", "failures"))
+    most, worst = (max(tally[key] for tally in tallies) for key in ("most", "worst"))
     lines = [
         f"{m['date']}, {m['processor']}, {m['cores']} cores (shared), one thread; warp-lang {m['versions']['warp-lang']}, "
         f"warpsim {m['versions']['warpsim']}, float64.",
         "",
-        f"Over all of it: {TALLY.steps:,} steps of a world, at most {TALLY.most} factorisations, worst residual "
-        f"{TALLY.worst:.1e}, {TALLY.failures} flags.",
+        f"Over all of it: {steps:,} steps of a world, at most {most} factorisations, worst residual "
+        f"{worst:.1e}, {failures} flags.",
         "",
     ]
     lines += ["## Pendulum: largest distance from the joint in 1 s, K = 1e15, B = 1", ""]
@@ -379,40 +381,50 @@ def figure(path: pathlib.Path, found: dict) -> None:
     plt.savefig(path, dpi=90)
 
 
+PARTS = {
+    "deviation": pendulum_deviations,
+    "energy": pendulum_energies,
+    "stability": pendulum_stability,
+    "thrown": thrown_stability,
+    "stop": stop_restitution,
+    "incline": incline,
+    "stack": stacks,
+    "printed": printed_forms,
+    "foundation": foundations,
+}
+
+
 def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="the small cases, in a minute")
+    parser.add_argument("--parts", default=",".join(PARTS), help="which, comma between; the others are read from --out")
     parser.add_argument("--out", type=pathlib.Path, help="folder for ccs_paper.md and ccs_paper.json")
     parser.add_argument("--plot", type=pathlib.Path, help="PNG of the figures")
     arguments = parser.parse_args()
+    chosen = arguments.parts.split(",")
+    if unknown := set(chosen) - set(PARTS):
+        parser.error(f"--parts: no part is called {sorted(unknown)}; choose from {list(PARTS)}")
     wp.config.log_level = wp.LOG_WARNING
-    quick = arguments.quick
-    found = {"machine": machine(wp.get_device("cpu"))}
-    parts = {
-        "deviation": lambda: pendulum_deviations(quick),
-        "energy": lambda: {name: energy.tolist() for name, energy in pendulum_energies().items()},
-        "stability": lambda: pendulum_stability(quick),
-        "thrown": lambda: thrown_stability(quick),
-        "stop": lambda: stop_restitution(quick),
-        "incline": incline,
-        "stack": lambda: stacks(quick),
-        "printed": lambda: printed_forms(quick),
-        "foundation": lambda: foundations(quick),
-    }
-    for name, part in parts.items():
-        start = time.process_time()
-        found[name] = part()
+    file = arguments.out / "ccs_paper.json" if arguments.out else None
+    found = json.loads(file.read_text()) if file and file.is_file() else {"tally": {}}
+    found["machine"] = machine(wp.get_device("cpu"))
+    for name in chosen:
+        start, TALLY[:] = time.process_time(), [Tally()]
+        found[name] = PARTS[name](arguments.quick)
+        found["tally"][name] = vars(TALLY[0])
         print(f"{name}: {time.process_time() - start:.0f} s", file=sys.stderr, flush=True)
+        if file:
+            file.write_text(json.dumps(found, indent=1, default=float) + "\n")
+    if missing := [name for name in PARTS if name not in found]:
+        print(f"not run yet: {', '.join(missing)}", file=sys.stderr)
+        return 0
     lines = report(found)
     print("\n".join(lines))
     if arguments.out:
         (arguments.out / "ccs_paper.md").write_text("\n".join(lines) + "\n")
-        found["tally"] = vars(TALLY)
-        del found["energy"]
-        (arguments.out / "ccs_paper.json").write_text(json.dumps(found, indent=1, default=float) + "\n")
     if arguments.plot:
-        figure(arguments.plot, found | {"energy": {k: v.tolist() for k, v in pendulum_energies().items()}})
+        figure(arguments.plot, found)
     return 0
 
 

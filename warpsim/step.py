@@ -15,6 +15,7 @@ from warpsim.integrators import SymplecticEuler, ThetaScheme
 from warpsim.integrators.stages import ThetaStages
 from warpsim.kernels import actuation, compliant, contact_force, lagged, theta
 from warpsim.solvers.compliant import Compliant, CompliantContact
+from warpsim.solvers.compliant_paper import PaperContact
 from warpsim.solvers.lcp_contact import LCP, LCPContact
 from warpsim.solvers.sap import SAP, SAPSolver
 
@@ -65,8 +66,8 @@ class Step:
         self.actuator_gear = wp.array(model.actuator_gear.astype(device_model.dtype), dtype=S, device=device)
         self.k_actuation, self.k_theta = actuation.build(S), theta.build(S)
         self.collision = Collision(device_model, self.dynamics, max_contacts, contact)
-        self.collision.scene.expect_impacts = int(isinstance(solver, Compliant))
         exact = isinstance(solver, Compliant)
+        self.collision.scene.expect_impacts = int(exact and solver.formulation == "convex")
         law = {"exact": exact, "follow_bend": solver.jdot if exact else True}
         self.scalar_rows = ScalarRows(device_model, self.dynamics, np.flatnonzero(actuator_row), **law)
         self._make_solver(solver, for_gradient)
@@ -82,7 +83,11 @@ class Step:
         self.compliant = options if isinstance(options, Compliant) else None
         tables = (self.worlds, model.tree_v, C, support, size)
         solved = self.options if for_gradient else options
-        self.solver = SOLVERS[type(solved)](*tables, options=solved, dtype=self.device_model.dtype, device=device)
+        self.paper = isinstance(solved, Compliant) and solved.formulation == "paper"
+        kind = PaperContact if self.paper else SOLVERS[type(solved)]
+        if self.paper:
+            self.scalar_rows.allow_bend()
+        self.solver = kind(*tables, options=solved, dtype=self.device_model.dtype, device=device)
         problem, contacts = self.solver.problem, self.collision.contacts
         problem.A, problem.v_star, problem.v0 = self.A, self.v_star, self.v
         problem.contacts, problem.contact_pair, problem.J = contacts.count, contacts.pair, contacts.J
@@ -223,6 +228,8 @@ class Step:
         between = (self.stages.between, self.stages.newton.q) if self.scheme.order > 1 else None
         state = (self.q, self.v, self.v_star, self.M_factor, self.z, self.control)
         self.scalar_rows.launch(h, self.options.sigma, *state, self.scheme.theta_vq > 0.0, between)
+        if self.paper:
+            self.scalar_rows.path_bend(h, self.q, self.v, self.solver.kernels, self.solver.bend)
 
     def compliant_law(self, h: float):
         """What the options of compliant contact and the parameters of the geoms say, as kernels read it."""
@@ -236,6 +243,8 @@ class Step:
         if isinstance(self.solver, LCPContact):
             restitution = self.device_model.parameters.stored("geom_restitution")
             self.solver.prepare(self.collision, restitution, h)
+        if self.paper:
+            self.solver.prepare(h)
         if not (self.options.is_lagged and self.collision.enabled):
             self.solver.launch()
             return
