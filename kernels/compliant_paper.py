@@ -31,6 +31,7 @@ TANGENT = wp.constant(4)
 STATIC = 1e-13
 REFINEMENTS = 3
 RANK = 1e-10  # pivots of W below this times the first are redundant rows
+DUST = 1e-10  # of g relative to |H| |q|/|A|, the size of Hx: what is left of cancelled terms
 # Half-width of the difference that gives Ġv0, as the largest change of a coordinate [m, rad].
 REACH = 2e-4
 
@@ -201,6 +202,24 @@ def build(S) -> SimpleNamespace:
                 value += row_R(problem, w, dual.source[w, r])
             paper.a[w, j] = value
 
+    @wp.func(inline=False)
+    def clear_dust(qp: QP, w: int):
+        """g ← 0 where it is rounding; β_t would buy normal force against it."""
+        H = S(0.0)
+        A = S(0.0)
+        q = S(0.0)
+        for i in range(qp.variables[w]):
+            for j in range(qp.variables[w]):
+                H = wp.max(H, wp.abs(qp.H[w, i, j]))
+        for i in range(qp.rows[w]):
+            q = wp.max(q, wp.abs(qp.q[w, i]))
+            for j in range(qp.variables[w]):
+                A = wp.max(A, wp.abs(qp.A[w, i, j]))
+        if A > S(0.0):
+            for i in range(qp.variables[w]):
+                if wp.abs(qp.g[w, i]) < S(DUST) * H * q / A:
+                    qp.g[w, i] = S(0.0)
+
     @wp.kernel(module=module, enable_backward=False)
     def assemble(problem: Problem, dual: Dual, paper: Paper, zeta: S, qp: QP):
         """The program of one world. Launch over worlds."""
@@ -254,6 +273,7 @@ def build(S) -> SimpleNamespace:
                 m += 1
                 qp.H[w, i, i] = qp.H[w, i, i] + zeta
         qp.rows[w] = m
+        clear_dust(qp, w)
 
     @wp.kernel(module=module, enable_backward=False)
     def recover(dual: Dual, paper: Paper, qp: QP, x: wp.array2d(dtype=S), impulse: wp.array2d(dtype=S)):

@@ -259,6 +259,8 @@ class Simulator:
         Which features touch is frozen, as on a tape. With `out`, a result of the same request, its arrays are filled: then
         the launches are replayed from a graph. Nothing is recorded on a tape. Raises `ValueError` for what it does not cover.
         """
+        if isinstance(self.solver, Compliant) and self.solver.formulation == "paper":
+            raise ValueError('linearize: Compliant(formulation="paper") has no gradients; use formulation="convex"')
         return linearize(self, state, control, tau, parameters, force_jacobian, out)
 
     @functools.cached_property

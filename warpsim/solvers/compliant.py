@@ -22,7 +22,8 @@ FORMULATIONS = ("convex", "paper")
 class Compliant:
     """Options of compliant contact: every constraint an implicit spring and damper, solved in the impulses.
 
-    tolerance: of the relative residual of the quadratic program; None is 1e-11 in float64 and 1e-4 in float32.
+    tolerance: of the relative residual of the quadratic program; None is 1e-11 in float64 and 1e-4 in float32, and 1e-9 with
+    formulation="paper".
     stiffness [N/m]: of a contact between geoms that give none. tangential_damping [N s/m]: B_t of friction in stiction;
     None is 1e6 N/dt, and creep is friction force/B_t. jdot: constraints (welds, joints, couplings) count J̇v, the bend of the
     path within the step: gaps fall with dt³ instead of dt², but large steps gain energy. max_iterations: factorisations

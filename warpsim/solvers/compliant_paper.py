@@ -19,12 +19,25 @@ class PaperContact(ContactSolver):
         self.kernels = kernels.build(self.scalar)
         self.delassus = Delassus(self, all_tangents=False)
         W, N, K, C = self.worlds, self.delassus.size, self.rows, self.max_contacts + self.rows
-        limits = {"max_iterations": int(options.max_iterations), "tolerance": options.relative_tolerance(self.dtype)}
+        limits = {"max_iterations": int(options.max_iterations), "tolerance": options.tolerance}
         self.qp = ConeQPSolver(W, N, C, C, **limits, dtype=self.dtype, device=self.device)
         data, self.paper = self.qp.problem, self.kernels.Paper()
         shapes = {1: W, 2: (W, N), "H": (W, N, N), "A": (W, C, N), "q": (W, C)}
         arrays.allocate(data, self.device, shapes | dict.fromkeys(("start", "size", "mu"), (W, C)))
-        rows = ("bend", "held", "gamma_b", "picked", "r", "e", "tau", "diagonal", "tau_Z", "diagonal_Z", "column", "weight")
+        rows = (
+            "bend",
+            "held",
+            "gamma_b",
+            "picked",
+            "r",
+            "e",
+            "tau",
+            "diagonal",
+            "tau_Z",
+            "diagonal_Z",
+            "column",
+            "weight",
+        )
         shapes = {1: W, 2: (W, N), 3: (W, K, K), "solved": (W, N, K)} | dict.fromkeys(rows, (W, K))
         arrays.allocate(self.paper, self.device, shapes)
         self.bend, self.impulse = self.paper.bend, self.zeros((W, N))
