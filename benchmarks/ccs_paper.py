@@ -9,6 +9,7 @@ all of it about half an hour.
 """
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -31,6 +32,7 @@ from warpsim.bench import machine
 STIFFNESSES = 10.0 ** np.arange(16)  # [N/m] 1 to 1e15
 FRICTIONS = (0.0, 0.125, 0.25, 0.375)
 TILT = np.radians(15.0)
+SCIPY_LIMIT = 20.0  # CPU seconds for one run of an integrator of SciPy
 # The paper's tables 1 and 2 by (elements, load [N], modulus [Pa]): seconds (constraint-based, ode15s, ode45), error.
 PAPER = {
     (100, 5, 1e7): ((0.331, 0.302, 28.0), 2.96e-5),
@@ -61,9 +63,15 @@ class Tally:
 TALLY = [Tally()]  # of the part that runs
 
 
-def simulator(model, h: float, worlds: int = 1, **options) -> ws.Simulator:
+def simulator(model, h: float, worlds: int = 1, solver=None, **options) -> ws.Simulator:
     """Compliant contact in float64 on the CPU."""
-    return ws.Simulator(model, worlds, h, solver=ws.Compliant(), dtype="float64", device="cpu", **options)
+    solver = ws.Compliant() if solver is None else solver
+    return ws.Simulator(model, worlds, h, solver=solver, dtype="float64", device="cpu", **options)
+
+
+def printed(**options) -> ws.Compliant:
+    """The paper's programs, in the simulator."""
+    return ws.Compliant(formulation="paper", **options)
 
 
 def rollout(sim: ws.Simulator, state, steps: int):
@@ -181,9 +189,9 @@ def _stop_by_hand(h: float, omega: float, steps: int) -> float:
 # Contact ---------------------------------------------------------------------------------------------------------------
 
 
-def foundation_run(count: int, modulus: float, force: float, h: float = 0.01) -> tuple[float, np.ndarray]:
+def foundation_run(count: int, modulus: float, force: float, h: float = 0.01, solver=None) -> tuple[float, np.ndarray]:
     """(seconds, q after 1 s) of the cube on its foundation under the turning load."""
-    sim = simulator(scenes.cube_on_foundation(count, modulus), h, max_contacts=count)
+    sim = simulator(scenes.cube_on_foundation(count, modulus), h, solver=solver, max_contacts=count)
     state, wrench = sim.state(), np.zeros((1, 1, 6))
     sim.step(state, wrench=wrench)  # compiles
     start = time.process_time()
@@ -196,9 +204,9 @@ def foundation_run(count: int, modulus: float, force: float, h: float = 0.01) ->
     return time.process_time() - start, state.q.numpy()[0]
 
 
-def foundations(quick: bool) -> list[dict]:
+def foundations(quick: bool, elements: int = 100) -> list[dict]:
     """Tables 1 and 2: times and errors, ours and SciPy's, against the reference."""
-    cases = [(100, 5, 1e7), (100, 50, 1e7)] if quick else list(PAPER)
+    cases = [case for case in PAPER if case[0] == elements and not (quick and case[2] > 1e7)]
     rows = []
     for count, force, modulus in cases:
         exact, steps = foundation.reference(count, modulus, force)
@@ -208,10 +216,26 @@ def foundations(quick: bool) -> list[dict]:
         if count == 100:
             row["error at 1 ms"] = foundation.error(foundation_run(count, modulus, force, 1e-3)[1], exact)[0]
         for method in ("BDF", "Radau"):
-            found = foundation.scipy_run(method, count, modulus, force, limit=10.0 if quick else 120.0)
+            found = foundation.scipy_run(method, count, modulus, force, limit=10.0 if quick else SCIPY_LIMIT)
             row[method] = None if found is None else (found[0], foundation.error(found[1], exact)[0])
         rows.append(row)
         print(f"foundation {count} {force} N {modulus:g} Pa: {row}", file=sys.stderr, flush=True)
+    return rows
+
+
+def printed_foundations(quick: bool) -> list[dict]:
+    """The same by the printed program (eq. 83 to 85), 100 elements, and the reference by DOP853."""
+    rows = []
+    for force in (5, 50):
+        for modulus in (1e7,) if quick else (1e7, 1e11):
+            exact = foundation.reference(100, modulus, force)[0]
+            seconds, q = foundation_run(100, modulus, force, solver=printed())
+            row = {"load": force, "modulus": modulus, "seconds": seconds, "error": foundation.error(q, exact)[0]}
+            if modulus == 1e7 and not quick:
+                tight = {"rtol": 1e-9, "atol": 1e-12, "max_step": np.inf}
+                found = foundation.scipy_run("DOP853", 100, modulus, force, limit=10 * SCIPY_LIMIT, **tight)
+                row["reference by DOP853"] = None if found is None else foundation.error(found[1], exact)[0]
+            rows.append(row)
     return rows
 
 
@@ -225,6 +249,19 @@ def incline(quick: bool) -> list[dict]:
             trajectory = rollout(sim, sim.state(), round(1.0 / h))
             row[f"h = {h:g}"] = float(trajectory.q.numpy()[-1, 0, 0])
             row[f"speed, h = {h:g}"] = float(trajectory.v.numpy()[-1, 0, 0])
+        rows.append(row)
+    return rows
+
+
+def weights(quick: bool) -> list[dict]:
+    """The incline by the printed program for weights ζ from 1/h up: x after 1 s and the highest rise of the box."""
+    rows = []
+    for weight in 10.0 ** np.array([2, 16] if quick else [2, 6, 10, 12, 13, 14, 15, 16]):
+        row = {"weight": float(weight)}
+        for mu in FRICTIONS[1:]:
+            sim = simulator(scenes.box_on_incline(mu), 0.01, solver=printed(normal_weight=float(weight)))
+            q = rollout(sim, sim.state(), 100).q.numpy()[:, 0]
+            row[str(mu)] = (float(q[-1, 0]), float(q[:, 2].max() - q[0, 2]))
         rows.append(row)
     return rows
 
@@ -254,12 +291,16 @@ def stacks(quick: bool) -> list[dict]:
 def printed_forms(quick: bool) -> dict:
     """What a check of the paper's programs found; see `ccs_literal.py`."""
     errors = literal.printed_error(50 if quick else 200)
-    drag = 10.0
-    return {
+    drag, exact = 10.0, literal.hertz_exact()
+    steps = [1e-3 / 2**k for k in range(5)]
+    hertz = {f"Hertz, {form}: error [m], h = 1 ms / 1 … 16": [literal.hertz(h, form) - exact for h in steps]
+             for form in ("printed", "normal", "tangent")}  # fmt: skip
+    return hertz | {
         "two stops, minimum norm [N]": literal.two_stops(convex=False).tolist(),
         "two stops, complementarity [N]": literal.two_stops(convex=True).tolist(),
         "one row twice at K = 1e15, Y as printed [N]": literal.same_row_twice("Y").tolist(),
         "one row twice at K = 1e15, symmetric [N]": literal.same_row_twice("symmetric").tolist(),
+        "convex form against the LCP, |dλ|/|λ|": [literal.complementarity_error(50)],
         "slider, ζ = 1/h: (height, distance) [m]": [float(x) for x in literal.slide(100.0, 1e8)],
         "slider, ζ = 100 (1 + hB_r/m)²": [float(x) for x in literal.slide(100.0 * (1 + drag) ** 2, drag / 0.01)],
         "d, e as printed: error of λ, median, 90 %, share above 10 %": [
@@ -315,17 +356,18 @@ def report(found: dict) -> list[str]:
     lines += ["## Pendulum with a stop, K = 1e12, B = 0: speed after over before", ""]
     rows = [(f"{r['h']:g}", f"{r['ours']:.4f}", f"{r['by hand']:.4f}") for r in found["stop"]]
     lines += table(["h [s]", "ours", "eq. 83 by hand"], rows)
+    beds = found["foundation 100"] + found["foundation 900"]
     lines += ["## Cube on an elastic foundation, 1 s, h = 0.01: CPU seconds", ""]
     rows = []
-    for r in found["foundation"]:
+    for r in beds:
         key = (r["elements"], r["load"], r["modulus"])
-        scipy = [f"{r[m][0]:.2f}" if r[m] else "stopped" for m in ("BDF", "Radau")]
+        scipy = [f"{r[m][0]:.2f}" if r[m] else f"> {SCIPY_LIMIT:g}" for m in ("BDF", "Radau")]
         rows.append((*key[:2], f"{key[2]:g}", f"{r['ours']:.2f}", *scipy, *PAPER[key][0]))
     heads = ["elements", "load N", "E Pa", "ours", "BDF", "Radau", "paper", "paper, ode15s", "paper, ode45"]
     lines += table(heads, rows)
     lines += ["## The same: error of position and orientation", ""]
     rows = []
-    for r in found["foundation"]:
+    for r in beds:
         key = (r["elements"], r["load"], r["modulus"])
         scipy = [f"{r[m][1]:.1e}" if r[m] else "stopped" for m in ("BDF", "Radau")]
         finer = f"{r['error at 1 ms']:.1e}" if "error at 1 ms" in r else "–"
@@ -352,6 +394,15 @@ def report(found: dict) -> list[str]:
     lines += table(
         ["spheres", "seconds", "mean factorisations", "deepest [m]", "lateral [m]", "last speed [m/s]"], rows
     )
+    lines += ["## The same by the printed program, 100 elements", ""]
+    rows = [(r["load"], f"{r['modulus']:g}", f"{r['seconds']:.2f}", f"{r['error']:.1e}",
+             f"{r['reference by DOP853']:.1e}" if r.get("reference by DOP853") is not None else "–")
+            for r in found["printed foundation"]]  # fmt: skip
+    lines += table(["load N", "E Pa", "seconds", "error", "reference, RK4 against DOP853"], rows)
+    lines += ["## Incline by the printed program, B_t = 1e6/h: x after 1 s and highest rise [m]", ""]
+    rows = [(f"{r['weight']:g}", *(f"{x:.4f}, {rise:.1e}" for x, rise in (r[str(mu)] for mu in FRICTIONS[1:])))
+            for r in found["weights"]]  # fmt: skip
+    lines += table(["ζ", *(f"μ = {mu}" for mu in FRICTIONS[1:])], rows)
     lines += ["## The printed programs", ""]
     lines += [f"- {what}: " + ", ".join(f"{x:.4g}" for x in values) for what, values in found["printed"].items()]
     return lines
@@ -389,8 +440,11 @@ PARTS = {
     "stop": stop_restitution,
     "incline": incline,
     "stack": stacks,
+    "weights": weights,
     "printed": printed_forms,
-    "foundation": foundations,
+    "printed foundation": printed_foundations,
+    "foundation 100": foundations,
+    "foundation 900": functools.partial(foundations, elements=900),
 }
 
 

@@ -152,7 +152,8 @@ def build(S) -> SimpleNamespace:
         n = paper.held_count[w]
         e = paper.e[w]
         row_fill(S(0.0), x, 0, n)
-        for _pass in range(REFINEMENTS):
+        passes = wp.int32(REFINEMENTS)  # a constant range would be unrolled
+        for _pass in range(passes):
             for i in range(n):
                 e[i] = b[i] - row_dot(paper.H_bb[w, i], x, 0, n)
             cholesky_forward(paper.L[w], n, e)
