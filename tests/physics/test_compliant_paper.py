@@ -206,6 +206,39 @@ def test_no_weight_gives_coulomb_on_the_incline():
     assert distances[1] > 1.2 * exact
 
 
+def test_least_norm_is_not_complementarity():
+    """Two stops that push alike, one 1 m away: least norm loads both, complementarity the one that touches (9.9 N, 0)."""
+    assert np.allclose(literal.two_stops(convex=False), [5.0, 4.95], atol=0.01)
+    assert np.allclose(literal.two_stops(convex=True), [9.9, 0.0], atol=0.01)
+
+
+def test_convex_form_is_complementarity(within):
+    """Over half-lines the default form is 0 ≤ λ ⟂ λ + Kφ1 + Bφ̇1 ≥ 0: `ws.solve_lcp` finds the same λ."""
+    within("convex form against the LCP: |dλ|/|λ|", literal.complementarity_error(50), 1e-9)
+
+
+def test_redundant_rows_need_the_symmetric_form():
+    """One row twice at K = 1e15: eq. 61 splits the force of 0.18 N by chance, (S⁻¹ + W)λ = … into halves."""
+    printed, symmetric = literal.same_row_twice("Y"), literal.same_row_twice("symmetric")
+    assert np.ptp(printed) > 10.0 * abs(symmetric.sum())
+    assert np.ptp(symmetric) < 0.01 * abs(symmetric.sum())
+
+
+def test_slip_of_d_and_e():
+    """f in place of G_bᵀC⁻¹c + f (eq. 197, 198): right for contacts that bilateral rows do not touch, 18 % off for some that
+    they do."""
+    errors = literal.printed_error(50)
+    assert np.median(errors) < 1e-2 and np.quantile(errors, 0.9) > 0.1
+
+
+def test_hertz_needs_the_tangent_stiffness(within):
+    """φ = −d^{3/2}, K = E* √r (eq. 122, 123) with G = ∂φ/∂q goes to another motion; −⅔d and 3/2 E* √(r d) are of order 1."""
+    exact = literal.hertz_exact()
+    error = {form: [abs(literal.hertz(h, form) - exact) for h in (5e-4, 2.5e-4)] for form in ("printed", "tangent")}
+    within("Hertz: order of the tangent form, |log2 - 1|", abs(np.log2(np.divide(*error["tangent"])) - 1.0), 0.15)
+    assert error["printed"][1] > 0.95 * error["printed"][0] > 1e-3
+
+
 def test_stack_stands():
     """Five spheres, eq. 121: they fall on each other and stand."""
     sim = simulator(scenes.stack_of_spheres(5), 0.01, max_contacts=10)

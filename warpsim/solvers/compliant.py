@@ -12,8 +12,10 @@ from warpsim.solvers.delassus import Delassus
 # B_t = this/h, as Drumwright, §6.4: friction creeps by 1e-6 m/s per N s.
 TANGENTIAL_DAMPING = 1e6  # [N]
 
-# Of the residual, in which a gap of δ leaves γ uncertain by √δ.
+# Of the residual, in which a gap of δ leaves γ uncertain by √δ; and what is still accepted where rounding ends above it (one
+# body under another of 10⁶ times its mass: 5e-11).
 DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-11}
+DEFAULT_ACCEPTED = {"float32": 1e-4, "float64": 1e-9}
 
 FORMULATIONS = ("convex", "paper")
 
@@ -22,8 +24,8 @@ FORMULATIONS = ("convex", "paper")
 class Compliant:
     """Options of compliant contact: every constraint an implicit spring and damper, solved in the impulses.
 
-    tolerance: of the relative residual of the quadratic program; None is 1e-11 in float64 and 1e-4 in float32, and 1e-9 with
-    formulation="paper".
+    tolerance: of the relative residual of the quadratic program; None is 1e-11 in float64, with a flag above 1e-9 only, and
+    1e-4 in float32, and with formulation="paper" 1e-9.
     stiffness [N/m]: of a contact between geoms that give none. tangential_damping [N s/m]: B_t of friction in stiction;
     None is 1e6 N/dt, and creep is friction force/B_t. jdot: constraints (welds, joints, couplings) count J̇v, the bend of the
     path within the step: gaps fall with dt³ instead of dt², but large steps gain energy. max_iterations: factorisations
@@ -85,6 +87,8 @@ class CompliantContact(ContactSolver):
         C = self.max_contacts + K
         limits = {"max_iterations": int(self.options.max_iterations)}
         limits["tolerance"] = self.options.relative_tolerance(self.dtype)
+        if self.options.tolerance is None:
+            limits["accepted"] = DEFAULT_ACCEPTED[self.dtype]
         self.qp = ConeQPSolver(W, N, K, C, **limits, dtype=self.dtype, device=self.device)
         data = self.qp.problem
         data.H, data.variables = self.delassus.dual.W, self.zeros(W, int)
