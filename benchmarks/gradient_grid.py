@@ -35,7 +35,7 @@ INTEGRATORS = {
     "variational": ws.Variational(tolerance=1e-13),
 }
 SOLVERS = {
-    "SAP": ws.SAP(tolerance=1e-13),
+    "SAP": ws.SAP(tolerance=1e-14),
     "Compliant": ws.Compliant(tolerance=1e-12, stiffness=1e6),
     "LCP": ws.LCP(),
 }
@@ -207,7 +207,9 @@ def main() -> int:
     if arguments.out:
         about = machine(wp.get_device("cpu"))
         arguments.out.mkdir(parents=True, exist_ok=True)
-        (arguments.out / "gradient_grid.json").write_text(json.dumps({"machine": about, "rows": results}, indent=1) + "\n")
+        (arguments.out / "gradient_grid.json").write_text(
+            json.dumps({"machine": about, "rows": results}, indent=1) + "\n"
+        )
         bars = ", ".join(f"{bar:g} at {h}" for h, bar in BARS.items())
         text = ["# Gradients against central differences", "", total + f". Bars: {bars} steps.", "", *lines]
         (arguments.out / "gradient_grid.md").write_text("\n".join(text) + "\n")
