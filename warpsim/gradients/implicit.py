@@ -16,6 +16,7 @@ from warpsim.constraints import ACTUATOR_PARAMETERS
 from warpsim.dynamics import DeviceModel, Dynamics
 from warpsim.gradients.rows import RowsAdjoint
 from warpsim.kernels import actuation, compliant, contact_convex, gradient, residual, theta
+from warpsim.model.model import JOINT_NQ, JOINT_NV, JointType
 from warpsim.replay import Replay
 from warpsim.step import Step
 
@@ -90,6 +91,12 @@ class StepAdjoint:
         self.inputs.q, self.inputs.v, self.inputs.control, self.inputs.tau = step.q, step.v, step.control, step.tau
         self.inputs.v_next = self.v_solved
         self.inputs.q_next_bar, self.inputs.v_next_bar = array(self.model.nq, S), array(self.model.nv, S)
+        self.switches = self.k_gradient.Switches()
+        model, device = self.model, self.device_model.device
+        root = model.link_body[model.tree_reference[model.link_tree]]
+        for name, widths in (("q_body", JOINT_NQ), ("v_body", JOINT_NV)):
+            table = np.repeat(root, [widths[JointType(kind)] for kind in model.link_type]).astype(np.int32)
+            setattr(self.switches, name, wp.array(table, dtype=wp.int32, device=device))
         self.wrench = self.link_F = None
         self._none, self._no_wrench = (wp.empty((0,) * n, dtype=S, device=self.device_model.device) for n in (2, 3))
         self._entries = max(self.model.nq, self.model.nv, self.model.nu)
@@ -101,19 +108,24 @@ class StepAdjoint:
 
     def backward(self, record: "StepRecord") -> None:
         """Add the gradient of the step's inputs, given that of its result, which is cleared."""
-        r, none, dynamics = record, self._none, self.step.dynamics
+        r, none, dynamics, switches = record, self._none, self.step.dynamics, self._switches()
         control, tau = (none if x is None else x for x in (r.control, r.tau))
         loaded = [r.flags, self.device_model.q0, r.q, r.v, control, tau, r.v_next, r.q_next.grad, r.v_next.grad]
-        dynamics.launch(self.k_gradient.begin, self._entries, [*loaded, self.inputs])
+        dynamics.launch(self.k_gradient.begin, self._entries, [*loaded, switches, self.inputs])
         self._begin_wrench(r)
         self._replay.run(("adjoint", r.h, *self._parameter_gradients()), lambda: self._propagate(r.h))
         found = [x.grad for x in (self.q, self.v0, self.control, self.tau)]
         totals = [x.grad if _has_gradient(x) else none for x in (r.q, r.v, r.control, r.tau)]
         totals += [r.q_next.grad, r.v_next.grad]
-        dynamics.launch(self.k_gradient.finish, self._entries, [r.flags, *found, *totals])
+        dynamics.launch(self.k_gradient.finish, self._entries, [r.flags, *found, switches, *totals])
         if _has_gradient(r.wrench):
             inputs = [r.flags, self.wrench.grad, r.wrench.grad]
             dynamics.launch(self.k_gradient.finish_wrench, self.wrench.shape[1:], inputs)
+
+    def _switches(self):
+        """Which coordinates move."""
+        self.switches.body_active = self.device_model.parameters.stored("body_active")
+        return self.switches
 
     def _begin_wrench(self, record: "StepRecord") -> None:
         """Load the wrenches on bodies, for which there is room from the first record that has any."""
