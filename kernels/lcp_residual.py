@@ -27,10 +27,15 @@ from warpsim.kernels.tree import Topology
 
 SEPARATING, CLAMPING, UPPER = wp.constant(lcp.SEPARATING), wp.constant(lcp.CLAMPING), wp.constant(lcp.UPPER)
 
+# Rank of the scaled Q: pivots above this part of the first. Sliding contacts make it nearly singular without redundancy.
+RANK_LEVEL = {wp.float32: 1e-4, wp.float64: 2e-11}
+# A tied row moves where its velocity is above so many machine epsilons of the velocities it is the difference of.
+TIE_EPSILONS = 1e3
+
 
 @functools.cache
 def structs(S) -> SimpleNamespace:
-    """`System`: the linear system of the classes. N = 3 max_contacts + scalar rows; rows by *source*, as in `Dual`."""
+    """`System`: the linear system of the classes, N = 3 max_contacts + scalar rows. `Law` of the contacts."""
 
     @wp.struct
     class System:
@@ -49,15 +54,25 @@ def structs(S) -> SimpleNamespace:
         y: wp.array2d(dtype=S)
         z: wp.array2d(dtype=S)  # (worlds, nv) A⁻¹v̄
 
-    return SimpleNamespace(System=System)
+    @wp.struct
+    class Law:
+        """Of the normal rows: w = J v − t ≥ 0, see `lcp_contact.py`."""
+
+        phi: wp.array2d(dtype=S)  # (worlds, max_contacts)
+        restitution: wp.array2d(dtype=S)  # of the geoms
+        h: S
+        error_reduction: S
+        threshold: S
+
+    return SimpleNamespace(System=System, Law=Law)
 
 
 @functools.cache
 def build(S) -> SimpleNamespace:
-    """Kernels `classify`, `escape`, `impulses`, `solve_adjoint`, `solve_smooth`, `bounce`; none is taped."""
+    """Kernels `find_bounces`, `classify`, `escape`, `impulses`, `solve_adjoint`, `solve_smooth`, `bounce`; none is taped."""
     t = types(S)
     vec3, quat = t.vec3, t.quat
-    Problem, System = problems.structs(S).Problem, structs(S).System
+    Problem, System, Law = problems.structs(S).Problem, structs(S).System, structs(S).Law
     Scene = contact.structs(S).Scene
     f_delassus, f_dense = delassus.build(S), dense.build(S)
     Dual, row_dot, row_add = f_delassus.Dual, f_delassus.row_dot, f_delassus.row_add
@@ -65,25 +80,66 @@ def build(S) -> SimpleNamespace:
     ltdl_solve_block, read_quaternion = ltdl.build(S).ltdl_solve_block, joints.build(S).read_quaternion
     pair_restitution = lcp_contact.build(S).pair_restitution
     epsilon = float(np.finfo(wp.dtype_to_numpy(S)).eps)
-    rank_level, zero_level = epsilon * lcp.RANK_EPSILONS, (epsilon * lcp.ZERO_EPSILONS) ** 2
+    rank_level, zero_level = RANK_LEVEL[S], (epsilon * lcp.ZERO_EPSILONS) ** 2
+    tie_level = epsilon * TIE_EPSILONS
     module = module_name("lcp_residual", S)
 
     # ---- classes ----------------------------------------------------------------------------------------------------
+
+    @wp.func
+    def normal_target(
+        problem: Problem, scene: Scene, law: Law, dual: Dual, system: System, w: int, r: int, c: int
+    ) -> S:
+        """t of the normal row r of contact c, after `find_bounces`."""
+        target = -law.phi[w, c] / law.h
+        if law.phi[w, c] < S(0.0):
+            target = law.error_reduction * target
+        if system.bounces[w, c] != 0:
+            target = -pair_restitution(scene, law.restitution, w, problem.contact_pair[w, c]) * dual.u_star[w, r]
+        return target
+
+    @wp.func
+    def settle(problem: Problem, dual: Dual, w: int, r: int, target: S, given: int) -> int:
+        """A tied row's class by its velocity, the others' as given. A tie that cannot be told is clamping."""
+        kind = int(given)
+        if wp.abs(given) > UPPER:
+            speed = row_dot(problem, w, dual.source[w, r], problem.v0[w]) - target
+            level = S(tie_level) * (wp.abs(dual.u_star[w, r]) + wp.abs(target))
+            kind = CLAMPING
+            if speed > level:
+                kind = -UPPER
+            if speed < -level:
+                kind = UPPER
+        return kind
+
+    @wp.kernel(module=module, enable_backward=False)
+    def find_bounces(
+        problem: Problem, scene: Scene, law: Law, dual: Dual, v_start: wp.array2d(dtype=S), system: System
+    ):
+        """Which contacts have the target of an impact. Launch over (worlds, N)."""
+        w, r = wp.tid()
+        if r >= dual.count[w]:
+            return
+        source = dual.source[w, r]
+        c = source // 3
+        if c < problem.contact_pair.shape[1] and source % 3 == 2:
+            bounces = int(0)
+            if row_dot(problem, w, source, v_start[w]) < -law.threshold:
+                e = pair_restitution(scene, law.restitution, w, problem.contact_pair[w, c])
+                if -e * dual.u_star[w, r] >= -law.phi[w, c] / law.h:
+                    bounces = 1
+            system.bounces[w, c] = bounces
 
     @wp.kernel(module=module, enable_backward=False)
     def classify(
         problem: Problem,
         scene: Scene,
+        law: Law,
         dual: Dual,
         contact_class: wp.array2d(dtype=int),
-        phi: wp.array2d(dtype=S),
-        restitution: wp.array2d(dtype=S),
-        v0: wp.array2d(dtype=S),
-        h: S,
-        threshold: S,
         system: System,
     ):
-        """Classes of the listed rows, ties at their bound: of contacts as recorded, of scalar rows by their law at v.
+        """Classes of the listed rows: of contacts as recorded, of scalar rows by their law at v.
 
         `problem.v0` is the solution v. Launch over (worlds, N).
         """
@@ -96,20 +152,14 @@ def build(S) -> SimpleNamespace:
         if source < 3 * slots:
             c = source // 3
             axis = source - 3 * c
-            normal = contact_class[w, 3 * c + 2]
-            if normal == CLAMPING:
-                kind = contact_class[w, source]
-                if kind > UPPER:
-                    kind = UPPER
-                if kind < -UPPER:
-                    kind = -UPPER
-            if axis == 2:
-                p = problem.contact_pair[w, c]
-                bounce = int(0)
-                if row_dot(problem, w, source, v0[w]) < -threshold:
-                    if -pair_restitution(scene, restitution, w, p) * dual.u_star[w, r] >= -phi[w, c] / h:
-                        bounce = 1
-                system.bounces[w, c] = bounce
+            normal = r + 2 - axis
+            target = normal_target(problem, scene, law, dual, system, w, normal, c)
+            if settle(problem, dual, w, normal, target, contact_class[w, 3 * c + 2]) == CLAMPING:
+                kind = CLAMPING
+                if axis != 2:
+                    kind = settle(problem, dual, w, r, S(0.0), contact_class[w, source])
+                    if problem.mu[w, c] == S(0.0):
+                        kind = UPPER
         else:
             k = source - 3 * slots
             y = (problem.row_v_hat[w, k] - row_dot(problem, w, source, problem.v0[w])) / problem.row_R[w, k]
@@ -243,15 +293,7 @@ def build(S) -> SimpleNamespace:
 
     @wp.kernel(module=module, enable_backward=False)
     def impulses(
-        problem: Problem,
-        scene: Scene,
-        dual: Dual,
-        phi: wp.array2d(dtype=S),
-        restitution: wp.array2d(dtype=S),
-        h: S,
-        error_reduction: S,
-        system: System,
-        gamma: wp.array2d(dtype=vec3),
+        problem: Problem, scene: Scene, law: Law, dual: Dual, system: System, gamma: wp.array2d(dtype=vec3)
     ):
         """Impulses of the contacts, from the classes: f_C = Q⁺(t − J v*). Launch over worlds."""
         w = wp.tid()
@@ -266,13 +308,7 @@ def build(S) -> SimpleNamespace:
             if source >= 3 * slots:
                 target = problem.row_v_hat[w, source - 3 * slots]
             elif source % 3 == 2:
-                c = source // 3
-                target = -phi[w, c] / h
-                if phi[w, c] < S(0.0):
-                    target = error_reduction * target
-                if system.bounces[w, c] != 0:
-                    e = pair_restitution(scene, restitution, w, problem.contact_pair[w, c])
-                    target = -e * dual.u_star[w, r]
+                target = normal_target(problem, scene, law, dual, system, w, r, source // 3)
             target -= dual.u_star[w, r]
             for s in range(dual.count[w]):
                 k = dual.source[w, s] - 3 * slots
@@ -404,7 +440,7 @@ def build(S) -> SimpleNamespace:
         scene: Scene,
         dual: Dual,
         A_factor: wp.array3d(dtype=S),
-        restitution: wp.array2d(dtype=S),
+        law: Law,
         system: System,
         # in: g, out
         g: wp.array2d(dtype=S),
@@ -424,7 +460,7 @@ def build(S) -> SimpleNamespace:
             source = dual.source[w, r]
             c = source // 3
             if source < 3 * slots and source % 3 == 2 and system.classes[w, source] == CLAMPING:
-                if system.bounces[w, c] != 0 and pair_restitution(scene, restitution, w, problem.contact_pair[w, c]) > S(0.0):
+                if system.bounces[w, c] != 0 and pair_restitution(scene, law.restitution, w, problem.contact_pair[w, c]) > S(0.0):
                     system.clamped[w, m] = r
                     m += 1
         if m == 0:
@@ -440,7 +476,7 @@ def build(S) -> SimpleNamespace:
         solve_scaled(system, w, wp.vec2i(m, rank))
         for a in range(m):
             source = dual.source[w, system.clamped[w, a]]
-            e = pair_restitution(scene, restitution, w, problem.contact_pair[w, source // 3])
+            e = pair_restitution(scene, law.restitution, w, problem.contact_pair[w, source // 3])
             row_add(problem, w, source, -(S(1.0) + e) * system.y[w, a], change[w])
         for d in range(g.shape[1]):
             g[w, d] = g[w, d] + change[w, d]
@@ -464,6 +500,8 @@ def build(S) -> SimpleNamespace:
 
     return SimpleNamespace(
         System=System,
+        Law=Law,
+        find_bounces=find_bounces,
         classify=classify,
         escape=escape,
         impulses=impulses,

@@ -37,7 +37,10 @@ class LCPAdjoint(ContactSolver):
         return [self.kernels, self.delassus.kernels]
 
     def prepare(self, collision, restitution, h: float) -> None:
-        self.collision, self.restitution, self.h = collision, restitution, h
+        self.collision, law = collision, self.kernels.Law()
+        law.phi, law.restitution, law.h = collision.contacts.phi, restitution, h
+        law.error_reduction, law.threshold = self.options.error_reduction, self.options.restitution_threshold
+        self.law = law
 
     def launch(self):
         """The dual of the problem, whose solution is given."""
@@ -47,15 +50,14 @@ class LCPAdjoint(ContactSolver):
 
     def classify(self) -> None:
         """Classes and impulses of the recorded solution, after `launch`."""
-        dual, phi, scene = self.delassus.dual, self.collision.contacts.phi, self.collision.scene
-        inputs = [self.problem, scene, dual, self.contact_class, phi, self.restitution, self.v_start, self.h]
-        inputs += [self.options.restitution_threshold, self.system]
-        self.run(self.kernels.classify, (self.worlds, self.delassus.size), inputs)
+        per_row = (self.worlds, self.delassus.size)
+        inputs = [self.problem, self.collision.scene, self.law, self.delassus.dual]
+        self.run(self.kernels.find_bounces, per_row, [*inputs, self.v_start, self.system])
+        self.run(self.kernels.classify, per_row, [*inputs, self.contact_class, self.system])
         self._find_impulses()
 
     def _find_impulses(self) -> None:
-        inputs = [self.problem, self.collision.scene, self.delassus.dual, self.collision.contacts.phi, self.restitution]
-        inputs += [self.h, self.options.error_reduction, self.system, self.impulse]
+        inputs = [self.problem, self.collision.scene, self.law, self.delassus.dual, self.system, self.impulse]
         self.run(self.kernels.impulses, self.worlds, inputs)
 
     def solve_smooth(self, x: wp.array, y: wp.array, sign: float = 1.0) -> None:
@@ -79,7 +81,7 @@ class LCPAdjoint(ContactSolver):
     def correct_bounce(self, topology, links: int, q: wp.array, q_bar: wp.array, v_bar: wp.array) -> None:
         """Multiply gradients through q' = q ⊕ h v, by q and v, with Xᵀ of the time of collision."""
         per_link = (self.worlds, links)
-        inputs = [self.problem, self.collision.scene, self.delassus.dual, self.delassus.A_factor, self.restitution]
+        inputs = [self.problem, self.collision.scene, self.delassus.dual, self.delassus.A_factor, self.law]
         inputs.append(self.system)
         self.run(self.kernels.to_tangent, per_link, [topology, q, q_bar, self.tangent])
         self.run(self.kernels.bounce, self.worlds, [*inputs, self.tangent, self.change])
