@@ -7,7 +7,7 @@ import numpy as np
 from warpsim.kernels import lcp_contact
 from warpsim.solvers.contact_solver import ContactSolver
 from warpsim.solvers.delassus import Delassus
-from warpsim.solvers.lcp import LCPSolver
+from warpsim.solvers.lcp import DEFAULT_TOLERANCE, LCPSolver
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,10 @@ class LCP:
             raise ValueError(
                 f"LCP: restitution_threshold is {self.restitution_threshold}; give a speed of at least 0 [m/s]."
             )
+
+    def relative_tolerance(self, dtype: str) -> float:
+        """The tolerance in use for "float32" or "float64"."""
+        return DEFAULT_TOLERANCE[dtype] if self.tolerance is None else float(self.tolerance)
 
 
 class LCPContact(ContactSolver):
