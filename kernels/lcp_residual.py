@@ -292,9 +292,7 @@ def build(S) -> SimpleNamespace:
             ltdl_solve_block(A_factor, problem.tree_v[tree], problem.tree_v[tree + 1], x)
 
     @wp.kernel(module=module, enable_backward=False)
-    def impulses(
-        problem: Problem, scene: Scene, law: Law, dual: Dual, system: System, gamma: wp.array2d(dtype=vec3)
-    ):
+    def impulses(problem: Problem, scene: Scene, law: Law, dual: Dual, system: System, gamma: wp.array2d(dtype=vec3)):
         """Impulses of the contacts, from the classes: f_C = Q⁺(t − J v*). Launch over worlds."""
         w = wp.tid()
         slots = problem.contact_pair.shape[1]
@@ -334,7 +332,9 @@ def build(S) -> SimpleNamespace:
                 gamma[w, c] = g
 
     @wp.kernel(module=module, enable_backward=False)
-    def solve_smooth(problem: Problem, A_factor: wp.array3d(dtype=S), x: wp.array2d(dtype=S), sign: S, y: wp.array2d(dtype=S)):
+    def solve_smooth(
+        problem: Problem, A_factor: wp.array3d(dtype=S), x: wp.array2d(dtype=S), sign: S, y: wp.array2d(dtype=S)
+    ):
         """y = sign A⁻¹x. Launch over worlds."""
         w = wp.tid()
         for d in range(y.shape[1]):
@@ -460,7 +460,9 @@ def build(S) -> SimpleNamespace:
             source = dual.source[w, r]
             c = source // 3
             if source < 3 * slots and source % 3 == 2 and system.classes[w, source] == CLAMPING:
-                if system.bounces[w, c] != 0 and pair_restitution(scene, law.restitution, w, problem.contact_pair[w, c]) > S(0.0):
+                if system.bounces[w, c] != 0 and pair_restitution(
+                    scene, law.restitution, w, problem.contact_pair[w, c]
+                ) > S(0.0):
                     system.clamped[w, m] = r
                     m += 1
         if m == 0:

@@ -233,7 +233,9 @@ def test_differences(name):
     check(sim, sim.state(q, v), (1, 10, 40), ("body_mass", "gravity", *names))
 
 
-@pytest.mark.parametrize("integrator", [ws.ExplicitEuler(), ws.ImplicitEuler(tolerance=1e-15), ws.Midpoint(tolerance=1e-15)])
+@pytest.mark.parametrize(
+    "integrator", [ws.ExplicitEuler(), ws.ImplicitEuler(tolerance=1e-15), ws.Midpoint(tolerance=1e-15)]
+)
 @pytest.mark.parametrize("name", ["sliding", "rolling over a sphere", "restitution"])
 def test_other_integrators(integrator, name):
     """The same with A, J and v* of the other schemes; the target −e J v* of an impact reaches through their free motion."""
@@ -256,7 +258,9 @@ def test_ant_in_contact(ant):
     """Feet that stick and slide, stops, actuators: state, controls, masses and frictions at 1, 10 and 40 steps."""
     model, q, v = ant
     sim = simulator(model, dt=0.005)
-    sim.parameters["geom_friction"].assign(sim.parameters["geom_friction"].numpy() * (1 + 0.01 * np.arange(model.ngeom)))
+    sim.parameters["geom_friction"].assign(
+        sim.parameters["geom_friction"].numpy() * (1 + 0.01 * np.arange(model.ngeom))
+    )
     v = v + 0.05 * np.random.default_rng(5).normal(size=model.nv)
     check(sim, sim.state(q, v), (1, 10, 40), ("body_mass", "geom_friction", "geom_size"))
 
