@@ -10,6 +10,7 @@ from warpsim.collision import ContactList
 from warpsim.dynamics import DeviceModel
 from warpsim.gradients.implicit import StepAdjoint, StepRecord, active_tape, tape_paused
 from warpsim.gradients.linearize import Linearization, Linearizer, linearize
+from warpsim.gradients.reverse import ReverseLinearizer
 from warpsim.gradients.theta import SchemeAdjoint
 from warpsim.integrators import SymplecticEuler, ThetaScheme, Variational
 from warpsim.kernels import theta
@@ -252,7 +253,8 @@ class Simulator:
         """Jacobians of one step from `state`: `A`, `B`, and on request `tau`, `parameters[name]`; see `ws.Linearization`.
 
         Which features touch is frozen, as on a tape. With `out`, a result of the same request, its arrays are filled: then
-        the launches are replayed from a graph. Nothing is recorded on a tape. Raises `ValueError` for what it does not cover.
+        the launches are replayed from a graph. Nothing is recorded on a tape. In closed form for `SymplecticEuler()` with `SAP` or
+        `NoContact`; for the rest, in a simulator with `requires_grad=True`, by 2 nv backward passes.
         """
         return linearize(self, state, control, tau, parameters, force_jacobian, out)
 
@@ -260,6 +262,10 @@ class Simulator:
     def _linearizer(self) -> Linearizer:
         step = self._step
         return Linearizer(self.device_model, step.options, self.max_contacts or None, step.collision.enabled)
+
+    @functools.cached_property
+    def _reverse_linearizer(self) -> ReverseLinearizer:
+        return ReverseLinearizer(self)
 
     def _load(self, state: State) -> None:
         for name, array in self._step.state_arrays().items():
