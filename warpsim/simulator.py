@@ -96,8 +96,6 @@ class Simulator:
         if not isinstance(self.solver, (SAP, Compliant, LCP, NoContact)):
             known = "ws.SAP(...), ws.Compliant(...), ws.LCP(...) or ws.NoContact()"
             raise ValueError(f"solver is {solver!r}; use {known}")
-        if requires_grad and isinstance(self.solver, LCP):
-            raise ValueError("LCP() has no gradients yet; leave requires_grad=False, or use ws.SAP()")
         if requires_grad and model.geom_hertz_modulus.any():
             geom = model.geom_names[int(np.argmax(model.geom_hertz_modulus > 0))]
             raise ValueError(

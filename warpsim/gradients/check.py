@@ -290,8 +290,11 @@ def _notes(sim) -> list[str]:
     if tight > FINE_TOLERANCE:
         notes.append(
             f"the solver stops at {tight:g}, which shows in differences and gradients; for a sharper check use "
-            "ws.SAP(tolerance=1e-13)"
+            f"ws.{type(options).__name__}(tolerance=1e-13)"
         )
+    chosen = [name for name in ("bounce_correction", "saddle_escape") if getattr(options, name, False)]
+    if chosen:
+        notes.append(f"{' and '.join(chosen)}: gradients are then not the derivative of the step, on purpose")
     flags = int(np.bitwise_or.reduce(sim.diagnostics.flags.numpy(), initial=0))
     if flags:
         notes.append(f"flags {flags} were raised in the last run (1 NONFINITE, 2 NOT_CONVERGED, 4 CONTACT_OVERFLOW)")
