@@ -11,6 +11,7 @@ from warpsim.dynamics import DeviceModel
 from warpsim.gradients.implicit import StepAdjoint, StepRecord, active_tape, tape_paused
 from warpsim.gradients.linearize import Linearization, Linearizer, linearize
 from warpsim.gradients.theta import SchemeAdjoint
+from warpsim.gradients.variational import VariationalAdjoint
 from warpsim.integrators import SymplecticEuler, ThetaScheme, Variational
 from warpsim.kernels import theta
 from warpsim.kernels.precision import SCALARS
@@ -122,9 +123,10 @@ class Simulator:
             self.parameters.refuse("geom_hertz_modulus", "has an effect with solver=ws.Compliant() alone")
         options = self.solver if contact else self.solver.limits
         if isinstance(self.integrator, Variational):
-            if self.requires_grad:
+            if self.requires_grad and self.integrator.passes > 1:
                 raise ValueError(
-                    "Variational() has no gradients yet; leave requires_grad=False, or use ws.SymplecticEuler()"
+                    f"Variational(passes={self.integrator.passes}) has no gradients; use passes=1, or leave "
+                    "requires_grad=False"
                 )
             self._step = VariationalStep(self.device_model, self.integrator, options, max_contacts, contact)
         else:
@@ -225,7 +227,11 @@ class Simulator:
             for n in (self.model.nq, self.model.nv)
         )
         time = wp.zeros(self.worlds, dtype=wp.float64, device=self.device)
-        return State(q, v, time, {name: wp.zeros_like(array) for name, array in self._step.memory().items()})
+        smooth = self._step.smooth_memory() if self.requires_grad else ()
+        memory = {
+            name: wp.zeros_like(array, requires_grad=name in smooth) for name, array in self._step.memory().items()
+        }
+        return State(q, v, time, memory)
 
     @functools.cached_property
     def _adjoint(self) -> StepAdjoint:
@@ -237,6 +243,8 @@ class Simulator:
             step.collision.enabled,
             self._replay,
         ]
+        if isinstance(self.integrator, Variational):
+            return VariationalAdjoint(*options, self.integrator)
         return StepAdjoint(*options) if step.stages is None else SchemeAdjoint(*options, self.integrator)
 
     # Jacobians -------------------------------------------------------------------------------------------------------
