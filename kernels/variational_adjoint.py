@@ -5,9 +5,9 @@ An interval leads from q to q' = q (+) dq. With mu the momentum of a link in it 
     S^T sum_subtree (mu - I V - c weight) + armature (dq/h - v) + (c/h) D dq - c F = impulse,
 
 at the start with c = h/2, v the velocity before the node's impulse and S, I, F at q: DRNEA, whose root is dq; at the end
-with c = -h/2, no impulse and S, I, F at q': its root v is the Legendre velocity. D is that of the start at both ends. Here
-mu comes of the links' poses at q and q', so that the adjoints of the tree passes reach everything; in world axes it is
-the same wrench at both ends.
+with c = -h/2, no impulse and S, I, F at q': its root v is the Legendre velocity. D is that of the start at both ends.
+Displacements and momenta are about o, the reference point of the tree passes at q, whose adjoints reach everything else;
+in world axes mu is the same wrench at both ends.
 """
 
 import functools
@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import warp as wp
 
-from warpsim.kernels import drnea, se3, spatial, variational_roots
+from warpsim.kernels import drnea, se3, spatial, tree, variational_roots
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
 
@@ -24,7 +24,7 @@ from warpsim.kernels.tree import Topology
 def build_residual(S) -> SimpleNamespace:
     """Taped kernels of scalar type S."""
     t = types(S)
-    lie, sp = se3.build(S), spatial.build(S)
+    lie, sp, passes = se3.build(S), spatial.build(S), tree.build(S, True)
     vec3, vec6, vec10, mat33, transform = t.vec3, t.vec6, t.vec10, t.mat33, t.transform
     module = module_name("variational_residual", S, True)
 
@@ -34,11 +34,43 @@ def build_residual(S) -> SimpleNamespace:
         return wp.transform_get_translation(link_X[w, topology.tree_reference[tree]])
 
     @wp.func
-    def rotation_change(X: transform, X_next: transform) -> mat33:
-        """R' R^T - I."""
-        a = wp.transform_get_rotation(X_next) * wp.quat_inverse(wp.transform_get_rotation(X))
-        K = wp.skew(vec3(a[0], a[1], a[2]))
-        return S(2.0) * (a[3] * K + K * K)
+    def displace_link(
+        topology: Topology,
+        dof_S: wp.array2d(dtype=vec6),
+        dq: wp.array2d(dtype=S),
+        w: int,
+        l: int,
+        # out
+        A: wp.array2d(dtype=mat33),
+        d: wp.array2d(dtype=vec3),
+    ):
+        """The joint's displacement x -> x + B (x - o) + d_J, followed by that of the parent."""
+        parent = topology.link_parent[l]
+        kind = topology.link_type[l]
+        turn = passes.turning_velocity(kind, dof_S, dq, w, topology.link_v[l])
+        slide = sp.linear(passes.joint_velocity(kind, dof_S, dq, w, topology.link_v[l]) - turn)
+        B = lie.exp_rotation(sp.angular(turn))
+        d_J = slide + lie.exp_translation(sp.angular(turn), sp.linear(turn))
+        if parent < 0:
+            A[w, l] = B
+            d[w, l] = d_J
+        else:
+            A[w, l] = A[w, parent] + B + A[w, parent] * B
+            d[w, l] = d[w, parent] + d_J + A[w, parent] * d_J
+
+    @wp.kernel(module=module)
+    def displace(
+        topology: Topology,
+        dof_S: wp.array2d(dtype=vec6),
+        dq: wp.array2d(dtype=S),
+        # out
+        A: wp.array2d(dtype=mat33),
+        d: wp.array2d(dtype=vec3),
+    ):
+        """Displacement x -> x + A (x - o) + d of every link from q to q (+) dq. Launch over (worlds, trees)."""
+        w, tree = wp.tid()
+        for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
+            displace_link(topology, dof_S, dq, w, l, A, d)
 
     @wp.func
     def momentum_about_com(mass: S, I: mat33, A: mat33, p: vec3, h: S) -> vec6:
@@ -55,7 +87,8 @@ def build_residual(S) -> SimpleNamespace:
         body_com: wp.array2d(dtype=vec3),
         body_inertia: wp.array2d(dtype=mat33),
         link_X: wp.array2d(dtype=transform),
-        link_X_next: wp.array2d(dtype=transform),
+        A: wp.array2d(dtype=mat33),
+        d: wp.array2d(dtype=vec3),
         # out
         mu: wp.array2d(dtype=vec6),
     ):
@@ -64,14 +97,12 @@ def build_residual(S) -> SimpleNamespace:
         body = topology.link_body[l]
         if body >= 0:
             X = link_X[w, l]
-            X_next = link_X_next[w, l]
-            com = body_com[w % body_com.shape[0], body]
-            c = wp.transform_point(X, com)
-            p = wp.transform_point(X_next, com) - c
+            com = wp.transform_point(X, body_com[w % body_com.shape[0], body])
+            arm = com - reference(topology, link_X, w, topology.link_tree[l])
             R = wp.quat_to_matrix(wp.transform_get_rotation(X))
             I = R * body_inertia[w % body_inertia.shape[0], body] * wp.transpose(R)
-            P = momentum_about_com(body_mass[w % body_mass.shape[0], body], I, rotation_change(X, X_next), p, h)
-            arm = c - reference(topology, link_X, w, topology.link_tree[l])
+            p = d[w, l] + A[w, l] * arm
+            P = momentum_about_com(body_mass[w % body_mass.shape[0], body], I, A[w, l], p, h)
             f = sp.linear(P)
             mu[w, l] = sp.join(sp.angular(P) + wp.cross(arm, f), f)
 
@@ -145,7 +176,12 @@ def build_residual(S) -> SimpleNamespace:
                 impulse[w, d] += M[w, e, d - begin] * (v[w, e] - v_star[w, e])
         r[w, d] = impulse[w, d]
 
-    return SimpleNamespace(interval_momentum=interval_momentum, node_balance=node_balance, node_impulse=node_impulse)
+    return SimpleNamespace(
+        displace=displace,
+        interval_momentum=interval_momentum,
+        node_balance=node_balance,
+        node_impulse=node_impulse,
+    )
 
 
 @functools.cache

@@ -32,6 +32,7 @@ class VariationalAdjoint(StepAdjoint):
         self.jump, self.v_left, self.dq, self.dq_star, self.v_star = (array(nv, S) for _ in range(5))
         self.impulse, self.residual, self.residual_end = (array(nv, S) for _ in range(3))
         self.mu, self.wrench_begin, self.wrench_end = (array(nl, t.vec6) for _ in range(3))
+        self.link_A, self.link_d = array(nl, t.mat33), array(nl, t.vec3)  # displacements
         # end of the step: v_free is the Legendre velocity there, v_estimate where its forces are taken
         self.v_free, self.v_estimate, self.jump_next, self.v_next = (array(nv, S) for _ in range(4))
         self.force_next, self.damping_next, self.link_F_next = array(nv, S), array(nv, S), None
@@ -93,13 +94,12 @@ class VariationalAdjoint(StepAdjoint):
         self._record_forces(self.q, self.v0, self.dynamics)
 
     def _record_interval(self, h: float, dq: wp.array) -> None:
-        """q' = q ⊕ dq with its kinematics, and the momenta on the way there."""
+        """Displacements and momenta of the links from q to q ⊕ dq."""
         p, dynamics, topology = self.device_model.parameters, self.dynamics, self.device_model.topology
-        inputs = [topology, 1.0, self.q, dq, self.q_next]
-        dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
-        self.after.position(self.q_next)
+        inputs = [topology, dynamics.dof_S, dq, self.link_A, self.link_d]
+        dynamics.launch(self.k_balance.displace, self.model.ntree, inputs)
         body = [p.stored(key) for key in ("body_mass", "body_com", "body_inertia")]
-        inputs = [topology, h, *body, dynamics.link_X, self.after.link_X, self.mu]
+        inputs = [topology, h, *body, dynamics.link_X, self.link_A, self.link_d, self.mu]
         dynamics.launch(self.k_balance.interval_momentum, self.model.nlink, inputs)
 
     def _record_balance(self, h: float, c: float, node: Dynamics, v: wp.array, dq: wp.array, force, wrench, r) -> None:
@@ -110,8 +110,11 @@ class VariationalAdjoint(StepAdjoint):
         self.dynamics.launch(self.k_balance.node_balance, self.model.ntree, inputs)
 
     def _record_end(self, h: float) -> None:
-        """The equation of the Legendre velocity at q'."""
+        """q' = q ⊕ dq, and the equation of the Legendre velocity there."""
         after, nv = self.after, self.model.nv
+        inputs = [self.device_model.topology, 1.0, self.q, self.dq, self.q_next]
+        after.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
+        after.position(self.q_next)
         after.velocity(self.v_free)
         after.launch(self.k_velocities.extrapolate, nv, [h, self.v_left, self.dq, self.v_estimate])
         self._record_forces(self.q_next, self.v_estimate, after, (self.force_next, self.damping_next, self.link_F_next))
@@ -164,7 +167,7 @@ class VariationalAdjoint(StepAdjoint):
         inputs = [self.device_model.topology, step.frame, step.equation(h), dq, dq.grad]
         inputs += [step.work, self.elimination, self.turned, self.seed]
         self.dynamics.launch(self.k_solve.root_adjoint, self.model.ntree, inputs)
-        for array in (self.q_next, self.mu, self.wrench_begin, *with_gradient(self.after)):
+        for array in (self.link_A, self.link_d, self.mu, self.wrench_begin):
             array.grad.zero_()
         interval, balance = wp.Tape(), wp.Tape()
         with interval:
