@@ -319,6 +319,7 @@ def build(S) -> SimpleNamespace:
 @functools.cache
 def build_velocities(S, grad: bool = False) -> SimpleNamespace:
     """The velocities of a step that are sums of others, of scalar type S, with adjoints if `grad`; over (worlds, nv)."""
+    vec3 = types(S).vec3
     module = module_name("variational_velocities", S, grad)
 
     @wp.kernel(module=module, enable_backward=grad)
@@ -341,6 +342,8 @@ def build_velocities(S, grad: bool = False) -> SimpleNamespace:
 
     @wp.kernel(module=module, enable_backward=grad)
     def jump_of(
+        gravity: wp.array(dtype=vec3),
+        tie: S,
         v_left: wp.array2d(dtype=S),
         v_star: wp.array2d(dtype=S),
         v: wp.array2d(dtype=S),
@@ -349,9 +352,13 @@ def build_velocities(S, grad: bool = False) -> SimpleNamespace:
         jump: wp.array2d(dtype=S),
         v_next: wp.array2d(dtype=S),
     ):
-        """Half of what contact changed the velocity by, up to half of what the free motion did; v_next = v_free + jump."""
+        """Half of what contact changed the velocity by, up to half of what the free motion did; v_next = v_free + jump.
+
+        At rest the two are equal. `tie` [s] is 0, and in a backward pass h times the solver's tolerance, so that then the
+        derivative is that of contact, by which what rests stays at rest, whichever of them round-off makes the smaller.
+        """
         w, d = wp.tid()
-        bound = wp.abs(v_star[w, d] - v_left[w, d])
+        bound = wp.abs(v_star[w, d] - v_left[w, d]) + tie * wp.length(gravity[w % gravity.shape[0]])
         x = wp.clamp(S(0.5) * (v[w, d] - v_star[w, d]), -bound, bound)
         jump[w, d] = x
         v_next[w, d] = v_free[w, d] + x

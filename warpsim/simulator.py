@@ -515,7 +515,7 @@ class Simulator:
         """Raise where a step from `state` cannot be recorded on a tape."""
         if not self.requires_grad:
             raise ValueError("a tape is recording, but this simulator was made without requires_grad=True")
-        if state.q.grad is None or state.v.grad is None:
+        if not {"q", "v", *self._step.smooth_memory()} <= state.smooth_arrays().keys():
             raise ValueError(
                 "a tape is recording, but the state's arrays have no gradient; make it with this sim.state()"
             )

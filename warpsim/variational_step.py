@@ -177,5 +177,6 @@ class VariationalStep(Step):
         inputs = [self.root, int(self.constrained), solution.iterations, solution.momentum_error, solution.status]
         dynamics.launch(self.k_variational.report, None, inputs)
         if self.constrained:
-            inputs = [self.v_left, self.v_star, solution.v, self.v_free, self.jump_next, self.v_next]
+            inputs = [p.stored("gravity"), 0.0, self.v_left, self.v_star, solution.v, self.v_free]
+            inputs += [self.jump_next, self.v_next]
             dynamics.launch(self.k_velocities.jump_of, self.model.nv, inputs)

@@ -21,11 +21,13 @@ from warpsim.variational_step import VariationalStep
 class VariationalAdjoint(StepAdjoint):
     """Workspace of the backward pass. `self.v` is the velocity that contact was solved for, `self.v0` that reported at q."""
 
-    def __init__(self, device_model: DeviceModel, options, max_contacts, contact: bool, replay, integrator: Variational):
+    def __init__(
+        self, device_model: DeviceModel, options, max_contacts, contact: bool, replay, integrator: Variational
+    ):
         self.integrator = integrator
         super().__init__(device_model, options, max_contacts, contact, replay)
         t, model, array = device_model.types, device_model.model, self.dynamics.array
-        S, nq, nv, nl = t.scalar, model.nq, model.nv, model.nlink
+        S, nv, nl = t.scalar, model.nv, model.nlink
         self.k_balance, self.k_solve = variational_adjoint.build_residual(S), variational_adjoint.build(S)
         self.k_velocities = variational.build_velocities(S, True)
         self.after = Dynamics(device_model, grad=True, requires_grad=True)  # at q'
@@ -44,7 +46,10 @@ class VariationalAdjoint(StepAdjoint):
 
     def _make_elimination(self) -> None:
         t, model, array = self.device_model.types, self.model, self.step.dynamics.array
-        self.elimination, self.turned = variational_roots.structs(t.scalar).Elimination(), drnea.structs(t.scalar).Frame()
+        self.elimination, self.turned = (
+            variational_roots.structs(t.scalar).Elimination(),
+            drnea.structs(t.scalar).Frame(),
+        )
         for key in ("aa", "al", "la", "ll"):
             setattr(self.elimination, key, array(model.nlink, t.mat33))
         self.elimination.row, self.elimination.axis = array(model.nv, t.vec6), array(model.nv, t.vec3)
@@ -135,7 +140,7 @@ class VariationalAdjoint(StepAdjoint):
         self.q_next.grad.assign(self.inputs.q_next_bar)
         self.v_free.grad.assign(self.inputs.v_next_bar)
         if self.step.constrained:
-            self._jump_adjoint()
+            self._jump_adjoint(h)
         step = self.step
         inputs = [self.device_model.topology, step.frame_next, step.factor, self.v_free.grad, step.work, self.seed]
         self.dynamics.launch(self.k_solve.velocity_adjoint, self.model.ntree, inputs)
@@ -143,11 +148,12 @@ class VariationalAdjoint(StepAdjoint):
         end.backward()
         interval.backward()
 
-    def _jump_adjoint(self) -> None:
+    def _jump_adjoint(self, h: float) -> None:
         """v' is the Legendre velocity and jump'."""
         jump = wp.Tape()
         with jump:
-            inputs = [self.v_left, self.v_star, self.v, self.v_free, self.jump_next, self.v_next]
+            inputs = [self.device_model.parameters.stored("gravity"), h * self.step.solver.options.tolerance]
+            inputs += [self.v_left, self.v_star, self.v, self.v_free, self.jump_next, self.v_next]
             self.dynamics.launch(self.k_velocities.jump_of, self.model.nv, inputs)
         self.v_free.grad.zero_()
         self.v_next.grad.assign(self.inputs.v_next_bar)
