@@ -22,7 +22,7 @@ def check(problem: Problem, tolerance: float, entries=None) -> None:
 
 @horizons
 @pytest.mark.parametrize("stopped", [False, True])
-def test_every_joint_type(steps, tolerance, stopped):
+def test_every_joint_type(stopped, steps, tolerance):
     """Ball, hinge, slide, free and fixed joints with springs, dampers, dry friction, armature and actuators, in free flight
     and where a ball and a hinge stand beyond their stops: state, controls and twelve kinds of parameters."""
     model, rng = all_joints(), np.random.default_rng(3)
@@ -35,7 +35,7 @@ def test_every_joint_type(steps, tolerance, stopped):
     names += ("actuator_gain", "actuator_bias", "joint_pose", "gravity", "joint_range", "joint_friction")
     problem = Problem(model, q0, v0, steps, controls, parameters=names, integrator=VARIATIONAL)
     problem.point["actuator_bias"][:, 1:] -= 0.1  # at 0 velocity gains turn from implicit to explicit
-    check(problem, tolerance, entries=3)
+    check(problem, tolerance, entries=2)
 
 
 def test_joint_axes_and_inertias():
@@ -89,7 +89,6 @@ def on_the_ground(joint: str, regime: str):
         <geom type="plane" size="5 5 1" friction="{friction}"/>
         <body pos="0 0 0.09999">{JOINTS[joint]}<geom {geom} friction="{0.9 * friction}"/></body></worldbody></mujoco>""")
     )
-    # Not at rest about any axis: there half of nothing is the bound of the jump, a kink.
     v0 = 0.01 * np.random.default_rng(8).normal(size=model.nv)
     v0[0] += along
     if about:
@@ -107,9 +106,10 @@ def test_contact_by_joint_and_regime(joint, regime, steps, tolerance):
     names = ("body_mass", "body_com", "geom_friction", "geom_size", "gravity", "joint_damping", "joint_armature")
     problem = Problem(model, model.q0, v0, steps, parameters=names, integrator=VARIATIONAL)
     problem.point["joint_damping"] += 0.05
+    problem.point["body_com"] += [0.01, -0.02, 0.015]  # where no torque acts the jump of a spin has a kink
     problem.gradient()
     assert problem.sim.diagnostics.contacts.numpy()[0] == (1 if regime == "rolling" else 4)
-    check(problem, tolerance, entries=3)
+    check(problem, tolerance, entries=2)
 
 
 @horizons
