@@ -160,6 +160,37 @@ def build(S) -> SimpleNamespace:
             wrench_bar[w, b, i] = wrench_bar[w, b, i] + found[w, b, i]
 
     @wp.kernel(module=module, enable_backward=False)
+    def begin_memory(
+        flags: wp.array(dtype=int),
+        before: wp.array2d(dtype=S),
+        after_bar: wp.array2d(dtype=S),
+        # out
+        loaded: wp.array2d(dtype=S),
+        loaded_bar: wp.array2d(dtype=S),
+    ):
+        """Load an array of the state's memory, and its gradient at the end of the step."""
+        w, i = wp.tid()
+        loaded[w, i] = S(0.0)
+        loaded_bar[w, i] = S(0.0)
+        if flags[w] & NONFINITE == 0:
+            loaded[w, i] = before[w, i]
+            loaded_bar[w, i] = after_bar[w, i]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def finish_memory(
+        flags: wp.array(dtype=int),
+        found: wp.array2d(dtype=S),
+        # out
+        before_bar: wp.array2d(dtype=S),
+        after_bar: wp.array2d(dtype=S),
+    ):
+        """Add the gradient found, clear that at the end of the step."""
+        w, i = wp.tid()
+        after_bar[w, i] = S(0.0)
+        if flags[w] & NONFINITE == 0:
+            before_bar[w, i] = before_bar[w, i] + found[w, i]
+
+    @wp.kernel(module=module, enable_backward=False)
     def norm(q_bar: wp.array2d(dtype=S), v_bar: wp.array2d(dtype=S), result: wp.array(dtype=S)):
         """Euclidean norm of a state's gradient; not finite where an entry is not. Launch over worlds."""
         w = wp.tid()
@@ -191,6 +222,8 @@ def build(S) -> SimpleNamespace:
         finish=finish,
         begin_wrench=begin_wrench,
         finish_wrench=finish_wrench,
+        begin_memory=begin_memory,
+        finish_memory=finish_memory,
         norm=norm,
         move=move,
         differ=differ,

@@ -281,7 +281,11 @@ def test_gradients_of_clamped_actuators():
     assert abs(problem.gradient()["force_range"][1, 1]) > 0
 
 
-@pytest.mark.parametrize("integrator", [ws.SymplecticEuler(), ws.Midpoint()], ids=["symplectic", "midpoint"])
+@pytest.mark.parametrize(
+    "integrator",
+    [ws.SymplecticEuler(), ws.Midpoint(), ws.Variational(tolerance=1e-15)],
+    ids=["symplectic", "midpoint", "variational"],
+)
 @pytest.mark.parametrize("name", ["tau", "wrench"])
 def test_gradient_to_generalised_forces_and_wrenches(name, integrator):
     """`tau` and `wrench` on a tape, at the first of two steps: each entry against a central difference."""
