@@ -38,6 +38,7 @@ class VariationalAdjoint(StepAdjoint):
         # end of the step: v_free is the Legendre velocity there, v_estimate where its forces are taken
         self.v_free, self.v_estimate, self.jump_next, self.v_next = (array(nv, S) for _ in range(4))
         self.force_next, self.damping_next, self.link_F_next = array(nv, S), array(nv, S), None
+        self.tolerance = self.step.solver_options.relative_tolerance(device_model.dtype)  # of the velocities
         self.jump_next_bar, self.v_contact, self._unused = (self.step.dynamics.array(nv, S) for _ in range(3))
         if self.rigid is not None:
             self.step.solver.problem.v0 = self.v_contact
@@ -157,7 +158,7 @@ class VariationalAdjoint(StepAdjoint):
         """v' is the Legendre velocity and jump'."""
         jump = wp.Tape()
         with jump:
-            inputs = [self.device_model.parameters.stored("gravity"), h * self.step.solver.options.tolerance]
+            inputs = [self.device_model.parameters.stored("gravity"), h * self.tolerance]
             inputs += [self.v_left, self.v_star, self.v, self.v_free, self.jump_next, self.v_next]
             self.dynamics.launch(self.k_velocities.jump_of, self.model.nv, inputs)
         self.v_free.grad.zero_()
