@@ -126,7 +126,7 @@ def check(model, integrator: str, solver: str, names, begin, entries: int, horiz
         )
     except (ValueError, NotImplementedError) as error:
         return {"refused": str(error).splitlines()[0]}
-    result = {"errors": {h: found.worst(h) for h in horizons}, "ok": found.ok, "compared": 0, "left": 0}
+    result = {"errors": {str(h): found.worst(h) for h in horizons}, "ok": found.ok, "compared": 0, "left": 0}
     for row in found.rows:
         result["compared"] += row.compared
         result["left"] += sum(int(note.split(" of ")[0]) for note in row.notes)
@@ -140,7 +140,7 @@ def line(label: list[str], result: dict, horizons) -> str:
     """A row of the table."""
     if "refused" in result:
         return "| " + " | ".join(label + ["refused"] * len(horizons) + ["", result["refused"]]) + " |"
-    errors = [f"{result['errors'][h]:.0e}" for h in horizons]
+    errors = [f"{result['errors'][str(h)]:.0e}" for h in horizons]
     misses = "; ".join(result["misses"])
     return "| " + " | ".join([*label, *errors, f"{result['compared']} ({result['left']})", misses]) + " |"
 
@@ -191,29 +191,43 @@ def main() -> int:
     wp.config.log_level = wp.LOG_WARNING
     horizons, entries = (HORIZONS[:2], 2) if arguments.quick else (HORIZONS, arguments.entries)
     head = ["joint", "regime", "integrator", "solver", *(f"{h} steps" for h in horizons), "compared (not)", "beyond"]
-    lines, results, begin_time = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)], {}, time.perf_counter()
-    print("\n".join(lines))
+    order, results, begin_time = [], {}, time.perf_counter()
+    kept = arguments.out / "gradient_grid.json" if arguments.out else None
+    if kept and kept.exists() and not arguments.quick:
+        results = {tuple(row.pop("label")): row for row in json.loads(kept.read_text())["rows"]}
+    print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))
     for label, model, names, begin in cases(arguments):
         if not all(any(word == part for part in label) for word in arguments.only):
             continue
-        result = check(model(), *label[2:], names, begin, entries, horizons)
-        results[", ".join(label)] = result
-        lines.append(line(label, result, horizons))
-        print(lines[-1], flush=True)
-    answered = [r for r in results.values() if "refused" not in r]
-    clean = sum(not r["misses"] for r in answered)
-    total = f"{len(results)} rows: {clean} within the bars, {len(answered) - clean} beyond, {len(results) - len(answered)} refused"
-    print(f"{total}; {time.perf_counter() - begin_time:.0f} s")
+        results[tuple(label)] = check(model(), *label[2:], names, begin, entries, horizons)
+        order.append(tuple(label))
+        print(line(label, results[tuple(label)], horizons), flush=True)
+    print(f"{summary([results[label] for label in order])}; {time.perf_counter() - begin_time:.0f} s")
     if arguments.out:
-        about = machine(wp.get_device("cpu"))
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        (arguments.out / "gradient_grid.json").write_text(
-            json.dumps({"machine": about, "rows": results}, indent=1) + "\n"
-        )
-        bars = ", ".join(f"{bar:g} at {h}" for h, bar in BARS.items())
-        text = ["# Gradients against central differences", "", total + f". Bars: {bars} steps.", "", *lines]
-        (arguments.out / "gradient_grid.md").write_text("\n".join(text) + "\n")
-    return 0 if clean == len(answered) else 1
+        write(arguments.out, results, head, horizons)
+    return 0 if not any(results[label].get("misses") for label in order) else 1
+
+
+def summary(rows: list[dict]) -> str:
+    """How many rows keep the bars."""
+    refused = sum("refused" in r for r in rows)
+    beyond = sum(bool(r.get("misses")) for r in rows)
+    return f"{len(rows)} rows: {len(rows) - refused - beyond} within the bars, {beyond} beyond, {refused} refused"
+
+
+def write(folder: pathlib.Path, results: dict, head: list[str], horizons) -> None:
+    """gradient_grid.json and .md of all rows, those of earlier runs included, in the order of the grid."""
+    places = [[*JOINTS, *ROBOTS], [*REGIMES, "contact"], [*INTEGRATORS], [*SOLVERS]]
+    ordered = sorted(results, key=lambda label: [p.index(x) for p, x in zip(places, label, strict=True)])
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [{"label": label, **results[label]} for label in ordered]
+    text = json.dumps({"machine": machine(wp.get_device("cpu")), "rows": rows}, indent=1)
+    (folder / "gradient_grid.json").write_text(text + "\n")
+    bars = ", ".join(f"{bar:g} at {h}" for h, bar in BARS.items())
+    lines = ["# Gradients against central differences", "", f"{summary(rows)}. Bars: {bars} steps.", ""]
+    lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += [line(list(label), results[label], horizons) for label in ordered]
+    (folder / "gradient_grid.md").write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

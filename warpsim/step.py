@@ -114,6 +114,10 @@ class Step:
         """What a step reads besides q, v and time, by name: the step's own arrays."""
         return {"flags": self.flags, **self.solver.state_memory()}
 
+    def smooth_memory(self) -> tuple[str, ...]:
+        """Names of the memory that gradients flow through."""
+        return ()
+
     def state_arrays(self) -> dict:
         """The state that `launch` advances, by name."""
         return {"q": self.q, "v": self.v, "time": self.time, **self.memory()}

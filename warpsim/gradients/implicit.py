@@ -17,6 +17,7 @@ from warpsim.dynamics import DeviceModel, Dynamics
 from warpsim.gradients.lcp import RigidAdjoint
 from warpsim.gradients.rows import RowsAdjoint
 from warpsim.kernels import actuation, compliant, contact_convex, gradient, residual, theta
+from warpsim.model.model import JOINT_NQ, JOINT_NV, JointType
 from warpsim.replay import Replay
 from warpsim.solvers.lcp_contact import LCP
 from warpsim.step import Step
@@ -54,9 +55,8 @@ class StepAdjoint:
         S, nv, nq = t.scalar, model.nv, model.nq
         self._replay = replay
         self.device_model, self.model, self.worlds = device_model, model, device_model.worlds
-        self.step = Step(device_model, options, max_contacts, contact, scheme, for_gradient=True)
+        self.step = self._make_step(options, max_contacts, contact, scheme)
         self.v_solved = self.step.dynamics.array(nv, S)
-        self.step.solver.problem.v0 = self.v_solved
         self.dynamics = Dynamics(device_model, grad=True, requires_grad=True)
         self.rigid = None
         if isinstance(options, LCP):
@@ -90,6 +90,9 @@ class StepAdjoint:
         self.moved = wp.zeros((self.worlds, C), dtype=wp.int32, device=device_model.device)
         self._make_inputs()
 
+    def _make_step(self, options, max_contacts: int | None, contact: bool, scheme) -> Step:
+        return Step(self.device_model, options, max_contacts, contact, scheme, for_gradient=True)
+
     def _make_inputs(self) -> None:
         step, array, S = self.step, self.step.dynamics.array, self.device_model.types.scalar
         self.k_gradient = gradient.build(S)
@@ -97,6 +100,12 @@ class StepAdjoint:
         self.inputs.q, self.inputs.v, self.inputs.control, self.inputs.tau = step.q, step.v, step.control, step.tau
         self.inputs.v_next = self.v_solved
         self.inputs.q_next_bar, self.inputs.v_next_bar = array(self.model.nq, S), array(self.model.nv, S)
+        self.switches = self.k_gradient.Switches()
+        model, device = self.model, self.device_model.device
+        root = model.link_body[model.tree_reference[model.link_tree]]
+        for name, widths in (("q_body", JOINT_NQ), ("v_body", JOINT_NV)):
+            table = np.repeat(root, [widths[JointType(kind)] for kind in model.link_type]).astype(np.int32)
+            setattr(self.switches, name, wp.array(table, dtype=wp.int32, device=device))
         self.wrench = self.link_F = None
         self._none, self._no_wrench = (wp.empty((0,) * n, dtype=S, device=self.device_model.device) for n in (2, 3))
         self._entries = max(self.model.nq, self.model.nv, self.model.nu)
@@ -112,22 +121,35 @@ class StepAdjoint:
 
     def backward(self, record: "StepRecord") -> None:
         """Add the gradient of the step's inputs, given that of its result, which is cleared."""
-        r, none, dynamics = record, self._none, self.step.dynamics
+        r, none, dynamics, switches = record, self._none, self.step.dynamics, self._switches()
         control, tau = (none if x is None else x for x in (r.control, r.tau))
         loaded = [r.flags, self.device_model.q0, r.q, r.v, control, tau, r.v_next, r.q_next.grad, r.v_next.grad]
-        dynamics.launch(self.k_gradient.begin, self._entries, [*loaded, self.inputs])
+        dynamics.launch(self.k_gradient.begin, self._entries, [*loaded, switches, self.inputs])
         self._begin_wrench(r)
+        self._begin_memory(r)
         if self.rigid is not None:
-            self.rigid.load(r.memory)
+            self.rigid.load(r.after)
             self.rigid.keep_parameter_gradients()
         self._replay.run(("adjoint", r.h, *self._parameter_gradients()), lambda: self._propagate(r.h))
         found = [x.grad for x in (self.q, self.v0, self.control, self.tau)]
         totals = [x.grad if _has_gradient(x) else none for x in (r.q, r.v, r.control, r.tau)]
         totals += [r.q_next.grad, r.v_next.grad]
-        dynamics.launch(self.k_gradient.finish, self._entries, [r.flags, *found, *totals])
+        dynamics.launch(self.k_gradient.finish, self._entries, [r.flags, *found, switches, *totals])
         if _has_gradient(r.wrench):
             inputs = [r.flags, self.wrench.grad, r.wrench.grad]
             dynamics.launch(self.k_gradient.finish_wrench, self.wrench.shape[1:], inputs)
+        self._finish_memory(r)
+
+    def _begin_memory(self, record: "StepRecord") -> None:
+        """Load what else a state holds that gradients flow through, and its gradient at the end of the step."""
+
+    def _finish_memory(self, record: "StepRecord") -> None:
+        """Add the gradient found to that of this memory, and clear that at the end of the step."""
+
+    def _switches(self):
+        """Which coordinates move."""
+        self.switches.body_active = self.device_model.parameters.stored("body_active")
+        return self.switches
 
     def _begin_wrench(self, record: "StepRecord") -> None:
         """Load the wrenches on bodies, for which there is room from the first record that has any."""
@@ -151,10 +173,7 @@ class StepAdjoint:
     def _propagate(self, h: float) -> None:
         """From the inputs and the seed that were loaded to the gradients of `q`, `v0`, `control`, `tau`, parameters."""
         step, inputs = self.step, self.inputs
-        step.smooth_motion(h)
-        step.contact_problem(h)
-        step.prepare_solver(h)
-        step.solver.launch()
+        self._repeat(h)
         for target, source in (
             (self.q, inputs.q),
             (self.v0, inputs.v),
@@ -181,6 +200,15 @@ class StepAdjoint:
             self.rigid.start()
         self._position_adjoint(h)
         self._residual_adjoint(h)
+
+    def _repeat(self, h: float) -> None:
+        """The step once more, whose solve starts from its solution."""
+        step = self.step
+        step.solver.problem.v0 = self.v_solved
+        step.smooth_motion(h)
+        step.contact_problem(h)
+        step.prepare_solver(h)
+        step.solver.launch()
 
     def _position_adjoint(self, h: float) -> None:
         """Gradient of q' = q (+) h v^θvq into q and the velocities; v' starts from its own gradient."""
@@ -243,6 +271,10 @@ class StepAdjoint:
     def _record_geometry(self, h: float) -> None:
         """Kinematics, geometry and Jacobians of contacts and rows, and the mass matrix, at q."""
         self.dynamics.position(self.q)
+        self._record_constraints(h)
+
+    def _record_constraints(self, h: float) -> None:
+        """Geometry and Jacobians of contacts and rows, and the mass matrix, after `position(q)`."""
         self._record_mass(self.dynamics)
         self.rows.record_geometry(self._row_lead(h)[0], self.q, self.v0, self.M)
         self._record_contact_geometry(self.dynamics, self.phi, self.point, self.frame)
@@ -329,20 +361,22 @@ class StepAdjoint:
         inputs = [collision.scene, collision.contacts, *material, *law, self.phi, self.v_c, self.gamma]
         self.dynamics.launch(kernel, collision.capacity, inputs)
 
-    def _record_forces(self, q: wp.array, v: wp.array, dynamics: Dynamics) -> None:
-        """Forces and damping at (q, v), whose kinematics are in `dynamics`."""
+    def _record_forces(self, q: wp.array, v: wp.array, dynamics: Dynamics, out=None) -> None:
+        """Forces and damping at (q, v), whose kinematics are in `dynamics`. `out`: arrays for them, and for the scratch of
+        wrenches, besides `force`, `damping` and `link_F`."""
         d, p, step = self.device_model, self.device_model.parameters, self.step
+        force, damping, link_F = (self.force, self.damping, self.link_F) if out is None else out
         springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
-        inputs = [d.topology, *springs, q, self.tau, self.force, self.damping]
+        inputs = [d.topology, *springs, q, self.tau, force, damping]
         dynamics.launch(self.k_actuation.passive_force, self.model.nlink, inputs)
         if self.model.nu:
             inputs = [d.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
             inputs += [p.stored(key) for key in ACTUATOR_PARAMETERS]
-            inputs += [q, v, self.control, self.force, self.damping]
+            inputs += [q, v, self.control, force, damping]
             dynamics.launch(self.k_actuation.actuator_force, None, inputs)
         if self.wrench is not None:
             inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench]
-            dynamics.launch(self.k_actuation.wrench_force, self.model.ntree, [*inputs, self.link_F, self.force])
+            dynamics.launch(self.k_actuation.wrench_force, self.model.ntree, [*inputs, link_F, force])
 
 
 class StepRecord:
@@ -351,13 +385,17 @@ class StepRecord:
     def __init__(self, h: float, before, after, control, tau, wrench):
         self.h = h
         self.q, self.v = before.q, before.v
-        self.q_next, self.v_next, self.flags, self.memory = after.q, after.v, after.memory["flags"], after.memory
+        self.q_next, self.v_next, self.flags, self.after = after.q, after.v, after.memory["flags"], after.memory
         self.control, self.tau, self.wrench = control, tau, wrench
+        self.v_contact = None  # the solution of the contact solve, where it is not `v_next`
+        # name -> (before, after)
+        self.memory = {name: (x, after.memory[name]) for name, x in before.memory.items() if _has_gradient(x)}
 
     def arrays(self) -> list[wp.array]:
         """The arrays whose gradients the step reads or adds to."""
         optional = [x for x in (self.control, self.tau, self.wrench) if _has_gradient(x)]
-        return [self.q, self.v, self.q_next, self.v_next, *optional]
+        memory = [x for pair in self.memory.values() for x in pair]
+        return [self.q, self.v, self.q_next, self.v_next, *optional, *memory]
 
 
 def with_gradient(*owners) -> list[wp.array]:
