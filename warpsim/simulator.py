@@ -10,6 +10,7 @@ from warpsim.collision import ContactList
 from warpsim.dynamics import DeviceModel
 from warpsim.gradients.implicit import StepAdjoint, StepRecord, active_tape, tape_paused
 from warpsim.gradients.linearize import Linearization, Linearizer, linearize
+from warpsim.gradients.reverse import ReverseLinearizer
 from warpsim.gradients.theta import SchemeAdjoint
 from warpsim.gradients.variational import VariationalAdjoint
 from warpsim.integrators import SymplecticEuler, ThetaScheme, Variational
@@ -96,8 +97,6 @@ class Simulator:
         if not isinstance(self.solver, (SAP, Compliant, LCP, NoContact)):
             known = "ws.SAP(...), ws.Compliant(...), ws.LCP(...) or ws.NoContact()"
             raise ValueError(f"solver is {solver!r}; use {known}")
-        if requires_grad and isinstance(self.solver, LCP):
-            raise ValueError("LCP() has no gradients yet; leave requires_grad=False, or use ws.SAP()")
         if requires_grad and model.geom_hertz_modulus.any():
             geom = model.geom_names[int(np.argmax(model.geom_hertz_modulus > 0))]
             raise ValueError(
@@ -127,6 +126,10 @@ class Simulator:
                 raise ValueError(
                     f"Variational(passes={self.integrator.passes}) has no gradients; use passes=1, or leave "
                     "requires_grad=False"
+                )
+            if self.requires_grad and isinstance(self.solver, LCP):
+                raise ValueError(
+                    "Variational() with LCP() has no gradients; use ws.SAP(), ws.Compliant(), or another integrator"
                 )
             self._step = VariationalStep(self.device_model, self.integrator, options, max_contacts, contact)
         else:
@@ -262,7 +265,8 @@ class Simulator:
         """Jacobians of one step from `state`: `A`, `B`, and on request `tau`, `parameters[name]`; see `ws.Linearization`.
 
         Which features touch is frozen, as on a tape. With `out`, a result of the same request, its arrays are filled: then
-        the launches are replayed from a graph. Nothing is recorded on a tape. Raises `ValueError` for what it does not cover.
+        the launches are replayed from a graph. Nothing is recorded on a tape. In closed form for `SymplecticEuler()` with `SAP` or
+        `NoContact`; for the rest, in a simulator with `requires_grad=True`, by 2 nv backward passes.
         """
         return linearize(self, state, control, tau, parameters, force_jacobian, out)
 
@@ -270,6 +274,10 @@ class Simulator:
     def _linearizer(self) -> Linearizer:
         step = self._step
         return Linearizer(self.device_model, step.options, self.max_contacts or None, step.collision.enabled)
+
+    @functools.cached_property
+    def _reverse_linearizer(self) -> ReverseLinearizer:
+        return ReverseLinearizer(self)
 
     def _load(self, state: State) -> None:
         for name, array in self._step.state_arrays().items():
@@ -519,8 +527,6 @@ class Simulator:
             raise ValueError(
                 "a tape is recording, but the state's arrays have no gradient; make it with this sim.state()"
             )
-        if self.parameters.is_per_world("body_active"):
-            raise ValueError("a tape cannot record steps with body_active per world yet; step without a tape")
 
     def _chosen_worlds(self, worlds) -> np.ndarray:
         """Indices of worlds given as an index, a list or array of indices, or a boolean mask."""

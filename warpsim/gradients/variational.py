@@ -26,6 +26,7 @@ class VariationalAdjoint(StepAdjoint):
     ):
         self.integrator = integrator
         super().__init__(device_model, options, max_contacts, contact, replay)
+        self.step.solver.problem.v0 = self.step.v  # what is recorded is not the velocity of the contact solve
         t, model, array = device_model.types, device_model.model, self.dynamics.array
         S, nv, nl = t.scalar, model.nv, model.nlink
         self.k_balance, self.k_solve = variational_adjoint.build_residual(S), variational_adjoint.build(S)
@@ -57,7 +58,7 @@ class VariationalAdjoint(StepAdjoint):
 
     @functools.cached_property
     def _cleared(self) -> list[wp.array]:
-        return with_gradient(self, self.rows, self.dynamics, self.after)
+        return with_gradient(*self._owners(), self.after)
 
     def _begin_wrench(self, record: StepRecord) -> None:
         super()._begin_wrench(record)
@@ -66,12 +67,12 @@ class VariationalAdjoint(StepAdjoint):
             self.__dict__.pop("_cleared", None)
 
     def _begin_memory(self, record: StepRecord) -> None:
-        before, after = record.memory["jump"]
+        before, after = record.memory_before["jump"], record.memory["jump"]
         inputs = [record.flags, before, after.grad, self.step.jump, self.jump_next_bar]
         self.dynamics.launch(self.k_gradient.begin_memory, self.model.nv, inputs)
 
     def _finish_memory(self, record: StepRecord) -> None:
-        before, after = record.memory["jump"]
+        before, after = record.memory_before["jump"], record.memory["jump"]
         inputs = [record.flags, self.jump.grad, before.grad, after.grad]
         self.dynamics.launch(self.k_gradient.finish_memory, self.model.nv, inputs)
 
@@ -199,7 +200,7 @@ class VariationalAdjoint(StepAdjoint):
     def _record_geometry(self, h: float) -> None:
         self._record_constraints(h)  # the kinematics are those of the node
 
-    def _record_momentum_balance(self, h: float) -> None:
+    def _record_momentum_balance(self, h: float, v: wp.array) -> None:
         self.impulse.zero_()
-        inputs = [self.device_model.topology, h, self.ancestor, self.M, self.damping, self.v_star, self.v]
+        inputs = [self.device_model.topology, h, self.ancestor, self.M, self.damping, self.v_star, v]
         self.dynamics.launch(self.k_balance.node_impulse, self.model.nv, [*inputs, self.impulse, self.r])

@@ -7,7 +7,7 @@ import numpy as np
 from warpsim.kernels import lcp_contact
 from warpsim.solvers.contact_solver import ContactSolver
 from warpsim.solvers.delassus import Delassus
-from warpsim.solvers.lcp import LCPSolver
+from warpsim.solvers.lcp import DEFAULT_TOLERANCE, LCPSolver
 
 
 @dataclass(frozen=True)
@@ -19,12 +19,17 @@ class LCP:
     restitution_threshold [m/s]: contacts that approach more slowly do not bounce, so that bodies come to rest. warm_start: try the classes of the last
     step first. A world without a solution to the tolerance is flagged not converged, with its residual as
     `diagnostics.momentum_error`; `diagnostics.iterations` counts factorisations, `sim.warm_start_hits()` the warm starts.
+    bounce_correction: gradients through impacts with restitution count the time of collision. saddle_escape: gradients take
+    contacts that hold the loss back for separated where that makes them larger. Neither is the derivative of the step
+    (docs/gradients.md); the motion is the same.
     """
 
     tolerance: float | None = None
     error_reduction: float = 0.0
     restitution_threshold: float = 1e-3
     warm_start: bool = True
+    bounce_correction: bool = False
+    saddle_escape: bool = False
 
     def __post_init__(self):
         if self.tolerance is not None and not 0.0 < self.tolerance < 1.0:
@@ -35,6 +40,10 @@ class LCP:
             raise ValueError(
                 f"LCP: restitution_threshold is {self.restitution_threshold}; give a speed of at least 0 [m/s]."
             )
+
+    def relative_tolerance(self, dtype: str) -> float:
+        """The tolerance in use for "float32" or "float64"."""
+        return DEFAULT_TOLERANCE[dtype] if self.tolerance is None else float(self.tolerance)
 
 
 class LCPContact(ContactSolver):
