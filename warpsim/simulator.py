@@ -527,8 +527,6 @@ class Simulator:
             raise ValueError(
                 "a tape is recording, but the state's arrays have no gradient; make it with this sim.state()"
             )
-        if isinstance(self.integrator, Variational) and self.parameters.is_per_world("body_active"):
-            raise ValueError("a tape cannot record Variational() steps with body_active per world; step without a tape")
 
     def _chosen_worlds(self, worlds) -> np.ndarray:
         """Indices of worlds given as an index, a list or array of indices, or a boolean mask."""
