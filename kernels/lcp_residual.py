@@ -19,18 +19,16 @@ from types import SimpleNamespace
 import numpy as np
 import warp as wp
 
-from warpsim.kernels import contact, delassus, joints, lcp, lcp_contact
+from warpsim.kernels import contact, delassus, lcp, lcp_contact, reverse_jacobian
 from warpsim.kernels import problem as problems
 from warpsim.kernels.linalg import dense, ltdl
 from warpsim.kernels.precision import module_name, types
-from warpsim.kernels.tree import Topology
+from warpsim.kernels.reverse_jacobian import PLAIN
 
 SEPARATING, CLAMPING, UPPER = wp.constant(lcp.SEPARATING), wp.constant(lcp.CLAMPING), wp.constant(lcp.UPPER)
 
 # Rank of the scaled Q: pivots above this part of the first. Sliding contacts make it nearly singular without redundancy.
 RANK_LEVEL = {wp.float32: 1e-4, wp.float64: 2e-11}
-# A tied row moves where its velocity is above so many machine epsilons of the velocities it is the difference of.
-TIE_EPSILONS = 1e3
 
 
 @functools.cache
@@ -70,18 +68,16 @@ def structs(S) -> SimpleNamespace:
 @functools.cache
 def build(S) -> SimpleNamespace:
     """Kernels `find_bounces`, `classify`, `escape`, `impulses`, `solve_adjoint`, `solve_smooth`, `bounce`; none is taped."""
-    t = types(S)
-    vec3, quat = t.vec3, t.quat
+    vec3 = types(S).vec3
     Problem, System, Law = problems.structs(S).Problem, structs(S).System, structs(S).Law
     Scene = contact.structs(S).Scene
     f_delassus, f_dense = delassus.build(S), dense.build(S)
     Dual, row_dot, row_add = f_delassus.Dual, f_delassus.row_dot, f_delassus.row_add
     Orthogonal, qr_factor, qr_solve = f_dense.Orthogonal, f_dense.qr_factor, f_dense.qr_solve
-    ltdl_solve_block, read_quaternion = ltdl.build(S).ltdl_solve_block, joints.build(S).read_quaternion
+    ltdl_solve_block, turn = ltdl.build(S).ltdl_solve_block, reverse_jacobian.build(S).turn
     pair_restitution = lcp_contact.build(S).pair_restitution
     epsilon = float(np.finfo(wp.dtype_to_numpy(S)).eps)
     rank_level, zero_level = RANK_LEVEL[S], (epsilon * lcp.ZERO_EPSILONS) ** 2
-    tie_level = epsilon * TIE_EPSILONS
     module = module_name("lcp_residual", S)
 
     # ---- classes ----------------------------------------------------------------------------------------------------
@@ -97,20 +93,6 @@ def build(S) -> SimpleNamespace:
         if system.bounces[w, c] != 0:
             target = -pair_restitution(scene, law.restitution, w, problem.contact_pair[w, c]) * dual.u_star[w, r]
         return target
-
-    @wp.func
-    def settle(problem: Problem, dual: Dual, w: int, r: int, target: S, given: int) -> int:
-        """A tied row's class by its velocity, the others' as given. A tie that cannot be told is clamping."""
-        kind = int(given)
-        if wp.abs(given) > UPPER:
-            speed = row_dot(problem, w, dual.source[w, r], problem.v0[w]) - target
-            level = S(tie_level) * (wp.abs(dual.u_star[w, r]) + wp.abs(target))
-            kind = CLAMPING
-            if speed > level:
-                kind = -UPPER
-            if speed < -level:
-                kind = UPPER
-        return kind
 
     @wp.kernel(module=module, enable_backward=False)
     def find_bounces(
@@ -136,12 +118,12 @@ def build(S) -> SimpleNamespace:
         scene: Scene,
         law: Law,
         dual: Dual,
-        contact_class: wp.array2d(dtype=int),
+        x: wp.array2d(dtype=S),
         system: System,
     ):
-        """Classes of the listed rows: of contacts as recorded, of scalar rows by their law at v.
+        """Classes of the listed rows at the solution v (`problem.v0`), x (worlds, 3 max_contacts), by x_i − w_i/W_ii.
 
-        `problem.v0` is the solution v. Launch over (worlds, N).
+        Launch over (worlds, N).
         """
         w, r = wp.tid()
         if r >= dual.count[w]:
@@ -152,14 +134,19 @@ def build(S) -> SimpleNamespace:
         if source < 3 * slots:
             c = source // 3
             axis = source - 3 * c
-            normal = r + 2 - axis
-            target = normal_target(problem, scene, law, dual, system, w, normal, c)
-            if settle(problem, dual, w, normal, target, contact_class[w, 3 * c + 2]) == CLAMPING:
+            n = r + 2 - axis
+            w_n = row_dot(problem, w, dual.source[w, n], problem.v0[w])
+            w_n -= normal_target(problem, scene, law, dual, system, w, n, c)
+            x_n = x[w, 3 * c + 2]
+            if dual.W[w, n, n] * x_n > w_n:
                 kind = CLAMPING
-                if axis != 2:
-                    kind = settle(problem, dual, w, r, S(0.0), contact_class[w, source])
-                    if problem.mu[w, c] == S(0.0):
-                        kind = UPPER
+            if axis != 2 and kind == CLAMPING:
+                trial = dual.W[w, r, r] * x[w, source] - row_dot(problem, w, source, problem.v0[w])
+                bound = dual.W[w, r, r] * problem.mu[w, c] * x_n
+                if trial > bound or problem.mu[w, c] == S(0.0):
+                    kind = UPPER
+                elif trial < -bound:
+                    kind = -UPPER
         else:
             k = source - 3 * slots
             y = (problem.row_v_hat[w, k] - row_dot(problem, w, source, problem.v0[w])) / problem.row_R[w, k]
@@ -380,59 +367,44 @@ def build(S) -> SimpleNamespace:
 
     # ---- time of collision ------------------------------------------------------------------------------------------
 
-    @wp.func
-    def quaternion_bar(q: wp.array2d(dtype=S), w: int, i: int, g: vec3, q_bar: wp.array2d(dtype=S)):
-        """q̄ += the gradient, orthogonal to the quaternion, whose tangent part is g (body axes)."""
-        a = read_quaternion(q, w, i)
-        x = S(2.0) * (a * quat(g[0], g[1], g[2], S(0.0)))
-        q_bar[w, i] = q_bar[w, i] + x[3]
-        for k in range(3):
-            q_bar[w, i + 1 + k] = q_bar[w, i + 1 + k] + x[k]
-
-    @wp.func
-    def quaternion_tangent(q: wp.array2d(dtype=S), w: int, i: int, q_bar: wp.array2d(dtype=S)) -> vec3:
-        """The gradient by turns about body axes."""
-        a = read_quaternion(q, w, i)
-        x = quat(q_bar[w, i + 1], q_bar[w, i + 2], q_bar[w, i + 3], q_bar[w, i])
-        y = wp.quat_inverse(a) * x
-        return S(0.5) * vec3(y[0], y[1], y[2])
+    @wp.kernel(module=module, enable_backward=False)
+    def to_tangent(
+        coordinate: wp.array(dtype=int),
+        axis: wp.array(dtype=int),
+        q: wp.array2d(dtype=S),
+        q_bar: wp.array2d(dtype=S),
+        g: wp.array2d(dtype=S),
+    ):
+        """The gradient by displacements q ⊕ δ, δ as v. Launch over (worlds, nv)."""
+        w, d = wp.tid()
+        i = coordinate[d]
+        x = S(0.0)
+        if axis[d] == PLAIN:
+            x = q_bar[w, i]
+        else:
+            t = turn(q, w, i, axis[d])
+            for k in range(4):
+                x += t[k] * q_bar[w, i + k]
+        g[w, d] = x
 
     @wp.kernel(module=module, enable_backward=False)
-    def to_tangent(topology: Topology, q: wp.array2d(dtype=S), q_bar: wp.array2d(dtype=S), g: wp.array2d(dtype=S)):
-        """The gradient by displacements q ⊕ δ, δ as v. Launch over (worlds, links)."""
-        w, l = wp.tid()
-        kind = topology.link_type[l]
-        i = topology.link_q[l]
-        d = topology.link_v[l]
-        plain = int(0)
-        if kind == joints.FREE:
-            plain = 3
-        elif kind == joints.SLIDE or kind == joints.HINGE:
-            plain = 1
-        for k in range(plain):
-            g[w, d + k] = q_bar[w, i + k]
-        if kind == joints.FREE or kind == joints.BALL:
-            x = quaternion_tangent(q, w, i + plain, q_bar)
-            for k in range(3):
-                g[w, d + plain + k] = x[k]
-
-    @wp.kernel(module=module, enable_backward=False)
-    def add_tangent(topology: Topology, q: wp.array2d(dtype=S), g: wp.array2d(dtype=S), q_bar: wp.array2d(dtype=S)):
-        """q̄ += the gradient with the tangent part g. Launch over (worlds, links)."""
-        w, l = wp.tid()
-        kind = topology.link_type[l]
-        i = topology.link_q[l]
-        d = topology.link_v[l]
-        plain = int(0)
-        if kind == joints.FREE:
-            plain = 3
-        elif kind == joints.SLIDE or kind == joints.HINGE:
-            plain = 1
-        for k in range(plain):
-            q_bar[w, i + k] = q_bar[w, i + k] + g[w, d + k]
-        if kind == joints.FREE or kind == joints.BALL:
-            d = d + plain
-            quaternion_bar(q, w, i + plain, vec3(g[w, d], g[w, d + 1], g[w, d + 2]), q_bar)
+    def add_tangent(
+        coordinate: wp.array(dtype=int),
+        axis: wp.array(dtype=int),
+        q: wp.array2d(dtype=S),
+        g: wp.array2d(dtype=S),
+        q_bar: wp.array2d(dtype=S),
+    ):
+        """q̄ += the gradient, orthogonal to quaternions, with the tangent part g. Launch over worlds."""
+        w = wp.tid()
+        for d in range(g.shape[1]):
+            i = coordinate[d]
+            if axis[d] == PLAIN:
+                q_bar[w, i] = q_bar[w, i] + g[w, d]
+            else:
+                t = S(4.0) * g[w, d] * turn(q, w, i, axis[d])
+                for k in range(4):
+                    q_bar[w, i + k] = q_bar[w, i + k] + t[k]
 
     @wp.kernel(module=module, enable_backward=False)
     def bounce(

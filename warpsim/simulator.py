@@ -127,10 +127,8 @@ class Simulator:
                     f"Variational(passes={self.integrator.passes}) has no gradients; use passes=1, or leave "
                     "requires_grad=False"
                 )
-            if self.requires_grad and isinstance(self.solver, LCP):
-                raise ValueError(
-                    "Variational() with LCP() has no gradients; use ws.SAP(), ws.Compliant(), or another integrator"
-                )
+            if self.requires_grad and getattr(options, "saddle_escape", False):
+                raise ValueError("LCP(saddle_escape=True) has no gradients with Variational(); use another integrator")
             self._step = VariationalStep(self.device_model, self.integrator, options, max_contacts, contact)
         else:
             self._step = Step(self.device_model, options, max_contacts, contact, self.integrator)
@@ -219,6 +217,8 @@ class Simulator:
                 after = self._blank_state()
                 self._unload(after)
                 record = StepRecord(self.dt / substeps, state, after, control, tau, wrench)
+                if isinstance(self.integrator, Variational) and isinstance(self.solver, LCP):
+                    record.v_contact = wp.clone(self._step.solver.solution.v)  # not that of the next state
                 tape.record_func(functools.partial(self._adjoint.backward, record), record.arrays())
                 state = after
         return state

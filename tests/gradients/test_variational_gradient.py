@@ -111,6 +111,14 @@ def test_contact_by_joint_and_regime(joint, regime, steps, tolerance):
     check(problem, tolerance)
 
 
+def test_at_rest():
+    """A box that has come to rest on level ground, 40 steps: neither the pull of gravity nor its direction moves it, which is
+    so because contact undoes what the free motion does, though that is nothing along the ground."""
+    model = sliding_box()
+    q0, v0 = model.q0 - 2e-5 * np.eye(7)[2], [0.3, 0.05, 0.0, 0.0, 0.0, 0.5]
+    check(Problem(model, q0, v0, 40, parameters=("gravity", "body_com"), integrator=VARIATIONAL), 1e-5)
+
+
 @horizons
 def test_a_turning_normal(steps, tolerance):
     """A ball that rolls over a fixed sphere."""

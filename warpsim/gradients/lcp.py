@@ -7,6 +7,7 @@ own. A contact that bounces has t_n = −e J_n v*, so that the free motion v* is
 import warp as wp
 
 from warpsim.dynamics import Dynamics
+from warpsim.gradients.reverse import tangent_tables
 from warpsim.kernels import lcp_residual
 from warpsim.step import Step
 
@@ -21,6 +22,8 @@ class RigidAdjoint:
         self.v_star = array(step.model.nv, t.scalar)
         self.rate_star, self.error = array(C, t.vec3), array(C, t.vec3)
         self.v_star_bar = wp.zeros_like(self.v_star, requires_grad=False)
+        device = step.device_model.device
+        self.tables = [wp.array(x, dtype=wp.int32, device=device) for x in tangent_tables(step.model)]
         self._parameter_gradients: list[tuple[wp.array, wp.array]] = []
 
     def start(self) -> None:
@@ -30,8 +33,8 @@ class RigidAdjoint:
         self.rate_star.zero_()
 
     def load(self, memory: dict) -> None:
-        """The classes of a record."""
-        wp.copy(self.solver.contact_class, memory["lcp_contact_class"])
+        """The impulses of a record."""
+        wp.copy(self.solver.contact_x, memory["lcp_contact_x"])
 
     def record(self, h: float, contact_rate, v_star: wp.array, J: wp.array, phi, v_c, gamma) -> None:
         """γ and c; `contact_rate` is the kernel that gives v_c = J v."""
@@ -48,8 +51,7 @@ class RigidAdjoint:
     def adjust(self, q: wp.array, v_bar: wp.array, v_next_bar: wp.array) -> None:
         """What the options ask for, given the gradients of the position update by q, v and v'."""
         if self.solver.options.bounce_correction:
-            topology, links = self.step.device_model.topology, self.step.model.nlink
-            self.solver.correct_bounce(topology, links, q, q.grad, v_bar)
+            self.solver.correct_bounce(self.tables, q, q.grad, v_bar)
         if self.solver.options.saddle_escape:
             self.solver.escape(v_next_bar)
 

@@ -26,7 +26,6 @@ class VariationalAdjoint(StepAdjoint):
     ):
         self.integrator = integrator
         super().__init__(device_model, options, max_contacts, contact, replay)
-        self.step.solver.problem.v0 = self.step.v  # what is recorded is not the velocity of the contact solve
         t, model, array = device_model.types, device_model.model, self.dynamics.array
         S, nv, nl = t.scalar, model.nv, model.nlink
         self.k_balance, self.k_solve = variational_adjoint.build_residual(S), variational_adjoint.build(S)
@@ -39,7 +38,10 @@ class VariationalAdjoint(StepAdjoint):
         # end of the step: v_free is the Legendre velocity there, v_estimate where its forces are taken
         self.v_free, self.v_estimate, self.jump_next, self.v_next = (array(nv, S) for _ in range(4))
         self.force_next, self.damping_next, self.link_F_next = array(nv, S), array(nv, S), None
-        self.jump_next_bar = self.step.dynamics.array(nv, S)
+        self.tolerance = self.step.solver_options.relative_tolerance(device_model.dtype)  # of the velocities
+        self.jump_next_bar, self.v_contact, self._unused = (self.step.dynamics.array(nv, S) for _ in range(3))
+        if self.rigid is not None:
+            self.step.solver.problem.v0 = self.v_contact
         self._make_elimination()
 
     def _make_step(self, options, max_contacts, contact: bool, scheme) -> VariationalStep:
@@ -67,12 +69,15 @@ class VariationalAdjoint(StepAdjoint):
             self.__dict__.pop("_cleared", None)
 
     def _begin_memory(self, record: StepRecord) -> None:
-        before, after = record.memory_before["jump"], record.memory["jump"]
+        before, after = record.memory["jump"]
         inputs = [record.flags, before, after.grad, self.step.jump, self.jump_next_bar]
         self.dynamics.launch(self.k_gradient.begin_memory, self.model.nv, inputs)
+        if self.rigid is not None:  # which takes the solution as given
+            inputs = [record.flags, record.v_contact, record.v_contact, self.v_contact, self._unused]
+            self.dynamics.launch(self.k_gradient.begin_memory, self.model.nv, inputs)
 
     def _finish_memory(self, record: StepRecord) -> None:
-        before, after = record.memory_before["jump"], record.memory["jump"]
+        before, after = record.memory["jump"]
         inputs = [record.flags, self.jump.grad, before.grad, after.grad]
         self.dynamics.launch(self.k_gradient.finish_memory, self.model.nv, inputs)
 
@@ -153,7 +158,7 @@ class VariationalAdjoint(StepAdjoint):
         """v' is the Legendre velocity and jump'."""
         jump = wp.Tape()
         with jump:
-            inputs = [self.device_model.parameters.stored("gravity"), h * self.step.solver.options.tolerance]
+            inputs = [self.device_model.parameters.stored("gravity"), h * self.tolerance]
             inputs += [self.v_left, self.v_star, self.v, self.v_free, self.jump_next, self.v_next]
             self.dynamics.launch(self.k_velocities.jump_of, self.model.nv, inputs)
         self.v_free.grad.zero_()
@@ -199,6 +204,12 @@ class VariationalAdjoint(StepAdjoint):
 
     def _record_geometry(self, h: float) -> None:
         self._record_constraints(h)  # the kinematics are those of the node
+
+    def _free_velocity(self) -> wp.array:
+        return self.v_star
+
+    def _restitution_adjoint(self, h: float) -> None:
+        """The gradient of v* goes back with that of dq*."""
 
     def _record_momentum_balance(self, h: float, v: wp.array) -> None:
         self.impulse.zero_()

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+import warp as wp
 
 from warpsim.kernels import lcp_contact
 from warpsim.solvers.contact_solver import ContactSolver
@@ -69,6 +70,11 @@ class LCPContact(ContactSolver):
             ("row_class", self.rows),
         ):
             setattr(self.memory, name, self.zeros((W, n), int))
+        # The impulses of the contacts as scalars: a backward pass takes the classes from them.
+        self.contact_x = self.zeros((W, 3 * self.max_contacts))
+        if self.max_contacts:
+            shape = (W, self.max_contacts)
+            self.solution.gamma = wp.array(ptr=self.contact_x.ptr, dtype=self.vec3, shape=shape, device=self.device)
         self.impulse, self.classes = self.zeros((W, N)), self.zeros((W, N), int)
         data = self.lcp.problem
         data.A, data.rows, data.classes = self.delassus.dual.W, self.delassus.dual.count, self.classes
@@ -84,7 +90,7 @@ class LCPContact(ContactSolver):
     def state_memory(self) -> dict:
         """The arrays that a step hands to the next."""
         names = ("count", "key", "contact_class", "row_class")
-        return {f"lcp_{name}": getattr(self.memory, name) for name in names}
+        return {f"lcp_{name}": getattr(self.memory, name) for name in names} | {"lcp_contact_x": self.contact_x}
 
     def prepare(self, collision, restitution, h: float) -> None:
         """What the launches read besides the problem: contacts, restitution of the geoms, step."""
