@@ -128,6 +128,15 @@ def test_a_turning_normal(steps, tolerance):
     check(Problem(model, q0, v0, steps, parameters=names, integrator=VARIATIONAL), tolerance)
 
 
+def test_rigid_contact():
+    """A ball that slides and rolls under `ws.LCP`, 10 steps: what changes the contact stage alone fits in."""
+    model, v0 = on_the_ground("free", "rolling")
+    v0[4] = 1.0
+    solver = ws.LCP(tolerance=1e-13)
+    names = ("body_mass", "geom_friction", "gravity")
+    check(Problem(model, model.q0, v0, 10, parameters=names, solver=solver, integrator=VARIATIONAL), 1e-5)
+
+
 @horizons
 @pytest.mark.parametrize("robot", ["ant", "half_cheetah"])
 def test_robot_in_contact(assets, robot, steps, tolerance):
@@ -165,7 +174,11 @@ def test_servos_with_effort_limits(target):
     check(Problem(driven_pair(), *state, 10, controls, parameters=names, dt=0.005, integrator=VARIATIONAL), 1e-5)
 
 
-@pytest.mark.parametrize("solver", [ws.Compliant(tolerance=1e-12, stiffness=1e6), ws.NoContact(limits=SOLVER)])
+@pytest.mark.parametrize(
+    "solver",
+    [ws.Compliant(tolerance=1e-12, stiffness=1e6), ws.NoContact(limits=SOLVER)],
+    ids=lambda solver: type(solver).__name__,
+)
 @pytest.mark.parametrize("root_finder", ["newton", "broyden"])
 def test_other_solvers_and_root_finders(solver, root_finder):
     """The adjoint asks for the root, not for how it was found; compliant contact, and none."""
