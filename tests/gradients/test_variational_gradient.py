@@ -111,6 +111,14 @@ def test_contact_by_joint_and_regime(joint, regime, steps, tolerance):
     check(problem, tolerance)
 
 
+def test_at_rest():
+    """A box that has come to rest on level ground, 40 steps: neither the pull of gravity nor its direction moves it, which is
+    so because contact undoes what the free motion does, though that is nothing along the ground."""
+    model = sliding_box()
+    q0, v0 = model.q0 - 2e-5 * np.eye(7)[2], [0.3, 0.05, 0.0, 0.0, 0.0, 0.5]
+    check(Problem(model, q0, v0, 40, parameters=("gravity", "body_com"), integrator=VARIATIONAL), 1e-5)
+
+
 @horizons
 def test_a_turning_normal(steps, tolerance):
     """A ball that rolls over a fixed sphere."""
@@ -118,6 +126,15 @@ def test_a_turning_normal(steps, tolerance):
     q0, v0 = model.q0 - 1e-6 * np.eye(7)[2], [0.1, 0.0, 0.0, 0.0, 1.0, 0.3]
     names = ("body_mass", "geom_size", "geom_pose")
     check(Problem(model, q0, v0, steps, parameters=names, integrator=VARIATIONAL), tolerance)
+
+
+def test_rigid_contact():
+    """A ball that slides and rolls under `ws.LCP`, 10 steps: what changes the contact stage alone fits in."""
+    model, v0 = on_the_ground("free", "rolling")
+    v0[4] = 1.0
+    solver = ws.LCP(tolerance=1e-13)
+    names = ("body_mass", "geom_friction", "gravity")
+    check(Problem(model, model.q0, v0, 10, parameters=names, solver=solver, integrator=VARIATIONAL), 1e-5)
 
 
 @horizons
@@ -157,7 +174,11 @@ def test_servos_with_effort_limits(target):
     check(Problem(driven_pair(), *state, 10, controls, parameters=names, dt=0.005, integrator=VARIATIONAL), 1e-5)
 
 
-@pytest.mark.parametrize("solver", [ws.Compliant(tolerance=1e-12, stiffness=1e6), ws.NoContact(limits=SOLVER)])
+@pytest.mark.parametrize(
+    "solver",
+    [ws.Compliant(tolerance=1e-12, stiffness=1e6), ws.NoContact(limits=SOLVER)],
+    ids=lambda solver: type(solver).__name__,
+)
 @pytest.mark.parametrize("root_finder", ["newton", "broyden"])
 def test_other_solvers_and_root_finders(solver, root_finder):
     """The adjoint asks for the root, not for how it was found; compliant contact, and none."""
