@@ -127,8 +127,9 @@ class Simulator:
                     f"Variational(passes={self.integrator.passes}) has no gradients; use passes=1, or leave "
                     "requires_grad=False"
                 )
-            if self.requires_grad and getattr(options, "saddle_escape", False):
-                raise ValueError("LCP(saddle_escape=True) has no gradients with Variational(); use another integrator")
+            for name in ("bounce_correction", "saddle_escape"):
+                if self.requires_grad and getattr(options, name, False):
+                    raise ValueError(f"LCP({name}=True) has no gradients with Variational(); use another integrator")
             self._step = VariationalStep(self.device_model, self.integrator, options, max_contacts, contact)
         else:
             self._step = Step(self.device_model, options, max_contacts, contact, self.integrator)

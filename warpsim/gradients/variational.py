@@ -157,7 +157,8 @@ class VariationalAdjoint(StepAdjoint):
         """v' is the Legendre velocity and jump'."""
         jump = wp.Tape()
         with jump:
-            inputs = [self.device_model.parameters.stored("gravity"), h * self.step.solver.options.tolerance]
+            tolerance = self.step.solver_options.relative_tolerance(self.device_model.dtype)
+            inputs = [self.device_model.parameters.stored("gravity"), h * tolerance]
             inputs += [self.v_left, self.v_star, self.v, self.v_free, self.jump_next, self.v_next]
             self.dynamics.launch(self.k_velocities.jump_of, self.model.nv, inputs)
         self.v_free.grad.zero_()
