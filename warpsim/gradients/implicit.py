@@ -205,7 +205,6 @@ class StepAdjoint:
     def _repeat(self, h: float) -> None:
         """The step once more, whose solve starts from its solution."""
         step = self.step
-        step.solver.problem.v0 = self.v_solved
         step.smooth_motion(h)
         step.contact_problem(h)
         step.prepare_solver(h)
@@ -394,7 +393,7 @@ class StepRecord:
     def arrays(self) -> list[wp.array]:
         """The arrays whose gradients the step reads or adds to."""
         optional = [x for x in (self.control, self.tau, self.wrench) if _has_gradient(x)]
-        memory = [x for pair in self.memory.values() for x in pair]
+        memory = [x for m in (self.memory_before, self.memory) for x in m.values() if _has_gradient(x)]
         return [self.q, self.v, self.q_next, self.v_next, *optional, *memory]
 
 

@@ -26,6 +26,7 @@ class VariationalAdjoint(StepAdjoint):
     ):
         self.integrator = integrator
         super().__init__(device_model, options, max_contacts, contact, replay)
+        self.step.solver.problem.v0 = self.step.v  # what is recorded is not the velocity of the contact solve
         t, model, array = device_model.types, device_model.model, self.dynamics.array
         S, nv, nl = t.scalar, model.nv, model.nlink
         self.k_balance, self.k_solve = variational_adjoint.build_residual(S), variational_adjoint.build(S)
@@ -69,7 +70,7 @@ class VariationalAdjoint(StepAdjoint):
             self.__dict__.pop("_cleared", None)
 
     def _begin_memory(self, record: StepRecord) -> None:
-        before, after = record.memory["jump"]
+        before, after = record.memory_before["jump"], record.memory["jump"]
         inputs = [record.flags, before, after.grad, self.step.jump, self.jump_next_bar]
         self.dynamics.launch(self.k_gradient.begin_memory, self.model.nv, inputs)
         if self.rigid is not None:  # which takes the solution as given
@@ -77,7 +78,7 @@ class VariationalAdjoint(StepAdjoint):
             self.dynamics.launch(self.k_gradient.begin_memory, self.model.nv, inputs)
 
     def _finish_memory(self, record: StepRecord) -> None:
-        before, after = record.memory["jump"]
+        before, after = record.memory_before["jump"], record.memory["jump"]
         inputs = [record.flags, self.jump.grad, before.grad, after.grad]
         self.dynamics.launch(self.k_gradient.finish_memory, self.model.nv, inputs)
 
