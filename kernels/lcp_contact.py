@@ -202,6 +202,7 @@ def build(S) -> SimpleNamespace:
     return SimpleNamespace(
         Boxed=Boxed,
         Memory=Memory,
+        pair_restitution=pair_restitution,
         fill=fill,
         eliminate=eliminate,
         recover=recover,

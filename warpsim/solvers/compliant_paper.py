@@ -48,7 +48,7 @@ class PaperContact(ContactSolver):
     def kernel_sets(self) -> list:
         return [self.kernels, self.delassus.kernels, self.qp.kernels]
 
-    def prepare(self, h: float) -> None:
+    def prepare(self, collision, restitution, h: float) -> None:
         """The weight ζ for the step h [s]."""
         self.zeta = 1.0 / h if self.options.normal_weight is None else self.options.normal_weight
 

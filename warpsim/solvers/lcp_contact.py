@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
+import warp as wp
 
 from warpsim.kernels import lcp_contact
 from warpsim.solvers.contact_solver import ContactSolver
 from warpsim.solvers.delassus import Delassus
-from warpsim.solvers.lcp import LCPSolver
+from warpsim.solvers.lcp import DEFAULT_TOLERANCE, LCPSolver
 
 
 @dataclass(frozen=True)
@@ -19,12 +20,17 @@ class LCP:
     restitution_threshold [m/s]: contacts that approach more slowly do not bounce, so that bodies come to rest. warm_start: try the classes of the last
     step first. A world without a solution to the tolerance is flagged not converged, with its residual as
     `diagnostics.momentum_error`; `diagnostics.iterations` counts factorisations, `sim.warm_start_hits()` the warm starts.
+    bounce_correction: gradients through impacts with restitution are those of the continuous motion, whose impact moves in
+    time; False gives the derivative of the step. saddle_escape: gradients take contacts that hold the loss back for separated
+    where that makes them larger (docs/gradients.md). The motion is the same with either.
     """
 
     tolerance: float | None = None
     error_reduction: float = 0.0
     restitution_threshold: float = 1e-3
     warm_start: bool = True
+    bounce_correction: bool = True
+    saddle_escape: bool = False
 
     def __post_init__(self):
         if self.tolerance is not None and not 0.0 < self.tolerance < 1.0:
@@ -35,6 +41,10 @@ class LCP:
             raise ValueError(
                 f"LCP: restitution_threshold is {self.restitution_threshold}; give a speed of at least 0 [m/s]."
             )
+
+    def relative_tolerance(self, dtype: str) -> float:
+        """The tolerance in use for "float32" or "float64"."""
+        return DEFAULT_TOLERANCE[dtype] if self.tolerance is None else float(self.tolerance)
 
 
 class LCPContact(ContactSolver):
@@ -60,6 +70,11 @@ class LCPContact(ContactSolver):
             ("row_class", self.rows),
         ):
             setattr(self.memory, name, self.zeros((W, n), int))
+        # The impulses of the contacts as scalars: a backward pass takes the classes from them.
+        self.contact_x = self.zeros((W, 3 * self.max_contacts))
+        if self.max_contacts:
+            shape = (W, self.max_contacts)
+            self.solution.gamma = wp.array(ptr=self.contact_x.ptr, dtype=self.vec3, shape=shape, device=self.device)
         self.impulse, self.classes = self.zeros((W, N)), self.zeros((W, N), int)
         data = self.lcp.problem
         data.A, data.rows, data.classes = self.delassus.dual.W, self.delassus.dual.count, self.classes
@@ -75,7 +90,7 @@ class LCPContact(ContactSolver):
     def state_memory(self) -> dict:
         """The arrays that a step hands to the next."""
         names = ("count", "key", "contact_class", "row_class")
-        return {f"lcp_{name}": getattr(self.memory, name) for name in names}
+        return {f"lcp_{name}": getattr(self.memory, name) for name in names} | {"lcp_contact_x": self.contact_x}
 
     def prepare(self, collision, restitution, h: float) -> None:
         """What the launches read besides the problem: contacts, restitution of the geoms, step."""
