@@ -27,11 +27,14 @@ from types import SimpleNamespace
 import numpy as np
 import warp as wp
 
-from warpsim.kernels.linalg import dense, rows
+from warpsim.kernels.linalg import dense, rows, semidefinite
 from warpsim.kernels.precision import module_name, types
 
 NOT_CONVERGED = 1  # bit of `status`: no solution to tolerance; x is the best met, `residual` is its own
 NON_FINITE = 2  # bit of `status`: a NaN or an infinity in the data; x = 0
+
+# Options.guess
+NOTHING, CLASSES, IMPULSES = 0, 1, 2
 
 # Classes, with the sign of the bound for U and T: + upper, − lower.
 SEPARATING = 0
@@ -52,13 +55,17 @@ SWEEPS = 20
 BLOCK_PIVOTS = 10
 # Class changes of Lemke's path per row; 4 are usual.
 PIECES_PER_ROW = 12
+# Factorisations of block pivoting on A itself.
+EXACT_PIVOTS = 6
+# Sweeps that adapt the impulses of the last step, and rounds of sweeps and block pivoting before Lemke's method.
+GUESS_SWEEPS = 10
+RETRIES = 4
 # Residual at which the problem with ε counts as solved (max |b̃| is 1).
 SOLVED = {wp.float32: 1e-5, wp.float64: 1e-11}
 # What rounding leaves of it, in machine epsilons of the largest |x|.
 ROUNDING_EPSILONS = 4.0
-# Refinements of Q⁺b and of (Q + εI)⁻¹b to the solution without ε.
+# Passes of Q⁺b and of (Q + εI)⁻¹b: the solution, and one refinement.
 REFINEMENTS = 2
-REFINEMENTS_FROM_EPSILON = 6
 # Proximal steps, and how many of them may pass without the residual falling to the given part.
 PROXIMAL_STEPS = 20
 STALL_STEPS = 5
@@ -86,8 +93,10 @@ def build(S) -> SimpleNamespace:
     vec2 = types(S).vec2
     f_rows, f_dense = rows.build(S), dense.build(S)
     row_dot, row_copy, row_fill = f_rows.row_dot, f_rows.row_copy, f_rows.row_fill
-    gather_axpy, Orthogonal = f_dense.gather_axpy, f_dense.Orthogonal
-    lu_factor, lu_solve, qr_factor, qr_solve = f_dense.lu_factor, f_dense.lu_solve, f_dense.qr_factor, f_dense.qr_solve
+    f_product = semidefinite.build(S)
+    Product, product_factor, product_bound = f_product.Product, f_product.product_factor, f_product.product_bound
+    product_normal, product_solve = f_product.product_normal, f_product.product_solve
+    gather_axpy, lu_factor, lu_solve = f_dense.gather_axpy, f_dense.lu_factor, f_dense.lu_solve
     epsilon = float(np.finfo(wp.dtype_to_numpy(S)).eps)
     first_regularization, least_regularization = REGULARIZATION[S], LEAST_REGULARIZATION[S]
     attempt_factor = ATTEMPT_FACTOR[S]
@@ -105,19 +114,25 @@ def build(S) -> SimpleNamespace:
         hi: wp.array2d(dtype=S)  # (worlds, n) upper bound (∞: none), or friction coefficient
         findex: wp.array2d(dtype=int)  # (worlds, n) −1, or the row of the first kind that scales the bound
         rows: wp.array(dtype=int)  # (worlds,) used rows
-        classes: wp.array2d(dtype=int)  # (worlds, n) guess, read where Options.guess is 1
+        classes: wp.array2d(dtype=int)  # (worlds, n) guess, read where Options.guess is CLASSES
+        x: wp.array2d(dtype=S)  # (worlds, n) guess, read where Options.guess is IMPULSES
 
     @wp.struct
     class Workspace:
-        """The scaled problem and scratch: matrices (worlds, n, n), vectors (worlds, n)."""
+        """The scaled problem of an island and scratch: matrices (worlds, n, n), vectors (worlds, n)."""
 
+        island: wp.array2d(dtype=int)  # first row of the island of a row
+        member: wp.array2d(dtype=int)  # rows of the present island, ascending
+        local: wp.array2d(dtype=int)  # place of a row in `member`
         A: wp.array3d(dtype=S)
-        K: wp.array3d(dtype=S)  # factor of Qᵀ
-        Z: wp.array3d(dtype=S)  # second factor of a rank-deficient Q
+        K: wp.array3d(dtype=S)  # factor of (Q + εI)ᵀ, or L of `semidefinite.Product`
+        N: wp.array3d(dtype=S)
+        G: wp.array3d(dtype=S)
         b: wp.array2d(dtype=S)
         hi: wp.array2d(dtype=S)
         findex: wp.array2d(dtype=int)
         scale: wp.array2d(dtype=S)  # x = scale x̃
+        d: wp.array2d(dtype=S)  # of all rows: scale / β
         target: wp.array2d(dtype=S)  # b + εx of the proximal step
         x: wp.array2d(dtype=S)
         w: wp.array2d(dtype=S)
@@ -130,32 +145,30 @@ def build(S) -> SimpleNamespace:
         r: wp.array2d(dtype=S)  # right-hand side and solution over the clamped rows
         y: wp.array2d(dtype=S)
         weight: wp.array2d(dtype=S)  # scale of the clamped rows
-        tau: wp.array2d(dtype=S)  # of the QR factor, see `dense.Orthogonal`
-        diagonal: wp.array2d(dtype=S)
-        tau_Z: wp.array2d(dtype=S)
-        diagonal_Z: wp.array2d(dtype=S)
+        rest: wp.array2d(dtype=S)
         classes: wp.array2d(dtype=int)  # S, C, ±U
+        labels: wp.array2d(dtype=int)  # S, C, ±U, ±T
         clamped: wp.array2d(dtype=int)  # the rows of class C, ascending
         place: wp.array2d(dtype=int)  # place of a row in `clamped`, −1 outside
-        pivots: wp.array2d(dtype=int)  # row exchanges of LU, columns of QR
+        pivots: wp.array2d(dtype=int)  # row exchanges of LU, pivot rows of L
 
     @wp.struct
     class Solution:
         x: wp.array2d(dtype=S)  # (worlds, n), 0 in unused rows
         residual: wp.array(dtype=S)  # (worlds,) max |x̃ − mid(l̃, x̃ − w̃, ũ)|, relative to max |b̃|
         classes: wp.array2d(dtype=int)  # (worlds, n) S, C, ±U, ±T; S in unused rows
-        factorizations: wp.array(dtype=int)  # (worlds,)
-        hit: wp.array(dtype=int)  # (worlds,) 1: the guessed classes were right
+        factorizations: wp.array(dtype=int)  # (worlds,) of the island that took the most
+        hit: wp.array(dtype=int)  # (worlds,) 1: the guess was right in every island, at the first factorisation
         status: wp.array(dtype=int)  # (worlds,) bits NOT_CONVERGED, NON_FINITE
 
     @wp.struct
     class Options:
         tolerance: S
-        guess: int  # 1: try Problem.classes first
+        guess: int  # NOTHING, CLASSES or IMPULSES of Problem
 
     @wp.struct
     class World:
-        """One world and its rows."""
+        """An island of world w, n rows."""
 
         w: int
         n: int
@@ -169,49 +182,76 @@ def build(S) -> SimpleNamespace:
         side: int
 
     @wp.func
-    def scale_problem(problem: Problem, work: Workspace, at: World) -> int:
-        """Ã = DAD, b̃ = Db/β, x = βDx̃ with diag Ã = 1 and max |b̃| = 1; the status: NON_FINITE or 0."""
-        largest = S(0.0)
+    def check(problem: Problem, w: int, n: int) -> int:
+        """The status of the data: NON_FINITE or 0."""
         bad = S(0.0)
-        for i in range(at.n):
-            largest = wp.max(largest, problem.A[at.w, i, i])
-            hi = problem.hi[at.w, i]
-            j = problem.findex[at.w, i]
-            if not (hi >= S(0.0)) or j >= at.n or (j >= 0 and hi - hi != S(0.0)):
+        for i in range(n):
+            hi = problem.hi[w, i]
+            j = problem.findex[w, i]
+            if not (hi >= S(0.0)) or j >= n or (j >= 0 and hi - hi != S(0.0)):
                 return NON_FINITE
-            bad += problem.b[at.w, i] - problem.b[at.w, i]
-            for k in range(at.n):
-                bad += problem.A[at.w, i, k] - problem.A[at.w, i, k]
-        if bad != S(0.0):
-            return NON_FINITE
+            bad += problem.b[w, i] - problem.b[w, i]
+            for k in range(n):
+                bad += problem.A[w, i, k] - problem.A[w, i, k]
+        return wp.where(bad != S(0.0), NON_FINITE, 0)
+
+    @wp.func
+    def scale_rows(problem: Problem, work: Workspace, w: int, n: int) -> S:
+        """d of Ã = DAD, b̃ = Db/β, x = βDx̃ with diag Ã = 1 and max |b̃| = 1; returns β."""
+        largest = S(0.0)
+        for i in range(n):
+            largest = wp.max(largest, problem.A[w, i, i])
         if not (largest > S(0.0)):
             largest = S(1.0)
         beta = S(0.0)
-        for i in range(at.n):
-            A_ii = problem.A[at.w, i, i]
-            d = S(1.0) / wp.sqrt(wp.where(A_ii > S(zero_level) * largest, A_ii, largest))
-            work.scale[at.w, i] = d
-            work.b[at.w, i] = d * problem.b[at.w, i]
-            beta = wp.max(beta, wp.abs(work.b[at.w, i]))
-        if beta == S(0.0):
-            beta = S(1.0)
-        for i in range(at.n):
-            for j in range(at.n):
-                work.A[at.w, i, j] = (
-                    S(0.5) * work.scale[at.w, i] * work.scale[at.w, j] * (problem.A[at.w, i, j] + problem.A[at.w, j, i])
-                )
-        for i in range(at.n):
-            j = problem.findex[at.w, i]
-            work.findex[at.w, i] = j
+        for i in range(n):
+            A_ii = problem.A[w, i, i]
+            work.d[w, i] = S(1.0) / wp.sqrt(wp.where(A_ii > S(zero_level) * largest, A_ii, largest))
+            beta = wp.max(beta, wp.abs(work.d[w, i] * problem.b[w, i]))
+        return wp.where(beta == S(0.0), S(1.0), beta)
+
+    @wp.func
+    def find_islands(problem: Problem, work: Workspace, w: int, n: int):
+        """Rows that A or a friction bound couples, directly or through others, get the first of them as `island`."""
+        island = work.island[w]
+        for i in range(n):
+            island[i] = i
+            for j in range(i):
+                coupled = problem.A[w, i, j] != S(0.0) or problem.findex[w, i] == j or problem.findex[w, j] == i
+                if coupled and island[i] != island[j]:
+                    first = wp.min(island[i], island[j])
+                    second = wp.max(island[i], island[j])
+                    for k in range(i + 1):
+                        if island[k] == second:
+                            island[k] = first
+
+    @wp.func(inline=False)
+    def gather(problem: Problem, work: Workspace, w: int, n: int, root: int, beta: S) -> int:
+        """The scaled problem of one island; its rows."""
+        member = work.member[w]
+        m = wp.int32(0)
+        for i in range(n):
+            if work.island[w, i] == root:
+                member[m] = i
+                work.local[w, i] = m
+                m += 1
+        for a in range(m):
+            i = member[a]
+            d_i = work.d[w, i]
+            for c in range(m):
+                k = member[c]
+                work.A[w, a, c] = S(0.5) * d_i * work.d[w, k] * (problem.A[w, i, k] + problem.A[w, k, i])
+            j = problem.findex[w, i]
             if j >= 0:
-                work.hi[at.w, i] = problem.hi[at.w, i] * work.scale[at.w, j] / work.scale[at.w, i]
+                work.findex[w, a] = work.local[w, j]
+                work.hi[w, a] = problem.hi[w, i] * work.d[w, j] / d_i
             else:
-                work.hi[at.w, i] = problem.hi[at.w, i] / (beta * work.scale[at.w, i])
-            work.b[at.w, i] = work.b[at.w, i] / beta
-            work.target[at.w, i] = work.b[at.w, i]
-        for i in range(at.n):
-            work.scale[at.w, i] = beta * work.scale[at.w, i]
-        return 0
+                work.findex[w, a] = -1
+                work.hi[w, a] = problem.hi[w, i] / (beta * d_i)
+            work.b[w, a] = d_i * problem.b[w, i] / beta
+            work.target[w, a] = work.b[w, a]
+            work.scale[w, a] = beta * d_i
+        return m
 
     @wp.func
     def half_width(work: Workspace, at: World, i: int, x: wp.array1d(dtype=S)) -> S:
@@ -312,14 +352,14 @@ def build(S) -> SimpleNamespace:
         work: Workspace, at: World, m: int, rank: int,
         regularization: S, target: wp.array1d(dtype=S), one: S, theta: S, passes: int, x: wp.array1d(dtype=S),
     ):  # fmt: skip
-        """x with w_C = 0 at the present classes, from the LU factor (rank < 0) or of least norm, in `passes` refinements.
+        """x with w_C = 0 at the present classes: `passes` corrections of what x_C holds, by the LU factor (rank < 0) or
+        of least norm.
 
         The right-hand side is one · target − θd, bounds are widened by θe: (1, 0) gives x at θ = 0, (0, 1) its dx/dθ.
         """
         clamped = work.clamped[at.w]
         r = work.r[at.w]
-        for a in range(m):
-            x[clamped[a]] = S(0.0)
+        y = work.y[at.w]
         for _pass in range(passes):
             expand(work, at, one, theta, x)
             for a in range(m):
@@ -332,23 +372,39 @@ def build(S) -> SimpleNamespace:
                 for a in range(m):
                     x[clamped[a]] = x[clamped[a]] + r[a]
             else:
-                qr_solve(work.K[at.w], m, rank, orthogonal(work, at), r, work.y[at.w])
+                product_solve(m, rank, r, product(work, at), y)
                 for a in range(m):
-                    x[clamped[a]] = x[clamped[a]] + work.y[at.w, a]
+                    x[clamped[a]] = x[clamped[a]] + y[a]
         expand(work, at, one, theta, x)
 
     @wp.func
-    def orthogonal(work: Workspace, at: World) -> Orthogonal:
-        """The views of `qr_factor` for one world."""
-        o = Orthogonal()
-        o.Z = work.Z[at.w]
-        o.tau = work.tau[at.w]
-        o.diagonal = work.diagonal[at.w]
-        o.tau_Z = work.tau_Z[at.w]
-        o.diagonal_Z = work.diagonal_Z[at.w]
-        o.column = work.pivots[at.w]
+    def product(work: Workspace, at: World) -> Product:
+        """The views of `semidefinite.Product` for one world."""
+        o = Product()
+        o.L = work.K[at.w]
+        o.N = work.N[at.w]
+        o.G = work.G[at.w]
+        o.rest = work.rest[at.w]
+        o.pivot = work.pivots[at.w]
         o.weight = work.weight[at.w]
         return o
+
+    @wp.func(inline=False)
+    def factor_classes(work: Workspace, at: World) -> tuple[int, int]:
+        """Q = L Nᵀ of the present classes; |C| and the rank."""
+        m = list_clamped(work, at)
+        o = product(work, at)
+        clamped = work.clamped[at.w]
+        rank = product_factor(work.A[at.w], clamped, m, S(rank_level), o)
+        for i in range(at.n):
+            j = work.findex[at.w, i]
+            if j >= 0 and work.classes[at.w, i] != CLAMPING and work.place[at.w, j] >= 0:
+                hi = work.hi[at.w, i]
+                if hi > S(0.0):
+                    E_ij = wp.where(work.classes[at.w, i] == UPPER, hi, -hi)
+                    product_bound(work.A[at.w, i], E_ij, work.place[at.w, j], clamped, rank, o, work.y[at.w])
+        product_normal(m, rank, S(epsilon), o)
+        return m, rank
 
     @wp.func(inline=False)
     def block_pivot(work: Workspace, at: World, regularization: S, x: wp.array1d(dtype=S)) -> int:
@@ -357,6 +413,7 @@ def build(S) -> SimpleNamespace:
         for pivot in range(BLOCK_PIVOTS):
             m = assemble(work, at, regularization)
             lu_factor(work.K[at.w], m, work.pivots[at.w], S(epsilon) * regularization)
+            row_fill(S(0.0), x, 0, at.n)
             solve_classes(work, at, m, -1, regularization, target, S(1.0), S(0.0), REFINEMENTS, x)
             size = S(0.0)
             for i in range(at.n):
@@ -367,33 +424,70 @@ def build(S) -> SimpleNamespace:
         return -BLOCK_PIVOTS
 
     @wp.func(inline=False)
-    def solve_exactly(work: Workspace, options: Options, at: World, regularization: S, residual: S) -> S:
-        """x of the present classes without ε, in `best` if it is better: x_C = Q⁺ b_C, else from Q + εI by refinement."""
-        m = assemble(work, at, S(0.0))
-        rank = qr_factor(work.K[at.w], m, S(rank_level), orthogonal(work, at))
+    def solve_exactly(work: Workspace, options: Options, at: World, residual: S) -> S:
+        """x of the present classes without ε, in `best` if it is better: the least-norm one, else the one next to `x`."""
+        m, rank = factor_classes(work, at)
         best = residual
+        trial = work.trial[at.w]
         for method in range(2):
-            if method == 1:
-                assemble(work, at, regularization)
-                lu_factor(work.K[at.w], m, work.pivots[at.w], S(epsilon) * regularization)
-                rank = -1
-            passes = wp.where(method == 0, REFINEMENTS, REFINEMENTS_FROM_EPSILON)
-            solve_classes(work, at, m, rank, S(0.0), work.b[at.w], S(1.0), S(0.0), passes, work.trial[at.w])
-            trial = measure(work, at, S(0.0), work.b[at.w], work.trial[at.w])
-            best = keep_best(work, at, trial, best, work.trial[at.w])
-            if best <= options.tolerance:
+            if method == 0:
+                row_fill(S(0.0), trial, 0, at.n)
+            else:
+                row_copy(work.x[at.w], trial, 0, at.n)
+            solve_classes(work, at, m, rank, S(0.0), work.b[at.w], S(1.0), S(0.0), REFINEMENTS, trial)
+            best = keep_best(work, at, measure(work, at, S(0.0), work.b[at.w], trial), best, trial)
+            if best <= options.tolerance or rank == m:
                 break
         return best
 
-    @wp.func
-    def sweep(work: Workspace, at: World, x: wp.array1d(dtype=S)):
-        """Projected Gauss–Seidel from x = 0: a guess of the classes."""
-        row_fill(S(0.0), x, 0, at.n)
-        for _sweep in range(SWEEPS):
+    @wp.func(inline=False)
+    def share_ties(work: Workspace, options: Options, at: World) -> int:
+        """Let contacts that touch without an impulse (x = w = 0) take part, if that solves too; the factorisations."""
+        tie = S(TIED_TOLERANCES) * options.tolerance
+        ties = wp.int32(0)
+        measure(work, at, S(0.0), work.b[at.w], work.best[at.w])
+        for i in range(at.n):
+            if work.findex[at.w, i] < 0 and work.classes[at.w, i] == SEPARATING and work.w[at.w, i] <= tie:
+                work.classes[at.w, i] = CLAMPING
+                work.labels[at.w, i] = TIED
+                ties += 1
+            else:
+                work.labels[at.w, i] = 0
+        if ties == 0:
+            return 0
+        for i in range(at.n):
+            j = work.findex[at.w, i]
+            if j >= 0 and work.labels[at.w, j] == TIED:
+                if wp.abs(work.w[at.w, i]) <= tie:
+                    work.classes[at.w, i] = CLAMPING
+                else:
+                    work.classes[at.w, i] = wp.where(work.w[at.w, i] < S(0.0), UPPER, -UPPER)
+        solve_exactly(work, options, at, options.tolerance)
+        return 1
+
+    @wp.func(inline=False)
+    def pivot_exactly(work: Workspace, options: Options, at: World) -> tuple[S, int]:
+        """Classes → x → classes on A itself; (least residual, factorisations), x in `best`."""
+        best = S(INFINITE)
+        for pivot in range(EXACT_PIVOTS):
+            best = solve_exactly(work, options, at, best)
+            if best <= options.tolerance:
+                shared = wp.int32(0)
+                if pivot > 0 or options.guess == NOTHING:
+                    shared = share_ties(work, options, at)
+                return best, pivot + 1 + shared
+            classify(work, at, work.trial[at.w])
+        return best, EXACT_PIVOTS
+
+    @wp.func(inline=False)
+    def sweep(work: Workspace, at: World, regularization: S, sweeps: int, x: wp.array1d(dtype=S)):
+        """Projected Gauss–Seidel on A + εI from x."""
+        for _sweep in range(sweeps):
             for i in range(at.n):
                 A_ii = work.A[at.w, i, i]
                 if A_ii > S(0.5):  # 1, or 0 where nothing moves
-                    trial = x[i] - (row_dot(work.A[at.w, i], x, 0, at.n) - work.b[at.w, i]) / A_ii
+                    w_i = row_dot(work.A[at.w, i], x, 0, at.n) + regularization * x[i] - work.target[at.w, i]
+                    trial = x[i] - w_i / (A_ii + regularization)
                     u = half_width(work, at, i, x)
                     x[i] = wp.min(wp.max(trial, wp.where(work.findex[at.w, i] >= 0, -u, S(0.0))), u)
 
@@ -454,6 +548,8 @@ def build(S) -> SimpleNamespace:
         for piece in range(PIECES_PER_ROW * at.n):
             m = assemble(work, at, regularization)
             lu_factor(work.K[at.w], m, work.pivots[at.w], S(epsilon) * regularization)
+            row_fill(S(0.0), work.x[at.w], 0, at.n)
+            row_fill(S(0.0), work.x_theta[at.w], 0, at.n)
             solve_classes(work, at, m, -1, regularization, target, S(1.0), S(0.0), 1, work.x[at.w])
             solve_classes(work, at, m, -1, regularization, target, S(0.0), S(1.0), 1, work.x_theta[at.w])
             for i in range(at.n):
@@ -526,18 +622,16 @@ def build(S) -> SimpleNamespace:
         return CLAMPING
 
     @wp.func
-    def adopt_classes(work: Workspace, at: World, classes: wp.array1d(dtype=int)):
-        """Classes given from outside; tied rows stay at their bound."""
-        for i in range(at.n):
-            given = classes[i]
-            class_i = wp.int32(SEPARATING)
-            if given == CLAMPING:
-                class_i = CLAMPING
-            elif given >= UPPER:
-                class_i = UPPER
-            elif given <= -UPPER and work.findex[at.w, i] >= 0:
-                class_i = -UPPER
-            work.classes[at.w, i] = class_i
+    def adopt(given: int, coupled: bool) -> int:
+        """A class given from outside; tied rows stay at their bound."""
+        class_i = wp.int32(SEPARATING)
+        if given == CLAMPING:
+            class_i = CLAMPING
+        elif given >= UPPER:
+            class_i = UPPER
+        elif given <= -UPPER and coupled:
+            class_i = -UPPER
+        return class_i
 
     @wp.func
     def set_target(work: Workspace, at: World, regularization: S):
@@ -566,13 +660,20 @@ def build(S) -> SimpleNamespace:
             if step > 0 or path_first == 0:
                 settled = block_pivot(work, at, epsilon_k, x)
                 count += wp.abs(settled)
+            for _retry in range(RETRIES):
+                if settled < 0:
+                    sweep(work, at, epsilon_k, SWEEPS, x)
+                    measure(work, at, epsilon_k, work.target[at.w], x)
+                    classify(work, at, x)
+                    settled = block_pivot(work, at, epsilon_k, x)
+                    count += wp.abs(settled)
             if settled < 0:
                 epsilon_k = regularization
                 set_target(work, at, epsilon_k)
                 count += follow_path(work, at, epsilon_k)
                 count += wp.abs(block_pivot(work, at, epsilon_k, x))
             count += 1
-            best = solve_exactly(work, options, at, regularization, best)
+            best = solve_exactly(work, options, at, best)
             best = keep_best(work, at, measure(work, at, S(0.0), work.b[at.w], x), best, x)
             stalled += 1
             if best < S(STALL_SHRINK) * reference:
@@ -585,18 +686,11 @@ def build(S) -> SimpleNamespace:
         return best, count
 
     @wp.func(inline=False)
-    def pivot(
-        work: Workspace, options: Options, at: World, residual: S,
-        classes: wp.array1d(dtype=int),
-    ) -> tuple[S, int]:  # fmt: skip
-        """Steps 2 to 4 of the module; (least residual, factorisations), x in `best`."""
+    def pivot(work: Workspace, options: Options, at: World, residual: S) -> tuple[S, int]:
+        """Steps 3 to 5 of the module; (least residual, factorisations), x in `best`."""
         best = residual
         count = wp.int32(0)
         regularization = S(first_regularization)
-        if options.guess == 0:
-            sweep(work, at, work.x[at.w])
-            measure(work, at, regularization, work.target[at.w], work.x[at.w])
-            classify(work, at, work.x[at.w])
         for attempt in range(ATTEMPTS):
             set_cover(work, at, attempt)
             best, steps = approach(work, options, at, regularization, attempt, best)
@@ -604,46 +698,73 @@ def build(S) -> SimpleNamespace:
             if best > options.tolerance and best < S(SNAP_BELOW):
                 # A tie, approached ever more slowly: put the rows that are nearly at a bound on it.
                 measure(work, at, S(0.0), work.b[at.w], work.best[at.w])
-                label(work, at, S(SNAP) * best, classes)
-                adopt_classes(work, at, classes)
-                best = solve_exactly(work, options, at, regularization, best)
+                label(work, at, S(SNAP) * best, work.labels[at.w])
+                for i in range(at.n):
+                    work.classes[at.w, i] = adopt(work.labels[at.w, i], work.findex[at.w, i] >= 0)
+                best = solve_exactly(work, options, at, best)
             if best <= options.tolerance:
                 break
             regularization = S(attempt_factor) * regularization
         return best, count
 
+    @wp.func(inline=False)
+    def start(problem: Problem, work: Workspace, options: Options, at: World):
+        """Step 1 of the module: x and classes to start from."""
+        x = work.x[at.w]
+        row_fill(S(0.0), x, 0, at.n)
+        sweeps = wp.int32(SWEEPS)
+        if options.guess == IMPULSES:
+            sweeps = GUESS_SWEEPS
+            for i in range(at.n):
+                x[i] = problem.x[at.w, work.member[at.w, i]] / work.scale[at.w, i]
+        sweep(work, at, S(0.0), sweeps, x)
+        if options.guess == CLASSES:
+            for i in range(at.n):
+                work.classes[at.w, i] = adopt(problem.classes[at.w, work.member[at.w, i]], work.findex[at.w, i] >= 0)
+        else:
+            measure(work, at, S(0.0), work.b[at.w], x)
+            classify(work, at, x)
+
     @wp.kernel(module=module_name("lcp", S), enable_backward=False)
     def solve(problem: Problem, work: Workspace, options: Options, solution: Solution):
-        """One world per thread: x and its classes."""
+        """One world per thread: x and its classes, island by island."""
         at = World()
         at.w = wp.tid()
         capacity = solution.x.shape[1]
-        at.n = wp.min(problem.rows[at.w], capacity)
-        classes = solution.classes[at.w]
-        residual = S(INFINITE)
+        n = wp.min(problem.rows[at.w], capacity)
+        residual = S(0.0)
         count = wp.int32(0)
-        hit = wp.int32(0)
-        status = scale_problem(problem, work, at)
-        if status == 0:
-            row_fill(S(0.0), work.best[at.w], 0, at.n)
-            if options.guess == 1:
-                adopt_classes(work, at, problem.classes[at.w])
-                residual = solve_exactly(work, options, at, S(first_regularization), residual)
-                count = 1
-                hit = wp.where(residual <= options.tolerance, 1, 0)
-            if hit == 0:
-                residual, pivots = pivot(work, options, at, residual, classes)
-                count += pivots
-            measure(work, at, S(0.0), work.b[at.w], work.best[at.w])
-            label(work, at, S(TIED_TOLERANCES) * wp.max(options.tolerance, residual), classes)
+        hit = wp.where(options.guess == NOTHING, 0, 1)
+        for i in range(capacity):
+            solution.x[at.w, i] = S(0.0)
+            solution.classes[at.w, i] = SEPARATING
+        status = check(problem, at.w, n)
+        if status == NON_FINITE:
+            residual = S(INFINITE)
+            hit = 0
+        else:
+            beta = scale_rows(problem, work, at.w, n)
+            find_islands(problem, work, at.w, n)
+            for root in range(n):
+                if work.island[at.w, root] == root:
+                    at.n = gather(problem, work, at.w, n, root, beta)
+                    start(problem, work, options, at)
+                    row_fill(S(0.0), work.best[at.w], 0, at.n)
+                    error, factors = pivot_exactly(work, options, at)
+                    if not (error <= options.tolerance) or factors > 1:
+                        hit = 0
+                    if not (error <= options.tolerance):
+                        error, pivots = pivot(work, options, at, error)
+                        factors += pivots
+                    error = measure(work, at, S(0.0), work.b[at.w], work.best[at.w])
+                    label(work, at, S(TIED_TOLERANCES) * wp.max(options.tolerance, error), work.labels[at.w])
+                    for i in range(at.n):
+                        solution.x[at.w, work.member[at.w, i]] = work.scale[at.w, i] * work.best[at.w, i]
+                        solution.classes[at.w, work.member[at.w, i]] = work.labels[at.w, i]
+                    residual = wp.max(residual, error)
+                    count = wp.max(count, factors)
             if not (residual <= options.tolerance):
                 status = NOT_CONVERGED
-        for i in range(capacity):
-            if i >= at.n or status == NON_FINITE:
-                solution.x[at.w, i] = S(0.0)
-                classes[i] = SEPARATING
-            else:
-                solution.x[at.w, i] = work.scale[at.w, i] * work.best[at.w, i]
         solution.residual[at.w] = residual
         solution.factorizations[at.w] = count
         solution.hit[at.w] = hit

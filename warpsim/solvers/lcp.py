@@ -15,6 +15,7 @@ DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-10}
 
 NOT_CONVERGED = kernels.NOT_CONVERGED
 NON_FINITE = kernels.NON_FINITE
+NOTHING, CLASSES, IMPULSES = kernels.NOTHING, kernels.CLASSES, kernels.IMPULSES
 SEPARATING, CLAMPING, UPPER, TIED = kernels.SEPARATING, kernels.CLAMPING, kernels.UPPER, kernels.TIED
 
 OWNER = "solve_lcp"
@@ -38,6 +39,7 @@ class LCPSolver:
         for struct in (self.work, self.solution):
             arrays.allocate(struct, self.device, shapes)
         self.problem, self.options = self.kernels.Problem(), self.kernels.Options()
+        self.problem.x = wp.zeros((worlds, 0), dtype=scalar, device=self.device)
         self.options.tolerance = DEFAULT_TOLERANCE[dtype] if tolerance is None else float(tolerance)
 
     def launch(self):
@@ -97,7 +99,7 @@ def solve_lcp(
     for name, value in data.items():
         kind = int if value.dtype == np.int32 else scalar
         setattr(solver.problem, name, arrays.to_device(value, kind, solver.device))
-    solver.options.guess = int(classes is not None)
+    solver.options.guess = NOTHING if classes is None else CLASSES
     out = solver.launch()
     results = (out.x, out.residual, out.classes, out.factorizations, out.hit, out.status)
     return LCPSolution(*(results if like is not None else (x.numpy() for x in results)))

@@ -7,7 +7,7 @@ import numpy as np
 from warpsim.kernels import lcp_contact
 from warpsim.solvers.contact_solver import ContactSolver
 from warpsim.solvers.delassus import Delassus
-from warpsim.solvers.lcp import LCPSolver
+from warpsim.solvers.lcp import IMPULSES, NOTHING, LCPSolver
 
 
 @dataclass(frozen=True)
@@ -54,17 +54,13 @@ class LCPContact(ContactSolver):
             setattr(self.boxed, name, self.zeros((W, N), int))
         self.boxed.E = self.zeros((W, N, N))
         self.memory.count = self.zeros(W, int)
-        for name, n in (
-            ("key", 4 * self.max_contacts),
-            ("contact_class", 3 * self.max_contacts),
-            ("row_class", self.rows),
-        ):
-            setattr(self.memory, name, self.zeros((W, n), int))
-        self.impulse, self.classes = self.zeros((W, N)), self.zeros((W, N), int)
+        self.memory.key = self.zeros((W, 4 * self.max_contacts), int)
+        self.memory.contact_x, self.memory.row_x = self.zeros((W, 3 * self.max_contacts)), self.zeros((W, self.rows))
+        self.impulse, self.guess = self.zeros((W, N)), self.zeros((W, N))
         data = self.lcp.problem
-        data.A, data.rows, data.classes = self.delassus.dual.W, self.delassus.dual.count, self.classes
+        data.A, data.rows, data.x = self.delassus.dual.W, self.delassus.dual.count, self.guess
         data.b, data.hi, data.findex = self.boxed.b, self.boxed.hi, self.boxed.findex
-        self.lcp.options.guess = int(self.options.warm_start)
+        self.lcp.options.guess = IMPULSES if self.options.warm_start else NOTHING
         result = self.lcp.solution
         self.solution.momentum_error, self.solution.iterations = result.residual, result.factorizations
         self.solution.status, self.warm_start_hits = result.status, result.hit
@@ -74,7 +70,7 @@ class LCPContact(ContactSolver):
 
     def state_memory(self) -> dict:
         """The arrays that a step hands to the next."""
-        names = ("count", "key", "contact_class", "row_class")
+        names = ("count", "key", "contact_x", "row_x")
         return {f"lcp_{name}": getattr(self.memory, name) for name in names}
 
     def prepare(self, collision, restitution, h: float) -> None:
@@ -91,9 +87,9 @@ class LCPContact(ContactSolver):
         self.run(self.kernels.fill, per_row, inputs)
         self.run(self.kernels.eliminate, self.worlds, [dual, self.boxed])
         if self.options.warm_start:
-            self.run(self.kernels.recall, self.worlds, [contacts, dual, self.memory, self.classes])
+            self.run(self.kernels.recall, self.worlds, [contacts, dual, self.memory, self.guess])
         self.lcp.launch()
-        self.run(self.kernels.remember, self.worlds, [contacts, dual, self.lcp.solution.classes, self.memory])
+        self.run(self.kernels.remember, self.worlds, [contacts, dual, self.lcp.solution.x, self.memory])
         self.run(self.kernels.recover, self.worlds, [dual, self.boxed, self.lcp.solution.x, self.impulse])
         self.delassus.recover(self.problem, self.impulse, self.solution)
         return self.solution
