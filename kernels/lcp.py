@@ -52,14 +52,16 @@ LEAST_REGULARIZATION = {wp.float32: 3e-6, wp.float64: 1e-11}
 ATTEMPTS = 3
 # Gauss–Seidel sweeps before, and factorisations of, block pivoting; most that succeed take fewer than 8.
 SWEEPS = 20
-BLOCK_PIVOTS = 10
+BLOCK_PIVOTS = 4
 # Class changes of Lemke's path per row; 4 are usual.
 PIECES_PER_ROW = 12
 # Factorisations of block pivoting on A itself.
-EXACT_PIVOTS = 6
+EXACT_PIVOTS = 4
+# Turns of projections where the least-norm solution leaves its bounds.
+RELAXATION = 1.8
+TURNS = 20
 # Sweeps that adapt the impulses of the last step, and rounds of sweeps and block pivoting before Lemke's method.
 GUESS_SWEEPS = 10
-RETRIES = 4
 # Residual at which the problem with ε counts as solved (max |b̃| is 1).
 SOLVED = {wp.float32: 1e-5, wp.float64: 1e-11}
 # What rounding leaves of it, in machine epsilons of the largest |x|.
@@ -74,7 +76,7 @@ STALL_SHRINK = 0.5
 SNAP_BELOW = 1e-4
 SNAP = 1e2
 # Rank of Q: pivots above this many machine epsilons of the first.
-RANK_EPSILONS = 1e5
+RANK_EPSILONS = 1e3
 # A row is tied where its distance from the bound and w are both below this many tolerances.
 TIED_TOLERANCES = 10.0
 # Diagonal entries of A below the square of so many machine epsilons of the largest are 0: A_ii is the square of a row of J
@@ -85,6 +87,25 @@ GOLDEN = 0.6180339887498949
 PLASTIC = 0.7548776662466927
 # θ above every event, and the residual of a NaN.
 INFINITE = 1e30
+
+
+FIRST_COUPLED = """
+const auto* px = x.data;
+const int* pl = label.data;
+for (int j = first; j < last; ++j) if (px[j] != 0 && pl[j] != own) return j;
+return last;
+"""
+RELABEL = """
+int* p = label.data;
+for (int j = 0; j < count; ++j) p[j] = p[j] == before ? after : p[j];
+"""
+SCALED_GATHER = """
+const auto* px = x.data;
+const auto* pd = d.data;
+const int* which = index.data;
+auto* py = y.data;
+for (int k = 0; k < count; ++k) py[k] = a * pd[which[k]] * px[which[k]];
+"""
 
 
 @functools.cache
@@ -106,6 +127,23 @@ def build(S) -> SimpleNamespace:
         epsilon * RANK_EPSILONS,
         (epsilon * ZERO_EPSILONS) ** 2,
     )
+
+    @wp.func_native(FIRST_COUPLED)
+    def first_coupled(x: wp.array1d(dtype=S), label: wp.array1d(dtype=int), own: int, first: int, last: int) -> int:
+        """First j in [first, last) with x[j] ≠ 0 and label[j] ≠ own; `last`: none."""
+        ...
+
+    @wp.func_native(RELABEL)
+    def relabel(label: wp.array1d(dtype=int), before: int, after: int, count: int):
+        """Label `before` becomes `after`."""
+        ...
+
+    @wp.func_native(SCALED_GATHER)
+    def scaled_gather(
+        a: S, d: wp.array1d(dtype=S), x: wp.array1d(dtype=S), index: wp.array1d(dtype=int), count: int, y: wp.array1d(dtype=S)
+    ):  # fmt: skip
+        """y[k] = a d[i] x[i] with i = index[k], k < count."""
+        ...
 
     @wp.struct
     class Problem:
@@ -141,14 +179,15 @@ def build(S) -> SimpleNamespace:
         w_theta: wp.array2d(dtype=S)
         trial: wp.array2d(dtype=S)  # x of the classes, without ε
         best: wp.array2d(dtype=S)  # x with the least residual so far
-        cover: wp.array2d(dtype=S)  # d, e of Lemke's path
+        direction: wp.array2d(dtype=S)  # d, e of a path: target + θd, bounds wider by θe
+        widen: wp.array2d(dtype=S)
         r: wp.array2d(dtype=S)  # right-hand side and solution over the clamped rows
         y: wp.array2d(dtype=S)
         weight: wp.array2d(dtype=S)  # scale of the clamped rows
         rest: wp.array2d(dtype=S)
         classes: wp.array2d(dtype=int)  # S, C, ±U
         labels: wp.array2d(dtype=int)  # S, C, ±U, ±T
-        clamped: wp.array2d(dtype=int)  # the rows of class C, ascending
+        clamped: wp.array2d(dtype=int)  # the rows of class C, ascending; then those that move with them
         place: wp.array2d(dtype=int)  # place of a row in `clamped`, −1 outside
         pivots: wp.array2d(dtype=int)  # row exchanges of LU, pivot rows of L
 
@@ -182,18 +221,18 @@ def build(S) -> SimpleNamespace:
         side: int
 
     @wp.func
-    def check(problem: Problem, w: int, n: int) -> int:
+    def check(problem: Problem, work: Workspace, w: int, n: int) -> int:
         """The status of the data: NON_FINITE or 0."""
-        bad = S(0.0)
+        zero = work.best[w]
+        row_fill(S(0.0), zero, 0, n)
+        bad = row_dot(problem.b[w], zero, 0, n)
         for i in range(n):
             hi = problem.hi[w, i]
             j = problem.findex[w, i]
             if not (hi >= S(0.0)) or j >= n or (j >= 0 and hi - hi != S(0.0)):
                 return NON_FINITE
-            bad += problem.b[w, i] - problem.b[w, i]
-            for k in range(n):
-                bad += problem.A[w, i, k] - problem.A[w, i, k]
-        return wp.where(bad != S(0.0), NON_FINITE, 0)
+            bad += row_dot(problem.A[w, i], zero, 0, n)
+        return wp.where(bad == S(0.0), 0, NON_FINITE)
 
     @wp.func
     def scale_rows(problem: Problem, work: Workspace, w: int, n: int) -> S:
@@ -211,19 +250,24 @@ def build(S) -> SimpleNamespace:
         return wp.where(beta == S(0.0), S(1.0), beta)
 
     @wp.func
+    def merge(island: wp.array1d(dtype=int), i: int, j: int, n: int):
+        """One island of those of rows i and j."""
+        if island[i] != island[j]:
+            relabel(island, wp.max(island[i], island[j]), wp.min(island[i], island[j]), n)
+
+    @wp.func(inline=False)
     def find_islands(problem: Problem, work: Workspace, w: int, n: int):
         """Rows that A or a friction bound couples, directly or through others, get the first of them as `island`."""
         island = work.island[w]
         for i in range(n):
             island[i] = i
-            for j in range(i):
-                coupled = problem.A[w, i, j] != S(0.0) or problem.findex[w, i] == j or problem.findex[w, j] == i
-                if coupled and island[i] != island[j]:
-                    first = wp.min(island[i], island[j])
-                    second = wp.max(island[i], island[j])
-                    for k in range(i + 1):
-                        if island[k] == second:
-                            island[k] = first
+        for i in range(n):
+            if problem.findex[w, i] >= 0:
+                merge(island, i, problem.findex[w, i], n)
+            j = first_coupled(problem.A[w, i], island, island[i], 0, i)
+            while j < i:
+                merge(island, i, j, n)
+                j = first_coupled(problem.A[w, i], island, island[i], j + 1, i)
 
     @wp.func(inline=False)
     def gather(problem: Problem, work: Workspace, w: int, n: int, root: int, beta: S) -> int:
@@ -238,9 +282,7 @@ def build(S) -> SimpleNamespace:
         for a in range(m):
             i = member[a]
             d_i = work.d[w, i]
-            for c in range(m):
-                k = member[c]
-                work.A[w, a, c] = S(0.5) * d_i * work.d[w, k] * (problem.A[w, i, k] + problem.A[w, k, i])
+            scaled_gather(d_i, work.d[w], problem.A[w, i], member, m, work.A[w, a])
             j = problem.findex[w, i]
             if j >= 0:
                 work.findex[w, a] = work.local[w, j]
@@ -260,6 +302,17 @@ def build(S) -> SimpleNamespace:
         if work.findex[at.w, i] >= 0:
             u = u * wp.max(x[work.findex[at.w, i]], S(0.0))
         return u
+
+    @wp.func
+    def project(work: Workspace, at: World, trial: wp.array1d(dtype=S), x: wp.array1d(dtype=S)):
+        """x = trial, within its bounds."""
+        for i in range(at.n):
+            if work.findex[at.w, i] < 0:
+                x[i] = wp.min(wp.max(trial[i], S(0.0)), work.hi[at.w, i])
+        for i in range(at.n):
+            if work.findex[at.w, i] >= 0:
+                u = half_width(work, at, i, x)
+                x[i] = wp.min(wp.max(trial[i], -u), u)
 
     @wp.func(inline=False)
     def measure(
@@ -315,6 +368,16 @@ def build(S) -> SimpleNamespace:
                 m += 1
         return m
 
+    @wp.func
+    def moves_with(work: Workspace, at: World, i: int) -> S:
+        """E_ij of row i: x_i = E_ij x_j where it is at its bound and j = findex_i is clamped, else 0."""
+        j = work.findex[at.w, i]
+        E_ij = S(0.0)
+        if j >= 0 and work.classes[at.w, i] != CLAMPING:
+            if work.place[at.w, j] >= 0:
+                E_ij = wp.where(work.classes[at.w, i] == UPPER, work.hi[at.w, i], -work.hi[at.w, i])
+        return E_ij
+
     @wp.func(inline=False)
     def assemble(work: Workspace, at: World, regularization: S) -> int:
         """K = Qᵀ + εI, Q = A_CC + A_CU E; |C|."""
@@ -326,10 +389,9 @@ def build(S) -> SimpleNamespace:
             gather_axpy(S(1.0), work.A[at.w, clamped[a]], clamped, m, K[a])
             K[a, a] = K[a, a] + regularization
         for i in range(at.n):
-            j = work.findex[at.w, i]
-            if j >= 0 and work.classes[at.w, i] != CLAMPING and work.place[at.w, j] >= 0:
-                E_ij = wp.where(work.classes[at.w, i] == UPPER, work.hi[at.w, i], -work.hi[at.w, i])
-                gather_axpy(E_ij, work.A[at.w, i], clamped, m, K[work.place[at.w, j]])
+            E_ij = moves_with(work, at, i)
+            if E_ij != S(0.0):
+                gather_axpy(E_ij, work.A[at.w, i], clamped, m, K[work.place[at.w, work.findex[at.w, i]]])
         return m
 
     @wp.func
@@ -344,7 +406,7 @@ def build(S) -> SimpleNamespace:
         for i in range(at.n):
             j = work.findex[at.w, i]
             if j >= 0 and work.classes[at.w, i] != CLAMPING:
-                u = work.hi[at.w, i] * x[j] + theta * work.cover[at.w, i]
+                u = work.hi[at.w, i] * x[j] + theta * work.widen[at.w, i]
                 x[i] = wp.where(work.classes[at.w, i] == UPPER, u, -u)
 
     @wp.func(inline=False)
@@ -355,7 +417,7 @@ def build(S) -> SimpleNamespace:
         """x with w_C = 0 at the present classes: `passes` corrections of what x_C holds, by the LU factor (rank < 0) or
         of least norm.
 
-        The right-hand side is one · target − θd, bounds are widened by θe: (1, 0) gives x at θ = 0, (0, 1) its dx/dθ.
+        The right-hand side is one · target + θd, bounds are widened by θe: (1, 0) gives x at θ = 0, (0, 1) its dx/dθ.
         """
         clamped = work.clamped[at.w]
         r = work.r[at.w]
@@ -364,9 +426,8 @@ def build(S) -> SimpleNamespace:
             expand(work, at, one, theta, x)
             for a in range(m):
                 i = clamped[a]
-                r[a] = one * target[i] - row_dot(work.A[at.w, i], x, 0, at.n) - regularization * x[i]
-                if work.findex[at.w, i] < 0:
-                    r[a] = r[a] - theta * work.cover[at.w, i]
+                right = one * target[i] + theta * work.direction[at.w, i]
+                r[a] = right - row_dot(work.A[at.w, i], x, 0, at.n) - regularization * x[i]
             if rank < 0:
                 lu_solve(work.K[at.w], m, work.pivots[at.w], r)
                 for a in range(m):
@@ -393,16 +454,17 @@ def build(S) -> SimpleNamespace:
     def factor_classes(work: Workspace, at: World) -> tuple[int, int]:
         """Q = L Nᵀ of the present classes; |C| and the rank."""
         m = list_clamped(work, at)
-        o = product(work, at)
-        clamped = work.clamped[at.w]
-        rank = product_factor(work.A[at.w], clamped, m, S(rank_level), o)
+        index = work.clamped[at.w]
+        last = wp.int32(m)
         for i in range(at.n):
-            j = work.findex[at.w, i]
-            if j >= 0 and work.classes[at.w, i] != CLAMPING and work.place[at.w, j] >= 0:
-                hi = work.hi[at.w, i]
-                if hi > S(0.0):
-                    E_ij = wp.where(work.classes[at.w, i] == UPPER, hi, -hi)
-                    product_bound(work.A[at.w, i], E_ij, work.place[at.w, j], clamped, rank, o, work.y[at.w])
+            if moves_with(work, at, i) != S(0.0):
+                index[last] = i
+                last += 1
+        o = product(work, at)
+        rank = product_factor(work.A[at.w], index, m, last - m, S(rank_level), o)
+        for place in range(m, last):
+            i = index[place]
+            product_bound(moves_with(work, at, i), work.place[at.w, work.findex[at.w, i]], place, rank, o)
         product_normal(m, rank, S(epsilon), o)
         return m, rank
 
@@ -423,21 +485,43 @@ def build(S) -> SimpleNamespace:
             classify(work, at, x)
         return -BLOCK_PIVOTS
 
+    @wp.func
+    def misplaced(work: Workspace, at: World) -> S:
+        """How far w presses rows out of class S or U."""
+        most = S(0.0)
+        for i in range(at.n):
+            class_i = work.classes[at.w, i]
+            j = work.findex[at.w, i]
+            if class_i == UPPER:
+                most = wp.max(most, work.w[at.w, i])
+            elif class_i != CLAMPING and (j < 0 or work.place[at.w, wp.max(j, 0)] >= 0):
+                most = wp.max(most, -work.w[at.w, i])
+        return most
+
     @wp.func(inline=False)
     def solve_exactly(work: Workspace, options: Options, at: World, residual: S) -> S:
-        """x of the present classes without ε, in `best` if it is better: the least-norm one, else the one next to `x`."""
+        """x of the present classes without ε, in `best` if it is better: the least-norm one, else one next to `x`.
+
+        Where Q is singular, projections onto the bounds and onto w_C = 0 by turns look for x with both.
+        """
         m, rank = factor_classes(work, at)
-        best = residual
         trial = work.trial[at.w]
-        for method in range(2):
-            if method == 0:
-                row_fill(S(0.0), trial, 0, at.n)
-            else:
-                row_copy(work.x[at.w], trial, 0, at.n)
-            solve_classes(work, at, m, rank, S(0.0), work.b[at.w], S(1.0), S(0.0), REFINEMENTS, trial)
+        row_fill(S(0.0), trial, 0, at.n)
+        solve_classes(work, at, m, rank, S(0.0), work.b[at.w], S(1.0), S(0.0), REFINEMENTS, trial)
+        best = keep_best(work, at, measure(work, at, S(0.0), work.b[at.w], trial), residual, trial)
+        if best <= options.tolerance or rank == m or misplaced(work, at) > options.tolerance:
+            return best
+        row_copy(work.x[at.w], trial, 0, at.n)
+        for turn in range(TURNS):
+            passes = wp.where(turn == 0, REFINEMENTS, 1)
+            solve_classes(work, at, m, rank, S(0.0), work.b[at.w], S(1.0), S(0.0), passes, trial)
             best = keep_best(work, at, measure(work, at, S(0.0), work.b[at.w], trial), best, trial)
-            if best <= options.tolerance or rank == m:
+            if best <= options.tolerance:
                 break
+            if turn + 1 < TURNS:
+                project(work, at, trial, work.y[at.w])
+                for i in range(at.n):
+                    trial[i] = trial[i] + S(RELAXATION) * (work.y[at.w, i] - trial[i])
         return best
 
     @wp.func(inline=False)
@@ -502,7 +586,7 @@ def build(S) -> SimpleNamespace:
         u = vec2(work.hi[at.w, i], S(0.0))
         j = work.findex[at.w, i]
         if j >= 0:
-            u = vec2(work.hi[at.w, i] * work.x[at.w, j], work.hi[at.w, i] * work.x_theta[at.w, j] + work.cover[at.w, i])
+            u = vec2(work.hi[at.w, i] * work.x[at.w, j], work.hi[at.w, i] * work.x_theta[at.w, j] + work.widen[at.w, i])
         x = vec2(work.x[at.w, i], work.x_theta[at.w, i])
         if side > 0:
             return u - x
@@ -535,17 +619,53 @@ def build(S) -> SimpleNamespace:
                             event.side = side
         return event
 
-    @wp.func(inline=False)
-    def follow_path(work: Workspace, at: World, regularization: S) -> int:
-        """Lemke's path on A + εI from large θ to θ = 0; leaves the classes. The number of pieces."""
-        target = work.target[at.w]
+    @wp.func
+    def start_far(work: Workspace, at: World, attempt: int) -> S:
+        """Lemke's start: at the θ returned x_1 = 0, w_2 = 0 solve; d < 0 on rows of the first kind, e > 0 on the others."""
         for i in range(at.n):
-            work.classes[at.w, i] = wp.where(work.findex[at.w, i] < 0, SEPARATING, CLAMPING)
-        theta = S(INFINITE)
+            phase = S(GOLDEN) * S(i + 1) + S(PLASTIC) * S(attempt)
+            cover = S(0.5) + phase - wp.floor(phase)
+            if work.findex[at.w, i] < 0:
+                work.classes[at.w, i] = SEPARATING
+                work.direction[at.w, i] = -cover
+                work.widen[at.w, i] = S(0.0)
+            else:
+                work.classes[at.w, i] = CLAMPING
+                work.direction[at.w, i] = S(0.0)
+                work.widen[at.w, i] = cover
+        return S(INFINITE)
+
+    @wp.func(inline=False)
+    def start_near(work: Workspace, at: World, regularization: S) -> S:
+        """Start at the problem that `x` solves: with z = x − w, x̂ = mid(l, z, u) and ŵ = x̂ − z are its solution."""
+        x = work.x[at.w]
+        z = work.trial[at.w]
+        measure(work, at, regularization, work.target[at.w], x)
+        for i in range(at.n):
+            z[i] = x[i] - work.w[at.w, i]
+        project(work, at, z, x)
+        for i in range(at.n):
+            work.widen[at.w, i] = S(0.0)
+            work.direction[at.w, i] = (
+                row_dot(work.A[at.w, i], x, 0, at.n) + regularization * x[i] - (x[i] - z[i]) - work.target[at.w, i]
+            )
+            if z[i] < x[i]:
+                work.classes[at.w, i] = wp.where(work.findex[at.w, i] < 0, SEPARATING, -UPPER)
+            elif z[i] > x[i]:
+                work.classes[at.w, i] = UPPER
+            else:
+                work.classes[at.w, i] = CLAMPING
+        return S(1.0)
+
+    @wp.func(inline=False)
+    def follow_path(work: Workspace, at: World, regularization: S, start: S, pieces: int) -> int:
+        """The solutions of A + εI for target + θd from θ = `start` to 0; leaves the classes. The number of pieces."""
+        target = work.target[at.w]
+        theta = S(start)
         sigma = S(-1.0)
         last = wp.int32(-1)
         last_side = wp.int32(0)
-        for piece in range(PIECES_PER_ROW * at.n):
+        for piece in range(pieces):
             m = assemble(work, at, regularization)
             lu_factor(work.K[at.w], m, work.pivots[at.w], S(epsilon) * regularization)
             row_fill(S(0.0), work.x[at.w], 0, at.n)
@@ -555,11 +675,8 @@ def build(S) -> SimpleNamespace:
             for i in range(at.n):
                 A_i = work.A[at.w, i]
                 work.w[at.w, i] = row_dot(A_i, work.x[at.w], 0, at.n) + regularization * work.x[at.w, i] - target[i]
-                work.w_theta[at.w, i] = (
-                    row_dot(A_i, work.x_theta[at.w], 0, at.n) + regularization * work.x_theta[at.w, i]
-                )
-                if work.findex[at.w, i] < 0:
-                    work.w_theta[at.w, i] = work.w_theta[at.w, i] + work.cover[at.w, i]
+                w_theta = row_dot(A_i, work.x_theta[at.w], 0, at.n) + regularization * work.x_theta[at.w, i]
+                work.w_theta[at.w, i] = w_theta - work.direction[at.w, i]
             if last >= 0:
                 sigma = wp.where(slack(work, at, last, last_side)[1] > S(0.0), S(1.0), S(-1.0))
             event = next_event(work, at, theta, sigma, last, last_side)
@@ -577,7 +694,7 @@ def build(S) -> SimpleNamespace:
             else:
                 last_side = wp.where(class_i == UPPER, 1, -1)
                 work.classes[at.w, last] = CLAMPING
-        return PIECES_PER_ROW * at.n
+        return pieces
 
     @wp.func
     def keep_best(work: Workspace, at: World, residual: S, best: S, x: wp.array1d(dtype=S)) -> S:
@@ -585,13 +702,6 @@ def build(S) -> SimpleNamespace:
         if residual < best:
             row_copy(x, work.best[at.w], 0, at.n)
         return wp.min(residual, best)
-
-    @wp.func
-    def set_cover(work: Workspace, at: World, attempt: int):
-        """d and e of one attempt."""
-        for i in range(at.n):
-            phase = S(GOLDEN) * S(i + 1) + S(PLASTIC) * S(attempt)
-            work.cover[at.w, i] = S(0.5) + phase - wp.floor(phase)
 
     @wp.func
     def label(work: Workspace, at: World, tolerance: S, classes: wp.array1d(dtype=int)):
@@ -641,7 +751,7 @@ def build(S) -> SimpleNamespace:
 
     @wp.func(inline=False)
     def approach(
-        work: Workspace, options: Options, at: World, regularization: S, path_first: int, residual: S
+        work: Workspace, options: Options, at: World, regularization: S, attempt: int, residual: S
     ) -> tuple[S, int]:
         """Proximal steps from the problem with ε to the one without; (least residual, factorisations), x in `best`.
 
@@ -657,20 +767,20 @@ def build(S) -> SimpleNamespace:
         for step in range(PROXIMAL_STEPS):
             set_target(work, at, epsilon_k)
             settled = wp.int32(-1)
-            if step > 0 or path_first == 0:
+            if step > 0 or attempt == 0:
                 settled = block_pivot(work, at, epsilon_k, x)
                 count += wp.abs(settled)
-            for _retry in range(RETRIES):
                 if settled < 0:
                     sweep(work, at, epsilon_k, SWEEPS, x)
-                    measure(work, at, epsilon_k, work.target[at.w], x)
-                    classify(work, at, x)
+                    start = start_near(work, at, epsilon_k)
+                    count += follow_path(work, at, epsilon_k, start, at.n)
                     settled = block_pivot(work, at, epsilon_k, x)
                     count += wp.abs(settled)
             if settled < 0:
                 epsilon_k = regularization
                 set_target(work, at, epsilon_k)
-                count += follow_path(work, at, epsilon_k)
+                start = start_far(work, at, attempt)
+                count += follow_path(work, at, epsilon_k, start, PIECES_PER_ROW * at.n)
                 count += wp.abs(block_pivot(work, at, epsilon_k, x))
             count += 1
             best = solve_exactly(work, options, at, best)
@@ -692,7 +802,6 @@ def build(S) -> SimpleNamespace:
         count = wp.int32(0)
         regularization = S(first_regularization)
         for attempt in range(ATTEMPTS):
-            set_cover(work, at, attempt)
             best, steps = approach(work, options, at, regularization, attempt, best)
             count += steps
             if best > options.tolerance and best < S(SNAP_BELOW):
@@ -738,7 +847,7 @@ def build(S) -> SimpleNamespace:
         for i in range(capacity):
             solution.x[at.w, i] = S(0.0)
             solution.classes[at.w, i] = SEPARATING
-        status = check(problem, at.w, n)
+        status = check(problem, work, at.w, n)
         if status == NON_FINITE:
             residual = S(INFINITE)
             hit = 0

@@ -1,11 +1,11 @@
 """Least-norm solutions with parts of one symmetric positive semidefinite A, of any rank: the systems of an LCP's classes.
 
-    A[c, c] = L Lᵀ,  A[u, c] = M Lᵀ,  Q = A[c, c] + A[c, u] E = L Nᵀ  with  N = L + EᵀM        (c: m rows; rank ρ)
-    Q x = r, r in the range of L:  L₁ z = r₁ (the ρ pivot rows, triangular),  x = S⁻²N (NᵀS⁻²N)⁻¹ z,  least ‖S x‖
+    A[c, c] = LᵀL,  A[c, u] = LᵀM,  Q = A[c, c] + A[c, u] E = LᵀN  with  N = L + M E       (c: m rows; L, M, N: ρ rows)
+    Q x = r, r in the range of Lᵀ:  L₁ᵀz = r₁ (the ρ pivots, triangular),  x = S⁻²Nᵀ(N S⁻²Nᵀ)⁻¹ z,  of least ‖S x‖
 
-Cholesky with diagonal pivoting, up to pivots that are rounding; S diagonal. Cost m ρ² for L, as much for NᵀS⁻²N, and ρ² per
-row of u; orthogonal factors of Q would take 4 m²ρ. The condition is that of Q, not its square, N having the root of it.
-(Higham: Accuracy and Stability of Numerical Algorithms, §10.3.)
+Cholesky with diagonal pivoting, up to pivots that are rounding; S diagonal. Every long loop runs along a row of L or N. Cost
+ρ² (m + |u|) for L and M, as much for N S⁻²Nᵀ; orthogonal factors of Q would take 4 m²ρ. The condition is that of Q, not its
+square, N having the root of it. (Higham: Accuracy and Stability of Numerical Algorithms, §10.3.)
 """
 
 import functools
@@ -15,83 +15,105 @@ import warp as wp
 
 from warpsim.kernels.linalg import dense, rows
 
+DOWNDATE = """
+const auto* px = x.data;
+auto* py = y.data;
+int best = 0;
+for (int a = 0; a < count; ++a) py[a] -= px[a] * px[a];
+for (int a = 1; a < count; ++a) if (py[a] > py[best]) best = a;
+return best;
+"""
+WEIGHTED = """
+const auto* px = x.data;
+const auto* pw = weight.data;
+auto* py = y.data;
+for (int a = 0; a < count; ++a) py[a] = px[a] / (pw[a] * pw[a]);
+"""
+
 
 @functools.cache
 def build(S) -> SimpleNamespace:
     """Struct `Product`; `product_factor`, `product_bound`, `product_normal`, `product_solve`, for scalar type S."""
     f, f_dense = rows.build(S), dense.build(S)
-    row_axpy, row_axpy_at, row_copy, row_dot, row_fill = f.row_axpy, f.row_axpy_at, f.row_copy, f.row_dot, f.row_fill
-    cholesky_factor = f_dense.cholesky_factor
+    row_axpy, row_copy, row_dot, row_fill, row_scale = f.row_axpy, f.row_copy, f.row_dot, f.row_fill, f.row_scale
+    gather_axpy, cholesky_factor = f_dense.gather_axpy, f_dense.cholesky_factor
     cholesky_forward, cholesky_backward = f_dense.cholesky_forward, f_dense.cholesky_backward
+
+    @wp.func_native(DOWNDATE)
+    def downdate(x: wp.array1d(dtype=S), y: wp.array1d(dtype=S), count: int) -> int:
+        """y ← y − x²; the first place of the largest y."""
+        ...
+
+    @wp.func_native(WEIGHTED)
+    def weighted(x: wp.array1d(dtype=S), weight: wp.array1d(dtype=S), y: wp.array1d(dtype=S), count: int):
+        """y ← x / weight²."""
+        ...
 
     @wp.struct
     class Product:
-        """The factors of one world: matrices (n, n), vectors (n,), n ≥ m."""
+        """The factors of one world: matrices (n, n), vectors (n,), n ≥ m + |u|."""
 
-        L: wp.array2d(dtype=S)  # row a: that of the a-th row of c
+        L: wp.array2d(dtype=S)  # row k: its m columns, then those of M
         N: wp.array2d(dtype=S)
-        G: wp.array2d(dtype=S)  # lower triangle: Cholesky factor of NᵀS⁻²N
+        G: wp.array2d(dtype=S)  # lower triangle: Cholesky factor of N S⁻²Nᵀ
         rest: wp.array1d(dtype=S)  # what is left of the diagonal; scratch
-        pivot: wp.array1d(dtype=int)  # row of c that is the k-th pivot
+        pivot: wp.array1d(dtype=int)  # place in c of the k-th pivot
         weight: wp.array1d(dtype=S)  # given: the diagonal of S over c
 
     @wp.func(inline=False)
-    def product_factor(A: wp.array2d(dtype=S), c: wp.array1d(dtype=int), m: int, tolerance: S, o: Product) -> int:
-        """L, and N = L; the rank: pivots above `tolerance` times the first."""
+    def product_factor(
+        A: wp.array2d(dtype=S), index: wp.array1d(dtype=int), m: int, bounds: int, tolerance: S, o: Product
+    ) -> int:
+        """L and M for c = index[:m], u = index[m : m + bounds]; N = L. The rank: pivots above `tolerance` times the first."""
         rank = wp.int32(0)
-        least = S(0.0)
+        best = wp.int32(0)
         for a in range(m):
-            o.rest[a] = A[c[a], c[a]]
+            o.rest[a] = A[index[a], index[a]]
+            if o.rest[a] > o.rest[best]:
+                best = a
+        least = S(0.0)
+        if m > 0:
+            least = tolerance * o.rest[best]
         for k in range(m):
-            best = wp.int32(0)
-            for a in range(m):
-                if o.rest[a] > o.rest[best]:
-                    best = a
-            if k == 0:
-                least = tolerance * o.rest[best]
             if not (o.rest[best] > least):
                 break
-            o.pivot[k] = best
+            L_k = o.L[k]
             diagonal = wp.sqrt(o.rest[best])
-            inverse = S(1.0) / diagonal
-            A_best = A[c[best]]
-            for a in range(m):
-                if o.rest[a] >= S(0.0) and a != best:
-                    L_ak = (A_best[c[a]] - row_dot(o.L[a], o.L[best], 0, k)) * inverse
-                    o.L[a, k] = L_ak
-                    o.rest[a] = wp.max(o.rest[a] - L_ak * L_ak, S(0.0))
-                elif a != best:
-                    o.L[a, k] = S(0.0)
-            o.L[best, k] = diagonal
-            o.rest[best] = S(-1.0)  # used
+            row_fill(S(0.0), L_k, 0, m + bounds)
+            gather_axpy(S(1.0), A[index[best]], index, m + bounds, L_k)
+            for j in range(k):
+                row_axpy(-o.L[j, best], o.L[j], L_k, 0, m + bounds)
+            row_scale(S(1.0) / diagonal, L_k, 0, m + bounds)
+            for j in range(k):
+                L_k[o.pivot[j]] = S(0.0)
+            L_k[best] = diagonal
+            o.pivot[k] = best
+            place = wp.int32(best)
             rank += 1
-        for a in range(m):
-            row_copy(o.L[a], o.N[a], 0, rank)
+            best = downdate(L_k, o.rest, m)
+            o.rest[place] = S(-1.0)  # used
+            if best == place:
+                for a in range(m):
+                    if o.rest[a] > o.rest[best]:
+                        best = a
+        for k in range(rank):
+            row_copy(o.L[k], o.N[k], 0, m)
         return rank
 
     @wp.func
-    def product_bound(
-        A_u: wp.array1d(dtype=S), E_u: S, a: int, c: wp.array1d(dtype=int), rank: int, o: Product, M: wp.array1d(dtype=S)
-    ):
-        """Row u joins: x_u = E_u x_c[a], N[a] ← N[a] + E_u M[u]. M: scratch."""
+    def product_bound(E_u: S, a: int, place: int, rank: int, o: Product):
+        """N ← L + M E for one row of u, at `place` in index: x_u = E_u x_c[a]."""
         for k in range(rank):
-            L_k = o.L[o.pivot[k]]
-            M[k] = (A_u[c[o.pivot[k]]] - row_dot(L_k, M, 0, k)) / L_k[k]
-        row_axpy(E_u, M, o.N[a], 0, rank)
+            o.N[k, a] = o.N[k, a] + E_u * o.L[k, place]
 
     @wp.func(inline=False)
     def product_normal(m: int, rank: int, floor: S, o: Product):
-        """The factor of NᵀS⁻²N; squared pivots below `floor` of the largest diagonal entry are raised to it."""
-        for k in range(rank):
-            row_fill(S(0.0), o.G[k], 0, k + 1)
-        for a in range(m):
-            weight_sq = o.weight[a] * o.weight[a]
-            for k in range(rank):
-                N_ak = o.N[a, k]
-                if N_ak != S(0.0):
-                    row_axpy_at(N_ak / weight_sq, o.N[a], k + 1, o.G[k], 0)
+        """The factor of N S⁻²Nᵀ; squared pivots below `floor` of the largest diagonal entry are raised to it."""
         largest = S(0.0)
         for k in range(rank):
+            weighted(o.N[k], o.weight, o.rest, m)
+            for l in range(k + 1):
+                o.G[k, l] = row_dot(o.rest, o.N[l], 0, m)
             largest = wp.max(largest, o.G[k, k])
         cholesky_factor(o.G, rank, floor * largest)
 
@@ -100,12 +122,14 @@ def build(S) -> SimpleNamespace:
         """x of least ‖S x‖ with Q x = r, r consistent to rounding; r is overwritten."""
         z = o.rest
         for k in range(rank):
-            L_k = o.L[o.pivot[k]]
-            z[k] = (r[o.pivot[k]] - row_dot(L_k, z, 0, k)) / L_k[k]
+            z[k] = r[o.pivot[k]] / o.L[k, o.pivot[k]]
+            row_axpy(-z[k], o.L[k], r, 0, m)
         cholesky_forward(o.G, rank, z)
         cholesky_backward(o.G, rank, z)
-        for a in range(m):
-            x[a] = row_dot(o.N[a], z, 0, rank) / (o.weight[a] * o.weight[a])
+        row_fill(S(0.0), r, 0, m)
+        for k in range(rank):
+            row_axpy(z[k], o.N[k], r, 0, m)
+        weighted(r, o.weight, x, m)
 
     return SimpleNamespace(
         Product=Product,

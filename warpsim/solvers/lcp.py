@@ -140,4 +140,5 @@ def _check(A, b, hi, findex, classes, rows) -> dict[str, np.ndarray]:
     inside = used[:, :, None] & used[:, None, :]
     fix = "W = J M⁻¹Jᵀ is when the mass matrix M is positive definite."
     arrays.check_semidefinite(OWNER, "A", np.where(inside, data["A"], 0.0), fix)
+    data["A"] = 0.5 * (data["A"] + np.swapaxes(data["A"], 1, 2))
     return data
