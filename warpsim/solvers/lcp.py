@@ -7,6 +7,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.kernels import lcp as kernels
+from warpsim.kernels import lcp_classes
 from warpsim.solvers import arrays
 from warpsim.solvers.contact_solver import BLOCK
 
@@ -16,7 +17,7 @@ DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-10}
 NOT_CONVERGED = kernels.NOT_CONVERGED
 NON_FINITE = kernels.NON_FINITE
 NOTHING, CLASSES, IMPULSES = kernels.NOTHING, kernels.CLASSES, kernels.IMPULSES
-SEPARATING, CLAMPING, UPPER, TIED = kernels.SEPARATING, kernels.CLAMPING, kernels.UPPER, kernels.TIED
+SEPARATING, CLAMPING, UPPER, TIED = lcp_classes.SEPARATING, lcp_classes.CLAMPING, lcp_classes.UPPER, lcp_classes.TIED
 
 OWNER = "solve_lcp"
 
