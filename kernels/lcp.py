@@ -37,7 +37,7 @@ NOTHING, CLASSES, IMPULSES = 0, 1, 2
 
 # Sweeps from x = 0, and from the impulses of the last step.
 SWEEPS = 20
-GUESS_SWEEPS = 10
+GUESS_SWEEPS = 40
 # Factorisations of block pivoting on A itself.
 EXACT_PIVOTS = 4
 # Turns of projections where the least-norm solution leaves its bounds; the one onto the bounds goes this much further.
@@ -116,7 +116,7 @@ def build(S) -> SimpleNamespace:
         """y[k] = a d[i] x[i] with i = index[k], k < count."""
         ...
 
-    @wp.func
+    @wp.func(inline=False)
     def check(problem: Problem, work: Workspace, w: int, n: int) -> int:
         """The status of the data: NON_FINITE or 0."""
         zero = work.best[w]
@@ -130,7 +130,7 @@ def build(S) -> SimpleNamespace:
             bad += row_dot(problem.A[w, i], zero, 0, n)
         return wp.where(bad == S(0.0), 0, NON_FINITE)
 
-    @wp.func
+    @wp.func(inline=False)
     def scale_rows(problem: Problem, work: Workspace, w: int, n: int) -> S:
         """d of Ã = DAD, b̃ = Db/β, x = βDx̃ with diag Ã = 1 and max |b̃| = 1; returns β."""
         largest = S(0.0)
@@ -191,7 +191,7 @@ def build(S) -> SimpleNamespace:
             work.scale[w, a] = beta * d_i
         return m
 
-    @wp.func
+    @wp.func(inline=False)
     def misplaced(work: Workspace, at: World) -> S:
         """How far w presses rows out of class S or U."""
         most = S(0.0)

@@ -26,6 +26,8 @@ SOLVED = {wp.float32: 1e-5, wp.float64: 1e-11}
 ROUNDING_EPSILONS = 4.0
 # Passes of Q⁺b and of (Q + εI)⁻¹b: the solution, and one refinement.
 REFINEMENTS = 2
+# Change of x in a Gauss–Seidel sweep below which sweeps end (max |b̃| is 1).
+SETTLED = 1e-5
 # Rank of Q: pivots above this many machine epsilons of the first.
 RANK_EPSILONS = 1e3
 # The residual of a NaN.
@@ -118,7 +120,7 @@ def build(S) -> SimpleNamespace:
             u = u * wp.max(x[work.findex[at.w, i]], S(0.0))
         return u
 
-    @wp.func
+    @wp.func(inline=False)
     def project(work: Workspace, at: World, trial: wp.array1d(dtype=S), x: wp.array1d(dtype=S)):
         """x = trial, within its bounds."""
         for i in range(at.n):
@@ -147,7 +149,7 @@ def build(S) -> SimpleNamespace:
             residual = wp.max(residual, error)
         return residual
 
-    @wp.func
+    @wp.func(inline=False)
     def classify(work: Workspace, at: World, x: wp.array1d(dtype=S)):
         """Classes of x − w, with w as `measure` left it; friction at a separating contact takes the bound it points to."""
         for i in range(at.n):
@@ -170,7 +172,7 @@ def build(S) -> SimpleNamespace:
                 else:
                     work.classes[at.w, i] = CLAMPING
 
-    @wp.func
+    @wp.func(inline=False)
     def list_clamped(work: Workspace, at: World) -> int:
         """`clamped`, `place` and `weight` from the classes; |C|."""
         m = wp.int32(0)
@@ -209,7 +211,7 @@ def build(S) -> SimpleNamespace:
                 gather_axpy(E_ij, work.A[at.w, i], clamped, m, K[work.place[at.w, work.findex[at.w, i]]])
         return m
 
-    @wp.func
+    @wp.func(inline=False)
     def expand(work: Workspace, at: World, one: S, theta: S, x: wp.array1d(dtype=S)):
         """x of S and U from x_C: 0, hi · one, ±(hi x_j + e θ)."""
         for i in range(at.n):
@@ -302,17 +304,22 @@ def build(S) -> SimpleNamespace:
 
     @wp.func(inline=False)
     def sweep(work: Workspace, at: World, regularization: S, sweeps: int, x: wp.array1d(dtype=S)):
-        """Projected Gauss–Seidel on A + εI from x."""
+        """Projected Gauss–Seidel on A + εI from x, until it settles."""
+        change = S(INFINITE)
         for _sweep in range(sweeps):
-            for i in range(at.n):
-                A_ii = work.A[at.w, i, i]
-                if A_ii > S(0.5):  # 1, or 0 where nothing moves
-                    w_i = row_dot(work.A[at.w, i], x, 0, at.n) + regularization * x[i] - work.target[at.w, i]
-                    trial = x[i] - w_i / (A_ii + regularization)
-                    u = half_width(work, at, i, x)
-                    x[i] = wp.min(wp.max(trial, wp.where(work.findex[at.w, i] >= 0, -u, S(0.0))), u)
+            if change > S(SETTLED):
+                change = S(0.0)
+                for i in range(at.n):
+                    A_ii = work.A[at.w, i, i]
+                    if A_ii > S(0.5):  # 1, or 0 where nothing moves
+                        before = x[i]
+                        w_i = row_dot(work.A[at.w, i], x, 0, at.n) + regularization * before - work.target[at.w, i]
+                        u = half_width(work, at, i, x)
+                        l = wp.where(work.findex[at.w, i] >= 0, -u, S(0.0))
+                        x[i] = wp.min(wp.max(before - w_i / (A_ii + regularization), l), u)
+                        change = wp.max(change, wp.abs(x[i] - before))
 
-    @wp.func
+    @wp.func(inline=False)
     def label(work: Workspace, at: World, tolerance: S, classes: wp.array1d(dtype=int)):
         """S, C, ±U, ±T of `best`, with its w as `measure` left it."""
         x = work.best[at.w]

@@ -42,7 +42,7 @@ def build(S) -> SimpleNamespace:
         row: int
         side: int
 
-    @wp.func
+    @wp.func(inline=False)
     def slack(work: Workspace, at: World, i: int, side: int) -> vec2:
         """Distance of row i from leaving its class at a side: (value at θ = 0, derivative by θ), ≥ 0 on the path."""
         class_i = work.classes[at.w, i]
@@ -61,7 +61,7 @@ def build(S) -> SimpleNamespace:
             return u + x
         return x
 
-    @wp.func
+    @wp.func(inline=False)
     def next_event(work: Workspace, at: World, theta: S, sigma: S, last: int, last_side: int) -> Event:
         """The first slack that falls to 0 as θ moves from its value in direction σ; row −1: none."""
         event = Event()
@@ -86,7 +86,7 @@ def build(S) -> SimpleNamespace:
                             event.side = side
         return event
 
-    @wp.func
+    @wp.func(inline=False)
     def start_far(work: Workspace, at: World, attempt: int) -> S:
         """Lemke's start: at the θ returned x_1 = 0, w_2 = 0 solve; d < 0 on rows of the first kind, e > 0 on the others."""
         for i in range(at.n):
