@@ -21,15 +21,15 @@ import warp as wp
 
 ROOT = pathlib.Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / folder) for folder in ("examples", "tests/solvers", "tests/physics")]
-from accuracy import asset
-from example_scenes import clutter, stack
-from lcp_samples import BoxedLCP, natural_residual, stack_problems
-from lcp_scenes import REFERENCE, SCENES, block
-from sap_paper import table
+from accuracy import asset  # noqa: E402
+from example_scenes import clutter, stack  # noqa: E402
+from lcp_samples import BoxedLCP, natural_residual, stack_problems  # noqa: E402
+from lcp_scenes import REFERENCE, SCENES, block  # noqa: E402
+from sap_paper import table  # noqa: E402
 
-import warpsim as ws
-from warpsim.bench import machine
-from warpsim.solvers.lcp import CLAMPING, CLASSES, IMPULSES, NOTHING, SEPARATING, UPPER, LCPSolver
+import warpsim as ws  # noqa: E402
+from warpsim.bench import machine  # noqa: E402
+from warpsim.solvers.lcp import CLAMPING, CLASSES, IMPULSES, NOTHING, SEPARATING, LCPSolver  # noqa: E402
 
 GRAVITY = 9.81
 FULL = {"seconds": 6.0, "steps": (0.01, 0.005, 0.0025, 0.001), "stacks": range(1, 13), "repeats": 20}
@@ -66,16 +66,9 @@ def recorded_problems() -> list[dict]:
         residuals = np.array([natural_residual(p, x) for p, x in zip(problems, answer, strict=True)])
         friction = [np.abs(x[p.findex >= 0]).max() > 1e-6 for p, x in zip(problems, answer, strict=True)]
         apart = [np.abs(p.A @ (x - y)).max() for p, x, y in zip(problems, answer, valid, strict=True)]
-        rows.append(
-            {
-                "answers": name,
-                "problems": len(problems),
-                "solved": int(np.sum(residuals <= 1e-7)),
-                "with_friction": int(np.sum(friction)),
-                "residual": residuals.max(),
-                "velocity_apart": max(apart),
-            }  # fmt: skip
-        )
+        row = {"answers": name, "problems": len(problems), "solved": int(np.sum(residuals <= 1e-7))}
+        row |= {"with_friction": int(np.sum(friction)), "residual": residuals.max(), "velocity_apart": max(apart)}
+        rows.append(row)
     return rows
 
 

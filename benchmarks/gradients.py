@@ -26,6 +26,7 @@ from warpsim.bench import machine
 from warpsim.demo import robot_path
 
 SETTLE_STEPS = 300
+PUSH = 0.1  # of the control range: it stands, on four legs mostly
 CHECKPOINT = 8
 ITERATIONS = 1000  # of the training loop
 WARM_UP = 200  # iterations before memory is first read: the allocator settles
@@ -39,9 +40,9 @@ class Ant:
         self.sim = ws.Simulator(model, worlds, dt=0.01, dtype=dtype, device=device, requires_grad=True)
         self.steps, self.dtype = steps, dtype
         rng = np.random.default_rng(0)
-        push = rng.uniform(-0.5, 0.5, size=(SETTLE_STEPS, worlds, model.nu))
+        push = rng.uniform(-PUSH, PUSH, size=(SETTLE_STEPS, worlds, model.nu))
         self.start = self.sim.rollout(self.sim.state(), push).final
-        controls = rng.uniform(-0.5, 0.5, size=(steps, worlds, model.nu)).astype(dtype)
+        controls = rng.uniform(-PUSH, PUSH, size=(steps, worlds, model.nu)).astype(dtype)
         self.controls = wp.array(controls, device=self.sim.device, requires_grad=True)
 
     def forward(self):

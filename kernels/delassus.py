@@ -178,6 +178,8 @@ def build(S) -> SimpleNamespace:
 
     return SimpleNamespace(
         Dual=Dual,
+        row_dot=row_dot,
+        row_add=row_add,
         factor=factor,
         list_rows=list_rows,
         solve_rows=solve_rows,

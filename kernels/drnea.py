@@ -375,6 +375,8 @@ def build(S) -> SimpleNamespace:
         factor_tree=factor_tree,
         reduce_tree=reduce_tree,
         parent_rate=parent_rate,
+        momentum=momentum,
+        displace=displace,
         solve_tree=solve_tree,
         evaluate_tree=evaluate_tree,
         residual_tree=residual_tree,

@@ -1,7 +1,8 @@
 """What goes into the backward pass of a step and what comes out of it, one launch each; sums and norms of gradients.
 
 A world that stands still (NONFINITE) passes no gradient: its backward pass runs at the initial pose, at rest and from a
-seed of zero, so that nothing that is not finite reaches the gradients that worlds share.
+seed of zero, so that nothing that is not finite reaches the gradients that worlds share. A tree that is switched off
+(body_active) hands its gradients on as they are.
 """
 
 import functools
@@ -30,6 +31,14 @@ def build(S) -> SimpleNamespace:
         q_next_bar: wp.array2d(dtype=S)
         v_next_bar: wp.array2d(dtype=S)
 
+    @wp.struct
+    class Switches:
+        """Which coordinates and velocities move: those whose root body is active."""
+
+        body_active: wp.array2d(dtype=S)
+        q_body: wp.array(dtype=int)
+        v_body: wp.array(dtype=int)
+
     @wp.func
     def given(source: wp.array2d(dtype=S), w: int, i: int) -> S:
         """An optional input: 0 where the array is empty."""
@@ -37,6 +46,10 @@ def build(S) -> SimpleNamespace:
         if source.shape[0] > 0:
             x = source[w, i]
         return x
+
+    @wp.func
+    def is_on(switches: Switches, body: int, w: int) -> bool:
+        return switches.body_active[w % switches.body_active.shape[0], body] != S(0.0)
 
     @wp.kernel(module=module, enable_backward=False)
     def begin(
@@ -49,6 +62,7 @@ def build(S) -> SimpleNamespace:
         v_next: wp.array2d(dtype=S),
         q_next_bar: wp.array2d(dtype=S),
         v_next_bar: wp.array2d(dtype=S),
+        switches: Switches,
         # out
         inputs: Inputs,
     ):
@@ -60,7 +74,8 @@ def build(S) -> SimpleNamespace:
             inputs.q_next_bar[w, i] = S(0.0)
             if moves:
                 inputs.q[w, i] = q[w, i]
-                inputs.q_next_bar[w, i] = q_next_bar[w, i]
+                if is_on(switches, switches.q_body[i], w):
+                    inputs.q_next_bar[w, i] = q_next_bar[w, i]
         if i < inputs.v.shape[1]:
             inputs.v[w, i] = S(0.0)
             inputs.tau[w, i] = S(0.0)
@@ -70,7 +85,8 @@ def build(S) -> SimpleNamespace:
                 inputs.v[w, i] = v[w, i]
                 inputs.tau[w, i] = given(tau, w, i)
                 inputs.v_next[w, i] = v_next[w, i]
-                inputs.v_next_bar[w, i] = v_next_bar[w, i]
+                if is_on(switches, switches.v_body[i], w):
+                    inputs.v_next_bar[w, i] = v_next_bar[w, i]
         if i < inputs.control.shape[1]:
             inputs.control[w, i] = S(0.0)
             if moves:
@@ -89,6 +105,7 @@ def build(S) -> SimpleNamespace:
         found_v: wp.array2d(dtype=S),
         found_control: wp.array2d(dtype=S),
         found_tau: wp.array2d(dtype=S),
+        switches: Switches,
         # out
         q_bar: wp.array2d(dtype=S),
         v_bar: wp.array2d(dtype=S),
@@ -101,14 +118,18 @@ def build(S) -> SimpleNamespace:
         w, i = wp.tid()
         moves = flags[w] & NONFINITE == 0
         if i < found_q.shape[1]:
-            q_next_bar[w, i] = S(0.0)
             if moves:
                 add(found_q, w, i, q_bar)
+                if not is_on(switches, switches.q_body[i], w):
+                    add(q_next_bar, w, i, q_bar)
+            q_next_bar[w, i] = S(0.0)
         if i < found_v.shape[1]:
-            v_next_bar[w, i] = S(0.0)
             if moves:
                 add(found_v, w, i, v_bar)
                 add(found_tau, w, i, tau_bar)
+                if not is_on(switches, switches.v_body[i], w):
+                    add(v_next_bar, w, i, v_bar)
+            v_next_bar[w, i] = S(0.0)
         if i < found_control.shape[1]:
             if moves:
                 add(found_control, w, i, control_bar)
@@ -139,6 +160,37 @@ def build(S) -> SimpleNamespace:
             wrench_bar[w, b, i] = wrench_bar[w, b, i] + found[w, b, i]
 
     @wp.kernel(module=module, enable_backward=False)
+    def begin_memory(
+        flags: wp.array(dtype=int),
+        before: wp.array2d(dtype=S),
+        after_bar: wp.array2d(dtype=S),
+        # out
+        loaded: wp.array2d(dtype=S),
+        loaded_bar: wp.array2d(dtype=S),
+    ):
+        """Load an array of the state's memory, and its gradient at the end of the step."""
+        w, i = wp.tid()
+        loaded[w, i] = S(0.0)
+        loaded_bar[w, i] = S(0.0)
+        if flags[w] & NONFINITE == 0:
+            loaded[w, i] = before[w, i]
+            loaded_bar[w, i] = after_bar[w, i]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def finish_memory(
+        flags: wp.array(dtype=int),
+        found: wp.array2d(dtype=S),
+        # out
+        before_bar: wp.array2d(dtype=S),
+        after_bar: wp.array2d(dtype=S),
+    ):
+        """Add the gradient found, clear that at the end of the step."""
+        w, i = wp.tid()
+        after_bar[w, i] = S(0.0)
+        if flags[w] & NONFINITE == 0:
+            before_bar[w, i] = before_bar[w, i] + found[w, i]
+
+    @wp.kernel(module=module, enable_backward=False)
     def norm(q_bar: wp.array2d(dtype=S), v_bar: wp.array2d(dtype=S), result: wp.array(dtype=S)):
         """Euclidean norm of a state's gradient; not finite where an entry is not. Launch over worlds."""
         w = wp.tid()
@@ -165,10 +217,13 @@ def build(S) -> SimpleNamespace:
 
     return SimpleNamespace(
         Inputs=Inputs,
+        Switches=Switches,
         begin=begin,
         finish=finish,
         begin_wrench=begin_wrench,
         finish_wrench=finish_wrench,
+        begin_memory=begin_memory,
+        finish_memory=finish_memory,
         norm=norm,
         move=move,
         differ=differ,

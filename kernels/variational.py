@@ -242,25 +242,7 @@ def build(S) -> SimpleNamespace:
         for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
             v[w, d] = v[w, d] + work.u[w, d]
 
-    @wp.kernel(module=module, enable_backward=False)
-    def extrapolate(h: S, v: wp.array2d(dtype=S), dq: wp.array2d(dtype=S), v_end: wp.array2d(dtype=S)):
-        """Estimate of the velocity at the end of the step, to second order: 2 dq/h - v. Launch over (worlds, nv)."""
-        w, d = wp.tid()
-        v_end[w, d] = S(2.0) * dq[w, d] / h - v[w, d]
-
     # ---- contact: (worlds, nv) unless said ---------------------------------------------------------------------------
-
-    @wp.kernel(module=module, enable_backward=False)
-    def left_velocity(v: wp.array2d(dtype=S), jump: wp.array2d(dtype=S), v_left: wp.array2d(dtype=S)):
-        """Velocity before the node's contact impulse."""
-        w, d = wp.tid()
-        v_left[w, d] = v[w, d] - jump[w, d]
-
-    @wp.kernel(module=module, enable_backward=False)
-    def average_velocity(h: S, dq: wp.array2d(dtype=S), v: wp.array2d(dtype=S)):
-        """dq/h."""
-        w, d = wp.tid()
-        v[w, d] = dq[w, d] / h
 
     @wp.kernel(module=module, enable_backward=False)
     def corrected_velocity(h: S, dq: wp.array2d(dtype=S), v: wp.array2d(dtype=S), v_star: wp.array2d(dtype=S)):
@@ -290,23 +272,6 @@ def build(S) -> SimpleNamespace:
             impulse[w, i] = momentum
             if v[w, i] != v_star[w, i]:
                 dq[w, i] = h * v[w, i]
-
-    @wp.kernel(module=module, enable_backward=False)
-    def add_jump(
-        v_left: wp.array2d(dtype=S),
-        v_star: wp.array2d(dtype=S),
-        v: wp.array2d(dtype=S),
-        # in, out
-        v_next: wp.array2d(dtype=S),
-        # out
-        jump: wp.array2d(dtype=S),
-    ):
-        """Half of what contact changed the velocity by, up to half of what the free motion did; v_next gets it."""
-        w, d = wp.tid()
-        bound = wp.abs(v_star[w, d] - v_left[w, d])
-        x = wp.clamp(S(0.5) * (v[w, d] - v_star[w, d]), -bound, bound)
-        jump[w, d] = x
-        v_next[w, d] = v_next[w, d] + x
 
     @wp.kernel(module=module, enable_backward=False)
     def keep_jump(flags: wp.array(dtype=int), jump_next: wp.array2d(dtype=S), jump: wp.array2d(dtype=S)):
@@ -344,12 +309,60 @@ def build(S) -> SimpleNamespace:
         place_links=place_links,
         begin_step=begin_step,
         end_step=end_step,
-        extrapolate=extrapolate,
-        left_velocity=left_velocity,
-        average_velocity=average_velocity,
         corrected_velocity=corrected_velocity,
         impulse_of=impulse_of,
-        add_jump=add_jump,
         keep_jump=keep_jump,
         report=report,
+    )
+
+
+@functools.cache
+def build_velocities(S, grad: bool = False) -> SimpleNamespace:
+    """The velocities of a step that are sums of others, of scalar type S, with adjoints if `grad`; over (worlds, nv)."""
+    vec3 = types(S).vec3
+    module = module_name("variational_velocities", S, grad)
+
+    @wp.kernel(module=module, enable_backward=grad)
+    def left_velocity(v: wp.array2d(dtype=S), jump: wp.array2d(dtype=S), v_left: wp.array2d(dtype=S)):
+        """Velocity before the node's contact impulse."""
+        w, d = wp.tid()
+        v_left[w, d] = v[w, d] - jump[w, d]
+
+    @wp.kernel(module=module, enable_backward=grad)
+    def average_velocity(h: S, dq: wp.array2d(dtype=S), v: wp.array2d(dtype=S)):
+        """dq/h."""
+        w, d = wp.tid()
+        v[w, d] = dq[w, d] / h
+
+    @wp.kernel(module=module, enable_backward=grad)
+    def extrapolate(h: S, v: wp.array2d(dtype=S), dq: wp.array2d(dtype=S), v_end: wp.array2d(dtype=S)):
+        """Estimate of the velocity at the end of the step, to second order: 2 dq/h - v."""
+        w, d = wp.tid()
+        v_end[w, d] = S(2.0) * dq[w, d] / h - v[w, d]
+
+    @wp.kernel(module=module, enable_backward=grad)
+    def jump_of(
+        gravity: wp.array(dtype=vec3),
+        tie: S,
+        v_left: wp.array2d(dtype=S),
+        v_star: wp.array2d(dtype=S),
+        v: wp.array2d(dtype=S),
+        v_free: wp.array2d(dtype=S),
+        # out
+        jump: wp.array2d(dtype=S),
+        v_next: wp.array2d(dtype=S),
+    ):
+        """Half of what contact changed the velocity by, up to half of what the free motion did; v_next = v_free + jump.
+
+        At rest the two are equal. `tie` [s] is 0, and in a backward pass h times the solver's tolerance, so that then the
+        derivative is that of contact, by which what rests stays at rest, whichever of them round-off makes the smaller.
+        """
+        w, d = wp.tid()
+        bound = wp.abs(v_star[w, d] - v_left[w, d]) + tie * wp.length(gravity[w % gravity.shape[0]])
+        x = wp.clamp(S(0.5) * (v[w, d] - v_star[w, d]), -bound, bound)
+        jump[w, d] = x
+        v_next[w, d] = v_free[w, d] + x
+
+    return SimpleNamespace(
+        left_velocity=left_velocity, average_velocity=average_velocity, extrapolate=extrapolate, jump_of=jump_of
     )

@@ -399,6 +399,8 @@ def build(S) -> SimpleNamespace:
         start=start,
         judge=judge,
         differentiate_link=differentiate_link,
+        eliminate_tree=eliminate_tree,
+        newton_step=newton_step,
         riqn=riqn,
         broyden=broyden,
         newton=newton,

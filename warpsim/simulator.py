@@ -10,7 +10,9 @@ from warpsim.collision import ContactList
 from warpsim.dynamics import DeviceModel
 from warpsim.gradients.implicit import StepAdjoint, StepRecord, active_tape, tape_paused
 from warpsim.gradients.linearize import Linearization, Linearizer, linearize
+from warpsim.gradients.reverse import ReverseLinearizer
 from warpsim.gradients.theta import SchemeAdjoint
+from warpsim.gradients.variational import VariationalAdjoint
 from warpsim.integrators import SymplecticEuler, ThetaScheme, Variational
 from warpsim.kernels import theta
 from warpsim.kernels.precision import SCALARS
@@ -95,8 +97,6 @@ class Simulator:
         if not isinstance(self.solver, (SAP, Compliant, LCP, NoContact)):
             known = "ws.SAP(...), ws.Compliant(...), ws.LCP(...) or ws.NoContact()"
             raise ValueError(f"solver is {solver!r}; use {known}")
-        if requires_grad and isinstance(self.solver, LCP):
-            raise ValueError("LCP() has no gradients yet; leave requires_grad=False, or use ws.SAP()")
         if requires_grad and model.geom_hertz_modulus.any():
             geom = model.geom_names[int(np.argmax(model.geom_hertz_modulus > 0))]
             raise ValueError(
@@ -122,10 +122,13 @@ class Simulator:
             self.parameters.refuse("geom_hertz_modulus", "has an effect with solver=ws.Compliant() alone")
         options = self.solver if contact else self.solver.limits
         if isinstance(self.integrator, Variational):
-            if self.requires_grad:
+            if self.requires_grad and self.integrator.passes > 1:
                 raise ValueError(
-                    "Variational() has no gradients yet; leave requires_grad=False, or use ws.SymplecticEuler()"
+                    f"Variational(passes={self.integrator.passes}) has no gradients; use passes=1, or leave "
+                    "requires_grad=False"
                 )
+            if self.requires_grad and getattr(options, "saddle_escape", False):
+                raise ValueError("LCP(saddle_escape=True) has no gradients with Variational(); use another integrator")
             self._step = VariationalStep(self.device_model, self.integrator, options, max_contacts, contact)
         else:
             self._step = Step(self.device_model, options, max_contacts, contact, self.integrator)
@@ -214,6 +217,8 @@ class Simulator:
                 after = self._blank_state()
                 self._unload(after)
                 record = StepRecord(self.dt / substeps, state, after, control, tau, wrench)
+                if isinstance(self.integrator, Variational) and isinstance(self.solver, LCP):
+                    record.v_contact = wp.clone(self._step.solver.solution.v)  # not that of the next state
                 tape.record_func(functools.partial(self._adjoint.backward, record), record.arrays())
                 state = after
         return state
@@ -225,7 +230,11 @@ class Simulator:
             for n in (self.model.nq, self.model.nv)
         )
         time = wp.zeros(self.worlds, dtype=wp.float64, device=self.device)
-        return State(q, v, time, {name: wp.zeros_like(array) for name, array in self._step.memory().items()})
+        smooth = self._step.smooth_memory() if self.requires_grad else ()
+        memory = {
+            name: wp.zeros_like(array, requires_grad=name in smooth) for name, array in self._step.memory().items()
+        }
+        return State(q, v, time, memory)
 
     @functools.cached_property
     def _adjoint(self) -> StepAdjoint:
@@ -237,6 +246,8 @@ class Simulator:
             step.collision.enabled,
             self._replay,
         ]
+        if isinstance(self.integrator, Variational):
+            return VariationalAdjoint(*options, self.integrator)
         return StepAdjoint(*options) if step.stages is None else SchemeAdjoint(*options, self.integrator)
 
     # Jacobians -------------------------------------------------------------------------------------------------------
@@ -254,7 +265,8 @@ class Simulator:
         """Jacobians of one step from `state`: `A`, `B`, and on request `tau`, `parameters[name]`; see `ws.Linearization`.
 
         Which features touch is frozen, as on a tape. With `out`, a result of the same request, its arrays are filled: then
-        the launches are replayed from a graph. Nothing is recorded on a tape. Raises `ValueError` for what it does not cover.
+        the launches are replayed from a graph. Nothing is recorded on a tape. In closed form for `SymplecticEuler()` with `SAP` or
+        `NoContact`; for the rest, in a simulator with `requires_grad=True`, by 2 nv backward passes.
         """
         return linearize(self, state, control, tau, parameters, force_jacobian, out)
 
@@ -262,6 +274,10 @@ class Simulator:
     def _linearizer(self) -> Linearizer:
         step = self._step
         return Linearizer(self.device_model, step.options, self.max_contacts or None, step.collision.enabled)
+
+    @functools.cached_property
+    def _reverse_linearizer(self) -> ReverseLinearizer:
+        return ReverseLinearizer(self)
 
     def _load(self, state: State) -> None:
         for name, array in self._step.state_arrays().items():
@@ -459,7 +475,7 @@ class Simulator:
 
     @property
     def warm_start_hits(self) -> wp.array:
-        """`(worlds,)` 1 where the classes of the step before solved the last LCP. Only with `ws.LCP()`."""
+        """`(worlds,)` 1 where the guess from the step before solved the last LCP at the first factorisation. Only with `ws.LCP()`."""
         if not isinstance(self.solver, LCP):
             raise ValueError(f"warm_start_hits belongs to ws.LCP(), this simulator has {self.solver!r}")
         return self._step.solver.warm_start_hits
@@ -507,12 +523,12 @@ class Simulator:
         """Raise where a step from `state` cannot be recorded on a tape."""
         if not self.requires_grad:
             raise ValueError("a tape is recording, but this simulator was made without requires_grad=True")
-        if state.q.grad is None or state.v.grad is None:
+        if not {"q", "v", *self._step.smooth_memory()} <= state.smooth_arrays().keys():
             raise ValueError(
                 "a tape is recording, but the state's arrays have no gradient; make it with this sim.state()"
             )
-        if self.parameters.is_per_world("body_active"):
-            raise ValueError("a tape cannot record steps with body_active per world yet; step without a tape")
+        if isinstance(self.integrator, Variational) and self.parameters.is_per_world("body_active"):
+            raise ValueError("a tape cannot record Variational() steps with body_active per world; step without a tape")
 
     def _chosen_worlds(self, worlds) -> np.ndarray:
         """Indices of worlds given as an index, a list or array of indices, or a boolean mask."""

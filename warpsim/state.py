@@ -21,6 +21,10 @@ class State:
         """All arrays by name."""
         return {"q": self.q, "v": self.v, "time": self.time, **self.memory}
 
+    def smooth_arrays(self) -> dict[str, wp.array]:
+        """The arrays that have a gradient, by name."""
+        return {name: array for name, array in self.arrays().items() if array.grad is not None}
+
     def clone(self) -> "State":
         """An independent copy on the same device."""
         return self._map(wp.clone)

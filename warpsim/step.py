@@ -15,6 +15,7 @@ from warpsim.integrators import SymplecticEuler, ThetaScheme
 from warpsim.integrators.stages import ThetaStages
 from warpsim.kernels import actuation, compliant, contact_force, lagged, theta
 from warpsim.solvers.compliant import Compliant, CompliantContact
+from warpsim.solvers.lcp_adjoint import LCPAdjoint
 from warpsim.solvers.lcp_contact import LCP, LCPContact
 from warpsim.solvers.sap import SAP, SAPSolver
 
@@ -24,7 +25,8 @@ SOLVERS = {SAP: SAPSolver, LCP: LCPContact, Compliant: CompliantContact}
 class Step:
     """Workspace and launches of one step for all worlds. Inputs and results are its own arrays.
 
-    `for_gradient`: compliant contact is solved in the velocities, by SAP, whose Hessian the adjoint wants.
+    `for_gradient`: the step is repeated in a backward pass, which wants adjoints of the contact solve. Compliant contact
+    is then solved in the velocities, by SAP, and rigid contact is taken from its recorded solution.
     """
 
     def __init__(
@@ -81,8 +83,10 @@ class Step:
         self.solver_options = options
         self.compliant = options if isinstance(options, Compliant) else None
         tables = (self.worlds, model.tree_v, C, support, size)
-        solved = self.options if for_gradient else options
-        self.solver = SOLVERS[type(solved)](*tables, options=solved, dtype=self.device_model.dtype, device=device)
+        kind = SOLVERS[type(options)]
+        if for_gradient:
+            kind, options = (LCPAdjoint, options) if isinstance(options, LCP) else (SAPSolver, self.options)
+        self.solver = kind(*tables, options=options, dtype=self.device_model.dtype, device=device)
         problem, contacts = self.solver.problem, self.collision.contacts
         problem.A, problem.v_star, problem.v0 = self.A, self.v_star, self.v
         problem.contacts, problem.contact_pair, problem.J = contacts.count, contacts.pair, contacts.J
@@ -109,6 +113,10 @@ class Step:
     def memory(self) -> dict:
         """What a step reads besides q, v and time, by name: the step's own arrays."""
         return {"flags": self.flags, **self.solver.state_memory()}
+
+    def smooth_memory(self) -> tuple[str, ...]:
+        """Names of the memory that gradients flow through."""
+        return ()
 
     def state_arrays(self) -> dict:
         """The state that `launch` advances, by name."""
@@ -233,9 +241,7 @@ class Step:
 
     def solve(self, h: float) -> None:
         """The solver, and the further passes of a lagged model (`kernels/lagged.py`)."""
-        if isinstance(self.solver, LCPContact):
-            restitution = self.device_model.parameters.stored("geom_restitution")
-            self.solver.prepare(self.collision, restitution, h)
+        self.prepare_solver(h)
         if not (self.options.is_lagged and self.collision.enabled):
             self.solver.launch()
             return
@@ -250,6 +256,10 @@ class Step:
                 inputs += [self.solver.solution.gamma, problem.R]
                 self.dynamics.launch(self.k_lagged.lag_load, self.collision.capacity, inputs)
             self.solver.launch_again()
+
+    def prepare_solver(self, h: float) -> None:
+        """Give the solver what it reads besides the contact problem."""
+        self.solver.prepare(self.collision, self.device_model.parameters.stored("geom_restitution"), h)
 
     def lag_slip(self, v: wp.array, solves: int) -> None:
         """v_hat of the lagged approximation from the slip at v, the result of so many solves."""

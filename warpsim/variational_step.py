@@ -20,12 +20,21 @@ from warpsim.step import Step
 class VariationalStep(Step):
     """Workspace and launches of one variational step. `impulse (worlds, nv)` is added to the right-hand side: Jᵀγ."""
 
-    def __init__(self, device_model, integrator: Variational, solver, max_contacts: int | None, contact: bool):
-        super().__init__(device_model, solver, max_contacts, contact)
+    def __init__(
+        self,
+        device_model,
+        integrator: Variational,
+        solver,
+        max_contacts: int | None,
+        contact: bool,
+        for_gradient: bool = False,
+    ):
+        super().__init__(device_model, solver, max_contacts, contact, for_gradient=for_gradient)
         self.integrator = integrator
         model, t, S = self.model, device_model.types, device_model.types.scalar
         array, (nl, nv, trees) = self.dynamics.array, (model.nlink, model.nv, model.ntree)
         st, self.k_variational = drnea.structs(S), variational.build(S)
+        self.k_velocities = variational.build_velocities(S)
         self.link_X_next, self.dof_S_next = array(nl, t.transform), array(nv, t.vec6)
         self.force_next, self.damping_next, self.v_next = array(nv, S), array(nv, S), array(nv, S)
         self.no_damping, self.residual, self.impulse = array(nv, S), array(nv, S), array(nv, S)
@@ -49,10 +58,15 @@ class VariationalStep(Step):
         self.root.error, self.root.least, self.root.best = array(trees, S), array(trees, S), array(nv, S)
         self.v_left, self.jump, self.jump_next, self.v_free = (array(nv, S) for _ in range(4))
         self.constrained = self.collision.enabled or self.solver.rows > 0
+        if not self.constrained:
+            self.v_next = self.v_free
         self._make_root_finder()
 
     def memory(self) -> dict:
         return super().memory() | {"jump": self.jump}
+
+    def smooth_memory(self) -> tuple[str, ...]:
+        return ("jump",)
 
     def _make_root_finder(self) -> None:
         model, t, S = self.model, self.device_model.types, self.device_model.types.scalar
@@ -73,7 +87,7 @@ class VariationalStep(Step):
         self.search.max_evaluations = int(self.integrator.max_iterations)
 
     def kernel_sets(self) -> list:
-        return [*super().kernel_sets(), self.k_variational, SimpleNamespace(root=self.k_root)]
+        return [*super().kernel_sets(), self.k_variational, self.k_velocities, SimpleNamespace(root=self.k_root)]
 
     def launch(self, h: float) -> None:
         """Advance the internal state by h."""
@@ -82,6 +96,10 @@ class VariationalStep(Step):
         if self.constrained:
             self.constrain(h)
         self.end(h)
+        self.commit(h, self.q_next, self.v_next)
+        if self.constrained:
+            inputs = [self.flags, self.jump_next, self.jump]
+            self.dynamics.launch(self.k_variational.keep_jump, self.model.nv, inputs)
 
     def constrain(self, h: float) -> None:
         """Contacts and rows at the node: their impulse, and dq with it."""
@@ -90,7 +108,7 @@ class VariationalStep(Step):
         inputs = [d.topology, 0.5 * h, self.v_left, self.force, self.no_damping, self.damping]
         inputs += [self.A, self.M_factor, self.A_factor, self.v_free]
         dynamics.launch(self.k_theta.free_motion, self.model.ntree, inputs)
-        dynamics.launch(self.k_variational.average_velocity, nv, [h, self.work.dq, self.v_star])
+        dynamics.launch(self.k_velocities.average_velocity, nv, [h, self.work.dq, self.v_star])
         self.contact_problem(h)
         self.solve(h)
         for further in range(self.integrator.passes):
@@ -116,7 +134,7 @@ class VariationalStep(Step):
         dynamics.position(self.q)
         dynamics.velocity(self.v)
         dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
-        dynamics.launch(self.k_variational.left_velocity, self.model.nv, [self.v, self.jump, self.v_left])
+        dynamics.launch(self.k_velocities.left_velocity, self.model.nv, [self.v, self.jump, self.v_left])
         dynamics.velocity(self.v_left)
         if self.constrained:
             self.impulse.zero_()
@@ -141,7 +159,7 @@ class VariationalStep(Step):
         self.dynamics.launch(self.k_root, self.model.ntree, inputs)
 
     def end(self, h: float) -> None:
-        """q' = q ⊕ dq, the Legendre velocity there, and the step is accepted world by world where it is finite."""
+        """q' = q ⊕ dq, the Legendre velocity there, and the velocity that is reported."""
         dynamics, d, p, solution = self.dynamics, self.device_model, self.device_model.parameters, self.solver.solution
         inputs = [d.topology, 1.0, self.q, self.work.dq, self.q_next]
         dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
@@ -149,18 +167,16 @@ class VariationalStep(Step):
         self.place(self.link_X_next, self.frame_next)
         if self.wrench is not None:
             dynamics.motion_subspace(self.link_X_next, self.dof_S_next)
-        dynamics.launch(self.k_variational.extrapolate, self.model.nv, [h, self.v_left, self.work.dq, self.v_next])
+        dynamics.launch(self.k_velocities.extrapolate, self.model.nv, [h, self.v_left, self.work.dq, self.v_free])
         self.applied_force(
-            self.q_next, self.v_next, self.link_X_next, self.dof_S_next, self.force_next, self.damping_next
+            self.q_next, self.v_free, self.link_X_next, self.dof_S_next, self.force_next, self.damping_next
         )
         inputs = [d.topology, p.stored("gravity"), self.no_damping, self.equation(h), self.residual, self.force_next]
-        inputs += [self.frame, self.frame_next, self.factor, self.work, self.v_next]
+        inputs += [self.frame, self.frame_next, self.factor, self.work, self.v_free]
         dynamics.launch(self.k_variational.end_step, self.model.ntree, inputs)
         inputs = [self.root, int(self.constrained), solution.iterations, solution.momentum_error, solution.status]
         dynamics.launch(self.k_variational.report, None, inputs)
         if self.constrained:
-            inputs = [self.v_left, self.v_star, solution.v, self.v_next, self.jump_next]
-            dynamics.launch(self.k_variational.add_jump, self.model.nv, inputs)
-        self.commit(h, self.q_next, self.v_next)
-        if self.constrained:
-            dynamics.launch(self.k_variational.keep_jump, self.model.nv, [self.flags, self.jump_next, self.jump])
+            inputs = [p.stored("gravity"), 0.0, self.v_left, self.v_star, solution.v, self.v_free]
+            inputs += [self.jump_next, self.v_next]
+            dynamics.launch(self.k_velocities.jump_of, self.model.nv, inputs)

@@ -350,8 +350,8 @@ def test_float32(assets, robot, rng, within):
         within(f"float32 {robot}: {name}", error, 1e-3)
 
 
-def test_what_it_does_not_cover_is_refused():
-    """Other integrators and solvers, the lagged model, conjugate gradients, parameters without columns: an error names each."""
+def test_what_has_no_closed_form_is_refused():
+    """Other integrators and solvers, the lagged model, conjugate gradients, some parameters: an error names each and the way out."""
     model = body_on_plane("box", [0.1, 0.1, 0.1])
     for options, message in (
         ({"integrator": ws.Midpoint()}, "Midpoint"),
@@ -361,16 +361,55 @@ def test_what_it_does_not_cover_is_refused():
         ({"solver": ws.SAP(linear_solver="cg")}, "cholesky"),
     ):
         sim = ws.Simulator(model, device="cpu", **options)
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match=f"{message}.*requires_grad=True"):
             sim.linearize(sim.state())
     sim = ws.Simulator(model, device="cpu")
     with pytest.raises(ValueError, match="geom_size"):
         sim.linearize(sim.state(), parameters=["geom_size"])
     with pytest.raises(ValueError, match="no parameter 'mass'"):
         sim.linearize(sim.state(), parameters="mass")
-    sim.parameters["body_active"] = np.ones((1, 1))
-    with pytest.raises(ValueError, match="body_active"):
-        sim.linearize(sim.state())
+    with pytest.raises(ValueError, match="switches bodies on and off"):
+        sim.linearize(sim.state(), parameters="body_active")
+
+
+# ---- by backward passes -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("robot", ["ant", "half_cheetah"])
+def test_backward_passes_give_the_closed_form(assets, robot, rng, within):
+    """Row by row from a tape or written out: the same Jacobians, in two worlds at once, quaternions and parameters included."""
+    model = ws.load(assets(robot))
+    sim = ws.Simulator(model, 2, dt=0.005, dtype="float64", solver=SOLVER, device="cpu", requires_grad=True)
+    start = sim.rollout(sim.state(v=0.1 * rng.normal(size=(2, model.nv))), steps=200).final
+    control = rng.uniform(-0.5, 0.5, size=(2, model.nu))
+    sim.parameters["geom_friction"] = model.geom_friction * (1 + 0.01 * np.arange(model.ngeom))  # no kink of equal ones
+    names = ("body_mass", "geom_friction", "gravity")
+    closed = sim.linearize(start, control, force_jacobian=True, parameters=names)
+    before, kept = sim.diagnostics.numpy(), sim.parameters["body_mass"].grad
+    kept.fill_(3.0)
+    passes = sim.linearize(start, control, force_jacobian=True, parameters=(*names, "geom_size"))
+    for name, array in closed.arrays().items():
+        error = np.abs(array.numpy() - passes.arrays()[name].numpy()).max() / np.abs(array.numpy()).max()
+        within(f"{robot}: {name}", error, 1e-8)
+    assert np.abs(passes.parameters["geom_size"].numpy()).max() > 0.0
+    np.testing.assert_array_equal(kept.numpy(), 3.0)
+    for name, value in sim.diagnostics.numpy().items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+@pytest.mark.parametrize("integrator", [ws.Midpoint(tolerance=1e-15), ws.ImplicitEuler(tolerance=1e-15)])
+def test_backward_passes_against_differences(integrator, rng, within):
+    """A sliding box under other integrators, geometry's own parameters included."""
+    model = body_on_plane("box", [0.1, 0.1, 0.1])
+    q, v = settled(model, 200)
+    v[:2] = 0.3, 0.1
+    parameters = ("body_mass", "geom_size", "geom_pose")
+    options = {"dt": 0.005, "solver": SOLVER, "device": "cpu", "integrator": integrator}
+    differences = StepDifferences(model, q, v, None, parameters=parameters, **options)
+    sim = ws.Simulator(model, dtype="float64", requires_grad=True, **options)
+    result = sim.linearize(sim.state(q, v), force_jacobian=True, parameters=parameters)
+    for key, error in differences.errors(result).items():
+        within(f"{integrator}: {key}", error, BAR)
 
 
 def test_no_contact_solver(rng, within):

@@ -281,7 +281,11 @@ def test_gradients_of_clamped_actuators():
     assert abs(problem.gradient()["force_range"][1, 1]) > 0
 
 
-@pytest.mark.parametrize("integrator", [ws.SymplecticEuler(), ws.Midpoint()], ids=["symplectic", "midpoint"])
+@pytest.mark.parametrize(
+    "integrator",
+    [ws.SymplecticEuler(), ws.Midpoint(), ws.Variational(tolerance=1e-15)],
+    ids=["symplectic", "midpoint", "variational"],
+)
 @pytest.mark.parametrize("name", ["tau", "wrench"])
 def test_gradient_to_generalised_forces_and_wrenches(name, integrator):
     """`tau` and `wrench` on a tape, at the first of two steps: each entry against a central difference."""
@@ -308,11 +312,62 @@ def test_gradient_to_generalised_forces_and_wrenches(name, integrator):
 
 
 def test_what_a_tape_cannot_record_is_refused():
-    """out= and inactive bodies have no gradient here: an error each, never zeros."""
+    """With out= the step's inputs would be overwritten: an error, never zeros."""
     sim = ws.Simulator(sliding_box(), requires_grad=True, device="cpu")
     state = sim.state()
     with wp.Tape(), pytest.raises(ValueError, match="out="):
         sim.step(state, out=state)
-    sim.parameters["body_active"] = np.zeros((1, 1))
-    with wp.Tape(), pytest.raises(ValueError, match="body_active"):
-        sim.step(state)
+
+
+def test_bodies_switched_off():
+    """World 0 has only the sliding box, world 1 only the one that would hit it: each has the gradients that its active
+    body has alone, and what stands still hands its gradients on."""
+    b = ws.ModelBuilder("two boxes")
+    b.add_geom("plane", friction=0.2)
+    for k in range(2):
+        box = b.add_body(f"box{k}", pose=[0.25 * k, 0, 0.1])
+        b.add_joint(box, "free")
+        b.add_geom("box", [0.1, 0.1, 0.1], body=box, friction=0.3)
+    model = b.build()
+    v = np.zeros(12)
+    v[0], v[6] = 0.5, -0.4
+    worlds = 3
+    sim = ws.Simulator(model, worlds, dtype="float64", requires_grad=True, solver=SOLVER, device="cpu")
+    active = np.array([[1, 0], [0, 1], [1, 1]])
+    sim.parameters["body_active"] = active
+    start = sim.state(model.q0 - np.array([0, 0, 2e-5, 0, 0, 0, 0] * 2), v)
+    mass = sim.parameters["body_mass"]
+
+    def final():
+        return sim.rollout(start, steps=20).final
+
+    with wp.Tape() as tape:
+        end = final()
+    assert not sim.diagnostics.flags.numpy().any()
+    rng = np.random.default_rng(2)
+    a, c = rng.normal(size=(worlds, model.nq)), rng.normal(size=(worlds, model.nv))
+    seeds = {x: wp.array(s, dtype=wp.float64, device="cpu") for x, s in ((end.q, a), (end.v, c))}
+    tape.backward(grads=seeds)
+    for w, off in ((0, 1), (1, 0)):
+        np.testing.assert_array_equal(start.q.grad.numpy()[w].reshape(2, 7)[off], a[w].reshape(2, 7)[off])
+        np.testing.assert_array_equal(start.v.grad.numpy()[w].reshape(2, 6)[off], c[w].reshape(2, 6)[off])
+        assert mass.grad.numpy()[w, off] == 0.0
+
+    def loss():
+        state = final()
+        return (state.q.numpy() * a).sum(axis=1) + (state.v.numpy() * c).sum(axis=1)
+
+    for array in (start.v, mass):
+        value, gradient = array.numpy().copy(), array.grad.numpy()
+        for i in range(value.shape[1]):
+            errors = []
+            for size in STEP_SIZES[1:]:
+                sides = []
+                for sign in (1, -1):
+                    moved = value.copy()
+                    moved[:, i] += sign * size
+                    array.assign(moved)
+                    sides.append(loss())
+                errors.append(np.abs((sides[0] - sides[1]) / (2 * size) - gradient[:, i]))
+            array.assign(value)
+            assert (np.min(errors, axis=0) <= 1e-5 * max(np.abs(gradient).max(), 1e-3)).all(), i

@@ -20,8 +20,9 @@ def move_gradient(source: wp.array, target: wp.array) -> None:
 
 def move_state_gradient(source, target) -> None:
     """Hand the gradient of one state on to another one."""
-    for name in ("q", "v"):
-        move_gradient(getattr(source, name).grad, getattr(target, name).grad)
+    targets = target.smooth_arrays()
+    for name, array in source.smooth_arrays().items():
+        move_gradient(array.grad, targets[name].grad)
 
 
 class Checkpoints:
@@ -45,7 +46,7 @@ class Checkpoints:
         self.start, self.recorder = start, recorder
         self.final = self.sim._blank_state()
         self.final.assign(final)
-        arrays = [x for s in (start, self.final, recorder) for x in (s.q, s.v)]
+        arrays = [x for s in (start, self.final) for x in s.smooth_arrays().values()] + [recorder.q, recorder.v]
         if isinstance(self.controls, wp.array) and self.controls.grad is not None:
             arrays.append(self.controls)
         tape.record_func(self.backward, arrays)

@@ -14,9 +14,12 @@ import warp as wp
 
 from warpsim.constraints import ACTUATOR_PARAMETERS
 from warpsim.dynamics import DeviceModel, Dynamics
+from warpsim.gradients.lcp import RigidAdjoint
 from warpsim.gradients.rows import RowsAdjoint
 from warpsim.kernels import actuation, compliant, contact_convex, gradient, residual, theta
+from warpsim.model.model import JOINT_NQ, JOINT_NV, JointType
 from warpsim.replay import Replay
+from warpsim.solvers.lcp_contact import LCP
 from warpsim.step import Step
 
 
@@ -52,11 +55,15 @@ class StepAdjoint:
         S, nv, nq = t.scalar, model.nv, model.nq
         self._replay = replay
         self.device_model, self.model, self.worlds = device_model, model, device_model.worlds
-        self.step = Step(device_model, options, max_contacts, contact, scheme, for_gradient=True)
+        self.step = self._make_step(options, max_contacts, contact, scheme)
         self.v_solved = self.step.dynamics.array(nv, S)
-        self.step.solver.problem.v0 = self.v_solved
-        self.step.solver.options.keep_factor = 1
         self.dynamics = Dynamics(device_model, grad=True, requires_grad=True)
+        self.rigid = None
+        if isinstance(options, LCP):
+            self.rigid = RigidAdjoint(self.step, self.dynamics)
+            self.step.solver.v_start = self.step.v
+        else:
+            self.step.solver.options.keep_factor = 1
         array, C = self.dynamics.array, self.step.collision.capacity
         self.kernels = residual.build(S)
         self.k_actuation, self.k_theta = actuation.build(S, True), theta.build(S, True)
@@ -83,6 +90,9 @@ class StepAdjoint:
         self.moved = wp.zeros((self.worlds, C), dtype=wp.int32, device=device_model.device)
         self._make_inputs()
 
+    def _make_step(self, options, max_contacts: int | None, contact: bool, scheme) -> Step:
+        return Step(self.device_model, options, max_contacts, contact, scheme, for_gradient=True)
+
     def _make_inputs(self) -> None:
         step, array, S = self.step, self.step.dynamics.array, self.device_model.types.scalar
         self.k_gradient = gradient.build(S)
@@ -90,6 +100,12 @@ class StepAdjoint:
         self.inputs.q, self.inputs.v, self.inputs.control, self.inputs.tau = step.q, step.v, step.control, step.tau
         self.inputs.v_next = self.v_solved
         self.inputs.q_next_bar, self.inputs.v_next_bar = array(self.model.nq, S), array(self.model.nv, S)
+        self.switches = self.k_gradient.Switches()
+        model, device = self.model, self.device_model.device
+        root = model.link_body[model.tree_reference[model.link_tree]]
+        for name, widths in (("q_body", JOINT_NQ), ("v_body", JOINT_NV)):
+            table = np.repeat(root, [widths[JointType(kind)] for kind in model.link_type]).astype(np.int32)
+            setattr(self.switches, name, wp.array(table, dtype=wp.int32, device=device))
         self.wrench = self.link_F = None
         self._none, self._no_wrench = (wp.empty((0,) * n, dtype=S, device=self.device_model.device) for n in (2, 3))
         self._entries = max(self.model.nq, self.model.nv, self.model.nu)
@@ -97,23 +113,43 @@ class StepAdjoint:
     @functools.cached_property
     def _cleared(self) -> list[wp.array]:
         """The arrays that a backward pass begins with zero gradients of."""
-        return with_gradient(self, self.dynamics, self.rows)
+        return with_gradient(*self._owners())
+
+    def _owners(self) -> list:
+        """What holds arrays of the tape."""
+        return [self, self.dynamics, self.rows] + ([] if self.rigid is None else [self.rigid])
 
     def backward(self, record: "StepRecord") -> None:
         """Add the gradient of the step's inputs, given that of its result, which is cleared."""
-        r, none, dynamics = record, self._none, self.step.dynamics
+        r, none, dynamics, switches = record, self._none, self.step.dynamics, self._switches()
         control, tau = (none if x is None else x for x in (r.control, r.tau))
         loaded = [r.flags, self.device_model.q0, r.q, r.v, control, tau, r.v_next, r.q_next.grad, r.v_next.grad]
-        dynamics.launch(self.k_gradient.begin, self._entries, [*loaded, self.inputs])
+        dynamics.launch(self.k_gradient.begin, self._entries, [*loaded, switches, self.inputs])
         self._begin_wrench(r)
+        self._begin_memory(r)
+        if self.rigid is not None:
+            self.rigid.load(r.after)
+            self.rigid.keep_parameter_gradients()
         self._replay.run(("adjoint", r.h, *self._parameter_gradients()), lambda: self._propagate(r.h))
         found = [x.grad for x in (self.q, self.v0, self.control, self.tau)]
         totals = [x.grad if _has_gradient(x) else none for x in (r.q, r.v, r.control, r.tau)]
         totals += [r.q_next.grad, r.v_next.grad]
-        dynamics.launch(self.k_gradient.finish, self._entries, [r.flags, *found, *totals])
+        dynamics.launch(self.k_gradient.finish, self._entries, [r.flags, *found, switches, *totals])
         if _has_gradient(r.wrench):
             inputs = [r.flags, self.wrench.grad, r.wrench.grad]
             dynamics.launch(self.k_gradient.finish_wrench, self.wrench.shape[1:], inputs)
+        self._finish_memory(r)
+
+    def _begin_memory(self, record: "StepRecord") -> None:
+        """Load what else a state holds that gradients flow through, and its gradient at the end of the step."""
+
+    def _finish_memory(self, record: "StepRecord") -> None:
+        """Add the gradient found to that of this memory, and clear that at the end of the step."""
+
+    def _switches(self):
+        """Which coordinates move."""
+        self.switches.body_active = self.device_model.parameters.stored("body_active")
+        return self.switches
 
     def _begin_wrench(self, record: "StepRecord") -> None:
         """Load the wrenches on bodies, for which there is room from the first record that has any."""
@@ -137,9 +173,7 @@ class StepAdjoint:
     def _propagate(self, h: float) -> None:
         """From the inputs and the seed that were loaded to the gradients of `q`, `v0`, `control`, `tau`, parameters."""
         step, inputs = self.step, self.inputs
-        step.smooth_motion(h)
-        step.contact_problem(h)
-        step.solver.launch()
+        self._repeat(h)
         for target, source in (
             (self.q, inputs.q),
             (self.v0, inputs.v),
@@ -151,13 +185,30 @@ class StepAdjoint:
             wp.copy(target, source)
         if self.wrench is not None:
             wp.copy(self.wrench, step.wrench)
+        if self.rigid is not None and step.solver.options.saddle_escape:
+            self.rigid.choose(lambda: self._propagate_through(h), self.v0.grad, self.tau.grad)
+        self._propagate_through(h)
+
+    def _propagate_through(self, h: float) -> None:
+        """The adjoints of the position update and of the residual, from the seed that was loaded."""
         self.rows.start()
         for array in self._cleared:
             array.grad.zero_()
         for array in (self.composite, self.M, self.v_c):
             array.zero_()
+        if self.rigid is not None:
+            self.rigid.start()
         self._position_adjoint(h)
         self._residual_adjoint(h)
+
+    def _repeat(self, h: float) -> None:
+        """The step once more, whose solve starts from its solution."""
+        step = self.step
+        step.solver.problem.v0 = self.v_solved
+        step.smooth_motion(h)
+        step.contact_problem(h)
+        step.prepare_solver(h)
+        step.solver.launch()
 
     def _position_adjoint(self, h: float) -> None:
         """Gradient of q' = q (+) h v^θvq into q and the velocities; v' starts from its own gradient."""
@@ -168,6 +219,8 @@ class StepAdjoint:
             self.dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
         self.q_next.grad.assign(self.inputs.q_next_bar)
         tape.backward()
+        if self.rigid is not None:
+            self.rigid.adjust(self.q, self.v0.grad, self.v.grad)
 
     def _record_position_velocity(self) -> wp.array:
         """The velocity that moves the positions."""
@@ -183,16 +236,45 @@ class StepAdjoint:
         self.step.solver.solve_adjoint(self.v.grad, self.seed)
         self.v.grad.zero_()
         self.r.grad.assign(self.seed)
+        if self.rigid is not None:
+            self.rigid.seed()
         residual_tape.backward()
+        if self.rigid is not None:
+            self._restitution_adjoint(h)
         step = self.step
         inputs = [self.device_model.topology, step.collision.scene, step.collision.contacts, step.scalar_rows.rows]
         inputs += [self.ancestor, step.M_factor, self.J, self.weight, self.weight.grad, self.rows.weight.grad, step.z]
         self.dynamics.launch(self.kernels.weight_adjoint, None, [*inputs, self.J.grad, self.rows.J.grad, self.M.grad])
         geometry.backward()
 
+    def _restitution_adjoint(self, h: float) -> None:
+        """p_bar = -w^T dr/dp of r(v*) = 0 without contacts, A w = v*_bar: what impacts depend on through v*."""
+        self.step.solver.solve_smooth(self._free_velocity().grad, self.seed, -1.0)
+        dynamics = self.dynamics
+        reused = [self.a, self.inverse_dynamics, self.force, self.damping, dynamics.link_V, dynamics.link_A]
+        for array in [*reused, dynamics.link_f, *self._damping_arrays()]:
+            array.grad.zero_()
+        tape = wp.Tape()
+        with tape:
+            self._record_momentum_balance(h, self._free_velocity())
+        self.r.grad.assign(self.seed)
+        tape.backward()
+
+    def _free_velocity(self) -> wp.array:
+        """v* on the tape."""
+        return self.rigid.v_star
+
+    def _damping_arrays(self) -> list[wp.array]:
+        """Further arrays that the momentum balance writes."""
+        return [] if self.link_F is None else [self.link_F]
+
     def _record_geometry(self, h: float) -> None:
         """Kinematics, geometry and Jacobians of contacts and rows, and the mass matrix, at q."""
         self.dynamics.position(self.q)
+        self._record_constraints(h)
+
+    def _record_constraints(self, h: float) -> None:
+        """Geometry and Jacobians of contacts and rows, and the mass matrix, after `position(q)`."""
         self._record_mass(self.dynamics)
         self.rows.record_geometry(self._row_lead(h)[0], self.q, self.v0, self.M)
         self._record_contact_geometry(self.dynamics, self.phi, self.point, self.frame)
@@ -231,17 +313,17 @@ class StepAdjoint:
 
     def _record_residual(self, h: float) -> None:
         """r(v; q, v0, control, tau, parameters, J, phi, w)."""
-        self._record_momentum_balance(h)
+        self._record_momentum_balance(h, self.v)
         self._record_impulses(h)
 
-    def _record_momentum_balance(self, h: float) -> None:
+    def _record_momentum_balance(self, h: float, v: wp.array) -> None:
         """A (v - v*)."""
         dynamics, nv = self.dynamics, self.model.nv
         dynamics.velocity(self.v0)
-        dynamics.launch(self.kernels.acceleration, nv, [h, self.v0, self.v, self.a])
+        dynamics.launch(self.kernels.acceleration, nv, [h, self.v0, v, self.a])
         dynamics.inverse_dynamics(self.v0, self.a, self.inverse_dynamics)
         self._record_forces(self.q, self.v0, self.dynamics)
-        inputs = [h, self.inverse_dynamics, self._record_damping(h), self.force, self.v, self.r]
+        inputs = [h, self.inverse_dynamics, self._record_damping(h), self.force, v, self.r]
         dynamics.launch(self.kernels.smooth_residual, nv, inputs)
 
     def _record_damping(self, h: float) -> wp.array:
@@ -250,39 +332,51 @@ class StepAdjoint:
 
     def _record_impulses(self, h: float) -> None:
         """- J^T gamma of contacts and rows."""
-        p, dynamics, step = self.device_model.parameters, self.dynamics, self.step
+        dynamics, step = self.dynamics, self.step
         collision = step.collision
         scene, contacts = collision.scene, collision.contacts
         if collision.enabled:
             dynamics.launch(self.kernels.contact_rate, collision.capacity, [scene, contacts, self.J, self.v, self.v_c])
-            material = [p.stored(f"geom_{key}") for key in ("friction", "stiffness", "dissipation_time")]
-            if step.compliant is None:
-                kernel = self.kernels.contact_impulse
-                law = [h, step.options.beta, step.options.sigma, self.weight]
-            else:
-                kernel = compliant.build_residual(self.device_model.types.scalar).contact_impulse
-                law = [step.compliant_law(h), h, step.solver.problem.mu]
-            inputs = [scene, contacts, *material, *law, self.phi, self.v_c, self.gamma]
-            dynamics.launch(kernel, collision.capacity, inputs)
+            self._record_contact_law(h)
             inputs = [scene, contacts, self.J, self.gamma, self.r]
             dynamics.launch(self.kernels.contact_residual, collision.capacity, inputs)
         lead = self._row_lead(h)[1]
         self.rows.record_residual(h, step.options.sigma, lead, self.q, self.v0, self.v, self.control, self.r)
 
-    def _record_forces(self, q: wp.array, v: wp.array, dynamics: Dynamics) -> None:
-        """Forces and damping at (q, v), whose kinematics are in `dynamics`."""
+    def _record_contact_law(self, h: float) -> None:
+        """gamma of the contacts."""
+        p, step = self.device_model.parameters, self.step
+        if self.rigid is not None:
+            inputs = [self._free_velocity(), self.J, self.phi, self.v_c, self.gamma]
+            self.rigid.record(h, self.kernels.contact_rate, *inputs)
+            return
+        collision = step.collision
+        material = [p.stored(f"geom_{key}") for key in ("friction", "stiffness", "dissipation_time")]
+        if step.compliant is None:
+            kernel = self.kernels.contact_impulse
+            law = [h, step.options.beta, step.options.sigma, self.weight]
+        else:
+            kernel = compliant.build_residual(self.device_model.types.scalar).contact_impulse
+            law = [step.compliant_law(h), h, step.solver.problem.mu]
+        inputs = [collision.scene, collision.contacts, *material, *law, self.phi, self.v_c, self.gamma]
+        self.dynamics.launch(kernel, collision.capacity, inputs)
+
+    def _record_forces(self, q: wp.array, v: wp.array, dynamics: Dynamics, out=None) -> None:
+        """Forces and damping at (q, v), whose kinematics are in `dynamics`. `out`: arrays for them, and for the scratch of
+        wrenches, besides `force`, `damping` and `link_F`."""
         d, p, step = self.device_model, self.device_model.parameters, self.step
+        force, damping, link_F = (self.force, self.damping, self.link_F) if out is None else out
         springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
-        inputs = [d.topology, *springs, q, self.tau, self.force, self.damping]
+        inputs = [d.topology, *springs, q, self.tau, force, damping]
         dynamics.launch(self.k_actuation.passive_force, self.model.nlink, inputs)
         if self.model.nu:
             inputs = [d.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
             inputs += [p.stored(key) for key in ACTUATOR_PARAMETERS]
-            inputs += [q, v, self.control, self.force, self.damping]
+            inputs += [q, v, self.control, force, damping]
             dynamics.launch(self.k_actuation.actuator_force, None, inputs)
         if self.wrench is not None:
             inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench]
-            dynamics.launch(self.k_actuation.wrench_force, self.model.ntree, [*inputs, self.link_F, self.force])
+            dynamics.launch(self.k_actuation.wrench_force, self.model.ntree, [*inputs, link_F, force])
 
 
 class StepRecord:
@@ -291,13 +385,17 @@ class StepRecord:
     def __init__(self, h: float, before, after, control, tau, wrench):
         self.h = h
         self.q, self.v = before.q, before.v
-        self.q_next, self.v_next, self.flags = after.q, after.v, after.memory["flags"]
+        self.q_next, self.v_next, self.flags, self.after = after.q, after.v, after.memory["flags"], after.memory
         self.control, self.tau, self.wrench = control, tau, wrench
+        self.v_contact = None  # the solution of the contact solve, where it is not `v_next`
+        # name -> (before, after)
+        self.memory = {name: (x, after.memory[name]) for name, x in before.memory.items() if _has_gradient(x)}
 
     def arrays(self) -> list[wp.array]:
         """The arrays whose gradients the step reads or adds to."""
         optional = [x for x in (self.control, self.tau, self.wrench) if _has_gradient(x)]
-        return [self.q, self.v, self.q_next, self.v_next, *optional]
+        memory = [x for pair in self.memory.values() for x in pair]
+        return [self.q, self.v, self.q_next, self.v_next, *optional, *memory]
 
 
 def with_gradient(*owners) -> list[wp.array]:

@@ -84,9 +84,8 @@ class Columns:
     def __init__(self, device_model: DeviceModel, force: bool, parameters: tuple[str, ...]):
         model, t = device_model.model, device_model.types
         self.device_model = device_model
-        entries = {"A": 2 * model.nv, "B": model.nu} | ({"tau": model.nv} if force else {})
         chosen = [name for name in PARAMETERS if name in parameters]
-        entries |= {name: int(np.prod(np.shape(getattr(model, name)))) for name in chosen}
+        entries = request_entries(model, force, chosen)
         starts = np.cumsum([0, *entries.values()])
         self.entries, self.parameters = entries, tuple(chosen)
         self.first = dict(zip(entries, (int(n) for n in starts[:-1]), strict=True))
@@ -118,23 +117,31 @@ class Columns:
         """First column of a variable, -1 where it was not asked for."""
         return self.first.get(name, -1)
 
-    def blank(self) -> Linearization:
-        """Arrays for a result."""
-        rows = 2 * self.device_model.model.nv
-        arrays = {name: self._zeros((rows, n), self.device_model.types.scalar) for name, n in self.entries.items()}
-        chosen = {name: arrays[name] for name in self.parameters}
-        return Linearization(arrays["A"], arrays["B"], arrays.get("tau"), chosen)
 
-    def check(self, out: Linearization) -> None:
-        """Raise `ValueError` unless `out` has the arrays of this request."""
-        S, device, rows = self.device_model.types.scalar, self.device_model.device, 2 * self.device_model.model.nv
-        wanted = {name: (self.device_model.worlds, rows, n) for name, n in self.entries.items()}
-        found = {
-            name: x.shape if (x.dtype, x.device) == (S, device) else (x.dtype.__name__, str(x.device))
-            for name, x in out.arrays().items()
-        }
-        if found != wanted:
-            raise ValueError(f"out holds {found}; this request needs {wanted} on {device}")
+def blank_result(device_model: DeviceModel, entries: dict[str, int]) -> Linearization:
+    """Arrays for a result with so many columns by each variable."""
+    S, device, rows = device_model.types.scalar, device_model.device, 2 * device_model.model.nv
+    arrays = {name: wp.zeros((device_model.worlds, rows, n), dtype=S, device=device) for name, n in entries.items()}
+    parameters = {name: x for name, x in arrays.items() if name not in ("A", "B", "tau")}
+    return Linearization(arrays["A"], arrays["B"], arrays.get("tau"), parameters)
+
+
+def check_result(device_model: DeviceModel, entries: dict[str, int], out: Linearization) -> None:
+    """Raise `ValueError` unless `out` has the arrays of this request."""
+    S, device, rows = device_model.types.scalar, device_model.device, 2 * device_model.model.nv
+    wanted = {name: (device_model.worlds, rows, n) for name, n in entries.items()}
+    found = {
+        name: x.shape if (x.dtype, x.device) == (S, device) else (x.dtype.__name__, str(x.device))
+        for name, x in out.arrays().items()
+    }
+    if found != wanted:
+        raise ValueError(f"out holds {found}; this request needs {wanted} on {device}")
+
+
+def request_entries(model, force: bool, parameters: tuple[str, ...]) -> dict[str, int]:
+    """Number of columns by each variable."""
+    entries = {"A": 2 * model.nv, "B": model.nu} | ({"tau": model.nv} if force else {})
+    return entries | {name: int(np.prod(np.shape(getattr(model, name)))) for name in parameters}
 
 
 class Linearizer:
@@ -372,51 +379,57 @@ class Linearizer:
 def linearize(sim, state, control, tau, parameters, force_jacobian, out) -> Linearization:
     """See `Simulator.linearize`."""
     sim._check_state(state)
-    _refuse(sim)
-    parameters = _names(sim, parameters)
+    names = _names(parameters)
+    reason = _not_analytic(sim, names)
+    if reason and not sim.requires_grad:
+        raise ValueError(
+            f"linearize has no closed form {reason}; a simulator with requires_grad=True has its Jacobians"
+        )
+    force = bool(force_jacobian)
     with tape_paused():
         control = None if control is None else sim._device_array(control, (sim.worlds, sim.model.nu), "control")
         tau = None if tau is None else sim._device_array(tau, (sim.worlds, sim.model.nv), "tau")
-        linearizer = sim._linearizer
-        columns = linearizer.columns(bool(force_jacobian), parameters)
+        entries = request_entries(sim.model, force, names)
         if out is None:
-            out = columns.blank()
+            out = blank_result(sim.device_model, entries)
         else:
-            columns.check(out)
+            check_result(sim.device_model, entries, out)
+        if reason:
+            sim._reverse_linearizer.fill(state, control, tau, out)
+            return out
+        linearizer = sim._linearizer
+        columns = linearizer.columns(force, names)
         linearizer.load(state, control, tau)
         key = ("linearize", id(columns), *(array.ptr for array in out.arrays().values()))
         sim._replay.run(key, lambda: linearizer.launch(sim.dt, columns, out))
     return out
 
 
-def _refuse(sim) -> None:
-    """Raise `ValueError` for a simulator whose steps have no Jacobians here."""
+def _not_analytic(sim, names: tuple[str, ...]) -> str:
+    """Why the Jacobians have no closed form here; empty where they have."""
     if sim.integrator != SymplecticEuler():
-        raise ValueError(f"linearize has no Jacobians of {sim.integrator!r} yet; use ws.SymplecticEuler()")
+        return f"with {sim.integrator!r}, only with ws.SymplecticEuler()"
     if not isinstance(sim.solver, (SAP, NoContact)):
-        raise ValueError(f"linearize has no Jacobians of {sim.solver!r} yet; use ws.SAP(...) or ws.NoContact()")
+        return f"with {sim.solver!r}, only with ws.SAP(...) and ws.NoContact()"
     options = sim._step.options
     if options.is_lagged:
-        raise ValueError(
-            f"linearize has no Jacobians of the lagged model {options!r} yet; "
-            'use SAP(approximation="convex", supported_load=False)'
-        )
+        return f'with the lagged model {options!r}, only with SAP(approximation="convex", supported_load=False)'
     if sim._step.solver.options.linear_solver == newton.CG:
-        raise ValueError('linearize needs the factor of the Hessian; use SAP(linear_solver="cholesky")')
+        return 'without the factor of the Hessian, only with SAP(linear_solver="cholesky")'
     if sim.parameters.is_per_world("body_active"):
-        raise ValueError("linearize has no Jacobians of steps with body_active per world yet")
+        return "with body_active per world"
+    others = [name for name in names if name not in PARAMETERS]
+    return f"by {others[0]!r}, only by {', '.join(PARAMETERS)}" if others else ""
 
 
-def _names(sim, parameters) -> tuple[str, ...]:
+def _names(parameters) -> tuple[str, ...]:
     names = (parameters,) if isinstance(parameters, str) else tuple(parameters)
     for name in names:
         if name not in SPECS:
             raise ValueError(f"no parameter {name!r}; there are: {', '.join(SPECS)}")
-        if name not in PARAMETERS:
-            raise ValueError(
-                f"linearize has no Jacobian by {name!r}, only by {', '.join(PARAMETERS)}; take a gradient from a wp.Tape"
-            )
-    return names
+        if name == "body_active":
+            raise ValueError("body_active switches bodies on and off; there is no Jacobian by it")
+    return tuple(name for name in SPECS if name in names)
 
 
 def _without_gradient(array: wp.array) -> wp.array:

@@ -37,8 +37,7 @@ class SchemeAdjoint(StepAdjoint):
 
     @functools.cached_property
     def _cleared(self) -> list[wp.array]:
-        dynamics = [self.dynamics, self.between] if self.scheme.implicit else [self.dynamics]
-        return with_gradient(self, self.rows, *dynamics)
+        return with_gradient(*self._owners(), *([self.between] if self.scheme.implicit else []))
 
     def _record_position_velocity(self) -> wp.array:
         theta_vq = self.scheme.theta_vq
@@ -88,6 +87,17 @@ class SchemeAdjoint(StepAdjoint):
             self._record_contact_geometry(self.between, *between)
             self._record_jacobian(self.between, *between[1:], choice=1)
 
+    def _free_velocity(self) -> wp.array:
+        return self.v_star if self.scheme.implicit else super()._free_velocity()
+
+    def _damping_arrays(self) -> list[wp.array]:
+        return [*super()._damping_arrays(), self.effective]
+
+    def _restitution_adjoint(self, h: float) -> None:
+        """The implicit schemes take v*_bar back in `_free_motion_adjoint`."""
+        if not self.scheme.implicit:
+            super()._restitution_adjoint(h)
+
     def _record_configuration(self, h: float) -> None:
         """v^θ, q^θ and the kinematics there."""
         self._record_between(self.scheme.theta, self.v_star, self.v_theta)
@@ -95,15 +105,15 @@ class SchemeAdjoint(StepAdjoint):
         self.dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
         self.between.position(self.q_theta)
 
-    def _record_momentum_balance(self, h: float) -> None:
+    def _record_momentum_balance(self, h: float, v: wp.array) -> None:
         if not self.scheme.implicit:
-            super()._record_momentum_balance(h)
+            super()._record_momentum_balance(h, v)
             return
         between, nv = self.between, self.model.nv
         between.velocity(self.still)
-        between.launch(self.kernels.acceleration, nv, [h, self.v_star, self.v, self.a])
+        between.launch(self.kernels.acceleration, nv, [h, self.v_star, v, self.a])
         between.inverse_dynamics(self.still, self.a, self.inverse_dynamics, self.no_gravity)
-        inputs = [h, self.inverse_dynamics, self._record_damping(h), self.v_star, self.v, self.r]
+        inputs = [h, self.inverse_dynamics, self._record_damping(h), self.v_star, v, self.r]
         between.launch(self.k_schemes.momentum_balance, nv, inputs)
 
     # the free motion of the implicit schemes -------------------------------------------------------------------------

@@ -17,7 +17,7 @@ def displace(model: Model, q, delta) -> np.ndarray:
     q, delta = np.asarray(q, float), np.asarray(delta, float)
     shape = np.broadcast_shapes(q.shape[:-1], delta.shape[:-1])
     moved = np.array(np.broadcast_to(q, (*shape, model.nq)))
-    plain, turning = _coordinates(model)
+    plain, turning = tangent_coordinates(model)
     for i, j in plain:
         moved[..., i] += delta[..., j]
     for i, j in turning:
@@ -30,7 +30,7 @@ def difference(model: Model, start, end) -> np.ndarray:
     """δ `(..., nv)` with start ⊕ δ = end, both `(..., nq)`."""
     start, end = np.broadcast_arrays(np.asarray(start, float), np.asarray(end, float))
     delta = np.zeros((*start.shape[:-1], model.nv))
-    plain, turning = _coordinates(model)
+    plain, turning = tangent_coordinates(model)
     for i, j in plain:
         delta[..., j] = end[..., i] - start[..., i]
     for i, j in turning:
@@ -39,7 +39,7 @@ def difference(model: Model, start, end) -> np.ndarray:
     return delta
 
 
-def _coordinates(model: Model) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+def tangent_coordinates(model: Model) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """(coordinate, degree of freedom) of what adds up, and where the quaternions and their three rotations start."""
     plain, turning = [], []
     for kind, i, j in zip(model.joint_type.tolist(), model.joint_q.tolist(), model.joint_v.tolist(), strict=True):

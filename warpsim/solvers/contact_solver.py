@@ -48,6 +48,9 @@ class ContactSolver:
         """The arrays that a step hands to the next, by name."""
         return {}
 
+    def prepare(self, collision, restitution, h: float) -> None:
+        """Take what the launches read besides the problem: contacts, restitution of the geoms, step."""
+
     def zeros(self, shape, kind=None) -> wp.array:
         return wp.zeros(shape, dtype=self.scalar if kind is None else kind, device=self.device)
 

@@ -7,7 +7,7 @@ import numpy as np
 from warpsim.kernels import lcp_contact
 from warpsim.solvers.contact_solver import ContactSolver
 from warpsim.solvers.delassus import Delassus
-from warpsim.solvers.lcp import IMPULSES, NOTHING, LCPSolver
+from warpsim.solvers.lcp import DEFAULT_TOLERANCE, IMPULSES, NOTHING, LCPSolver
 
 
 @dataclass(frozen=True)
@@ -16,15 +16,21 @@ class LCP:
 
     tolerance: of the residual, relative to the largest free velocity; None is 1e-10 in float64 and 1e-4 in float32.
     error_reduction: part of an overlap that a step takes back, 0 to 1. The default 0 leaves overlaps as they are.
-    restitution_threshold [m/s]: contacts that approach more slowly do not bounce, so that bodies come to rest. warm_start: try the classes of the last
-    step first. A world without a solution to the tolerance is flagged not converged, with its residual as
-    `diagnostics.momentum_error`; `diagnostics.iterations` counts factorisations, `sim.warm_start_hits()` the warm starts.
+    restitution_threshold [m/s]: contacts that approach more slowly do not bounce, so that bodies come to rest. warm_start: start from the impulses of the
+    last step. A world without a solution to the tolerance is flagged not converged, with its residual as
+    `diagnostics.momentum_error`; `diagnostics.iterations` counts factorisations (of the island that took the most), and
+    `sim.warm_start_hits` says where the guess was right at the first one.
+    bounce_correction: gradients through impacts with restitution count the time of collision. saddle_escape: gradients take
+    contacts that hold the loss back for separated where that makes them larger. Neither is the derivative of the step
+    (docs/gradients.md); the motion is the same.
     """
 
     tolerance: float | None = None
     error_reduction: float = 0.0
     restitution_threshold: float = 1e-3
     warm_start: bool = True
+    bounce_correction: bool = False
+    saddle_escape: bool = False
 
     def __post_init__(self):
         if self.tolerance is not None and not 0.0 < self.tolerance < 1.0:
@@ -35,6 +41,10 @@ class LCP:
             raise ValueError(
                 f"LCP: restitution_threshold is {self.restitution_threshold}; give a speed of at least 0 [m/s]."
             )
+
+    def relative_tolerance(self, dtype: str) -> float:
+        """The tolerance in use for "float32" or "float64"."""
+        return DEFAULT_TOLERANCE[dtype] if self.tolerance is None else float(self.tolerance)
 
 
 class LCPContact(ContactSolver):
@@ -55,6 +65,7 @@ class LCPContact(ContactSolver):
         self.boxed.E = self.zeros((W, N, N))
         self.memory.count = self.zeros(W, int)
         self.memory.key = self.zeros((W, 4 * self.max_contacts), int)
+        self.memory.contact_class = self.zeros((W, 3 * self.max_contacts), int)
         self.memory.contact_x, self.memory.row_x = self.zeros((W, 3 * self.max_contacts)), self.zeros((W, self.rows))
         self.impulse, self.guess = self.zeros((W, N)), self.zeros((W, N))
         data = self.lcp.problem
@@ -70,7 +81,7 @@ class LCPContact(ContactSolver):
 
     def state_memory(self) -> dict:
         """The arrays that a step hands to the next."""
-        names = ("count", "key", "contact_x", "row_x")
+        names = ("count", "key", "contact_class", "contact_x", "row_x")
         return {f"lcp_{name}": getattr(self.memory, name) for name in names}
 
     def prepare(self, collision, restitution, h: float) -> None:
@@ -89,7 +100,7 @@ class LCPContact(ContactSolver):
         if self.options.warm_start:
             self.run(self.kernels.recall, self.worlds, [contacts, dual, self.memory, self.guess])
         self.lcp.launch()
-        self.run(self.kernels.remember, self.worlds, [contacts, dual, self.lcp.solution.x, self.memory])
+        self.run(self.kernels.remember, self.worlds, [contacts, dual, self.lcp.solution, self.memory])
         self.run(self.kernels.recover, self.worlds, [dual, self.boxed, self.lcp.solution.x, self.impulse])
         self.delassus.recover(self.problem, self.impulse, self.solution)
         return self.solution

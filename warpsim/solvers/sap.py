@@ -1,5 +1,6 @@
 """The SAP contact solver: its options, and the workspace and launch of `kernels/sap.py` (theory §3)."""
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,6 +76,19 @@ class SAP:
     def is_lagged(self) -> bool:
         """Whether a step solves more than once."""
         return self.approximation == "lagged" or self.supported_load
+
+    def smoothed(self, amount: float) -> "SAP":
+        """The same options with contact softened for a search by gradients: R_t = s w and R_n ≥ s w with s = `amount`.
+
+        Sticking and resting contacts then answer to forces, where the true ones have gradients of almost 0. The price is a
+        bias, which a continuation to s → 0 takes back (the default is s = 1e-3 and 0.025): under a tangential force f a
+        contact creeps at s w h f, under a load f_n it gives by s w h² f_n (1 + 2√s), w its effective inverse mass (one body:
+        some 1/m). Amounts below `sigma` and β²/4π² leave these as they are.
+        """
+        if not 0.0 <= amount < np.inf:
+            raise ValueError(f"SAP: smoothing is {amount}; give a number of at least 0, such as 0.1 to 10.")
+        beta = max(self.beta, 2.0 * np.pi * float(np.sqrt(amount)))
+        return dataclasses.replace(self, sigma=max(self.sigma, float(amount)), beta=beta)
 
     def direct_or_cg(self, tree_v) -> str:
         """ "cholesky" or "cg" for a scene whose trees begin at the dofs `tree_v`; depends on nothing but the model."""

@@ -1,0 +1,234 @@
+"""Gradients against central differences: every joint type x contact regime x integrator x solver, at 1 to 100 steps.
+
+    python benchmarks/gradient_grid.py [--only TEXT ...] [--robots] [--quick] [--out benchmarks/results]
+
+Every cell is a trunk and a child on the joint of its row, float64, and asks `ws.check_gradients` for the gradients of a
+random linear loss by q0, v0, controls and five kinds of parameters. The numbers are the worst relative errors over all of
+them at each horizon, each entry at its best of five step sizes. Differences that mean nothing (a kink, a contact that
+comes or goes within the smallest step, chaos) are counted, not compared. CPU, about 20 minutes; --quick takes one.
+"""
+
+import argparse
+import itertools
+import json
+import pathlib
+import sys
+import time
+
+import numpy as np
+import warp as wp
+
+import warpsim as ws
+from warpsim.bench import machine
+from warpsim.demo import robot_path
+
+HORIZONS = (1, 10, 40, 100)
+BARS = {1: 1e-6, 10: 1e-5, 40: 1e-5, 100: 1e-4}
+DT = 0.005
+JOINTS = ("free", "ball", "hinge", "slide", "planar")
+REGIMES = ("free flight", "limit", "stiction", "sliding", "rolling")
+# Roots and optima far below the differences' own error.
+INTEGRATORS = {
+    "symplectic": ws.SymplecticEuler(),
+    "implicit": ws.ImplicitEuler(tolerance=1e-15),
+    "midpoint": ws.Midpoint(tolerance=1e-15),
+    "variational": ws.Variational(tolerance=1e-13),
+}
+SOLVERS = {
+    "SAP": ws.SAP(tolerance=1e-14),
+    "Compliant": ws.Compliant(tolerance=1e-12, stiffness=1e6),
+    "LCP": ws.LCP(),
+}
+FRICTION = {"stiction": 0.8, "sliding": 0.1, "rolling": 0.8}
+SPEED = 0.3  # [m/s] of what slides or rolls; mu v < g h, so that the convex cone does not throw it up
+ROBOTS = ("ant", "humanoid", "half_cheetah")
+
+
+def scene(joint: str, regime: str) -> ws.Model:
+    """A trunk, free or (where a stop acts) fixed, that carries a body on the joint; a free joint is the trunk's own."""
+    b = ws.ModelBuilder(f"{joint}, {regime}")
+    contact = regime in FRICTION
+    if contact:
+        b.add_geom("plane", name="floor", friction=0.5 * FRICTION[regime])
+    parent = "world"
+    if regime != "limit":
+        parent = "trunk"
+        b.add_body(parent, pose=[0, 0, 0.1], mass=1.0, com=[0.01, 0.005, -0.01], inertia=[0.005, 0.006, 0.007])
+        b.add_joint(parent, "free")
+        if contact:
+            shape = ("sphere", [0.1]) if regime == "rolling" else ("box", [0.1, 0.1, 0.1])
+            b.add_geom(*shape, body=parent, density=0.0, friction=FRICTION[regime])
+    if joint == "free":
+        return b.build()
+    body = b.add_body("child", parent=parent, pose=[0.02, 0.01, 0.05], mass=0.2, com=[0.01, 0.03, -0.04],
+                      inertia=[0.001, 0.002, 0.0015])  # fmt: skip
+    spring = {"stiffness": 2.0, "damping": 0.05, "reference": 0.05}
+    stop = {"range": (-0.1, 0.1)} if regime == "limit" else {}
+    if joint == "ball":
+        b.add_joint(body, "ball", stiffness=2.0, damping=0.05, **({"range": (0, 0.1)} if stop else {}))
+        return b.build()
+    for k, (kind, axis) in enumerate(
+        {
+            "hinge": [("hinge", (0.2, 1, 0.1))],
+            "slide": [("slide", (1, 0.3, 0.5))],
+            "planar": [("slide", (1, 0, 0)), ("slide", (0, 0, 1)), ("hinge", (0, 1, 0))],
+        }[joint]
+    ):
+        stiffness = 50.0 if kind == "slide" else 2.0
+        name = b.add_joint(body, kind, name=f"j{k}", axis=axis, **{**spring, "stiffness": stiffness}, **stop)
+        b.add_actuator(name, gear=0.5)
+    return b.build()
+
+
+def parameters(joint: str, regime: str) -> list[str]:
+    """Five kinds and more."""
+    names = ["body_mass", "body_com", "body_inertia", "gravity"]
+    names += [] if joint == "free" else ["joint_damping", "joint_stiffness", "joint_pose"]
+    names += ["geom_friction", "geom_size", "geom_pose"] if regime in FRICTION else []
+    return names + (["joint_range"] if regime == "limit" else [])
+
+
+def start(sim: ws.Simulator, joint: str, regime: str):
+    """Settled on the floor, then set moving; in the air or against its stops otherwise."""
+    model, rng = sim.model, np.random.default_rng(11)
+    state = sim.state()
+    q, v = state.q.numpy()[0], 0.3 * rng.normal(size=model.nv)
+    if regime == "limit":
+        if joint == "ball":
+            q[:] = np.cos(0.06), *(np.sin(0.06) * np.array([0.6, 0.0, 0.8]))
+        else:
+            q[:] = 0.11
+    if regime in FRICTION:
+        rest = sim.rollout(state, steps=400).final
+        q, v = rest.q.numpy()[0], rest.v.numpy()[0]
+        v[6:] += 0.2 * rng.normal(size=model.nv - 6)
+        if regime != "stiction":
+            v[:2] += SPEED * np.array([1.0, 0.2])
+        if regime == "rolling":
+            v[3:6] += SPEED / 0.1 * np.array([-0.2, 1.0, 0.0])
+    return sim.state(q, v)
+
+
+def simulate(model, integrator: str, solver: str, **options) -> ws.Simulator:
+    """A differentiable simulator on the CPU."""
+    return ws.Simulator(
+        model, dt=DT, dtype="float64", device="cpu", requires_grad=True, integrator=INTEGRATORS[integrator],
+        solver=SOLVERS[solver], **options
+    )  # fmt: skip
+
+
+def check(model, integrator: str, solver: str, names, begin, entries: int, horizons) -> dict:
+    """Worst errors, verdict and what was not compared."""
+    try:
+        sim = simulate(model, integrator, solver)
+        found = ws.check_gradients(
+            sim, begin(sim), horizons=horizons, parameters=[n for n in names if n in sim.parameters], entries=entries
+        )
+    except (ValueError, NotImplementedError) as error:
+        return {"refused": str(error).splitlines()[0]}
+    result = {"errors": {str(h): found.worst(h) for h in horizons}, "ok": found.ok, "compared": 0, "left": 0}
+    for row in found.rows:
+        result["compared"] += row.compared
+        result["left"] += sum(int(note.split(" of ")[0]) for note in row.notes)
+    bad = [row for row in found.rows if row.compared and not row.error <= BARS[row.horizon]]
+    result["misses"] = [f"{r.variable} at {r.horizon} steps {r.error:.1e} ({r.verdict}, {r.where})" for r in bad]
+    result["flags"] = int(np.bitwise_or.reduce(sim.diagnostics.flags.numpy()))
+    return result
+
+
+def line(label: list[str], result: dict, horizons) -> str:
+    """A row of the table."""
+    if "refused" in result:
+        return "| " + " | ".join(label + ["refused"] * len(horizons) + ["", result["refused"]]) + " |"
+    errors = [f"{result['errors'][str(h)]:.0e}" for h in horizons]
+    misses = "; ".join(result["misses"])
+    return "| " + " | ".join([*label, *errors, f"{result['compared']} ({result['left']})", misses]) + " |"
+
+
+def robot_start(sim: ws.Simulator):
+    """The robot settled on the ground, moving a little."""
+    rest = sim.rollout(sim.state(), steps=300).final
+    v = rest.v.numpy()[0] + 0.05 * np.random.default_rng(5).normal(size=sim.model.nv)
+    return sim.state(rest.q.numpy()[0], v)
+
+
+def cases(arguments):
+    """(label, model, integrator, solver, parameters, start) of every row asked for."""
+    schemes = list(itertools.product(INTEGRATORS, SOLVERS))
+    if not arguments.robots_only:
+        for joint, regime in itertools.product(JOINTS, REGIMES):
+            if joint == "free" and regime == "limit":
+                continue  # a free joint has none
+            for integrator, solver in schemes:
+                if regime == "free flight" and solver != "SAP":
+                    continue  # nothing to solve
+                names = parameters(joint, regime)
+                begin = lambda sim, j=joint, r=regime: start(sim, j, r)  # noqa: E731
+                yield [joint, regime, integrator, solver], lambda j=joint, r=regime: scene(j, r), names, begin
+    if arguments.robots or arguments.robots_only:
+        names = ["body_mass", "geom_friction", "joint_damping", "geom_size", "gravity", "actuator_gain"]
+        for robot, (integrator, solver) in itertools.product(ROBOTS, schemes):
+            yield [robot, "contact", integrator, solver], lambda r=robot: robot_model(r), names, robot_start
+
+
+def robot_model(robot: str) -> ws.Model:
+    """The robot; frictions differ, because the larger of two equal ones has a kink."""
+    model = ws.load(robot_path(robot))
+    model.geom_friction[:] = model.geom_friction * (1 + 0.01 * np.arange(model.ngeom))
+    return model
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", default=[], help="rows whose label has all of these words")
+    parser.add_argument("--robots", action="store_true", help="the gymnasium robots as well")
+    parser.add_argument("--robots-only", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="two entries a variable, at most 10 steps")
+    parser.add_argument("--entries", type=int, default=4)
+    parser.add_argument("--out", type=pathlib.Path, help="folder for gradient_grid.json and .md")
+    arguments = parser.parse_args()
+    wp.config.log_level = wp.LOG_WARNING
+    horizons, entries = (HORIZONS[:2], 2) if arguments.quick else (HORIZONS, arguments.entries)
+    head = ["joint", "regime", "integrator", "solver", *(f"{h} steps" for h in horizons), "compared (not)", "beyond"]
+    order, results, begin_time = [], {}, time.perf_counter()
+    kept = arguments.out / "gradient_grid.json" if arguments.out else None
+    if kept and kept.exists() and not arguments.quick:
+        results = {tuple(row.pop("label")): row for row in json.loads(kept.read_text())["rows"]}
+    print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))
+    for label, model, names, begin in cases(arguments):
+        if not all(any(word == part for part in label) for word in arguments.only):
+            continue
+        results[tuple(label)] = check(model(), *label[2:], names, begin, entries, horizons)
+        order.append(tuple(label))
+        print(line(label, results[tuple(label)], horizons), flush=True)
+    print(f"{summary([results[label] for label in order])}; {time.perf_counter() - begin_time:.0f} s")
+    if arguments.out:
+        write(arguments.out, results, head, horizons)
+    return 0 if not any(results[label].get("misses") for label in order) else 1
+
+
+def summary(rows: list[dict]) -> str:
+    """How many rows keep the bars."""
+    refused = sum("refused" in r for r in rows)
+    beyond = sum(bool(r.get("misses")) for r in rows)
+    return f"{len(rows)} rows: {len(rows) - refused - beyond} within the bars, {beyond} beyond, {refused} refused"
+
+
+def write(folder: pathlib.Path, results: dict, head: list[str], horizons) -> None:
+    """gradient_grid.json and .md of all rows, those of earlier runs included, in the order of the grid."""
+    places = [[*JOINTS, *ROBOTS], [*REGIMES, "contact"], [*INTEGRATORS], [*SOLVERS]]
+    ordered = sorted(results, key=lambda label: [p.index(x) for p, x in zip(places, label, strict=True)])
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [{"label": label, **results[label]} for label in ordered]
+    text = json.dumps({"machine": machine(wp.get_device("cpu")), "rows": rows}, indent=1)
+    (folder / "gradient_grid.json").write_text(text + "\n")
+    bars = ", ".join(f"{bar:g} at {h}" for h, bar in BARS.items())
+    lines = ["# Gradients against central differences", "", f"{summary(rows)}. Bars: {bars} steps.", ""]
+    lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += [line(list(label), results[label], horizons) for label in ordered]
+    (folder / "gradient_grid.md").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,593 @@
+"""The backward pass through rigid contact (Werling et al., §4 and §5; theory §5).
+
+With the classes of the solved LCP (C clamping, U at a bound, f_U = E f_C) a step obeys
+
+    r = A (v − v*) − Bᵀf_C = 0,  B = J_C + EᵀJ_U;      c = J_C v + R f_C − t = 0
+
+and so, for the adjoint v̄ of v, p̄ = −wᵀ∂r/∂p − λᵀ∂c/∂p with
+
+    Qᵀλ = B A⁻¹v̄,  w = A⁻¹(v̄ − J_Cᵀλ),  Q = J_C A⁻¹Bᵀ + R.
+
+Redundant contacts make Q singular; f_C = Q⁺(t_C − J_C v*) and λ are then of least norm, as in the forward solve. `build` has
+the solves, `build_residual` r and c for the tape. Scalar rows have R > 0 and join in as γ = clamp(−(Jv − v̂)/R), the law that
+SAP's residual has them in: they are in Q, but not in c. Cost 8 |C|³ per world.
+"""
+
+import functools
+from types import SimpleNamespace
+
+import numpy as np
+import warp as wp
+
+from warpsim.kernels import contact, delassus, joints, lcp, lcp_contact
+from warpsim.kernels import problem as problems
+from warpsim.kernels.linalg import dense, ltdl
+from warpsim.kernels.precision import module_name, types
+from warpsim.kernels.tree import Topology
+
+SEPARATING, CLAMPING, UPPER = wp.constant(lcp.SEPARATING), wp.constant(lcp.CLAMPING), wp.constant(lcp.UPPER)
+
+# Rank of the scaled Q: pivots above this part of the first. Sliding contacts make it nearly singular without redundancy.
+RANK_LEVEL = {wp.float32: 1e-4, wp.float64: 2e-11}
+# A tied row moves where its velocity is above so many machine epsilons of the velocities it is the difference of.
+TIE_EPSILONS = 1e3
+
+
+@functools.cache
+def structs(S) -> SimpleNamespace:
+    """`System`: the linear system of the classes, N = 3 max_contacts + scalar rows. `Law` of the contacts."""
+
+    @wp.struct
+    class System:
+        classes: wp.array2d(dtype=int)  # (worlds, N) S, C, ±U of a row by its source
+        bounces: wp.array2d(dtype=int)  # (worlds, max_contacts) 1: t_n = −e J_n v*
+        clamped: wp.array2d(dtype=int)  # (worlds, N) listed rows of class C, ascending
+        pivots: wp.array2d(dtype=int)
+        K: wp.array3d(dtype=S)  # (worlds, N, N) factor of Q or Qᵀ
+        Z: wp.array3d(dtype=S)
+        tau: wp.array2d(dtype=S)  # of the factor, see `dense.Orthogonal`
+        diagonal: wp.array2d(dtype=S)
+        tau_Z: wp.array2d(dtype=S)
+        diagonal_Z: wp.array2d(dtype=S)
+        scale: wp.array2d(dtype=S)  # of clamped row and unknown: 1/√diag
+        r: wp.array2d(dtype=S)
+        y: wp.array2d(dtype=S)
+        z: wp.array2d(dtype=S)  # (worlds, nv) A⁻¹v̄
+
+    @wp.struct
+    class Law:
+        """Of the normal rows: w = J v − t ≥ 0, see `lcp_contact.py`."""
+
+        phi: wp.array2d(dtype=S)  # (worlds, max_contacts)
+        restitution: wp.array2d(dtype=S)  # of the geoms
+        h: S
+        error_reduction: S
+        threshold: S
+
+    return SimpleNamespace(System=System, Law=Law)
+
+
+@functools.cache
+def build(S) -> SimpleNamespace:
+    """Kernels `find_bounces`, `classify`, `escape`, `impulses`, `solve_adjoint`, `solve_smooth`, `bounce`; none is taped."""
+    t = types(S)
+    vec3, quat = t.vec3, t.quat
+    Problem, System, Law = problems.structs(S).Problem, structs(S).System, structs(S).Law
+    Scene = contact.structs(S).Scene
+    f_delassus, f_dense = delassus.build(S), dense.build(S)
+    Dual, row_dot, row_add = f_delassus.Dual, f_delassus.row_dot, f_delassus.row_add
+    Orthogonal, qr_factor, qr_solve = f_dense.Orthogonal, f_dense.qr_factor, f_dense.qr_solve
+    ltdl_solve_block, read_quaternion = ltdl.build(S).ltdl_solve_block, joints.build(S).read_quaternion
+    pair_restitution = lcp_contact.build(S).pair_restitution
+    epsilon = float(np.finfo(wp.dtype_to_numpy(S)).eps)
+    rank_level, zero_level = RANK_LEVEL[S], (epsilon * lcp.ZERO_EPSILONS) ** 2
+    tie_level = epsilon * TIE_EPSILONS
+    module = module_name("lcp_residual", S)
+
+    # ---- classes ----------------------------------------------------------------------------------------------------
+
+    @wp.func
+    def normal_target(
+        problem: Problem, scene: Scene, law: Law, dual: Dual, system: System, w: int, r: int, c: int
+    ) -> S:
+        """t of the normal row r of contact c, after `find_bounces`."""
+        target = -law.phi[w, c] / law.h
+        if law.phi[w, c] < S(0.0):
+            target = law.error_reduction * target
+        if system.bounces[w, c] != 0:
+            target = -pair_restitution(scene, law.restitution, w, problem.contact_pair[w, c]) * dual.u_star[w, r]
+        return target
+
+    @wp.func
+    def settle(problem: Problem, dual: Dual, w: int, r: int, target: S, given: int) -> int:
+        """A tied row's class by its velocity, the others' as given. A tie that cannot be told is clamping."""
+        kind = int(given)
+        if wp.abs(given) > UPPER:
+            speed = row_dot(problem, w, dual.source[w, r], problem.v0[w]) - target
+            level = S(tie_level) * (wp.abs(dual.u_star[w, r]) + wp.abs(target))
+            kind = CLAMPING
+            if speed > level:
+                kind = -UPPER
+            if speed < -level:
+                kind = UPPER
+        return kind
+
+    @wp.kernel(module=module, enable_backward=False)
+    def find_bounces(
+        problem: Problem, scene: Scene, law: Law, dual: Dual, v_start: wp.array2d(dtype=S), system: System
+    ):
+        """Which contacts have the target of an impact. Launch over (worlds, N)."""
+        w, r = wp.tid()
+        if r >= dual.count[w]:
+            return
+        source = dual.source[w, r]
+        c = source // 3
+        if c < problem.contact_pair.shape[1] and source % 3 == 2:
+            bounces = int(0)
+            if row_dot(problem, w, source, v_start[w]) < -law.threshold:
+                e = pair_restitution(scene, law.restitution, w, problem.contact_pair[w, c])
+                if -e * dual.u_star[w, r] >= -law.phi[w, c] / law.h:
+                    bounces = 1
+            system.bounces[w, c] = bounces
+
+    @wp.kernel(module=module, enable_backward=False)
+    def classify(
+        problem: Problem,
+        scene: Scene,
+        law: Law,
+        dual: Dual,
+        contact_class: wp.array2d(dtype=int),
+        system: System,
+    ):
+        """Classes of the listed rows: of contacts as recorded, of scalar rows by their law at v.
+
+        `problem.v0` is the solution v. Launch over (worlds, N).
+        """
+        w, r = wp.tid()
+        if r >= dual.count[w]:
+            return
+        slots = problem.contact_pair.shape[1]
+        source = dual.source[w, r]
+        kind = int(SEPARATING)
+        if source < 3 * slots:
+            c = source // 3
+            axis = source - 3 * c
+            normal = r + 2 - axis
+            target = normal_target(problem, scene, law, dual, system, w, normal, c)
+            if settle(problem, dual, w, normal, target, contact_class[w, 3 * c + 2]) == CLAMPING:
+                kind = CLAMPING
+                if axis != 2:
+                    kind = settle(problem, dual, w, r, S(0.0), contact_class[w, source])
+                    if problem.mu[w, c] == S(0.0):
+                        kind = UPPER
+        else:
+            k = source - 3 * slots
+            y = (problem.row_v_hat[w, k] - row_dot(problem, w, source, problem.v0[w])) / problem.row_R[w, k]
+            kind = CLAMPING
+            if y >= problem.row_upper[w, k]:
+                kind = UPPER
+            elif y <= problem.row_lower[w, k]:
+                kind = -UPPER
+        system.classes[w, source] = kind
+
+    @wp.kernel(module=module, enable_backward=False)
+    def escape(problem: Problem, dual: Dual, chosen: wp.array(dtype=int), system: System):
+        """Where chosen: normal rows whose impulse the loss wants smaller, ∂ℓ/∂f = J A⁻¹v̄ < 0, separate, others clamp.
+
+        A contact that changes has no friction. Launch over (worlds, N), after `solve_smooth` has filled z.
+        """
+        w, r = wp.tid()
+        if r >= dual.count[w] or chosen[w] == 0:
+            return
+        slots = problem.contact_pair.shape[1]
+        source = dual.source[w, r]
+        c = source // 3
+        if source < 3 * slots and source - 3 * c == 2:
+            slope = row_dot(problem, w, source, system.z[w])
+            kind = system.classes[w, source]
+            wanted = int(kind)
+            if slope < S(0.0):
+                wanted = SEPARATING
+            if slope > S(0.0):
+                wanted = CLAMPING
+            if wanted != kind:
+                system.classes[w, source] = wanted
+                system.classes[w, source - 1] = SEPARATING
+                system.classes[w, source - 2] = SEPARATING
+
+    # ---- linear systems ---------------------------------------------------------------------------------------------
+
+    @wp.func
+    def orthogonal(system: System, w: int) -> Orthogonal:
+        """The views of `qr_factor` for one world."""
+        o = Orthogonal()
+        o.Z = system.Z[w]
+        o.tau = system.tau[w]
+        o.diagonal = system.diagonal[w]
+        o.tau_Z = system.tau_Z[w]
+        o.diagonal_Z = system.diagonal_Z[w]
+        o.column = system.pivots[w]
+        o.weight = system.scale[w]
+        return o
+
+    @wp.func
+    def set_scale(system: System, dual: Dual, w: int, m: int):
+        """`scale` from the diagonal of W; rows that move nothing take the largest entry's."""
+        largest = S(0.0)
+        for a in range(m):
+            r = system.clamped[w, a]
+            largest = wp.max(largest, dual.W[w, r, r])
+        if not (largest > S(0.0)):
+            largest = S(1.0)
+        for a in range(m):
+            r = system.clamped[w, a]
+            W_rr = dual.W[w, r, r]
+            system.scale[w, a] = S(1.0) / wp.sqrt(wp.where(W_rr > S(zero_level) * largest, W_rr, largest))
+
+    @wp.func
+    def side(problem: Problem, system: System, dual: Dual, w: int, r: int) -> S:
+        """E of a listed row: ±μ of a tangent at its bound, 0 of every other row."""
+        slots = problem.contact_pair.shape[1]
+        source = dual.source[w, r]
+        E = S(0.0)
+        if source < 3 * slots and source % 3 != 2:
+            kind = system.classes[w, source]
+            if kind == UPPER:
+                E = problem.mu[w, source // 3]
+            elif kind == -UPPER:
+                E = -problem.mu[w, source // 3]
+        return E
+
+    @wp.func
+    def first_tangent(problem: Problem, dual: Dual, w: int, r: int) -> int:
+        """The first listed row of the contact whose normal row is r; r where it has no tangents, or is no normal row."""
+        slots = problem.contact_pair.shape[1]
+        source = dual.source[w, r]
+        first = int(r)
+        if source < 3 * slots and source % 3 == 2:
+            while first > 0 and dual.source[w, first - 1] // 3 == source // 3:
+                first -= 1
+        return first
+
+    @wp.func(inline=False)
+    def factor_Q(problem: Problem, dual: Dual, system: System, w: int, transposed: int) -> wp.vec2i:
+        """(|C|, rank) and the factor of the scaled Q, or of Qᵀ."""
+        slots = problem.contact_pair.shape[1]
+        m = int(0)
+        for r in range(dual.count[w]):
+            if system.classes[w, dual.source[w, r]] == CLAMPING:
+                system.clamped[w, m] = r
+                m += 1
+        set_scale(system, dual, w, m)
+        for b in range(m):
+            j = system.clamped[w, b]
+            first = first_tangent(problem, dual, w, j)
+            for a in range(m):
+                i = system.clamped[w, a]
+                Q_ij = dual.W[w, i, j]
+                for k in range(first, j):
+                    Q_ij += side(problem, system, dual, w, k) * dual.W[w, i, k]
+                if a == b and dual.source[w, i] >= 3 * slots:
+                    Q_ij += problem.row_R[w, dual.source[w, i] - 3 * slots]
+                Q_ij = Q_ij * system.scale[w, a] * system.scale[w, b]
+                if transposed == 0:
+                    system.K[w, b, a] = Q_ij
+                else:
+                    system.K[w, a, b] = Q_ij
+        return wp.vec2i(m, qr_factor(system.K[w], m, S(rank_level), orthogonal(system, w)))
+
+    @wp.func
+    def solve_scaled(system: System, w: int, found: wp.vec2i):
+        """y ← the solution of least norm for the right-hand side r, over the clamped rows."""
+        for a in range(found[0]):
+            system.r[w, a] = system.r[w, a] * system.scale[w, a]
+        qr_solve(system.K[w], found[0], found[1], orthogonal(system, w), system.r[w], system.y[w])
+        for a in range(found[0]):
+            system.y[w, a] = system.y[w, a] * system.scale[w, a]
+
+    @wp.func
+    def solve_A(problem: Problem, A_factor: wp.array2d(dtype=S), x: wp.array1d(dtype=S)):
+        """x ← A⁻¹x."""
+        for tree in range(problem.tree_v.shape[0] - 1):
+            ltdl_solve_block(A_factor, problem.tree_v[tree], problem.tree_v[tree + 1], x)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def impulses(problem: Problem, scene: Scene, law: Law, dual: Dual, system: System, gamma: wp.array2d(dtype=vec3)):
+        """Impulses of the contacts, from the classes: f_C = Q⁺(t − J v*). Launch over worlds."""
+        w = wp.tid()
+        slots = problem.contact_pair.shape[1]
+        for c in range(slots):
+            gamma[w, c] = vec3(S(0.0), S(0.0), S(0.0))
+        found = factor_Q(problem, dual, system, w, 0)
+        for a in range(found[0]):
+            r = system.clamped[w, a]
+            source = dual.source[w, r]
+            target = S(0.0)
+            if source >= 3 * slots:
+                target = problem.row_v_hat[w, source - 3 * slots]
+            elif source % 3 == 2:
+                target = normal_target(problem, scene, law, dual, system, w, r, source // 3)
+            target -= dual.u_star[w, r]
+            for s in range(dual.count[w]):
+                k = dual.source[w, s] - 3 * slots
+                if k >= 0:
+                    kind = system.classes[w, dual.source[w, s]]
+                    if kind == UPPER:
+                        target -= dual.W[w, r, s] * problem.row_upper[w, k]
+                    elif kind == -UPPER:
+                        target -= dual.W[w, r, s] * problem.row_lower[w, k]
+            system.r[w, a] = target
+        solve_scaled(system, w, found)
+        for a in range(found[0]):
+            r = system.clamped[w, a]
+            source = dual.source[w, r]
+            if source < 3 * slots:
+                c = source // 3
+                g = gamma[w, c]
+                g[source % 3] = system.y[w, a]
+                for k in range(first_tangent(problem, dual, w, r), r):
+                    E = side(problem, system, dual, w, k)
+                    if E != S(0.0):
+                        g[dual.source[w, k] % 3] = E * system.y[w, a]
+                gamma[w, c] = g
+
+    @wp.kernel(module=module, enable_backward=False)
+    def solve_smooth(
+        problem: Problem, A_factor: wp.array3d(dtype=S), x: wp.array2d(dtype=S), sign: S, y: wp.array2d(dtype=S)
+    ):
+        """y = sign A⁻¹x. Launch over worlds."""
+        w = wp.tid()
+        for d in range(y.shape[1]):
+            y[w, d] = sign * x[w, d]
+        solve_A(problem, A_factor[w], y[w])
+
+    @wp.kernel(module=module, enable_backward=False)
+    def solve_adjoint(
+        problem: Problem,
+        dual: Dual,
+        system: System,
+        # out
+        seed: wp.array2d(dtype=S),
+        error_bar: wp.array2d(dtype=vec3),
+    ):
+        """−w and, per contact, −λ from z = A⁻¹v̄. Launch over worlds."""
+        w = wp.tid()
+        slots = problem.contact_pair.shape[1]
+        for c in range(slots):
+            error_bar[w, c] = vec3(S(0.0), S(0.0), S(0.0))
+        for d in range(seed.shape[1]):
+            seed[w, d] = -system.z[w, d]
+        found = factor_Q(problem, dual, system, w, 1)
+        for a in range(found[0]):
+            r = system.clamped[w, a]
+            value = row_dot(problem, w, dual.source[w, r], system.z[w])
+            for k in range(first_tangent(problem, dual, w, r), r):
+                E = side(problem, system, dual, w, k)
+                if E != S(0.0):
+                    value += E * row_dot(problem, w, dual.source[w, k], system.z[w])
+            system.r[w, a] = value
+        solve_scaled(system, w, found)
+        for a in range(found[0]):
+            r = system.clamped[w, a]
+            source = dual.source[w, r]
+            multiplier = system.y[w, a]
+            for d in range(seed.shape[1]):
+                seed[w, d] = seed[w, d] + multiplier * dual.Y[w, r, d]
+            if source < 3 * slots:
+                g = error_bar[w, source // 3]
+                g[source % 3] = -multiplier
+                error_bar[w, source // 3] = g
+
+    # ---- time of collision ------------------------------------------------------------------------------------------
+
+    @wp.func
+    def quaternion_bar(q: wp.array2d(dtype=S), w: int, i: int, g: vec3, q_bar: wp.array2d(dtype=S)):
+        """q̄ += the gradient, orthogonal to the quaternion, whose tangent part is g (body axes)."""
+        a = read_quaternion(q, w, i)
+        x = S(2.0) * (a * quat(g[0], g[1], g[2], S(0.0)))
+        q_bar[w, i] = q_bar[w, i] + x[3]
+        for k in range(3):
+            q_bar[w, i + 1 + k] = q_bar[w, i + 1 + k] + x[k]
+
+    @wp.func
+    def quaternion_tangent(q: wp.array2d(dtype=S), w: int, i: int, q_bar: wp.array2d(dtype=S)) -> vec3:
+        """The gradient by turns about body axes."""
+        a = read_quaternion(q, w, i)
+        x = quat(q_bar[w, i + 1], q_bar[w, i + 2], q_bar[w, i + 3], q_bar[w, i])
+        y = wp.quat_inverse(a) * x
+        return S(0.5) * vec3(y[0], y[1], y[2])
+
+    @wp.kernel(module=module, enable_backward=False)
+    def to_tangent(topology: Topology, q: wp.array2d(dtype=S), q_bar: wp.array2d(dtype=S), g: wp.array2d(dtype=S)):
+        """The gradient by displacements q ⊕ δ, δ as v. Launch over (worlds, links)."""
+        w, l = wp.tid()
+        kind = topology.link_type[l]
+        i = topology.link_q[l]
+        d = topology.link_v[l]
+        plain = int(0)
+        if kind == joints.FREE:
+            plain = 3
+        elif kind == joints.SLIDE or kind == joints.HINGE:
+            plain = 1
+        for k in range(plain):
+            g[w, d + k] = q_bar[w, i + k]
+        if kind == joints.FREE or kind == joints.BALL:
+            x = quaternion_tangent(q, w, i + plain, q_bar)
+            for k in range(3):
+                g[w, d + plain + k] = x[k]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def add_tangent(topology: Topology, q: wp.array2d(dtype=S), g: wp.array2d(dtype=S), q_bar: wp.array2d(dtype=S)):
+        """q̄ += the gradient with the tangent part g. Launch over (worlds, links)."""
+        w, l = wp.tid()
+        kind = topology.link_type[l]
+        i = topology.link_q[l]
+        d = topology.link_v[l]
+        plain = int(0)
+        if kind == joints.FREE:
+            plain = 3
+        elif kind == joints.SLIDE or kind == joints.HINGE:
+            plain = 1
+        for k in range(plain):
+            q_bar[w, i + k] = q_bar[w, i + k] + g[w, d + k]
+        if kind == joints.FREE or kind == joints.BALL:
+            d = d + plain
+            quaternion_bar(q, w, i + plain, vec3(g[w, d], g[w, d + 1], g[w, d + 2]), q_bar)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def bounce(
+        problem: Problem,
+        scene: Scene,
+        dual: Dual,
+        A_factor: wp.array3d(dtype=S),
+        law: Law,
+        system: System,
+        # in: g, out
+        g: wp.array2d(dtype=S),
+        change: wp.array2d(dtype=S),
+    ):
+        """g ← Xᵀg, and the change Xᵀg − g, with the X of the time of collision (theory §5). Launch over worlds.
+
+        X = I − A⁻¹Nᵀ(N A⁻¹Nᵀ)⁺(I + e) N, N the normal rows of the contacts that bounce in this step.
+        """
+        w = wp.tid()
+        slots = problem.contact_pair.shape[1]
+        for d in range(g.shape[1]):
+            change[w, d] = S(0.0)
+            system.z[w, d] = g[w, d]
+        m = int(0)
+        for r in range(dual.count[w]):
+            source = dual.source[w, r]
+            c = source // 3
+            if source < 3 * slots and source % 3 == 2 and system.classes[w, source] == CLAMPING:
+                if system.bounces[w, c] != 0 and pair_restitution(
+                    scene, law.restitution, w, problem.contact_pair[w, c]
+                ) > S(0.0):
+                    system.clamped[w, m] = r
+                    m += 1
+        if m == 0:
+            return
+        solve_A(problem, A_factor[w], system.z[w])
+        set_scale(system, dual, w, m)
+        for a in range(m):
+            i = system.clamped[w, a]
+            for b in range(m):
+                system.K[w, a, b] = dual.W[w, i, system.clamped[w, b]] * system.scale[w, a] * system.scale[w, b]
+            system.r[w, a] = row_dot(problem, w, dual.source[w, i], system.z[w])
+        rank = qr_factor(system.K[w], m, S(rank_level), orthogonal(system, w))
+        solve_scaled(system, w, wp.vec2i(m, rank))
+        for a in range(m):
+            source = dual.source[w, system.clamped[w, a]]
+            e = pair_restitution(scene, law.restitution, w, problem.contact_pair[w, source // 3])
+            row_add(problem, w, source, -(S(1.0) + e) * system.y[w, a], change[w])
+        for d in range(g.shape[1]):
+            g[w, d] = g[w, d] + change[w, d]
+
+    # ---- which of two gradients -------------------------------------------------------------------------------------
+
+    @wp.kernel(module=module, enable_backward=False)
+    def squared_norm(v_bar: wp.array2d(dtype=S), tau_bar: wp.array2d(dtype=S), norm: wp.array(dtype=S)):
+        """‖∂ℓ/∂v‖² + ‖∂ℓ/∂τ‖². Launch over worlds."""
+        w = wp.tid()
+        total = S(0.0)
+        for d in range(v_bar.shape[1]):
+            total += v_bar[w, d] * v_bar[w, d] + tau_bar[w, d] * tau_bar[w, d]
+        norm[w] = total
+
+    @wp.kernel(module=module, enable_backward=False)
+    def choose(derivative: wp.array(dtype=S), other: wp.array(dtype=S), chosen: wp.array(dtype=int)):
+        """1 where the other gradient is the larger. Launch over worlds."""
+        w = wp.tid()
+        chosen[w] = wp.where(other[w] > derivative[w], 1, 0)
+
+    return SimpleNamespace(
+        System=System,
+        Law=Law,
+        find_bounces=find_bounces,
+        classify=classify,
+        escape=escape,
+        impulses=impulses,
+        solve_smooth=solve_smooth,
+        solve_adjoint=solve_adjoint,
+        to_tangent=to_tangent,
+        add_tangent=add_tangent,
+        bounce=bounce,
+        squared_norm=squared_norm,
+        choose=choose,
+    )
+
+
+@functools.cache
+def build_residual(S) -> SimpleNamespace:
+    """Taped kernels `contact_impulse` and `contact_error`."""
+    vec3 = types(S).vec3
+    st, laws = contact.structs(S), contact.laws(S)
+    Scene, Contacts = st.Scene, st.Contacts
+    module = module_name("lcp_residual", S, True)
+
+    @wp.kernel(module=module)
+    def contact_impulse(
+        scene: Scene,
+        contacts: Contacts,
+        friction: wp.array2d(dtype=S),
+        classes: wp.array2d(dtype=int),
+        f: wp.array2d(dtype=vec3),
+        # out
+        gamma: wp.array2d(dtype=vec3),
+    ):
+        """gamma: f on clamping rows, ±μ f_n on tangents at their bound, 0 on others. Launch over (worlds, max_contacts)."""
+        w, c = wp.tid()
+        if c < contacts.count[w]:
+            mu = laws.friction_coefficient(scene, friction, w, contacts.pair[w, c])
+            impulse = f[w, c]
+            a = impulse[0]
+            b = impulse[1]
+            if classes[w, 3 * c] == UPPER:
+                a = mu * impulse[2]
+            if classes[w, 3 * c] == -UPPER:
+                a = -mu * impulse[2]
+            if classes[w, 3 * c + 1] == UPPER:
+                b = mu * impulse[2]
+            if classes[w, 3 * c + 1] == -UPPER:
+                b = -mu * impulse[2]
+            gamma[w, c] = vec3(a, b, impulse[2])
+
+    @wp.kernel(module=module)
+    def contact_error(
+        scene: Scene,
+        contacts: Contacts,
+        restitution: wp.array2d(dtype=S),
+        classes: wp.array2d(dtype=int),
+        bounces: wp.array2d(dtype=int),
+        h: S,
+        error_reduction: S,
+        phi: wp.array2d(dtype=S),
+        v_c: wp.array2d(dtype=vec3),
+        v_c_star: wp.array2d(dtype=vec3),
+        # out
+        error: wp.array2d(dtype=vec3),
+    ):
+        """c = J v − t of clamping rows, 0 on others. Launch over (worlds, max_contacts)."""
+        w, c = wp.tid()
+        if c < contacts.count[w]:
+            a = S(0.0)
+            b = S(0.0)
+            n = S(0.0)
+            if classes[w, 3 * c] == CLAMPING:
+                a = v_c[w, c][0]
+            if classes[w, 3 * c + 1] == CLAMPING:
+                b = v_c[w, c][1]
+            if classes[w, 3 * c + 2] == CLAMPING:
+                n = v_c[w, c][2]
+                if bounces[w, c] != 0:
+                    row = w % restitution.shape[0]
+                    p = contacts.pair[w, c]
+                    e = wp.max(restitution[row, scene.pair_geom[p, 0]], restitution[row, scene.pair_geom[p, 1]])
+                    n += e * v_c_star[w, c][2]
+                elif phi[w, c] < S(0.0):
+                    n += error_reduction * phi[w, c] / h
+                else:
+                    n += phi[w, c] / h
+            error[w, c] = vec3(a, b, n)
+
+    return SimpleNamespace(contact_impulse=contact_impulse, contact_error=contact_error)

@@ -1,0 +1,79 @@
+"""Rigid contact on the tape of the backward pass: its impulses and constraint errors (`kernels/lcp_residual.py`; theory §5).
+
+Beside the residual r = A (v − v*) − Jᵀγ of every contact model there is c = J_C v − t on the clamping rows, with a seed of its
+own. A contact that bounces has t_n = −e J_n v*, so that the free motion v* is an input, too.
+"""
+
+import warp as wp
+
+from warpsim.dynamics import Dynamics
+from warpsim.kernels import lcp_residual
+from warpsim.step import Step
+
+
+class RigidAdjoint:
+    """Taped twins of the contacts of `LCPAdjoint`, which has their classes and impulses."""
+
+    def __init__(self, step: Step, dynamics: Dynamics):
+        self.step, self.dynamics, self.solver = step, dynamics, step.solver
+        t, array, C = step.device_model.types, dynamics.array, step.collision.capacity
+        self.kernels = lcp_residual.build_residual(t.scalar)
+        self.v_star = array(step.model.nv, t.scalar)
+        self.rate_star, self.error = array(C, t.vec3), array(C, t.vec3)
+        self.v_star_bar = wp.zeros_like(self.v_star, requires_grad=False)
+        self._parameter_gradients: list[tuple[wp.array, wp.array]] = []
+
+    def start(self) -> None:
+        """Classes and free motion of the forward pass, which must have been repeated; clear what is summed up."""
+        self.solver.classify()
+        wp.copy(self.v_star, self.step.v_star)
+        self.rate_star.zero_()
+
+    def load(self, memory: dict) -> None:
+        """The classes of a record."""
+        wp.copy(self.solver.contact_class, memory["lcp_contact_class"])
+
+    def record(self, h: float, contact_rate, v_star: wp.array, J: wp.array, phi, v_c, gamma) -> None:
+        """γ and c; `contact_rate` is the kernel that gives v_c = J v."""
+        step, solver, p = self.step, self.solver, self.step.device_model.parameters
+        scene, contacts, capacity = step.collision.scene, step.collision.contacts, step.collision.capacity
+        system = solver.system
+        inputs = [scene, contacts, p.stored("geom_friction"), system.classes, solver.impulse, gamma]
+        self.dynamics.launch(self.kernels.contact_impulse, capacity, inputs)
+        self.dynamics.launch(contact_rate, capacity, [scene, contacts, J, v_star, self.rate_star])
+        inputs = [scene, contacts, p.stored("geom_restitution"), system.classes, system.bounces, h]
+        inputs += [solver.options.error_reduction, phi, v_c, self.rate_star, self.error]
+        self.dynamics.launch(self.kernels.contact_error, capacity, inputs)
+
+    def adjust(self, q: wp.array, v_bar: wp.array, v_next_bar: wp.array) -> None:
+        """What the options ask for, given the gradients of the position update by q, v and v'."""
+        if self.solver.options.bounce_correction:
+            topology, links = self.step.device_model.topology, self.step.model.nlink
+            self.solver.correct_bounce(topology, links, q, q.grad, v_bar)
+        if self.solver.options.saddle_escape:
+            self.solver.escape(v_next_bar)
+
+    def seed(self) -> None:
+        """The seed of c, after `solver.solve_adjoint`."""
+        self.error.grad.assign(self.solver.error_bar)
+
+    # the choice between the gradient and the one that escapes saddle points ------------------------------------------
+
+    def keep_parameter_gradients(self) -> None:
+        """Room for the gradients that the trials must not change; made outside of graphs."""
+        p = self.step.device_model.parameters
+        gradients = [array.grad for array in map(p.stored, p) if array.grad is not None]
+        if [x.ptr for x, _ in self._parameter_gradients] != [x.ptr for x in gradients]:
+            self._parameter_gradients = [(x, wp.zeros_like(x)) for x in gradients]
+
+    def choose(self, propagate, v_bar: wp.array, tau_bar: wp.array) -> None:
+        """Run `propagate()` with both kinds of classes, and choose the larger gradient in every world."""
+        for gradient, kept in self._parameter_gradients:
+            wp.copy(kept, gradient)
+        for which in (0, 1):
+            self.solver.chosen.fill_(which)
+            propagate()
+            self.solver.measure(which, v_bar, tau_bar)
+            for gradient, kept in self._parameter_gradients:
+                wp.copy(gradient, kept)
+        self.solver.choose()

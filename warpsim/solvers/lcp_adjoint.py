@@ -1,0 +1,97 @@
+"""Rigid contact in a backward pass: workspace and launches of `kernels/lcp_residual.py` (theory §5)."""
+
+import warp as wp
+
+from warpsim.kernels import lcp_residual
+from warpsim.solvers.contact_solver import ContactSolver
+from warpsim.solvers.delassus import Delassus
+from warpsim.solvers.lcp_contact import LCP
+
+
+class LCPAdjoint(ContactSolver):
+    """Takes the place of `LCPContact` where a step is repeated: the classes are given, and nothing is solved but its adjoint.
+
+    `contact_class (worlds, 3 max_contacts)`: classes of the recorded step; `problem.v0`: its solution v; `v_start`: its v0.
+    `chosen (worlds,)`: 1 where the classes are to be those that escape a saddle point.
+    """
+
+    def __init__(self, *size, options: LCP, **keywords):
+        super().__init__(*size, **keywords)
+        self.options, self.kernels = options, lcp_residual.build(self.scalar)
+        self.delassus = Delassus(self)
+        W, N, C = self.worlds, self.delassus.size, self.max_contacts
+        self.system = lcp_residual.structs(self.scalar).System()
+        for name in ("classes", "clamped", "pivots"):
+            setattr(self.system, name, self.zeros((W, N), int))
+        for name in ("tau", "diagonal", "tau_Z", "diagonal_Z", "scale", "r", "y"):
+            setattr(self.system, name, self.zeros((W, N)))
+        self.system.K, self.system.Z = self.zeros((W, N, N)), self.zeros((W, N, N))
+        self.system.bounces, self.system.z = self.zeros((W, C), int), self.zeros((W, self.nv))
+        self.contact_class, self.impulse = self.zeros((W, 3 * C), int), self.zeros((W, C), self.vec3)
+        self.error_bar = self.zeros((W, C), self.vec3)
+        self.tangent, self.change = self.zeros((W, self.nv)), self.zeros((W, self.nv))
+        self.chosen, self.norms = self.zeros(W, int), [self.zeros(W), self.zeros(W)]
+        self.v_start = None
+
+    def kernel_sets(self) -> list:
+        return [self.kernels, self.delassus.kernels]
+
+    def prepare(self, collision, restitution, h: float) -> None:
+        self.collision, law = collision, self.kernels.Law()
+        law.phi, law.restitution, law.h = collision.contacts.phi, restitution, h
+        law.error_reduction, law.threshold = self.options.error_reduction, self.options.restitution_threshold
+        self.law = law
+
+    def launch(self):
+        """The dual of the problem, whose solution is given."""
+        self.delassus.form(self.problem)
+        wp.copy(self.solution.v, self.problem.v0)
+        return self.solution
+
+    def classify(self) -> None:
+        """Classes and impulses of the recorded solution, after `launch`."""
+        per_row = (self.worlds, self.delassus.size)
+        inputs = [self.problem, self.collision.scene, self.law, self.delassus.dual]
+        self.run(self.kernels.find_bounces, per_row, [*inputs, self.v_start, self.system])
+        self.run(self.kernels.classify, per_row, [*inputs, self.contact_class, self.system])
+        self._find_impulses()
+
+    def _find_impulses(self) -> None:
+        inputs = [self.problem, self.collision.scene, self.law, self.delassus.dual, self.system, self.impulse]
+        self.run(self.kernels.impulses, self.worlds, inputs)
+
+    def solve_smooth(self, x: wp.array, y: wp.array, sign: float = 1.0) -> None:
+        """y = sign A⁻¹x `(worlds, nv)`."""
+        self.run(self.kernels.solve_smooth, self.worlds, [self.problem, self.delassus.A_factor, x, sign, y])
+
+    def escape(self, v_bar: wp.array) -> None:
+        """Change the classes of the chosen worlds, given the adjoint of v."""
+        dual = self.delassus.dual
+        self.solve_smooth(v_bar, self.system.z)
+        inputs = [self.problem, dual, self.chosen, self.system]
+        self.run(self.kernels.escape, (self.worlds, self.delassus.size), inputs)
+        self._find_impulses()
+
+    def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
+        """seed = −w `(worlds, nv)` and `error_bar` = −λ from the adjoint of v."""
+        self.solve_smooth(v_bar, self.system.z)
+        inputs = [self.problem, self.delassus.dual, self.system, seed, self.error_bar]
+        self.run(self.kernels.solve_adjoint, self.worlds, inputs)
+
+    def correct_bounce(self, topology, links: int, q: wp.array, q_bar: wp.array, v_bar: wp.array) -> None:
+        """Multiply gradients through q' = q ⊕ h v, by q and v, with Xᵀ of the time of collision."""
+        per_link = (self.worlds, links)
+        inputs = [self.problem, self.collision.scene, self.delassus.dual, self.delassus.A_factor, self.law]
+        inputs.append(self.system)
+        self.run(self.kernels.to_tangent, per_link, [topology, q, q_bar, self.tangent])
+        self.run(self.kernels.bounce, self.worlds, [*inputs, self.tangent, self.change])
+        self.run(self.kernels.add_tangent, per_link, [topology, q, self.change, q_bar])
+        self.run(self.kernels.bounce, self.worlds, [*inputs, v_bar, self.change])
+
+    def measure(self, which: int, v_bar: wp.array, tau_bar: wp.array) -> None:
+        """Keep the size of the gradient that was found with `chosen` = which everywhere."""
+        self.run(self.kernels.squared_norm, self.worlds, [v_bar, tau_bar, self.norms[which]])
+
+    def choose(self) -> None:
+        """`chosen` from the sizes of both gradients."""
+        self.run(self.kernels.choose, self.worlds, [*self.norms, self.chosen])
