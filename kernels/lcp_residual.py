@@ -19,13 +19,17 @@ from types import SimpleNamespace
 import numpy as np
 import warp as wp
 
-from warpsim.kernels import contact, delassus, lcp, lcp_contact, reverse_jacobian
+from warpsim.kernels import contact, delassus, lcp, lcp_classes, lcp_contact, reverse_jacobian
 from warpsim.kernels import problem as problems
 from warpsim.kernels.linalg import dense, ltdl
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.reverse_jacobian import PLAIN
 
-SEPARATING, CLAMPING, UPPER = wp.constant(lcp.SEPARATING), wp.constant(lcp.CLAMPING), wp.constant(lcp.UPPER)
+SEPARATING, CLAMPING, UPPER = (
+    wp.constant(lcp_classes.SEPARATING),
+    wp.constant(lcp_classes.CLAMPING),
+    wp.constant(lcp_classes.UPPER),
+)
 
 # Rank of the scaled Q: pivots above this part of the first. Sliding contacts make it nearly singular without redundancy.
 RANK_LEVEL = {wp.float32: 1e-4, wp.float64: 2e-11}

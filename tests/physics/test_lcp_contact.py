@@ -10,52 +10,7 @@ import warpsim as ws
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "examples"))
 from example_scenes import clutter
-
-REFERENCE = np.load(pathlib.Path(__file__).parents[1] / "reference" / "data" / "lcp_jacobians.npz")
-CUBE = [0.5, 0.5, 0.5]
-UP_Y = [0, 0, 0, np.sqrt(0.5), -np.sqrt(0.5), 0, 0]  # a plane's z axis turned to +y
-
-
-def cube(b: ws.ModelBuilder, name: str, axes, mass: float, position=(0, 0, 0), **material) -> int:
-    body = b.add_body(name, pose=[*position, 1, 0, 0, 0], mass=mass, inertia=[1, 1, 1])
-    for axis in axes:
-        b.add_joint(body, "slide", axis=axis)
-    b.add_geom("box", CUBE, body=body, **material)
-    return body
-
-
-def block(mu: float, mass: float = 1.0, restitution: float = 0.0, overlap: float = 1e-5) -> ws.ModelBuilder:
-    b = ws.ModelBuilder("block", gravity=[0, 0, -9.81], timestep=1e-3)
-    floor = [0, -0.5 + overlap, 0, *UP_Y[3:]]
-    b.add_geom("plane", pose=floor, friction=mu, restitution=restitution)
-    cube(b, "cube", np.eye(3)[:2], mass, friction=mu)
-    return b
-
-
-def two_blocks(second: float) -> ws.ModelBuilder:
-    b = ws.ModelBuilder("two", gravity=[0, 0, -9.81], timestep=1e-3)
-    cube(b, "left", [[1, 0, 0]], 1.0, friction=0)
-    cube(b, "right", [[1, 0, 0]], second, position=(1 - 1e-5, 0, 0), friction=0)
-    return b
-
-
-def reverse_pendulum() -> ws.ModelBuilder:
-    b = block(0.0, overlap=1e-2)
-    pole = b.add_body("pole", parent="cube", mass=200.0, com=[0, 1, 0], inertia=[200.0, 200.0, 200.0])
-    b.add_joint(pole, "hinge", axis=[0, 0, 1])
-    return b
-
-
-SCENES = {
-    "BLOCK_NO_FRICTION_M1": (block(0.0), [1, -1]),
-    "BLOCK_NO_FRICTION_M2": (block(0.0, 2.0), [1, -1]),
-    "BLOCK_SLIP_MU0.5": (block(0.5), [1, -1]),
-    "BLOCK_STATIC_MU1e7": (block(1e7), [1, -1]),
-    "BLOCK_BOUNCE": (block(0.0, restitution=0.5), [1, -1]),
-    "POS_BLOCK_BOUNCE": (block(0.0, restitution=0.5), [0, 0]),
-    "TWO_BLOCKS_1_1": (two_blocks(1.0), [1, -1]),
-    "TWO_BLOCKS_1_2": (two_blocks(2.0), [2, -1]),
-}
+from lcp_scenes import REFERENCE, SCENES
 
 
 @pytest.mark.parametrize("name", SCENES)
