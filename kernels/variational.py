@@ -354,14 +354,19 @@ def build_velocities(S, grad: bool = False) -> SimpleNamespace:
     ):
         """Half of what contact changed the velocity by, up to half of what the free motion did; v_next = v_free + jump.
 
-        At rest the two are equal. `tie` [s] is 0, and in a backward pass h times the solver's tolerance, so that then the
-        derivative is that of contact, by which what rests stays at rest, whichever of them round-off makes the smaller.
+        At rest contact undoes what the free motion did, and the two are equal. `tie` [s] is 0, and in a backward pass h times
+        the solver's tolerance: then the derivative is that of the bound, whichever of them round-off makes the smaller.
         """
         w, d = wp.tid()
-        bound = wp.abs(v_star[w, d] - v_left[w, d]) + tie * wp.length(gravity[w % gravity.shape[0]])
-        x = wp.clamp(S(0.5) * (v[w, d] - v_star[w, d]), -bound, bound)
-        jump[w, d] = x
-        v_next[w, d] = v_free[w, d] + x
+        x = S(0.5) * (v[w, d] - v_star[w, d])
+        bound = v_star[w, d] - v_left[w, d]
+        y = x
+        if wp.abs(x) > wp.abs(bound) - tie * wp.length(gravity[w % gravity.shape[0]]):
+            y = -bound
+            if x * bound > S(0.0):
+                y = bound
+        jump[w, d] = y
+        v_next[w, d] = v_free[w, d] + y
 
     return SimpleNamespace(
         left_velocity=left_velocity, average_velocity=average_velocity, extrapolate=extrapolate, jump_of=jump_of

@@ -127,9 +127,8 @@ class Simulator:
                     f"Variational(passes={self.integrator.passes}) has no gradients; use passes=1, or leave "
                     "requires_grad=False"
                 )
-            for name in ("bounce_correction", "saddle_escape"):
-                if self.requires_grad and getattr(options, name, False):
-                    raise ValueError(f"LCP({name}=True) has no gradients with Variational(); use another integrator")
+            if self.requires_grad and getattr(options, "saddle_escape", False):
+                raise ValueError("LCP(saddle_escape=True) has no gradients with Variational(); use another integrator")
             self._step = VariationalStep(self.device_model, self.integrator, options, max_contacts, contact)
         else:
             self._step = Step(self.device_model, options, max_contacts, contact, self.integrator)
@@ -528,8 +527,6 @@ class Simulator:
             raise ValueError(
                 "a tape is recording, but the state's arrays have no gradient; make it with this sim.state()"
             )
-        if isinstance(self.integrator, Variational) and self.parameters.is_per_world("body_active"):
-            raise ValueError("a tape cannot record Variational() steps with body_active per world; step without a tape")
 
     def _chosen_worlds(self, worlds) -> np.ndarray:
         """Indices of worlds given as an index, a list or array of indices, or a boolean mask."""

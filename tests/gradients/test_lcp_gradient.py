@@ -13,7 +13,7 @@ import warpsim as ws
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "physics"))
 from lcp_scenes import REFERENCE, SCENES, UP_Y, reverse_pendulum
 
-SOLVER = ws.LCP(tolerance=1e-13)
+SOLVER = ws.LCP(tolerance=1e-13, bounce_correction=False)  # the derivative of the step
 # The recorded engine moves positions with the velocity before the step.
 BEFORE = ws.ExplicitEuler()
 POLE_FORCE = [1, -10, 0]
@@ -245,13 +245,12 @@ def test_other_integrators(integrator, name):
 
 
 def test_variational_integrator():
-    """A ball that rolls, at the solver's default tolerance; the options that change its position update are refused."""
+    """A ball that rolls, at the solver's default tolerance; the escape is refused."""
     model, q = ball(), shifted(ball(), -0.00201)
     sim = simulator(model, dt=0.01, solver=ws.LCP(), integrator=ws.Variational())
     check(sim, sim.state(q, [0.3, 0.1, 0, 0, 0, 0.5]), (1, 10), ("body_mass",))
-    for option in ("bounce_correction", "saddle_escape"):
-        with pytest.raises(ValueError, match=option):
-            simulator(model, solver=ws.LCP(**{option: True}), integrator=ws.Variational())
+    with pytest.raises(ValueError, match="saddle_escape"):
+        simulator(model, solver=ws.LCP(saddle_escape=True), integrator=ws.Variational())
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,7 @@ class VariationalAdjoint(StepAdjoint):
     ):
         self.integrator = integrator
         super().__init__(device_model, options, max_contacts, contact, replay)
+        self.step.solver.problem.v0 = self.step.v  # what is recorded is not the velocity of the contact solve
         t, model, array = device_model.types, device_model.model, self.dynamics.array
         S, nv, nl = t.scalar, model.nv, model.nlink
         self.k_balance, self.k_solve = variational_adjoint.build_residual(S), variational_adjoint.build(S)
@@ -38,6 +39,7 @@ class VariationalAdjoint(StepAdjoint):
         # end of the step: v_free is the Legendre velocity there, v_estimate where its forces are taken
         self.v_free, self.v_estimate, self.jump_next, self.v_next = (array(nv, S) for _ in range(4))
         self.force_next, self.damping_next, self.link_F_next = array(nv, S), array(nv, S), None
+        self.tolerance = self.step.solver_options.relative_tolerance(device_model.dtype)  # of the velocities
         self.jump_next_bar, self.v_contact, self._unused = (self.step.dynamics.array(nv, S) for _ in range(3))
         if self.rigid is not None:
             self.step.solver.problem.v0 = self.v_contact
@@ -68,7 +70,7 @@ class VariationalAdjoint(StepAdjoint):
             self.__dict__.pop("_cleared", None)
 
     def _begin_memory(self, record: StepRecord) -> None:
-        before, after = record.memory["jump"]
+        before, after = record.memory_before["jump"], record.memory["jump"]
         inputs = [record.flags, before, after.grad, self.step.jump, self.jump_next_bar]
         self.dynamics.launch(self.k_gradient.begin_memory, self.model.nv, inputs)
         if self.rigid is not None:  # which takes the solution as given
@@ -76,7 +78,7 @@ class VariationalAdjoint(StepAdjoint):
             self.dynamics.launch(self.k_gradient.begin_memory, self.model.nv, inputs)
 
     def _finish_memory(self, record: StepRecord) -> None:
-        before, after = record.memory["jump"]
+        before, after = record.memory_before["jump"], record.memory["jump"]
         inputs = [record.flags, self.jump.grad, before.grad, after.grad]
         self.dynamics.launch(self.k_gradient.finish_memory, self.model.nv, inputs)
 
@@ -157,8 +159,7 @@ class VariationalAdjoint(StepAdjoint):
         """v' is the Legendre velocity and jump'."""
         jump = wp.Tape()
         with jump:
-            tolerance = self.step.solver_options.relative_tolerance(self.device_model.dtype)
-            inputs = [self.device_model.parameters.stored("gravity"), h * tolerance]
+            inputs = [self.device_model.parameters.stored("gravity"), h * self.tolerance]
             inputs += [self.v_left, self.v_star, self.v, self.v_free, self.jump_next, self.v_next]
             self.dynamics.launch(self.k_velocities.jump_of, self.model.nv, inputs)
         self.v_free.grad.zero_()
