@@ -34,6 +34,7 @@ class VariationalAdjoint(StepAdjoint):
         self.after = Dynamics(device_model, grad=True, requires_grad=True)  # at q'
         self.jump, self.v_left, self.dq, self.dq_star, self.v_star = (array(nv, S) for _ in range(5))
         self.impulse, self.residual, self.residual_end = (array(nv, S) for _ in range(3))
+        self.impulse_null = array(nv, S)
         self.mu, self.wrench_begin, self.wrench_end = (array(nl, t.vec6) for _ in range(3))
         self.link_A, self.link_d = array(nl, t.mat33), array(nl, t.vec3)  # displacements
         # end of the step: v_free is the Legendre velocity there, v_estimate where its forces are taken
@@ -213,6 +214,16 @@ class VariationalAdjoint(StepAdjoint):
         """The gradient of v* goes back with that of dq*."""
 
     def _record_momentum_balance(self, h: float, v: wp.array) -> None:
-        self.impulse.zero_()
-        inputs = [self.device_model.topology, h, self.ancestor, self.M, self.damping, self.v_star, v]
-        self.dynamics.launch(self.k_balance.node_impulse, self.model.nv, [*inputs, self.impulse, self.r])
+        self._record_impulse(h, self.v_star, v, self.impulse)
+
+    def _balance_arrays(self) -> list[wp.array]:
+        return []
+
+    def _record_inertia(self, h: float, v: wp.array) -> None:
+        self._record_impulse(h, self.rigid.still, v, self.impulse_null)
+
+    def _record_impulse(self, h: float, v_from: wp.array, v: wp.array, impulse: wp.array) -> None:
+        """impulse and r = A (v − v_from)."""
+        impulse.zero_()
+        inputs = [self.device_model.topology, h, self.ancestor, self.M, self.damping, v_from, v]
+        self.dynamics.launch(self.k_balance.node_impulse, self.model.nv, [*inputs, impulse, self.r])
