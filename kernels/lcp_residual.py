@@ -13,8 +13,9 @@ others (corners that slide different ways), n = (I − Q⁺Q) B A⁻¹v̄ ≠ 0,
 
     sᵀ∂Q n = sᵀ∂J_C a + u·∂Bᵀn − uᵀ∂A a,  s = Q⁺ᵀf_C,  a = A⁻¹Bᵀn,  u = A⁻¹J_Cᵀs,
 
-the adjoints of A a − Bᵀn and J_C a. `build` has the solves, `build_residual` r and c for the tape. Scalar rows have R > 0 and join in as γ = clamp(−(Jv − v̂)/R), the law that
-SAP's residual has them in: they are in Q, but not in c. Cost 8 |C|³ per world.
+the adjoints of A a − Bᵀn and J_C a. Scalar rows have R > 0 and join in as γ = clamp(−(Jv − v̂)/R), the law that SAP's residual
+has them in: they are in Q, but not in c, and their own ∂J and ∂R are left out of sᵀ∂Q n. `build` has the solves,
+`build_residual` r and c for the tape. Cost 8 |C|³ per world.
 """
 
 import functools
