@@ -475,7 +475,7 @@ class Simulator:
 
     @property
     def warm_start_hits(self) -> wp.array:
-        """`(worlds,)` 1 where the classes of the step before solved the last LCP. Only with `ws.LCP()`."""
+        """`(worlds,)` 1 where the guess from the step before solved the last LCP at the first factorisation. Only with `ws.LCP()`."""
         if not isinstance(self.solver, LCP):
             raise ValueError(f"warm_start_hits belongs to ws.LCP(), this simulator has {self.solver!r}")
         return self._step.solver.warm_start_hits
