@@ -283,6 +283,7 @@ def figure(path: pathlib.Path, result: dict[str, list[dict]]) -> None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullFormatter
 
     fig, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
     for colour, robot in zip(("tab:blue", "tab:orange"), GAITS, strict=True):
@@ -303,6 +304,11 @@ def figure(path: pathlib.Path, result: dict[str, list[dict]]) -> None:
             )
     right.set(xscale="log", yscale="log", xlabel="contacts", ylabel="CPU time of one LCP [µs]")
     right.legend(fontsize=8)
+    left.set_xticks(ticks := [1e3 * h for h in reversed(FULL["steps"])], [f"{h:g}" for h in ticks], minor=False)
+    right.set_xticks(ticks := [4, 8, 16, 32, 48], ticks)
+    right.set_yticks(ticks := [20, 50, 100, 200, 500], ticks)
+    for axis in (left.xaxis, right.xaxis, right.yaxis):
+        axis.set_minor_formatter(NullFormatter())
     for axes in (left, right):
         axes.grid(alpha=0.3)
     fig.savefig(path, dpi=110)
