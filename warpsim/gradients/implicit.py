@@ -57,6 +57,7 @@ class StepAdjoint:
         self.device_model, self.model, self.worlds = device_model, model, device_model.worlds
         self.step = self._make_step(options, max_contacts, contact, scheme)
         self.v_solved = self.step.dynamics.array(nv, S)
+        self.step.solver.problem.v0 = self.v_solved
         self.dynamics = Dynamics(device_model, grad=True, requires_grad=True)
         self.rigid = None
         if isinstance(options, LCP):
@@ -128,7 +129,7 @@ class StepAdjoint:
         self._begin_wrench(r)
         self._begin_memory(r)
         if self.rigid is not None:
-            self.rigid.load(r.after)
+            self.rigid.load(r.memory)
             self.rigid.keep_parameter_gradients()
         self._replay.run(("adjoint", r.h, *self._parameter_gradients()), lambda: self._propagate(r.h))
         found = [x.grad for x in (self.q, self.v0, self.control, self.tau)]
@@ -389,11 +390,10 @@ class StepRecord:
     def __init__(self, h: float, before, after, control, tau, wrench):
         self.h = h
         self.q, self.v = before.q, before.v
-        self.q_next, self.v_next, self.flags, self.after = after.q, after.v, after.memory["flags"], after.memory
+        self.q_next, self.v_next, self.flags, self.memory = after.q, after.v, after.memory["flags"], after.memory
+        self.memory_before = before.memory
         self.control, self.tau, self.wrench = control, tau, wrench
         self.v_contact = None  # the solution of the contact solve, where it is not `v_next`
-        # name -> (before, after)
-        self.memory = {name: (x, after.memory[name]) for name, x in before.memory.items() if _has_gradient(x)}
 
     def arrays(self) -> list[wp.array]:
         """The arrays whose gradients the step reads or adds to."""

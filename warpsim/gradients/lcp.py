@@ -21,7 +21,6 @@ class RigidAdjoint:
         self.kernels = lcp_residual.build_residual(t.scalar)
         self.v_star = array(step.model.nv, t.scalar)
         self.rate_star, self.error = array(C, t.vec3), array(C, t.vec3)
-        self.v_star_bar = wp.zeros_like(self.v_star, requires_grad=False)
         device = step.device_model.device
         self.tables = [wp.array(x, dtype=wp.int32, device=device) for x in tangent_tables(step.model)]
         self._parameter_gradients: list[tuple[wp.array, wp.array]] = []

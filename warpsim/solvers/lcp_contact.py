@@ -20,16 +20,16 @@ class LCP:
     restitution_threshold [m/s]: contacts that approach more slowly do not bounce, so that bodies come to rest. warm_start: try the classes of the last
     step first. A world without a solution to the tolerance is flagged not converged, with its residual as
     `diagnostics.momentum_error`; `diagnostics.iterations` counts factorisations, `sim.warm_start_hits()` the warm starts.
-    bounce_correction: gradients through impacts with restitution count the time of collision. saddle_escape: gradients take
-    contacts that hold the loss back for separated where that makes them larger. Neither is the derivative of the step
-    (docs/gradients.md); the motion is the same.
+    bounce_correction: gradients through impacts with restitution are those of the continuous motion, whose impact moves in
+    time; False gives the derivative of the step. saddle_escape: gradients take contacts that hold the loss back for separated
+    where that makes them larger (docs/gradients.md). The motion is the same with either.
     """
 
     tolerance: float | None = None
     error_reduction: float = 0.0
     restitution_threshold: float = 1e-3
     warm_start: bool = True
-    bounce_correction: bool = False
+    bounce_correction: bool = True
     saddle_escape: bool = False
 
     def __post_init__(self):
