@@ -122,10 +122,9 @@ class Simulator:
             self.parameters.refuse("geom_hertz_modulus", "has an effect with solver=ws.Compliant() alone")
         options = self.solver if contact else self.solver.limits
         if isinstance(self.integrator, Variational):
-            if self.requires_grad and self.integrator.passes > 1:
+            if self.requires_grad and self.integrator.passes > 1 and isinstance(self.solver, LCP):
                 raise ValueError(
-                    f"Variational(passes={self.integrator.passes}) has no gradients; use passes=1, or leave "
-                    "requires_grad=False"
+                    f"Variational(passes={self.integrator.passes}) has no gradients with LCP(); use passes=1, or ws.SAP()"
                 )
             if self.requires_grad and getattr(options, "saddle_escape", False):
                 raise ValueError("LCP(saddle_escape=True) has no gradients with Variational(); use another integrator")
