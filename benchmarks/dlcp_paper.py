@@ -24,7 +24,7 @@ sys.path[:0] = [str(ROOT / folder) for folder in ("examples", "tests/solvers", "
 from accuracy import asset  # noqa: E402
 from example_scenes import clutter, stack  # noqa: E402
 from lcp_samples import BoxedLCP, natural_residual, stack_problems  # noqa: E402
-from lcp_scenes import REFERENCE, SCENES, block  # noqa: E402
+from lcp_scenes import GAITS, REFERENCE, SCENES, block, gait, spheres  # noqa: E402
 from sap_paper import table  # noqa: E402
 
 import warpsim as ws  # noqa: E402
@@ -36,19 +36,6 @@ FULL = {"seconds": 6.0, "steps": (0.01, 0.005, 0.0025, 0.001), "stacks": range(1
 QUICK = {"seconds": 2.0, "steps": (0.01, 0.005), "stacks": (1, 4, 8), "repeats": 3}
 # The paper's step of a walking robot is not given; gymnasium's is 5 or 10 ms.
 NATURAL_STEP = {"half_cheetah": 0.01, "ant": 0.01}
-# Open-loop torques A sin(2π f t + phase) + bias, per actuator in the file's order, found by random search over 192 each.
-# The ant trots (legs on a diagonal together) at 1.4 m/s, the half-cheetah gallops at 1.7 m/s.
-GAITS = {
-    "half_cheetah": {
-        "frequency": 1.604, "amplitude": [0.883] * 3 + [0.409] * 3, "bias": [0.0] * 6,
-        "phase": [0.0, 1.114, 0.891, 3.947, 3.947 + 1.114, 3.947 + 0.891],
-    },
-    "ant": {
-        "frequency": 1.89, "amplitude": [-0.326, 0.254, 0.326, 0.254, 0.326, -0.254, -0.326, -0.254],
-        "bias": [0.0, -0.006, 0.0, -0.006, 0.0, 0.006, 0.0, 0.006],
-        "phase": [2.98, 2.98 + 3.156, 0.0, 3.156, 2.98, 2.98 + 3.156, 0.0, 3.156],
-    },
-}  # fmt: skip
 
 
 def recorded_problems() -> list[dict]:
@@ -81,24 +68,6 @@ def recorded_steps() -> list[dict]:
         ours = sim.step(sim.state(q=q, v=v), tau=np.array([force], float)).v.numpy()[0]
         rows.append({"scene": name, "ours": ours, "recorded": expected, "error": np.abs(ours - expected).max()})
     return rows
-
-
-def spheres(count: int) -> ws.Model:
-    """A column of spheres, each on the one below."""
-    b = ws.ModelBuilder(f"{count} spheres", timestep=0.005)
-    b.add_geom("plane", friction=0.5)
-    for i in range(count):
-        body = b.add_body(f"sphere_{i}", pose=[0, 0, 0.05 + 0.1 * i])
-        b.add_joint(body, "free")
-        b.add_geom("sphere", [0.05], body=body, density=1000.0, friction=0.5)
-    return b.build()
-
-
-def gait(robot: str, steps: int, h: float) -> np.ndarray:
-    """Controls (steps, 1, nu) of one robot."""
-    g = {key: np.array(value) for key, value in GAITS[robot].items()}
-    t = h * np.arange(steps)[:, None]
-    return (g["amplitude"] * np.sin(2.0 * np.pi * g["frequency"] * t + g["phase"]) + g["bias"])[:, None]
 
 
 class Probe:
@@ -314,6 +283,7 @@ def figure(path: pathlib.Path, result: dict[str, list[dict]]) -> None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullFormatter
 
     fig, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
     for colour, robot in zip(("tab:blue", "tab:orange"), GAITS, strict=True):
@@ -334,6 +304,11 @@ def figure(path: pathlib.Path, result: dict[str, list[dict]]) -> None:
             )
     right.set(xscale="log", yscale="log", xlabel="contacts", ylabel="CPU time of one LCP [µs]")
     right.legend(fontsize=8)
+    left.set_xticks(ticks := [1e3 * h for h in reversed(FULL["steps"])], [f"{h:g}" for h in ticks], minor=False)
+    right.set_xticks(ticks := [4, 8, 16, 32, 48], ticks)
+    right.set_yticks(ticks := [20, 50, 100, 200, 500], ticks)
+    for axis in (left.xaxis, right.xaxis, right.yaxis):
+        axis.set_minor_formatter(NullFormatter())
     for axes in (left, right):
         axes.grid(alpha=0.3)
     fig.savefig(path, dpi=110)

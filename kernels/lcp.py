@@ -14,7 +14,7 @@ One thread solves one world, island by island (rows that A and the friction boun
    class changes away; else Lemke's, from far away: with d < 0, e > 0 a ray would need x̂ᵀ(A + εI)x̂ ≤ 0, so it ends at a
    solution. Then step 3 again, and proximal steps, A + εI against b + εx, with ε falling.
 
-A problem without a solution to the tolerance is flagged with its residual. Cost: 2 |C| rank² for a factorisation of A,
+A problem without a solution to the tolerance, or to the rounding of A x, is flagged with its residual. Cost: 2 |C| rank² for a factorisation of A,
 2/3 |C|³ for one of A + εI; a path takes one per class change, Lemke's 1 to 4 per row.
 """
 
@@ -60,6 +60,10 @@ STALL_SHRINK = 0.5
 # A solution this good is tried again with every row on its bound that is within SNAP residuals of it.
 SNAP_BELOW = 1e-4
 SNAP = 1e2
+# What rounding leaves of w = A x − b where x is large (a light body under a heavy one), in machine epsilons of the largest
+# |x|; and how many tolerances it may count for.
+ATTAINABLE_EPSILONS = 1.0
+ATTAINABLE_TOLERANCES = 10.0
 # A row is tied where its distance from the bound and w are both below this many tolerances.
 TIED_TOLERANCES = 10.0
 # Diagonal entries of A below the square of so many machine epsilons of the largest are 0: A_ii is the square of a row of J
@@ -95,7 +99,8 @@ def build(S) -> SimpleNamespace:
     label, adopt = f.label, f.adopt
     start_far, start_near, follow_path = f_path.start_far, f_path.start_near, f_path.follow_path
     row_dot, row_copy, row_fill = f_rows.row_dot, f_rows.row_copy, f_rows.row_fill
-    zero_level = (float(np.finfo(wp.dtype_to_numpy(S)).eps) * ZERO_EPSILONS) ** 2
+    epsilon = float(np.finfo(wp.dtype_to_numpy(S)).eps)
+    zero_level, rounding = (epsilon * ZERO_EPSILONS) ** 2, epsilon * ATTAINABLE_EPSILONS
     first_regularization, least_regularization = REGULARIZATION[S], LEAST_REGULARIZATION[S]
     attempt_factor = ATTEMPT_FACTOR[S]
 
@@ -205,6 +210,16 @@ def build(S) -> SimpleNamespace:
         return most
 
     @wp.func(inline=False)
+    def reached(work: Workspace, options: Options, at: World, residual: S) -> bool:
+        """Whether `best`, with its residual, solves: to the tolerance, or to the rounding of A x (at most 10 tolerances)."""
+        if residual <= options.tolerance:
+            return True
+        size = S(0.0)
+        for i in range(at.n):
+            size = wp.max(size, wp.abs(work.best[at.w, i]))
+        return residual <= wp.min(S(rounding) * size, S(ATTAINABLE_TOLERANCES) * options.tolerance)
+
+    @wp.func(inline=False)
     def solve_exactly(work: Workspace, options: Options, at: World, residual: S) -> S:
         """x of the present classes without ε, in `best` if it is better: the least-norm one, else one next to `x`.
 
@@ -215,14 +230,14 @@ def build(S) -> SimpleNamespace:
         row_fill(S(0.0), trial, 0, at.n)
         solve_classes(work, at, m, rank, S(0.0), work.b[at.w], S(1.0), S(0.0), REFINEMENTS, trial)
         best = keep_best(work, at, measure(work, at, S(0.0), work.b[at.w], trial), residual, trial)
-        if best <= options.tolerance or rank == m or misplaced(work, at) > options.tolerance:
+        if reached(work, options, at, best) or rank == m or misplaced(work, at) > options.tolerance:
             return best
         row_copy(work.x[at.w], trial, 0, at.n)
         for turn in range(TURNS):
             passes = wp.where(turn == 0, REFINEMENTS, 1)
             solve_classes(work, at, m, rank, S(0.0), work.b[at.w], S(1.0), S(0.0), passes, trial)
             best = keep_best(work, at, measure(work, at, S(0.0), work.b[at.w], trial), best, trial)
-            if best <= options.tolerance:
+            if reached(work, options, at, best):
                 break
             if turn + 1 < TURNS:
                 project(work, at, trial, work.y[at.w])
@@ -261,7 +276,7 @@ def build(S) -> SimpleNamespace:
         best = S(INFINITE)
         for pivot in range(EXACT_PIVOTS):
             best = solve_exactly(work, options, at, best)
-            if best <= options.tolerance:
+            if reached(work, options, at, best):
                 shared = wp.int32(0)
                 if pivot > 0 or options.guess == NOTHING:
                     shared = share_ties(work, options, at)
@@ -322,7 +337,7 @@ def build(S) -> SimpleNamespace:
             if best < S(STALL_SHRINK) * reference:
                 reference = best
                 stalled = 0
-            if best <= options.tolerance or stalled == STALL_STEPS:
+            if reached(work, options, at, best) or stalled == STALL_STEPS:
                 break
             row_copy(x, work.previous[at.w], 0, at.n)
             epsilon_k = wp.max(S(PROXIMAL_SHRINK) * epsilon_k, S(least_regularization))
@@ -337,14 +352,14 @@ def build(S) -> SimpleNamespace:
         for attempt in range(ATTEMPTS):
             best, steps = approach(work, options, at, regularization, attempt, best)
             count += steps
-            if best > options.tolerance and best < S(SNAP_BELOW):
+            if best < S(SNAP_BELOW) and not reached(work, options, at, best):
                 # A tie, approached ever more slowly: put the rows that are nearly at a bound on it.
                 measure(work, at, S(0.0), work.b[at.w], work.best[at.w])
                 label(work, at, S(SNAP) * best, work.labels[at.w])
                 for i in range(at.n):
                     work.classes[at.w, i] = adopt(work.labels[at.w, i], work.findex[at.w, i] >= 0)
                 best = solve_exactly(work, options, at, best)
-            if best <= options.tolerance:
+            if reached(work, options, at, best):
                 break
             regularization = S(attempt_factor) * regularization
         return best, count
@@ -393,20 +408,21 @@ def build(S) -> SimpleNamespace:
                     start(problem, work, options, at)
                     row_fill(S(0.0), work.best[at.w], 0, at.n)
                     error, factors = pivot_exactly(work, options, at)
-                    if not (error <= options.tolerance) or factors > 1:
+                    if not reached(work, options, at, error):
                         hit = 0
-                    if not (error <= options.tolerance):
                         error, pivots = pivot(work, options, at, error)
                         factors += pivots
+                    if factors > 1:
+                        hit = 0
                     error = measure(work, at, S(0.0), work.b[at.w], work.best[at.w])
+                    if not reached(work, options, at, error):
+                        status = NOT_CONVERGED
                     label(work, at, S(TIED_TOLERANCES) * wp.max(options.tolerance, error), work.labels[at.w])
                     for i in range(at.n):
                         solution.x[at.w, work.member[at.w, i]] = work.scale[at.w, i] * work.best[at.w, i]
                         solution.classes[at.w, work.member[at.w, i]] = work.labels[at.w, i]
                     residual = wp.max(residual, error)
                     count = wp.max(count, factors)
-            if not (residual <= options.tolerance):
-                status = NOT_CONVERGED
         solution.residual[at.w] = residual
         solution.factorizations[at.w] = count
         solution.hit[at.w] = hit

@@ -1,4 +1,4 @@
-"""The recorded scenes of `tests/reference/data/lcp_jacobians.npz` (blocks pushed, sliding, bouncing), built anew."""
+"""Scenes of rigid contact: those recorded in `tests/reference/data/lcp_jacobians.npz`, walking robots, columns."""
 
 import pathlib
 
@@ -54,3 +54,35 @@ SCENES = {
     "TWO_BLOCKS_1_2": (two_blocks(2.0), [2, -1]),
     "SLIDING_REVERSE_PENDULUM": (reverse_pendulum(), [1, -10, 0]),
 }
+
+# Open-loop torques A sin(2π f t + phase) + bias, per actuator in the file's order, found by random search over 192 each.
+# The ant trots (legs on a diagonal together) at 1.4 m/s, the half-cheetah gallops at 1.7 m/s.
+GAITS = {
+    "half_cheetah": {
+        "frequency": 1.604, "amplitude": [0.883] * 3 + [0.409] * 3, "bias": [0.0] * 6,
+        "phase": [0.0, 1.114, 0.891, 3.947, 3.947 + 1.114, 3.947 + 0.891],
+    },
+    "ant": {
+        "frequency": 1.89, "amplitude": [-0.326, 0.254, 0.326, 0.254, 0.326, -0.254, -0.326, -0.254],
+        "bias": [0.0, -0.006, 0.0, -0.006, 0.0, 0.006, 0.0, 0.006],
+        "phase": [2.98, 2.98 + 3.156, 0.0, 3.156, 2.98, 2.98 + 3.156, 0.0, 3.156],
+    },
+}  # fmt: skip
+
+
+def spheres(count: int) -> ws.Model:
+    """A column of spheres, each on the one below."""
+    b = ws.ModelBuilder(f"{count} spheres", timestep=0.005)
+    b.add_geom("plane", friction=0.5)
+    for i in range(count):
+        body = b.add_body(f"sphere_{i}", pose=[0, 0, 0.05 + 0.1 * i])
+        b.add_joint(body, "free")
+        b.add_geom("sphere", [0.05], body=body, density=1000.0, friction=0.5)
+    return b.build()
+
+
+def gait(robot: str, steps: int, h: float) -> np.ndarray:
+    """Controls (steps, 1, nu) of one robot."""
+    g = {key: np.array(value) for key, value in GAITS[robot].items()}
+    t = h * np.arange(steps)[:, None]
+    return (g["amplitude"] * np.sin(2.0 * np.pi * g["frequency"] * t + g["phase"]) + g["bias"])[:, None]

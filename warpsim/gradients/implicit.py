@@ -192,15 +192,19 @@ class StepAdjoint:
 
     def _propagate_through(self, h: float) -> None:
         """The adjoints of the position update and of the residual, from the seed that was loaded."""
-        self.rows.start()
         for array in self._cleared:
             array.grad.zero_()
-        for array in (self.composite, self.M, self.v_c):
-            array.zero_()
+        self._clear_sums()
         if self.rigid is not None:
             self.rigid.start()
         self._position_adjoint(h)
         self._residual_adjoint(h)
+
+    def _clear_sums(self) -> None:
+        """Clear what the tapes of the contact stage sum up."""
+        self.rows.start()
+        for array in (self.composite, self.M, self.v_c):
+            array.zero_()
 
     def _repeat(self, h: float) -> None:
         """The step once more, whose solve starts from its solution."""

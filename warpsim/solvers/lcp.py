@@ -85,7 +85,8 @@ def solve_lcp(
 
     Solutions are of least norm among those with the same classes, where one of them is. `classes` come back per row: 0
     separating (x = 0), 1 clamping (w = 0), ±2 at its upper (or lower) bound, ±3 tied (at a bound with w = 0). Handed in as
-    `classes=` they are tried first (warm start). `tolerance` of the residual: None is 1e-10 in float64, 1e-4 in float32.
+    `classes=` they are tried first (warm start). `tolerance` of the residual: None is 1e-10 in float64, 1e-4
+    in float32; up to ten times that where rounding of A x leaves it (one machine epsilon of the largest scaled |x|).
     Friction is never dropped: a world without a solution to the tolerance is flagged, with its residual.
     Raises ValueError naming the array, the value and the fix.
     """
