@@ -1,6 +1,6 @@
 """The experiments of the compliant-constraint paper (Drumwright), with `ws.Compliant()` beside the paper's numbers.
 
-    python benchmarks/ccs_paper.py [--quick] [--out benchmarks/results] [--plot docs/ccs_paper.png]
+    python benchmarks/ccs_paper.py [--quick] [--parts pendulum,stack] [--out benchmarks/results] [--plot docs/ccs_paper.png]
 
 Pendulum in absolute coordinates (Fig. 4) and its stability, pendulum with a stop (Fig. 6), cube on an elastic foundation
 against SciPy (Tables 1, 2), box on an incline (Fig. 9), stacks of spheres (Fig. 10), and the paper's printed programs
@@ -9,6 +9,7 @@ all of it about half an hour.
 """
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -31,6 +32,7 @@ from warpsim.bench import machine
 STIFFNESSES = 10.0 ** np.arange(16)  # [N/m] 1 to 1e15
 FRICTIONS = (0.0, 0.125, 0.25, 0.375)
 TILT = np.radians(15.0)
+SCIPY_LIMIT = 20.0  # CPU seconds for one run of an integrator of SciPy
 # The paper's tables 1 and 2 by (elements, load [N], modulus [Pa]): seconds (constraint-based, ode15s, ode45), error.
 PAPER = {
     (100, 5, 1e7): ((0.331, 0.302, 28.0), 2.96e-5),
@@ -45,7 +47,7 @@ PAPER = {
 
 
 class Tally:
-    """The most factorisations, the worst residual and the failures over everything that ran."""
+    """The most factorisations, the worst residual and the failures over a part."""
 
     def __init__(self):
         self.steps, self.most, self.worst, self.failures = 0, 0, 0.0, 0
@@ -58,18 +60,24 @@ class Tally:
         self.failures += int(np.count_nonzero(read["flags"]))
 
 
-TALLY = Tally()
+TALLY = [Tally()]  # of the part that runs
 
 
-def simulator(model, h: float, worlds: int = 1, **options) -> ws.Simulator:
+def simulator(model, h: float, worlds: int = 1, solver=None, **options) -> ws.Simulator:
     """Compliant contact in float64 on the CPU."""
-    return ws.Simulator(model, worlds, h, solver=ws.Compliant(), dtype="float64", device="cpu", **options)
+    solver = ws.Compliant() if solver is None else solver
+    return ws.Simulator(model, worlds, h, solver=solver, dtype="float64", device="cpu", **options)
+
+
+def printed(**options) -> ws.Compliant:
+    """The paper's programs, in the simulator."""
+    return ws.Compliant(formulation="paper", **options)
 
 
 def rollout(sim: ws.Simulator, state, steps: int):
     """Trajectory, kept in the tally."""
     trajectory = sim.rollout(state, steps=steps)
-    TALLY.add(trajectory.diagnostics)
+    TALLY[0].add(trajectory.diagnostics)
     return trajectory
 
 
@@ -88,7 +96,7 @@ def pendulum_deviations(quick: bool) -> list[dict]:
     return rows
 
 
-def pendulum_energies(h: float = 0.1, seconds: float = 20.0) -> dict[str, np.ndarray]:
+def pendulum_energies(quick: bool, h: float = 0.1, seconds: float = 20.0) -> dict[str, list[float]]:
     """Energy over time at K = 1e15: ours, the printed scheme with its Ġ terms, and ours with jdot."""
     found = {}
     for name, options in (("ours", {}), ("with jdot", {"jdot": True})):
@@ -97,7 +105,7 @@ def pendulum_energies(h: float = 0.1, seconds: float = 20.0) -> dict[str, np.nda
         trajectory = rollout(sim, sim.state(), round(seconds / h))
         found[name] = scenes.pendulum_energy(trajectory.q.numpy()[:, 0], trajectory.v.numpy()[:, 0])
     found["printed, with Ġ"] = scenes.pendulum_energy(*literal.pendulum(h, 1e15, 1.0, seconds, bend=True))
-    return found
+    return {name: energy.tolist() for name, energy in found.items()}
 
 
 def blow_up(energy: np.ndarray, h: float) -> float:
@@ -119,7 +127,7 @@ def pendulum_stability(quick: bool) -> list[dict]:
                 peak = -np.inf
                 for _ in range(round(20.0 / h) // (tenths * block)):
                     trajectory = sim.rollout(state, steps=block)
-                    TALLY.add(trajectory.diagnostics)
+                    TALLY[0].add(trajectory.diagnostics)
                     q, v = trajectory.q.numpy()[1:, 0], trajectory.v.numpy()[1:, 0]
                     peak = max(peak, float(scenes.pendulum_energy(q, v).max()))
                     state = sim.state(q[-1:], v[-1:])
@@ -181,9 +189,9 @@ def _stop_by_hand(h: float, omega: float, steps: int) -> float:
 # Contact ---------------------------------------------------------------------------------------------------------------
 
 
-def foundation_run(count: int, modulus: float, force: float, h: float = 0.01) -> tuple[float, np.ndarray]:
+def foundation_run(count: int, modulus: float, force: float, h: float = 0.01, solver=None) -> tuple[float, np.ndarray]:
     """(seconds, q after 1 s) of the cube on its foundation under the turning load."""
-    sim = simulator(scenes.cube_on_foundation(count, modulus), h, max_contacts=count)
+    sim = simulator(scenes.cube_on_foundation(count, modulus), h, solver=solver, max_contacts=count)
     state, wrench = sim.state(), np.zeros((1, 1, 6))
     sim.step(state, wrench=wrench)  # compiles
     start = time.process_time()
@@ -192,13 +200,13 @@ def foundation_run(count: int, modulus: float, force: float, h: float = 0.01) ->
         down = np.array([0.0, 0.0, -force])
         wrench[0, 0] = [*np.cross(arm, down), *down]
         state = sim.step(state, wrench=wrench)
-        TALLY.add(sim.diagnostics)
+        TALLY[0].add(sim.diagnostics)
     return time.process_time() - start, state.q.numpy()[0]
 
 
-def foundations(quick: bool) -> list[dict]:
+def foundations(quick: bool, elements: int = 100) -> list[dict]:
     """Tables 1 and 2: times and errors, ours and SciPy's, against the reference."""
-    cases = [(100, 5, 1e7), (100, 50, 1e7)] if quick else list(PAPER)
+    cases = [case for case in PAPER if case[0] == elements and not (quick and case[2] > 1e7)]
     rows = []
     for count, force, modulus in cases:
         exact, steps = foundation.reference(count, modulus, force)
@@ -208,14 +216,30 @@ def foundations(quick: bool) -> list[dict]:
         if count == 100:
             row["error at 1 ms"] = foundation.error(foundation_run(count, modulus, force, 1e-3)[1], exact)[0]
         for method in ("BDF", "Radau"):
-            found = foundation.scipy_run(method, count, modulus, force, limit=10.0 if quick else 120.0)
+            found = foundation.scipy_run(method, count, modulus, force, limit=10.0 if quick else SCIPY_LIMIT)
             row[method] = None if found is None else (found[0], foundation.error(found[1], exact)[0])
         rows.append(row)
         print(f"foundation {count} {force} N {modulus:g} Pa: {row}", file=sys.stderr, flush=True)
     return rows
 
 
-def incline() -> list[dict]:
+def printed_foundations(quick: bool) -> list[dict]:
+    """The same by the printed program (eq. 83 to 85), 100 elements, and the reference by DOP853."""
+    rows = []
+    for force in (5, 50):
+        for modulus in (1e7,) if quick else (1e7, 1e11):
+            exact = foundation.reference(100, modulus, force)[0]
+            seconds, q = foundation_run(100, modulus, force, solver=printed())
+            row = {"load": force, "modulus": modulus, "seconds": seconds, "error": foundation.error(q, exact)[0]}
+            if modulus == 1e7 and not quick:
+                tight = {"rtol": 1e-9, "atol": 1e-12, "max_step": np.inf}
+                found = foundation.scipy_run("DOP853", 100, modulus, force, limit=10 * SCIPY_LIMIT, **tight)
+                row["reference by DOP853"] = None if found is None else foundation.error(found[1], exact)[0]
+            rows.append(row)
+    return rows
+
+
+def incline(quick: bool) -> list[dict]:
     """Fig. 9: distance after 1 s beside ½ g (sin − μ cos), and what the box that sticks creeps at."""
     rows = []
     for mu in FRICTIONS:
@@ -225,6 +249,19 @@ def incline() -> list[dict]:
             trajectory = rollout(sim, sim.state(), round(1.0 / h))
             row[f"h = {h:g}"] = float(trajectory.q.numpy()[-1, 0, 0])
             row[f"speed, h = {h:g}"] = float(trajectory.v.numpy()[-1, 0, 0])
+        rows.append(row)
+    return rows
+
+
+def weights(quick: bool) -> list[dict]:
+    """The incline by the printed program for weights ζ from 1/h up: x after 1 s and the highest rise of the box."""
+    rows = []
+    for weight in 10.0 ** np.array([2, 16] if quick else [2, 6, 10, 12, 13, 14, 15, 16]):
+        row = {"weight": float(weight)}
+        for mu in FRICTIONS[1:]:
+            sim = simulator(scenes.box_on_incline(mu), 0.01, solver=printed(normal_weight=float(weight)))
+            q = rollout(sim, sim.state(), 100).q.numpy()[:, 0]
+            row[str(mu)] = (float(q[-1, 0]), float(q[:, 2].max() - q[0, 2]))
         rows.append(row)
     return rows
 
@@ -254,12 +291,16 @@ def stacks(quick: bool) -> list[dict]:
 def printed_forms(quick: bool) -> dict:
     """What a check of the paper's programs found; see `ccs_literal.py`."""
     errors = literal.printed_error(50 if quick else 200)
-    drag = 10.0
-    return {
+    drag, exact = 10.0, literal.hertz_exact()
+    steps = [1e-3 / 2**k for k in range(5)]
+    hertz = {f"Hertz, {form}: error [m], h = 1 ms / 1 … 16": [literal.hertz(h, form) - exact for h in steps]
+             for form in ("printed", "normal", "tangent")}  # fmt: skip
+    return hertz | {
         "two stops, minimum norm [N]": literal.two_stops(convex=False).tolist(),
         "two stops, complementarity [N]": literal.two_stops(convex=True).tolist(),
         "one row twice at K = 1e15, Y as printed [N]": literal.same_row_twice("Y").tolist(),
         "one row twice at K = 1e15, symmetric [N]": literal.same_row_twice("symmetric").tolist(),
+        "convex form against the LCP, |dλ|/|λ|": [literal.complementarity_error(50)],
         "slider, ζ = 1/h: (height, distance) [m]": [float(x) for x in literal.slide(100.0, 1e8)],
         "slider, ζ = 100 (1 + hB_r/m)²": [float(x) for x in literal.slide(100.0 * (1 + drag) ** 2, drag / 0.01)],
         "d, e as printed: error of λ, median, 90 %, share above 10 %": [
@@ -281,13 +322,15 @@ def table(header: list[str], rows) -> list[str]:
 
 def report(found: dict) -> list[str]:
     """The tables of everything found."""
-    m = found["machine"]
+    m, tallies = found["machine"], found["tally"].values()
+    steps, failures = (sum(tally[key] for tally in tallies) for key in ("steps", "failures"))
+    most, worst = (max(tally[key] for tally in tallies) for key in ("most", "worst"))
     lines = [
         f"{m['date']}, {m['processor']}, {m['cores']} cores (shared), one thread; warp-lang {m['versions']['warp-lang']}, "
         f"warpsim {m['versions']['warpsim']}, float64.",
         "",
-        f"Over all of it: {TALLY.steps:,} steps of a world, at most {TALLY.most} factorisations, worst residual "
-        f"{TALLY.worst:.1e}, {TALLY.failures} flags.",
+        f"Over all of it: {steps:,} steps of a world, at most {most} factorisations, worst residual "
+        f"{worst:.1e}, {failures} flags.",
         "",
     ]
     lines += ["## Pendulum: largest distance from the joint in 1 s, K = 1e15, B = 1", ""]
@@ -313,17 +356,18 @@ def report(found: dict) -> list[str]:
     lines += ["## Pendulum with a stop, K = 1e12, B = 0: speed after over before", ""]
     rows = [(f"{r['h']:g}", f"{r['ours']:.4f}", f"{r['by hand']:.4f}") for r in found["stop"]]
     lines += table(["h [s]", "ours", "eq. 83 by hand"], rows)
+    beds = found["foundation 100"] + found["foundation 900"]
     lines += ["## Cube on an elastic foundation, 1 s, h = 0.01: CPU seconds", ""]
     rows = []
-    for r in found["foundation"]:
+    for r in beds:
         key = (r["elements"], r["load"], r["modulus"])
-        scipy = [f"{r[m][0]:.2f}" if r[m] else "stopped" for m in ("BDF", "Radau")]
+        scipy = [f"{r[m][0]:.2f}" if r[m] else f"> {SCIPY_LIMIT:g}" for m in ("BDF", "Radau")]
         rows.append((*key[:2], f"{key[2]:g}", f"{r['ours']:.2f}", *scipy, *PAPER[key][0]))
     heads = ["elements", "load N", "E Pa", "ours", "BDF", "Radau", "paper", "paper, ode15s", "paper, ode45"]
     lines += table(heads, rows)
     lines += ["## The same: error of position and orientation", ""]
     rows = []
-    for r in found["foundation"]:
+    for r in beds:
         key = (r["elements"], r["load"], r["modulus"])
         scipy = [f"{r[m][1]:.1e}" if r[m] else "stopped" for m in ("BDF", "Radau")]
         finer = f"{r['error at 1 ms']:.1e}" if "error at 1 ms" in r else "–"
@@ -350,6 +394,15 @@ def report(found: dict) -> list[str]:
     lines += table(
         ["spheres", "seconds", "mean factorisations", "deepest [m]", "lateral [m]", "last speed [m/s]"], rows
     )
+    lines += ["## The same by the printed program, 100 elements", ""]
+    rows = [(r["load"], f"{r['modulus']:g}", f"{r['seconds']:.2f}", f"{r['error']:.1e}",
+             f"{r['reference by DOP853']:.1e}" if r.get("reference by DOP853") is not None else "–")
+            for r in found["printed foundation"]]  # fmt: skip
+    lines += table(["load N", "E Pa", "seconds", "error", "reference, RK4 against DOP853"], rows)
+    lines += ["## Incline by the printed program, B_t = 1e6/h: x after 1 s and highest rise [m]", ""]
+    rows = [(f"{r['weight']:g}", *(f"{x:.4f}, {rise:.1e}" for x, rise in (r[str(mu)] for mu in FRICTIONS[1:])))
+            for r in found["weights"]]  # fmt: skip
+    lines += table(["ζ", *(f"μ = {mu}" for mu in FRICTIONS[1:])], rows)
     lines += ["## The printed programs", ""]
     lines += [f"- {what}: " + ", ".join(f"{x:.4g}" for x in values) for what, values in found["printed"].items()]
     return lines
@@ -379,40 +432,53 @@ def figure(path: pathlib.Path, found: dict) -> None:
     plt.savefig(path, dpi=90)
 
 
+PARTS = {
+    "deviation": pendulum_deviations,
+    "energy": pendulum_energies,
+    "stability": pendulum_stability,
+    "thrown": thrown_stability,
+    "stop": stop_restitution,
+    "incline": incline,
+    "stack": stacks,
+    "weights": weights,
+    "printed": printed_forms,
+    "printed foundation": printed_foundations,
+    "foundation 100": foundations,
+    "foundation 900": functools.partial(foundations, elements=900),
+}
+
+
 def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="the small cases, in a minute")
+    parser.add_argument("--parts", default=",".join(PARTS), help="which, comma between; the others are read from --out")
     parser.add_argument("--out", type=pathlib.Path, help="folder for ccs_paper.md and ccs_paper.json")
     parser.add_argument("--plot", type=pathlib.Path, help="PNG of the figures")
     arguments = parser.parse_args()
+    chosen = arguments.parts.split(",")
+    if unknown := set(chosen) - set(PARTS):
+        parser.error(f"--parts: no part is called {sorted(unknown)}; choose from {list(PARTS)}")
     wp.config.log_level = wp.LOG_WARNING
-    quick = arguments.quick
-    found = {"machine": machine(wp.get_device("cpu"))}
-    parts = {
-        "deviation": lambda: pendulum_deviations(quick),
-        "energy": lambda: {name: energy.tolist() for name, energy in pendulum_energies().items()},
-        "stability": lambda: pendulum_stability(quick),
-        "thrown": lambda: thrown_stability(quick),
-        "stop": lambda: stop_restitution(quick),
-        "incline": incline,
-        "stack": lambda: stacks(quick),
-        "printed": lambda: printed_forms(quick),
-        "foundation": lambda: foundations(quick),
-    }
-    for name, part in parts.items():
-        start = time.process_time()
-        found[name] = part()
+    file = arguments.out / "ccs_paper.json" if arguments.out else None
+    found = json.loads(file.read_text()) if file and file.is_file() else {"tally": {}}
+    found["machine"] = machine(wp.get_device("cpu"))
+    for name in chosen:
+        start, TALLY[:] = time.process_time(), [Tally()]
+        found[name] = PARTS[name](arguments.quick)
+        found["tally"][name] = vars(TALLY[0])
         print(f"{name}: {time.process_time() - start:.0f} s", file=sys.stderr, flush=True)
+        if file:
+            file.write_text(json.dumps(found, indent=1, default=float) + "\n")
+    if missing := [name for name in PARTS if name not in found]:
+        print(f"not run yet: {', '.join(missing)}", file=sys.stderr)
+        return 0
     lines = report(found)
     print("\n".join(lines))
     if arguments.out:
         (arguments.out / "ccs_paper.md").write_text("\n".join(lines) + "\n")
-        found["tally"] = vars(TALLY)
-        del found["energy"]
-        (arguments.out / "ccs_paper.json").write_text(json.dumps(found, indent=1, default=float) + "\n")
     if arguments.plot:
-        figure(arguments.plot, found | {"energy": {k: v.tolist() for k, v in pendulum_energies().items()}})
+        figure(arguments.plot, found)
     return 0
 
 

@@ -89,7 +89,8 @@ def build(S) -> SimpleNamespace:
 
     @wp.struct
     class Options:
-        tolerance: S
+        tolerance: S  # of the residual
+        accepted: S  # residual above which a world is flagged: the tolerance, or more where that is near rounding
         max_iterations: int
 
     @wp.func(inline=False)
@@ -572,7 +573,7 @@ def build(S) -> SimpleNamespace:
             if not (alpha > S(SMALLEST_STEP)):
                 break
             h = advance(work, at, h, alpha)
-        if not (best <= options.tolerance):
+        if not (best <= options.accepted):
             if status == 0:
                 status = find_certificate(work, at, h, S(last_certificate))
             status = status | NOT_CONVERGED

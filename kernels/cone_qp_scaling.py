@@ -95,7 +95,8 @@ def build(S) -> SimpleNamespace:
         for i in range(at.m):
             for j in range(at.n):
                 work.A[at.w, i, j] = problem.A[at.w, i, j] * D[j]
-        for _pass in range(EQUILIBRATIONS):
+        passes = wp.int32(EQUILIBRATIONS)  # a constant range would be unrolled
+        for _pass in range(passes):
             d = work.r[at.w]
             e = work.e_y[at.w]
             for i in range(at.n):

@@ -250,7 +250,8 @@ def build(S) -> SimpleNamespace:
         p = work.p[at.w]
         row_fill(S(0.0), x, 0, at.n)
         row_fill(S(0.0), y, 0, at.m)
-        for _pass in range(REFINEMENTS):
+        passes = wp.int32(REFINEMENTS)  # a constant range would be unrolled
+        for _pass in range(passes):
             row_copy(x, p, 0, at.n)
             rotate_back(work, at, p)
             for i in range(at.n):

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import warp as wp
 
-from warpsim.kernels import contact, delassus, lcp_classes
+from warpsim.kernels import contact, delassus
 from warpsim.kernels import problem as problems
 from warpsim.kernels.linalg import rows
 from warpsim.kernels.precision import module_name
@@ -22,7 +22,6 @@ from warpsim.kernels.precision import module_name
 def build(S) -> SimpleNamespace:
     """Structs `Boxed`, `Memory` and kernels `fill`, `eliminate`, `recover`, `recall`, `remember` for scalar type S."""
     Problem, Dual = problems.structs(S).Problem, delassus.build(S).Dual
-    Solution = lcp_classes.build(S).Solution
     st = contact.structs(S)
     Scene, Contacts = st.Scene, st.Contacts
     sparse_dot = rows.build(S).sparse_dot
@@ -42,12 +41,11 @@ def build(S) -> SimpleNamespace:
 
     @wp.struct
     class Memory:
-        """What a step hands to the next: contacts by pair and feature, classes and x of their rows; 0 contacts: none."""
+        """What a step hands to the next: contacts by pair and feature, and x of their rows; 0 contacts: none."""
 
         count: wp.array(dtype=int)  # (worlds,)
         key: wp.array2d(dtype=int)  # (worlds, 4 max_contacts) pair, feature
-        contact_class: wp.array2d(dtype=int)  # (worlds, 3 max_contacts), for backward passes
-        contact_x: wp.array2d(dtype=S)
+        contact_x: wp.array2d(dtype=S)  # (worlds, 3 max_contacts); backward passes read it, too
         row_x: wp.array2d(dtype=S)  # (worlds, K)
 
     @wp.func
@@ -182,8 +180,8 @@ def build(S) -> SimpleNamespace:
             guess[w, r] = memory.row_x[w, dual.source[w, r] - 3 * slots]
 
     @wp.kernel(module=module, enable_backward=False)
-    def remember(contacts: Contacts, dual: Dual, solution: Solution, memory: Memory):
-        """Keep classes and x for the next step. Launch over worlds."""
+    def remember(contacts: Contacts, dual: Dual, x: wp.array2d(dtype=S), memory: Memory):
+        """Keep x for the next step. Launch over worlds."""
         w = wp.tid()
         slots = contacts.pair.shape[1]
         count = wp.min(contacts.count[w], slots)
@@ -193,12 +191,11 @@ def build(S) -> SimpleNamespace:
             memory.key[w, 4 * c] = contacts.pair[w, c]
             for i in range(3):
                 memory.key[w, 4 * c + 1 + i] = feature[i]
-                memory.contact_class[w, 3 * c + i] = solution.classes[w, 3 * c + i]
-                memory.contact_x[w, 3 * c + i] = solution.x[w, 3 * c + i]
+                memory.contact_x[w, 3 * c + i] = x[w, 3 * c + i]
         for k in range(memory.row_x.shape[1]):
             memory.row_x[w, k] = S(0.0)
         for r in range(3 * count, dual.count[w]):
-            memory.row_x[w, dual.source[w, r] - 3 * slots] = solution.x[w, r]
+            memory.row_x[w, dual.source[w, r] - 3 * slots] = x[w, r]
 
     return SimpleNamespace(
         Boxed=Boxed,

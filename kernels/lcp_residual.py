@@ -8,9 +8,14 @@ and so, for the adjoint v̄ of v, p̄ = −wᵀ∂r/∂p − λᵀ∂c/∂p with
 
     Qᵀλ = B A⁻¹v̄,  w = A⁻¹(v̄ − J_Cᵀλ),  Q = J_C A⁻¹Bᵀ + R.
 
-Redundant contacts make Q singular; f_C = Q⁺(t_C − J_C v*) and λ are then of least norm, as in the forward solve. `build` has
-the solves, `build_residual` r and c for the tape. Scalar rows have R > 0 and join in as γ = clamp(−(Jv − v̂)/R), the law that
-SAP's residual has them in: they are in Q, but not in c. Cost 8 |C|³ per world.
+Redundant contacts make Q singular; f_C and λ are of least norm then, and where impulses n of no effect on the clamping rows move
+others (corners that slide different ways), n = (I − Q⁺Q) B A⁻¹v̄ ≠ 0, the rule of least norm changes the motion. It adds
+
+    sᵀ∂Q n = sᵀ∂J_C a + u·∂Bᵀn − uᵀ∂A a,  s = Q⁺ᵀf_C,  a = A⁻¹Bᵀn,  u = A⁻¹J_Cᵀs,
+
+the adjoints of A a − Bᵀn and J_C a. Scalar rows have R > 0 and join in as γ = clamp(−(Jv − v̂)/R), the law that SAP's residual
+has them in: they are in Q, but not in c, and their own ∂J and ∂R are left out of sᵀ∂Q n. `build` has the solves,
+`build_residual` r and c for the tape. Cost 8 |C|³ per world.
 """
 
 import functools
@@ -19,23 +24,26 @@ from types import SimpleNamespace
 import numpy as np
 import warp as wp
 
-from warpsim.kernels import contact, delassus, joints, lcp, lcp_contact
+from warpsim.kernels import contact, delassus, lcp, lcp_classes, lcp_contact, reverse_jacobian
 from warpsim.kernels import problem as problems
-from warpsim.kernels.linalg import dense, ltdl
+from warpsim.kernels.linalg import dense, ltdl, rows
 from warpsim.kernels.precision import module_name, types
-from warpsim.kernels.tree import Topology
+from warpsim.kernels.reverse_jacobian import PLAIN
 
-SEPARATING, CLAMPING, UPPER = wp.constant(lcp.SEPARATING), wp.constant(lcp.CLAMPING), wp.constant(lcp.UPPER)
+SEPARATING, CLAMPING, UPPER = (
+    wp.constant(lcp_classes.SEPARATING),
+    wp.constant(lcp_classes.CLAMPING),
+    wp.constant(lcp_classes.UPPER),
+)
 
 # Rank of the scaled Q: pivots above this part of the first. Sliding contacts make it nearly singular without redundancy.
 RANK_LEVEL = {wp.float32: 1e-4, wp.float64: 2e-11}
-# A tied row moves where its velocity is above so many machine epsilons of the velocities it is the difference of.
-TIE_EPSILONS = 1e3
 
 
 @functools.cache
 def structs(S) -> SimpleNamespace:
     """`System`: the linear system of the classes, N = 3 max_contacts + scalar rows. `Law` of the contacts."""
+    vec3 = types(S).vec3
 
     @wp.struct
     class System:
@@ -52,7 +60,19 @@ def structs(S) -> SimpleNamespace:
         scale: wp.array2d(dtype=S)  # of clamped row and unknown: 1/√diag
         r: wp.array2d(dtype=S)
         y: wp.array2d(dtype=S)
+        f: wp.array2d(dtype=S)  # impulses of the clamped rows
+        f_bar: wp.array2d(dtype=S)  # B A⁻¹v̄
+        full: wp.array2d(dtype=S)  # by listed rows
         z: wp.array2d(dtype=S)  # (worlds, nv) A⁻¹v̄
+
+    @wp.struct
+    class Null:
+        """What the rule of least norm adds to a gradient, 0 where Q is regular: seeds and arguments of the residual."""
+
+        f: wp.array2d(dtype=vec3)  # (worlds, max_contacts) n, in the place of f
+        v: wp.array2d(dtype=S)  # (worlds, nv) A⁻¹Bᵀn, in the place of v
+        error_bar: wp.array2d(dtype=vec3)  # s
+        seed: wp.array2d(dtype=S)  # −A⁻¹J_Cᵀs
 
     @wp.struct
     class Law:
@@ -64,24 +84,23 @@ def structs(S) -> SimpleNamespace:
         error_reduction: S
         threshold: S
 
-    return SimpleNamespace(System=System, Law=Law)
+    return SimpleNamespace(System=System, Null=Null, Law=Law)
 
 
 @functools.cache
 def build(S) -> SimpleNamespace:
     """Kernels `find_bounces`, `classify`, `escape`, `impulses`, `solve_adjoint`, `solve_smooth`, `bounce`; none is taped."""
-    t = types(S)
-    vec3, quat = t.vec3, t.quat
-    Problem, System, Law = problems.structs(S).Problem, structs(S).System, structs(S).Law
+    vec3 = types(S).vec3
+    Problem, System, Null, Law = problems.structs(S).Problem, structs(S).System, structs(S).Null, structs(S).Law
     Scene = contact.structs(S).Scene
     f_delassus, f_dense = delassus.build(S), dense.build(S)
     Dual, row_dot, row_add = f_delassus.Dual, f_delassus.row_dot, f_delassus.row_add
+    dot = rows.build(S).row_dot
     Orthogonal, qr_factor, qr_solve = f_dense.Orthogonal, f_dense.qr_factor, f_dense.qr_solve
-    ltdl_solve_block, read_quaternion = ltdl.build(S).ltdl_solve_block, joints.build(S).read_quaternion
+    ltdl_solve_block, turn = ltdl.build(S).ltdl_solve_block, reverse_jacobian.build(S).turn
     pair_restitution = lcp_contact.build(S).pair_restitution
     epsilon = float(np.finfo(wp.dtype_to_numpy(S)).eps)
     rank_level, zero_level = RANK_LEVEL[S], (epsilon * lcp.ZERO_EPSILONS) ** 2
-    tie_level = epsilon * TIE_EPSILONS
     module = module_name("lcp_residual", S)
 
     # ---- classes ----------------------------------------------------------------------------------------------------
@@ -97,20 +116,6 @@ def build(S) -> SimpleNamespace:
         if system.bounces[w, c] != 0:
             target = -pair_restitution(scene, law.restitution, w, problem.contact_pair[w, c]) * dual.u_star[w, r]
         return target
-
-    @wp.func
-    def settle(problem: Problem, dual: Dual, w: int, r: int, target: S, given: int) -> int:
-        """A tied row's class by its velocity, the others' as given. A tie that cannot be told is clamping."""
-        kind = int(given)
-        if wp.abs(given) > UPPER:
-            speed = row_dot(problem, w, dual.source[w, r], problem.v0[w]) - target
-            level = S(tie_level) * (wp.abs(dual.u_star[w, r]) + wp.abs(target))
-            kind = CLAMPING
-            if speed > level:
-                kind = -UPPER
-            if speed < -level:
-                kind = UPPER
-        return kind
 
     @wp.kernel(module=module, enable_backward=False)
     def find_bounces(
@@ -136,12 +141,12 @@ def build(S) -> SimpleNamespace:
         scene: Scene,
         law: Law,
         dual: Dual,
-        contact_class: wp.array2d(dtype=int),
+        x: wp.array2d(dtype=S),
         system: System,
     ):
-        """Classes of the listed rows: of contacts as recorded, of scalar rows by their law at v.
+        """Classes of the listed rows at the solution v (`problem.v0`), x (worlds, 3 max_contacts), by x_i − w_i/W_ii.
 
-        `problem.v0` is the solution v. Launch over (worlds, N).
+        Launch over (worlds, N).
         """
         w, r = wp.tid()
         if r >= dual.count[w]:
@@ -152,14 +157,19 @@ def build(S) -> SimpleNamespace:
         if source < 3 * slots:
             c = source // 3
             axis = source - 3 * c
-            normal = r + 2 - axis
-            target = normal_target(problem, scene, law, dual, system, w, normal, c)
-            if settle(problem, dual, w, normal, target, contact_class[w, 3 * c + 2]) == CLAMPING:
+            n = r + 2 - axis
+            w_n = row_dot(problem, w, dual.source[w, n], problem.v0[w])
+            w_n -= normal_target(problem, scene, law, dual, system, w, n, c)
+            x_n = x[w, 3 * c + 2]
+            if dual.W[w, n, n] * x_n > w_n:
                 kind = CLAMPING
-                if axis != 2:
-                    kind = settle(problem, dual, w, r, S(0.0), contact_class[w, source])
-                    if problem.mu[w, c] == S(0.0):
-                        kind = UPPER
+            if axis != 2 and kind == CLAMPING:
+                trial = dual.W[w, r, r] * x[w, source] - row_dot(problem, w, source, problem.v0[w])
+                bound = dual.W[w, r, r] * problem.mu[w, c] * x_n
+                if trial > bound or problem.mu[w, c] == S(0.0):
+                    kind = UPPER
+                elif trial < -bound:
+                    kind = -UPPER
         else:
             k = source - 3 * slots
             y = (problem.row_v_hat[w, k] - row_dot(problem, w, source, problem.v0[w])) / problem.row_R[w, k]
@@ -292,9 +302,19 @@ def build(S) -> SimpleNamespace:
             ltdl_solve_block(A_factor, problem.tree_v[tree], problem.tree_v[tree + 1], x)
 
     @wp.kernel(module=module, enable_backward=False)
-    def impulses(problem: Problem, scene: Scene, law: Law, dual: Dual, system: System, gamma: wp.array2d(dtype=vec3)):
-        """Impulses of the contacts, from the classes: f_C = Q⁺(t − J v*). Launch over worlds."""
+    def impulses(
+        problem: Problem,
+        scene: Scene,
+        law: Law,
+        dual: Dual,
+        chosen: wp.array(dtype=int),
+        system: System,
+        gamma: wp.array2d(dtype=vec3),
+    ):
+        """Impulses of the contacts where the classes were chosen: f_C = Q⁺(t − J v*). Launch over worlds."""
         w = wp.tid()
+        if chosen[w] == 0:
+            return
         slots = problem.contact_pair.shape[1]
         for c in range(slots):
             gamma[w, c] = vec3(S(0.0), S(0.0), S(0.0))
@@ -341,23 +361,96 @@ def build(S) -> SimpleNamespace:
             y[w, d] = sign * x[w, d]
         solve_A(problem, A_factor[w], y[w])
 
+    @wp.func
+    def expand(problem: Problem, dual: Dual, system: System, w: int, m: int, x: wp.array1d(dtype=S)):
+        """`full` ← x on clamped rows, E x_n on tangents at their bound, 0 on others."""
+        slots = problem.contact_pair.shape[1]
+        for r in range(dual.count[w]):
+            system.full[w, r] = S(0.0)
+        for a in range(m):
+            system.full[w, system.clamped[w, a]] = x[a]
+        for r in range(dual.count[w]):
+            source = dual.source[w, r]
+            if source < 3 * slots:
+                E = side(problem, system, dual, w, r)
+                if E != S(0.0):
+                    system.full[w, r] = E * system.full[w, r + 2 - source % 3]
+
+    @wp.func
+    def project(problem: Problem, dual: Dual, system: System, w: int, found: wp.vec2i, x: wp.array1d(dtype=S)):
+        """y ← Q⁺Q x, with the factor of Q."""
+        slots = problem.contact_pair.shape[1]
+        expand(problem, dual, system, w, found[0], x)
+        for a in range(found[0]):
+            r = system.clamped[w, a]
+            value = dot(dual.W[w, r], system.full[w], 0, dual.count[w])
+            if dual.source[w, r] >= 3 * slots:
+                value += problem.row_R[w, dual.source[w, r] - 3 * slots] * x[a]
+            system.r[w, a] = value
+        solve_scaled(system, w, found)
+
+    @wp.func
+    def set_contact(x: wp.array2d(dtype=vec3), w: int, source: int, value: S):
+        """Write the entry of one row."""
+        g = x[w, source // 3]
+        g[source % 3] = value
+        x[w, source // 3] = g
+
+    @wp.func(inline=False)
+    def split(
+        problem: Problem, dual: Dual, system: System, null: Null, f: wp.array2d(dtype=vec3), w: int, found: wp.vec2i
+    ):
+        """f̄ ← Q⁺Q f̄, f ← Q⁺Q f, and n = (I − Q⁺Q) f̄ with A⁻¹Bᵀn into `null`."""
+        slots = problem.contact_pair.shape[1]
+        project(problem, dual, system, w, found, system.f_bar[w])
+        for a in range(found[0]):
+            n = system.f_bar[w, a] - system.y[w, a]
+            system.f_bar[w, a] = system.y[w, a]
+            system.f[w, a] = n
+            source = dual.source[w, system.clamped[w, a]]
+            if source < 3 * slots:
+                set_contact(null.f, w, source, n)
+        expand(problem, dual, system, w, found[0], system.f[w])
+        for r in range(dual.count[w]):
+            if system.full[w, r] != S(0.0):
+                for d in range(null.v.shape[1]):
+                    null.v[w, d] = null.v[w, d] + system.full[w, r] * dual.Y[w, r, d]
+        for a in range(found[0]):
+            r = system.clamped[w, a]
+            source = dual.source[w, r]
+            if source < 3 * slots:
+                system.f[w, a] = f[w, source // 3][source % 3]
+            else:
+                k = source - 3 * slots
+                rate = row_dot(problem, w, source, problem.v0[w])
+                system.f[w, a] = (problem.row_v_hat[w, k] - rate) / problem.row_R[w, k]
+        project(problem, dual, system, w, found, system.f[w])
+        for a in range(found[0]):
+            system.f[w, a] = system.y[w, a]
+
     @wp.kernel(module=module, enable_backward=False)
     def solve_adjoint(
         problem: Problem,
         dual: Dual,
+        f: wp.array2d(dtype=vec3),
         system: System,
         # out
         seed: wp.array2d(dtype=S),
         error_bar: wp.array2d(dtype=vec3),
+        null: Null,
     ):
-        """−w and, per contact, −λ from z = A⁻¹v̄. Launch over worlds."""
+        """−w and, per contact, −λ from z = A⁻¹v̄; and the rule of least norm. Launch over worlds."""
         w = wp.tid()
         slots = problem.contact_pair.shape[1]
         for c in range(slots):
             error_bar[w, c] = vec3(S(0.0), S(0.0), S(0.0))
+            null.error_bar[w, c] = vec3(S(0.0), S(0.0), S(0.0))
+            null.f[w, c] = vec3(S(0.0), S(0.0), S(0.0))
         for d in range(seed.shape[1]):
             seed[w, d] = -system.z[w, d]
-        found = factor_Q(problem, dual, system, w, 1)
+            null.seed[w, d] = S(0.0)
+            null.v[w, d] = S(0.0)
+        found = factor_Q(problem, dual, system, w, 0)
         for a in range(found[0]):
             r = system.clamped[w, a]
             value = row_dot(problem, w, dual.source[w, r], system.z[w])
@@ -365,74 +458,72 @@ def build(S) -> SimpleNamespace:
                 E = side(problem, system, dual, w, k)
                 if E != S(0.0):
                     value += E * row_dot(problem, w, dual.source[w, k], system.z[w])
-            system.r[w, a] = value
+            system.f_bar[w, a] = value
+        singular = found[1] < found[0]
+        if singular:
+            split(problem, dual, system, null, f, w, found)
+        found = factor_Q(problem, dual, system, w, 1)
+        for a in range(found[0]):
+            system.r[w, a] = system.f_bar[w, a]
         solve_scaled(system, w, found)
         for a in range(found[0]):
             r = system.clamped[w, a]
-            source = dual.source[w, r]
             multiplier = system.y[w, a]
             for d in range(seed.shape[1]):
                 seed[w, d] = seed[w, d] + multiplier * dual.Y[w, r, d]
-            if source < 3 * slots:
-                g = error_bar[w, source // 3]
-                g[source % 3] = -multiplier
-                error_bar[w, source // 3] = g
+            if dual.source[w, r] < 3 * slots:
+                set_contact(error_bar, w, dual.source[w, r], -multiplier)
+        if singular:
+            for a in range(found[0]):
+                system.r[w, a] = system.f[w, a]
+            solve_scaled(system, w, found)
+            for a in range(found[0]):
+                r = system.clamped[w, a]
+                for d in range(seed.shape[1]):
+                    null.seed[w, d] = null.seed[w, d] - system.y[w, a] * dual.Y[w, r, d]
+                if dual.source[w, r] < 3 * slots:
+                    set_contact(null.error_bar, w, dual.source[w, r], system.y[w, a])
 
     # ---- time of collision ------------------------------------------------------------------------------------------
 
-    @wp.func
-    def quaternion_bar(q: wp.array2d(dtype=S), w: int, i: int, g: vec3, q_bar: wp.array2d(dtype=S)):
-        """q̄ += the gradient, orthogonal to the quaternion, whose tangent part is g (body axes)."""
-        a = read_quaternion(q, w, i)
-        x = S(2.0) * (a * quat(g[0], g[1], g[2], S(0.0)))
-        q_bar[w, i] = q_bar[w, i] + x[3]
-        for k in range(3):
-            q_bar[w, i + 1 + k] = q_bar[w, i + 1 + k] + x[k]
-
-    @wp.func
-    def quaternion_tangent(q: wp.array2d(dtype=S), w: int, i: int, q_bar: wp.array2d(dtype=S)) -> vec3:
-        """The gradient by turns about body axes."""
-        a = read_quaternion(q, w, i)
-        x = quat(q_bar[w, i + 1], q_bar[w, i + 2], q_bar[w, i + 3], q_bar[w, i])
-        y = wp.quat_inverse(a) * x
-        return S(0.5) * vec3(y[0], y[1], y[2])
+    @wp.kernel(module=module, enable_backward=False)
+    def to_tangent(
+        coordinate: wp.array(dtype=int),
+        axis: wp.array(dtype=int),
+        q: wp.array2d(dtype=S),
+        q_bar: wp.array2d(dtype=S),
+        g: wp.array2d(dtype=S),
+    ):
+        """The gradient by displacements q ⊕ δ, δ as v. Launch over (worlds, nv)."""
+        w, d = wp.tid()
+        i = coordinate[d]
+        x = S(0.0)
+        if axis[d] == PLAIN:
+            x = q_bar[w, i]
+        else:
+            t = turn(q, w, i, axis[d])
+            for k in range(4):
+                x += t[k] * q_bar[w, i + k]
+        g[w, d] = x
 
     @wp.kernel(module=module, enable_backward=False)
-    def to_tangent(topology: Topology, q: wp.array2d(dtype=S), q_bar: wp.array2d(dtype=S), g: wp.array2d(dtype=S)):
-        """The gradient by displacements q ⊕ δ, δ as v. Launch over (worlds, links)."""
-        w, l = wp.tid()
-        kind = topology.link_type[l]
-        i = topology.link_q[l]
-        d = topology.link_v[l]
-        plain = int(0)
-        if kind == joints.FREE:
-            plain = 3
-        elif kind == joints.SLIDE or kind == joints.HINGE:
-            plain = 1
-        for k in range(plain):
-            g[w, d + k] = q_bar[w, i + k]
-        if kind == joints.FREE or kind == joints.BALL:
-            x = quaternion_tangent(q, w, i + plain, q_bar)
-            for k in range(3):
-                g[w, d + plain + k] = x[k]
-
-    @wp.kernel(module=module, enable_backward=False)
-    def add_tangent(topology: Topology, q: wp.array2d(dtype=S), g: wp.array2d(dtype=S), q_bar: wp.array2d(dtype=S)):
-        """q̄ += the gradient with the tangent part g. Launch over (worlds, links)."""
-        w, l = wp.tid()
-        kind = topology.link_type[l]
-        i = topology.link_q[l]
-        d = topology.link_v[l]
-        plain = int(0)
-        if kind == joints.FREE:
-            plain = 3
-        elif kind == joints.SLIDE or kind == joints.HINGE:
-            plain = 1
-        for k in range(plain):
-            q_bar[w, i + k] = q_bar[w, i + k] + g[w, d + k]
-        if kind == joints.FREE or kind == joints.BALL:
-            d = d + plain
-            quaternion_bar(q, w, i + plain, vec3(g[w, d], g[w, d + 1], g[w, d + 2]), q_bar)
+    def add_tangent(
+        coordinate: wp.array(dtype=int),
+        axis: wp.array(dtype=int),
+        q: wp.array2d(dtype=S),
+        g: wp.array2d(dtype=S),
+        q_bar: wp.array2d(dtype=S),
+    ):
+        """q̄ += the gradient, orthogonal to quaternions, with the tangent part g. Launch over worlds."""
+        w = wp.tid()
+        for d in range(g.shape[1]):
+            i = coordinate[d]
+            if axis[d] == PLAIN:
+                q_bar[w, i] = q_bar[w, i] + g[w, d]
+            else:
+                t = S(4.0) * g[w, d] * turn(q, w, i, axis[d])
+                for k in range(4):
+                    q_bar[w, i + k] = q_bar[w, i + k] + t[k]
 
     @wp.kernel(module=module, enable_backward=False)
     def bounce(
@@ -502,6 +593,7 @@ def build(S) -> SimpleNamespace:
 
     return SimpleNamespace(
         System=System,
+        Null=Null,
         Law=Law,
         find_bounces=find_bounces,
         classify=classify,
@@ -539,18 +631,24 @@ def build_residual(S) -> SimpleNamespace:
         w, c = wp.tid()
         if c < contacts.count[w]:
             mu = laws.friction_coefficient(scene, friction, w, contacts.pair[w, c])
-            impulse = f[w, c]
-            a = impulse[0]
-            b = impulse[1]
-            if classes[w, 3 * c] == UPPER:
-                a = mu * impulse[2]
-            if classes[w, 3 * c] == -UPPER:
-                a = -mu * impulse[2]
-            if classes[w, 3 * c + 1] == UPPER:
-                b = mu * impulse[2]
-            if classes[w, 3 * c + 1] == -UPPER:
-                b = -mu * impulse[2]
-            gamma[w, c] = vec3(a, b, impulse[2])
+            n = S(0.0)
+            if classes[w, 3 * c + 2] == CLAMPING:
+                n = f[w, c][2]
+            a = S(0.0)
+            if classes[w, 3 * c] == CLAMPING:
+                a = f[w, c][0]
+            elif classes[w, 3 * c] == UPPER:
+                a = mu * n
+            elif classes[w, 3 * c] == -UPPER:
+                a = -mu * n
+            b = S(0.0)
+            if classes[w, 3 * c + 1] == CLAMPING:
+                b = f[w, c][1]
+            elif classes[w, 3 * c + 1] == UPPER:
+                b = mu * n
+            elif classes[w, 3 * c + 1] == -UPPER:
+                b = -mu * n
+            gamma[w, c] = vec3(a, b, n)
 
     @wp.kernel(module=module)
     def contact_error(

@@ -95,4 +95,4 @@ def build(S) -> SimpleNamespace:
             x = S(wp.nan)
         jacobian[w, row, j] = x
 
-    return SimpleNamespace(seed=seed, gather_state=gather_state, gather=gather)
+    return SimpleNamespace(turn=turn, seed=seed, gather_state=gather_state, gather=gather)

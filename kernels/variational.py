@@ -245,12 +245,6 @@ def build(S) -> SimpleNamespace:
     # ---- contact: (worlds, nv) unless said ---------------------------------------------------------------------------
 
     @wp.kernel(module=module, enable_backward=False)
-    def corrected_velocity(h: S, dq: wp.array2d(dtype=S), v: wp.array2d(dtype=S), v_star: wp.array2d(dtype=S)):
-        """v* from which the impulse of the last solve leads to dq/h: dq/h − (v − v*)."""
-        w, d = wp.tid()
-        v_star[w, d] = dq[w, d] / h - (v[w, d] - v_star[w, d])
-
-    @wp.kernel(module=module, enable_backward=False)
     def impulse_of(
         topology: Topology,
         h: S,
@@ -309,7 +303,6 @@ def build(S) -> SimpleNamespace:
         place_links=place_links,
         begin_step=begin_step,
         end_step=end_step,
-        corrected_velocity=corrected_velocity,
         impulse_of=impulse_of,
         keep_jump=keep_jump,
         report=report,
@@ -335,6 +328,19 @@ def build_velocities(S, grad: bool = False) -> SimpleNamespace:
         v[w, d] = dq[w, d] / h
 
     @wp.kernel(module=module, enable_backward=grad)
+    def corrected_velocity(
+        h: S,
+        dq: wp.array2d(dtype=S),
+        v: wp.array2d(dtype=S),
+        v_star: wp.array2d(dtype=S),
+        # out, may be v_star
+        corrected: wp.array2d(dtype=S),
+    ):
+        """v* from which the impulse of the last solve leads to dq/h: dq/h − (v − v*)."""
+        w, d = wp.tid()
+        corrected[w, d] = dq[w, d] / h - (v[w, d] - v_star[w, d])
+
+    @wp.kernel(module=module, enable_backward=grad)
     def extrapolate(h: S, v: wp.array2d(dtype=S), dq: wp.array2d(dtype=S), v_end: wp.array2d(dtype=S)):
         """Estimate of the velocity at the end of the step, to second order: 2 dq/h - v."""
         w, d = wp.tid()
@@ -354,15 +360,24 @@ def build_velocities(S, grad: bool = False) -> SimpleNamespace:
     ):
         """Half of what contact changed the velocity by, up to half of what the free motion did; v_next = v_free + jump.
 
-        At rest the two are equal. `tie` [s] is 0, and in a backward pass h times the solver's tolerance, so that then the
-        derivative is that of contact, by which what rests stays at rest, whichever of them round-off makes the smaller.
+        At rest contact undoes what the free motion did, and the two are equal. `tie` [s] is 0, and in a backward pass h times
+        the solver's tolerance: then the derivative is that of the bound, whichever of them round-off makes the smaller.
         """
         w, d = wp.tid()
-        bound = wp.abs(v_star[w, d] - v_left[w, d]) + tie * wp.length(gravity[w % gravity.shape[0]])
-        x = wp.clamp(S(0.5) * (v[w, d] - v_star[w, d]), -bound, bound)
-        jump[w, d] = x
-        v_next[w, d] = v_free[w, d] + x
+        x = S(0.5) * (v[w, d] - v_star[w, d])
+        bound = v_star[w, d] - v_left[w, d]
+        y = x
+        if wp.abs(x) > wp.abs(bound) - tie * wp.length(gravity[w % gravity.shape[0]]):
+            y = -bound
+            if x * bound > S(0.0):
+                y = bound
+        jump[w, d] = y
+        v_next[w, d] = v_free[w, d] + y
 
     return SimpleNamespace(
-        left_velocity=left_velocity, average_velocity=average_velocity, extrapolate=extrapolate, jump_of=jump_of
+        left_velocity=left_velocity,
+        average_velocity=average_velocity,
+        corrected_velocity=corrected_velocity,
+        extrapolate=extrapolate,
+        jump_of=jump_of,
     )

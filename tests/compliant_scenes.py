@@ -9,16 +9,21 @@ FOOT = 0.01  # [m] radius of the feet of the box on the incline
 MODULUS = 1e11  # [Pa] E* of the incline and the stack
 
 
-def pendulum(stiffness: float, damping: float = 1.0, copies: int = 1) -> ws.Model:
-    """A bob in absolute coordinates (x, z, θ), 1 kg at the end of 1 m, horizontal, tied `copies` times to the origin."""
+def pendulum(stiffness: float, damping: float = 1.0, copies: int = 1, world_axes: bool = False) -> ws.Model:
+    """A bob in absolute coordinates (x, z, θ), 1 kg at the end of 1 m, horizontal, tied `copies` times to the origin.
+
+    The deformation is measured in the axes of the bob, or, as the paper does, in those of the world.
+    """
     b = ws.ModelBuilder("pendulum")
     b.add_body("bob", pose=[1.0, 0.0, 0.0], mass=1.0, inertia=[0.1, 0.1, 0.1])
     b.add_joint("bob", "slide", axis=[1.0, 0.0, 0.0])
     b.add_joint("bob", "slide", axis=[0.0, 0.0, 1.0])
     b.add_joint("bob", "hinge", axis=[0.0, 1.0, 0.0])
-    frames = {"pose_a": [-1.0, 0.0, 0.0], "pose_b": [0.0, 0.0, 0.0]}
+    ends = [("bob", [-1.0, 0.0, 0.0]), ("world", [0.0, 0.0, 0.0])]
+    (a, pose_a), (c, pose_b) = ends[::-1] if world_axes else ends
+    law = {"stiffness": stiffness, "dissipation_time": damping / stiffness}
     for _ in range(copies):
-        b.add_constraint("connect", "bob", "world", **frames, stiffness=stiffness, dissipation_time=damping / stiffness)
+        b.add_constraint("connect", a, c, pose_a=pose_a, pose_b=pose_b, **law)
     return b.build()
 
 

@@ -224,6 +224,7 @@ class ScalarRows:
         self.inertia = dynamics.array(model.nv if found else 0, S)
         self.q_ahead = dynamics.array(model.nq if found else 0, S)
         self.link_X_ahead = dynamics.array(model.nlink if found else 0, t.transform)
+        self.bend = None  # workspace of `path_bend`
 
     def _array(self, values, kind=wp.int32) -> wp.array:
         """Constants on the device; `kind` int32, the scalar type or one made of it."""
@@ -316,6 +317,28 @@ class ScalarRows:
         """(t, s): errors are φ(q ⊕ t v) − s J v."""
         ahead = h if self.follow_bend or not moves else 0.0
         return ahead, ahead if moves else 0.0
+
+    def allow_bend(self) -> None:
+        """Make room for `path_bend`."""
+        array, S = self.dynamics.array, self.device_model.types.scalar
+        scale = wp.zeros(self.device_model.worlds, dtype=S, device=self.device_model.device)
+        self.bend = (scale, array(self.device_model.model.nv, S), *(array(self.table_count, S) for _ in range(2)))
+
+    def path_bend(self, h: float, q, v, kernels, bend) -> None:
+        """hĠv0 of constraints and tendons into `bend` (worlds, rows), after `launch` without `follow_bend`.
+
+        `kernels`: of `kernels/compliant_paper.py`.
+        """
+        d, dynamics, n = self.device_model, self.dynamics, self.table_count
+        if not n:
+            return
+        scale, u, ahead, behind = self.bend
+        for sign, phi in ((1.0, ahead), (-1.0, behind)):
+            dynamics.launch(kernels.reach, None, [v, sign, scale, u])
+            dynamics.launch(self.k_theta.integrate_position, d.model.nlink, [d.topology, 1.0, q, u, self.q_ahead])
+            dynamics.kinematics(self.q_ahead, self.link_X_ahead)
+            self._geometry(dynamics, q, phi)
+        dynamics.launch(kernels.path_bend, n, [h, scale, self.phi, ahead, behind, self.joint_count, bend])
 
     def _geometry(self, dynamics: Dynamics, q, phi) -> None:
         """J at the kinematics of `dynamics`, and φ where the velocity leads."""

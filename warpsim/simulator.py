@@ -7,6 +7,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.collision import ContactList
+from warpsim.constraints import actuator_rows
 from warpsim.dynamics import DeviceModel
 from warpsim.gradients.implicit import StepAdjoint, StepRecord, active_tape, tape_paused
 from warpsim.gradients.linearize import Linearization, Linearizer, linearize
@@ -14,7 +15,7 @@ from warpsim.gradients.reverse import ReverseLinearizer
 from warpsim.gradients.theta import SchemeAdjoint
 from warpsim.gradients.variational import VariationalAdjoint
 from warpsim.integrators import SymplecticEuler, ThetaScheme, Variational
-from warpsim.kernels import theta
+from warpsim.kernels import actuation, theta
 from warpsim.kernels.precision import SCALARS
 from warpsim.model.model import GeomType, Model
 from warpsim.queries import Queries
@@ -104,6 +105,8 @@ class Simulator:
                 "requires_grad=False"
             )
         _refuse_material(model, self.solver)
+        if isinstance(self.solver, Compliant) and self.solver.formulation == "paper":
+            _check_paper(model, self.integrator, dtype, requires_grad)
         if max_contacts is not None:
             max_contacts = _whole(max_contacts, "max_contacts")
         self.requires_grad = bool(requires_grad)
@@ -122,10 +125,9 @@ class Simulator:
             self.parameters.refuse("geom_hertz_modulus", "has an effect with solver=ws.Compliant() alone")
         options = self.solver if contact else self.solver.limits
         if isinstance(self.integrator, Variational):
-            if self.requires_grad and self.integrator.passes > 1:
+            if self.requires_grad and self.integrator.passes > 1 and isinstance(self.solver, LCP):
                 raise ValueError(
-                    f"Variational(passes={self.integrator.passes}) has no gradients; use passes=1, or leave "
-                    "requires_grad=False"
+                    f"Variational(passes={self.integrator.passes}) has no gradients with LCP(); use passes=1, or ws.SAP()"
                 )
             if self.requires_grad and getattr(options, "saddle_escape", False):
                 raise ValueError("LCP(saddle_escape=True) has no gradients with Variational(); use another integrator")
@@ -268,6 +270,8 @@ class Simulator:
         the launches are replayed from a graph. Nothing is recorded on a tape. In closed form for `SymplecticEuler()` with `SAP` or
         `NoContact`; for the rest, in a simulator with `requires_grad=True`, by 2 nv backward passes.
         """
+        if isinstance(self.solver, Compliant) and self.solver.formulation == "paper":
+            raise ValueError('linearize: Compliant(formulation="paper") has no gradients; use formulation="convex"')
         return linearize(self, state, control, tau, parameters, force_jacobian, out)
 
     @functools.cached_property
@@ -527,8 +531,6 @@ class Simulator:
             raise ValueError(
                 "a tape is recording, but the state's arrays have no gradient; make it with this sim.state()"
             )
-        if isinstance(self.integrator, Variational) and self.parameters.is_per_world("body_active"):
-            raise ValueError("a tape cannot record Variational() steps with body_active per world; step without a tape")
 
     def _chosen_worlds(self, worlds) -> np.ndarray:
         """Indices of worlds given as an index, a list or array of indices, or a boolean mask."""
@@ -585,6 +587,23 @@ def _refuse_material(model: Model, solver) -> None:
                 f"stiffness {model.geom_stiffness[b]:g}; give both a hertz_modulus, or both a stiffness, or let one be "
                 "near-rigid"
             )
+
+
+def _check_paper(model: Model, integrator, dtype: str, requires_grad: bool) -> None:
+    """Refuse what the programs of `Compliant(formulation="paper")` are not written for."""
+    paper = 'Compliant(formulation="paper")'
+    if requires_grad:
+        raise ValueError(f'{paper} has no gradients; leave requires_grad=False, or use formulation="convex"')
+    if dtype != "float64":
+        raise ValueError(f'{paper} squares the condition of its problem; use dtype="float64", not {dtype!r}')
+    if integrator != SymplecticEuler():
+        raise ValueError(f"{paper} is a scheme of its own; use integrator=ws.SymplecticEuler(), not {integrator!r}")
+    dry, drives = (model.joint_friction > 0).any(), actuator_rows(model, integrator) != actuation.NEVER
+    if dry or model.tendon_friction.any():
+        raise ValueError(f"{paper} has no dry friction of joints and tendons; set it to 0")
+    if drives.any():
+        name = model.actuator_names[int(np.argmax(drives))]
+        raise ValueError(f"{paper} has no row for the drive of actuator {name!r}; use an actuator without feedback")
 
 
 def _device(name):

@@ -15,6 +15,7 @@ from warpsim.integrators import SymplecticEuler, ThetaScheme
 from warpsim.integrators.stages import ThetaStages
 from warpsim.kernels import actuation, compliant, contact_force, lagged, theta
 from warpsim.solvers.compliant import Compliant, CompliantContact
+from warpsim.solvers.compliant_paper import PaperContact
 from warpsim.solvers.lcp_adjoint import LCPAdjoint
 from warpsim.solvers.lcp_contact import LCP, LCPContact
 from warpsim.solvers.sap import SAP, SAPSolver
@@ -67,8 +68,8 @@ class Step:
         self.actuator_gear = wp.array(model.actuator_gear.astype(device_model.dtype), dtype=S, device=device)
         self.k_actuation, self.k_theta = actuation.build(S), theta.build(S)
         self.collision = Collision(device_model, self.dynamics, max_contacts, contact)
-        self.collision.scene.expect_impacts = int(isinstance(solver, Compliant))
         exact = isinstance(solver, Compliant)
+        self.collision.scene.expect_impacts = int(exact and solver.formulation == "convex")
         law = {"exact": exact, "follow_bend": solver.jdot if exact else True}
         self.scalar_rows = ScalarRows(device_model, self.dynamics, np.flatnonzero(actuator_row), **law)
         self._make_solver(solver, for_gradient)
@@ -86,6 +87,9 @@ class Step:
         kind = SOLVERS[type(options)]
         if for_gradient:
             kind, options = (LCPAdjoint, options) if isinstance(options, LCP) else (SAPSolver, self.options)
+        elif self.compliant is not None and self.compliant.formulation == "paper":
+            kind = PaperContact
+            self.scalar_rows.allow_bend()
         self.solver = kind(*tables, options=options, dtype=self.device_model.dtype, device=device)
         problem, contacts = self.solver.problem, self.collision.contacts
         problem.A, problem.v_star, problem.v0 = self.A, self.v_star, self.v
@@ -231,6 +235,8 @@ class Step:
         between = (self.stages.between, self.stages.newton.q) if self.scheme.order > 1 else None
         state = (self.q, self.v, self.v_star, self.M_factor, self.z, self.control)
         self.scalar_rows.launch(h, self.options.sigma, *state, self.scheme.theta_vq > 0.0, between)
+        if isinstance(self.solver, PaperContact):
+            self.scalar_rows.path_bend(h, self.q, self.v, self.solver.kernels, self.solver.bend)
 
     def compliant_law(self, h: float):
         """What the options of compliant contact and the parameters of the geoms say, as kernels read it."""

@@ -101,8 +101,8 @@ class VariationalStep(Step):
             inputs = [self.flags, self.jump_next, self.jump]
             self.dynamics.launch(self.k_variational.keep_jump, self.model.nv, inputs)
 
-    def constrain(self, h: float) -> None:
-        """Contacts and rows at the node: their impulse, and dq with it."""
+    def constrain(self, h: float, visit=None) -> None:
+        """Contacts and rows at the node: their impulse, and dq with it; after each pass `visit(its number)`."""
         d, dynamics, solution, nv = self.device_model, self.dynamics, self.solver.solution, self.model.nv
         dynamics.mass_matrix(self.composite, self.A)
         inputs = [d.topology, 0.5 * h, self.v_left, self.force, self.no_damping, self.damping]
@@ -113,12 +113,14 @@ class VariationalStep(Step):
         self.solve(h)
         for further in range(self.integrator.passes):
             if further:
-                inputs = [h, self.work.dq, solution.v, self.v_star]
-                dynamics.launch(self.k_variational.corrected_velocity, nv, inputs)
+                inputs = [h, self.work.dq, solution.v, self.v_star, self.v_star]
+                dynamics.launch(self.k_velocities.corrected_velocity, nv, inputs)
                 self.solve(h)
             inputs = [d.topology, h, self.A, self.v_star, solution.v, self.impulse, self.work.dq]
             dynamics.launch(self.k_variational.impulse_of, self.model.ntree, inputs)
             self.find_root(h, from_guess=False)
+            if visit is not None:
+                visit(further)
 
     def equation(self, h: float):
         """DRNEA(dq) = impulse with step h."""

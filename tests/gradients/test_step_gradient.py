@@ -319,7 +319,10 @@ def test_what_a_tape_cannot_record_is_refused():
         sim.step(state, out=state)
 
 
-def test_bodies_switched_off():
+@pytest.mark.parametrize(
+    "integrator", [ws.SymplecticEuler(), ws.Variational(tolerance=1e-15)], ids=["symplectic", "variational"]
+)
+def test_bodies_switched_off(integrator):
     """World 0 has only the sliding box, world 1 only the one that would hit it: each has the gradients that its active
     body has alone, and what stands still hands its gradients on."""
     b = ws.ModelBuilder("two boxes")
@@ -332,7 +335,8 @@ def test_bodies_switched_off():
     v = np.zeros(12)
     v[0], v[6] = 0.5, -0.4
     worlds = 3
-    sim = ws.Simulator(model, worlds, dtype="float64", requires_grad=True, solver=SOLVER, device="cpu")
+    options = {"dtype": "float64", "requires_grad": True, "solver": SOLVER, "device": "cpu"}
+    sim = ws.Simulator(model, worlds, integrator=integrator, **options)
     active = np.array([[1, 0], [0, 1], [1, 1]])
     sim.parameters["body_active"] = active
     start = sim.state(model.q0 - np.array([0, 0, 2e-5, 0, 0, 0, 0] * 2), v)

@@ -18,13 +18,7 @@ class ReverseLinearizer:
 
     def __init__(self, sim):
         self.sim, self.kernels = sim, reverse_jacobian.build(SCALARS[sim.dtype])
-        coordinate, axis = np.zeros(sim.model.nv, np.int32), np.full(sim.model.nv, reverse_jacobian.PLAIN, np.int32)
-        plain, turning = tangent_coordinates(sim.model)
-        for i, d in plain:
-            coordinate[d] = i
-        for i, d in turning:
-            coordinate[d : d + 3], axis[d : d + 3] = i, range(3)
-        self.coordinate, self.axis = (wp.array(x, dtype=wp.int32, device=sim.device) for x in (coordinate, axis))
+        self.coordinate, self.axis = (wp.array(x, dtype=wp.int32, device=sim.device) for x in tangent_tables(sim.model))
 
     def fill(self, state, control, tau, out) -> None:
         """Write the Jacobians at a point into the arrays of a `Linearization`."""
@@ -75,3 +69,14 @@ class ReverseLinearizer:
 
     def _launch(self, kernel, dim, inputs) -> None:
         wp.launch(kernel, dim=dim, inputs=inputs, device=self.sim.device, block_dim=BLOCK)
+
+
+def tangent_tables(model) -> tuple[np.ndarray, np.ndarray]:
+    """Per degree of freedom `(nv,)` its coordinate, or where its quaternion begins, and its axis as in `reverse_jacobian.py`."""
+    coordinate, axis = np.zeros(model.nv, np.int32), np.full(model.nv, reverse_jacobian.PLAIN, np.int32)
+    plain, turning = tangent_coordinates(model)
+    for i, d in plain:
+        coordinate[d] = i
+    for i, d in turning:
+        coordinate[d : d + 3], axis[d : d + 3] = i, range(3)
+    return coordinate, axis

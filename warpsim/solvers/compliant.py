@@ -12,8 +12,10 @@ from warpsim.solvers.delassus import Delassus
 # B_t = this/h, as Drumwright, §6.4: friction creeps by 1e-6 m/s per N s.
 TANGENTIAL_DAMPING = 1e6  # [N]
 
-# Of the residual, in which a gap of δ leaves γ uncertain by √δ.
+# Of the residual, in which a gap of δ leaves γ uncertain by √δ; and what is still accepted where rounding ends above it (one
+# body under another of 10⁶ times its mass: 5e-11).
 DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-11}
+DEFAULT_ACCEPTED = {"float32": 1e-4, "float64": 1e-9}
 
 FORMULATIONS = ("convex", "paper")
 
@@ -22,12 +24,16 @@ FORMULATIONS = ("convex", "paper")
 class Compliant:
     """Options of compliant contact: every constraint an implicit spring and damper, solved in the impulses.
 
-    tolerance: of the relative residual of the quadratic program; None is 1e-11 in float64 and 1e-4 in float32.
+    tolerance: of the relative residual of the quadratic program; None is 1e-11 in float64, with a flag above 1e-9 only, and
+    1e-4 in float32, and with formulation="paper" 1e-9.
     stiffness [N/m]: of a contact between geoms that give none. tangential_damping [N s/m]: B_t of friction in stiction;
     None is 1e6 N/dt, and creep is friction force/B_t. jdot: constraints (welds, joints, couplings) count J̇v, the bend of the
-    path within the step: gaps fall with dt³ instead of dt², but large steps gain energy. formulation: "convex"; Drumwright's own program ("paper") is in
-    benchmarks/ccs_paper.py. max_iterations: factorisations before a world is given back with its best point and the
-    not-converged flag. `diagnostics.momentum_error` is the residual of the quadratic program.
+    path within the step: gaps fall with dt³ instead of dt², but large steps gain energy. max_iterations: factorisations
+    before a world is given back with its best point and the not-converged flag. `diagnostics.momentum_error` is the
+    residual of the quadratic program.
+    formulation: "convex", or "paper", Drumwright's programs as printed, to reproduce his figures: with the Ġ terms, in which
+    fast pendulums gain energy, and least norm instead of complementarity. float64, `SymplecticEuler`, no gradients, no dry
+    friction of joints or bounded drives. normal_weight: its ζ on normal forces; None is 1/dt, as the paper has it.
     """
 
     tolerance: float | None = None
@@ -36,6 +42,7 @@ class Compliant:
     jdot: bool = False
     formulation: str = "convex"
     max_iterations: int = 25
+    normal_weight: float | None = None
 
     def __post_init__(self):
         if self.tolerance is not None and not 0.0 < self.tolerance < 1.0:
@@ -49,10 +56,12 @@ class Compliant:
             )
         if self.formulation not in FORMULATIONS:
             raise ValueError(f"Compliant: formulation is {self.formulation!r}; choose one of {list(FORMULATIONS)}.")
-        if self.formulation == "paper":
+        if self.formulation == "paper" and self.jdot:
+            raise ValueError('Compliant: formulation="paper" has its own J̇v terms; leave jdot=False.')
+        if self.normal_weight is not None and (self.formulation != "paper" or not 0.0 < self.normal_weight < np.inf):
             raise ValueError(
-                'Compliant: formulation="paper" gains energy and is not simulated; benchmarks/ccs_paper.py has it for '
-                'the systems of the paper. Use formulation="convex".'
+                f"Compliant: normal_weight is {self.normal_weight} with formulation={self.formulation!r}; give a positive "
+                'finite number with formulation="paper", or None.'
             )
         if int(self.max_iterations) != self.max_iterations or self.max_iterations < 1:
             raise ValueError(f"Compliant: max_iterations is {self.max_iterations}; give a whole number of at least 1.")
@@ -78,6 +87,8 @@ class CompliantContact(ContactSolver):
         C = self.max_contacts + K
         limits = {"max_iterations": int(self.options.max_iterations)}
         limits["tolerance"] = self.options.relative_tolerance(self.dtype)
+        if self.options.tolerance is None:
+            limits["accepted"] = DEFAULT_ACCEPTED[self.dtype]
         self.qp = ConeQPSolver(W, N, K, C, **limits, dtype=self.dtype, device=self.device)
         data = self.qp.problem
         data.H, data.variables = self.delassus.dual.W, self.zeros(W, int)

@@ -32,7 +32,7 @@ class ConeQPSolver:
 
     `problem` (struct) is filled by the caller with its own arrays, field by field: H (worlds, n, n), g (worlds, n),
     A (worlds, m, n), q (worlds, m), start, size, mu (worlds, C) of the cones, and the used counts variables, rows, cones
-    (worlds,). `solution` (struct) holds the results: x, z (worlds, n), y (worlds, m), residual, iterations, status (worlds,).
+    (worlds,). A world is flagged above the residual `accepted`, by default the tolerance. `solution` (struct) holds the results: x, z (worlds, n), y (worlds, m), residual, iterations, status (worlds,).
     """
 
     def __init__(
@@ -43,6 +43,7 @@ class ConeQPSolver:
         cones: int,
         *,
         tolerance: float | None = None,
+        accepted: float | None = None,
         max_iterations: int = DEFAULT_ITERATIONS,
         dtype: str = "float64",
         device=None,
@@ -63,6 +64,7 @@ class ConeQPSolver:
             arrays.allocate(struct, self.device, shapes)
         self.problem, self.options = self.kernels.Problem(), self.kernels.Options()
         self.options.tolerance = DEFAULT_TOLERANCE[dtype] if tolerance is None else float(tolerance)
+        self.options.accepted = self.options.tolerance if accepted is None else float(accepted)
         self.options.max_iterations = int(max_iterations)
 
     def launch(self):

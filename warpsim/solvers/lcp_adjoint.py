@@ -9,9 +9,9 @@ from warpsim.solvers.lcp_contact import LCP
 
 
 class LCPAdjoint(ContactSolver):
-    """Takes the place of `LCPContact` where a step is repeated: the classes are given, and nothing is solved but its adjoint.
+    """Takes the place of `LCPContact` where a step is repeated: the solution is given, and nothing is solved but its adjoint.
 
-    `contact_class (worlds, 3 max_contacts)`: classes of the recorded step; `problem.v0`: its solution v; `v_start`: its v0.
+    `contact_x (worlds, 3 max_contacts)`: impulses of the recorded step; `problem.v0`: its solution v; `v_start`: its v0.
     `chosen (worlds,)`: 1 where the classes are to be those that escape a saddle point.
     """
 
@@ -23,12 +23,19 @@ class LCPAdjoint(ContactSolver):
         self.system = lcp_residual.structs(self.scalar).System()
         for name in ("classes", "clamped", "pivots"):
             setattr(self.system, name, self.zeros((W, N), int))
-        for name in ("tau", "diagonal", "tau_Z", "diagonal_Z", "scale", "r", "y"):
+        for name in ("tau", "diagonal", "tau_Z", "diagonal_Z", "scale", "r", "y", "f", "f_bar", "full"):
             setattr(self.system, name, self.zeros((W, N)))
         self.system.K, self.system.Z = self.zeros((W, N, N)), self.zeros((W, N, N))
         self.system.bounces, self.system.z = self.zeros((W, C), int), self.zeros((W, self.nv))
-        self.contact_class, self.impulse = self.zeros((W, 3 * C), int), self.zeros((W, C), self.vec3)
+        self.contact_x, self.impulse = self.zeros((W, 3 * C)), self.zeros((W, C), self.vec3)
+        self.recorded = self.impulse
+        if C:
+            pointer = self.contact_x.ptr
+            self.recorded = wp.array(ptr=pointer, dtype=self.vec3, shape=(W, C), device=self.device)
         self.error_bar = self.zeros((W, C), self.vec3)
+        self.null = self.kernels.Null()
+        self.null.f, self.null.error_bar = self.zeros((W, C), self.vec3), self.zeros((W, C), self.vec3)
+        self.null.v, self.null.seed = self.zeros((W, self.nv)), self.zeros((W, self.nv))
         self.tangent, self.change = self.zeros((W, self.nv)), self.zeros((W, self.nv))
         self.chosen, self.norms = self.zeros(W, int), [self.zeros(W), self.zeros(W)]
         self.v_start = None
@@ -53,12 +60,8 @@ class LCPAdjoint(ContactSolver):
         per_row = (self.worlds, self.delassus.size)
         inputs = [self.problem, self.collision.scene, self.law, self.delassus.dual]
         self.run(self.kernels.find_bounces, per_row, [*inputs, self.v_start, self.system])
-        self.run(self.kernels.classify, per_row, [*inputs, self.contact_class, self.system])
-        self._find_impulses()
-
-    def _find_impulses(self) -> None:
-        inputs = [self.problem, self.collision.scene, self.law, self.delassus.dual, self.system, self.impulse]
-        self.run(self.kernels.impulses, self.worlds, inputs)
+        self.run(self.kernels.classify, per_row, [*inputs, self.contact_x, self.system])
+        wp.copy(self.impulse, self.recorded)
 
     def solve_smooth(self, x: wp.array, y: wp.array, sign: float = 1.0) -> None:
         """y = sign A⁻¹x `(worlds, nv)`."""
@@ -70,22 +73,25 @@ class LCPAdjoint(ContactSolver):
         self.solve_smooth(v_bar, self.system.z)
         inputs = [self.problem, dual, self.chosen, self.system]
         self.run(self.kernels.escape, (self.worlds, self.delassus.size), inputs)
-        self._find_impulses()
+        inputs = [self.problem, self.collision.scene, self.law, dual, self.chosen, self.system, self.impulse]
+        self.run(self.kernels.impulses, self.worlds, inputs)
 
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
-        """seed = −w `(worlds, nv)` and `error_bar` = −λ from the adjoint of v."""
+        """seed = −w `(worlds, nv)` and `error_bar` = −λ from the adjoint of v; `null`, which a further pass wants."""
         self.solve_smooth(v_bar, self.system.z)
-        inputs = [self.problem, self.delassus.dual, self.system, seed, self.error_bar]
+        inputs = [self.problem, self.delassus.dual, self.impulse, self.system, seed, self.error_bar, self.null]
         self.run(self.kernels.solve_adjoint, self.worlds, inputs)
 
-    def correct_bounce(self, topology, links: int, q: wp.array, q_bar: wp.array, v_bar: wp.array) -> None:
-        """Multiply gradients through q' = q ⊕ h v, by q and v, with Xᵀ of the time of collision."""
-        per_link = (self.worlds, links)
+    def correct_bounce(self, tables, q: wp.array, q_bar: wp.array, v_bar: wp.array) -> None:
+        """Multiply gradients through q' = q ⊕ h v, by q and v, with Xᵀ of the time of collision.
+
+        `tables`: see `gradients.reverse.tangent_tables`.
+        """
         inputs = [self.problem, self.collision.scene, self.delassus.dual, self.delassus.A_factor, self.law]
         inputs.append(self.system)
-        self.run(self.kernels.to_tangent, per_link, [topology, q, q_bar, self.tangent])
+        self.run(self.kernels.to_tangent, (self.worlds, self.nv), [*tables, q, q_bar, self.tangent])
         self.run(self.kernels.bounce, self.worlds, [*inputs, self.tangent, self.change])
-        self.run(self.kernels.add_tangent, per_link, [topology, q, self.change, q_bar])
+        self.run(self.kernels.add_tangent, self.worlds, [*tables, q, self.change, q_bar])
         self.run(self.kernels.bounce, self.worlds, [*inputs, v_bar, self.change])
 
     def measure(self, which: int, v_bar: wp.array, tau_bar: wp.array) -> None:

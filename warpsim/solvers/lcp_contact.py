@@ -20,16 +20,16 @@ class LCP:
     last step. A world without a solution to the tolerance is flagged not converged, with its residual as
     `diagnostics.momentum_error`; `diagnostics.iterations` counts factorisations (of the island that took the most), and
     `sim.warm_start_hits` says where the guess was right at the first one.
-    bounce_correction: gradients through impacts with restitution count the time of collision. saddle_escape: gradients take
-    contacts that hold the loss back for separated where that makes them larger. Neither is the derivative of the step
-    (docs/gradients.md); the motion is the same.
+    bounce_correction: gradients through impacts with restitution are those of the continuous motion, whose impact moves in
+    time; False gives the derivative of the step. saddle_escape: gradients take contacts that hold the loss back for separated
+    where that makes them larger (docs/gradients.md). The motion is the same with either.
     """
 
     tolerance: float | None = None
     error_reduction: float = 0.0
     restitution_threshold: float = 1e-3
     warm_start: bool = True
-    bounce_correction: bool = False
+    bounce_correction: bool = True
     saddle_escape: bool = False
 
     def __post_init__(self):
@@ -65,7 +65,6 @@ class LCPContact(ContactSolver):
         self.boxed.E = self.zeros((W, N, N))
         self.memory.count = self.zeros(W, int)
         self.memory.key = self.zeros((W, 4 * self.max_contacts), int)
-        self.memory.contact_class = self.zeros((W, 3 * self.max_contacts), int)
         self.memory.contact_x, self.memory.row_x = self.zeros((W, 3 * self.max_contacts)), self.zeros((W, self.rows))
         self.impulse, self.guess = self.zeros((W, N)), self.zeros((W, N))
         data = self.lcp.problem
@@ -81,7 +80,7 @@ class LCPContact(ContactSolver):
 
     def state_memory(self) -> dict:
         """The arrays that a step hands to the next."""
-        names = ("count", "key", "contact_class", "contact_x", "row_x")
+        names = ("count", "key", "contact_x", "row_x")
         return {f"lcp_{name}": getattr(self.memory, name) for name in names}
 
     def prepare(self, collision, restitution, h: float) -> None:
@@ -100,7 +99,7 @@ class LCPContact(ContactSolver):
         if self.options.warm_start:
             self.run(self.kernels.recall, self.worlds, [contacts, dual, self.memory, self.guess])
         self.lcp.launch()
-        self.run(self.kernels.remember, self.worlds, [contacts, dual, self.lcp.solution, self.memory])
+        self.run(self.kernels.remember, self.worlds, [contacts, dual, self.lcp.solution.x, self.memory])
         self.run(self.kernels.recover, self.worlds, [dual, self.boxed, self.lcp.solution.x, self.impulse])
         self.delassus.recover(self.problem, self.impulse, self.solution)
         return self.solution

@@ -167,6 +167,8 @@ def solve_contact(problem: ContactProblem, solver: SAP | Compliant | None = None
     solver = SAP() if solver is None else solver
     if not isinstance(solver, (SAP, Compliant)):
         raise ValueError(f"solve_contact: solver is {solver!r}; give a SAP(...) or a Compliant(...).")
+    if isinstance(solver, Compliant) and solver.formulation == "paper":
+        raise ValueError('solve_contact: formulation="paper" is for ws.Simulator; use Compliant(formulation="convex").')
     if dtype not in SCALARS:
         raise ValueError(f'solve_contact: dtype is {dtype!r}; choose "float32" or "float64".')
     if device is None and problem.like is not None:
