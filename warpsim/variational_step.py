@@ -96,10 +96,6 @@ class VariationalStep(Step):
         if self.constrained:
             self.constrain(h)
         self.end(h)
-        self.commit(h, self.q_next, self.v_next)
-        if self.constrained:
-            inputs = [self.flags, self.jump_next, self.jump]
-            self.dynamics.launch(self.k_variational.keep_jump, self.model.nv, inputs)
 
     def constrain(self, h: float, visit=None) -> None:
         """Contacts and rows at the node: their impulse, and dq with it; after each pass `visit(its number)`."""
@@ -161,6 +157,14 @@ class VariationalStep(Step):
         self.dynamics.launch(self.k_root, self.model.ntree, inputs)
 
     def end(self, h: float) -> None:
+        """Arrive at q', and accept the step world by world where it is finite."""
+        self.arrive(h)
+        self.commit(h, self.q_next, self.v_next)
+        if self.constrained:
+            inputs = [self.flags, self.jump_next, self.jump]
+            self.dynamics.launch(self.k_variational.keep_jump, self.model.nv, inputs)
+
+    def arrive(self, h: float) -> None:
         """q' = q ⊕ dq, the Legendre velocity there, and the velocity that is reported."""
         dynamics, d, p, solution = self.dynamics, self.device_model, self.device_model.parameters, self.solver.solution
         inputs = [d.topology, 1.0, self.q, self.work.dq, self.q_next]

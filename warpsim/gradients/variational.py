@@ -96,7 +96,7 @@ class VariationalAdjoint(StepAdjoint):
         if step.constrained:
             step.constrain(h, self._keep_pass)
             wp.copy(self.v_star, step.v_star)
-        step.end(h)
+        step.arrive(h)
         wp.copy(self.dq, step.work.dq)
         wp.copy(self.jump, step.jump)
         wp.copy(self.v_free, step.v_free)
