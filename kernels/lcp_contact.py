@@ -1,4 +1,4 @@
-"""The contact problem of a step as a boxed LCP (Werling et al., §4; theory §5), and the classes kept between steps.
+"""The contact problem of a step as a boxed LCP (Werling et al., §4; theory §5), and the impulses kept between steps.
 
     w = (W + R) x − b ≥ 0 ⟂ x  on normals and one-sided rows,  |x_t| ≤ μ x_n on tangents,  γ = x − shift
 
@@ -16,8 +16,6 @@ from warpsim.kernels import contact, delassus
 from warpsim.kernels import problem as problems
 from warpsim.kernels.linalg import rows
 from warpsim.kernels.precision import module_name
-
-UNKNOWN = wp.constant(1)  # class of a contact that was not there in the last step: clamping
 
 
 @functools.cache
@@ -43,12 +41,12 @@ def build(S) -> SimpleNamespace:
 
     @wp.struct
     class Memory:
-        """What a step hands to the next: contacts by pair and feature, and the classes of their rows; 0 contacts: none."""
+        """What a step hands to the next: contacts by pair and feature, and x of their rows; 0 contacts: none."""
 
         count: wp.array(dtype=int)  # (worlds,)
         key: wp.array2d(dtype=int)  # (worlds, 4 max_contacts) pair, feature
-        contact_class: wp.array2d(dtype=int)  # (worlds, 3 max_contacts)
-        row_class: wp.array2d(dtype=int)  # (worlds, K)
+        contact_x: wp.array2d(dtype=S)  # (worlds, 3 max_contacts); backward passes read it, too
+        row_x: wp.array2d(dtype=S)  # (worlds, K)
 
     @wp.func
     def pair_restitution(scene: Scene, restitution: wp.array2d(dtype=S), w: int, p: int) -> S:
@@ -161,8 +159,8 @@ def build(S) -> SimpleNamespace:
             impulse[w, r] = impulse[w, r] - boxed.shift[w, r]
 
     @wp.kernel(module=module, enable_backward=False)
-    def recall(contacts: Contacts, dual: Dual, memory: Memory, classes: wp.array2d(dtype=int)):
-        """Classes of the last step for the rows listed now. Launch over worlds."""
+    def recall(contacts: Contacts, dual: Dual, memory: Memory, guess: wp.array2d(dtype=S)):
+        """x of the last step for the rows listed now, 0 for contacts that are new. Launch over worlds."""
         w = wp.tid()
         slots = contacts.pair.shape[1]
         start = int(0)  # both lists are in pair order
@@ -170,20 +168,20 @@ def build(S) -> SimpleNamespace:
             p = contacts.pair[w, c]
             feature = contacts.feature[w, c]
             for axis in range(3):
-                classes[w, 3 * c + axis] = UNKNOWN
+                guess[w, 3 * c + axis] = S(0.0)
             while start < memory.count[w] and memory.key[w, 4 * start] < p:
                 start += 1
             for m in range(start, memory.count[w]):
                 if memory.key[w, 4 * m] == p and memory.key[w, 4 * m + 1] == feature[0]:
                     if memory.key[w, 4 * m + 2] == feature[1] and memory.key[w, 4 * m + 3] == feature[2]:
                         for axis in range(3):
-                            classes[w, 3 * c + axis] = memory.contact_class[w, 3 * m + axis]
+                            guess[w, 3 * c + axis] = memory.contact_x[w, 3 * m + axis]
         for r in range(3 * wp.min(contacts.count[w], slots), dual.count[w]):
-            classes[w, r] = memory.row_class[w, dual.source[w, r] - 3 * slots]
+            guess[w, r] = memory.row_x[w, dual.source[w, r] - 3 * slots]
 
     @wp.kernel(module=module, enable_backward=False)
-    def remember(contacts: Contacts, dual: Dual, classes: wp.array2d(dtype=int), memory: Memory):
-        """Keep the classes for the next step. Launch over worlds."""
+    def remember(contacts: Contacts, dual: Dual, x: wp.array2d(dtype=S), memory: Memory):
+        """Keep x for the next step. Launch over worlds."""
         w = wp.tid()
         slots = contacts.pair.shape[1]
         count = wp.min(contacts.count[w], slots)
@@ -193,11 +191,11 @@ def build(S) -> SimpleNamespace:
             memory.key[w, 4 * c] = contacts.pair[w, c]
             for i in range(3):
                 memory.key[w, 4 * c + 1 + i] = feature[i]
-                memory.contact_class[w, 3 * c + i] = classes[w, 3 * c + i]
-        for k in range(memory.row_class.shape[1]):
-            memory.row_class[w, k] = 0
+                memory.contact_x[w, 3 * c + i] = x[w, 3 * c + i]
+        for k in range(memory.row_x.shape[1]):
+            memory.row_x[w, k] = S(0.0)
         for r in range(3 * count, dual.count[w]):
-            memory.row_class[w, dual.source[w, r] - 3 * slots] = classes[w, r]
+            memory.row_x[w, dual.source[w, r] - 3 * slots] = x[w, r]
 
     return SimpleNamespace(
         Boxed=Boxed,

@@ -8,9 +8,14 @@ and so, for the adjoint v̄ of v, p̄ = −wᵀ∂r/∂p − λᵀ∂c/∂p with
 
     Qᵀλ = B A⁻¹v̄,  w = A⁻¹(v̄ − J_Cᵀλ),  Q = J_C A⁻¹Bᵀ + R.
 
-Redundant contacts make Q singular; f_C = Q⁺(t_C − J_C v*) and λ are then of least norm, as in the forward solve. `build` has
-the solves, `build_residual` r and c for the tape. Scalar rows have R > 0 and join in as γ = clamp(−(Jv − v̂)/R), the law that
-SAP's residual has them in: they are in Q, but not in c. Cost 8 |C|³ per world.
+Redundant contacts make Q singular; f_C and λ are of least norm then, and where impulses n of no effect on the clamping rows move
+others (corners that slide different ways), n = (I − Q⁺Q) B A⁻¹v̄ ≠ 0, the rule of least norm changes the motion. It adds
+
+    sᵀ∂Q n = sᵀ∂J_C a + u·∂Bᵀn − uᵀ∂A a,  s = Q⁺ᵀf_C,  a = A⁻¹Bᵀn,  u = A⁻¹J_Cᵀs,
+
+the adjoints of A a − Bᵀn and J_C a. Scalar rows have R > 0 and join in as γ = clamp(−(Jv − v̂)/R), the law that SAP's residual
+has them in: they are in Q, but not in c, and their own ∂J and ∂R are left out of sᵀ∂Q n. `build` has the solves,
+`build_residual` r and c for the tape. Cost 8 |C|³ per world.
 """
 
 import functools
@@ -19,13 +24,17 @@ from types import SimpleNamespace
 import numpy as np
 import warp as wp
 
-from warpsim.kernels import contact, delassus, lcp, lcp_contact, reverse_jacobian
+from warpsim.kernels import contact, delassus, lcp, lcp_classes, lcp_contact, reverse_jacobian
 from warpsim.kernels import problem as problems
-from warpsim.kernels.linalg import dense, ltdl
+from warpsim.kernels.linalg import dense, ltdl, rows
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.reverse_jacobian import PLAIN
 
-SEPARATING, CLAMPING, UPPER = wp.constant(lcp.SEPARATING), wp.constant(lcp.CLAMPING), wp.constant(lcp.UPPER)
+SEPARATING, CLAMPING, UPPER = (
+    wp.constant(lcp_classes.SEPARATING),
+    wp.constant(lcp_classes.CLAMPING),
+    wp.constant(lcp_classes.UPPER),
+)
 
 # Rank of the scaled Q: pivots above this part of the first. Sliding contacts make it nearly singular without redundancy.
 RANK_LEVEL = {wp.float32: 1e-4, wp.float64: 2e-11}
@@ -34,6 +43,7 @@ RANK_LEVEL = {wp.float32: 1e-4, wp.float64: 2e-11}
 @functools.cache
 def structs(S) -> SimpleNamespace:
     """`System`: the linear system of the classes, N = 3 max_contacts + scalar rows. `Law` of the contacts."""
+    vec3 = types(S).vec3
 
     @wp.struct
     class System:
@@ -50,7 +60,19 @@ def structs(S) -> SimpleNamespace:
         scale: wp.array2d(dtype=S)  # of clamped row and unknown: 1/√diag
         r: wp.array2d(dtype=S)
         y: wp.array2d(dtype=S)
+        f: wp.array2d(dtype=S)  # impulses of the clamped rows
+        f_bar: wp.array2d(dtype=S)  # B A⁻¹v̄
+        full: wp.array2d(dtype=S)  # by listed rows
         z: wp.array2d(dtype=S)  # (worlds, nv) A⁻¹v̄
+
+    @wp.struct
+    class Null:
+        """What the rule of least norm adds to a gradient, 0 where Q is regular: seeds and arguments of the residual."""
+
+        f: wp.array2d(dtype=vec3)  # (worlds, max_contacts) n, in the place of f
+        v: wp.array2d(dtype=S)  # (worlds, nv) A⁻¹Bᵀn, in the place of v
+        error_bar: wp.array2d(dtype=vec3)  # s
+        seed: wp.array2d(dtype=S)  # −A⁻¹J_Cᵀs
 
     @wp.struct
     class Law:
@@ -62,17 +84,18 @@ def structs(S) -> SimpleNamespace:
         error_reduction: S
         threshold: S
 
-    return SimpleNamespace(System=System, Law=Law)
+    return SimpleNamespace(System=System, Null=Null, Law=Law)
 
 
 @functools.cache
 def build(S) -> SimpleNamespace:
     """Kernels `find_bounces`, `classify`, `escape`, `impulses`, `solve_adjoint`, `solve_smooth`, `bounce`; none is taped."""
     vec3 = types(S).vec3
-    Problem, System, Law = problems.structs(S).Problem, structs(S).System, structs(S).Law
+    Problem, System, Null, Law = problems.structs(S).Problem, structs(S).System, structs(S).Null, structs(S).Law
     Scene = contact.structs(S).Scene
     f_delassus, f_dense = delassus.build(S), dense.build(S)
     Dual, row_dot, row_add = f_delassus.Dual, f_delassus.row_dot, f_delassus.row_add
+    dot = rows.build(S).row_dot
     Orthogonal, qr_factor, qr_solve = f_dense.Orthogonal, f_dense.qr_factor, f_dense.qr_solve
     ltdl_solve_block, turn = ltdl.build(S).ltdl_solve_block, reverse_jacobian.build(S).turn
     pair_restitution = lcp_contact.build(S).pair_restitution
@@ -279,9 +302,19 @@ def build(S) -> SimpleNamespace:
             ltdl_solve_block(A_factor, problem.tree_v[tree], problem.tree_v[tree + 1], x)
 
     @wp.kernel(module=module, enable_backward=False)
-    def impulses(problem: Problem, scene: Scene, law: Law, dual: Dual, system: System, gamma: wp.array2d(dtype=vec3)):
-        """Impulses of the contacts, from the classes: f_C = Q⁺(t − J v*). Launch over worlds."""
+    def impulses(
+        problem: Problem,
+        scene: Scene,
+        law: Law,
+        dual: Dual,
+        chosen: wp.array(dtype=int),
+        system: System,
+        gamma: wp.array2d(dtype=vec3),
+    ):
+        """Impulses of the contacts where the classes were chosen: f_C = Q⁺(t − J v*). Launch over worlds."""
         w = wp.tid()
+        if chosen[w] == 0:
+            return
         slots = problem.contact_pair.shape[1]
         for c in range(slots):
             gamma[w, c] = vec3(S(0.0), S(0.0), S(0.0))
@@ -328,23 +361,96 @@ def build(S) -> SimpleNamespace:
             y[w, d] = sign * x[w, d]
         solve_A(problem, A_factor[w], y[w])
 
+    @wp.func
+    def expand(problem: Problem, dual: Dual, system: System, w: int, m: int, x: wp.array1d(dtype=S)):
+        """`full` ← x on clamped rows, E x_n on tangents at their bound, 0 on others."""
+        slots = problem.contact_pair.shape[1]
+        for r in range(dual.count[w]):
+            system.full[w, r] = S(0.0)
+        for a in range(m):
+            system.full[w, system.clamped[w, a]] = x[a]
+        for r in range(dual.count[w]):
+            source = dual.source[w, r]
+            if source < 3 * slots:
+                E = side(problem, system, dual, w, r)
+                if E != S(0.0):
+                    system.full[w, r] = E * system.full[w, r + 2 - source % 3]
+
+    @wp.func
+    def project(problem: Problem, dual: Dual, system: System, w: int, found: wp.vec2i, x: wp.array1d(dtype=S)):
+        """y ← Q⁺Q x, with the factor of Q."""
+        slots = problem.contact_pair.shape[1]
+        expand(problem, dual, system, w, found[0], x)
+        for a in range(found[0]):
+            r = system.clamped[w, a]
+            value = dot(dual.W[w, r], system.full[w], 0, dual.count[w])
+            if dual.source[w, r] >= 3 * slots:
+                value += problem.row_R[w, dual.source[w, r] - 3 * slots] * x[a]
+            system.r[w, a] = value
+        solve_scaled(system, w, found)
+
+    @wp.func
+    def set_contact(x: wp.array2d(dtype=vec3), w: int, source: int, value: S):
+        """Write the entry of one row."""
+        g = x[w, source // 3]
+        g[source % 3] = value
+        x[w, source // 3] = g
+
+    @wp.func(inline=False)
+    def split(
+        problem: Problem, dual: Dual, system: System, null: Null, f: wp.array2d(dtype=vec3), w: int, found: wp.vec2i
+    ):
+        """f̄ ← Q⁺Q f̄, f ← Q⁺Q f, and n = (I − Q⁺Q) f̄ with A⁻¹Bᵀn into `null`."""
+        slots = problem.contact_pair.shape[1]
+        project(problem, dual, system, w, found, system.f_bar[w])
+        for a in range(found[0]):
+            n = system.f_bar[w, a] - system.y[w, a]
+            system.f_bar[w, a] = system.y[w, a]
+            system.f[w, a] = n
+            source = dual.source[w, system.clamped[w, a]]
+            if source < 3 * slots:
+                set_contact(null.f, w, source, n)
+        expand(problem, dual, system, w, found[0], system.f[w])
+        for r in range(dual.count[w]):
+            if system.full[w, r] != S(0.0):
+                for d in range(null.v.shape[1]):
+                    null.v[w, d] = null.v[w, d] + system.full[w, r] * dual.Y[w, r, d]
+        for a in range(found[0]):
+            r = system.clamped[w, a]
+            source = dual.source[w, r]
+            if source < 3 * slots:
+                system.f[w, a] = f[w, source // 3][source % 3]
+            else:
+                k = source - 3 * slots
+                rate = row_dot(problem, w, source, problem.v0[w])
+                system.f[w, a] = (problem.row_v_hat[w, k] - rate) / problem.row_R[w, k]
+        project(problem, dual, system, w, found, system.f[w])
+        for a in range(found[0]):
+            system.f[w, a] = system.y[w, a]
+
     @wp.kernel(module=module, enable_backward=False)
     def solve_adjoint(
         problem: Problem,
         dual: Dual,
+        f: wp.array2d(dtype=vec3),
         system: System,
         # out
         seed: wp.array2d(dtype=S),
         error_bar: wp.array2d(dtype=vec3),
+        null: Null,
     ):
-        """−w and, per contact, −λ from z = A⁻¹v̄. Launch over worlds."""
+        """−w and, per contact, −λ from z = A⁻¹v̄; and the rule of least norm. Launch over worlds."""
         w = wp.tid()
         slots = problem.contact_pair.shape[1]
         for c in range(slots):
             error_bar[w, c] = vec3(S(0.0), S(0.0), S(0.0))
+            null.error_bar[w, c] = vec3(S(0.0), S(0.0), S(0.0))
+            null.f[w, c] = vec3(S(0.0), S(0.0), S(0.0))
         for d in range(seed.shape[1]):
             seed[w, d] = -system.z[w, d]
-        found = factor_Q(problem, dual, system, w, 1)
+            null.seed[w, d] = S(0.0)
+            null.v[w, d] = S(0.0)
+        found = factor_Q(problem, dual, system, w, 0)
         for a in range(found[0]):
             r = system.clamped[w, a]
             value = row_dot(problem, w, dual.source[w, r], system.z[w])
@@ -352,18 +458,31 @@ def build(S) -> SimpleNamespace:
                 E = side(problem, system, dual, w, k)
                 if E != S(0.0):
                     value += E * row_dot(problem, w, dual.source[w, k], system.z[w])
-            system.r[w, a] = value
+            system.f_bar[w, a] = value
+        singular = found[1] < found[0]
+        if singular:
+            split(problem, dual, system, null, f, w, found)
+        found = factor_Q(problem, dual, system, w, 1)
+        for a in range(found[0]):
+            system.r[w, a] = system.f_bar[w, a]
         solve_scaled(system, w, found)
         for a in range(found[0]):
             r = system.clamped[w, a]
-            source = dual.source[w, r]
             multiplier = system.y[w, a]
             for d in range(seed.shape[1]):
                 seed[w, d] = seed[w, d] + multiplier * dual.Y[w, r, d]
-            if source < 3 * slots:
-                g = error_bar[w, source // 3]
-                g[source % 3] = -multiplier
-                error_bar[w, source // 3] = g
+            if dual.source[w, r] < 3 * slots:
+                set_contact(error_bar, w, dual.source[w, r], -multiplier)
+        if singular:
+            for a in range(found[0]):
+                system.r[w, a] = system.f[w, a]
+            solve_scaled(system, w, found)
+            for a in range(found[0]):
+                r = system.clamped[w, a]
+                for d in range(seed.shape[1]):
+                    null.seed[w, d] = null.seed[w, d] - system.y[w, a] * dual.Y[w, r, d]
+                if dual.source[w, r] < 3 * slots:
+                    set_contact(null.error_bar, w, dual.source[w, r], system.y[w, a])
 
     # ---- time of collision ------------------------------------------------------------------------------------------
 
@@ -474,6 +593,7 @@ def build(S) -> SimpleNamespace:
 
     return SimpleNamespace(
         System=System,
+        Null=Null,
         Law=Law,
         find_bounces=find_bounces,
         classify=classify,
@@ -511,18 +631,24 @@ def build_residual(S) -> SimpleNamespace:
         w, c = wp.tid()
         if c < contacts.count[w]:
             mu = laws.friction_coefficient(scene, friction, w, contacts.pair[w, c])
-            impulse = f[w, c]
-            a = impulse[0]
-            b = impulse[1]
-            if classes[w, 3 * c] == UPPER:
-                a = mu * impulse[2]
-            if classes[w, 3 * c] == -UPPER:
-                a = -mu * impulse[2]
-            if classes[w, 3 * c + 1] == UPPER:
-                b = mu * impulse[2]
-            if classes[w, 3 * c + 1] == -UPPER:
-                b = -mu * impulse[2]
-            gamma[w, c] = vec3(a, b, impulse[2])
+            n = S(0.0)
+            if classes[w, 3 * c + 2] == CLAMPING:
+                n = f[w, c][2]
+            a = S(0.0)
+            if classes[w, 3 * c] == CLAMPING:
+                a = f[w, c][0]
+            elif classes[w, 3 * c] == UPPER:
+                a = mu * n
+            elif classes[w, 3 * c] == -UPPER:
+                a = -mu * n
+            b = S(0.0)
+            if classes[w, 3 * c + 1] == CLAMPING:
+                b = f[w, c][1]
+            elif classes[w, 3 * c + 1] == UPPER:
+                b = mu * n
+            elif classes[w, 3 * c + 1] == -UPPER:
+                b = -mu * n
+            gamma[w, c] = vec3(a, b, n)
 
     @wp.kernel(module=module)
     def contact_error(

@@ -245,12 +245,6 @@ def build(S) -> SimpleNamespace:
     # ---- contact: (worlds, nv) unless said ---------------------------------------------------------------------------
 
     @wp.kernel(module=module, enable_backward=False)
-    def corrected_velocity(h: S, dq: wp.array2d(dtype=S), v: wp.array2d(dtype=S), v_star: wp.array2d(dtype=S)):
-        """v* from which the impulse of the last solve leads to dq/h: dq/h − (v − v*)."""
-        w, d = wp.tid()
-        v_star[w, d] = dq[w, d] / h - (v[w, d] - v_star[w, d])
-
-    @wp.kernel(module=module, enable_backward=False)
     def impulse_of(
         topology: Topology,
         h: S,
@@ -309,7 +303,6 @@ def build(S) -> SimpleNamespace:
         place_links=place_links,
         begin_step=begin_step,
         end_step=end_step,
-        corrected_velocity=corrected_velocity,
         impulse_of=impulse_of,
         keep_jump=keep_jump,
         report=report,
@@ -333,6 +326,19 @@ def build_velocities(S, grad: bool = False) -> SimpleNamespace:
         """dq/h."""
         w, d = wp.tid()
         v[w, d] = dq[w, d] / h
+
+    @wp.kernel(module=module, enable_backward=grad)
+    def corrected_velocity(
+        h: S,
+        dq: wp.array2d(dtype=S),
+        v: wp.array2d(dtype=S),
+        v_star: wp.array2d(dtype=S),
+        # out, may be v_star
+        corrected: wp.array2d(dtype=S),
+    ):
+        """v* from which the impulse of the last solve leads to dq/h: dq/h − (v − v*)."""
+        w, d = wp.tid()
+        corrected[w, d] = dq[w, d] / h - (v[w, d] - v_star[w, d])
 
     @wp.kernel(module=module, enable_backward=grad)
     def extrapolate(h: S, v: wp.array2d(dtype=S), dq: wp.array2d(dtype=S), v_end: wp.array2d(dtype=S)):
@@ -369,5 +375,9 @@ def build_velocities(S, grad: bool = False) -> SimpleNamespace:
         v_next[w, d] = v_free[w, d] + y
 
     return SimpleNamespace(
-        left_velocity=left_velocity, average_velocity=average_velocity, extrapolate=extrapolate, jump_of=jump_of
+        left_velocity=left_velocity,
+        average_velocity=average_velocity,
+        corrected_velocity=corrected_velocity,
+        extrapolate=extrapolate,
+        jump_of=jump_of,
     )

@@ -125,10 +125,9 @@ class Simulator:
             self.parameters.refuse("geom_hertz_modulus", "has an effect with solver=ws.Compliant() alone")
         options = self.solver if contact else self.solver.limits
         if isinstance(self.integrator, Variational):
-            if self.requires_grad and self.integrator.passes > 1:
+            if self.requires_grad and self.integrator.passes > 1 and isinstance(self.solver, LCP):
                 raise ValueError(
-                    f"Variational(passes={self.integrator.passes}) has no gradients; use passes=1, or leave "
-                    "requires_grad=False"
+                    f"Variational(passes={self.integrator.passes}) has no gradients with LCP(); use passes=1, or ws.SAP()"
                 )
             if self.requires_grad and getattr(options, "saddle_escape", False):
                 raise ValueError("LCP(saddle_escape=True) has no gradients with Variational(); use another integrator")
@@ -480,7 +479,7 @@ class Simulator:
 
     @property
     def warm_start_hits(self) -> wp.array:
-        """`(worlds,)` 1 where the classes of the step before solved the last LCP. Only with `ws.LCP()`."""
+        """`(worlds,)` 1 where the guess from the step before solved the last LCP at the first factorisation. Only with `ws.LCP()`."""
         if not isinstance(self.solver, LCP):
             raise ValueError(f"warm_start_hits belongs to ws.LCP(), this simulator has {self.solver!r}")
         return self._step.solver.warm_start_hits

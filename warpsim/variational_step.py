@@ -96,13 +96,9 @@ class VariationalStep(Step):
         if self.constrained:
             self.constrain(h)
         self.end(h)
-        self.commit(h, self.q_next, self.v_next)
-        if self.constrained:
-            inputs = [self.flags, self.jump_next, self.jump]
-            self.dynamics.launch(self.k_variational.keep_jump, self.model.nv, inputs)
 
-    def constrain(self, h: float) -> None:
-        """Contacts and rows at the node: their impulse, and dq with it."""
+    def constrain(self, h: float, visit=None) -> None:
+        """Contacts and rows at the node: their impulse, and dq with it; after each pass `visit(its number)`."""
         d, dynamics, solution, nv = self.device_model, self.dynamics, self.solver.solution, self.model.nv
         dynamics.mass_matrix(self.composite, self.A)
         inputs = [d.topology, 0.5 * h, self.v_left, self.force, self.no_damping, self.damping]
@@ -113,12 +109,14 @@ class VariationalStep(Step):
         self.solve(h)
         for further in range(self.integrator.passes):
             if further:
-                inputs = [h, self.work.dq, solution.v, self.v_star]
-                dynamics.launch(self.k_variational.corrected_velocity, nv, inputs)
+                inputs = [h, self.work.dq, solution.v, self.v_star, self.v_star]
+                dynamics.launch(self.k_velocities.corrected_velocity, nv, inputs)
                 self.solve(h)
             inputs = [d.topology, h, self.A, self.v_star, solution.v, self.impulse, self.work.dq]
             dynamics.launch(self.k_variational.impulse_of, self.model.ntree, inputs)
             self.find_root(h, from_guess=False)
+            if visit is not None:
+                visit(further)
 
     def equation(self, h: float):
         """DRNEA(dq) = impulse with step h."""
@@ -159,6 +157,14 @@ class VariationalStep(Step):
         self.dynamics.launch(self.k_root, self.model.ntree, inputs)
 
     def end(self, h: float) -> None:
+        """Arrive at q', and accept the step world by world where it is finite."""
+        self.arrive(h)
+        self.commit(h, self.q_next, self.v_next)
+        if self.constrained:
+            inputs = [self.flags, self.jump_next, self.jump]
+            self.dynamics.launch(self.k_variational.keep_jump, self.model.nv, inputs)
+
+    def arrive(self, h: float) -> None:
         """q' = q ⊕ dq, the Legendre velocity there, and the velocity that is reported."""
         dynamics, d, p, solution = self.dynamics, self.device_model, self.device_model.parameters, self.solver.solution
         inputs = [d.topology, 1.0, self.q, self.work.dq, self.q_next]

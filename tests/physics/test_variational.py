@@ -317,9 +317,9 @@ def test_unsolved_worlds_are_flagged_alone(device):
 
 
 def test_what_it_cannot_do_is_refused():
-    """Gradients of several passes are named as missing; bad options name the value and the choices."""
-    with pytest.raises(ValueError, match=r"Variational\(passes=2\) has no gradients"):
-        ws.Simulator(pendulum(), integrator=ws.Variational(passes=2), requires_grad=True)
+    """Gradients of several passes of rigid contact are named as missing; bad options name the value and the choices."""
+    with pytest.raises(ValueError, match=r"Variational\(passes=2\) has no gradients with LCP"):
+        ws.Simulator(pendulum(), integrator=ws.Variational(passes=2), solver=ws.LCP(), requires_grad=True)
     options = (("guess", "best"), ("root_finder", "secant"), ("tolerance", 2.0), ("max_iterations", 0), ("passes", 0))
     for option, value in options:
         with pytest.raises(ValueError, match=f"Variational: {option} is {value!r}"):

@@ -10,7 +10,7 @@ import warp as wp
 from lcp_samples import BoxedLCP, bounds, natural_residual, random_lcp, stack_problems
 
 from warpsim.solvers import LCPSolver, solve_lcp
-from warpsim.solvers.lcp import CLAMPING, NON_FINITE, NOT_CONVERGED, SEPARATING, TIED, UPPER
+from warpsim.solvers.lcp import CLAMPING, IMPULSES, NON_FINITE, NOT_CONVERGED, SEPARATING, TIED, UPPER
 
 DATA = pathlib.Path(__file__).parents[1] / "reference" / "data" / "boxed_lcps.npz"
 FIELDS = ("x", "residual", "classes", "factorizations", "warm_start_hits", "flags")
@@ -223,3 +223,82 @@ def test_bad_problems_are_named(change, words):
     good = dict(A=np.eye(3), b=np.ones(3), hi=[0.5, 0.5, INF], findex=[2, 2, -1])
     with pytest.raises(ValueError, match=words):
         solve_lcp(**{**good, **change})
+
+
+def test_islands_are_solved_apart():
+    """Uncoupled problems as one block-diagonal problem, its rows shuffled: every part of the answer solves its part."""
+    rng = np.random.default_rng(7)
+    for _ in range(10):
+        parts = [random_lcp(rng) for _ in range(3)]
+        parts = [p._replace(b=p.b / np.abs(p.b).max()) for p in parts]
+        n = sum(len(p.b) for p in parts)
+        A, findex, first = np.zeros((n, n)), np.full(n, -1), 0
+        for p in parts:
+            rows = slice(first, first + len(p.b))
+            A[rows, rows], findex[rows] = p.A, np.where(p.findex >= 0, p.findex + first, -1)
+            first += len(p.b)
+        b, hi = (np.concatenate([getattr(p, name) for p in parts]) for name in ("b", "hi"))
+        order = rng.permutation(n)
+        place = np.argsort(order)
+        findex = np.where(findex >= 0, place[findex], -1)
+        whole = BoxedLCP(A[np.ix_(order, order)], b[order], hi[order], findex[order], "parts")
+        out = solve(*whole[:4])
+        assert out["flags"] == 0 and natural_residual(whole, out["x"]) <= 1e-9
+        first = 0
+        for p in parts:
+            assert natural_residual(p, out["x"][place][first : first + len(p.b)]) <= 1e-9
+            first += len(p.b)
+
+
+def test_impulses_nearby_are_a_guess():
+    """Impulses that are 1 % off lead to the classes of the solution: at least 80 % at the first factorisation."""
+    rng = np.random.default_rng(8)
+    arguments = stack_problems([random_lcp(rng) for _ in range(200)])
+    first = solve_lcp(**arguments)
+    solver = LCPSolver(*arguments["b"].shape)
+    for name, value in arguments.items():
+        kind = int if name in ("findex", "rows") else wp.float64
+        setattr(solver.problem, name, wp.array(value, dtype=kind, device=solver.device))
+    x = first.x * rng.uniform(0.99, 1.01, first.x.shape)
+    solver.problem.x, solver.options.guess = wp.array(x, dtype=wp.float64, device=solver.device), IMPULSES
+    out = solver.launch()
+    assert not out.status.numpy().any() and np.mean(out.hit.numpy()) >= 0.8
+
+
+def test_least_norm_outside_its_bounds():
+    """Five contacts in a row, all at rest, one end loaded: the least-norm impulses would pull; others are found, w = 0."""
+    arm = np.linspace(-1.0, 1.0, 5)
+    J = np.stack([np.ones(5), arm], axis=1)
+    A, b = J @ J.T, J @ J.T @ [0.0, 0.0, 0.0, 0.2, 1.0]
+    assert (np.linalg.pinv(A) @ b).min() < -0.01
+    out = solve(A, b, np.full(5, INF), np.full(5, -1))
+    assert out["flags"] == 0 and out["x"].min() >= 0.0
+    np.testing.assert_allclose(A @ out["x"], b, atol=1e-9)
+
+
+@pytest.mark.parametrize("ratio", [1e3, 1e6, 1e9])
+def test_mass_ratio(ratio):
+    """A light ball on the floor under a heavy one: the floor carries both weights, to the rounding of A (ratio × eps)."""
+    J = np.array([[1.0, 0.0], [-1.0, 1.0]])  # floor and light ball, light and heavy ball; vertical velocities
+    mass = np.array([1.0, ratio])
+    out = solve(J @ np.diag(1.0 / mass) @ J.T, J @ np.full(2, 9.81), [INF, INF], [-1, -1])
+    assert out["flags"] == 0
+    np.testing.assert_allclose(out["x"], [9.81 * (1.0 + ratio), 9.81 * ratio], rtol=1e-12 + ratio * np.finfo(float).eps)
+
+
+def test_worlds_without_a_solution_leave_the_others_alone():
+    """An infeasible world, an empty one and healthy ones in one launch: a flag and a residual there, the same bits elsewhere."""
+    rng = np.random.default_rng(9)
+    problems = [random_lcp(rng) for _ in range(3)]
+    squeezed = BoxedLCP(
+        np.array([[1.0, -1.0], [-1.0, 1.0]]), np.ones(2), np.full(2, INF), np.full(2, -1), "squeezed between two walls"
+    )
+    mixed = solve_lcp(**stack_problems([problems[0], squeezed, problems[1], squeezed, problems[2]]))
+    np.testing.assert_array_equal(mixed.flags, [0, NOT_CONVERGED, 0, NOT_CONVERGED, 0])
+    assert mixed.residual[1] > 0.1 and np.all(np.isfinite(mixed.x))
+    arguments = stack_problems([*problems, problems[0]])
+    arguments["rows"][3] = 0
+    healthy = solve_lcp(**arguments)
+    for field in FIELDS:
+        np.testing.assert_array_equal(getattr(mixed, field)[[0, 2, 4]], getattr(healthy, field)[:3])
+    assert healthy.flags[3] == 0 and healthy.factorizations[3] == 0 and not healthy.x[3].any()

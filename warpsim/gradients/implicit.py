@@ -192,15 +192,19 @@ class StepAdjoint:
 
     def _propagate_through(self, h: float) -> None:
         """The adjoints of the position update and of the residual, from the seed that was loaded."""
-        self.rows.start()
         for array in self._cleared:
             array.grad.zero_()
-        for array in (self.composite, self.M, self.v_c):
-            array.zero_()
+        self._clear_sums()
         if self.rigid is not None:
             self.rigid.start()
         self._position_adjoint(h)
         self._residual_adjoint(h)
+
+    def _clear_sums(self) -> None:
+        """Clear what the tapes of the contact stage sum up."""
+        self.rows.start()
+        for array in (self.composite, self.M, self.v_c):
+            array.zero_()
 
     def _repeat(self, h: float) -> None:
         """The step once more, whose solve starts from its solution."""
@@ -239,8 +243,9 @@ class StepAdjoint:
         if self.rigid is not None:
             self.rigid.seed()
         residual_tape.backward()
-        if self.rigid is not None:
+        if self.rigid is not None and self.step.collision.enabled:
             self._restitution_adjoint(h)
+            self._null_adjoint(h)
         step = self.step
         inputs = [self.device_model.topology, step.collision.scene, step.collision.contacts, step.scalar_rows.rows]
         inputs += [self.ancestor, step.M_factor, self.J, self.weight, self.weight.grad, self.rows.weight.grad, step.z]
@@ -250,23 +255,50 @@ class StepAdjoint:
     def _restitution_adjoint(self, h: float) -> None:
         """p_bar = -w^T dr/dp of r(v*) = 0 without contacts, A w = v*_bar: what impacts depend on through v*."""
         self.step.solver.solve_smooth(self._free_velocity().grad, self.seed, -1.0)
-        dynamics = self.dynamics
-        reused = [self.a, self.inverse_dynamics, self.force, self.damping, dynamics.link_V, dynamics.link_A]
-        for array in [*reused, dynamics.link_f, *self._damping_arrays()]:
-            array.grad.zero_()
+        self._clear_balance()
         tape = wp.Tape()
         with tape:
             self._record_momentum_balance(h, self._free_velocity())
         self.r.grad.assign(self.seed)
         tape.backward()
 
+    def _null_adjoint(self, h: float) -> None:
+        """What the rule of least norm adds, see `kernels/lcp_residual.py`."""
+        null = self.step.solver.null
+        self._clear_balance()
+        tape = wp.Tape()
+        with tape:
+            self._record_inertia(h, null.v)
+            self.rigid.record_null(self.kernels, self.J, self.r)
+        self.r.grad.assign(null.seed)
+        self.rigid.rate_null.grad.assign(null.error_bar)
+        tape.backward()
+
+    def _clear_balance(self) -> None:
+        """No gradients on what a momentum balance that was recorded before has left behind."""
+        for array in self._balance_arrays():
+            array.grad.zero_()
+
+    def _balance_arrays(self) -> list[wp.array]:
+        """What a momentum balance writes, but for r."""
+        found = [self.a, self.inverse_dynamics, self.force, self.damping, self.link_F]
+        dynamics = self.dynamics
+        found += [dynamics.link_V, dynamics.link_A, dynamics.link_f]
+        return [x for x in found if x is not None]
+
+    def _record_inertia(self, h: float, v: wp.array) -> None:
+        """r = A v."""
+        dynamics, nv, still = self.dynamics, self.model.nv, self.rigid.still
+        dynamics.velocity(still)
+        dynamics.launch(self.kernels.acceleration, nv, [h, still, v, self.a])
+        dynamics.inverse_dynamics(still, self.a, self.inverse_dynamics, self.rigid.no_gravity)
+        self._record_forces(self.q, self.v0, dynamics)
+        inputs = [h, self.inverse_dynamics, self._record_damping(h), still, v, self.r]
+        dynamics.launch(self.kernels.smooth_residual, nv, inputs)
+
     def _free_velocity(self) -> wp.array:
         """v* on the tape."""
         return self.rigid.v_star
-
-    def _damping_arrays(self) -> list[wp.array]:
-        """Further arrays that the momentum balance writes."""
-        return [] if self.link_F is None else [self.link_F]
 
     def _record_geometry(self, h: float) -> None:
         """Kinematics, geometry and Jacobians of contacts and rows, and the mass matrix, at q."""

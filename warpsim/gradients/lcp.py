@@ -21,6 +21,9 @@ class RigidAdjoint:
         self.kernels = lcp_residual.build_residual(t.scalar)
         self.v_star = array(step.model.nv, t.scalar)
         self.rate_star, self.error = array(C, t.vec3), array(C, t.vec3)
+        self.rate_null, self.gamma_null = array(C, t.vec3), array(C, t.vec3)
+        self.still = wp.zeros_like(self.v_star, requires_grad=False)
+        self.no_gravity = wp.zeros(1, dtype=t.vec3, device=step.device_model.device)
         device = step.device_model.device
         self.tables = [wp.array(x, dtype=wp.int32, device=device) for x in tangent_tables(step.model)]
         self._parameter_gradients: list[tuple[wp.array, wp.array]] = []
@@ -30,6 +33,7 @@ class RigidAdjoint:
         self.solver.classify()
         wp.copy(self.v_star, self.step.v_star)
         self.rate_star.zero_()
+        self.rate_null.zero_()
 
     def load(self, memory: dict) -> None:
         """The impulses of a record."""
@@ -46,6 +50,16 @@ class RigidAdjoint:
         inputs = [scene, contacts, p.stored("geom_restitution"), system.classes, system.bounces, h]
         inputs += [solver.options.error_reduction, phi, v_c, self.rate_star, self.error]
         self.dynamics.launch(self.kernels.contact_error, capacity, inputs)
+
+    def record_null(self, kernels, J: wp.array, r: wp.array) -> None:
+        """J a and r −= Bᵀn of the rule of least norm; `kernels` of the residual."""
+        step, solver = self.step, self.solver
+        scene, contacts, capacity = step.collision.scene, step.collision.contacts, step.collision.capacity
+        self.dynamics.launch(kernels.contact_rate, capacity, [scene, contacts, J, solver.null.v, self.rate_null])
+        friction = step.device_model.parameters.stored("geom_friction")
+        inputs = [scene, contacts, friction, solver.system.classes, solver.null.f, self.gamma_null]
+        self.dynamics.launch(self.kernels.contact_impulse, capacity, inputs)
+        self.dynamics.launch(kernels.contact_residual, capacity, [scene, contacts, J, self.gamma_null, r])
 
     def adjust(self, q: wp.array, v_bar: wp.array, v_next_bar: wp.array) -> None:
         """What the options ask for, given the gradients of the position update by q, v and v'."""

@@ -90,8 +90,11 @@ class SchemeAdjoint(StepAdjoint):
     def _free_velocity(self) -> wp.array:
         return self.v_star if self.scheme.implicit else super()._free_velocity()
 
-    def _damping_arrays(self) -> list[wp.array]:
-        return [*super()._damping_arrays(), self.effective]
+    def _balance_arrays(self) -> list[wp.array]:
+        found = [*super()._balance_arrays(), self.effective]
+        if self.scheme.implicit:
+            found += [self.between.link_V, self.between.link_A, self.between.link_f]
+        return found
 
     def _restitution_adjoint(self, h: float) -> None:
         """The implicit schemes take v*_bar back in `_free_motion_adjoint`."""
@@ -109,11 +112,21 @@ class SchemeAdjoint(StepAdjoint):
         if not self.scheme.implicit:
             super()._record_momentum_balance(h, v)
             return
+        self._record_impulse(h, self.v_star, v)
+
+    def _record_inertia(self, h: float, v: wp.array) -> None:
+        if self.scheme.implicit:
+            self._record_impulse(h, self.still, v)
+        else:
+            super()._record_inertia(h, v)
+
+    def _record_impulse(self, h: float, v_from: wp.array, v: wp.array) -> None:
+        """r = A (v - v_from)."""
         between, nv = self.between, self.model.nv
         between.velocity(self.still)
-        between.launch(self.kernels.acceleration, nv, [h, self.v_star, v, self.a])
+        between.launch(self.kernels.acceleration, nv, [h, v_from, v, self.a])
         between.inverse_dynamics(self.still, self.a, self.inverse_dynamics, self.no_gravity)
-        inputs = [h, self.inverse_dynamics, self._record_damping(h), self.v_star, v, self.r]
+        inputs = [h, self.inverse_dynamics, self._record_damping(h), v_from, v, self.r]
         between.launch(self.k_schemes.momentum_balance, nv, inputs)
 
     # the free motion of the implicit schemes -------------------------------------------------------------------------

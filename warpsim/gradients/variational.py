@@ -4,7 +4,8 @@
 
 with m DRNEA. Taken back from the end: a solve with M(q') for v', one with the transposed derivative of m for dq, which gives
 the adjoint of i, one with the Hessian for v, and one with the transposed derivative of m for dq*. After each the adjoint of
-its equation, at the frozen solution, runs with the seed found. Without contact and rows the middle is left out.
+its equation, at the frozen solution, runs with the seed found. Without contact and rows the middle is left out; of several
+passes each is taken back with its own contact solve, which is repeated.
 """
 
 import functools
@@ -34,12 +35,17 @@ class VariationalAdjoint(StepAdjoint):
         self.after = Dynamics(device_model, grad=True, requires_grad=True)  # at q'
         self.jump, self.v_left, self.dq, self.dq_star, self.v_star = (array(nv, S) for _ in range(5))
         self.impulse, self.residual, self.residual_end = (array(nv, S) for _ in range(3))
+        self.impulse_null = array(nv, S)
         self.mu, self.wrench_begin, self.wrench_end = (array(nl, t.vec6) for _ in range(3))
         self.link_A, self.link_d = array(nl, t.mat33), array(nl, t.vec3)  # displacements
         # end of the step: v_free is the Legendre velocity there, v_estimate where its forces are taken
         self.v_free, self.v_estimate, self.jump_next, self.v_next = (array(nv, S) for _ in range(4))
         self.force_next, self.damping_next, self.link_F_next = array(nv, S), array(nv, S), None
         self.tolerance = self.step.solver_options.relative_tolerance(device_model.dtype)  # of the velocities
+        # v, v* and dq of every pass but the last
+        fixed = self.step.dynamics.array
+        self.earlier = [[fixed(nv, S) for _ in range(3)] for _ in range(integrator.passes - 1)]
+        self.v_corrected = array(nv, S)
         self.jump_next_bar, self.v_contact, self._unused = (self.step.dynamics.array(nv, S) for _ in range(3))
         if self.rigid is not None:
             self.step.solver.problem.v0 = self.v_contact
@@ -88,12 +94,20 @@ class VariationalAdjoint(StepAdjoint):
         step.find_root(h)
         wp.copy(self.dq_star, step.work.dq)
         if step.constrained:
-            step.constrain(h)
+            step.constrain(h, self._keep_pass)
             wp.copy(self.v_star, step.v_star)
-        step.end(h)
+        step.arrive(h)
         wp.copy(self.dq, step.work.dq)
         wp.copy(self.jump, step.jump)
         wp.copy(self.v_free, step.v_free)
+
+    def _keep_pass(self, number: int) -> None:
+        if number < len(self.earlier):
+            step = self.step
+            for kept, source in zip(
+                self.earlier[number], (step.solver.solution.v, step.v_star, step.work.dq), strict=True
+            ):
+                wp.copy(kept, source)
 
     # what is recorded ------------------------------------------------------------------------------------------------
 
@@ -157,22 +171,57 @@ class VariationalAdjoint(StepAdjoint):
 
     def _jump_adjoint(self, h: float) -> None:
         """v' is the Legendre velocity and jump'."""
-        jump = wp.Tape()
-        with jump:
-            inputs = [self.device_model.parameters.stored("gravity"), h * self.tolerance]
-            inputs += [self.v_left, self.v_star, self.v, self.v_free, self.jump_next, self.v_next]
-            self.dynamics.launch(self.k_velocities.jump_of, self.model.nv, inputs)
         self.v_free.grad.zero_()
         self.v_next.grad.assign(self.inputs.v_next_bar)
         self.jump_next.grad.assign(self.jump_next_bar)
-        jump.backward()
+        inputs = [self.device_model.parameters.stored("gravity"), h * self.tolerance]
+        inputs += [self.v_left, self.v_star, self.v, self.v_free, self.jump_next, self.v_next]
+        self._record_and_reverse(self.k_velocities.jump_of, inputs)
 
     def _residual_adjoint(self, h: float) -> None:
         self._root_adjoint(h, self.dq)
         if self.step.constrained:
             self._contact_adjoint(h)
+            for kept in reversed(self.earlier):
+                self._earlier_pass(h, kept)
+            self._record_and_reverse(self.k_velocities.average_velocity, [h, self.dq_star, self.v_star])
             self._root_adjoint(h, self.dq_star)
         self.node.backward()
+
+    def _earlier_pass(self, h: float, kept: list[wp.array]) -> None:
+        """v* = dq/h − (v − v*) of the pass before, whose solution is `kept`: from its gradient to that of the v* there."""
+        step, arrays = self.step, (self.v, self.v_star, self.dq)
+        self.v_corrected.grad.assign(self.v_star.grad)
+        for array, source in zip(arrays, kept, strict=True):
+            wp.copy(array, source)
+            array.grad.zero_()
+        inputs = [h, self.dq, self.v, self.v_star, self.v_corrected]
+        self._record_and_reverse(self.k_velocities.corrected_velocity, inputs)
+        wp.copy(step.v_star, self.v_star)
+        step.solve(h)
+        of_contact = [
+            self.phi,
+            self.point,
+            self.frame,
+            self.J,
+            self.composite,
+            self.M,
+            self.weight,
+            self.v_c,
+            self.gamma,
+        ]
+        for array in (*of_contact, self.r, self.impulse, *with_gradient(self.rows)):
+            array.grad.zero_()
+        self._clear_sums()
+        self._root_adjoint(h, self.dq)
+        self._contact_adjoint(h)
+
+    def _record_and_reverse(self, kernel, inputs) -> None:
+        """The adjoint of one launch over (worlds, nv)."""
+        tape = wp.Tape()
+        with tape:
+            self.dynamics.launch(kernel, self.model.nv, inputs)
+        tape.backward()
 
     def _root_adjoint(self, h: float, dq: wp.array) -> None:
         """Solve (∂m/∂dq)ᵀ w = its gradient, then p̄ = −wᵀ ∂m/∂p at frozen dq."""
@@ -193,15 +242,11 @@ class VariationalAdjoint(StepAdjoint):
         interval.backward()
 
     def _contact_adjoint(self, h: float) -> None:
-        """From the impulse i = A (v − v*), v and v* = dq*/h to dq* and what is at the node. `seed` is that of the root."""
+        """From the impulse i = A (v − v*), v and v* to v* and what is at the node. `seed` is that of the root."""
         step, dynamics = self.step, self.dynamics
         inputs = [self.device_model.topology, step.A, self.seed, self.impulse.grad, self.v.grad]
         dynamics.launch(self.k_solve.impulse_adjoint, self.model.ntree, inputs)
-        free_motion = wp.Tape()
-        with free_motion:
-            dynamics.launch(self.k_velocities.average_velocity, self.model.nv, [h, self.dq_star, self.v_star])
         super()._residual_adjoint(h)
-        free_motion.backward()
 
     def _record_geometry(self, h: float) -> None:
         self._record_constraints(h)  # the kinematics are those of the node
@@ -213,6 +258,16 @@ class VariationalAdjoint(StepAdjoint):
         """The gradient of v* goes back with that of dq*."""
 
     def _record_momentum_balance(self, h: float, v: wp.array) -> None:
-        self.impulse.zero_()
-        inputs = [self.device_model.topology, h, self.ancestor, self.M, self.damping, self.v_star, v]
-        self.dynamics.launch(self.k_balance.node_impulse, self.model.nv, [*inputs, self.impulse, self.r])
+        self._record_impulse(h, self.v_star, v, self.impulse)
+
+    def _balance_arrays(self) -> list[wp.array]:
+        return []
+
+    def _record_inertia(self, h: float, v: wp.array) -> None:
+        self._record_impulse(h, self.rigid.still, v, self.impulse_null)
+
+    def _record_impulse(self, h: float, v_from: wp.array, v: wp.array, impulse: wp.array) -> None:
+        """impulse and r = A (v − v_from)."""
+        impulse.zero_()
+        inputs = [self.device_model.topology, h, self.ancestor, self.M, self.damping, v_from, v]
+        self.dynamics.launch(self.k_balance.node_impulse, self.model.nv, [*inputs, impulse, self.r])

@@ -7,6 +7,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.kernels import lcp as kernels
+from warpsim.kernels import lcp_classes
 from warpsim.solvers import arrays
 from warpsim.solvers.contact_solver import BLOCK
 
@@ -15,7 +16,8 @@ DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-10}
 
 NOT_CONVERGED = kernels.NOT_CONVERGED
 NON_FINITE = kernels.NON_FINITE
-SEPARATING, CLAMPING, UPPER, TIED = kernels.SEPARATING, kernels.CLAMPING, kernels.UPPER, kernels.TIED
+NOTHING, CLASSES, IMPULSES = kernels.NOTHING, kernels.CLASSES, kernels.IMPULSES
+SEPARATING, CLAMPING, UPPER, TIED = lcp_classes.SEPARATING, lcp_classes.CLAMPING, lcp_classes.UPPER, lcp_classes.TIED
 
 OWNER = "solve_lcp"
 
@@ -38,6 +40,7 @@ class LCPSolver:
         for struct in (self.work, self.solution):
             arrays.allocate(struct, self.device, shapes)
         self.problem, self.options = self.kernels.Problem(), self.kernels.Options()
+        self.problem.x = wp.zeros((worlds, 0), dtype=scalar, device=self.device)
         self.options.tolerance = DEFAULT_TOLERANCE[dtype] if tolerance is None else float(tolerance)
 
     def launch(self):
@@ -82,7 +85,8 @@ def solve_lcp(
 
     Solutions are of least norm among those with the same classes, where one of them is. `classes` come back per row: 0
     separating (x = 0), 1 clamping (w = 0), ±2 at its upper (or lower) bound, ±3 tied (at a bound with w = 0). Handed in as
-    `classes=` they are tried first (warm start). `tolerance` of the residual: None is 1e-10 in float64, 1e-4 in float32.
+    `classes=` they are tried first (warm start). `tolerance` of the residual: None is 1e-10 in float64, 1e-4
+    in float32; up to ten times that where rounding of A x leaves it (one machine epsilon of the largest scaled |x|).
     Friction is never dropped: a world without a solution to the tolerance is flagged, with its residual.
     Raises ValueError naming the array, the value and the fix.
     """
@@ -97,7 +101,7 @@ def solve_lcp(
     for name, value in data.items():
         kind = int if value.dtype == np.int32 else scalar
         setattr(solver.problem, name, arrays.to_device(value, kind, solver.device))
-    solver.options.guess = int(classes is not None)
+    solver.options.guess = NOTHING if classes is None else CLASSES
     out = solver.launch()
     results = (out.x, out.residual, out.classes, out.factorizations, out.hit, out.status)
     return LCPSolution(*(results if like is not None else (x.numpy() for x in results)))
@@ -138,4 +142,5 @@ def _check(A, b, hi, findex, classes, rows) -> dict[str, np.ndarray]:
     inside = used[:, :, None] & used[:, None, :]
     fix = "W = J M⁻¹Jᵀ is when the mass matrix M is positive definite."
     arrays.check_semidefinite(OWNER, "A", np.where(inside, data["A"], 0.0), fix)
+    data["A"] = 0.5 * (data["A"] + np.swapaxes(data["A"], 1, 2))
     return data

@@ -23,12 +23,19 @@ class LCPAdjoint(ContactSolver):
         self.system = lcp_residual.structs(self.scalar).System()
         for name in ("classes", "clamped", "pivots"):
             setattr(self.system, name, self.zeros((W, N), int))
-        for name in ("tau", "diagonal", "tau_Z", "diagonal_Z", "scale", "r", "y"):
+        for name in ("tau", "diagonal", "tau_Z", "diagonal_Z", "scale", "r", "y", "f", "f_bar", "full"):
             setattr(self.system, name, self.zeros((W, N)))
         self.system.K, self.system.Z = self.zeros((W, N, N)), self.zeros((W, N, N))
         self.system.bounces, self.system.z = self.zeros((W, C), int), self.zeros((W, self.nv))
         self.contact_x, self.impulse = self.zeros((W, 3 * C)), self.zeros((W, C), self.vec3)
+        self.recorded = self.impulse
+        if C:
+            pointer = self.contact_x.ptr
+            self.recorded = wp.array(ptr=pointer, dtype=self.vec3, shape=(W, C), device=self.device)
         self.error_bar = self.zeros((W, C), self.vec3)
+        self.null = self.kernels.Null()
+        self.null.f, self.null.error_bar = self.zeros((W, C), self.vec3), self.zeros((W, C), self.vec3)
+        self.null.v, self.null.seed = self.zeros((W, self.nv)), self.zeros((W, self.nv))
         self.tangent, self.change = self.zeros((W, self.nv)), self.zeros((W, self.nv))
         self.chosen, self.norms = self.zeros(W, int), [self.zeros(W), self.zeros(W)]
         self.v_start = None
@@ -54,11 +61,7 @@ class LCPAdjoint(ContactSolver):
         inputs = [self.problem, self.collision.scene, self.law, self.delassus.dual]
         self.run(self.kernels.find_bounces, per_row, [*inputs, self.v_start, self.system])
         self.run(self.kernels.classify, per_row, [*inputs, self.contact_x, self.system])
-        self._find_impulses()
-
-    def _find_impulses(self) -> None:
-        inputs = [self.problem, self.collision.scene, self.law, self.delassus.dual, self.system, self.impulse]
-        self.run(self.kernels.impulses, self.worlds, inputs)
+        wp.copy(self.impulse, self.recorded)
 
     def solve_smooth(self, x: wp.array, y: wp.array, sign: float = 1.0) -> None:
         """y = sign A⁻¹x `(worlds, nv)`."""
@@ -70,12 +73,13 @@ class LCPAdjoint(ContactSolver):
         self.solve_smooth(v_bar, self.system.z)
         inputs = [self.problem, dual, self.chosen, self.system]
         self.run(self.kernels.escape, (self.worlds, self.delassus.size), inputs)
-        self._find_impulses()
+        inputs = [self.problem, self.collision.scene, self.law, dual, self.chosen, self.system, self.impulse]
+        self.run(self.kernels.impulses, self.worlds, inputs)
 
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
-        """seed = −w `(worlds, nv)` and `error_bar` = −λ from the adjoint of v."""
+        """seed = −w `(worlds, nv)` and `error_bar` = −λ from the adjoint of v; `null`, which a further pass wants."""
         self.solve_smooth(v_bar, self.system.z)
-        inputs = [self.problem, self.delassus.dual, self.system, seed, self.error_bar]
+        inputs = [self.problem, self.delassus.dual, self.impulse, self.system, seed, self.error_bar, self.null]
         self.run(self.kernels.solve_adjoint, self.worlds, inputs)
 
     def correct_bounce(self, tables, q: wp.array, q_bar: wp.array, v_bar: wp.array) -> None:

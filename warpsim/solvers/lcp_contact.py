@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-import warp as wp
 
 from warpsim.kernels import lcp_contact
 from warpsim.solvers.contact_solver import ContactSolver
 from warpsim.solvers.delassus import Delassus
-from warpsim.solvers.lcp import DEFAULT_TOLERANCE, LCPSolver
+from warpsim.solvers.lcp import DEFAULT_TOLERANCE, IMPULSES, NOTHING, LCPSolver
 
 
 @dataclass(frozen=True)
@@ -17,9 +16,10 @@ class LCP:
 
     tolerance: of the residual, relative to the largest free velocity; None is 1e-10 in float64 and 1e-4 in float32.
     error_reduction: part of an overlap that a step takes back, 0 to 1. The default 0 leaves overlaps as they are.
-    restitution_threshold [m/s]: contacts that approach more slowly do not bounce, so that bodies come to rest. warm_start: try the classes of the last
-    step first. A world without a solution to the tolerance is flagged not converged, with its residual as
-    `diagnostics.momentum_error`; `diagnostics.iterations` counts factorisations, `sim.warm_start_hits()` the warm starts.
+    restitution_threshold [m/s]: contacts that approach more slowly do not bounce, so that bodies come to rest. warm_start: start from the impulses of the
+    last step. A world without a solution to the tolerance is flagged not converged, with its residual as
+    `diagnostics.momentum_error`; `diagnostics.iterations` counts factorisations (of the island that took the most), and
+    `sim.warm_start_hits` says where the guess was right at the first one.
     bounce_correction: gradients through impacts with restitution are those of the continuous motion, whose impact moves in
     time; False gives the derivative of the step. saddle_escape: gradients take contacts that hold the loss back for separated
     where that makes them larger (docs/gradients.md). The motion is the same with either.
@@ -64,22 +64,13 @@ class LCPContact(ContactSolver):
             setattr(self.boxed, name, self.zeros((W, N), int))
         self.boxed.E = self.zeros((W, N, N))
         self.memory.count = self.zeros(W, int)
-        for name, n in (
-            ("key", 4 * self.max_contacts),
-            ("contact_class", 3 * self.max_contacts),
-            ("row_class", self.rows),
-        ):
-            setattr(self.memory, name, self.zeros((W, n), int))
-        # The impulses of the contacts as scalars: a backward pass takes the classes from them.
-        self.contact_x = self.zeros((W, 3 * self.max_contacts))
-        if self.max_contacts:
-            shape = (W, self.max_contacts)
-            self.solution.gamma = wp.array(ptr=self.contact_x.ptr, dtype=self.vec3, shape=shape, device=self.device)
-        self.impulse, self.classes = self.zeros((W, N)), self.zeros((W, N), int)
+        self.memory.key = self.zeros((W, 4 * self.max_contacts), int)
+        self.memory.contact_x, self.memory.row_x = self.zeros((W, 3 * self.max_contacts)), self.zeros((W, self.rows))
+        self.impulse, self.guess = self.zeros((W, N)), self.zeros((W, N))
         data = self.lcp.problem
-        data.A, data.rows, data.classes = self.delassus.dual.W, self.delassus.dual.count, self.classes
+        data.A, data.rows, data.x = self.delassus.dual.W, self.delassus.dual.count, self.guess
         data.b, data.hi, data.findex = self.boxed.b, self.boxed.hi, self.boxed.findex
-        self.lcp.options.guess = int(self.options.warm_start)
+        self.lcp.options.guess = IMPULSES if self.options.warm_start else NOTHING
         result = self.lcp.solution
         self.solution.momentum_error, self.solution.iterations = result.residual, result.factorizations
         self.solution.status, self.warm_start_hits = result.status, result.hit
@@ -89,8 +80,8 @@ class LCPContact(ContactSolver):
 
     def state_memory(self) -> dict:
         """The arrays that a step hands to the next."""
-        names = ("count", "key", "contact_class", "row_class")
-        return {f"lcp_{name}": getattr(self.memory, name) for name in names} | {"lcp_contact_x": self.contact_x}
+        names = ("count", "key", "contact_x", "row_x")
+        return {f"lcp_{name}": getattr(self.memory, name) for name in names}
 
     def prepare(self, collision, restitution, h: float) -> None:
         """What the launches read besides the problem: contacts, restitution of the geoms, step."""
@@ -106,9 +97,9 @@ class LCPContact(ContactSolver):
         self.run(self.kernels.fill, per_row, inputs)
         self.run(self.kernels.eliminate, self.worlds, [dual, self.boxed])
         if self.options.warm_start:
-            self.run(self.kernels.recall, self.worlds, [contacts, dual, self.memory, self.classes])
+            self.run(self.kernels.recall, self.worlds, [contacts, dual, self.memory, self.guess])
         self.lcp.launch()
-        self.run(self.kernels.remember, self.worlds, [contacts, dual, self.lcp.solution.classes, self.memory])
+        self.run(self.kernels.remember, self.worlds, [contacts, dual, self.lcp.solution.x, self.memory])
         self.run(self.kernels.recover, self.worlds, [dual, self.boxed, self.lcp.solution.x, self.impulse])
         self.delassus.recover(self.problem, self.impulse, self.solution)
         return self.solution
