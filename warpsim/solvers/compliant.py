@@ -33,7 +33,7 @@ class Compliant:
     residual of the quadratic program.
     formulation: "convex", or "paper", Drumwright's programs as printed, to reproduce his figures: with the Ġ terms, in which
     fast pendulums gain energy, and least norm instead of complementarity. float64, `SymplecticEuler`, no gradients, no dry
-    friction of joints or bounded drives. normal_weight: its ζ on normal forces; None is 1/dt, as the paper has it.
+    friction of joints, no drives with feedback. normal_weight: its ζ on normal forces; None is 1/dt, as the paper has it.
     """
 
     tolerance: float | None = None
