@@ -39,6 +39,7 @@ SOLVERS = {
     "Compliant": ws.Compliant(tolerance=1e-12, stiffness=1e6),
     "LCP": ws.LCP(),
 }
+OVERLAP = 2e-5  # [m] at first; rigid contact keeps it, and has a kink where bodies just touch
 FRICTION = {"stiction": 0.8, "sliding": 0.1, "rolling": 0.8}
 SPEED = 0.3  # [m/s] of what slides or rolls; mu v < g h, so that the convex cone does not throw it up
 ROBOTS = ("ant", "humanoid", "half_cheetah")
@@ -99,7 +100,8 @@ def start(sim: ws.Simulator, joint: str, regime: str):
         else:
             q[:] = 0.11
     if regime in FRICTION:
-        rest = sim.rollout(state, steps=400).final
+        q[2] -= OVERLAP
+        rest = sim.rollout(sim.state(q), steps=400).final
         q, v = rest.q.numpy()[0], rest.v.numpy()[0]
         v[6:] += 0.2 * rng.normal(size=model.nv - 6)
         if regime != "stiction":

@@ -23,6 +23,7 @@ from types import SimpleNamespace
 import warp as wp
 
 from warpsim.kernels import cone_qp_scaling, cone_qp_system
+from warpsim.kernels.cone_qp_system import Vm, Vn
 from warpsim.kernels.constraints import second_order_cone
 from warpsim.kernels.linalg import rows
 from warpsim.kernels.precision import module_name, types
@@ -104,10 +105,10 @@ def build(S) -> SimpleNamespace:
     @wp.func(inline=False)
     def certify(work: Workspace, at: World, scale: S, x: wp.array1d(dtype=S), y: wp.array1d(dtype=S), best: S) -> S:
         """Residual of the point (x, y) scale, put into its cones; kept in `best_x`, `best_y` where it is smaller."""
-        trial_x = work.trial_x[at.w]
-        trial_y = work.trial_y[at.w]
-        u = work.e[at.w]
-        z = work.p[at.w]
+        trial_x = work.vn[at.w, Vn.trial_x]
+        trial_y = work.vm[at.w, Vm.trial_y]
+        u = work.vn[at.w, Vn.e]
+        z = work.vn[at.w, Vn.p]
         for i in range(at.n):
             trial_x[i] = scale * x[i]
         for i in range(at.m):
@@ -117,10 +118,10 @@ def build(S) -> SimpleNamespace:
         value = S(0.0)
         for i in range(at.n):
             Hx_i = row_dot(work.H[at.w, i], trial_x, 0, at.n)
-            u[i] = Hx_i + work.g[at.w, i]
+            u[i] = Hx_i + work.vn[at.w, Vn.g, i]
             z[i] = u[i]
-            size = wp.max(size, wp.max(wp.abs(Hx_i), wp.abs(work.g[at.w, i])))
-            value += trial_x[i] * Hx_i + wp.abs(trial_x[i] * work.g[at.w, i])
+            size = wp.max(size, wp.max(wp.abs(Hx_i), wp.abs(work.vn[at.w, Vn.g, i])))
+            value += trial_x[i] * Hx_i + wp.abs(trial_x[i] * work.vn[at.w, Vn.g, i])
         subtract_transposed(work, at, trial_y, u)
         for i in range(at.n):
             size = wp.max(size, wp.abs(z[i] - u[i]))
@@ -138,27 +139,27 @@ def build(S) -> SimpleNamespace:
         slack = S(0.0)
         for i in range(at.m):
             Ax_i = row_dot(work.A[at.w, i], trial_x, 0, at.n)
-            v_i = Ax_i - work.q[at.w, i]
+            v_i = Ax_i - work.vm[at.w, Vm.q, i]
             primal = wp.max(primal, -v_i)
-            size_y = wp.max(size_y, wp.max(wp.abs(Ax_i), wp.abs(work.q[at.w, i])))
+            size_y = wp.max(size_y, wp.max(wp.abs(Ax_i), wp.abs(work.vm[at.w, Vm.q, i])))
             slack += trial_y[i] * v_i
         gap += wp.abs(slack)
         residual = wp.max(wp.max(primal / size_y, dual / size), gap / wp.max(value, S(FLOOR)))
         # max drops a NaN, a sum does not.
         total = gap + value
         if residual < best and total - total == S(0.0):
-            row_copy(trial_x, work.best_x[at.w], 0, at.n)
-            row_copy(trial_y, work.best_y[at.w], 0, at.m)
+            row_copy(trial_x, work.vn[at.w, Vn.best_x], 0, at.n)
+            row_copy(trial_y, work.vm[at.w, Vm.best_y], 0, at.m)
             return residual
         return best
 
     @wp.func(inline=False)
     def natural_map(work: Workspace, at: World, x: wp.array1d(dtype=S), y: wp.array1d(dtype=S)) -> S:
         """max |x − P_K(x − u)|, |y − P_+(y − v)|; leaves u, v and, in r, x − P_K(x − u)."""
-        u = work.u[at.w]
-        r = work.r[at.w]
+        u = work.vn[at.w, Vn.u]
+        r = work.vn[at.w, Vn.r]
         for i in range(at.n):
-            u[i] = row_dot(work.H[at.w, i], x, 0, at.n) + work.g[at.w, i]
+            u[i] = row_dot(work.H[at.w, i], x, 0, at.n) + work.vn[at.w, Vn.g, i]
         subtract_transposed(work, at, y, u)
         row_copy(u, r, 0, at.n)
         for c in range(at.cones):
@@ -168,8 +169,8 @@ def build(S) -> SimpleNamespace:
             store(r, k, size, x_c - project(x_c - load(u, k, size)))
         residual = largest(r, at.n)
         for i in range(at.m):
-            v_i = row_dot(work.A[at.w, i], x, 0, at.n) - work.q[at.w, i]
-            work.v[at.w, i] = v_i
+            v_i = row_dot(work.A[at.w, i], x, 0, at.n) - work.vm[at.w, Vm.q, i]
+            work.vm[at.w, Vm.v, i] = v_i
             residual = wp.max(residual, wp.abs(wp.min(y[i], v_i)))
         return residual
 
@@ -177,11 +178,11 @@ def build(S) -> SimpleNamespace:
     def set_newton_weights(work: Workspace, at: World, x: wp.array1d(dtype=S), y: wp.array1d(dtype=S)):
         """Ω = (1 − V)/V with V = P_K'(x − u); rows on (large weight) or off; right-hand sides in r and v."""
         large = S(1.0) / S(newton_floor)
-        row_fill(S(0.0), work.omega[at.w], 0, at.n)
+        row_fill(S(0.0), work.vn[at.w, Vn.omega], 0, at.n)
         for c in range(at.cones):
             k = work.start[at.w, c]
             size = work.size[at.w, c]
-            v = load(x, k, size) - load(work.u[at.w], k, size)
+            v = load(x, k, size) - load(work.vn[at.w, Vn.u], k, size)
             r = tangent(v)
             if r <= -v[2]:
                 set_axes(work, at, c, v, large, large, large)
@@ -191,8 +192,8 @@ def build(S) -> SimpleNamespace:
                 across = wp.max(S(0.5) * (v[2] + r) / r, S(newton_floor))
                 set_axes(work, at, c, v, large, S(0.0), (S(1.0) - across) / across)
         # −u on free variables; −V⁻¹(x − P) = −(1 + Ω)(x − P) in cones.
-        r_x = work.r[at.w]
-        shift = work.shift[at.w]
+        r_x = work.vn[at.w, Vn.r]
+        shift = work.vn[at.w, Vn.shift]
         row_fill(S(0.0), shift, 0, at.n)
         for c in range(at.cones):
             k = work.start[at.w, c]
@@ -200,19 +201,19 @@ def build(S) -> SimpleNamespace:
             store(shift, k, size, load(r_x, k, size))
         rotate(work, at, shift)
         for i in range(at.n):
-            shift[i] = work.omega[at.w, i] * shift[i]
+            shift[i] = work.vn[at.w, Vn.omega, i] * shift[i]
         rotate(work, at, r_x)
         for i in range(at.n):
             r_x[i] = -r_x[i] - shift[i]
         for i in range(at.m):
-            if y[i] > work.v[at.w, i]:
-                work.weight[at.w, i] = large
-                work.compliance[at.w, i] = S(0.0)
-                work.v[at.w, i] = -work.v[at.w, i]
+            if y[i] > work.vm[at.w, Vm.v, i]:
+                work.vm[at.w, Vm.weight, i] = large
+                work.vm[at.w, Vm.compliance, i] = S(0.0)
+                work.vm[at.w, Vm.v, i] = -work.vm[at.w, Vm.v, i]
             else:
-                work.weight[at.w, i] = S(newton_floor)
-                work.compliance[at.w, i] = large
-                work.v[at.w, i] = -y[i] * large
+                work.vm[at.w, Vm.weight, i] = S(newton_floor)
+                work.vm[at.w, Vm.compliance, i] = large
+                work.vm[at.w, Vm.v, i] = -y[i] * large
 
     @wp.func(inline=False)
     def newton(work: Workspace, at: World, options: Options, first: S, budget: int, residual: S) -> tuple[S, int]:
@@ -220,8 +221,8 @@ def build(S) -> SimpleNamespace:
 
         (least residual, factorisations)
         """
-        x = work.newton_x[at.w]
-        y = work.newton_y[at.w]
+        x = work.vn[at.w, Vn.newton_x]
+        y = work.vm[at.w, Vm.newton_y]
         best = residual
         steps = wp.min(budget, NEWTON_STEPS)
         count = wp.int32(0)
@@ -230,10 +231,12 @@ def build(S) -> SimpleNamespace:
         while running == 1 and count < steps:
             set_newton_weights(work, at, x, y)
             stiff = factor(work, at)
-            solve_refined(work, at, stiff, work.r[at.w], work.v[at.w], work.x1[at.w], work.y1[at.w])
-            rotate_back(work, at, work.x1[at.w])
-            row_axpy(S(1.0), work.x1[at.w], x, 0, at.n)
-            row_axpy(S(1.0), work.y1[at.w], y, 0, at.m)
+            solve_refined(
+                work, at, stiff, work.vn[at.w, Vn.r], work.vm[at.w, Vm.v], work.vn[at.w, Vn.x1], work.vm[at.w, Vm.y1]
+            )
+            rotate_back(work, at, work.vn[at.w, Vn.x1])
+            row_axpy(S(1.0), work.vn[at.w, Vn.x1], x, 0, at.n)
+            row_axpy(S(1.0), work.vm[at.w, Vm.y1], y, 0, at.m)
             count += 1
             now = natural_map(work, at, x, y)
             best = certify(work, at, S(1.0), x, y, best)
@@ -248,13 +251,13 @@ def build(S) -> SimpleNamespace:
     @wp.func(inline=False)
     def scale_step(work: Workspace, at: World) -> int:
         """Nesterov–Todd scaling at (x, z), (s, y): Ω, λ, weights; 0 when a point has left its cone."""
-        row_fill(S(0.0), work.omega[at.w], 0, at.n)
-        row_fill(S(0.0), work.lam[at.w], 0, at.n)
+        row_fill(S(0.0), work.vn[at.w, Vn.omega], 0, at.n)
+        row_fill(S(0.0), work.vn[at.w, Vn.lam], 0, at.n)
         for c in range(at.cones):
             k = work.start[at.w, c]
             size = work.size[at.w, c]
-            x = load(work.x[at.w], k, size)
-            z = load(work.z[at.w], k, size)
+            x = load(work.vn[at.w, Vn.x], k, size)
+            z = load(work.vn[at.w, Vn.z], k, size)
             if not (determinant(x) > S(0.0) and determinant(z) > S(0.0) and x[2] > S(0.0) and z[2] > S(0.0)):
                 return 0
             inverse_sq = wp.sqrt(determinant(z) / determinant(x))
@@ -262,7 +265,7 @@ def build(S) -> SimpleNamespace:
             sharp = (w_bar[2] + tangent(w_bar)) * (w_bar[2] + tangent(w_bar))
             set_axes(work, at, c, w_bar, sharp * inverse_sq, inverse_sq / sharp, inverse_sq)
             if size == 1:
-                work.lam[at.w, k] = wp.sqrt(x[2] * z[2])
+                work.vn[at.w, Vn.lam, k] = wp.sqrt(x[2] * z[2])
             else:
                 # Each component from the one of x, z that is large along it.
                 a = work.axis[at.w, c]
@@ -273,14 +276,14 @@ def build(S) -> SimpleNamespace:
                 across = S(0.5) * ((a[0] * x[1] - a[1] * x[0]) * root + (a[0] * z[1] - a[1] * z[0]) / root)
                 along = down + up
                 lam = vec3(along * a[0] - across * a[1], along * a[1] + across * a[0], up - down)
-                store(work.lam[at.w], k, size, lam)
+                store(work.vn[at.w, Vn.lam], k, size, lam)
         for i in range(at.m):
-            s = work.s[at.w, i]
-            y = work.y[at.w, i]
+            s = work.vm[at.w, Vm.s, i]
+            y = work.vm[at.w, Vm.y, i]
             if not (s > S(0.0) and y > S(0.0)):
                 return 0
-            work.weight[at.w, i] = y / s
-            work.compliance[at.w, i] = s / y
+            work.vm[at.w, Vm.weight, i] = y / s
+            work.vm[at.w, Vm.compliance, i] = s / y
         return 1
 
     @wp.struct
@@ -298,35 +301,37 @@ def build(S) -> SimpleNamespace:
     @wp.func(inline=False)
     def direction(work: Workspace, at: World, stiff: int, h: Embedding, remain: S, d_complementarity: S) -> Embedding:
         """Direction that leaves `remain` of the residuals (rotated Δx in x1, Δy in y1, Δs, Δz, W⁻¹Δx, WΔz)."""
-        x1 = work.x1[at.w]
-        y1 = work.y1[at.w]
-        r = work.r[at.w]
+        x1 = work.vn[at.w, Vn.x1]
+        y1 = work.vm[at.w, Vm.y1]
+        r = work.vn[at.w, Vn.r]
         reduce = S(1.0) - remain
         for i in range(at.n):
-            r[i] = -reduce * work.r_x[at.w, i] - work.shift[at.w, i]
+            r[i] = -reduce * work.vn[at.w, Vn.r_x, i] - work.vn[at.w, Vn.shift, i]
         rotate(work, at, r)
         for i in range(at.m):
-            work.v[at.w, i] = -reduce * work.r_y[at.w, i] - work.shift_y[at.w, i]
-        solve_refined(work, at, stiff, r, work.v[at.w], x1, y1)
-        p = work.p[at.w]
+            work.vm[at.w, Vm.v, i] = -reduce * work.vm[at.w, Vm.r_y, i] - work.vm[at.w, Vm.shift_y, i]
+        solve_refined(work, at, stiff, r, work.vm[at.w, Vm.v], x1, y1)
+        p = work.vn[at.w, Vn.p]
         row_copy(x1, p, 0, at.n)
         rotate_back(work, at, p)
         slope = S(0.0)
         for i in range(at.n):
-            slope += (S(2.0) * work.Hx[at.w, i] / h.tau + work.g[at.w, i]) * p[i]
-        d_tau = (-reduce * h.r_tau + d_complementarity / h.tau - slope + row_dot(work.q[at.w], y1, 0, at.m)) / h.pivot
-        row_axpy(d_tau, work.x2[at.w], x1, 0, at.n)
-        row_axpy(d_tau, work.y2[at.w], y1, 0, at.m)
+            slope += (S(2.0) * work.vn[at.w, Vn.Hx, i] / h.tau + work.vn[at.w, Vn.g, i]) * p[i]
+        d_tau = (
+            -reduce * h.r_tau + d_complementarity / h.tau - slope + row_dot(work.vm[at.w, Vm.q], y1, 0, at.m)
+        ) / h.pivot
+        row_axpy(d_tau, work.vn[at.w, Vn.x2], x1, 0, at.n)
+        row_axpy(d_tau, work.vm[at.w, Vm.y2], y1, 0, at.m)
         for i in range(at.n):
-            work.s_x[at.w, i] = wp.sqrt(work.omega[at.w, i]) * x1[i]
-            work.dz[at.w, i] = work.omega[at.w, i] * x1[i]
-        rotate_back(work, at, work.s_x[at.w])
-        rotate_back(work, at, work.dz[at.w])
+            work.vn[at.w, Vn.s_x, i] = wp.sqrt(work.vn[at.w, Vn.omega, i]) * x1[i]
+            work.vn[at.w, Vn.dz, i] = work.vn[at.w, Vn.omega, i] * x1[i]
+        rotate_back(work, at, work.vn[at.w, Vn.s_x])
+        rotate_back(work, at, work.vn[at.w, Vn.dz])
         for i in range(at.n):
-            work.dz[at.w, i] = -work.shift[at.w, i] - work.dz[at.w, i]
-            work.s_z[at.w, i] = -work.lam[at.w, i] - work.u[at.w, i] - work.s_x[at.w, i]
+            work.vn[at.w, Vn.dz, i] = -work.vn[at.w, Vn.shift, i] - work.vn[at.w, Vn.dz, i]
+            work.vn[at.w, Vn.s_z, i] = -work.vn[at.w, Vn.lam, i] - work.vn[at.w, Vn.u, i] - work.vn[at.w, Vn.s_x, i]
         for i in range(at.m):
-            work.ds[at.w, i] = -work.shift_y[at.w, i] - y1[i] * work.compliance[at.w, i]
+            work.vm[at.w, Vm.ds, i] = -work.vm[at.w, Vm.shift_y, i] - y1[i] * work.vm[at.w, Vm.compliance, i]
         h.d_tau = d_tau
         h.d_kappa = (-d_complementarity - h.kappa * d_tau) / h.tau
         return h
@@ -345,37 +350,37 @@ def build(S) -> SimpleNamespace:
         for c in range(at.cones):
             k = work.start[at.w, c]
             size = work.size[at.w, c]
-            lam = load(work.lam[at.w], k, size)
-            alpha = wp.min(alpha, longest_step(lam, load(work.s_x[at.w], k, size)))
-            alpha = wp.min(alpha, longest_step(lam, load(work.s_z[at.w], k, size)))
+            lam = load(work.vn[at.w, Vn.lam], k, size)
+            alpha = wp.min(alpha, longest_step(lam, load(work.vn[at.w, Vn.s_x], k, size)))
+            alpha = wp.min(alpha, longest_step(lam, load(work.vn[at.w, Vn.s_z], k, size)))
         for i in range(at.m):
-            alpha = wp.min(alpha, ratio(work.s[at.w, i], work.ds[at.w, i]))
-            alpha = wp.min(alpha, ratio(work.y[at.w, i], work.y1[at.w, i]))
+            alpha = wp.min(alpha, ratio(work.vm[at.w, Vm.s, i], work.vm[at.w, Vm.ds, i]))
+            alpha = wp.min(alpha, ratio(work.vm[at.w, Vm.y, i], work.vm[at.w, Vm.y1, i]))
         return alpha
 
     @wp.func(inline=False)
     def predict(work: Workspace, at: World, h: Embedding) -> tuple[Embedding, int]:
         """Factor, the solution x2, y2 for the column of τ, and the affine direction; the number of stiff rows."""
         stiff = factor(work, at)
-        r = work.r[at.w]
+        r = work.vn[at.w, Vn.r]
         for i in range(at.n):
-            r[i] = -work.g[at.w, i]
+            r[i] = -work.vn[at.w, Vn.g, i]
         rotate(work, at, r)
-        solve_refined(work, at, stiff, r, work.q[at.w], work.x2[at.w], work.y2[at.w])
+        solve_refined(work, at, stiff, r, work.vm[at.w, Vm.q], work.vn[at.w, Vn.x2], work.vm[at.w, Vm.y2])
         # −‖x2 − x/τ‖²_H − x2ᵀΩx2 − y2ᵀ weight⁻¹ y2 − κ/τ: a sum of negative terms.
-        p = work.p[at.w]
-        row_copy(work.x2[at.w], p, 0, at.n)
+        p = work.vn[at.w, Vn.p]
+        row_copy(work.vn[at.w, Vn.x2], p, 0, at.n)
         rotate_back(work, at, p)
-        row_axpy(S(-1.0) / h.tau, work.x[at.w], p, 0, at.n)
+        row_axpy(S(-1.0) / h.tau, work.vn[at.w, Vn.x], p, 0, at.n)
         h.pivot = -h.kappa / h.tau
         for i in range(at.n):
-            x2_i = work.x2[at.w, i]
-            h.pivot -= p[i] * row_dot(work.H[at.w, i], p, 0, at.n) + work.omega[at.w, i] * x2_i * x2_i
-            work.u[at.w, i] = S(0.0)
-            work.shift[at.w, i] = work.z[at.w, i]
+            x2_i = work.vn[at.w, Vn.x2, i]
+            h.pivot -= p[i] * row_dot(work.H[at.w, i], p, 0, at.n) + work.vn[at.w, Vn.omega, i] * x2_i * x2_i
+            work.vn[at.w, Vn.u, i] = S(0.0)
+            work.vn[at.w, Vn.shift, i] = work.vn[at.w, Vn.z, i]
         for i in range(at.m):
-            h.pivot -= work.y2[at.w, i] * work.y2[at.w, i] * work.compliance[at.w, i]
-            work.shift_y[at.w, i] = work.s[at.w, i]
+            h.pivot -= work.vm[at.w, Vm.y2, i] * work.vm[at.w, Vm.y2, i] * work.vm[at.w, Vm.compliance, i]
+            work.vm[at.w, Vm.shift_y, i] = work.vm[at.w, Vm.s, i]
         return direction(work, at, stiff, h, S(0.0), h.tau * h.kappa), stiff
 
     @wp.func(inline=False)
@@ -385,36 +390,36 @@ def build(S) -> SimpleNamespace:
         blocked = S(1.0) - reach
         second_order = wp.min(S(SECOND_ORDER) * reach * reach, S(1.0))
         sigma = blocked * blocked * blocked
-        shift = work.shift[at.w]
+        shift = work.vn[at.w, Vn.shift]
         row_fill(S(0.0), shift, 0, at.n)
         for c in range(at.cones):
             k = work.start[at.w, c]
             size = work.size[at.w, c]
-            s = product(load(work.s_x[at.w], k, size), load(work.s_z[at.w], k, size))
+            s = product(load(work.vn[at.w, Vn.s_x], k, size), load(work.vn[at.w, Vn.s_z], k, size))
             u = divide(
-                load(work.lam[at.w], k, size),
+                load(work.vn[at.w, Vn.lam], k, size),
                 vec3(second_order * s[0], second_order * s[1], second_order * s[2] - sigma * h.mu),
             )
-            store(work.u[at.w], k, size, u)
+            store(work.vn[at.w, Vn.u], k, size, u)
             store(shift, k, size, u)
         rotate(work, at, shift)
         for i in range(at.n):
-            shift[i] = wp.sqrt(work.omega[at.w, i]) * shift[i]
+            shift[i] = wp.sqrt(work.vn[at.w, Vn.omega, i]) * shift[i]
         rotate_back(work, at, shift)
-        row_axpy(S(1.0), work.z[at.w], shift, 0, at.n)
+        row_axpy(S(1.0), work.vn[at.w, Vn.z], shift, 0, at.n)
         for i in range(at.m):
-            second = second_order * work.ds[at.w, i] * work.y1[at.w, i] - sigma * h.mu
-            work.shift_y[at.w, i] = work.s[at.w, i] + second / work.y[at.w, i]
+            second = second_order * work.vm[at.w, Vm.ds, i] * work.vm[at.w, Vm.y1, i] - sigma * h.mu
+            work.vm[at.w, Vm.shift_y, i] = work.vm[at.w, Vm.s, i] + second / work.vm[at.w, Vm.y, i]
         return direction(work, at, stiff, h, sigma, h.tau * h.kappa + second_order * h.d_tau * h.d_kappa - sigma * h.mu)
 
     @wp.func(inline=False)
     def advance(work: Workspace, at: World, h: Embedding, alpha: S) -> Embedding:
         """Everything ← everything + α direction."""
-        rotate_back(work, at, work.x1[at.w])
-        row_axpy(alpha, work.x1[at.w], work.x[at.w], 0, at.n)
-        row_axpy(alpha, work.dz[at.w], work.z[at.w], 0, at.n)
-        row_axpy(alpha, work.y1[at.w], work.y[at.w], 0, at.m)
-        row_axpy(alpha, work.ds[at.w], work.s[at.w], 0, at.m)
+        rotate_back(work, at, work.vn[at.w, Vn.x1])
+        row_axpy(alpha, work.vn[at.w, Vn.x1], work.vn[at.w, Vn.x], 0, at.n)
+        row_axpy(alpha, work.vn[at.w, Vn.dz], work.vn[at.w, Vn.z], 0, at.n)
+        row_axpy(alpha, work.vm[at.w, Vm.y1], work.vm[at.w, Vm.y], 0, at.m)
+        row_axpy(alpha, work.vm[at.w, Vm.ds], work.vm[at.w, Vm.s], 0, at.m)
         h.tau += alpha * h.d_tau
         h.kappa += alpha * h.d_kappa
         return h
@@ -422,25 +427,31 @@ def build(S) -> SimpleNamespace:
     @wp.func(inline=False)
     def residuals(work: Workspace, at: World, h: Embedding) -> Embedding:
         """r_x = Hx + gτ − Aᵀy − z, r_y = Ax − qτ − s, r_τ = κ + xᵀHx/τ + gᵀx − qᵀy, and μ."""
-        x = work.x[at.w]
-        r_x = work.r_x[at.w]
+        x = work.vn[at.w, Vn.x]
+        r_x = work.vn[at.w, Vn.r_x]
         quadratic = S(0.0)
         degree = S(at.cones + at.m + 1)
-        h.mu = h.tau * h.kappa + row_dot(x, work.z[at.w], 0, at.n) + row_dot(work.s[at.w], work.y[at.w], 0, at.m)
+        h.mu = (
+            h.tau * h.kappa
+            + row_dot(x, work.vn[at.w, Vn.z], 0, at.n)
+            + row_dot(work.vm[at.w, Vm.s], work.vm[at.w, Vm.y], 0, at.m)
+        )
         h.mu = h.mu / degree
         for i in range(at.n):
             Hx_i = row_dot(work.H[at.w, i], x, 0, at.n)
-            work.Hx[at.w, i] = Hx_i
+            work.vn[at.w, Vn.Hx, i] = Hx_i
             quadratic += x[i] * Hx_i
-            r_x[i] = Hx_i + h.tau * work.g[at.w, i] - work.z[at.w, i]
-        subtract_transposed(work, at, work.y[at.w], r_x)
+            r_x[i] = Hx_i + h.tau * work.vn[at.w, Vn.g, i] - work.vn[at.w, Vn.z, i]
+        subtract_transposed(work, at, work.vm[at.w, Vm.y], r_x)
         for i in range(at.m):
-            work.r_y[at.w, i] = row_dot(work.A[at.w, i], x, 0, at.n) - h.tau * work.q[at.w, i] - work.s[at.w, i]
+            work.vm[at.w, Vm.r_y, i] = (
+                row_dot(work.A[at.w, i], x, 0, at.n) - h.tau * work.vm[at.w, Vm.q, i] - work.vm[at.w, Vm.s, i]
+            )
         h.r_tau = (
             h.kappa
             + quadratic / h.tau
-            + row_dot(work.g[at.w], x, 0, at.n)
-            - row_dot(work.q[at.w], work.y[at.w], 0, at.m)
+            + row_dot(work.vn[at.w, Vn.g], x, 0, at.n)
+            - row_dot(work.vm[at.w, Vm.q], work.vm[at.w, Vm.y], 0, at.m)
         )
         return h
 
@@ -449,19 +460,19 @@ def build(S) -> SimpleNamespace:
         """INFEASIBLE where qᵀy > 0 = Aᵀy + z, UNBOUNDED where gᵀx < 0 = Hx, Ax ≥ 0, both relative to `level`; else 0."""
         if h.kappa < S(CERTIFICATE_RATIO) * h.tau:
             return 0
-        bound = row_dot(work.q[at.w], work.y[at.w], 0, at.m)
+        bound = row_dot(work.vm[at.w, Vm.q], work.vm[at.w, Vm.y], 0, at.m)
         if bound > S(0.0):
-            e = work.e[at.w]
-            row_copy(work.z[at.w], e, 0, at.n)
+            e = work.vn[at.w, Vn.e]
+            row_copy(work.vn[at.w, Vn.z], e, 0, at.n)
             for i in range(at.m):
-                row_axpy(work.y[at.w, i], work.A[at.w, i], e, 0, at.n)
+                row_axpy(work.vm[at.w, Vm.y, i], work.A[at.w, i], e, 0, at.n)
             if largest(e, at.n) < level * bound:
                 return INFEASIBLE
-        slope = -row_dot(work.g[at.w], work.x[at.w], 0, at.n)
+        slope = -row_dot(work.vn[at.w, Vn.g], work.vn[at.w, Vn.x], 0, at.n)
         if slope > S(0.0):
-            violation = largest(work.Hx[at.w], at.n)
+            violation = largest(work.vn[at.w, Vn.Hx], at.n)
             for i in range(at.m):
-                violation = wp.max(violation, -row_dot(work.A[at.w, i], work.x[at.w], 0, at.n))
+                violation = wp.max(violation, -row_dot(work.A[at.w, i], work.vn[at.w, Vn.x], 0, at.n))
             if violation < level * slope:
                 return UNBOUNDED
         return 0
@@ -491,31 +502,31 @@ def build(S) -> SimpleNamespace:
     @wp.func(inline=False)
     def start(work: Workspace, at: World) -> Embedding:
         """x, y, s, z from one solve with W = 1, moved into their cones; τ = κ = 1."""
-        omega = work.omega[at.w]
+        omega = work.vn[at.w, Vn.omega]
         row_fill(S(0.0), omega, 0, at.n)
         for c in range(at.cones):
             set_axes(work, at, c, vec3(S(0.0), S(0.0), S(1.0)), S(1.0), S(1.0), S(1.0))
-        row_fill(S(1.0), work.weight[at.w], 0, at.m)
-        row_fill(S(1.0), work.compliance[at.w], 0, at.m)
+        row_fill(S(1.0), work.vm[at.w, Vm.weight], 0, at.m)
+        row_fill(S(1.0), work.vm[at.w, Vm.compliance], 0, at.m)
         stiff = factor(work, at)
-        x = work.x[at.w]
-        y = work.y[at.w]
-        r = work.r[at.w]
+        x = work.vn[at.w, Vn.x]
+        y = work.vm[at.w, Vm.y]
+        r = work.vn[at.w, Vn.r]
         for i in range(at.n):
-            r[i] = -work.g[at.w, i]
+            r[i] = -work.vn[at.w, Vn.g, i]
         rotate(work, at, r)
-        solve_refined(work, at, stiff, r, work.q[at.w], x, y)
+        solve_refined(work, at, stiff, r, work.vm[at.w, Vm.q], x, y)
         rotate_back(work, at, x)
-        row_fill(S(0.0), work.z[at.w], 0, at.n)
+        row_fill(S(0.0), work.vn[at.w, Vn.z], 0, at.n)
         for c in range(at.cones):
             k = work.start[at.w, c]
             size = work.size[at.w, c]
-            store(work.z[at.w], k, size, -load(x, k, size))
+            store(work.vn[at.w, Vn.z], k, size, -load(x, k, size))
         for i in range(at.m):
-            work.s[at.w, i] = -y[i]
+            work.vm[at.w, Vm.s, i] = -y[i]
         move_inside(work, at, x)
-        move_inside(work, at, work.z[at.w])
-        move_positive(work.s[at.w], at.m)
+        move_inside(work, at, work.vn[at.w, Vn.z])
+        move_positive(work.vm[at.w, Vm.s], at.m)
         move_positive(y, at.m)
         h = Embedding()
         h.tau = S(1.0)
@@ -529,10 +540,10 @@ def build(S) -> SimpleNamespace:
         """Newton from (x, y)/τ if its natural residual is below `level`; (least residual, next level, factorisations)."""
         scale = S(1.0) / h.tau
         for i in range(at.n):
-            work.newton_x[at.w, i] = scale * work.x[at.w, i]
+            work.vn[at.w, Vn.newton_x, i] = scale * work.vn[at.w, Vn.x, i]
         for i in range(at.m):
-            work.newton_y[at.w, i] = scale * work.y[at.w, i]
-        natural = natural_map(work, at, work.newton_x[at.w], work.newton_y[at.w])
+            work.vm[at.w, Vm.newton_y, i] = scale * work.vm[at.w, Vm.y, i]
+        natural = natural_map(work, at, work.vn[at.w, Vn.newton_x], work.vm[at.w, Vm.newton_y])
         if not (natural < level):
             return residual, level, 0
         best, count = newton(work, at, options, natural, budget, residual)
@@ -541,8 +552,8 @@ def build(S) -> SimpleNamespace:
     @wp.func(inline=False)
     def iterate(work: Workspace, at: World, options: Options) -> tuple[S, int, int]:
         """The method; (residual of `best_x`, factorisations, status)."""
-        row_fill(S(0.0), work.best_x[at.w], 0, at.n)
-        row_fill(S(0.0), work.best_y[at.w], 0, at.m)
+        row_fill(S(0.0), work.vn[at.w, Vn.best_x], 0, at.n)
+        row_fill(S(0.0), work.vm[at.w, Vm.best_y], 0, at.m)
         h = start(work, at)
         best = S(INFINITE)
         count = wp.int32(0)
@@ -555,7 +566,7 @@ def build(S) -> SimpleNamespace:
             h = residuals(work, at, h)
             # Towards a certificate τ falls to 0 and relative residuals of x/τ mean nothing.
             if h.kappa <= S(CERTIFICATE_RATIO) * h.tau:
-                best = certify(work, at, S(1.0) / h.tau, work.x[at.w], work.y[at.w], best)
+                best = certify(work, at, S(1.0) / h.tau, work.vn[at.w, Vn.x], work.vm[at.w, Vm.y], best)
             if best > aim and count < options.max_iterations:
                 best, newton_level, steps = finish(
                     work, at, options, h, newton_level, options.max_iterations - count, best
@@ -603,9 +614,9 @@ def build(S) -> SimpleNamespace:
             if status == 0:
                 residual, count, status = iterate(work, at, options)
                 for i in range(at.n):
-                    x[i] = work.scale_x[at.w, i] * work.best_x[at.w, i]
+                    x[i] = work.vn[at.w, Vn.scale_x, i] * work.vn[at.w, Vn.best_x, i]
                 for i in range(at.m):
-                    y[i] = work.scale_y[at.w, i] * work.best_y[at.w, i]
+                    y[i] = work.vm[at.w, Vm.scale_y, i] * work.vm[at.w, Vm.best_y, i]
                 for c in range(at.cones):
                     for i in range(problem.start[at.w, c], problem.start[at.w, c] + problem.size[at.w, c]):
                         z[i] = row_dot(problem.H[at.w, i], x, 0, at.n) + problem.g[at.w, i]

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import warp as wp
 
 from warpsim.kernels import cone_qp_system
+from warpsim.kernels.cone_qp_system import Vm, Vn
 from warpsim.kernels.linalg import rows
 
 NON_FINITE = 2  # bit of `status`: a NaN or an infinity in the data, or a negative friction coefficient; x = 0
@@ -72,8 +73,8 @@ def build(S) -> SimpleNamespace:
     @wp.func(inline=False)
     def equilibrate(problem: Problem, work: Workspace, at: World):
         """H̃ = DHD, Ã = EAD with entries of at most 1, D alike inside a cone after x_n has been multiplied by μ."""
-        D = work.scale_x[at.w]
-        E = work.scale_y[at.w]
+        D = work.vn[at.w, Vn.scale_x]
+        E = work.vm[at.w, Vm.scale_y]
         row_fill(S(1.0), D, 0, at.n)
         row_fill(S(1.0), E, 0, at.m)
         for c in range(at.cones):
@@ -97,8 +98,8 @@ def build(S) -> SimpleNamespace:
                 work.A[at.w, i, j] = problem.A[at.w, i, j] * D[j]
         passes = wp.int32(EQUILIBRATIONS)  # a constant range would be unrolled
         for _pass in range(passes):
-            d = work.r[at.w]
-            e = work.e_y[at.w]
+            d = work.vn[at.w, Vn.r]
+            e = work.vm[at.w, Vm.e_y]
             for i in range(at.n):
                 d[i] = largest(work.H[at.w, i], at.n)
             for i in range(at.m):
@@ -132,28 +133,28 @@ def build(S) -> SimpleNamespace:
         size_H = S(0.0)
         size_g = S(0.0)
         size_q = S(0.0)
-        used = work.r[at.w]
+        used = work.vn[at.w, Vn.r]
         for i in range(at.n):
-            work.g[at.w, i] = work.scale_x[at.w, i] * problem.g[at.w, i]
+            work.vn[at.w, Vn.g, i] = work.vn[at.w, Vn.scale_x, i] * problem.g[at.w, i]
             used[i] = largest(work.H[at.w, i], at.n)
             size_H = wp.max(size_H, used[i])
-            size_g = wp.max(size_g, wp.abs(work.g[at.w, i]))
+            size_g = wp.max(size_g, wp.abs(work.vn[at.w, Vn.g, i]))
         for i in range(at.m):
-            work.q[at.w, i] = work.scale_y[at.w, i] * problem.q[at.w, i]
+            work.vm[at.w, Vm.q, i] = work.vm[at.w, Vm.scale_y, i] * problem.q[at.w, i]
             row = S(0.0)
             for j in range(at.n):
                 row = wp.max(row, wp.abs(work.A[at.w, i, j]))
                 used[j] = wp.max(used[j], wp.abs(work.A[at.w, i, j]))
             if row == S(0.0):
                 # 0 ≥ q: met by any slack, or by none.
-                work.scale_y[at.w, i] = S(0.0)
-                work.q[at.w, i] = wp.where(work.q[at.w, i] > S(0.0), S(1.0), S(-1.0))
+                work.vm[at.w, Vm.scale_y, i] = S(0.0)
+                work.vm[at.w, Vm.q, i] = wp.where(work.vm[at.w, Vm.q, i] > S(0.0), S(1.0), S(-1.0))
             else:
-                size_q = wp.max(size_q, wp.abs(work.q[at.w, i]))
+                size_q = wp.max(size_q, wp.abs(work.vm[at.w, Vm.q, i]))
         for c in range(at.cones):
             row_fill(S(1.0), used, work.start[at.w, c], work.start[at.w, c] + work.size[at.w, c])
         for i in range(at.n):
-            if used[i] == S(0.0) and work.g[at.w, i] != S(0.0):
+            if used[i] == S(0.0) and work.vn[at.w, Vn.g, i] != S(0.0):
                 status = wp.int32(UNBOUNDED)
         b = S(1.0)
         if size_q > S(0.0):
@@ -167,13 +168,13 @@ def build(S) -> SimpleNamespace:
         if cost > S(0.0):
             c_cost = S(1.0) / cost
         for i in range(at.n):
-            work.g[at.w, i] = work.g[at.w, i] * c_cost / b
-            work.scale_x[at.w, i] = b * work.scale_x[at.w, i]
+            work.vn[at.w, Vn.g, i] = work.vn[at.w, Vn.g, i] * c_cost / b
+            work.vn[at.w, Vn.scale_x, i] = b * work.vn[at.w, Vn.scale_x, i]
             row_scale(c_cost, work.H[at.w, i], 0, at.n)
         for i in range(at.m):
-            if work.scale_y[at.w, i] > S(0.0):
-                work.q[at.w, i] = work.q[at.w, i] / b
-            work.scale_y[at.w, i] = b / c_cost * work.scale_y[at.w, i]
+            if work.vm[at.w, Vm.scale_y, i] > S(0.0):
+                work.vm[at.w, Vm.q, i] = work.vm[at.w, Vm.q, i] / b
+            work.vm[at.w, Vm.scale_y, i] = b / c_cost * work.vm[at.w, Vm.scale_y, i]
         return status
 
     return SimpleNamespace(Problem=Problem, check=check, scale_problem=scale_problem)

@@ -8,6 +8,7 @@ factor is that of QᵀHQ + Ω ("rotated"), and Δx stays rotated until a plain v
 out of it for the same reason and form a Schur complement. A little static regularisation is refined away.
 """
 
+import enum
 import functools
 from types import SimpleNamespace
 
@@ -23,12 +24,55 @@ STATIC = {wp.float32: 1e-6, wp.float64: 1e-13}
 REFINEMENTS = 3
 # Rows with a weight above this go to the Schur complement.
 STIFF = 10.0
-# The vectors of the workspace with an entry per row of A; the others have one per variable, or are of cones.
-ROW_VECTORS = (
-    "q", "scale_y", "y", "s", "r_y", "y1", "y2", "ds", "shift_y", "weight", "compliance", "v",
-    "newton_y", "trial_y", "best_y", "e_y", "reduced", "stiff",
-)  # fmt: skip
 SQRT_HALF = 0.7071067811865476
+
+
+class Vn(enum.IntEnum):
+    """The vectors of the workspace with an entry per variable."""
+
+    g = 0
+    scale_x = 1  # x = scale_x x̃
+    x = 2
+    z = 3
+    Hx = 4
+    r_x = 5
+    x1 = 6  # rotated solutions; x2: of the column of τ
+    x2 = 7
+    dz = 8
+    shift = 9  # W⁻² of the complementarity residual
+    omega = 10  # Ω
+    lam = 11  # λ = Wz = W⁻¹x
+    s_x = 12  # W⁻¹Δx
+    s_z = 13  # WΔz
+    u = 14  # Hx + g − Aᵀy; also λ \ (second-order term)
+    newton_x = 15
+    trial_x = 16
+    best_x = 17
+    e = 18  # scratch of the linear solves
+    p = 19
+    r = 20
+
+
+class Vm(enum.IntEnum):
+    """The vectors of the workspace with an entry per row of A."""
+
+    q = 0
+    scale_y = 1
+    y = 2
+    s = 3
+    r_y = 4
+    y1 = 5
+    y2 = 6
+    ds = 7
+    shift_y = 8
+    weight = 9  # w = y/s
+    compliance = 10  # w⁻¹
+    v = 11  # Ax − q
+    newton_y = 12
+    trial_y = 13
+    best_y = 14
+    e_y = 15  # scratch of the linear solves
+    reduced = 16
 
 
 @functools.cache
@@ -47,51 +91,15 @@ def build(S) -> SimpleNamespace:
 
     @wp.struct
     class Workspace:
-        """The scaled problem and the iterates, per world; n-vectors first, then m-vectors, then what cones have."""
+        """The scaled problem and the iterates, per world. It is handed to functions by value: few arrays, many vectors in each."""
 
         H: wp.array3d(dtype=S)
         A: wp.array3d(dtype=S)
         N: wp.array3d(dtype=S)  # (worlds, n, n) Cholesky factor of QᵀHQ + Ω + Σ min(w, STIFF) aaᵀ
         T: wp.array3d(dtype=S)  # (worlds, m, n) rotated rows of A; L⁻¹ of the stiff ones
         schur: wp.array3d(dtype=S)  # (worlds, m, m) factor over the stiff rows
-        g: wp.array2d(dtype=S)
-        scale_x: wp.array2d(dtype=S)  # x = scale_x x̃
-        x: wp.array2d(dtype=S)
-        z: wp.array2d(dtype=S)
-        Hx: wp.array2d(dtype=S)
-        r_x: wp.array2d(dtype=S)
-        x1: wp.array2d(dtype=S)  # rotated solutions; x2: of the column of τ
-        x2: wp.array2d(dtype=S)
-        dz: wp.array2d(dtype=S)
-        shift: wp.array2d(dtype=S)  # W⁻² of the complementarity residual
-        omega: wp.array2d(dtype=S)  # Ω
-        lam: wp.array2d(dtype=S)  # λ = Wz = W⁻¹x
-        s_x: wp.array2d(dtype=S)  # W⁻¹Δx
-        s_z: wp.array2d(dtype=S)  # WΔz
-        u: wp.array2d(dtype=S)  # Hx + g − Aᵀy; also λ \ (second-order term)
-        newton_x: wp.array2d(dtype=S)
-        trial_x: wp.array2d(dtype=S)
-        best_x: wp.array2d(dtype=S)
-        e: wp.array2d(dtype=S)  # scratch of the linear solves
-        p: wp.array2d(dtype=S)
-        r: wp.array2d(dtype=S)
-        q: wp.array2d(dtype=S)
-        scale_y: wp.array2d(dtype=S)
-        y: wp.array2d(dtype=S)
-        s: wp.array2d(dtype=S)
-        r_y: wp.array2d(dtype=S)
-        y1: wp.array2d(dtype=S)
-        y2: wp.array2d(dtype=S)
-        ds: wp.array2d(dtype=S)
-        shift_y: wp.array2d(dtype=S)
-        weight: wp.array2d(dtype=S)  # w = y/s
-        compliance: wp.array2d(dtype=S)  # w⁻¹
-        v: wp.array2d(dtype=S)  # Ax − q
-        newton_y: wp.array2d(dtype=S)
-        trial_y: wp.array2d(dtype=S)
-        best_y: wp.array2d(dtype=S)
-        e_y: wp.array2d(dtype=S)  # scratch of the linear solves
-        reduced: wp.array2d(dtype=S)
+        vn: wp.array3d(dtype=S)  # (worlds, len(Vn), n)
+        vm: wp.array3d(dtype=S)  # (worlds, len(Vm), m)
         stiff: wp.array2d(dtype=int)  # (worlds, m) the stiff rows
         axis: wp.array2d(dtype=vec2)  # (worlds, C) t̂
         start: wp.array2d(dtype=int)  # (worlds, C) cones as solved: half-lines where μ = 0
@@ -148,11 +156,11 @@ def build(S) -> SimpleNamespace:
         if r > S(0.0):
             axis = vec2(v[0] / r, v[1] / r)
         work.axis[at.w, c] = axis
-        work.omega[at.w, k] = down
+        work.vn[at.w, Vn.omega, k] = down
         if size > 1:
-            work.omega[at.w, k + 1] = up
+            work.vn[at.w, Vn.omega, k + 1] = up
         if size == 3:
-            work.omega[at.w, k + 2] = across
+            work.vn[at.w, Vn.omega, k + 2] = across
 
     @wp.func(inline=False)
     def subtract_transposed(work: Workspace, at: World, y: wp.array1d(dtype=S), x: wp.array1d(dtype=S)):
@@ -193,12 +201,12 @@ def build(S) -> SimpleNamespace:
         for i in range(at.m):
             row_copy(work.A[at.w, i], work.T[at.w, i], 0, at.n)
             rotate(work, at, work.T[at.w, i])
-            add_outer(wp.min(work.weight[at.w, i], S(STIFF)), work.T[at.w, i], N, at.n)
-            if work.weight[at.w, i] > S(STIFF):
+            add_outer(wp.min(work.vm[at.w, Vm.weight, i], S(STIFF)), work.T[at.w, i], N, at.n)
+            if work.vm[at.w, Vm.weight, i] > S(STIFF):
                 work.stiff[at.w, count] = i
                 count += 1
         for i in range(at.n):
-            N[i, i] = (N[i, i] + work.omega[at.w, i]) * (S(1.0) + S(static)) + S(static)
+            N[i, i] = (N[i, i] + work.vn[at.w, Vn.omega, i]) * (S(1.0) + S(static)) + S(static)
         cholesky_factor(N, at.n, S(static))
         schur = work.schur[at.w]
         for a in range(count):
@@ -206,7 +214,7 @@ def build(S) -> SimpleNamespace:
             cholesky_forward(N, at.n, work.T[at.w, i])
             for b in range(a + 1):
                 schur[a, b] = row_dot(work.T[at.w, i], work.T[at.w, work.stiff[at.w, b]], 0, at.n)
-            schur[a, a] = schur[a, a] * (S(1.0) + S(static)) + S(1.0) / (work.weight[at.w, i] - S(STIFF))
+            schur[a, a] = schur[a, a] * (S(1.0) + S(static)) + S(1.0) / (work.vm[at.w, Vm.weight, i] - S(STIFF))
         cholesky_factor(schur, count, S(tiny))
         return count
 
@@ -216,29 +224,31 @@ def build(S) -> SimpleNamespace:
 
         A stiff row enters N with weight STIFF, which leaves the part f = 1 − STIFF/w of its Δy to the Schur complement.
         """
-        e = work.e[at.w]
+        e = work.vn[at.w, Vn.e]
         schur = work.schur[at.w]
-        reduced = work.reduced[at.w]
+        reduced = work.vm[at.w, Vm.reduced]
         for i in range(at.m):
-            if work.weight[at.w, i] <= S(STIFF):
-                row_axpy(work.weight[at.w, i] * work.e_y[at.w, i], work.T[at.w, i], e, 0, at.n)
+            if work.vm[at.w, Vm.weight, i] <= S(STIFF):
+                row_axpy(work.vm[at.w, Vm.weight, i] * work.vm[at.w, Vm.e_y, i], work.T[at.w, i], e, 0, at.n)
         cholesky_forward(work.N[at.w], at.n, e)
         for a in range(stiff):
             i = work.stiff[at.w, a]
-            row_axpy(S(STIFF) * work.e_y[at.w, i], work.T[at.w, i], e, 0, at.n)
+            row_axpy(S(STIFF) * work.vm[at.w, Vm.e_y, i], work.T[at.w, i], e, 0, at.n)
         for a in range(stiff):
             i = work.stiff[at.w, a]
-            reduced[a] = work.e_y[at.w, i] - row_dot(work.T[at.w, i], e, 0, at.n)
+            reduced[a] = work.vm[at.w, Vm.e_y, i] - row_dot(work.T[at.w, i], e, 0, at.n)
         cholesky_forward(schur, stiff, reduced)
         cholesky_backward(schur, stiff, reduced)
         for a in range(stiff):
             i = work.stiff[at.w, a]
             row_axpy(reduced[a], work.T[at.w, i], e, 0, at.n)
-            work.e_y[at.w, i] = reduced[a] / (S(1.0) - S(STIFF) / work.weight[at.w, i])
+            work.vm[at.w, Vm.e_y, i] = reduced[a] / (S(1.0) - S(STIFF) / work.vm[at.w, Vm.weight, i])
         cholesky_backward(work.N[at.w], at.n, e)
         for i in range(at.m):
-            if work.weight[at.w, i] <= S(STIFF):
-                work.e_y[at.w, i] = work.weight[at.w, i] * (work.e_y[at.w, i] - row_dot(work.T[at.w, i], e, 0, at.n))
+            if work.vm[at.w, Vm.weight, i] <= S(STIFF):
+                work.vm[at.w, Vm.e_y, i] = work.vm[at.w, Vm.weight, i] * (
+                    work.vm[at.w, Vm.e_y, i] - row_dot(work.T[at.w, i], e, 0, at.n)
+                )
 
     @wp.func(inline=False)
     def solve_refined(
@@ -246,8 +256,8 @@ def build(S) -> SimpleNamespace:
         x: wp.array1d(dtype=S), y: wp.array1d(dtype=S),
     ):  # fmt: skip
         """x (rotated) and y of (H + Ω) x − Aᵀy = r_x (rotated), A x + compliance y = r_y, by iterative refinement."""
-        e = work.e[at.w]
-        p = work.p[at.w]
+        e = work.vn[at.w, Vn.e]
+        p = work.vn[at.w, Vn.p]
         row_fill(S(0.0), x, 0, at.n)
         row_fill(S(0.0), y, 0, at.m)
         passes = wp.int32(REFINEMENTS)  # a constant range would be unrolled
@@ -257,14 +267,16 @@ def build(S) -> SimpleNamespace:
             for i in range(at.n):
                 e[i] = -row_dot(work.H[at.w, i], p, 0, at.n)
             for i in range(at.m):
-                work.e_y[at.w, i] = r_y[i] - row_dot(work.A[at.w, i], p, 0, at.n) - work.compliance[at.w, i] * y[i]
+                work.vm[at.w, Vm.e_y, i] = (
+                    r_y[i] - row_dot(work.A[at.w, i], p, 0, at.n) - work.vm[at.w, Vm.compliance, i] * y[i]
+                )
                 row_axpy(y[i], work.A[at.w, i], e, 0, at.n)
             rotate(work, at, e)
             for i in range(at.n):
-                e[i] = e[i] + r_x[i] - work.omega[at.w, i] * x[i]
+                e[i] = e[i] + r_x[i] - work.vn[at.w, Vn.omega, i] * x[i]
             solve_factored(work, at, stiff)
             row_axpy(S(1.0), e, x, 0, at.n)
-            row_axpy(S(1.0), work.e_y[at.w], y, 0, at.m)
+            row_axpy(S(1.0), work.vm[at.w, Vm.e_y], y, 0, at.m)
 
     return SimpleNamespace(
         Workspace=Workspace,

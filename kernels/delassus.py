@@ -22,7 +22,8 @@ def build(S) -> SimpleNamespace:
     Problem = problems.structs(S).Problem
     f_ltdl, f_rows = ltdl.build(S), rows.build(S)
     ltdl_factor_block, ltdl_solve_block = f_ltdl.ltdl_factor_block, f_ltdl.ltdl_solve_block
-    row_copy, sparse_dot, sparse_add = f_rows.row_copy, f_rows.sparse_dot, f_rows.sparse_add
+    row_axpy, row_copy, row_fill = f_rows.row_axpy, f_rows.row_copy, f_rows.row_fill
+    sparse_dot, sparse_add = f_rows.sparse_dot, f_rows.sparse_add
     module = module_name("delassus", S)
 
     @wp.struct
@@ -31,6 +32,7 @@ def build(S) -> SimpleNamespace:
 
         count: wp.array(dtype=int)  # (worlds,) listed rows
         source: wp.array2d(dtype=int)  # (worlds, N) 3 c + axis of contact c, or 3 max_contacts + k of scalar row k
+        trees: wp.array2d(dtype=wp.vec2i)  # (worlds, N) the two trees that a row moves; −1: more
         Y: wp.array3d(dtype=S)  # (worlds, N, nv) A⁻¹ Jᵀ, a row each, on the trees that the row moves
         W: wp.array3d(dtype=S)  # (worlds, N, N)
         u_star: wp.array2d(dtype=S)  # (worlds, N) J v*
@@ -113,19 +115,24 @@ def build(S) -> SimpleNamespace:
             return
         source = dual.source[w, r]
         y = dual.Y[w, r]
-        for d in range(y.shape[0]):
-            y[d] = S(0.0)
+        row_fill(S(0.0), y, 0, y.shape[0])
         row_add(problem, w, source, S(1.0), y)
         i = int(0)
         dof = support_entry(problem, w, source, 0)
         solved = int(-1)
+        first = int(-1)
+        count = int(0)
         while dof >= 0:
             tree = problem.dof_tree[dof]
             if tree != solved:
                 ltdl_solve_block(A_factor[w], problem.tree_v[tree], problem.tree_v[tree + 1], y)
                 solved = tree
+                if count == 0:
+                    first = tree
+                count += 1
             i += 1
             dof = support_entry(problem, w, source, i)
+        dual.trees[w, r] = wp.where(count <= 2, wp.vec2i(first, solved), wp.vec2i(-1, -1))
         dual.u_star[w, r] = row_dot(problem, w, source, problem.v_star[w])
 
     @wp.kernel(module=module, enable_backward=False)
@@ -134,8 +141,13 @@ def build(S) -> SimpleNamespace:
         w, r = wp.tid()
         if r >= dual.count[w]:
             return
+        here = dual.trees[w, r]
         for s in range(r + 1):
-            value = row_dot(problem, w, dual.source[w, s], dual.Y[w, r])
+            there = dual.trees[w, s]
+            value = S(0.0)
+            shared = here[0] == there[0] or here[0] == there[1] or here[1] == there[0] or here[1] == there[1]
+            if shared or here[0] < 0 or there[0] < 0:
+                value = row_dot(problem, w, dual.source[w, s], dual.Y[w, r])
             dual.W[w, r, s] = value
             dual.W[w, s, r] = value
 
@@ -143,13 +155,11 @@ def build(S) -> SimpleNamespace:
     def apply(problem: Problem, dual: Dual, impulse: wp.array2d(dtype=S), v: wp.array2d(dtype=S)):
         """v = v* + A⁻¹ Jᵀ γ from the listed impulses. Launch over worlds."""
         w = wp.tid()
-        for d in range(v.shape[1]):
-            v[w, d] = problem.v_star[w, d]
+        row_copy(problem.v_star[w], v[w], 0, v.shape[1])
         for r in range(dual.count[w]):
             f = impulse[w, r]
             if f != S(0.0):
-                for d in range(v.shape[1]):
-                    v[w, d] = v[w, d] + f * dual.Y[w, r, d]
+                row_axpy(f, dual.Y[w, r], v[w], 0, v.shape[1])
 
     @wp.kernel(module=module, enable_backward=False)
     def scatter(

@@ -7,7 +7,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.kernels import cone_qp as kernels
-from warpsim.kernels.cone_qp_system import ROW_VECTORS
+from warpsim.kernels.cone_qp_system import Vm, Vn
 from warpsim.solvers import arrays
 from warpsim.solvers.contact_solver import BLOCK
 
@@ -58,7 +58,7 @@ class ConeQPSolver:
         shapes = {1: worlds, 2: (worlds, n), "y": (worlds, m)}
         shapes |= {"H": (worlds, n, n), "N": (worlds, n, n), "schur": (worlds, m, m)}
         shapes |= {name: (worlds, m, n) for name in ("A", "T")}
-        shapes |= {name: (worlds, m) for name in ROW_VECTORS}
+        shapes |= {"vn": (worlds, len(Vn), n), "vm": (worlds, len(Vm), m), "stiff": (worlds, m)}
         shapes |= {name: (worlds, cones) for name in ("axis", "start", "size")}
         for struct in (self.work, self.solution):
             arrays.allocate(struct, self.device, shapes)

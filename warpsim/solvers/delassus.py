@@ -22,6 +22,7 @@ class Delassus:
         self.dual = self.kernels.Dual()
         self.dual.count = wp.zeros(worlds, dtype=int, device=device)
         self.dual.source = wp.zeros((worlds, self.size), dtype=int, device=device)
+        self.dual.trees = wp.zeros((worlds, self.size), dtype=wp.vec2i, device=device)
         self.dual.Y = wp.zeros((worlds, self.size, nv), dtype=scalar, device=device)
         self.dual.W = wp.zeros((worlds, self.size, self.size), dtype=scalar, device=device)
         self.dual.u_star = wp.zeros((worlds, self.size), dtype=scalar, device=device)
