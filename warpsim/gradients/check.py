@@ -293,7 +293,7 @@ def _notes(sim) -> list[str]:
             f"ws.{type(options).__name__}(tolerance=1e-13)"
         )
     chosen = [name for name in ("bounce_correction", "saddle_escape") if getattr(options, name, False)]
-    if not sim.parameters["geom_restitution"].numpy().any():
+    if chosen and not sim.parameters.stored("geom_restitution").numpy().any():
         chosen = [name for name in chosen if name != "bounce_correction"]
     if chosen:
         notes.append(f"{' and '.join(chosen)}: gradients are then not the derivative of the step, on purpose")
