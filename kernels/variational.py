@@ -367,9 +367,10 @@ def build_velocities(S, grad: bool = False) -> SimpleNamespace:
         x = S(0.5) * (v[w, d] - v_star[w, d])
         bound = v_star[w, d] - v_left[w, d]
         y = x
-        if wp.abs(x) > wp.abs(bound) - tie * wp.length(gravity[w % gravity.shape[0]]):
-            y = -bound
-            if x * bound > S(0.0):
+        least = tie * wp.length(gravity[w % gravity.shape[0]])
+        if wp.abs(x) > wp.abs(bound) - least:
+            y = -bound  # contact opposes the free motion; what round-off leaves of both has no sign
+            if x * bound > S(0.0) and wp.abs(bound) > least:
                 y = bound
         jump[w, d] = y
         v_next[w, d] = v_free[w, d] + y
