@@ -194,6 +194,7 @@ def main() -> int:
     parser.add_argument("--robots-only", action="store_true")
     parser.add_argument("--quick", action="store_true", help="two entries a variable, at most 10 steps")
     parser.add_argument("--entries", type=int, default=4)
+    parser.add_argument("--resume", action="store_true", help="keep the rows that --out has")
     parser.add_argument("--out", type=pathlib.Path, help="folder for gradient_grid.json and .md")
     arguments = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
@@ -207,12 +208,14 @@ def main() -> int:
     for label, model, names, begin in cases(arguments):
         if not all(any(word == part for part in label) for word in arguments.only):
             continue
+        if arguments.resume and tuple(label) in results:
+            continue
         results[tuple(label)] = check(model(), *label[2:], names, begin, entries, horizons)
         order.append(tuple(label))
         print(line(label, results[tuple(label)], horizons), flush=True)
+        if arguments.out:
+            write(arguments.out, results, head, horizons)
     print(f"{summary([results[label] for label in order])}; {time.perf_counter() - begin_time:.0f} s")
-    if arguments.out:
-        write(arguments.out, results, head, horizons)
     return 0 if not any(results[label].get("misses") for label in order) else 1
 
 
@@ -221,6 +224,21 @@ def summary(rows: list[dict]) -> str:
     refused = sum("refused" in r for r in rows)
     beyond = sum(bool(r.get("misses")) for r in rows)
     return f"{len(rows)} rows: {len(rows) - refused - beyond} within the bars, {beyond} beyond, {refused} refused"
+
+
+def overview(rows: list[dict], horizons) -> list[str]:
+    """Worst errors by integrator and solver, rows within the bars, and differences compared and not."""
+    head = ["integrator", "solver", "rows", "within", *(f"worst, {h} steps" for h in horizons), "compared (not)"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for scheme in itertools.product(INTEGRATORS, SOLVERS):
+        chosen = [r for r in rows if tuple(r["label"][2:]) == scheme and "errors" in r]
+        if not chosen:
+            continue
+        worst = [f"{np.nanmax([r['errors'][str(h)] for r in chosen]):.0e}" for h in horizons]
+        counts = f"{sum(r['compared'] for r in chosen)} ({sum(r['left'] for r in chosen)})"
+        cells = [*scheme, str(len(chosen)), str(sum(not r["misses"] for r in chosen)), *worst, counts]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
 
 
 def write(folder: pathlib.Path, results: dict, head: list[str], horizons) -> None:
@@ -233,6 +251,7 @@ def write(folder: pathlib.Path, results: dict, head: list[str], horizons) -> Non
     (folder / "gradient_grid.json").write_text(text + "\n")
     bars = ", ".join(f"{bar:g} at {h}" for h, bar in BARS.items())
     lines = ["# Gradients against central differences", "", f"{summary(rows)}. Bars: {bars} steps.", ""]
+    lines += [*overview(rows, horizons), ""]
     lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += [line(list(label), results[label], horizons) for label in ordered]
     (folder / "gradient_grid.md").write_text("\n".join(lines) + "\n")
