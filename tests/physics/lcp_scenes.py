@@ -43,7 +43,17 @@ def reverse_pendulum() -> ws.ModelBuilder:
     return b
 
 
+def ball_on_ground() -> ws.ModelBuilder:
+    b = ws.ModelBuilder("ball", gravity=[0, 0, -9.81], timestep=1e-3)
+    b.add_geom("plane", pose=[0, 0.5, *UP_Y[2:]], friction=0.0)
+    ball = b.add_body("ball", mass=1.0, inertia=[1, 1, 1])
+    b.add_joint(ball, "slide", axis=[0, 1, 0])
+    b.add_geom("sphere", [0.5], body=ball, friction=0.0)
+    return b
+
+
 SCENES = {
+    "BALL_ON_FIXED_GROUND": (ball_on_ground(), [0]),
     "BLOCK_NO_FRICTION_M1": (block(0.0), [1, -1]),
     "BLOCK_NO_FRICTION_M2": (block(0.0, 2.0), [1, -1]),
     "BLOCK_SLIP_MU0.5": (block(0.5), [1, -1]),
