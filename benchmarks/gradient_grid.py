@@ -9,6 +9,7 @@ comes or goes within the smallest step, chaos) are counted, not compared. CPU, a
 """
 
 import argparse
+import dataclasses
 import itertools
 import json
 import pathlib
@@ -182,8 +183,7 @@ def cases(arguments):
 def robot_model(robot: str) -> ws.Model:
     """The robot; frictions differ, because the larger of two equal ones has a kink."""
     model = ws.load(robot_path(robot))
-    model.geom_friction[:] = model.geom_friction * (1 + 0.01 * np.arange(model.ngeom))
-    return model
+    return dataclasses.replace(model, geom_friction=model.geom_friction * (1 + 0.01 * np.arange(model.ngeom)))
 
 
 def main() -> int:

@@ -5,6 +5,8 @@
 The step works in place on internal state arrays, so that it can be captured once as a graph and replayed.
 """
 
+import dataclasses
+
 import numpy as np
 import warp as wp
 
@@ -87,6 +89,10 @@ class Step:
         kind = SOLVERS[type(options)]
         if for_gradient:
             kind, options = (LCPAdjoint, options) if isinstance(options, LCP) else (SAPSolver, self.options)
+            if self.compliant is not None:  # whose solution is that of an interior point, far beyond SAP's default
+                options = dataclasses.replace(
+                    options, tolerance=self.compliant.relative_tolerance(self.device_model.dtype)
+                )
         elif self.compliant is not None and self.compliant.formulation == "paper":
             kind = PaperContact
             self.scalar_rows.allow_bend()

@@ -330,3 +330,20 @@ def test_what_has_no_gradient_is_refused():
     )
     with wp.Tape(), pytest.raises(ValueError, match=r"sim\.state\(\)"):
         sim.step(other.state())
+
+
+def test_stiff_compliant_contact_is_repeated_as_exactly_as_it_was_solved():
+    """The backward pass solves compliant contact again, by SAP, far below SAP's default tolerance: small gradients hold."""
+    b = ws.ModelBuilder("box")
+    b.add_geom("plane", friction=0.05)
+    b.add_body("box", pose=[0, 0, 0.1], mass=1.0, com=[0.01, 0.005, -0.01], inertia=[0.005, 0.006, 0.007])
+    b.add_joint("box", "free")
+    b.add_geom("box", [0.1, 0.1, 0.1], body="box", density=0.0, friction=0.1)
+    options = {"dt": 0.005, "integrator": ws.Variational(tolerance=1e-13)}
+    options["solver"] = ws.Compliant(tolerance=1e-12, stiffness=1e8)
+    settle = ws.Simulator(b.build(), dtype="float64", device="cpu", **options)
+    q0 = settle.rollout(settle.state(), steps=200).final.q.numpy()[0]
+    problem = Problem(b.build(), q0, [0.3, 0.06, 0, 0, 0, 0], 5, parameters=("body_com",), **options)
+    gradient = problem.gradient()["body_com"][0, 0]
+    found = problem.difference("body_com", (0, 0), 1e-4)
+    assert abs(gradient - found) <= 1e-3 * abs(found)
