@@ -322,10 +322,21 @@ def table(header: list[str], rows) -> list[str]:
 
 def report(found: dict) -> list[str]:
     """The tables of everything found."""
+    return [
+        *summary(found),
+        *pendulum_tables(found),
+        *foundation_tables(found),
+        *contact_tables(found),
+        *printed_tables(found),
+    ]
+
+
+def summary(found: dict) -> list[str]:
+    """The machine, and the totals over all parts."""
     m, tallies = found["machine"], found["tally"].values()
     steps, failures = (sum(tally[key] for tally in tallies) for key in ("steps", "failures"))
     most, worst = (max(tally[key] for tally in tallies) for key in ("most", "worst"))
-    lines = [
+    return [
         f"{m['date']}, {m['processor']}, {m['cores']} cores (shared), one thread; warp-lang {m['versions']['warp-lang']}, "
         f"warpsim {m['versions']['warpsim']}, float64.",
         "",
@@ -333,7 +344,11 @@ def report(found: dict) -> list[str]:
         f"{worst:.1e}, {failures} flags.",
         "",
     ]
-    lines += ["## Pendulum: largest distance from the joint in 1 s, K = 1e15, B = 1", ""]
+
+
+def pendulum_tables(found: dict) -> list[str]:
+    """Pendulums, thrown bodies, and the stop."""
+    lines = ["## Pendulum: largest distance from the joint in 1 s, K = 1e15, B = 1", ""]
     rows = [(f"{r['h']:g}", f"{r['ours']:.2e}", f"{r['printed']:.2e}") for r in found["deviation"]]
     lines += table(["h [s]", "ours [m]", "as printed [m]"], rows)
     h = 0.1
@@ -356,8 +371,13 @@ def report(found: dict) -> list[str]:
     lines += ["## Pendulum with a stop, K = 1e12, B = 0: speed after over before", ""]
     rows = [(f"{r['h']:g}", f"{r['ours']:.4f}", f"{r['by hand']:.4f}") for r in found["stop"]]
     lines += table(["h [s]", "ours", "eq. 83 by hand"], rows)
+    return lines
+
+
+def foundation_tables(found: dict) -> list[str]:
+    """Times and errors of the cube on its bed."""
     beds = found["foundation 100"] + found["foundation 900"]
-    lines += ["## Cube on an elastic foundation, 1 s, h = 0.01: CPU seconds", ""]
+    lines = ["## Cube on an elastic foundation, 1 s, h = 0.01: CPU seconds", ""]
     rows = []
     for r in beds:
         key = (r["elements"], r["load"], r["modulus"])
@@ -373,7 +393,12 @@ def report(found: dict) -> list[str]:
         finer = f"{r['error at 1 ms']:.1e}" if "error at 1 ms" in r else "–"
         rows.append((*key[:2], f"{key[2]:g}", f"{r['error']:.1e}", finer, *scipy, f"{PAPER[key][1]:.1e}"))
     lines += table(["elements", "load N", "E Pa", "ours", "ours, h = 1 ms", "BDF", "Radau", "paper"], rows)
-    lines += ["## Box on an incline of 15°: x after 1 s", ""]
+    return lines
+
+
+def contact_tables(found: dict) -> list[str]:
+    """The incline and the stacks."""
+    lines = ["## Box on an incline of 15°: x after 1 s", ""]
     rows = [
         (r["mu"], f"{r['exact']:.6f}", f"{r['h = 0.01']:.6g}", f"{r['h = 0.001']:.6g}", f"{r['speed, h = 0.01']:.2g}")
         for r in found["incline"]
@@ -394,7 +419,12 @@ def report(found: dict) -> list[str]:
     lines += table(
         ["spheres", "seconds", "mean factorisations", "deepest [m]", "lateral [m]", "last speed [m/s]"], rows
     )
-    lines += ["## The same by the printed program, 100 elements", ""]
+    return lines
+
+
+def printed_tables(found: dict) -> list[str]:
+    """What the paper's own programs give."""
+    lines = ["## The same by the printed program, 100 elements", ""]
     rows = [(r["load"], f"{r['modulus']:g}", f"{r['seconds']:.2f}", f"{r['error']:.1e}",
              f"{r['reference by DOP853']:.1e}" if r.get("reference by DOP853") is not None else "–")
             for r in found["printed foundation"]]  # fmt: skip

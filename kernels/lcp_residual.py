@@ -97,7 +97,8 @@ def build(S) -> SimpleNamespace:
     Dual, row_dot, row_add = f_delassus.Dual, f_delassus.row_dot, f_delassus.row_add
     dot = rows.build(S).row_dot
     Orthogonal, qr_factor, qr_solve = f_dense.Orthogonal, f_dense.qr_factor, f_dense.qr_solve
-    ltdl_solve_block, turn = ltdl.build(S).ltdl_solve_block, reverse_jacobian.build(S).turn
+    ltdl_solve_block, rotations = ltdl.build(S).ltdl_solve_block, reverse_jacobian.build(S)
+    turn, tangent_part = rotations.turn, rotations.tangent_part
     pair_restitution = lcp_contact.build(S).pair_restitution
     epsilon = float(np.finfo(wp.dtype_to_numpy(S)).eps)
     rank_level, zero_level = RANK_LEVEL[S], (epsilon * lcp.ZERO_EPSILONS) ** 2
@@ -496,15 +497,7 @@ def build(S) -> SimpleNamespace:
     ):
         """The gradient by displacements q ⊕ δ, δ as v. Launch over (worlds, nv)."""
         w, d = wp.tid()
-        i = coordinate[d]
-        x = S(0.0)
-        if axis[d] == PLAIN:
-            x = q_bar[w, i]
-        else:
-            t = turn(q, w, i, axis[d])
-            for k in range(4):
-                x += t[k] * q_bar[w, i + k]
-        g[w, d] = x
+        g[w, d] = tangent_part(coordinate, axis, q, q_bar, w, d)
 
     @wp.kernel(module=module, enable_backward=False)
     def add_tangent(

@@ -34,6 +34,26 @@ def build(S) -> SimpleNamespace:
             t = vec4(-d, c, -b, a)
         return S(0.5) * t
 
+    @wp.func
+    def tangent_part(
+        coordinate: wp.array(dtype=int),
+        axis: wp.array(dtype=int),
+        q: wp.array2d(dtype=S),
+        q_bar: wp.array2d(dtype=S),
+        w: int,
+        d: int,
+    ) -> S:
+        """The gradient by δ_d of the displacement q ⊕ δ, from that by q."""
+        i = coordinate[d]
+        x = S(0.0)
+        if axis[d] == PLAIN:
+            x = q_bar[w, i]
+        else:
+            t = turn(q, w, i, axis[d])
+            for k in range(4):
+                x += t[k] * q_bar[w, i + k]
+        return x
+
     @wp.kernel(module=module, enable_backward=False)
     def seed(
         row: int,
@@ -71,14 +91,7 @@ def build(S) -> SimpleNamespace:
     ):
         """Row of the Jacobian by (q, v); not finite where the step is not. Launch over (worlds, nv)."""
         w, d = wp.tid()
-        i = coordinate[d]
-        x = S(0.0)
-        if axis[d] == PLAIN:
-            x = q_bar[w, i]
-        else:
-            t = turn(q, w, i, axis[d])
-            for k in range(4):
-                x += t[k] * q_bar[w, i + k]
+        x = tangent_part(coordinate, axis, q, q_bar, w, d)
         y = v_bar[w, d]
         if flags[w] & NONFINITE != 0:
             x = S(wp.nan)
@@ -95,4 +108,4 @@ def build(S) -> SimpleNamespace:
             x = S(wp.nan)
         jacobian[w, row, j] = x
 
-    return SimpleNamespace(turn=turn, seed=seed, gather_state=gather_state, gather=gather)
+    return SimpleNamespace(turn=turn, tangent_part=tangent_part, seed=seed, gather_state=gather_state, gather=gather)
