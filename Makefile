@@ -1,5 +1,5 @@
 # Every target sets up what it needs: a virtual environment in .venv, the packages, the kernel cache in .warp_cache.
-#   make demo | test | lint | bench | cuda-check | clean
+#   make demo | test | lint | bench | cuda-check | corpus | nightly | clean
 # Variables: PYTHON (the interpreter to start from), WARP_CACHE_PATH (compiled kernels), PYTEST_ARGS, BENCH_ARGS.
 
 PYTHON ?= python3
@@ -9,7 +9,9 @@ export WARP_CACHE_PATH ?= $(CURDIR)/.warp_cache
 PYTEST_ARGS ?= -n 2
 BENCH_ARGS ?=
 
-.PHONY: demo test lint bench cuda-check clean
+.PHONY: demo test lint bench cuda-check corpus nightly clean
+# Packages whose robot files `make corpus` reads; they are unpacked, not installed.
+CORPUS ?= dm_control gymnasium_robotics gymnasium robosuite metaworld myosuite brax mjlab
 .DEFAULT_GOAL := demo
 
 $(BIN)/python:
@@ -43,6 +45,19 @@ bench: $(VENV)/bench.stamp
 
 cuda-check: $(VENV)/demo.stamp
 	$(BIN)/python -m warpsim.kernel_modules
+
+corpus: $(VENV)/test.stamp
+	@mkdir -p build/corpus
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps -d build/corpus/wheels $(CORPUS)
+	for wheel in build/corpus/wheels/*.whl; do \
+	    name=$$(basename $$wheel | cut -d- -f1); $(BIN)/python -m zipfile -e $$wheel build/corpus/$$name; done
+	$(BIN)/python benchmarks/corpus.py --out benchmarks/results $$(find build/corpus -mindepth 1 -maxdepth 1 -type d ! -name wheels | sort)
+
+# What takes too long for every change: hours, one after the other.
+nightly: test corpus
+	$(BIN)/python benchmarks/certificate.py --out benchmarks/results
+	$(BIN)/python benchmarks/gradient_grid.py --out benchmarks/results
+	$(BIN)/python benchmarks/solver_suite.py --out benchmarks/results
 
 clean:
 	rm -rf $(VENV) .warp_cache out dist build
