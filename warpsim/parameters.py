@@ -128,6 +128,14 @@ class Parameters:
         _check_meaning(name, values)
         array.assign(np.ascontiguousarray(np.broadcast_to(values, shape), dtype=self._numpy))
 
+    def restore(self, worlds) -> None:
+        """Give the chosen worlds (indices) the model's values again."""
+        for name in self._expanded:
+            array = self._arrays[name]
+            values = array.numpy().copy()
+            values[worlds] = self._default(name)
+            array.assign(values)
+
     def _known(self, name: str) -> None:
         if name not in SPECS:
             raise ValueError(f"no parameter {name!r}; there are: {', '.join(SPECS)}")

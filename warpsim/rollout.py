@@ -109,6 +109,8 @@ def _control_source(sim, controls, steps):
         raise ValueError(f"controls has shape {shape}; it must be (steps, worlds, nu) = {expected}")
     table = controls if isinstance(controls, wp.array) else np.asarray(controls, dtype=sim.dtype)
     table = sim._device_array(table, shape, "controls")
+    if not table.size:  # no indexing of nothing
+        return (lambda step, state: None), _positive(shape[0], "steps")
     return (lambda step, state: table[step]), _positive(shape[0], "steps")
 
 

@@ -6,6 +6,7 @@ import operator
 import numpy as np
 import warp as wp
 
+from warpsim.checks import flag
 from warpsim.collision import ContactList
 from warpsim.constraints import actuator_rows
 from warpsim.dynamics import DeviceModel
@@ -17,6 +18,7 @@ from warpsim.gradients.variational import VariationalAdjoint
 from warpsim.integrators import SymplecticEuler, ThetaScheme, Variational
 from warpsim.kernels import actuation, theta
 from warpsim.kernels.precision import SCALARS
+from warpsim.memory import array_bytes
 from warpsim.model.model import GeomType, Model
 from warpsim.queries import Queries
 from warpsim.replay import Replay
@@ -156,12 +158,14 @@ class Simulator:
         state.v.assign(v)
         return state
 
-    def reset(self, state: State, worlds, q=None, v=None) -> None:
+    def reset(self, state: State, worlds, q=None, v=None, *, parameters: bool = False) -> None:
         """Put the chosen worlds (indices, or a boolean mask) of `state` back to q, v (default: initial pose, rest).
 
-        Their time, memory and flags start anew; nothing else is written.
+        Their time, memory and flags start anew; with `parameters` their entries of `sim.parameters` are the model's again.
+        Nothing else is written.
         """
         self._check_state(state)
+        flag(parameters, "parameters")
         chosen = self._chosen_worlds(worlds)
         values = {
             "q": self._host_rows(self.model.q0 if q is None else q, self.model.nq, "q", len(chosen)),
@@ -171,6 +175,8 @@ class Simulator:
             host = array.numpy().copy()
             host[chosen] = values.get(name, 0)
             array.assign(host)
+        if parameters:
+            self.parameters.restore(chosen)
 
     # stepping --------------------------------------------------------------------------------------------------------
 
@@ -485,10 +491,11 @@ class Simulator:
         return self._step.solver.warm_start_hits
 
     def bytes_per_world(self) -> float:
-        """Device memory of a step's workspace and state, per world."""
-        arrays: dict[int, int] = {}
-        _array_bytes(self._step, arrays, set())
-        return sum(arrays.values()) / self.worlds
+        """Device memory [bytes] that this simulator holds, per world: the workspace of a step, with `requires_grad=True` also
+        of the backward pass, parameters, and what queries have taken. States and a tape's records are beside it."""
+        if self.requires_grad:
+            _ = self._adjoint  # made at the first taped step, else
+        return array_bytes(vars(self)) / self.worlds
 
     # checks ----------------------------------------------------------------------------------------------------------
 
@@ -612,22 +619,3 @@ def _device(name):
     except Exception as error:
         known = ", ".join(str(d) for d in wp.get_devices())
         raise ValueError(f"no device {name!r} here; there are: {known}") from error
-
-
-def _array_bytes(value, found: dict[int, int], seen: set[int]) -> None:
-    """Bytes of every distinct Warp array reachable from `value`, by address."""
-    if id(value) in seen:
-        return
-    seen.add(id(value))
-    if isinstance(value, wp.array):
-        if value.ptr:
-            found[value.ptr] = value.capacity
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            _array_bytes(item, found, seen)
-    elif hasattr(value, "_cls"):
-        for name in value._cls.vars:
-            _array_bytes(getattr(value, name), found, seen)
-    elif type(value).__module__.startswith("warpsim"):
-        for item in vars(value).values():
-            _array_bytes(item, found, seen)
