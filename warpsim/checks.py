@@ -44,15 +44,21 @@ def number(value, name: str, rule: str = "it must be a finite number", holds=np.
 
 
 def numbers(value, name: str, error=ValueError, dtype=float) -> np.ndarray:
-    """An array of numbers; a text that reads as a number is none, nor is a truth value."""
+    """An array of numbers. A text that reads as a number is none, nor is a single truth value."""
     try:
-        if not isinstance(value, np.ndarray):
-            value = value if isinstance(value, (int, float)) and not isinstance(value, bool) else np.asarray(value)
-        if getattr(value, "dtype", np.dtype(float)).kind in "bSUTM":
+        array = np.asarray(value)
+        text = array.dtype.kind in "SUMm" or (array.dtype.kind == "O" and any(isinstance(x, str) for x in array.flat))
+        if text or (array.ndim == 0 and array.dtype.kind == "b"):
             raise TypeError
-        return np.asarray(value, dtype)
+        return np.asarray(array, dtype)
     except (TypeError, ValueError, OverflowError):
         raise error(f"{name} is {short(value)}; give numbers") from None
+
+
+def tolerance(value, name: str, error=ValueError) -> None:
+    """None, or a number between 0 and 1."""
+    if value is not None:
+        number(value, name, "give a number between 0 and 1, or None", lambda x: 0.0 < x < 1.0, error)
 
 
 def positive(value, name: str, unit: str = "", error=ValueError) -> float:
@@ -80,3 +86,19 @@ def short(value) -> str:
     """The value as a message shows it: on one line of at most some hundred characters."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 120 else f"{text[:100]} ... ({len(text)} characters)"
+
+
+def grouped(refusals, join: str = " ") -> list[str]:
+    """One sentence for each kind of element and fix out of (element, what is wrong, fix), however many elements there are.
+
+    An element is called by its kind and name, as in "joint 'knee'"; the first of a group stands for the rest.
+    """
+    groups: dict[tuple[str, str], list] = {}
+    for element, what, fix in refusals:
+        groups.setdefault((element.split(" ", 1)[0], fix), []).append((element, what))
+    lines = []
+    for (_, fix), members in groups.items():
+        first, what = members[0]
+        others = [element.split(" ", 1)[-1] for element, _ in members[1:]]
+        lines.append(f"{first}{join}{what}" + (f" (likewise {listed(others)})" if others else "") + f"; {fix}")
+    return lines
