@@ -516,7 +516,7 @@ class ModelBuilder:
         rule, rules = self.friction_rule, {int(r): r for r in FrictionRule if r != FrictionRule.EXPLICIT}
         scene.friction_rule = rules.get(FrictionRule.HARMONIC if rule is None else rule)
         if scene.friction_rule is None:
-            raise ModelError(f"friction_rule is {short(rule)}; use {listed(rules.values())}")
+            raise ModelError(f"friction_rule is {short(rule)}; use one of {listed(repr(r) for r in rules.values())}")
         scene.filter_parent = self.filter_parent is None or flag(self.filter_parent, "filter_parent", ModelError)
         return compiler.compile_model(scene)
 
