@@ -56,7 +56,8 @@ class WarpsimEngine:
 
     def advance(self, first: int, last: int) -> None:
         for step in range(first, last):
-            self.sim.step(self.state, self.controls[step], out=self.state)
+            control = self.controls[step] if self.controls.size else None  # no indexing of nothing
+            self.sim.step(self.state, control, out=self.state)
         wp.synchronize_device(self.sim.device)
 
     def facts(self) -> dict:
@@ -106,7 +107,8 @@ class MujocoWarpEngine:
 
     def advance(self, first: int, last: int) -> None:
         for step in range(first, last):
-            wp.copy(self.data.ctrl, self.controls[step])
+            if self.controls.size:
+                wp.copy(self.data.ctrl, self.controls[step])
             wp.capture_launch(self.graph)
         wp.synchronize_device(self.device)
 

@@ -2,12 +2,15 @@
 
 import dataclasses
 import json
+import math
 import pathlib
 import sys
 from typing import Literal
 
 import tyro
 from tyro.conf import Positional
+
+from warpsim import checks
 
 
 @dataclasses.dataclass
@@ -57,11 +60,9 @@ class Run:
         from warpsim import Simulator, load
         from warpsim.runs import perturbed_start, print_summary, smooth_controls, timed_rollout
 
-        self._check_outputs()
+        self._check()
         model = load(self.model, actuators=self.actuators, unsupported=self.unsupported)
         sim = Simulator(model, self.worlds, dt=self.dt, device=self.device, dtype=self.dtype)
-        if self.steps < 1:
-            raise ValueError(f"steps is {self.steps}; it must be at least 1")
         q, v = perturbed_start(model, self.worlds, self.noise, self.seed) if self.noise else (None, None)
         controls = None
         if self.controls == "random" and model.nu:
@@ -79,7 +80,11 @@ class Run:
             if path:
                 _console().print(f"wrote {path}", highlight=False)
 
-    def _check_outputs(self) -> None:
+    def _check(self) -> None:
+        for name in ("worlds", "steps", "substeps", "every"):
+            checks.whole(getattr(self, name), name, 1)
+        checks.whole(self.seed, "seed", 0)
+        checks.number(self.noise, "noise", "give a number of at least 0", lambda x: 0.0 <= x < math.inf)
         for path in (self.usd, self.html, self.store, self.png, self.plot, self.json):
             if path and path != "-" and not pathlib.Path(path).absolute().parent.is_dir():
                 raise ValueError(f"{path}: the folder {pathlib.Path(path).parent} does not exist; create it first")
@@ -237,6 +242,8 @@ class View:
 
         from warpsim import Trajectory
 
+        if not 0 <= self.port < 1 << 16:
+            raise ValueError(f"port is {self.port}; give 0 to 65535")
         trajectory = Trajectory.load(self.store)
         if self.out:
             trajectory.to_html(self.out, worlds=self.worlds)
@@ -286,9 +293,15 @@ class Bench:
     def __call__(self) -> None:
         from warpsim import bench
 
+        worlds = self.worlds.split(",")
+        if not all(n.strip().isdecimal() and int(n) > 0 for n in worlds):
+            raise ValueError(f"worlds is {self.worlds!r}; give whole numbers of at least 1, comma-separated")
+        for name in ("repeats", "world_steps"):
+            checks.whole(getattr(self, name), name, 1)
+        checks.number(self.settle, "settle", "give seconds of at least 0", lambda x: 0.0 <= x < math.inf)
         bench.run(
             models=self.models.split(","),
-            worlds=[int(n) for n in self.worlds.split(",")],
+            worlds=[int(n) for n in worlds],
             engines=self.engines.split(","),
             repeats=self.repeats,
             world_steps=self.world_steps,
@@ -315,6 +328,8 @@ class Demo:
     def __call__(self) -> None:
         from warpsim import demo
 
+        for name in ("worlds", "steps"):
+            checks.whole(getattr(self, name), name, 1)
         demo.run(self.worlds, self.steps, self.device, self.out)
 
 

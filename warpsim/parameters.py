@@ -9,16 +9,19 @@ import typing
 import numpy as np
 import warp as wp
 
+from warpsim.checks import listed, numbers, short
 from warpsim.kernels.precision import SCALARS, types
-from warpsim.model.model import Model
+from warpsim.model.model import SIZES, GeomType, Model
 
 
 class Spec(typing.NamedTuple):
-    """Layout of a parameter: the Model field, the kind of element, and the least allowed value."""
+    """Layout of a parameter: the Model field, the kind of element, and the allowed values."""
 
     kind: str  # "scalar", "vec3", "mat33" (Warp types) or "row" (a trailing dimension of scalars)
     least: float | None = None
     finite: bool = True
+    most: float | None = None
+    nan: bool = False  # stands for the default
 
 
 SPECS = {
@@ -41,8 +44,8 @@ SPECS = {
     "geom_pose": Spec("row"),
     "geom_friction": Spec("scalar", 0.0),
     "geom_stiffness": Spec("scalar", 0.0, finite=False),
-    "geom_dissipation_time": Spec("scalar", 0.0, finite=False),
-    "geom_restitution": Spec("scalar", 0.0),
+    "geom_dissipation_time": Spec("scalar", 0.0, nan=True),
+    "geom_restitution": Spec("scalar", 0.0, most=1.0),
     "geom_hertz_modulus": Spec("scalar", 0.0),
     "gravity": Spec("vec3"),
     "body_active": Spec("scalar", 0.0),
@@ -108,29 +111,36 @@ class Parameters:
 
     def __setitem__(self, name: str, values) -> None:
         array = self[name]
-        try:
-            values = np.asarray(values, float)
-        except (TypeError, ValueError):
-            raise ValueError(f"parameters[{name!r}] takes numbers, got {values!r}") from None
+        values = numbers(values.numpy() if isinstance(values, wp.array) else values, f"parameters[{name!r}]")
         shape = (self.worlds, *self._default(name).shape)
         if values.shape not in (shape, shape[1:]):
             raise ValueError(f"parameters[{name!r}] takes shape {shape} or {shape[1:]}, got {values.shape}")
         spec = SPECS[name]
-        bad = np.isnan(values) & (name != "geom_dissipation_time")
+        bad = np.isnan(values) & (not spec.nan)
         if spec.finite:
             bad |= np.isinf(values)
-        if spec.least is not None:
-            bad |= values < spec.least
+        for bound, side in ((spec.least, -1), (spec.most, 1)):
+            if bound is not None:
+                bad |= side * values > side * bound
         if bad.any():
             where = tuple(int(i) for i in np.argwhere(bad)[0])
-            least = "" if spec.least is None else f" and at least {spec.least:g}"
-            raise ValueError(f"parameters[{name!r}] is {values[where]} at {where}; values must be finite{least}")
-        _check_meaning(name, values)
+            bounds = "" if spec.least is None else f" and at least {spec.least:g}"
+            bounds += "" if spec.most is None else f" and at most {spec.most:g}"
+            raise ValueError(f"parameters[{name!r}] is {values[where]} at {where}; values must be finite{bounds}")
+        _check_meaning(self.model, name, values)
         array.assign(np.ascontiguousarray(np.broadcast_to(values, shape), dtype=self._numpy))
 
+    def restore(self, worlds) -> None:
+        """Give the chosen worlds (indices) the model's values again."""
+        for name in self._expanded:
+            array = self._arrays[name]
+            values = array.numpy().copy()
+            values[worlds] = self._default(name)
+            array.assign(values)
+
     def _known(self, name: str) -> None:
-        if name not in SPECS:
-            raise ValueError(f"no parameter {name!r}; there are: {', '.join(SPECS)}")
+        if not isinstance(name, str) or name not in SPECS:
+            raise ValueError(f"no parameter {short(name)}; there are: {listed(SPECS, len(SPECS))}")
 
     def __iter__(self):
         return iter(SPECS)
@@ -143,7 +153,7 @@ class Parameters:
         return sum(a.capacity // self.worlds for name, a in self._arrays.items() if name in self._expanded)
 
 
-def _check_meaning(name: str, values: np.ndarray) -> None:
+def _check_meaning(model: Model, name: str, values: np.ndarray) -> None:
     """What a finite number of the right size can still get wrong."""
 
     def refuse(bad: np.ndarray, what: str) -> None:
@@ -159,6 +169,12 @@ def _check_meaning(name: str, values: np.ndarray) -> None:
         refuse(lowest < -1e-6 * scale, "an inertia must be positive definite")
     elif name == "geom_stiffness":
         refuse(values <= 0, "a stiffness must be positive [N/m] (inf: near-rigid)")
+    elif name == "geom_size":
+        sizes = np.array([SIZES.get(GeomType(kind), 0) for kind in model.geom_type], dtype=int)
+        used = np.arange(3) < sizes[:, None]
+        refuse((used & (values <= 0)).any(axis=-1), "the sizes of a shape must be positive [m]")
+    elif name == "body_active":
+        refuse((values != 0) & (values != 1), "a body is on (1) or off (0)")
     elif name in ("joint_range", "control_range", "force_range"):
         refuse(values[..., 0] > values[..., 1], "the lower bound must not exceed the upper")
     elif name == "joint_axis":

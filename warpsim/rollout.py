@@ -2,9 +2,9 @@
 
 import functools
 
-import numpy as np
 import warp as wp
 
+from warpsim.checks import numbers, whole
 from warpsim.gradients.checkpoint import Checkpoints, move_gradient
 from warpsim.gradients.implicit import active_tape, tape_paused
 from warpsim.gradients.report import GradientReport
@@ -99,27 +99,20 @@ def _control_source(sim, controls, steps):
     if controls is None or callable(controls):
         if steps is None:
             raise ValueError("rollout needs steps= unless controls is an array (steps, worlds, nu)")
-        steps = _positive(steps, "steps")
+        steps = whole(steps, "steps", 1)
         if controls is None:
             return (lambda step, state: None), steps
         return (lambda step, state: controls(state)), steps
-    shape = tuple(controls.shape) if hasattr(controls, "shape") else np.asarray(controls).shape
+    if not hasattr(controls, "shape"):
+        controls = numbers(controls, "controls", dtype=sim.dtype)
+    shape, steps = tuple(controls.shape), None if steps is None else whole(steps, "steps", 1)
     expected = (steps if steps is not None else (shape[0] if shape else 0), sim.worlds, sim.model.nu)
     if shape != expected:
         raise ValueError(f"controls has shape {shape}; it must be (steps, worlds, nu) = {expected}")
-    table = controls if isinstance(controls, wp.array) else np.asarray(controls, dtype=sim.dtype)
-    table = sim._device_array(table, shape, "controls")
-    return (lambda step, state: table[step]), _positive(shape[0], "steps")
-
-
-def _positive(value, name: str) -> int:
-    try:
-        whole = int(value) == value and value >= 1
-    except (TypeError, ValueError):
-        whole = False
-    if not whole:
-        raise ValueError(f"{name} is {value!r}; it must be a whole number of at least 1")
-    return int(value)
+    table = sim._device_array(controls, shape, "controls")
+    if not table.size:  # no indexing of nothing
+        return (lambda step, state: None), whole(shape[0], "steps", 1)
+    return (lambda step, state: table[step]), shape[0]
 
 
 def _with_progress(steps, progress):

@@ -1,11 +1,11 @@
 """`Simulator`: a model in many worlds on one device. Every method is batched over worlds."""
 
 import functools
-import operator
 
 import numpy as np
 import warp as wp
 
+from warpsim.checks import choice, flag, listed, number, numbers, positive, short, whole
 from warpsim.collision import ContactList
 from warpsim.constraints import actuator_rows
 from warpsim.dynamics import DeviceModel
@@ -17,7 +17,9 @@ from warpsim.gradients.variational import VariationalAdjoint
 from warpsim.integrators import SymplecticEuler, ThetaScheme, Variational
 from warpsim.kernels import actuation, theta
 from warpsim.kernels.precision import SCALARS
+from warpsim.memory import array_bytes
 from warpsim.model.model import GeomType, Model
+from warpsim.model.tangent import tangent_coordinates
 from warpsim.queries import Queries
 from warpsim.replay import Replay
 from warpsim.rollout import rollout
@@ -83,13 +85,10 @@ class Simulator:
         if not isinstance(model, Model):
             raise ValueError(f"model is a {type(model).__name__}; load one with ws.load(path) or build it")
         self.model = model
-        self.worlds = _whole(worlds, "worlds")
-        self.dt = _number(model.timestep if dt is None else dt, "dt")
-        if not (np.isfinite(self.dt) and self.dt > 0):
-            raise ValueError(f"dt is {dt}; it must be positive and finite [s]")
-        if dtype not in SCALARS:
-            raise ValueError(f"dtype is {dtype!r}; use 'float32' or 'float64'")
-        self.dtype = dtype
+        self.worlds = whole(worlds, "worlds", 1)
+        self.dt = positive(model.timestep if dt is None else dt, "dt", "s")
+        self.dtype = choice(dtype, "dtype", SCALARS)
+        flag(requires_grad, "requires_grad")
         self.integrator = SymplecticEuler() if integrator is None else integrator
         if not isinstance(self.integrator, (ThetaScheme, Variational)):
             known = "ws.SymplecticEuler(), ws.ImplicitEuler(), ws.Midpoint(), ws.ExplicitEuler() or ws.Variational(...)"
@@ -108,7 +107,7 @@ class Simulator:
         if isinstance(self.solver, Compliant) and self.solver.formulation == "paper":
             _check_paper(model, self.integrator, dtype, requires_grad)
         if max_contacts is not None:
-            max_contacts = _whole(max_contacts, "max_contacts")
+            max_contacts = whole(max_contacts, "max_contacts", 1)
         self.requires_grad = bool(requires_grad)
         if self.requires_grad and isinstance(self.solver, SAP) and self.solver.is_lagged:
             raise ValueError(
@@ -142,12 +141,16 @@ class Simulator:
     # states ----------------------------------------------------------------------------------------------------------
 
     def state(self, q=None, v=None, keyframe: str | None = None) -> State:
-        """A new state: the model's initial pose at rest, a named keyframe, or `q`, `v` of shape (n,) or (worlds, n)."""
+        """A new state: the model's initial pose at rest, a named keyframe, or `q`, `v` of shape (n,) or (worlds, n).
+
+        With a keyframe, `q` or `v` that is given as well replaces the keyframe's. Raises `ValueError` for NaN, a wrong shape, a
+        zero quaternion or an unknown keyframe.
+        """
         q0, v0 = self.model.q0, np.zeros(self.model.nv)
         if keyframe is not None:
-            if keyframe not in self.model.keyframes:
-                known = ", ".join(self.model.keyframes) or "none"
-                raise ValueError(f"no keyframe {keyframe!r} in model {self.model.name!r}; it has: {known}")
+            if not isinstance(keyframe, str) or keyframe not in self.model.keyframes:
+                known = listed(self.model.keyframes)
+                raise ValueError(f"no keyframe {short(keyframe)} in model {self.model.name!r}; it has: {known}")
             q0, v0 = self.model.keyframes[keyframe].q, self.model.keyframes[keyframe].v
         q = self._host_rows(q0 if q is None else q, self.model.nq, "q")
         v = self._host_rows(v0 if v is None else v, self.model.nv, "v")
@@ -156,12 +159,14 @@ class Simulator:
         state.v.assign(v)
         return state
 
-    def reset(self, state: State, worlds, q=None, v=None) -> None:
+    def reset(self, state: State, worlds, q=None, v=None, *, parameters: bool = False) -> None:
         """Put the chosen worlds (indices, or a boolean mask) of `state` back to q, v (default: initial pose, rest).
 
-        Their time, memory and flags start anew; nothing else is written.
+        Their time, memory and flags start anew; with `parameters` their entries of `sim.parameters` are the model's again.
+        Nothing else is written.
         """
         self._check_state(state)
+        flag(parameters, "parameters")
         chosen = self._chosen_worlds(worlds)
         values = {
             "q": self._host_rows(self.model.q0 if q is None else q, self.model.nq, "q", len(chosen)),
@@ -171,6 +176,8 @@ class Simulator:
             host = array.numpy().copy()
             host[chosen] = values.get(name, 0)
             array.assign(host)
+        if parameters:
+            self.parameters.restore(chosen)
 
     # stepping --------------------------------------------------------------------------------------------------------
 
@@ -182,7 +189,7 @@ class Simulator:
         and returned (`out is state` is allowed); without it a new one is.
         """
         self._check_state(state)
-        substeps = _whole(substeps, "substeps")
+        substeps = whole(substeps, "substeps", 1)
         if active_tape() is not None:
             return self._taped_step(state, control, tau, wrench, substeps, out)
         self._set_forces(control, tau, wrench)
@@ -336,6 +343,8 @@ class Simulator:
         `function` may step into existing states (`out=`) and launch kernels; it must not read device data on the host.
         It runs once before, so that everything it needs is compiled and allocated; its effects then are not undone.
         """
+        if not callable(function):
+            raise ValueError(f"function is {short(function)}; give a callable without arguments")
         function()
         graph = self._replay.capture(function)
 
@@ -373,17 +382,17 @@ class Simulator:
         """
         self._check_state(state)
         if checkpoint_every is not None:
-            checkpoint_every = _whole(checkpoint_every, "checkpoint_every")
+            checkpoint_every = whole(checkpoint_every, "checkpoint_every", 1)
         return rollout(
             self,
             state,
             controls,
             steps,
-            substeps=substeps,
-            every=_whole(every, "every"),
-            progress=progress,
+            substeps=whole(substeps, "substeps", 1),
+            every=whole(every, "every", 1),
+            progress=progress if callable(progress) or progress is None else flag(progress, "progress"),
             checkpoint_every=checkpoint_every,
-            gradient_norms=gradient_norms,
+            gradient_norms=flag(gradient_norms, "gradient_norms"),
         )
 
     @functools.cached_property
@@ -414,12 +423,10 @@ class Simulator:
 
     def jacobian(self, q, body, point=(0.0, 0.0, 0.0)) -> wp.array:
         """`(worlds, 6, nv)`, rows (angular, linear) in world axes, at `point` (3,) or (worlds, 3) fixed in `body`."""
-        body = self.model.body(body) if isinstance(body, str) else operator.index(body)
+        body = self.model.body(body) if isinstance(body, str) else whole(body, "body")
         if not 0 <= body < self.model.nbody:
             raise ValueError(f"body is {body}; the model has {self.model.nbody} bodies")
-        point = np.asarray(point, dtype=self.dtype)
-        if point.shape not in ((3,), (self.worlds, 3)):
-            raise ValueError(f"point has shape {point.shape}; it must be (3,) or ({self.worlds}, 3)")
+        point = self._host_rows(point, 3, "point")
         return self._queries.jacobian(self._rows(q, self.model.nq, "q"), body, np.atleast_2d(point))
 
     def energy(self, state: State) -> tuple[wp.array, wp.array]:
@@ -434,20 +441,20 @@ class Simulator:
 
     def contact_force(self, of: str = "body") -> wp.array:
         """Net contact force of the last step [N], world axes: `(worlds, nbody)` or, `of="geom"`, `(worlds, ngeom)` vec3."""
-        if of not in ("body", "geom"):
-            raise ValueError(f"of is {of!r}; use 'body' or 'geom'")
+        choice(of, "of", ("body", "geom"))
         return self._step.net_contact_force(of)
 
     def ray_cast(self, state: State, origin, direction, *, max_distance: float = np.inf, geoms=None, ignore=()):
         """Nearest hits of rays with the geoms at `state`: distance [m] (-1: none), geom index, outward normal.
 
         `origin` and `direction` (world axes, any length) are (rays, 3) or (worlds, rays, 3). `geoms`: indices or names
-        to consider (default: all but height fields); `ignore`: bodies, by index or name, whose geoms are left out.
+        to consider (default: all but height fields, which rays do not meet); `ignore`: bodies, by index or name ("world" or -1:
+        the world), whose geoms are left out.
         """
         self._check_state(state)
         rays = []
         for name, value in (("origin", origin), ("direction", direction)):
-            value = np.asarray(value, float)
+            value = numbers(value.numpy() if isinstance(value, wp.array) else value, name)
             if value.ndim == 2:
                 value = value[None]
             if value.ndim != 3 or value.shape[0] not in (1, self.worlds) or value.shape[2] != 3:
@@ -459,17 +466,24 @@ class Simulator:
             raise ValueError(f"{rays[0].shape[1]} origins but {rays[1].shape[1]} directions; give one of each per ray")
         if (np.linalg.norm(rays[1], axis=-1) == 0).any():
             raise ValueError("direction has a zero vector; every ray needs a direction")
-        chosen = self._ray_geoms(geoms, ignore)
-        return self._queries.ray_cast(state.q, *rays, float(max_distance), chosen)
+        reach = number(max_distance, "max_distance", "it must be positive [m] (inf: no limit)", lambda x: x > 0)
+        return self._queries.ray_cast(state.q, *rays, reach, self._ray_geoms(geoms, ignore))
 
     def _ray_geoms(self, geoms, ignore) -> list[int]:
         m = self.model
         if geoms is None:
             geoms = [g for g in range(m.ngeom) if m.geom_type[g] != GeomType.HFIELD]
-        chosen = [m.geom(g) if isinstance(g, str) else operator.index(g) for g in geoms]
+        geoms, ignore = ([x] if isinstance(x, (str, int, np.integer)) else x for x in (geoms, ignore))
+        chosen = [m.geom(g) if isinstance(g, str) else whole(g, "an entry of geoms") for g in geoms]
+        ignored = [-1 if b == "world" else b for b in ignore]
+        skipped = {m.body(b) if isinstance(b, str) else whole(b, "an entry of ignore") for b in ignored}
         if any(not 0 <= g < m.ngeom for g in chosen):
             raise ValueError(f"geoms holds an index outside 0 .. {m.ngeom - 1}")
-        skipped = {m.body(b) if isinstance(b, str) else operator.index(b) for b in ignore}
+        if any(not -1 <= b < m.nbody for b in skipped):
+            raise ValueError(f"ignore holds an index outside -1 (the world) .. {m.nbody - 1}")
+        fields = [m.geom_names[g] for g in chosen if m.geom_type[g] == GeomType.HFIELD]
+        if fields:
+            raise ValueError(f"geoms holds the height field {fields[0]!r}, which rays do not meet; leave it out")
         return [g for g in chosen if int(m.geom_body[g]) not in skipped]
 
     @property
@@ -485,10 +499,11 @@ class Simulator:
         return self._step.solver.warm_start_hits
 
     def bytes_per_world(self) -> float:
-        """Device memory of a step's workspace and state, per world."""
-        arrays: dict[int, int] = {}
-        _array_bytes(self._step, arrays, set())
-        return sum(arrays.values()) / self.worlds
+        """Device memory [bytes] that this simulator holds, per world: the workspace of a step, with `requires_grad=True` also
+        of the backward pass, parameters, and what queries have taken. States and a tape's records are beside it."""
+        if self.requires_grad:
+            _ = self._adjoint  # made at the first taped step, else
+        return array_bytes(vars(self)) / self.worlds
 
     # checks ----------------------------------------------------------------------------------------------------------
 
@@ -509,19 +524,39 @@ class Simulator:
         if not np.isfinite(values).all():
             where = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
             raise ValueError(f"{name} is {values[where]} at {where}; every value must be finite")
+        if name == "q":
+            self._check_quaternions(values)
         return np.ascontiguousarray(np.broadcast_to(values, (rows, n)))
 
     def _numbers(self, values, name: str) -> np.ndarray:
-        try:
-            return np.asarray(values, dtype=self.dtype)
-        except (TypeError, ValueError):
-            raise ValueError(f"{name} takes numbers, got {values!r}") from None
+        return numbers(values, name, dtype=self.dtype)
+
+    def _check_quaternions(self, q: np.ndarray) -> None:
+        """Raise where the quaternion of a free or ball joint in q `(..., nq)` gives no direction."""
+        for first in tangent_coordinates(self.model)[1]:
+            length = np.linalg.norm(q[..., first[0] : first[0] + 4], axis=-1)
+            if (length < 1e-8).any():
+                j = int(np.flatnonzero(self.model.joint_q <= first[0])[-1])
+                raise ValueError(
+                    f"q has a zero quaternion in joint {self.model.joint_names[j]!r}, q[{first[0]}:{first[0] + 4}]; "
+                    "[1, 0, 0, 0] is no rotation"
+                )
 
     def _check_state(self, state: State, label: str = "state") -> None:
         if not isinstance(state, State):
             raise ValueError(f"{label} is a {type(state).__name__}; make one with sim.state()")
         for name, array, n in (("q", state.q, self.model.nq), ("v", state.v, self.model.nv)):
             self._device_array(array, (self.worlds, n), f"{label}.{name}")
+        found = {name: array.shape for name, array in state.memory.items()}
+        if found != self._memory_shapes:
+            raise ValueError(
+                f"{label} has the memory {short(found)}, this simulator's has {short(self._memory_shapes)}: it is of one with "
+                "another solver, integrator or max_contacts; make a state with this sim.state(q, v)"
+            )
+
+    @functools.cached_property
+    def _memory_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: array.shape for name, array in self._step.memory().items()}
 
     def _check_tape(self, state: State) -> None:
         """Raise where a step from `state` cannot be recorded on a tape."""
@@ -540,27 +575,10 @@ class Simulator:
         if worlds.size == 0:
             return np.zeros(0, dtype=int)
         if worlds.dtype != bool and not np.issubdtype(worlds.dtype, np.integer):
-            raise ValueError(f"worlds is {worlds.tolist()}; give whole numbers or a boolean mask")
+            raise ValueError(f"worlds is {short(worlds.tolist())}; give whole numbers or a boolean mask")
         if worlds.dtype != bool and (worlds.min() < -self.worlds or worlds.max() >= self.worlds):
-            raise ValueError(f"worlds is {worlds.tolist()}; there are worlds 0 to {self.worlds - 1}")
+            raise ValueError(f"worlds is {short(worlds.tolist())}; there are worlds 0 to {self.worlds - 1}")
         return np.atleast_1d(np.arange(self.worlds)[worlds])
-
-
-def _whole(value, name: str) -> int:
-    try:
-        value = operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name} is {value!r}; it must be a whole number") from None
-    if value < 1:
-        raise ValueError(f"{name} is {value}; it must be at least 1")
-    return value
-
-
-def _number(value, name: str) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} is {value!r}; it must be a number") from None
 
 
 def _refuse_material(model: Model, solver) -> None:
@@ -612,22 +630,3 @@ def _device(name):
     except Exception as error:
         known = ", ".join(str(d) for d in wp.get_devices())
         raise ValueError(f"no device {name!r} here; there are: {known}") from error
-
-
-def _array_bytes(value, found: dict[int, int], seen: set[int]) -> None:
-    """Bytes of every distinct Warp array reachable from `value`, by address."""
-    if id(value) in seen:
-        return
-    seen.add(id(value))
-    if isinstance(value, wp.array):
-        if value.ptr:
-            found[value.ptr] = value.capacity
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            _array_bytes(item, found, seen)
-    elif hasattr(value, "_cls"):
-        for name in value._cls.vars:
-            _array_bytes(getattr(value, name), found, seen)
-    elif type(value).__module__.startswith("warpsim"):
-        for item in vars(value).values():
-            _array_bytes(item, found, seen)

@@ -34,7 +34,14 @@ class State:
         return self._map(lambda array: wp.clone(array, requires_grad=False))
 
     def assign(self, other: "State") -> None:
-        """Copy the values of `other` into this state's arrays."""
+        """Copy the values of `other`, a state of the same simulator, into this state's arrays."""
+        if not isinstance(other, State):
+            raise ValueError(f"other is a {type(other).__name__}; give a State")
+        own, theirs = ({k: (a.shape, a.dtype) for k, a in state.arrays().items()} for state in (self, other))
+        if own != theirs:
+            raise ValueError(
+                "other has other arrays than this state; it is of another simulator, model or number of worlds"
+            )
         for name, array in other.arrays().items():
             wp.copy(self.arrays()[name], array)
 

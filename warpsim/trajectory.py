@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from warpsim.checks import choice, short, whole
 from warpsim.io import host_kinematics
 from warpsim.model.model import Model
 
@@ -37,6 +38,11 @@ class Trajectory:
     gradients: Any = None
 
     def __post_init__(self):
+        if not isinstance(self.model, Model):
+            raise ValueError(f"model is a {type(self.model).__name__}; give a Model")
+        for name in ("q", "v", "time"):
+            if not hasattr(getattr(self, name), "shape"):
+                raise ValueError(f"{name} is a {type(getattr(self, name)).__name__}; give a NumPy or Warp array")
         shape = tuple(self.q.shape)
         if len(shape) != 3 or shape[0] < 1 or shape[1] < 1 or shape[2] != self.model.nq:
             raise ValueError(f"q has shape {shape}; it must be (frames >= 1, worlds >= 1, nq = {self.model.nq})")
@@ -84,8 +90,9 @@ class Trajectory:
 
     def rows(self, name: str, rows) -> np.ndarray:
         """Rows `(len(rows), worlds, ...)` of `q`, `v`, `time` or a diagnostic, as NumPy."""
-        array = getattr(self, name) if name in ("q", "v", "time") else self.diagnostics[name]
-        return host_kinematics.host_rows(array, np.asarray(rows))
+        arrays = {"q": self.q, "v": self.v, "time": self.time, **self.diagnostics}
+        array = arrays[choice(name, "name", arrays)]
+        return host_kinematics.host_rows(array, _row_indices(rows, len(array)))
 
     def clock(self) -> np.ndarray:
         """`(T+1,)` time [s] of the world that went furthest; a world that was stopped early keeps its last time."""
@@ -103,7 +110,7 @@ class Trajectory:
         """Yield body poses `(some rows, worlds, nbody, 7)` in order, a bounded number of bytes at a time."""
         from warpsim.io.scene import world_indices
 
-        rows = np.arange(self.frames) if rows is None else np.asarray(rows)
+        rows = np.arange(self.frames) if rows is None else _row_indices(rows, self.frames)
         return host_kinematics.body_pose_chunks(self.model, self.q, rows, world_indices(worlds, self.worlds))
 
     def save(self, path) -> None:
@@ -117,6 +124,8 @@ class Trajectory:
         """Read a store written by `save` or a rollout. `model` replaces the stored one, and must fit it."""
         from warpsim.io.store import load_trajectory
 
+        if model is not None and not isinstance(model, Model):
+            raise ValueError(f"model is a {type(model).__name__}; give a Model, or None for the stored one")
         return load_trajectory(path, model)
 
     def to_usd(self, path, worlds=None, fps: float | None = None, spacing: float | None = None) -> None:
@@ -154,11 +163,23 @@ class Trajectory:
         from warpsim.io.render import render_png
         from warpsim.io.scene import world_indices
 
-        if not -self.frames <= frame < self.frames:
+        if not -self.frames <= whole(frame, "frame") < self.frames:
             raise ValueError(f"frame={frame}: the trajectory has rows 0 to {self.frames - 1}")
         q = self.rows("q", [frame % self.frames])[0]
         chosen = world_indices(min(9, self.worlds) if worlds is None else worlds, self.worlds)
         render_png(self.model, q[chosen], path, **options)
+
+
+def _row_indices(rows, count: int) -> np.ndarray:
+    """Indices as an array, from the end where they are negative."""
+    rows = np.atleast_1d(np.asarray(rows))
+    if not rows.size:
+        return np.zeros(0, dtype=int)
+    if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer):
+        raise ValueError(f"rows is {short(rows.tolist())}; give indices of rows")
+    if rows.min() < -count or rows.max() >= count:
+        raise ValueError(f"rows is {short(rows.tolist())}; there are rows 0 to {count - 1}")
+    return rows % count
 
 
 def host_array(array) -> np.ndarray:

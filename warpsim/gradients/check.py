@@ -9,8 +9,10 @@ import warnings
 
 import numpy as np
 
+from warpsim.checks import choice, numbers, positive, whole
 from warpsim.gradients.taped import STATE_NAMES, Inputs, TapedRollout, device_array, input_shapes
 from warpsim.kernels.theta import NONFINITE
+from warpsim.parameters import SPECS
 
 STEP_SIZES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 # Gradients below this are compared absolutely: a variable without effect has a gradient of 0.
@@ -92,18 +94,42 @@ def check_gradients(
     Prints nothing: `print(ws.check_gradients(sim))` shows the table. In float32, or with a loose solver tolerance,
     differences are coarse: it warns or notes so. Parameters are as before afterwards.
     """
-    if not sim.requires_grad:
+    if not getattr(sim, "requires_grad", False):
         raise ValueError("check_gradients needs a simulator made with requires_grad=True")
+    horizons, parameters, variables = _request(sim, horizons, parameters, variables)
+    for name, value, least in (("entries", entries, 1), ("substeps", substeps, 1), ("seed", seed, 0)):
+        whole(value, name, least)
+    positive(tolerance, "tolerance")
+    step_sizes = tuple(
+        positive(size, "an entry of step_sizes") for size in np.atleast_1d(numbers(step_sizes, "step_sizes"))
+    )
+    if not step_sizes:
+        raise ValueError("step_sizes is empty; give at least one")
     if sim.dtype == "float32":
         warnings.warn(
             "check_gradients in float32: differences are good to 1e-2 at best; use dtype='float64'", stacklevel=2
         )
-    horizons = tuple(sorted(int(h) for h in horizons))
-    checker = _Checker(sim, state, controls, horizons, tuple(parameters), variables, substeps, seed)
+    checker = _Checker(sim, state, controls, horizons, parameters, variables, substeps, seed)
     rows = []
     for name in checker.names:
         rows += checker.rows(name, entries, step_sizes, tolerance)
     return GradientCheck(rows, _notes(sim))
+
+
+def _request(sim, horizons, parameters, variables):
+    """Horizons, sorted, and the names of what is varied, each known."""
+    horizons = [horizons] if np.ndim(horizons) == 0 else horizons
+    horizons = tuple(sorted({whole(h, "an entry of horizons", 1) for h in horizons}))
+    if not horizons:
+        raise ValueError("horizons is empty; give at least one number of steps")
+    parameters, variables = ((x,) if isinstance(x, str) else tuple(x) for x in (parameters, variables))
+    for name in parameters:
+        choice(name, "an entry of parameters", SPECS)
+    for name in variables:
+        choice(name, "an entry of variables", (*STATE_NAMES, "controls"))
+    if not parameters and not (set(variables) - (set() if sim.model.nu else {"controls"})):
+        raise ValueError("nothing to check: variables and parameters name nothing that this model has")
+    return horizons, parameters, variables
 
 
 class _Checker:
@@ -114,6 +140,7 @@ class _Checker:
         self.random = np.random.default_rng(seed)
         shapes = input_shapes(sim, self.steps, parameters)
         state = sim.state() if state is None else state
+        sim._check_state(state)
         self.point = {"q": state.q.numpy(), "v": state.v.numpy()}
         if sim.model.nu:
             self.point["controls"] = self._controls(controls, shapes["controls"])
@@ -128,8 +155,8 @@ class _Checker:
 
     def _controls(self, controls, shape) -> np.ndarray:
         if controls is not None:
-            given = np.asarray(controls.numpy() if hasattr(controls, "numpy") else controls, float)
-            if given.shape[0] < shape[0] or given.shape[1:] != shape[1:]:
+            given = numbers(controls.numpy() if hasattr(controls, "numpy") else controls, "controls")
+            if given.ndim != 3 or given.shape[0] < shape[0] or given.shape[1:] != shape[1:]:
                 raise ValueError(f"controls has shape {given.shape}; the longest horizon needs {shape}")
             return given[: shape[0]]
         low, high = np.clip(self.sim.model.control_range, -1.0, 1.0).T

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import warp as wp
 
+from warpsim.checks import choice, flag
 from warpsim.constraints import ACTUATOR_PARAMETERS
 from warpsim.dynamics import BLOCK, DeviceModel, InverseDynamicsDerivative
 from warpsim.gradients.implicit import tape_paused
@@ -385,7 +386,9 @@ def linearize(sim, state, control, tau, parameters, force_jacobian, out) -> Line
         raise ValueError(
             f"linearize has no closed form {reason}; a simulator with requires_grad=True has its Jacobians"
         )
-    force = bool(force_jacobian)
+    force = flag(force_jacobian, "force_jacobian")
+    if out is not None and not isinstance(out, Linearization):
+        raise ValueError(f"out is a {type(out).__name__}; give the Linearization of an earlier call")
     with tape_paused():
         control = None if control is None else sim._device_array(control, (sim.worlds, sim.model.nu), "control")
         tau = None if tau is None else sim._device_array(tau, (sim.worlds, sim.model.nv), "tau")
@@ -423,10 +426,9 @@ def _not_analytic(sim, names: tuple[str, ...]) -> str:
 
 
 def _names(parameters) -> tuple[str, ...]:
-    names = (parameters,) if isinstance(parameters, str) else tuple(parameters)
+    names = (parameters,) if isinstance(parameters, str) or not np.iterable(parameters) else tuple(parameters)
     for name in names:
-        if name not in SPECS:
-            raise ValueError(f"no parameter {name!r}; there are: {', '.join(SPECS)}")
+        choice(name, "an entry of parameters", SPECS)
         if name == "body_active":
             raise ValueError("body_active switches bodies on and off; there is no Jacobian by it")
     return tuple(name for name in SPECS if name in names)

@@ -6,6 +6,7 @@ Names are `q`, `v` (the start), `controls`, and those of physical parameters.
 import numpy as np
 import warp as wp
 
+from warpsim.checks import short, whole
 from warpsim.kernels.precision import SCALARS
 
 STATE_NAMES = ("q", "v")
@@ -39,7 +40,10 @@ def count_steps(controls, steps: int | None) -> int:
     if controls is None:
         if steps is None:
             raise ValueError("rollout needs steps= unless controls are given")
+        whole(steps, "steps", 1)
         return steps
+    if np.ndim(controls) == 0:
+        raise ValueError(f"controls is {short(controls)}; give an array (steps, worlds, nu)")
     if steps is not None and steps != len(controls):
         raise ValueError(f"controls has {len(controls)} rows, but steps is {steps}")
     return len(controls)

@@ -10,6 +10,8 @@ position gains) is implicit in the implicit schemes, and with `implicit_stiffnes
 import dataclasses
 from typing import ClassVar
 
+from warpsim import checks
+
 # ε_r of the free motion: ‖D m‖ relative to the momenta and impulses it is the difference of.
 DEFAULT_TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
 
@@ -46,10 +48,7 @@ class _Explicit(ThetaScheme):
     theta: ClassVar[float] = 0.0
 
     def __post_init__(self):
-        if not isinstance(self.implicit_stiffness, bool):
-            raise ValueError(
-                f"{type(self).__name__}: implicit_stiffness is {self.implicit_stiffness!r}; give True or False"
-            )
+        checks.flag(self.implicit_stiffness, f"{type(self).__name__}: implicit_stiffness")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,14 +62,8 @@ class _Implicit(ThetaScheme):
 
     def __post_init__(self):
         name = type(self).__name__
-        if self.tolerance is not None and not 0.0 < self.tolerance < 1.0:
-            raise ValueError(f"{name}: tolerance is {self.tolerance}; give a number between 0 and 1, or None")
-        if (
-            isinstance(self.max_evaluations, bool)
-            or not isinstance(self.max_evaluations, int)
-            or self.max_evaluations < 2
-        ):
-            raise ValueError(f"{name}: max_evaluations is {self.max_evaluations!r}; give a whole number of at least 2")
+        checks.tolerance(self.tolerance, f"{name}: tolerance")
+        checks.whole(self.max_evaluations, f"{name}: max_evaluations", 2)
 
     def relative_tolerance(self, dtype: str) -> float:
         """The tolerance in use for "float32" or "float64"."""

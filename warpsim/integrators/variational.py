@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from warpsim import checks
 from warpsim.kernels import variational
 
 ROOT_FINDERS = ("riqn", "newton", "broyden")
@@ -27,19 +28,11 @@ class Variational:
     passes: int = 1
 
     def __post_init__(self):
-        if self.tolerance is not None and not 0.0 < self.tolerance < 1.0:
-            raise ValueError(f"Variational: tolerance is {self.tolerance}; give a number between 0 and 1, or None.")
-        if self.guess not in variational.GUESSES:
-            raise ValueError(f"Variational: guess is {self.guess!r}; choose one of {list(variational.GUESSES)}.")
-        if self.root_finder not in ROOT_FINDERS:
-            raise ValueError(f"Variational: root_finder is {self.root_finder!r}; choose one of {list(ROOT_FINDERS)}.")
-        if int(self.max_iterations) != self.max_iterations or self.max_iterations < 1:
-            raise ValueError(
-                f"Variational: max_iterations is {self.max_iterations}; give a whole number of at least 1."
-            )
-
-        if int(self.passes) != self.passes or self.passes < 1:
-            raise ValueError(f"Variational: passes is {self.passes}; give a whole number of at least 1.")
+        checks.tolerance(self.tolerance, "Variational: tolerance")
+        checks.choice(self.guess, "Variational: guess", variational.GUESSES)
+        checks.choice(self.root_finder, "Variational: root_finder", ROOT_FINDERS)
+        for name in ("max_iterations", "passes"):
+            checks.whole(getattr(self, name), f"Variational: {name}", 1)
 
     def relative_tolerance(self, dtype: str) -> float:
         """The tolerance in use for "float32" or "float64"."""

@@ -1,8 +1,11 @@
 """A rollout's loss as a function of one flat vector, as `scipy.optimize.minimize(..., jac=True)` and its like want it."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import warp as wp
 
+from warpsim.checks import choice, numbers, positive, short
 from warpsim.gradients.taped import (
     STATE_NAMES,
     Inputs,
@@ -33,23 +36,41 @@ class Objective:
     def __init__(
         self, sim, loss, variables, *, steps=None, fixed=None, bounds=None, scale=None, framework="warp", **options
     ):
-        if framework not in ("warp", "torch"):
-            raise ValueError(f"framework is {framework!r}; use 'warp' or 'torch'")
-        if not sim.requires_grad:
+        choice(framework, "framework", ("warp", "torch"))
+        if not getattr(sim, "requires_grad", False):
             raise ValueError("an Objective needs a simulator made with requires_grad=True")
+        if not callable(loss):
+            raise ValueError(f"loss is {short(loss)}; give a function")
+        for name, table in (
+            ("variables", variables),
+            ("fixed", fixed or {}),
+            ("bounds", bounds or {}),
+            ("scale", scale or {}),
+        ):
+            if not isinstance(table, Mapping):
+                raise ValueError(f"{name} is {short(table)}; give a dict by name")
+        if not variables:
+            raise ValueError("variables is empty; name at least one")
         self.sim, self.loss, self.framework, self.options = sim, loss, framework, options
         self.fixed = {"q": sim.model.q0, "v": np.zeros(sim.model.nv)} | dict(fixed or {})
-        self.start = {name: np.asarray(value, float) for name, value in variables.items()}
+        self.start = {name: numbers(value, f"variables[{name!r}]") for name, value in variables.items()}
         self.fixed = {name: value for name, value in self.fixed.items() if name not in self.start}
         given = self.fixed | self.start
         self.steps = count_steps(given.get("controls"), steps)
         parameters = [name for name in given if name not in (*STATE_NAMES, "controls")]
         self.shapes = input_shapes(sim, self.steps, parameters)
         self._fixed = {name: device_array(sim, name, x, self.shapes[name]) for name, x in self.fixed.items()}
-        self.scale = {name: float((scale or {}).get(name, 1.0)) for name in self.start}
+        scales = dict.fromkeys(self.start, 1.0) | dict(scale or {})
+        self.scale = {name: positive(scales[name], f"scale[{name!r}]") for name in self.start}
         self._refuse_unknown("bounds", bounds)
         self._refuse_unknown("scale", scale)
         self._bounds = dict(bounds or {})
+        for name, pair in self._bounds.items():
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise ValueError(f"bounds[{name!r}] is {short(pair)}; give (low, high)")
+            low, high = (numbers(side, f"bounds[{name!r}]") for side in pair)
+            if not (low <= high).all():
+                raise ValueError(f"bounds[{name!r}] is {short(pair)}; the lower must not exceed the upper")
         for name, value in self.start.items():
             device_array(sim, name, value, self.shapes[name])  # its shape and numbers are checked
 

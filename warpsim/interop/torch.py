@@ -11,6 +11,7 @@ import contextlib
 
 import warp as wp
 
+from warpsim.checks import whole
 from warpsim.gradients.taped import Inputs, TapedRollout, count_steps, expansion, input_shapes
 from warpsim.state import import_or_explain
 
@@ -121,6 +122,8 @@ def _closed_loop(sim, q, v, policy, steps, every, parameters, substeps):
     """A rollout in which a function of tensors gives the controls."""
     if steps is None:
         raise ValueError("rollout needs steps= unless controls is a tensor (steps, worlds, nu)")
+    whole(steps, "steps", 1)
+    whole(every, "every", 1)
     rows = [(q, v)]
     for k in range(steps):
         q, v = step(sim, q, v, policy(q, v), parameters=parameters, substeps=substeps)

@@ -11,6 +11,7 @@ import pathlib
 
 import numpy as np
 
+from warpsim.checks import positive
 from warpsim.io.host_kinematics import body_pose_chunks, geom_poses
 from warpsim.io.scene import (
     default_spacing,
@@ -44,8 +45,8 @@ def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=
     path = pathlib.Path(path)
     if not path.parent.is_dir():
         raise ValueError(f"{path}: the folder {path.parent} does not exist; create it first")
-    if spacing is not None and not (np.isfinite(spacing) and spacing > 0):
-        raise ValueError(f"spacing={spacing}; it must be positive and finite [m], or None")
+    if spacing is not None:
+        positive(spacing, "spacing", "m")
     model = trajectory.model
     chosen = world_indices(min(DEFAULT_WORLDS, trajectory.worlds) if worlds is None else worlds, trajectory.worlds)
     rows, rate = frame_rows(trajectory.clock(), fps, limit=30.0)

@@ -2,9 +2,11 @@
 
 import os
 import pathlib
+from collections.abc import Mapping
 
 import mujoco
 
+from warpsim.checks import choice, flag, short
 from warpsim.errors import ModelError
 from warpsim.io.mjcf import load_mujoco
 from warpsim.io.safe_files import read_xml
@@ -40,9 +42,20 @@ def load(
     move, `visuals=False` leaves out what is only drawn.
     Raises `ModelError` naming the file, the element and the fix.
     """
-    if unsupported not in ("error", "report"):
-        raise ModelError(f"unsupported={unsupported!r} is unknown; use 'error' or 'report'")
+    choice(unsupported, "unsupported", ("error", "report"), ModelError)
+    choice(actuators, "actuators", (None, "effort", "position"), ModelError)
+    choice(base, "base", ("fixed", "free"), ModelError)
+    for name, value in (("merge_fixed", merge_fixed), ("visuals", visuals)):
+        flag(value, name, ModelError)
+    if not isinstance(decompose, Mapping):
+        flag(decompose, "decompose (True, False or a dict of settings)", ModelError)
+    if packages is not None and not isinstance(packages, Mapping):
+        raise ModelError(f"packages is {short(packages)}; give a dict of names and folders")
+    of_urdf = merge_fixed or base != "fixed" or not visuals
+    why = "merge_fixed, base and visuals are for URDF files; other files say so themselves"
     if isinstance(source, mujoco.MjModel):
+        if of_urdf or packages is not None:
+            raise ModelError(why if of_urdf else "packages are for files; a mujoco.MjModel reads none any more")
         return load_mujoco(source, actuators=actuators, unsupported=unsupported, decompose=decompose)
     if not isinstance(source, (str, os.PathLike)):
         raise ModelError(f"cannot load a {type(source).__name__}; give a path or a mujoco.MjModel")
@@ -53,6 +66,8 @@ def load(
         raise ModelError(
             f"{str(source)[:80]!r}: unknown file type {suffix!r}; give a path that ends in {', '.join(known)}"
         )
+    if of_urdf and suffix in USD_SUFFIXES:
+        raise ModelError(f"{path}: {why}")
     if suffix in USD_SUFFIXES:
         from warpsim.io.usd_read import load_usd
 
@@ -69,6 +84,6 @@ def load(
             visuals=visuals,
             decompose=decompose,
         )
-    if merge_fixed or base != "fixed":
-        raise ModelError(f"{path}: merge_fixed and base are for URDF files; an MJCF file says both itself")
+    if of_urdf:
+        raise ModelError(f"{path}: {why}")
     return load_mujoco(path, actuators=actuators, unsupported=unsupported, packages=packages, decompose=decompose)

@@ -10,6 +10,7 @@ import fnmatch
 import mujoco
 import numpy as np
 
+from warpsim.checks import grouped
 from warpsim.model.model import ReportLine
 
 USED, MAPPED, IGNORED, REFUSED = "used", "mapped", "ignored", "refused"
@@ -490,18 +491,19 @@ def _name(m, kind, index: int) -> str:
 
 
 def feature_report(m) -> tuple[list[ReportLine], list[str]]:
-    """Report lines of a compiled `mujoco.MjModel`, one per feature it has, and the errors among them."""
+    """Report lines of a compiled `mujoco.MjModel`, one per feature it has, and the errors among them, one for each kind of
+    element and fix."""
     r = _Report(m)
     for part in (_options, _bodies, _joints, _geoms, _pairs, _actuators, _tendons, _equalities, _rest):
         part(r, m)
-    return r.lines, r.errors
+    return r.lines, grouped(r.refusals)
 
 
 class _Report:
     def __init__(self, m):
         self.m = m
         self.lines: list[ReportLine] = []
-        self.errors: list[str] = []
+        self.refusals: list[tuple[str, str, str]] = []  # element, what is wrong with it, what to do
 
     def add(self, feature: str, status: str, detail: str = "") -> None:
         self.lines.append(ReportLine(feature, status, detail))
@@ -515,7 +517,7 @@ class _Report:
 
     def refuse(self, element: str, what: str, fix: str) -> None:
         self.lines.append(ReportLine(element, REFUSED, what))
-        self.errors.append(f"{element} {what}, which is not supported; {fix}")
+        self.refusals.append((element, f"{what}, which is not supported", fix))
 
     def name(self, kind, index: int) -> str:
         return _name(self.m, kind, index)

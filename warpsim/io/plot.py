@@ -8,6 +8,7 @@ import pathlib
 
 import numpy as np
 
+from warpsim.checks import positive
 from warpsim.io.host_kinematics import body_poses
 from warpsim.io.scene import world_indices
 
@@ -29,6 +30,8 @@ def plot_trajectory(trajectory, path=None, worlds=None, tolerance: float | None 
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError("plots need matplotlib; install it with: pip install 'matplotlib>=3.9'") from error
+    if tolerance is not None:
+        positive(tolerance, "tolerance")
     if path is not None and not pathlib.Path(path).parent.is_dir():
         raise ValueError(f"{path}: the folder {pathlib.Path(path).parent} does not exist; create it first")
     chosen = world_indices(worlds, trajectory.worlds)

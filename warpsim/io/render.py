@@ -9,6 +9,7 @@ import pathlib
 
 import numpy as np
 
+from warpsim.checks import number, numbers, positive, short, whole
 from warpsim.io.host_kinematics import body_poses, geom_poses
 from warpsim.io.scene import bounding_radii, geom_colors, grid_origins, horizontal_planes, roomy_spacing
 from warpsim.io.shapes import triangles
@@ -31,6 +32,13 @@ class Camera:
     eye: tuple[float, float, float]
     target: tuple[float, float, float]
     fov: float = 30.0
+
+    def __post_init__(self):
+        for name in ("eye", "target"):
+            value = numbers(getattr(self, name), f"Camera: {name}")
+            if value.shape != (3,) or not np.isfinite(value).all():
+                raise ValueError(f"Camera: {name} is {short(value.tolist())}; give 3 finite values [m]")
+        number(self.fov, "Camera: fov", "give an angle between 0 and 180 degrees", lambda x: 0.0 < x < 180.0)
 
     def frame(self) -> np.ndarray:
         """Rows right, up, forward `(3, 3)`."""
@@ -76,12 +84,15 @@ def render_image(
 
     Without a camera one is placed to see every body. `samples` squared rays per pixel smooth the edges.
     """
-    q = np.atleast_2d(np.asarray(q, dtype=float))
+    q = np.atleast_2d(numbers(q, "q"))
     if q.ndim != 2 or q.shape[1] != model.nq or not np.isfinite(q).all():
         raise ValueError(f"q has shape {q.shape}; it must be finite, (nq,) or (worlds, nq) with nq = {model.nq}")
-    if min(width, height, samples) < 1:
-        raise ValueError(f"width={width}, height={height}, samples={samples}; each must be at least 1")
-    origins = grid_origins(len(q), roomy_spacing(model, q) if spacing is None else float(spacing))
+    for name, value in (("width", width), ("height", height), ("samples", samples)):
+        whole(value, name, 1)
+    if camera is not None and not isinstance(camera, Camera):
+        raise ValueError(f"camera is {short(camera)}; give a Camera(eye, target)")
+    spacing = roomy_spacing(model, q) if spacing is None else positive(spacing, "spacing", "m")
+    origins = grid_origins(len(q), spacing)
     solids = _solids(model, q, origins)
     floors = horizontal_planes(model)
     floor = float(model.geom_pose[floors, 2].max()) if len(floors) else None

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from warpsim.checks import positive, short
 from warpsim.io.host_kinematics import body_poses, geom_poses
 from warpsim.model import extent as extents
 from warpsim.model.geometry import rotate
@@ -35,9 +36,9 @@ def world_indices(worlds, count: int) -> np.ndarray:
     if chosen.dtype == bool and chosen.shape == (count,):
         chosen = np.flatnonzero(chosen)
     if chosen.size == 0 or chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer):
-        raise ValueError(f"worlds={worlds!r} must be None, an int, or a list of world indices")
+        raise ValueError(f"worlds={short(worlds)} must be None, an int, or a list of world indices")
     if chosen.min() < 0 or chosen.max() >= count:
-        raise ValueError(f"worlds={chosen.tolist()}: indices must be 0 to {count - 1}")
+        raise ValueError(f"worlds={short(chosen.tolist())}: indices must be 0 to {count - 1}")
     return chosen
 
 
@@ -48,8 +49,8 @@ def frame_rows(time, fps: float | None, limit: float = 60.0) -> tuple[np.ndarray
     multiples of 1/fps, at most the recorded rate.
     """
     time = np.asarray(time, dtype=float)
-    if fps is not None and not (np.isfinite(fps) and fps > 0):
-        raise ValueError(f"fps={fps}; it must be positive and finite, or None for the recorded rate")
+    if fps is not None:
+        positive(fps, "fps", "1/s, or None for the recorded rate")
     steps = np.diff(time)
     steps = steps[steps > 0]
     if len(steps) == 0:

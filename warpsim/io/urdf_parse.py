@@ -7,6 +7,7 @@ import dataclasses
 
 import numpy as np
 
+from warpsim.checks import listed
 from warpsim.errors import ModelError
 from warpsim.model.geometry import roll_pitch_yaw, rotation_matrix
 from warpsim.model.model import ReportLine
@@ -161,8 +162,8 @@ def _ordered(links) -> list[Link]:
         stack.extend(reversed(ordered[-1].children))
     if len(ordered) < len(links):
         found = {link.name for link in ordered}
-        lost = ", ".join(repr(name) for name in links if name not in found)
-        raise ModelError(f"the joints form a loop through links {lost[:200]}; a URDF is a tree")
+        lost = listed(repr(name) for name in links if name not in found)
+        raise ModelError(f"the joints form a loop through links {lost}; a URDF is a tree")
     return ordered
 
 

@@ -12,6 +12,7 @@ import warnings
 
 import numpy as np
 
+from warpsim.checks import grouped
 from warpsim.errors import ModelError
 from warpsim.io import usd_extra
 from warpsim.io.drives import INFINITE, check_actuators, drive_joints
@@ -49,11 +50,11 @@ def load_usd(path, *, actuators=None, unsupported="error", packages=None, decomp
         reader = _Reader(open_stage(path, packages), path, decompose)
         reader.read()
         b = reader.build()
-        if reader.refused and unsupported == "error":
-            fix = "(unsupported='report' loads the model without them)"
-            raise ModelError(f"{'; '.join(reader.refused)} {fix}")
-        if reader.refused:
-            warnings.warn(f"{path}: {'; '.join(reader.refused)}. Everything else is; see model.report", stacklevel=3)
+        refused = "; ".join(grouped(reader.refused, ": "))
+        if refused and unsupported == "error":
+            raise ModelError(f"{refused} (unsupported='report' loads the model without them)")
+        if refused:
+            warnings.warn(f"{path}: {refused}. Everything else is; see model.report", stacklevel=3)
         if actuators is not None:
             drive_joints(b, actuators, [INFINITE] * len(b.joints))
         return b.build()
@@ -78,7 +79,7 @@ class _Reader:
         self.static: list = []
         self.joints: list[Joint] = []
         self.roots: list[str] = []
-        self.refused: list[str] = []
+        self.refused: list[tuple[str, str, str]] = []  # element, what is wrong with it, what to do
         self.report: list[ReportLine] = []
         self.counts: collections.Counter = collections.Counter()
         self.names: dict[str, set[str]] = collections.defaultdict(set)
@@ -101,7 +102,7 @@ class _Reader:
 
     def refuse(self, element: str, what: str, fix: str) -> None:
         self.report.append(ReportLine(element, "refused", what))
-        self.refused.append(f"{element}: {what}; {fix}")
+        self.refused.append((element, what, fix))
 
     def unique(self, prim, kind: str) -> str:
         """The element's own name, or the prim's; the path where that is taken."""

@@ -12,6 +12,7 @@ import tempfile
 
 import numpy as np
 
+from warpsim.checks import positive
 from warpsim.errors import ModelError
 from warpsim.io import usd_constraints, usd_extra, usd_prims
 from warpsim.io.host_kinematics import body_pose_chunks, body_poses
@@ -43,8 +44,8 @@ def write_trajectory(trajectory, path, worlds=None, fps=None, spacing=None) -> N
     model = trajectory.model
     chosen = world_indices(worlds, trajectory.worlds)
     rows, rate = frame_rows(trajectory.clock(), fps)
-    if spacing is not None and not (np.isfinite(spacing) and spacing > 0):
-        raise ValueError(f"spacing={spacing}; it must be positive and finite [m], or None")
+    if spacing is not None:
+        positive(spacing, "spacing", "m")
     with _Output(path) as output:
         stage = _new_stage(output.layer, model)
         stage.SetStartTimeCode(0)

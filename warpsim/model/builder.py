@@ -7,11 +7,14 @@ import copy
 import dataclasses
 import typing
 import warnings
+from collections.abc import Mapping
 
 import numpy as np
 
+from warpsim.checks import flag, listed, number, numbers, short, whole
 from warpsim.errors import ModelError
 from warpsim.model import compiler, constraints, mesh_mass
+from warpsim.model.actuators import actuator_law
 from warpsim.model.constraints import Constraint, Tendon
 from warpsim.model.foundation import add_foundation
 from warpsim.model.geometry import IDENTITY, combine_masses, rotate, rotation_matrix, volume_and_inertia
@@ -19,6 +22,7 @@ from warpsim.model.model import (
     BODY_CONSTRAINTS,
     JOINT_NQ,
     JOINT_NV,
+    SIZES,
     ConstraintType,
     FrictionRule,
     GeomType,
@@ -120,9 +124,11 @@ class ModelBuilder:
     """
 
     def __init__(self, name: str = "model", *, gravity=(0.0, 0.0, -9.81), timestep: float = 0.01):
+        if not isinstance(name, str):
+            raise ModelError(f"the model's name is {short(name)}; give a text")
         self.name = name
         self.gravity = _vector(gravity, 3, "gravity")
-        self.timestep = timestep
+        self.timestep = _positive(timestep, "timestep [s]")
         self.bodies: list[Body] = []
         self.joints: list[Joint] = []
         self.geoms: list[Geom] = []
@@ -228,7 +234,7 @@ class ModelBuilder:
         if kind in (JointType.FREE, JointType.BALL):
             q0[-4:] = _unit(q0[-4:], f"{label}: q0")
         anchor = np.zeros(3) if kind == JointType.FREE else _vector(anchor, 3, f"{label}: anchor")
-        if kind == JointType.FREE and np.isscalar(reference) and reference == 0.0 and positive["stiffness"].any():
+        if kind == JointType.FREE and np.ndim(reference) == 0 and reference == 0.0 and positive["stiffness"].any():
             raise ModelError(f"{label}: a spring on a free joint needs its reference (position, rotation vector)")
         reference = _per_dof(reference, nv, f"{label}: reference")
         axis = axis / length if length > 0 else np.array([0.0, 0.0, 1.0])
@@ -278,13 +284,13 @@ class ModelBuilder:
                 f"{label}: unknown type {type!r}; use {', '.join(t.name.lower() for t in GeomType)}"
             ) from None
         size = _size(size, kind, label)
-        friction, restitution = _scalar(friction, f"{label}: friction"), _scalar(restitution, f"{label}: restitution")
+        friction, restitution = _scalar(friction, f"{label}: friction"), _share(restitution, f"{label}: restitution")
         density = _scalar(density, f"{label}: density [kg/m^3]")
-        if np.ndim(stiffness) != 0 or not stiffness > 0:
-            raise ModelError(f"{label}: stiffness is {stiffness}; it must be positive [N/m] (inf: near-rigid)")
+        rule = "it must be positive [N/m] (inf: near-rigid)"
+        stiffness = number(stiffness, f"{label}: stiffness", rule, lambda k: k > 0, ModelError)
         time = np.nan if dissipation_time is None else _scalar(dissipation_time, f"{label}: dissipation_time [s]")
-        if condim not in (1, 3, 4, 6):
-            raise ModelError(f"{label}: condim is {condim}; use 1 (frictionless) or 3")
+        if whole(condim, f"{label}: condim", error=ModelError) not in (1, 3, 4, 6):
+            raise ModelError(f"{label}: condim is {condim}; use 1 (frictionless) or 3 (sliding friction, as 4 and 6)")
         if (kind == GeomType.MESH) != (mesh is not None):
             raise ModelError(f"{label}: a mesh geom, and no other, needs mesh=(vertices, faces)")
         if (kind == GeomType.HFIELD) != (hfield is not None):
@@ -297,15 +303,17 @@ class ModelBuilder:
         if modulus > 0 and (kind != GeomType.SPHERE or stiffness < np.inf):
             why = f"it is a {kind.name.lower()}" if kind != GeomType.SPHERE else f"stiffness is {stiffness:g}"
             raise ModelError(f"{label}: hertz_modulus needs a sphere without a stiffness of its own, but {why}")
-        material = (friction, float(stiffness), time, restitution, modulus)
-        masks = (_mask(contype), _mask(conaffinity), int(condim), int(priority))
+        material = (friction, stiffness, time, restitution, modulus)
+        masks = (_mask(contype, f"{label}: contype"), _mask(conaffinity, f"{label}: conaffinity"), int(condim))
+        masks += (whole(priority, f"{label}: priority", error=ModelError),)
+        visible = flag(visible, f"{label}: visible", ModelError)
         pose, rgba = _pose(pose, label), _vector(rgba, 4, f"{label}: rgba")
         index = -1
         if mesh is not None:
             self.meshes.append(_mesh(name, mesh, label))
             size = np.abs(self.meshes[-1].vertices).max(0)  # what bounds it
             index = len(self.meshes) - 1
-        geom = Geom(name, kind, body, size, pose, *material, *masks, density, rgba, index, bool(visible))
+        geom = Geom(name, kind, body, size, pose, *material, *masks, density, rgba, index, visible)
         self.geoms.append(geom)
         return len(self.geoms) - 1
 
@@ -341,7 +349,9 @@ class ModelBuilder:
         name = self._name("tendon", name, [t.name for t in self.tendons])
         label = f"tendon {name!r}"
         coefficients: dict[int, float] = {}
-        for key, value in dict(joints).items():
+        if not isinstance(joints, Mapping):
+            raise ModelError(f"{label}: joints is {short(joints)}; give a dict of joints and their coefficients")
+        for key, value in joints.items():
             j = self._joint(key)
             constraints.check_single(self.joints, j, label)
             c = _array(value, f"{label}: coefficient of joint {self.joints[j].name!r}")
@@ -415,7 +425,8 @@ class ModelBuilder:
             raise ModelError(f"{label}: {key} means nothing for a {kind.name.lower()} constraint; leave it out")
         time = np.nan if dissipation_time is None else _scalar(dissipation_time, f"{label}: dissipation_time [s]")
         stiff = constraints.check_stiffness(stiffness, label)
-        self.constraints.append(Constraint(name, kind, ends, tuple(frames), values, bool(active), stiff, time))
+        active = flag(active, f"{label}: active", ModelError)
+        self.constraints.append(Constraint(name, kind, ends, tuple(frames), values, active, stiff, time))
         return len(self.constraints) - 1
 
     def add_actuator(
@@ -446,35 +457,25 @@ class ModelBuilder:
         if (joint is None) == (tendon is None):
             raise ModelError(f"{label}: give a joint or a tendon, and not both")
         j, t = (-1, self._tendon(tendon)) if joint is None else (self._joint(joint), -1)
-        shapes = {
-            "effort": ([1, 0, 0], [0, 0, 0]),
-            "position": ([kp, 0, 0], [0, -kp, -kv]),
-            "velocity": ([kv, 0, 0], [0, 0, -kv]),
-            "affine": (gain, bias),
-        }
-        if kind not in shapes:
-            raise ModelError(f"{label}: unknown kind {kind!r}; use {', '.join(shapes)}")
-        gain, bias = (_vector(x, 3, f"{label}: gain and bias") for x in shapes[kind])
+        gain, bias = actuator_law(kind, kp, kv, gain, bias, label)
         nv = 1 if j < 0 else JOINT_NV[self.joints[j].type]
         gears = np.zeros(6)
         values = np.atleast_1d(_array(gear, f"{label}: gear"))
-        gears[: min(nv, len(values))] = values[: min(nv, len(values))]
-        if not np.isfinite(values).all() or (nv > 1 and len(values) < nv):
-            raise ModelError(f"{label}: gear {values.tolist()}; give {nv} finite values")
+        if not np.isfinite(values).all() or values.shape not in ((nv,), (6,)):  # six: as MJCF has them
+            raise ModelError(f"{label}: gear {short(values.tolist())}; give {nv} finite values")
+        gears[:nv] = values[:nv]
         if nv > 1 and (gain[1:].any() or bias[1:].any()):
             raise ModelError(
                 f"{label}: feedback on length or velocity needs a hinge or slide; joint {self.joints[j].name!r} is "
                 f"{self.joints[j].type.name.lower()}"
             )
-        if kind in ("position", "velocity") and not (kp >= 0 and kv >= 0):
-            raise ModelError(f"{label}: kp is {kp}, kv is {kv}; gains must not be negative")
         if bias[2] > 0:
             raise ModelError(f"{label}: velocity bias is {bias[2]}; a positive one feeds energy in, make it <= 0")
         ranges = []
         for key, value in (("control_range", control_range), ("force_range", force_range)):
             value = _array(value, f"{label}: {key}")
-            if value.shape != (2,) or not value[0] <= value[1]:
-                raise ModelError(f"{label}: {key} is {value.tolist()}; give (low, high) with low <= high")
+            if value.shape != (2,) or not (value[0] <= value[1] and value[0] < np.inf and value[1] > -np.inf):
+                raise ModelError(f"{label}: {key} is {short(value.tolist())}; give (low, high) with low <= high")
             ranges.append(value)
         self.actuators.append(Actuator(name, j, t, gears, gain, bias, *ranges))
         return len(self.actuators) - 1
@@ -502,15 +503,22 @@ class ModelBuilder:
         Keyframes and report lines come along; gravity and timestep stay the builder's. The friction rule and the parent
         filter of `other` must be the builder's, or the builder's not yet set.
         """
+        if not isinstance(other, Model) or not isinstance(prefix, str):
+            wrong, wanted = (prefix, "text") if isinstance(other, Model) else (other, "built Model")
+            raise ModelError(f"add_model got {short(wrong)} where it takes a {wanted}")
         return compiler.append_model(self, other, _pose(pose, "add_model"), prefix)
 
     def build(self) -> Model:
         """Check the whole and compile it. Raises `ModelError` naming the element that is wrong."""
-        whole = copy.copy(self)
-        whole.bodies = [self._with_mass(index) for index in range(len(self.bodies))]
-        whole.friction_rule = FrictionRule.HARMONIC if self.friction_rule is None else self.friction_rule
-        whole.filter_parent = True if self.filter_parent is None else self.filter_parent
-        return compiler.compile_model(whole)
+        scene = copy.copy(self)
+        scene.gravity, scene.timestep = _vector(self.gravity, 3, "gravity"), _positive(self.timestep, "timestep [s]")
+        scene.bodies = [self._with_mass(index) for index in range(len(self.bodies))]
+        rule, rules = self.friction_rule, {int(r): r for r in FrictionRule if r != FrictionRule.EXPLICIT}
+        scene.friction_rule = rules.get(FrictionRule.HARMONIC if rule is None else rule)
+        if scene.friction_rule is None:
+            raise ModelError(f"friction_rule is {short(rule)}; use one of {listed(repr(r) for r in rules.values())}")
+        scene.filter_parent = self.filter_parent is None or flag(self.filter_parent, "filter_parent", ModelError)
+        return compiler.compile_model(scene)
 
     # ---------------------------------------------------------------------------------------------------------------
 
@@ -549,7 +557,9 @@ class ModelBuilder:
             name = f"{element}_{len(taken)}"
             while name in taken:
                 name += "_"
-        if str(name) in taken:
+        if not isinstance(name, str):
+            raise ModelError(f"a {element}'s name is {short(name)}; give a text")
+        if name in taken:
             raise ModelError(f"{element} name {name!r} is used twice; names must be unique (add_model takes a prefix)")
         return str(name)
 
@@ -558,12 +568,13 @@ class ModelBuilder:
             for index, item in enumerate(items):
                 if item.name == key:
                     return index
-        elif isinstance(key, (int, np.integer)) and 0 <= key < len(items):
+        elif isinstance(key, (int, np.integer)) and not isinstance(key, bool) and 0 <= key < len(items):
             return int(key)
-        raise ModelError(f"no {element} {key!r}; there are {len(items)}: {', '.join(i.name for i in items[:20])}")
+        raise ModelError(f"no {element} {short(key)}; there are {len(items)}: {listed(i.name for i in items)}")
 
     def _body(self, key) -> int:
-        return -1 if key in (-1, "world", None) else self._find("body", key, self.bodies)
+        world = key is None or (isinstance(key, (str, int, np.integer)) and key in (-1, "world"))
+        return -1 if world else self._find("body", key, self.bodies)
 
     def _joint(self, key) -> int:
         return self._find("joint", key, self.joints)
@@ -576,17 +587,20 @@ class ModelBuilder:
 
 
 def _array(value, label: str) -> np.ndarray:
-    try:
-        return np.asarray(value, float)
-    except (TypeError, ValueError):
-        raise ModelError(f"{label} is {value!r}; give numbers") from None
+    return numbers(value, label, ModelError)
 
 
 def _scalar(value, label: str) -> float:
-    array = _array(value, label)
-    if array.shape != () or not (np.isfinite(array) and array >= 0):
-        raise ModelError(f"{label} is {value}; it must be a finite number, not negative")
-    return float(array)
+    rule = "it must be a finite number, not negative"
+    return number(value, label, rule, lambda x: 0 <= x < np.inf, ModelError)
+
+
+def _positive(value, label: str) -> float:
+    return number(value, label, "it must be positive and finite", lambda x: 0 < x < np.inf, ModelError)
+
+
+def _share(value, label: str) -> float:
+    return number(value, label, "it must be from 0 to 1", lambda x: 0 <= x <= 1, ModelError)
 
 
 def _unit(quaternion: np.ndarray, label: str) -> np.ndarray:
@@ -596,21 +610,29 @@ def _unit(quaternion: np.ndarray, label: str) -> np.ndarray:
     return quaternion / length
 
 
-def _mask(value) -> int:
+def _mask(value, label: str) -> int:
     """The low 32 bits as a signed number, as MuJoCo keeps them."""
-    return (int(value) + 2**31) % 2**32 - 2**31
+    return (whole(value, label, error=ModelError) + 2**31) % 2**32 - 2**31
+
+
+def _two(value, label: str, wanted: str):
+    """The two parts of a pair."""
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise ModelError(f"{label} is {short(value)}; give a pair {wanted}")
+    return value
 
 
 def _mesh(name: str, mesh, label: str) -> Mesh:
-    vertices = _array(mesh[0], f"{label}: mesh vertices").reshape(-1, 3)
-    faces = np.asarray(mesh[1], int).reshape(-1, 3)
-    if not np.isfinite(vertices).all() or faces.size == 0 or faces.min() < 0 or faces.max() >= len(vertices):
+    vertices, faces = (_array(x, f"{label}: mesh") for x in _two(mesh, f"{label}: mesh", "(vertices, faces)"))
+    shaped = all(x.ndim == 2 and x.shape[1] == 3 and len(x) for x in (vertices, faces))
+    if not shaped or not np.isfinite(vertices).all() or not np.isin(faces, np.arange(len(vertices))).all():
         raise ModelError(f"{label}: the mesh needs finite vertices (n, 3) and faces (m, 3) that index them")
-    return Mesh(name, vertices.copy(), faces.copy())
+    return Mesh(name, vertices.copy(), faces.astype(int))
 
 
 def _hfield(name: str, hfield, label: str) -> HField:
-    size, data = _vector(hfield[0], 4, f"{label}: height-field size"), _array(hfield[1], f"{label}: height-field data")
+    size, data = _two(hfield, f"{label}: hfield", "(size, data)")
+    size, data = _vector(size, 4, f"{label}: height-field size"), _array(data, f"{label}: height-field data")
     if (size <= 0).any() or data.ndim != 2 or min(data.shape) < 2 or not np.isfinite(data).all() or (data < 0).any():
         raise ModelError(
             f"{label}: a height field needs four positive sizes [m] and data (rows, columns) >= 0, 2 or more"
@@ -623,7 +645,7 @@ def _vector(value, size: int, label: str) -> np.ndarray:
     if array.shape != (size,):
         raise ModelError(f"{label} has shape {array.shape}; it must be ({size},)")
     if not np.isfinite(array).all():
-        raise ModelError(f"{label} is {array.tolist()}; every value must be finite")
+        raise ModelError(f"{label} is {short(array.tolist())}; every value must be finite")
     return array.copy()
 
 
@@ -645,7 +667,7 @@ def _inertia(value, label: str) -> np.ndarray:
     array = _array(value, f"{label}: inertia")
     array = np.diag(array) if array.shape == (3,) else array
     if array.shape != (3, 3) or not np.isfinite(array).all():
-        raise ModelError(f"{label}: inertia {array.tolist()} must be 3 or 3x3 finite values [kg m^2]")
+        raise ModelError(f"{label}: inertia {short(array.tolist())} must be 3 or 3x3 finite values [kg m^2]")
     scale = np.abs(array).max()
     if np.abs(array - array.T).max() > SYMMETRY_TOLERANCE * scale:
         raise ModelError(f"{label}: inertia {array.tolist()} is not symmetric")
@@ -656,13 +678,14 @@ def _inertia(value, label: str) -> np.ndarray:
 
 
 def _size(size, kind: GeomType, label: str) -> np.ndarray:
-    needed = {GeomType.SPHERE: 1, GeomType.CAPSULE: 2, GeomType.CYLINDER: 2, GeomType.BOX: 3, GeomType.ELLIPSOID: 3}
-    needed = needed.get(kind, 0)
+    needed = SIZES.get(kind, 0)
     array = np.atleast_1d(_array(size, f"{label}: size"))
-    if array.ndim != 1 or len(array) < needed or len(array) > 3:
-        raise ModelError(f"{label}: size {array.tolist()} of a {kind.name.lower()}; give {needed} values [m]")
+    if (
+        array.ndim != 1 or len(array) < needed or len(array) > 3 or (needed and len(array) not in (needed, 3))
+    ):  # 3: MJCF's
+        raise ModelError(f"{label}: size {short(array.tolist())} of a {kind.name.lower()}; give {needed} values [m]")
     if not np.isfinite(array).all() or (array[:needed] <= 0).any():
-        raise ModelError(f"{label}: size {array.tolist()} must be positive and finite [m]")
+        raise ModelError(f"{label}: size {short(array.tolist())} must be positive and finite [m]")
     full = np.zeros(3)
     full[: len(array)] = array
     return full

@@ -4,6 +4,7 @@ import types
 
 import numpy as np
 
+from warpsim.checks import numbers
 from warpsim.errors import ModelError
 from warpsim.model.constraints import compile_constraints, compile_tendons
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_matrix, rotation_vector
@@ -16,8 +17,6 @@ def compile_model(b) -> Model:
     """Compile builder `b`. Raises `ModelError` naming what is wrong."""
     _check_bodies(b)
     _check_planes(b)
-    if not (np.isfinite(b.timestep) and b.timestep > 0):
-        raise ModelError(f"timestep is {b.timestep}; it must be positive and finite [s]")
     links = _number_links(b)
     joints = [b.joints[i] for i in links["joint_order"]]
     nv = sum(JOINT_NV[j.type] for j in joints)
@@ -253,7 +252,8 @@ def _keyframes(b, joints, order, q0) -> dict[str, Keyframe]:
         values = {key: default.copy() for key, default in defaults.items()}
         if isinstance(frame, Keyframe):
             for key, value in zip(values, frame, strict=True):
-                values[key] = values[key] if value is None else np.array(value, float)
+                label = f"keyframe {name!r}: {key}"
+                values[key] = values[key] if value is None else numbers(value, label, ModelError).copy()
                 if values[key].shape != defaults[key].shape or not np.isfinite(values[key]).all():
                     wanted, found = defaults[key].shape, values[key].shape
                     raise ModelError(f"keyframe {name!r}: {key} must be {wanted} finite values, got shape {found}")

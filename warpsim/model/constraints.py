@@ -7,6 +7,7 @@ import dataclasses
 
 import numpy as np
 
+from warpsim.checks import numbers, short
 from warpsim.errors import ModelError
 from warpsim.model.geometry import IDENTITY, compose, inverse, rotate
 from warpsim.model.model import BODY_CONSTRAINTS, ConstraintType, JointType
@@ -49,22 +50,19 @@ def constraint_type(kind, label: str) -> ConstraintType:
 
 def check_stiffness(value, label: str) -> np.ndarray:
     """(along, about), each positive; one number stands for both."""
-    try:
-        array = np.broadcast_to(np.asarray(value, float), (2,)).copy()
-    except (TypeError, ValueError):
-        array = np.array([np.nan, np.nan])
-    if not (array > 0).all():
+    array = numbers(value, f"{label}: stiffness", ModelError)
+    if array.shape not in ((), (1,), (2,)) or not (array > 0).all():
         raise ModelError(
-            f"{label}: stiffness is {value}; it must be positive, [N/m] or ([N/m], [N m/rad]); inf is rigid"
+            f"{label}: stiffness is {short(value)}; it must be positive, [N/m] or ([N/m], [N m/rad]); inf is rigid"
         )
-    return array
+    return np.broadcast_to(array, (2,)).copy()
 
 
 def polynomial(values, default, label: str) -> np.ndarray:
     """Five coefficients, the missing ones zero."""
-    array = np.atleast_1d(np.asarray(default if values is None else values, float))
-    if array.ndim != 1 or len(array) > 5 or not np.isfinite(array).all():
-        raise ModelError(f"{label}: coefficients {array.tolist()}; give at most 5 finite values c0, c1, ...")
+    array = np.atleast_1d(numbers(default if values is None else values, f"{label}: coefficients", ModelError))
+    if array.ndim != 1 or not 1 <= len(array) <= 5 or not np.isfinite(array).all():
+        raise ModelError(f"{label}: coefficients {short(array.tolist())}; give at most 5 finite values c0, c1, ...")
     return np.pad(array, (0, 5 - len(array)))
 
 
@@ -72,11 +70,11 @@ def lengths(value, label: str) -> np.ndarray | None:
     """(shortest, longest) distance, in the first two of five coefficients; None stays so."""
     if value is None:
         return None
-    array = np.broadcast_to(np.asarray(value, float), (2,))
-    low, high = array
+    array = numbers(value, f"{label}: length", ModelError)
+    low, high = np.broadcast_to(array, (2,)) if array.shape in ((), (1,), (2,)) else (np.nan, np.nan)
     if not (np.isfinite(low) and 0 <= low <= high and high > LEAST_LENGTH):
         raise ModelError(
-            f"{label}: length {np.asarray(value).tolist()}; give a length > 0 or (shortest, longest) with 0 <= shortest "
+            f"{label}: length {short(array.tolist())}; give a length > 0 or (shortest, longest) with 0 <= shortest "
             "<= longest [m]; use connect where two points coincide"
         )
     return np.array([low, high, 0.0, 0.0, 0.0])

@@ -6,6 +6,7 @@ point lies in the face, of stiffness E · cell area / thickness. Cost: one conta
 
 import numpy as np
 
+from warpsim.checks import positive, whole
 from warpsim.errors import ModelError
 from warpsim.model.geometry import compose
 from warpsim.model.model import GeomType
@@ -27,11 +28,9 @@ def add_foundation(
     if len(boxes) != 1:
         raise ModelError(f"{label}: the body has {len(boxes)} box geoms; give it one, whose face it is")
     for name, value in (("rows", rows), ("columns", columns)):
-        if int(value) != value or value < 1:
-            raise ModelError(f"{label}: {name} is {value}; it must be a whole number of at least 1")
+        whole(value, f"{label}: {name}", 1, ModelError)
     for name, value in (("modulus [Pa]", modulus), ("thickness [m]", thickness)):
-        if not (np.isscalar(value) and 0.0 < value < np.inf):
-            raise ModelError(f"{label}: {name} is {value}; it must be a positive finite number")
+        positive(value, f"{label}: {name}", error=ModelError)
     box = boxes[0]
     normal = "xyz".index(face[1])
     across = [axis for axis in range(3) if axis != normal]

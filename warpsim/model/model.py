@@ -12,6 +12,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from warpsim.checks import listed, short
+
 
 class JointType(enum.IntEnum):
     """Joint types, with MuJoCo's numbers; FIXED is the link of a body that has no joint."""
@@ -34,6 +36,10 @@ class GeomType(enum.IntEnum):
     CYLINDER = 5
     BOX = 6
     MESH = 7
+
+
+# Numbers of a shape's size that mean something; of the others there are none, or they follow from its data.
+SIZES = {GeomType.SPHERE: 1, GeomType.CAPSULE: 2, GeomType.CYLINDER: 2, GeomType.BOX: 3, GeomType.ELLIPSOID: 3}
 
 
 class ConstraintType(enum.IntEnum):
@@ -304,9 +310,7 @@ class Model:
     def _index(self, element: str, name: str) -> int:
         names = self.names[element]
         if name not in names:
-            raise ValueError(
-                f"no {element} named {name!r} in model {self.name!r}; it has: {', '.join(names) or 'none'}"
-            )
+            raise ValueError(f"no {element} named {short(name)} in model {self.name!r}; it has: {listed(names)}")
         return names.index(name)
 
     def ancestors(self, link: int) -> list[int]:

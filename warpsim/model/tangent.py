@@ -6,6 +6,7 @@ about body axes.
 
 import numpy as np
 
+from warpsim.checks import numbers
 from warpsim.model.geometry import quaternion_multiply, rotation_quaternion, rotation_vector
 from warpsim.model.model import JointType, Model
 
@@ -14,7 +15,7 @@ CONJUGATE = np.array([1.0, -1.0, -1.0, -1.0])
 
 def displace(model: Model, q, delta) -> np.ndarray:
     """q ⊕ δ `(..., nq)` of q `(..., nq)` and δ `(..., nv)`, which broadcast."""
-    q, delta = np.asarray(q, float), np.asarray(delta, float)
+    q, delta = _rows(model.nq, "q", q), _rows(model.nv, "delta", delta)
     shape = np.broadcast_shapes(q.shape[:-1], delta.shape[:-1])
     moved = np.array(np.broadcast_to(q, (*shape, model.nq)))
     plain, turning = tangent_coordinates(model)
@@ -28,7 +29,7 @@ def displace(model: Model, q, delta) -> np.ndarray:
 
 def difference(model: Model, start, end) -> np.ndarray:
     """δ `(..., nv)` with start ⊕ δ = end, both `(..., nq)`."""
-    start, end = np.broadcast_arrays(np.asarray(start, float), np.asarray(end, float))
+    start, end = np.broadcast_arrays(_rows(model.nq, "start", start), _rows(model.nq, "end", end))
     delta = np.zeros((*start.shape[:-1], model.nv))
     plain, turning = tangent_coordinates(model)
     for i, j in plain:
@@ -37,6 +38,13 @@ def difference(model: Model, start, end) -> np.ndarray:
         turn = quaternion_multiply(CONJUGATE * start[..., i : i + 4], end[..., i : i + 4])
         delta[..., j : j + 3] = rotation_vector(turn)
     return delta
+
+
+def _rows(width: int, name: str, values) -> np.ndarray:
+    array = numbers(values, name)
+    if array.ndim == 0 or array.shape[-1] != width:
+        raise ValueError(f"{name} has shape {array.shape}; its last axis must be {width}")
+    return array
 
 
 def tangent_coordinates(model: Model) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:

@@ -4,6 +4,7 @@ given back as what they came as. Leading axis: worlds; without it, one world."""
 import numpy as np
 import warp as wp
 
+from warpsim import checks
 from warpsim.kernels.precision import SCALARS
 
 # Largest asymmetry |A − Aᵀ| accepted, relative to the largest entry: storage in float32.
@@ -12,9 +13,9 @@ ASYMMETRY = 1e-5
 INDEFINITE = 1e-6
 
 
-def host(value) -> np.ndarray:
-    """The array as NumPy float64."""
-    return np.asarray(value.numpy() if isinstance(value, wp.array) else value, dtype=np.float64)
+def host(value, name: str = "an array") -> np.ndarray:
+    """The array as NumPy float64; what holds no numbers is an error that calls it `name`."""
+    return checks.numbers(value.numpy() if isinstance(value, wp.array) else value, name)
 
 
 def first_device_array(*values) -> wp.array | None:
@@ -27,7 +28,7 @@ def batch(owner: str, name: str, value, shape, text: str, *, infinite: bool = Fa
 
     Raises ValueError with the shape `text`, or with the first entry that is NaN (or infinite, unless `infinite`).
     """
-    value = host(value)
+    value = host(value, f"{owner}: {name}")
     if value.ndim == len(shape) - 1:
         value = np.broadcast_to(value, (shape[0], *value.shape))
     if value.shape != tuple(shape):
@@ -48,7 +49,7 @@ def counts(owner: str, name: str, value, worlds: int, most: int) -> np.ndarray:
     """`value (worlds,)` as int32 counts from 0 to `most`; None: all of them."""
     if value is None:
         return np.full(worlds, most, dtype=np.int32)
-    value = batch(owner, name, np.atleast_1d(host(value)), (worlds,), "(worlds,)")
+    value = batch(owner, name, np.atleast_1d(host(value, f"{owner}: {name}")), (worlds,), "(worlds,)")
     bad = (value < 0) | (value > most) | (value != np.round(value))
     if np.any(bad):
         raise entry_error(owner, name, value, bad, f"give whole numbers from 0 to {most}.")
@@ -77,15 +78,12 @@ def check_semidefinite(owner: str, name: str, matrices: np.ndarray, fix: str) ->
 
 def check_dtype(owner: str, dtype: str):
     """The scalar type called `dtype`."""
-    if dtype not in SCALARS:
-        raise ValueError(f'{owner}: dtype is {dtype!r}; choose "float32" or "float64".')
-    return SCALARS[dtype]
+    return SCALARS[checks.choice(dtype, f"{owner}: dtype", SCALARS)]
 
 
 def check_tolerance(owner: str, tolerance: float | None) -> None:
     """Raise unless the tolerance is None or between 0 and 1."""
-    if tolerance is not None and not 0.0 < tolerance < 1.0:
-        raise ValueError(f"{owner}: tolerance is {tolerance}; give a number between 0 and 1, or None.")
+    checks.tolerance(tolerance, f"{owner}: tolerance")
 
 
 def to_device(value: np.ndarray, kind, device) -> wp.array:

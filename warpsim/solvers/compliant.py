@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
+from warpsim import checks
 from warpsim.kernels import compliant as kernels
 from warpsim.solvers.cone_qp import ConeQPSolver
 from warpsim.solvers.contact_solver import ContactSolver
@@ -45,26 +44,21 @@ class Compliant:
     normal_weight: float | None = None
 
     def __post_init__(self):
-        if self.tolerance is not None and not 0.0 < self.tolerance < 1.0:
-            raise ValueError(f"Compliant: tolerance is {self.tolerance}; give a number between 0 and 1, or None.")
-        if not 0.0 < self.stiffness < np.inf:
-            raise ValueError(f"Compliant: stiffness is {self.stiffness}; give a positive finite number [N/m].")
-        if self.tangential_damping is not None and not 0.0 < self.tangential_damping < np.inf:
-            raise ValueError(
-                f"Compliant: tangential_damping is {self.tangential_damping}; give a positive finite number [N s/m], "
-                "or None for 1e6 N/dt."
-            )
-        if self.formulation not in FORMULATIONS:
-            raise ValueError(f"Compliant: formulation is {self.formulation!r}; choose one of {list(FORMULATIONS)}.")
+        checks.tolerance(self.tolerance, "Compliant: tolerance")
+        checks.positive(self.stiffness, "Compliant: stiffness", "N/m")
+        for name, unit in (("tangential_damping", "N s/m"), ("normal_weight", "1/s")):
+            if getattr(self, name) is not None:
+                checks.positive(getattr(self, name), f"Compliant: {name}", f"{unit}, or None for the default")
+        checks.choice(self.formulation, "Compliant: formulation", FORMULATIONS)
+        checks.flag(self.jdot, "Compliant: jdot")
+        checks.whole(self.max_iterations, "Compliant: max_iterations", 1)
         if self.formulation == "paper" and self.jdot:
             raise ValueError('Compliant: formulation="paper" has its own J̇v terms; leave jdot=False.')
-        if self.normal_weight is not None and (self.formulation != "paper" or not 0.0 < self.normal_weight < np.inf):
+        if self.normal_weight is not None and self.formulation != "paper":
             raise ValueError(
-                f"Compliant: normal_weight is {self.normal_weight} with formulation={self.formulation!r}; give a positive "
-                'finite number with formulation="paper", or None.'
+                f"Compliant: normal_weight is {self.normal_weight} with formulation={self.formulation!r}; it belongs to "
+                'formulation="paper", leave it None.'
             )
-        if int(self.max_iterations) != self.max_iterations or self.max_iterations < 1:
-            raise ValueError(f"Compliant: max_iterations is {self.max_iterations}; give a whole number of at least 1.")
 
     def relative_tolerance(self, dtype: str) -> float:
         """The tolerance in use for "float32" or "float64"."""

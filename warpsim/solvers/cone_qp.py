@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from warpsim import checks
 from warpsim.kernels import cone_qp as kernels
 from warpsim.kernels.cone_qp_system import Vm, Vn
 from warpsim.solvers import arrays
@@ -50,8 +51,7 @@ class ConeQPSolver:
     ):
         scalar = arrays.check_dtype("ConeQPSolver", dtype)
         arrays.check_tolerance("ConeQPSolver", tolerance)
-        if int(max_iterations) != max_iterations or max_iterations < 1:
-            raise ValueError(f"ConeQPSolver: max_iterations is {max_iterations}; give a whole number of at least 1.")
+        checks.whole(max_iterations, "ConeQPSolver: max_iterations", 1)
         self.worlds, self.device = worlds, wp.get_device(device)
         self.kernels = kernels.build(scalar)
         self.work, self.solution = self.kernels.Workspace(), self.kernels.Solution()
@@ -142,13 +142,13 @@ def solve_cone_qp(
 
 def _check(H, g, A, q, cones, variables, rows) -> dict[str, np.ndarray]:
     """The arrays of `kernels.Problem` on the host."""
-    H = arrays.host(H)
+    H = arrays.host(H, f"{OWNER}: H")
     if H.ndim not in (2, 3) or H.shape[-1] != H.shape[-2]:
         raise ValueError(f"{OWNER}: H has shape {H.shape}; give (worlds, n, n) or (n, n).")
     worlds, n = (1 if H.ndim == 2 else H.shape[0]), H.shape[-1]
     if (A is None) != (q is None):
         raise ValueError(f"{OWNER}: one of A and q is missing; give both, or neither.")
-    A = np.zeros((worlds, 0, n)) if A is None else arrays.host(A)
+    A = np.zeros((worlds, 0, n)) if A is None else arrays.host(A, f"{OWNER}: A")
     q = np.zeros((worlds, 0)) if q is None else q
     if A.ndim not in (2, 3):
         raise ValueError(f"{OWNER}: A has shape {A.shape}; give (worlds, m, n) or (m, n).")
@@ -171,15 +171,17 @@ def _check(H, g, A, q, cones, variables, rows) -> dict[str, np.ndarray]:
 def cone_blocks(cones) -> list[tuple[np.ndarray, Any, int]]:
     """(variables, μ, number of the entry) of every cone of a description; μ is 0 for half-lines."""
     blocks, at = [], 0
-    for i, (kind, value) in enumerate(cones):
+    for i, entry in enumerate(cones):
+        if not isinstance(entry, (tuple, list)) or len(entry) != 2 or not isinstance(entry[0], str):
+            raise ValueError(f"{OWNER}: cones[{i}] is {checks.short(entry)}; give a pair such as ('friction', 0.5).")
+        kind, value = entry
         if kind in ("free", "halfline"):
-            if value != int(value) or value < 0:
-                raise ValueError(f"{OWNER}: cones[{i}] is {(kind, value)!r}; give a whole number of variables.")
+            checks.whole(value, f"{OWNER}: the number of variables of cones[{i}], {kind!r},", 0)
             if kind == "halfline":
                 blocks += [(np.array([k]), 0.0, i) for k in range(at, at + int(value))]
             at += int(value)
         elif kind in CONE_SIZES:
-            mu = arrays.host(value)
+            mu = arrays.host(value, f"{OWNER}: cones[{i}] = {kind!r}, whose friction coefficient")
             if not np.all(np.isfinite(mu)) or np.any(mu < 0.0):
                 raise ValueError(
                     f"{OWNER}: cones[{i}] is {(kind, value)!r}; give a friction coefficient of at least 0."

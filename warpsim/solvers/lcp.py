@@ -109,7 +109,7 @@ def solve_lcp(
 
 def _check(A, b, hi, findex, classes, rows) -> dict[str, np.ndarray]:
     """The arrays of `kernels.Problem` on the host."""
-    A = arrays.host(A)
+    A = arrays.host(A, f"{OWNER}: A")
     if A.ndim not in (2, 3) or A.shape[-1] != A.shape[-2]:
         raise ValueError(f"{OWNER}: A has shape {A.shape}; give (worlds, n, n) or (n, n).")
     worlds, n = (1 if A.ndim == 2 else A.shape[0]), A.shape[-1]
@@ -138,7 +138,11 @@ def _check(A, b, hi, findex, classes, rows) -> dict[str, np.ndarray]:
     data["findex"] = findex.astype(np.int32)
     data["classes"] = np.zeros((worlds, n), dtype=np.int32)
     if classes is not None:
-        data["classes"] = arrays.batch(OWNER, "classes", classes, *vector).astype(np.int32)
+        data["classes"] = arrays.batch(OWNER, "classes", classes, *vector)
+        bad = ~np.isin(data["classes"], (SEPARATING, CLAMPING, UPPER, -UPPER, TIED, -TIED))
+        if np.any(bad):
+            raise arrays.entry_error(OWNER, "classes", data["classes"], bad, "give the classes of a solution.")
+        data["classes"] = data["classes"].astype(np.int32)
     inside = used[:, :, None] & used[:, None, :]
     fix = "W = J M⁻¹Jᵀ is when the mass matrix M is positive definite."
     arrays.check_semidefinite(OWNER, "A", np.where(inside, data["A"], 0.0), fix)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from warpsim import checks
 from warpsim.kernels import lcp_contact
 from warpsim.solvers.contact_solver import ContactSolver
 from warpsim.solvers.delassus import Delassus
@@ -33,14 +34,13 @@ class LCP:
     saddle_escape: bool = False
 
     def __post_init__(self):
-        if self.tolerance is not None and not 0.0 < self.tolerance < 1.0:
-            raise ValueError(f"LCP: tolerance is {self.tolerance}; give a number between 0 and 1, or None.")
-        if not 0.0 <= self.error_reduction <= 1.0:
-            raise ValueError(f"LCP: error_reduction is {self.error_reduction}; give a number from 0 to 1.")
-        if not 0.0 <= self.restitution_threshold < np.inf:
-            raise ValueError(
-                f"LCP: restitution_threshold is {self.restitution_threshold}; give a speed of at least 0 [m/s]."
-            )
+        checks.tolerance(self.tolerance, "LCP: tolerance")
+        rule = "give a number from 0 to 1"
+        checks.number(self.error_reduction, "LCP: error_reduction", rule, lambda x: 0.0 <= x <= 1.0)
+        rule = "give a speed of at least 0 [m/s]"
+        checks.number(self.restitution_threshold, "LCP: restitution_threshold", rule, lambda x: 0.0 <= x < np.inf)
+        for name in ("warm_start", "bounce_correction", "saddle_escape"):
+            checks.flag(getattr(self, name), f"LCP: {name}")
 
     def relative_tolerance(self, dtype: str) -> float:
         """The tolerance in use for "float32" or "float64"."""

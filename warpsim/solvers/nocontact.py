@@ -10,3 +10,7 @@ class NoContact:
     """Switch contact off; `limits` are the options of the solver that handles joint limits and dry friction."""
 
     limits: SAP = dataclasses.field(default_factory=SAP)
+
+    def __post_init__(self):
+        if not isinstance(self.limits, SAP):
+            raise ValueError(f"NoContact: limits is {self.limits!r}; give ws.SAP(...)")

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from warpsim import checks
 from warpsim.kernels import sap
 from warpsim.kernels.precision import SCALARS
-from warpsim.solvers.arrays import batch, check_symmetric, first_device_array, host
+from warpsim.solvers.arrays import batch, check_symmetric, counts, first_device_array, host
 from warpsim.solvers.compliant import Compliant, CompliantContact
 from warpsim.solvers.contact_solver import ContactSolver
 from warpsim.solvers.sap import SAP, SAPSolver
@@ -51,12 +52,12 @@ class ContactProblem:
     ):
         given = (A, J, v_star, mu)
         self.like = first_device_array(*given)
-        A = host(A)
+        A = host(A, f"{OWNER}: A")
         if A.ndim not in (2, 3) or A.shape[-1] != A.shape[-2] or A.shape[-1] == 0:
             raise ValueError(f"ContactProblem: A has shape {A.shape}; give (worlds, nv, nv) or (nv, nv).")
         self.single = A.ndim == 2
         self.worlds, self.nv = (1 if self.single else A.shape[0]), A.shape[-1]
-        J = host(J)
+        J = host(J, f"{OWNER}: J")
         if J.ndim not in (2, 3) or J.shape[-2] % 3:
             raise ValueError(
                 f"ContactProblem: J has shape {J.shape}; give (worlds, 3 nc, nv), rows t1, t2, n per contact."
@@ -71,16 +72,14 @@ class ContactProblem:
         self.mu = self._at_least("mu", self._array("mu", mu, (W, nc), "(worlds, nc)"), 0.0)
         self.contacts = np.full(W, nc, dtype=np.int32)
         if contacts is not None:
-            self.contacts = self._array("contacts", np.atleast_1d(host(contacts)), (W,), "(worlds,)").astype(np.int32)
-            self._at_least("contacts", self.contacts, 0)
-            if np.any(self.contacts > nc):
-                raise ValueError(
-                    f"ContactProblem: contacts is {self.contacts.max()}, but J has {nc} contacts; lower it."
-                )
+            self.contacts = counts(OWNER, "contacts", contacts, W, nc)
         self.R = self.v_hat = self.phi = None
         if R is not None or v_hat is not None:
-            if R is None or v_hat is None or phi is not None:
-                raise ValueError("ContactProblem: give R and v_hat together, or phi and dt instead of both.")
+            others = {"phi": phi, "dt": dt, "stiffness": stiffness, "dissipation_time": dissipation_time, "M": M}
+            given = [name for name, value in others.items() if value is not None]
+            if R is None or v_hat is None or given:
+                found = f", not {given[0]} with them" if given else ""
+                raise ValueError(f"ContactProblem: give R and v_hat together{found}, or phi and dt instead of both.")
             self.R = self._array("R", R, (W, nc, 3), "(worlds, nc, 3)")
             self.v_hat = self._array("v_hat", v_hat, (W, nc, 3), "(worlds, nc, 3)")
             used = np.arange(nc) < self.contacts[:, None]
@@ -97,11 +96,9 @@ class ContactProblem:
 
     def _physical(self, phi, stiffness, dissipation_time, dt, M):
         shape = (self.worlds, self.contact_slots)
-        self.dt = float(dt)
-        if not 0.0 < self.dt < np.inf:
-            raise ValueError(f"ContactProblem: dt is {self.dt}; give a positive time step in seconds.")
+        self.dt = checks.positive(dt, f"{OWNER}: dt", "s")
         self.phi = self._array("phi", phi, shape, "(worlds, nc)")
-        stiffness = host(np.inf if stiffness is None else stiffness)
+        stiffness = host(np.inf if stiffness is None else stiffness, f"{OWNER}: stiffness")
         if np.any(np.isnan(stiffness)) or np.any(stiffness <= 0.0):
             raise ValueError("ContactProblem: stiffness holds values ≤ 0 or NaN; give N/m above 0 (inf is near-rigid).")
         self.compliance = self._array("stiffness", 1.0 / stiffness, shape, "(worlds, nc)")
@@ -109,7 +106,7 @@ class ContactProblem:
         if dissipation_time is not None:
             tau_d = self._array("dissipation_time", dissipation_time, shape, "(worlds, nc)")
             self.dissipation_time = self._at_least("dissipation_time", tau_d, 0.0)
-        M = self.A if M is None else self._spd("M", host(M))
+        M = self.A if M is None else self._spd("M", host(M, f"{OWNER}: M"))
         # w = ‖W_ii‖_F / 3 with W_ii = J_i M⁻¹ J_iᵀ.
         J_T = np.swapaxes(self.J, 1, 2)
         solved = np.linalg.solve(M, J_T).reshape(self.worlds, self.nv, self.contact_slots, 3)
@@ -117,7 +114,7 @@ class ContactProblem:
         self.w_effective = np.linalg.norm(np.einsum("wcai,wicb->wcab", J, solved), axis=(2, 3)) / 3.0
 
     def _array(self, name, value, shape, text) -> np.ndarray:
-        value = host(value)
+        value = host(value, f"{OWNER}: {name}")
         if value.ndim == len(shape) - 1 and (self.single or value.ndim == 0):
             value = value[None]
         if name in ("mu", "stiffness", "dissipation_time", "phi") and value.size == 1 and value.shape != shape:
@@ -169,8 +166,9 @@ def solve_contact(problem: ContactProblem, solver: SAP | Compliant | None = None
         raise ValueError(f"solve_contact: solver is {solver!r}; give a SAP(...) or a Compliant(...).")
     if isinstance(solver, Compliant) and solver.formulation == "paper":
         raise ValueError('solve_contact: formulation="paper" is for ws.Simulator; use Compliant(formulation="convex").')
-    if dtype not in SCALARS:
-        raise ValueError(f'solve_contact: dtype is {dtype!r}; choose "float32" or "float64".')
+    if not isinstance(problem, ContactProblem):
+        raise ValueError(f"solve_contact: problem is a {type(problem).__name__}; make a ws.ContactProblem(A, J, ...).")
+    checks.choice(dtype, "solve_contact: dtype", SCALARS)
     if device is None and problem.like is not None:
         device = problem.like.device
     kind = SAPSolver if isinstance(solver, SAP) else CompliantContact

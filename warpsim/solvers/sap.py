@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import warp as wp
 
+from warpsim import checks
 from warpsim.kernels import islands
 from warpsim.kernels import sap as kernels
 from warpsim.kernels.linalg import newton
@@ -49,24 +50,15 @@ class SAP:
     passes: int = 2
 
     def __post_init__(self):
-        if self.tolerance is not None and not 0.0 < self.tolerance < 1.0:
-            raise ValueError(f"SAP: tolerance is {self.tolerance}; give a number between 0 and 1, or None.")
+        checks.tolerance(self.tolerance, "SAP: tolerance")
         for name in ("beta", "sigma"):
-            value = getattr(self, name)
-            if not 0.0 < value < np.inf:
-                raise ValueError(f"SAP: {name} is {value}; give a positive finite number.")
-        if self.line_search not in kernels.LINE_SEARCHES:
-            raise ValueError(f"SAP: line_search is {self.line_search!r}; choose one of {list(kernels.LINE_SEARCHES)}.")
-        if self.linear_solver not in ("auto", *newton.LINEAR_SOLVERS):
-            raise ValueError(
-                f"SAP: linear_solver is {self.linear_solver!r}; choose one of {['auto', *newton.LINEAR_SOLVERS]}."
-            )
-        if self.approximation not in APPROXIMATIONS:
-            raise ValueError(f"SAP: approximation is {self.approximation!r}; choose one of {list(APPROXIMATIONS)}.")
-        if int(self.passes) != self.passes or self.passes < 1:
-            raise ValueError(f"SAP: passes is {self.passes}; give a whole number of at least 1.")
-        if int(self.max_iterations) != self.max_iterations or self.max_iterations < 1:
-            raise ValueError(f"SAP: max_iterations is {self.max_iterations}; give a whole number of at least 1.")
+            checks.positive(getattr(self, name), f"SAP: {name}")
+        checks.choice(self.line_search, "SAP: line_search", kernels.LINE_SEARCHES)
+        checks.choice(self.linear_solver, "SAP: linear_solver", ("auto", *newton.LINEAR_SOLVERS))
+        checks.choice(self.approximation, "SAP: approximation", APPROXIMATIONS)
+        checks.flag(self.supported_load, "SAP: supported_load")
+        for name in ("passes", "max_iterations"):
+            checks.whole(getattr(self, name), f"SAP: {name}", 1)
 
     def relative_tolerance(self, dtype: str) -> float:
         """The tolerance in use for "float32" or "float64"."""
@@ -85,8 +77,8 @@ class SAP:
         contact creeps at s w h f, under a load f_n it gives by s w h² f_n (1 + 2√s), w its effective inverse mass (one body:
         some 1/m). Amounts below `sigma` and β²/4π² leave these as they are.
         """
-        if not 0.0 <= amount < np.inf:
-            raise ValueError(f"SAP: smoothing is {amount}; give a number of at least 0, such as 0.1 to 10.")
+        rule = "give a number of at least 0, such as 0.1 to 10"
+        checks.number(amount, "SAP: smoothing", rule, lambda x: 0.0 <= x < np.inf)
         beta = max(self.beta, 2.0 * np.pi * float(np.sqrt(amount)))
         return dataclasses.replace(self, sigma=max(self.sigma, float(amount)), beta=beta)
 

@@ -1,0 +1,104 @@
+"""Checks of arguments that every public call shares. Each error names the argument, its value and what would do.
+
+`name` is how the message calls the argument; `error` is `ValueError` (arguments) or `ModelError` (models).
+"""
+
+import operator
+
+import numpy as np
+
+LISTED = 12  # names that a message lists before it counts the rest
+
+
+def flag(value, name: str, error=ValueError) -> bool:
+    """A truth value: True or False, and nothing that merely has one."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise error(f"{name} is {short(value)}; give True or False")
+    return bool(value)
+
+
+def whole(value, name: str, least: int | None = None, error=ValueError) -> int:
+    """A whole number of an integer type, at least `least`."""
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        value = operator.index(value)
+    except TypeError:
+        raise error(f"{name} is {short(value)}; it must be a whole number") from None
+    if least is not None and value < least:
+        raise error(f"{name} is {value}; it must be at least {least}")
+    return value
+
+
+def number(value, name: str, rule: str = "it must be a finite number", holds=np.isfinite, error=ValueError) -> float:
+    """One number for which `holds`; `rule` says so in words. Texts and truth values are none."""
+    try:
+        array = numbers(value, name, error)
+        found = float(array) if array.ndim == 0 else np.nan
+        good = array.ndim == 0 and bool(holds(found))
+    except ValueError:
+        good = False
+    if not good:
+        raise error(f"{name} is {short(value)}; {rule}")
+    return found
+
+
+def numbers(value, name: str, error=ValueError, dtype=float) -> np.ndarray:
+    """An array of numbers. A text that reads as a number is none, nor is a single truth value."""
+    try:
+        array = np.asarray(value)
+        text = array.dtype.kind in "SUMm" or (array.dtype.kind == "O" and any(isinstance(x, str) for x in array.flat))
+        if text or (array.ndim == 0 and array.dtype.kind == "b"):
+            raise TypeError
+        return np.asarray(array, dtype)
+    except (TypeError, ValueError, OverflowError):
+        raise error(f"{name} is {short(value)}; give numbers") from None
+
+
+def tolerance(value, name: str, error=ValueError) -> None:
+    """None, or a number between 0 and 1."""
+    if value is not None:
+        number(value, name, "give a number between 0 and 1, or None", lambda x: 0.0 < x < 1.0, error)
+
+
+def positive(value, name: str, unit: str = "", error=ValueError) -> float:
+    """A positive finite number."""
+    rule = "it must be positive and finite" + (f" [{unit}]" if unit else "")
+    return number(value, name, rule, lambda x: 0.0 < x < np.inf, error)
+
+
+def choice(value, name: str, known, error=ValueError):
+    """One of the `known` values."""
+    if not any(value is k or (type(value) is type(k) and value == k) for k in known):
+        raise error(f"{name} is {short(value)}; choose one of {list(known)}")
+    return value
+
+
+def listed(names, most: int = LISTED) -> str:
+    """The names, comma-separated; where there are many the first of them and how many more."""
+    names = [str(name) for name in names]
+    rest = len(names) - most
+    text = ", ".join(names[:most]) or "none"
+    return f"{text} and {rest} more" if rest > 0 else text
+
+
+def short(value) -> str:
+    """The value as a message shows it: on one line of at most some hundred characters."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 120 else f"{text[:100]} ... ({len(text)} characters)"
+
+
+def grouped(refusals, join: str = " ") -> list[str]:
+    """One sentence for each kind of element and fix out of (element, what is wrong, fix), however many elements there are.
+
+    An element is called by its kind and name, as in "joint 'knee'"; the first of a group stands for the rest.
+    """
+    groups: dict[tuple[str, str], list] = {}
+    for element, what, fix in refusals:
+        groups.setdefault((element.split(" ", 1)[0], fix), []).append((element, what))
+    lines = []
+    for (_, fix), members in groups.items():
+        first, what = members[0]
+        others = [element.split(" ", 1)[-1] for element, _ in members[1:]]
+        lines.append(f"{first}{join}{what}" + (f" (likewise {listed(others)})" if others else "") + f"; {fix}")
+    return lines

@@ -1,0 +1,33 @@
+"""Bytes on the device that an object of this package holds."""
+
+import warp as wp
+
+
+def array_bytes(value) -> int:
+    """Bytes of every distinct allocation that `value` reaches: arrays and their gradients, lists, dicts, structs, and objects
+    of this package."""
+    found: dict[int, int] = {}
+    _collect(value, found, set())
+    return sum(found.values())
+
+
+def _collect(value, found: dict[int, int], seen: set[int]) -> None:
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, wp.array):
+        if value.ptr and value.deleter is not None:  # else a view of another array
+            found[value.ptr] = value.capacity
+        parts = (value._ref, value.grad)
+    elif isinstance(value, (list, tuple)):
+        parts = value
+    elif isinstance(value, dict):
+        parts = value.values()
+    elif hasattr(value, "_cls"):
+        parts = [getattr(value, name) for name in value._cls.vars]
+    elif type(value).__module__.startswith("warpsim"):
+        parts = getattr(value, "__dict__", {}).values()
+    else:
+        parts = ()
+    for part in list(parts):
+        _collect(part, found, seen)
