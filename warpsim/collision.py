@@ -13,6 +13,7 @@ from warpsim.kernels.collide import shape
 from warpsim.kernels.collide.broadphase import Grid
 from warpsim.model.convex import MAX_VERTICES, convex_table
 from warpsim.model.model import GeomType, Model
+from warpsim.model.overlap import start_of
 
 SIMPLE = (GeomType.PLANE, GeomType.SPHERE, GeomType.CAPSULE, GeomType.BOX)  # others: kernels/contact_convex.py
 SUPPORTED = (*SIMPLE, GeomType.HFIELD, GeomType.ELLIPSOID, GeomType.CYLINDER, GeomType.MESH)
@@ -82,12 +83,24 @@ def pair_supports(model: Model, links) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return np.where(used, table[:, :width], 0), np.where(used, signs[:, :width], 0.0), size.astype(np.int32)
 
 
-def default_capacity(model: Model) -> int:
-    """Contact slots per world: what the pairs can produce, capped at 64 for one tree and 16 more for each further one."""
-    kinds, counts = np.unique(model.geom_type[model.pair_geom].reshape(-1, 2), axis=0, return_counts=True)
-    points = [PAIR_POINTS.get((GeomType(a), GeomType(b)), 1) for a, b in kinds]
+def default_capacity(model: Model, hulls: dict[int, np.ndarray]) -> int:
+    """Contact slots per world: what the pairs can produce, but at most 64 for one tree and 16 more for each further one;
+    more where the pairs that touch at q0 can produce more."""
+    points = _points(model, np.arange(len(model.pair_geom)))
     moving = max(1, int(np.sum(np.diff(model.tree_v) > 0)))
-    return min(int(np.dot(points, counts)), SLOTS_PER_ROBOT + SLOTS_PER_FURTHER_TREE * (moving - 1))
+    usual = SLOTS_PER_ROBOT + SLOTS_PER_FURTHER_TREE * (moving - 1)
+    if points <= usual:
+        return points
+    start = start_of(model, hulls)
+    if _points(model, start.near) <= usual:
+        return usual
+    return max(usual, _points(model, start.touching()))
+
+
+def _points(model: Model, pairs) -> int:
+    """Most contact points of these pairs together."""
+    kinds, counts = np.unique(model.geom_type[model.pair_geom[pairs]].reshape(-1, 2), axis=0, return_counts=True)
+    return int(np.dot([PAIR_POINTS.get((GeomType(a), GeomType(b)), 1) for a, b in kinds], counts))
 
 
 def refuse_unsupported(model: Model) -> None:
@@ -141,13 +154,14 @@ class Collision:
         if self.enabled:
             refuse_unsupported(model)
         self.capacity = 0
-        if self.enabled:
-            self.capacity = default_capacity(model) if max_contacts is None else max_contacts
         S = device_model.types.scalar
         self.kernels = contact.build(S)
         self.structs = contact.structs(S)
         self.scene = self._scene()
+        self.hulls: dict[int, np.ndarray] = {}  # vertices of the meshes' hulls on the host
         self.convex_scene = self._convex_scene() if self.enabled else None
+        if self.enabled:
+            self.capacity = default_capacity(model, self.hulls) if max_contacts is None else max_contacts
         self.convex_kernels = None if self.convex_scene is None else contact_convex.build(S)
         self.contacts = self._contacts()
         t = device_model.types
@@ -190,6 +204,8 @@ class Collision:
         table = shape.structs(t.scalar).MeshTable()
         arrays = convex_table(m)
         _warn_of_simplified_hulls(m, arrays.pop("deviation"))
+        for k, (first, count) in enumerate(arrays["mesh_range"][: len(m.meshes), :2]):
+            self.hulls[k] = arrays["vertex"][first : first + count]
         for key, value in arrays.items():
             kind = t.vec3 if key in ("vertex", "face_normal") else wp.int32
             setattr(table, key, wp.array(value, dtype=kind, device=device))

@@ -1,6 +1,7 @@
 """`Simulator`: a model in many worlds on one device. Every method is batched over worlds."""
 
 import functools
+import warnings
 
 import numpy as np
 import warp as wp
@@ -19,6 +20,7 @@ from warpsim.kernels import actuation, theta
 from warpsim.kernels.precision import SCALARS
 from warpsim.memory import array_bytes
 from warpsim.model.model import GeomType, Model
+from warpsim.model.overlap import start_of
 from warpsim.model.tangent import tangent_coordinates
 from warpsim.queries import Queries
 from warpsim.replay import Replay
@@ -66,8 +68,9 @@ class Simulator:
 
     `integrator`: `ws.SymplecticEuler()` (default), `ws.ExplicitEuler()`, `ws.ImplicitEuler()`, `ws.Midpoint()`,
     `ws.Variational(...)`. `solver`: `ws.SAP(...)`, `ws.Compliant(...)`, `ws.LCP(...)` or `ws.NoContact()`. `device`: a Warp device name; None
-    is CUDA where there is one, else the CPU. `dtype`: "float32" or "float64". `max_contacts`: slots per world.
-    Raises `ValueError` or `ModelError` naming what is wrong.
+    is CUDA where there is one, else the CPU. `dtype`: "float32" or "float64". `max_contacts`: slots per world;
+    None is 64, 16 more for each further tree, and as many as what touches at the model's start can use. Geoms that overlap
+    there give one warning. Raises `ValueError` or `ModelError` naming what is wrong.
     """
 
     def __init__(
@@ -134,6 +137,10 @@ class Simulator:
         else:
             self._step = Step(self.device_model, options, max_contacts, contact, self.integrator)
         self.max_contacts = self._step.collision.capacity
+        if self._step.collision.enabled:
+            message = start_of(model, self._step.collision.hulls).warning()
+            if message is not None:
+                warnings.warn(message, stacklevel=2)
         self.diagnostics = Diagnostics(self._step)
         self._replay = Replay(self.device, self.parameters)
         self._zero_inputs: set[str] = set()

@@ -184,6 +184,56 @@ def test_free_base_and_a_root_called_world(robot):
         load(robot, base="free")
 
 
+ARM = f"""<robot name="arm">{{roots}}
+  {link("base", '<sphere radius="0.5"/>')}{link("plate", '<sphere radius="0.5"/>')}{link("first", '<sphere radius="0.5"/>')}
+  {link("badge", '<sphere radius="0.5"/>')}{link("second", '<sphere radius="0.5"/>')}{link("third", '<sphere radius="0.5"/>')}
+  {joint("bolt", "fixed", "base", "plate")}{joint("hinge1", "revolute", "plate", "first", '<limit lower="-1" upper="1"/>')}
+  {joint("glue", "fixed", "first", "badge")}{joint("hinge2", "continuous", "badge", "second")}
+  {joint("hinge3", "prismatic", "second", "third", '<limit lower="-1" upper="1"/>')}{{mounts}}</robot>"""
+
+
+def touching(model) -> set[frozenset]:
+    """Pairs of links that may touch; every link has one sphere that touches."""
+    return {frozenset(model.body_names[model.geom_body[g]] for g in pair) for pair in model.pair_geom}
+
+
+@pytest.mark.parametrize("root", ["base", "world"])
+@pytest.mark.parametrize("merge_fixed", [False, True])
+def test_neighbouring_links_never_touch(robot, root, merge_fixed):
+    """A link touches neither its parent nor what is fixed to either of them, whether the base is free, fixed to the world,
+    or fixed to a link called "world"; links two joints apart touch, and so do two things that are fixed to the world."""
+    world = '<link name="world"/>' + link("table", '<sphere radius="0.5"/>')
+    mounts = joint("mount", "fixed", "world", "base") + joint("legs", "fixed", "world", "table")
+    robot.write_text(ARM.format(roots="", mounts=""))
+    free = touching(load(robot, base="free", merge_fixed=merge_fixed))
+    groups = (
+        [["base"], ["first"], ["second"], ["third"]]
+        if merge_fixed
+        else [["base", "plate"], ["first", "badge"], ["second"], ["third"]]
+    )
+    apart = {frozenset((a, b)) for i, j in ((0, 2), (0, 3), (1, 3)) for a in groups[i] for b in groups[j]}
+    assert free == apart
+    if root == "world":
+        robot.write_text(ARM.format(roots=world, mounts=mounts))
+        apart |= {frozenset(("table", name)) for group in groups[1:] for name in group}
+    assert touching(load(robot, merge_fixed=merge_fixed)) == apart
+    scene = ws.ModelBuilder()
+    scene.add_model(load(robot, merge_fixed=merge_fixed), prefix="my ")
+    assert {frozenset(name[3:] for name in pair) for pair in touching(scene.build())} == apart
+
+
+def test_an_arm_whose_base_overlaps_its_first_link_moves_freely(robot):
+    """A post stands in the base that carries it: with contact a step is that without."""
+    ball, post = link("upper", '<cylinder radius="0.1" length="0.6"/>'), link("upper", '<box size="0.2 0.3 1.4"/>')
+    text = ROBOT.replace(ball, post).replace(link("wheel", '<sphere radius="0.2"/>'), link("wheel"))
+    robot.write_text(text)
+    model, v = load(robot), []
+    for solver in (ws.SAP(), ws.NoContact()):
+        sim = ws.Simulator(model, solver=solver, dtype="float64", device="cpu")
+        v.append(sim.step(sim.state(v=[0.3, -0.2, 0.1])).v.numpy())
+    np.testing.assert_allclose(v[0], v[1], rtol=1e-12)
+
+
 def test_merging_fixed_links_keeps_the_dynamics(robot):
     """The tool becomes part of the slider: fewer bodies, the same mass matrix."""
     plain, merged = load(robot), load(robot, merge_fixed=True)

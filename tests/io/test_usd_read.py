@@ -308,6 +308,23 @@ def test_six_axis_joints_free_bodies_and_filters(tmp_path):
     np.testing.assert_allclose(m.q0[3:6], [3, 0, 0])
 
 
+@pytest.mark.parametrize("collides", [False, True])
+def test_neighbours_of_a_base_fixed_to_the_world_touch_only_with_collision_enabled(tmp_path, collides):
+    """PhysX filters the bodies of a joint; a second body that is fixed to the world is no neighbour of the link."""
+    s = Stage(tmp_path / "arm.usda", 1.0)
+    for k, name in enumerate(("base", "plate", "link", "table")):
+        s.body(name, (0, 0, k))
+        s.shape(f"/{name}/cube", size=1.8)
+    s.joint("FixedJoint", "mount", None, "base")
+    s.joint("FixedJoint", "legs", None, "table", (0, 0, 3))
+    s.joint("FixedJoint", "bolt", "base", "plate", (0, 0, 1))
+    s.joint("RevoluteJoint", "hinge", "plate", "link", (0, 0, 1), axis="X", collisionEnabled=collides)
+    model = s.load()
+    pairs = {frozenset(model.body_names[model.geom_body[g]] for g in pair) for pair in model.pair_geom}
+    neighbours = {frozenset((name, "link")) for name in ("base", "plate")}
+    assert pairs == {frozenset(("link", "table"))} | (neighbours if collides else set())
+
+
 def test_what_is_not_simulated_is_refused_or_reported(tmp_path):
     """Cone limits, a limited joint and one of several freedoms that close loops: errors that name the prim, or a warning."""
     s = Stage(tmp_path / "m.usda")

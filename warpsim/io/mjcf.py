@@ -15,15 +15,9 @@ from warpsim.io.drives import INFINITE, check_actuators, drive_joints
 from warpsim.io.meshes import convex_parts
 from warpsim.io.mjcf_constraints import add_equalities, add_tendons, compliance
 from warpsim.io.mjcf_files import check_files
-from warpsim.io.mjcf_report import (
-    actuator_count,
-    actuator_refusal,
-    control_index,
-    disabled,
-    feature_report,
-    fluid,
-    on_tendon,
-)
+from warpsim.io.mjcf_limits import ForceLimits, is_off
+from warpsim.io.mjcf_refusals import actuator_count, actuator_refusal, control_index, disabled, on_tendon
+from warpsim.io.mjcf_report import feature_report, fluid
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import rotation_matrix, rotation_vector
 from warpsim.model.model import FrictionRule, GeomType, JointType, Mesh, Model, ReportLine
@@ -239,12 +233,11 @@ def _add_filters(b: ModelBuilder, m) -> None:
 def _add_actuators(b: ModelBuilder, m, tendons: dict[int, int]) -> list[int]:
     """Add what can be simulated; returns the place of each one's control in MuJoCo's `ctrl`."""
     names = _names(m, mujoco.mjtObj.mjOBJ_ACTUATOR, actuator_count(m), "actuator")
-    controls = []
+    controls, limits = [], ForceLimits(m)
     for a in range(actuator_count(m)):
         if actuator_refusal(m, a):
             continue
-        group = int(m.actuator_group[a])
-        off = disabled(m, "ACTUATION") or (0 <= group < 31 and int(m.opt.disableactuator) >> group & 1)
+        off = is_off(m, a)
         c = control_index(m, a)
         gain, bias = np.array(m.actuator_gainprm[a, :3]), np.array(m.actuator_biasprm[a, :3])
         gain[1:] *= m.actuator_gaintype[a] == 1  # affine
@@ -261,23 +254,10 @@ def _add_actuators(b: ModelBuilder, m, tendons: dict[int, int]) -> list[int]:
             control_range=m.actuator_ctrlrange[c]
             if m.actuator_ctrllimited[c] and not disabled(m, "CLAMPCTRL")
             else INFINITE,
-            force_range=INFINITE if off else _force_range(m, a),
+            force_range=INFINITE if off else limits.force_range(a),
         )
         controls.append(c)
     return controls
-
-
-def _force_range(m, a: int) -> np.ndarray:
-    """The actuator's own range, then the clamp of its joint or tendon divided by the gear."""
-    own = np.array(m.actuator_forcerange[a] if m.actuator_forcelimited[a] else INFINITE)
-    target, gear, kind = (
-        int(m.actuator_trnid[a][0]),
-        float(m.actuator_gear[a, 0]),
-        "tendon" if on_tendon(m, a) else "jnt",
-    )
-    if not getattr(m, f"{kind}_actfrclimited")[target] or gear == 0:
-        return own
-    return np.clip(own, *np.sort(getattr(m, f"{kind}_actfrcrange")[target] / gear))
 
 
 def _efforts(m) -> list:

@@ -6,9 +6,7 @@ What cannot be read was told by `warpsim.io.mjcf_report`; the same predicates de
 import mujoco
 import numpy as np
 
-from warpsim.io.mjcf_report import (
-    DEFAULT_SOLIMP,
-    DEFAULT_SOLREF,
+from warpsim.io.mjcf_refusals import (
     disabled,
     equality_refusal,
     tendon_actuators,
@@ -16,6 +14,7 @@ from warpsim.io.mjcf_report import (
     tendon_refusal,
     tendon_roles,
 )
+from warpsim.io.mjcf_report import DEFAULT_SOLIMP, DEFAULT_SOLREF
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import IDENTITY
 

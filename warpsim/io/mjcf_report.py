@@ -11,6 +11,19 @@ import mujoco
 import numpy as np
 
 from warpsim.checks import grouped
+from warpsim.io.mjcf_limits import IDLE, UNREACHED, ForceLimits
+from warpsim.io.mjcf_refusals import (
+    JOINTS,
+    TENDON_FORCES,
+    actuator_count,
+    actuator_refusal,
+    control_index,
+    disabled,
+    element_name,
+    equality_refusal,
+    tendon_refusal,
+    tendon_roles,
+)
 from warpsim.model.model import ReportLine
 
 USED, MAPPED, IGNORED, REFUSED = "used", "mapped", "ignored", "refused"
@@ -19,11 +32,7 @@ DEFAULT_SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
 REFUSED_SHAPES = {8: "signed distance field"}
 SHAPES = {0: "plane", 1: "height field", 2: "sphere", 3: "capsule", 4: "ellipsoid", 5: "cylinder", 6: "box", 7: "mesh"}
 SHAPES |= REFUSED_SHAPES
-JOINTS = {0: "free", 1: "ball", 2: "slide", 3: "hinge"}
 _BODY, _JOINT, _GEOM = mujoco.mjtObj.mjOBJ_BODY, mujoco.mjtObj.mjOBJ_JOINT, mujoco.mjtObj.mjOBJ_GEOM
-_TRN_JOINT, _TRN_JOINTINPARENT, _TRN_TENDON = (
-    int(getattr(mujoco.mjtTrn, f"mjTRN_{name}")) for name in ("JOINT", "JOINTINPARENT", "TENDON")
-)
 _PAIR, _ACTUATOR, _TENDON = mujoco.mjtObj.mjOBJ_PAIR, mujoco.mjtObj.mjOBJ_ACTUATOR, mujoco.mjtObj.mjOBJ_TENDON
 
 # (category, why, names): names or patterns of attributes of MjModel. A pattern stands only for a family that is treated
@@ -101,7 +110,7 @@ FIELDS = (
     ),
     (
         MAPPED,
-        "force_range of the joint's one actuator; refused where several share the joint",
+        "force_range of the one actuator that drives the joint; refused where several reach it together",
         "jnt_actfrclimited jnt_actfrcrange",
     ),
     (
@@ -132,7 +141,7 @@ FIELDS = (
     ),
     (
         MAPPED,
-        "force_range of the tendon's one actuator; refused where several share the tendon",
+        "force_range of the tendon's one actuator; refused where several reach it together",
         "tendon_actfrclimited tendon_actfrcrange",
     ),
     (
@@ -321,9 +330,6 @@ ENABLE_FLAGS = {
     "SPECULATIVE": (IGNORED, "contacts here are always speculative"),
 }
 
-TENDON_REFUSED = ("stiffnesspoly", "dampingpoly", "armature", "springyield")
-TENDON_FORCES = ("stiffness", "damping", "limited", "frictionloss", *TENDON_REFUSED)
-
 # attribute, its neutral value, object, feature, fix: any other value is an error
 NEUTRAL = (
     ("body_gravcomp", 0, _BODY, "gravity compensation (gravcomp)", "apply the force through `wrench`"),
@@ -347,147 +353,9 @@ def classify(attribute: str) -> list[tuple[str, str]]:
     ]
 
 
-def actuator_count(m) -> int:
-    """Number of actuators (of controls in MuJoCo before 4.0, where each actuator has one)."""
-    return int(getattr(m, "nactuator", m.nu))
-
-
-def disabled(m, *names: str) -> bool:
-    """Whether one of the disable flags, such as "CONTACT", is set."""
-    return any(int(m.opt.disableflags) & int(getattr(mujoco.mjtDisableBit, f"mjDSBL_{name}")) for name in names)
-
-
 def fluid(m) -> bool:
     """Whether MuJoCo would apply drag, lift or added mass: the medium has density or viscosity."""
     return bool(m.opt.density or m.opt.viscosity)
-
-
-def actuator_refusal(m, a: int) -> tuple[str, str] | None:
-    """Why actuator `a` cannot be simulated, and the fix; None if it can."""
-    if m.actuator_trntype[a] not in (_TRN_JOINT, _TRN_JOINTINPARENT, _TRN_TENDON):
-        name = mujoco.mjtTrn(int(m.actuator_trntype[a])).name[6:].lower()
-        return f"has the transmission {name}", "use a joint or a fixed tendon"
-    if m.actuator_dyntype[a] != 0:
-        name = mujoco.mjtDyn(int(m.actuator_dyntype[a])).name[6:].lower()
-        return f"has internal dynamics ({name})", "use dyntype none"
-    if m.actuator_gaintype[a] > 1 or m.actuator_biastype[a] > 1:
-        gain, bias = mujoco.mjtGain(int(m.actuator_gaintype[a])), mujoco.mjtBias(int(m.actuator_biastype[a]))
-        return f"has gain {gain.name[7:].lower()} and bias {bias.name[7:].lower()}", "use fixed or affine ones"
-    for field, neutral, what in (
-        ("actuator_plugin", -1, "is a plugin"),
-        ("actuator_delay", 0, "has a delay"),
-        ("actuator_history", 0, "has a history buffer"),
-        ("actuator_ctrlnum", 1, "has several controls"),
-        ("actuator_outnum", 1, "has several force outputs"),
-        ("actuator_dampingpoly", 0, "has a nonlinear damping polynomial"),
-    ):
-        if (np.asarray(getattr(m, field, [neutral] * (a + 1))[a]) != neutral).any():
-            return what, "use a plain motor, position, velocity or general actuator"
-    target = int(m.actuator_trnid[a][0])
-    gain = m.actuator_gainprm[a][:3] * (1.0, *[float(m.actuator_gaintype[a] == 1)] * 2)
-    bias = m.actuator_biasprm[a][:3] * float(m.actuator_biastype[a] == 1)
-    if bias[2] > 0:
-        return f"has the positive velocity bias {bias[2]:g}, which feeds energy in", "make it negative"
-    if on_tendon(m, a):
-        if tendon_refusal(m, target):
-            return (
-                f"pulls {_name(m, _TENDON, target)}, which {tendon_refusal(m, target)[0]}",
-                "use a plain fixed tendon",
-            )
-        if getattr(m, "actuator_armature", [0] * (a + 1))[a]:
-            return "adds armature to a tendon", "set it on the joints"
-        if m.tendon_actfrclimited[target] and len(tendon_actuators(m, target)) > 1 and not disabled(m, "ACTUATION"):
-            return "shares a tendon that has actuatorfrcrange with another actuator", "use forcerange on each actuator"
-        return None
-    if m.jnt_type[target] < 2:
-        kind = JOINTS[int(m.jnt_type[target])]
-        if m.actuator_trntype[a] != _TRN_JOINT:
-            return f"acts on a {kind} joint in its parent's axes", "use the joint's own axes (joint=)"
-        if gain[1:].any() or bias[1:].any():
-            return f"feeds back length or velocity of a {kind} joint", "use motors, and feedback in the control"
-        if any(np.any(getattr(m, f"actuator_{key}", [0] * (a + 1))[a]) for key in ("damping", "armature")):
-            return f"adds damping or armature to a {kind} joint", "set them on the joint"
-    elif m.jnt_actfrclimited[target] and len(_sharing(m, target)) > 1 and not disabled(m, "ACTUATION"):
-        return "shares a joint that has actuatorfrcrange with another actuator", "use forcerange on each actuator"
-    return None
-
-
-def _sharing(m, joint: int) -> list[int]:
-    """The actuators on a joint."""
-    return [a for a in range(actuator_count(m)) if m.actuator_trntype[a] < 2 and m.actuator_trnid[a][0] == joint]
-
-
-def on_tendon(m, a: int) -> bool:
-    """Whether actuator `a` pulls a tendon."""
-    return int(m.actuator_trntype[a]) == _TRN_TENDON
-
-
-def tendon_actuators(m, t: int) -> list[int]:
-    """The actuators on a tendon."""
-    return [a for a in range(actuator_count(m)) if on_tendon(m, a) and m.actuator_trnid[a][0] == t]
-
-
-def tendon_coefficients(m, t: int) -> dict[int, float] | None:
-    """Coefficients of a fixed tendon by joint; None for a spatial one."""
-    wraps = range(m.tendon_adr[t], m.tendon_adr[t] + m.tendon_num[t])
-    if any(m.wrap_type[i] != mujoco.mjtWrap.mjWRAP_JOINT for i in wraps):
-        return None
-    total: dict[int, float] = {}
-    for i in wraps:
-        total[int(m.wrap_objid[i])] = total.get(int(m.wrap_objid[i]), 0.0) + float(m.wrap_prm[i])
-    return total
-
-
-def tendon_roles(m, t: int) -> list[str]:
-    """What a tendon does: empty for one that only measures."""
-    roles = [f for f in TENDON_FORCES if np.any(getattr(m, f"tendon_{f}", [0] * m.ntendon)[t])]
-    pulled = any(True for _ in tendon_actuators(m, t))
-    ends = np.stack([m.eq_obj1id, m.eq_obj2id])[:, m.eq_type == mujoco.mjtEq.mjEQ_TENDON]
-    return roles + ["an actuator"] * pulled + ["an equality"] * bool((ends == t).any())
-
-
-def tendon_refusal(m, t: int) -> tuple[str, str] | None:
-    """Why tendon `t` cannot be simulated, and the fix; None if it can, or does nothing."""
-    roles = tendon_roles(m, t)
-    if not roles:
-        return None
-    coefficients = tendon_coefficients(m, t)
-    if coefficients is None:
-        return f"is spatial and acts with {', '.join(roles)}", "use fixed tendons, or forces on joints"
-    bad = [role for role in roles if role in TENDON_REFUSED]
-    if bad:
-        return f"acts with {', '.join(bad)}", "use a linear spring and damper, and put armature on the joints"
-    if not any(coefficients.values()):
-        return "has no coefficient other than 0", "remove it"
-    return None
-
-
-def equality_refusal(m, e: int) -> tuple[str, str] | None:
-    """Why equality `e` cannot be simulated, and the fix; None if it can."""
-    kind = mujoco.mjtEq(int(m.eq_type[e])).name[5:].lower()
-    ends = [int(i) for i in (m.eq_obj1id[e], m.eq_obj2id[e]) if i >= 0]
-    if kind not in ("connect", "weld", "joint", "tendon"):
-        return f"is a {kind} constraint", "remove it"
-    if kind == "joint" and any(m.jnt_type[j] < 2 for j in ends):
-        return "ties a ball or free joint", "use a connect or weld of its body"
-    bad = [t for t in ends if kind == "tendon" and tendon_refusal(m, t)]
-    if bad:
-        return f"ties {_name(m, _TENDON, bad[0])}, which {tendon_refusal(m, bad[0])[0]}", "use plain fixed tendons"
-    if kind in ("connect", "weld") and len(set(_end_bodies(m, e))) < 2:
-        return "ties a body to itself", "remove it"
-    return None
-
-
-def _end_bodies(m, e: int) -> list[int]:
-    site = m.eq_objtype[e] == mujoco.mjtObj.mjOBJ_SITE
-    return [int(m.site_bodyid[i]) if site else int(i) for i in (m.eq_obj1id[e], m.eq_obj2id[e])]
-
-
-def _name(m, kind, index: int) -> str:
-    """Such as "joint 'knee'", or its index where it has no name."""
-    word = kind.name[6:].lower()
-    name = mujoco.mj_id2name(m, kind, index)
-    return f"{word} {name!r}" if name else f"{word} {index}"
 
 
 def feature_report(m) -> tuple[list[ReportLine], list[str]]:
@@ -504,6 +372,7 @@ class _Report:
         self.m = m
         self.lines: list[ReportLine] = []
         self.refusals: list[tuple[str, str, str]] = []  # element, what is wrong with it, what to do
+        self.force_limits = ForceLimits(m)
 
     def add(self, feature: str, status: str, detail: str = "") -> None:
         self.lines.append(ReportLine(feature, status, detail))
@@ -520,7 +389,7 @@ class _Report:
         self.refusals.append((element, f"{what}, which is not supported", fix))
 
     def name(self, kind, index: int) -> str:
-        return _name(self.m, kind, index)
+        return element_name(self.m, kind, index)
 
 
 def _options(r: _Report, m) -> None:
@@ -591,10 +460,8 @@ def _joints(r: _Report, m) -> None:
     r.count("solref/solimp of dry friction", IGNORED, len(set(m.dof_jntid[soft])), "joint", why)
     why = "limits act at the bound"
     r.count("joint limit margin", IGNORED, ((m.jnt_margin != 0) & (m.jnt_limited != 0)).sum(), "joint", why)
-    clamped = [j for j in np.flatnonzero(m.jnt_actfrclimited)]
-    driven = sum(len(_sharing(m, j)) == 1 for j in clamped)
-    r.count("actuatorfrcrange of joints", MAPPED, driven, "joint", "force_range of the joint's actuator")
-    idle = sum(not _sharing(m, j) for j in clamped)
+    _clamps(r, _JOINT, r.force_limits.joints)
+    idle = sum(outcome == IDLE for outcome in r.force_limits.joints.values())
     why = "no actuator drives them; actuators='effort' uses it as control_range, 'position' as force_range"
     r.count("actuatorfrcrange of joints without actuators", IGNORED, idle, "joint", why)
     _neutral(r, m, _JOINT)
@@ -675,11 +542,6 @@ def _actuators(r: _Report, m) -> None:
         r.count(f"actuator {key}", MAPPED, sum(bool(values[a]) for a in good), "actuator", why)
 
 
-def control_index(m, a: int) -> int:
-    """Index of the first control of actuator `a`."""
-    return int(m.actuator_ctrladr[a]) if hasattr(m, "actuator_ctrladr") else a
-
-
 def _tendons(r: _Report, m) -> None:
     for t in range(m.ntendon):
         name, roles, refusal = r.name(_TENDON, t), tendon_roles(m, t), tendon_refusal(m, t)
@@ -700,9 +562,18 @@ def _tendons(r: _Report, m) -> None:
     r.count("solref/solimp of tendon friction", IGNORED, (soft & rubbing).sum(), "tendon", why)
     why = "limits act at the bound"
     r.count("tendon limit margin", IGNORED, ((m.tendon_margin != 0) & limited).sum(), "tendon", why)
-    clamped = [t for t in np.flatnonzero(m.tendon_actfrclimited)]
-    driven = sum(len(tendon_actuators(m, t)) == 1 for t in clamped)
-    r.count("actuatorfrcrange of tendons", MAPPED, driven, "tendon", "force_range of the tendon's actuator")
+    _clamps(r, _TENDON, r.force_limits.tendons)
+
+
+def _clamps(r: _Report, kind, outcomes: dict[int, str]) -> None:
+    """Lines of the actuatorfrcrange of joints or tendons, given as outcomes by index."""
+    word, found = kind.name[6:].lower(), list(outcomes.values())
+    why = f"force_range of the {word}'s actuator"
+    r.count(f"actuatorfrcrange of {word}s", MAPPED, found.count(MAPPED), word, why)
+    why = "what the actuators can do together does not reach it"
+    r.count(f"actuatorfrcrange of {word}s that several drive", USED, found.count(UNREACHED), word, why)
+    for index in (index for index, outcome in outcomes.items() if outcome == REFUSED):
+        r.refuse(r.name(kind, index), *r.force_limits.refusal(kind, index))
 
 
 def _equalities(r: _Report, m) -> None:

@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 
 from warpsim.errors import ModelError
+from warpsim.io.adjacent import exclude_neighbours
 from warpsim.io.drives import INFINITE, check_actuators, drive_joints
 from warpsim.io.meshes import convex_parts, load_mesh
 from warpsim.io.safe_files import Folders, read_xml
@@ -42,6 +43,7 @@ def load_urdf(
         writer = _Writer(b, Folders(path, packages), visuals, decompose)
         for link in robot.links:
             writer.add(link, base)
+        exclude_neighbours(b)
         writer.add_mimics(robot, path)
         writer.finish()
         if actuators is not None:

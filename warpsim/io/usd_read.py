@@ -15,6 +15,7 @@ import numpy as np
 from warpsim.checks import grouped
 from warpsim.errors import ModelError
 from warpsim.io import usd_extra
+from warpsim.io.adjacent import exclude_neighbours
 from warpsim.io.drives import INFINITE, check_actuators, drive_joints
 from warpsim.io.meshes import convex_parts
 from warpsim.io.usd_constraints import add_loop, add_own, restore_order
@@ -233,6 +234,9 @@ class _Reader:
         self._add_geoms(b)
         self._add_constraints(b)
         self._filters(b)
+        if not self.own:
+            colliding = [self.index[path] for path, joint in self.order if joint is not None and joint.touches]
+            exclude_neighbours(b, colliding)
         self._own_rest(b)
         self._lines(b)
         return b

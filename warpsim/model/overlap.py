@@ -1,0 +1,195 @@
+"""Which geoms of a model overlap at its own start q0, and how deep: on the host, without a kernel.
+
+The depth of two convex shapes is the least of h_A(d) + h_B(-d) over unit directions d, with h the support functions from a
+common point (Boyd & Vandenberghe, ch. 8). It is bounded from above on a fixed set of directions, which settles most
+pairs, then by a search in shrinking cones about the best of them.
+"""
+
+import weakref
+
+import numpy as np
+
+from warpsim.io.host_kinematics import body_poses, geom_poses
+from warpsim.model.extent import bounding_radii
+from warpsim.model.geometry import rotate, rotation_matrix
+from warpsim.model.model import GeomType, Model
+
+DEEP = 1e-3  # m; what rests or touches is not deeper than this,
+TINY = 5e-3  # than this part of the smaller geom's radius,
+SMALL = 0.1  # or, where that is less than DEEP, than this part of it
+MOST = 32  # pairs that are searched, the deepest by the first bound
+NAMED = 3
+SEARCHED = 1000  # near pairs whose touch is searched for; of further ones the bound decides
+CHUNK = 100_000  # pairs bounded at a time
+CONES = 0.5 ** np.arange(2, 13)  # widths of the search about a direction [rad]
+STARTS, TRIES = 6, 16
+_starts: "weakref.WeakKeyDictionary[Model, Start]" = weakref.WeakKeyDictionary()
+
+
+def start_of(model: Model, hulls: dict[int, np.ndarray]) -> "Start":
+    """The start of a model, looked at once. `hulls`: vertices of the hull of each mesh that touches, by mesh."""
+    if model not in _starts:
+        _starts[model] = Start(model, hulls)
+    return _starts[model]
+
+
+class Start:
+    """The pairs of geoms of a model that are near each other at q0.
+
+    `near (n,)` indices of pairs, `depth (n,)` [m] bounds of their overlap from above, negative across a gap.
+    """
+
+    def __init__(self, model: Model, hulls: dict[int, np.ndarray]):
+        self.names, self.geoms, self.told = (model.name, model.geom_names), model.pair_geom, False
+        self.radii, self.directions = bounding_radii(model), _directions()
+        poses = geom_poses(model, body_poses(model, model.q0))
+        self.support = {int(g): _Support(model, int(g), poses[g], hulls) for g in np.unique(model.pair_geom)}
+        reach = np.zeros((model.ngeom, len(self.directions)))
+        for g in (g for g in self.support if np.isfinite(self.radii[g])):
+            reach[g] = self.support[g].reach(self.directions)
+        chunks = [self._bound(poses, reach, k) for k in range(0, len(self.geoms), CHUNK)]
+        self.near, self.depth = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
+
+    def _bound(self, poses, reach, start: int) -> tuple[np.ndarray, np.ndarray]:
+        a, b = self.geoms[start : start + CHUNK].T
+        apart = np.linalg.norm(poses[a, :3] - poses[b, :3], axis=1)
+        ground = np.isinf(self.radii[a])  # planes and height fields come first in a pair
+        limit = self._limit(a, b)
+        rows = np.flatnonzero((apart < self.radii[a] + self.radii[b] + limit) & ~ground)
+        depth = (reach[a[rows]] + reach[b[rows], ::-1]).min(axis=1, initial=np.inf)
+        kept = depth > -limit[rows]
+        rows, depth = rows[kept], depth[kept]
+        for i in np.flatnonzero(ground):
+            deep = self.support[int(a[i])].depth_in_ground(self.support[int(b[i])], self.directions)
+            if deep > -limit[i]:
+                rows, depth = np.append(rows, i), np.append(depth, deep)
+        return start + rows, depth
+
+    def _limit(self, a, b):
+        """Depth up to which two geoms only touch [m]."""
+        radius = np.minimum(self.radii[a], self.radii[b])
+        return np.maximum(np.minimum(DEEP, SMALL * radius), TINY * radius)
+
+    def _searched(self, k: int, limit: float) -> float:
+        """The depth of the k-th near pair, searched until it is at most `limit`."""
+        a, b = self.geoms[self.near[k]]
+        if np.isinf(self.radii[a]):
+            return float(self.depth[k])
+        return _search(self.support[int(a)], self.support[int(b)], self.directions, limit)
+
+    def overlaps(self) -> list[tuple[float, int]]:
+        """(depth [m], index of the pair), deepest first, of the pairs that overlap by more than a touch."""
+        limit = self._limit(*self.geoms[self.near].T)
+        deep = np.flatnonzero(self.depth > limit)
+        deep = deep[np.argsort(-self.depth[deep], kind="stable")][:MOST]
+        found = [(self._searched(int(k), limit[k]), int(self.near[k])) for k in deep]
+        return sorted((item for item, k in zip(found, deep, strict=True) if item[0] > limit[k]), reverse=True)
+
+    def touching(self) -> np.ndarray:
+        """Indices of the pairs that touch or overlap, or have less than a touch between them."""
+        limit = self._limit(*self.geoms[self.near].T)
+        kept = [k >= SEARCHED or self._searched(k, -limit[k]) > -limit[k] for k in range(len(self.near))]
+        return self.near[np.array(kept, dtype=bool)]
+
+    def warning(self) -> str | None:
+        """The text of the warning about geoms that overlap; None where none do, and from the second call on."""
+        found = [] if self.told else self.overlaps()
+        self.told = True
+        if not found:
+            return None
+        model, names = self.names
+        named = []
+        for depth, pair in found[:NAMED]:
+            first, second = (repr(names[g]) for g in self.geoms[pair])
+            named.append(f"{first} and {second} by {1e3 * depth:.3g} mm")
+        return (
+            f"model {model!r}: {len(found)}{' or more' if len(found) == MOST else ''} pairs of geoms overlap at its start "
+            f"q0, deepest {', '.join(named)}; contact will push them apart. Where they should not touch, exclude their "
+            "bodies (MJCF <exclude>, USD filtered pairs, ModelBuilder.exclude) or clear their masks; else start elsewhere"
+        )
+
+
+def _directions() -> np.ndarray:
+    """Unit directions `(n, 3)`, about 14 degrees apart, the k-th last opposite to the k-th."""
+    n = 100
+    z = 1 - (np.arange(n) + 0.5) / n  # a Fibonacci spiral on the upper half sphere
+    angle = np.pi * (3 - np.sqrt(5)) * np.arange(n)
+    r = np.sqrt(1 - z * z)
+    half = np.stack([r * np.cos(angle), r * np.sin(angle), z], axis=1)
+    half = np.concatenate([half, np.eye(3)])
+    return np.concatenate([half, -half[::-1]])
+
+
+def _search(a: "_Support", b: "_Support", directions, limit: float) -> float:
+    """Least h_A(d) + h_B(-d) found; stops at the first that is not above `limit`."""
+    between = b.pose[:3] - a.pose[:3]
+    candidates = [directions, a.axes, -a.axes, b.axes, -b.axes, between[None] if between.any() else a.axes[:1]]
+    candidates.append(np.cross(a.axes[:, None], b.axes[None]).reshape(-1, 3))
+    candidates.append(-candidates[-1])
+    d = np.concatenate(candidates)
+    length = np.linalg.norm(d, axis=1)
+    d = d[length > 1e-9] / length[length > 1e-9, None]
+    value = a.reach(d) + b.reach(-d)
+    order, rng = np.argsort(value)[:STARTS], np.random.default_rng(0)
+    start, least = d[order], value[order]
+    for cone in CONES:
+        if least.min() <= limit:
+            break
+        tries = start[:, None] + cone * rng.normal(size=(len(start), TRIES, 3))
+        tries /= np.linalg.norm(tries, axis=2, keepdims=True)
+        flat = tries.reshape(-1, 3)
+        value = (a.reach(flat) + b.reach(-flat)).reshape(len(start), TRIES)
+        k = (np.arange(len(start)), value.argmin(axis=1))
+        better = value[k] < least
+        start, least = np.where(better[:, None], tries[k], start), np.minimum(value[k], least)
+    return float(least.min())
+
+
+class _Support:
+    """Support function of a placed geom, from the world's origin."""
+
+    def __init__(self, model: Model, geom: int, pose, hulls):
+        self.kind, self.size, self.pose = GeomType(model.geom_type[geom]), model.geom_size[geom], pose
+        self.turn = rotation_matrix(pose[3:])
+        self.axes = self.turn.T  # rows: the geom's axes in the world
+        self.vertices = hulls.get(int(model.geom_mesh[geom])) if self.kind == GeomType.MESH else None
+        if self.kind == GeomType.HFIELD:
+            self.field = model.hfields[int((model.geom_type[:geom] == GeomType.HFIELD).sum())]
+
+    def reach(self, directions) -> np.ndarray:
+        """max x.d over the shape, `(n,)` for unit directions `(n, 3)`."""
+        d, size = directions @ self.turn, self.size
+        if self.kind == GeomType.SPHERE:
+            own = np.full(len(d), size[0])
+        elif self.kind == GeomType.CAPSULE:
+            own = size[0] + size[1] * np.abs(d[:, 2])
+        elif self.kind == GeomType.CYLINDER:
+            own = size[0] * np.hypot(d[:, 0], d[:, 1]) + size[1] * np.abs(d[:, 2])
+        elif self.kind == GeomType.ELLIPSOID:
+            own = np.linalg.norm(d * size, axis=1)
+        elif self.kind == GeomType.BOX:
+            own = np.abs(d) @ size
+        else:
+            own = (d @ self.vertices.T).max(axis=1)
+        return own + directions @ self.pose[:3]
+
+    def depth_in_ground(self, other: "_Support", directions) -> float:
+        """How deep `other` is below this plane, or, along its z, below the surface of this height field."""
+        normal = self.axes[2]
+        if self.kind == GeomType.PLANE:
+            return float(other.reach(-normal[None])[0] + normal @ self.pose[:3])
+        x, y, top, base = self.field.size
+        points = rotate(self.pose[3:] * [1, -1, -1, -1], other.surface(directions) - self.pose[:3])
+        inside = (np.abs(points[:, 0]) < x) & (np.abs(points[:, 1]) < y) & (points[:, 2] > -base)
+        points, data = points[inside], self.field.data
+        i = np.rint((points[:, 1] + y) / (2 * y) * (data.shape[0] - 1)).astype(int)
+        j = np.rint((points[:, 0] + x) / (2 * x) * (data.shape[1] - 1)).astype(int)
+        return float((top * data[i, j] - points[:, 2]).max(initial=-np.inf))
+
+    def surface(self, directions) -> np.ndarray:
+        """Points `(n, 3)` of the surface in the world, the farthest along each direction: the slope of `reach`."""
+        step = 1e-6
+        slopes = [
+            (self.reach(directions + step * e) - self.reach(directions - step * e)) / (2 * step) for e in np.eye(3)
+        ]
+        return np.stack(slopes, axis=1)
