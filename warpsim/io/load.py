@@ -27,6 +27,7 @@ def load(
     base: str = "fixed",
     visuals: bool = True,
     decompose=False,
+    root=None,
 ) -> Model:
     """Load a robot or a scene from an MJCF, URDF or USD Physics file, or from a compiled `mujoco.MjModel`.
 
@@ -35,8 +36,8 @@ def load(
     and the effort limits as force range.
     `unsupported` "error" raises on what changes the motion and cannot be simulated; "report" loads the rest with one
     warning. `model.report` lists every feature of the file as used, mapped, ignored or refused, and why.
-    Files are read from the model's folder (see docs/urdf.md) and from `packages` {name: folder}, which also resolve
-    `package://name/...`.
+    Files are read from one folder, `root`, by default that of the nearest `package.xml` above the file, else the file's
+    own, and from `packages` {name: folder}, which also resolve `package://name/...`; nothing outside is read.
     `decompose` True, or a dict of coacd's settings, replaces every mesh that touches by convex parts instead of by its
     hull. For URDF: `merge_fixed` makes links on fixed joints part of their parent, `base` "free" lets the root link
     move, `visuals=False` leaves out what is only drawn.
@@ -71,7 +72,9 @@ def load(
     if suffix in USD_SUFFIXES:
         from warpsim.io.usd_read import load_usd
 
-        return load_usd(path, actuators=actuators, unsupported=unsupported, packages=packages, decompose=decompose)
+        return load_usd(
+            path, actuators=actuators, unsupported=unsupported, decompose=decompose, packages=packages, root=root
+        )
     if suffix in URDF_SUFFIXES or (path.is_file() and read_xml(path).tag == "robot"):
         from warpsim.io.urdf import load_urdf
 
@@ -79,6 +82,7 @@ def load(
             path,
             actuators=actuators,
             packages=packages,
+            root=root,
             merge_fixed=merge_fixed,
             base=base,
             visuals=visuals,
@@ -86,4 +90,6 @@ def load(
         )
     if of_urdf:
         raise ModelError(f"{path}: {why}")
-    return load_mujoco(path, actuators=actuators, unsupported=unsupported, packages=packages, decompose=decompose)
+    return load_mujoco(
+        path, actuators=actuators, unsupported=unsupported, decompose=decompose, packages=packages, root=root
+    )

@@ -19,10 +19,10 @@ import zipfile
 import numpy as np
 
 from warpsim.errors import ModelError
-from warpsim.io.safe_files import MAX_XML_DEPTH, Folders, parse_xml, read_bytes
+from warpsim.io.limits import MAX_MESH_BYTES, MAX_XML_DEPTH
+from warpsim.io.safe_files import Folders, check_name, first_inside, parse_xml, read_bytes
 from warpsim.model.mesh_mass import convex_hull
 
-MAX_MESH_BYTES = 256 * 2**20
 MAX_MESH_VERTICES = 4_000_000
 MAX_INSTANCES = 100_000  # of nodes in a DAE
 SUFFIXES = (".stl", ".obj", ".dae", ".gltf", ".glb")
@@ -51,8 +51,8 @@ def load_mesh(path, scale=(1.0, 1.0, 1.0), folders: Folders | None = None) -> tu
         found = path.stat()
     except (OSError, ValueError):
         raise ModelError(f"{path}: no such mesh file") from None
-    root = None if folders is None else folders.file
-    vertices, faces = _read(str(path), found.st_mtime_ns, found.st_size, None if root is None else str(root))
+    allowed = tuple(str(folder) for folder in (Folders(path) if folders is None else folders).allowed)
+    vertices, faces = _read(str(path), found.st_mtime_ns, found.st_size, allowed)
     vertices = vertices * scale
     if not np.abs(vertices).max() < 1e9:
         raise ModelError(f"{path}: vertices as far as {np.abs(vertices).max():g} m from the origin; check the scale")
@@ -60,7 +60,7 @@ def load_mesh(path, scale=(1.0, 1.0, 1.0), folders: Folders | None = None) -> tu
 
 
 @functools.lru_cache(maxsize=CACHED_MESHES)
-def _read(name: str, time: int, size: int, model: str | None) -> tuple[np.ndarray, np.ndarray]:
+def _read(name: str, time: int, size: int, allowed: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
     try:
         import trimesh
     except ImportError:
@@ -73,7 +73,7 @@ def _read(name: str, time: int, size: int, model: str | None) -> tuple[np.ndarra
         data = _obj_shapes(data)
     elif kind in ("gltf", "glb"):
         _check_gltf(data, kind, path)
-        resolver = _Buffers(path, Folders(pathlib.Path(model)) if model else Folders(path))
+        resolver = _Buffers(path, allowed)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about colours and textures
@@ -197,15 +197,14 @@ def _positive(text: str, label: str) -> float:
 class _Buffers:
     """What `trimesh` may open beside a glTF: its `.bin` buffers, inside the model's folders."""
 
-    def __init__(self, path: pathlib.Path, folders: Folders):
-        self.path, self.folders = path, folders
+    def __init__(self, path: pathlib.Path, allowed: tuple[str, ...]):
+        self.path, self.allowed = path, [pathlib.Path(folder) for folder in allowed]
 
     def get(self, name: str) -> bytes:
-        name = name.strip()
+        name = check_name(name.strip())
         if not name.lower().endswith(".bin"):
             raise FileNotFoundError(name)  # pictures: nothing here draws them
-        relative = os.path.relpath(self.path.parent / name, self.folders.file.parent)
-        return read_bytes(self.folders.find(relative), MAX_MESH_BYTES)
+        return read_bytes(first_inside(name, [self.path.parent / name], self.allowed), MAX_MESH_BYTES)
 
     __getitem__ = get
 

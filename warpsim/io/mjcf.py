@@ -14,8 +14,8 @@ from warpsim.errors import ModelError
 from warpsim.io.drives import INFINITE, check_actuators, drive_joints
 from warpsim.io.meshes import convex_parts
 from warpsim.io.mjcf_constraints import add_equalities, add_tendons, compliance
-from warpsim.io.mjcf_files import check_files
-from warpsim.io.mjcf_limits import ForceLimits, is_off
+from warpsim.io.mjcf_files import Bundle, bundle
+from warpsim.io.mjcf_force_limits import ForceLimits, is_off
 from warpsim.io.mjcf_refusals import actuator_count, actuator_refusal, control_index, disabled, on_tendon
 from warpsim.io.mjcf_report import feature_report, fluid
 from warpsim.model.builder import ModelBuilder
@@ -26,25 +26,40 @@ DEFAULT_RGBA = (0.5, 0.5, 0.5, 1.0)  # of a geom; another value wins over its ma
 HIDDEN_GROUP = 3  # MuJoCo's viewer draws the groups below
 
 
-def load_mujoco(source, *, actuators: str | None = None, unsupported: str = "error", packages=None, decompose=False):
+def load_mujoco(
+    source, *, actuators: str | None = None, unsupported: str = "error", packages=None, root=None, decompose=False
+):
     """Load an MJCF file or a `mujoco.MjModel`. See `warpsim.load`."""
     if isinstance(source, mujoco.MjModel):
         return convert(source, "mujoco.MjModel", actuators, unsupported, decompose)
     path = pathlib.Path(source)
     if not path.is_file():
         raise ModelError(f"{path}: no such file")
-    check_files(path, packages)
+    files = bundle(path, packages, root)
+    return convert(compile_bundle(files, path), str(path), actuators, unsupported, decompose, files.report)
+
+
+def compile_bundle(files: Bundle, path) -> mujoco.MjModel:
+    """MuJoCo's compilation of a file and all it names; `ModelError` in the names and lines of the user's files."""
     try:
-        compiled = mujoco.MjModel.from_xml_path(str(path))
+        return mujoco.MjModel.from_xml_string(files.text, files.assets)
     except Exception as error:
-        raise ModelError(f"{path}: MuJoCo cannot compile it: {' '.join(str(error).split())}") from error
-    return convert(compiled, str(path), actuators, unsupported, decompose)
+        first = error
+    for k, text in enumerate(files.texts):  # whose line is it?
+        try:
+            mujoco.MjModel.from_xml_string(text, files.assets)
+        except Exception as error:
+            raise ModelError(f"{path}: MuJoCo cannot compile it: {files.explain(str(error), k)}") from error
+    raise ModelError(f"{path}: MuJoCo cannot compile it: {files.explain(str(first))}") from first
 
 
-def convert(m, source: str, actuators: str | None = None, unsupported: str = "error", decompose=False) -> Model:
-    """Convert a compiled `mujoco.MjModel`; `source` is what errors call it."""
+def convert(
+    m, source: str, actuators: str | None = None, unsupported: str = "error", decompose=False, report=()
+) -> Model:
+    """Convert a compiled `mujoco.MjModel`; `source` is what errors call it, `report` lines about its files."""
     check_actuators(actuators)
     lines, errors = feature_report(m)
+    lines += report
     if errors and unsupported == "error":
         raise ModelError(f"{source}: " + "; ".join(errors) + " (unsupported='report' loads the model without them)")
     left_out = [*errors, *(["fluid forces of the medium are not simulated"] if fluid(m) else [])]

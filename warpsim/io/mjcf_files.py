@@ -1,68 +1,297 @@
-"""Which files an MJCF model reads: MuJoCo opens whatever the XML names, so it is looked through first.
+"""An MJCF model with everything it names, as one text and a virtual file system for MuJoCo, which then reads no disk.
 
-Every attribute whose name begins with "file" is joined with the model's folder and with each `meshdir`, `texturedir` and
-`assetdir` in it; a file found that way outside the model's folder and packages is refused. Includes and sub-models are
-followed. The configuration of MuJoCo plugins is not looked into: no plugin is loaded by warpsim.
+The XML is parsed once, here. Includes are written out, every file it names is looked for in the model's folder and packages
+only, read, and handed over as bytes under a name made of their hash, so that no file of the disk can stand in for it.
+Sub-models are treated alike. Textures and skins are not read: nothing here draws them, and they cannot change the motion.
+
+Where a file is looked for is MuJoCo's rule: an asset in `meshdir` of the main file's folder, then beside the included file
+that names it; an include in the main file's folder, then beside the including one; a sub-model beside the file that names it.
 """
 
+import dataclasses
+import hashlib
 import os
 import pathlib
+import re
+from collections.abc import Callable
+from xml.sax.saxutils import quoteattr
 
 from warpsim.errors import ModelError
-from warpsim.io.safe_files import Folders, read_xml
+from warpsim.io import limits
+from warpsim.io.mjcf_limits import Sizes, check_grid, check_values
+from warpsim.io.safe_files import Element, Folders, check_name, read_bytes, read_xml
+from warpsim.model.model import ReportLine
 
-MAX_INCLUDES = 500
 DIRECTORIES = ("meshdir", "texturedir", "assetdir")
+MESHES = {"model/obj": ".obj", "model/stl": ".stl", "model/vnd.mujoco.msh": ".msh"}
+MESH_SUFFIXES = tuple(MESHES.values())
+BLANK = {"builtin": "flat", "width": "1", "height": "1", "nchannel": "3"}  # what stands for every texture
 
 
-def check_files(path: pathlib.Path, packages=None) -> None:
-    """Raises `ModelError` where an MJCF file would read outside its folder and `packages`, or is no readable XML."""
-    folders = Folders(path, packages)
-    allowed = [folders.root, *folders.packages.values()]
-    main = path.absolute().parent
-    waiting, seen = [path.absolute()], set()
-    while waiting:
-        file = waiting.pop()
-        if os.path.realpath(file) in seen:
-            continue
-        seen.add(os.path.realpath(file))
-        if len(seen) > MAX_INCLUDES:
-            raise ModelError(f"{path}: includes more than {MAX_INCLUDES} files")
+@dataclasses.dataclass
+class Bundle:
+    """What MuJoCo is given: the text of the main file, files by name, lines for the report and ways back to the source."""
+
+    text: str
+    assets: dict[str, bytes]
+    report: list[ReportLine]
+    names: dict[str, str]  # of the assets: what the user calls them
+    texts: list[str]  # of the sub-models, as MuJoCo is given them
+    places: list[list]  # of every text, sub-models first and the main one last: the element that each line is
+    label: Callable
+
+    def explain(self, message: str, document: int = -1) -> str:
+        """A message of MuJoCo about text `document`, with the user's names of files and lines."""
+        for opaque, name in self.names.items():
+            message = message.replace(opaque, name)
+        elements = self.places[document]
+
+        def place(found):
+            line = int(found.group(1))
+            return self.label(elements[line - 1]) if 1 <= line <= len(elements) else found.group()
+
+        return " ".join(re.sub(r"\bline (\d+)", place, message).split())
+
+
+def bundle(path: pathlib.Path, packages=None, root=None) -> Bundle:
+    """Read an MJCF file and all it names. Raises `ModelError` for what is outside, missing, too large or no XML."""
+    reader = _Reader(path, Folders(path, packages, root))
+    reader.document(path.absolute(), ())
+    for count, what in ((reader.textures, "files of textures"), (reader.skins, "files of skins")):
+        if count:
+            why = "not read: nothing draws them, and they cannot change the motion"
+            reader.report.append(ReportLine(what, "ignored", f"{count}: {why}"))
+    *texts, main = reader.texts
+    return Bundle(main, reader.assets, reader.report, reader.names, texts, reader.places, reader.label)
+
+
+class _Reader:
+    """Collects the files of one model."""
+
+    def __init__(self, path: pathlib.Path, folders: Folders):
+        self.path, self.folders = path, folders
+        self.assets: dict[str, bytes] = {}
+        self.names: dict[str, str] = {}
+        self.report: list[ReportLine] = []
+        self.places: list[list[Element]] = []
+        self.texts: list[str] = []
+        self.sizes = Sizes(self.where)
+        self.textures = self.skins = self.files = self.bytes = 0
+
+    def document(self, file: pathlib.Path, parents: tuple) -> str:
+        """Read the model in `file` and return the name under which MuJoCo finds it."""
+        real = os.path.realpath(file)
+        if real in parents:
+            raise ModelError(f"{self.path}: {file.name} attaches itself, through its <model> assets; break the circle")
+        if len(parents) > limits.MAX_NESTED_MODELS:
+            raise ModelError(f"{self.path}: models attached in models more than {limits.MAX_NESTED_MODELS} deep")
         root = read_xml(file)
-        bases = {main, file.parent}
-        for compiler in root.iter("compiler"):
-            bases |= {main / compiler.get(key) for key in DIRECTORIES if compiler.get(key)}
-            bases |= {file.parent / compiler.get(key) for key in DIRECTORIES if compiler.get(key)}
-        for element in root.iter():
-            for key, name in element.items():
-                if not key.startswith("file") or not name:
-                    continue
-                found = _inside(path, element.tag, name, bases, allowed)
-                if element.tag in ("include", "model"):
-                    waiting += [
-                        candidate for candidate in found if candidate.suffix.lower() in (".xml", ".mjcf", ".urdf")
-                    ]
+        if root.tag != "mujoco":
+            raise ModelError(f"{self.path}: {file.name} is no MJCF model: its root element is <{root.tag[:40]}>")
+        _Includes(self, file).expand(root)
+        self.directories(root, file.parent)
+        check_values(root, self.where)
+        models = {}
+        for parent in list(root.iter()):
+            for child in list(parent):
+                if child.tag == "model" and parent.tag == "asset":
+                    models[child] = self.model(child, (*parents, real))
+                else:
+                    self.assets_of(parent, child)
+        self.forget_skins(root)
+        self.sizes.add(real, root, models)
+        text, places = write(root)
+        if parents:
+            name = f"ws{hashlib.sha256(text.encode()).hexdigest()}.xml"
+            self.assets[name], self.names[name] = text.encode(), file.name
+        else:
+            name = ""
+        self.texts.append(text)
+        self.places.append(places)
+        return name
+
+    def label(self, element: Element) -> str:
+        """Where an element was written."""
+        try:
+            file = os.path.relpath(element.file, self.folders.file.parent)
+        except ValueError:  # another drive
+            file = str(element.file)
+        return f"line {element.line} of {file}"
+
+    def where(self, element: Element) -> str:
+        """What errors call an element."""
+        name = f" {element.get('name')[:80]!r}" if element.get("name") else ""
+        return f"{self.path}: <{element.tag}>{name}, {self.label(element)}"
+
+    def directories(self, root: Element, folder: pathlib.Path) -> None:
+        """Take the compiler's directories out; as in MuJoCo, the last of several values counts."""
+        mesh, strip = "", False
+        for compiler in root.findall("compiler"):
+            mesh = compiler.get("meshdir", compiler.get("assetdir", mesh))
+            strip = compiler.get("strippath", str(strip)).strip().lower() == "true"
+            for key in (*DIRECTORIES, "strippath"):
+                compiler.attrib.pop(key, None)
+        self.mesh_folder, self.strip = folder / mesh.replace("\\", "/"), strip
+
+    def assets_of(self, parent: Element, element: Element) -> None:
+        """Replace what an element names by bytes, or by nothing where it is only drawn."""
+        if element.tag == "texture":
+            self.texture(parent, element)
+            return
+        named = [key for key in element.attrib if key.startswith("file")]
+        if not named:
+            return
+        if element.tag == "skin":
+            parent.remove(element)
+            self.skins += 1
+        elif named == ["file"] and element.tag in ("mesh", "hfield", "flexcomp"):
+            if element.get("file"):
+                self.asset(element)
+        else:
+            raise ModelError(f"{self.where(element)}: unknown attribute {named[0]!r}")
+
+    def texture(self, parent: Element, element: Element) -> None:
+        """One grey pixel for every texture, under its name."""
+        files = [value for key, value in element.items() if key.startswith("file") and value]
+        name = element.get("name") or (_stem(element.get("file", "")) if files else "")
+        kept = {key: element.get(key) for key in ("type", "class") if key in element.attrib}
+        element.attrib.clear()
+        if parent.tag == "asset":
+            element.attrib.update(kept | BLANK | ({"name": name} if name else {}))
+            self.textures += bool(files)
+
+    def forget_skins(self, root: Element) -> None:
+        """Tuples may name skins, of which those with files are gone."""
+        if self.skins:
+            for holder in root.iter("tuple"):
+                for element in [e for e in holder if e.get("objtype") == "skin"]:
+                    holder.remove(element)
+
+    def asset(self, element: Element) -> None:
+        """Read the file of a mesh, height field or flex."""
+        name = check_name(element.get("file"))
+        name = name.rpartition("/")[2] if self.strip else name
+        where = self.where(element)
+        try:
+            beside = pathlib.Path(element.file).parent
+            found = self.folders.first(name, [self.mesh_folder / name, beside / name])
+            data = read_bytes(found, limits.MAX_FLEX_BYTES if element.tag == "flexcomp" else limits.MAX_MESH_BYTES)
+        except ModelError as error:
+            raise ModelError(f"{where}: {error}") from None
+        suffix, kind = found.suffix.lower(), element.attrib.pop("content_type", "")
+        if element.tag == "hfield":
+            suffix = ".png" if suffix == ".png" or kind == "image/png" else ".hfield"
+            check_grid(data, suffix, f"{where}: {name}")
+        elif element.tag == "mesh":
+            suffix = suffix if suffix in MESH_SUFFIXES else MESHES.get(kind, suffix)
+            if suffix not in MESH_SUFFIXES:
+                raise ModelError(f"{where}: {name!r} is no {', '.join(MESH_SUFFIXES)} file; convert it")
+        else:
+            suffix = suffix if suffix in MESH_SUFFIXES else ""
+        opaque = f"ws{hashlib.sha256(data).hexdigest()}{suffix}"
+        if element.tag != "flexcomp" and not element.get("name"):
+            element.set("name", _stem(name))
+        element.set("file", opaque)
+        self.count(len(data), opaque not in self.assets)
+        self.assets[opaque] = data
+        self.names.setdefault(opaque, name)
+
+    def count(self, size: int, new: bool) -> None:
+        self.files, self.bytes = self.files + 1, self.bytes + size * new
+        if self.files > limits.MAX_FILES or self.bytes > limits.MAX_TOTAL_BYTES:
+            raise ModelError(
+                f"{self.path}: names more than {limits.MAX_FILES} files, or files of more than "
+                f"{limits.MAX_TOTAL_BYTES} bytes together"
+            )
+
+    def model(self, element: Element, parents: tuple) -> str:
+        """Read a sub-model, beside the file that names it. Whatever its suffix and type, it must be MJCF."""
+        where = self.where(element)
+        try:
+            name = check_name(element.get("file", ""))
+            found = self.folders.first(name, [pathlib.Path(element.file).parent / name])
+        except ModelError as error:
+            raise ModelError(f"{where}: {error}") from None
+        mesh_folder, strip = self.mesh_folder, self.strip
+        self.count(found.stat().st_size, True)
+        opaque = self.document(found, parents)
+        self.mesh_folder, self.strip = mesh_folder, strip
+        element.attrib.pop("content_type", None)
+        element.set("file", opaque)
+        return os.path.realpath(found)
 
 
-def _inside(path, tag: str, name: str, bases, allowed) -> list[pathlib.Path]:
-    """The files that `name` may be; raises for one that lies outside."""
-    if "\0" in name or len(name) > 4096:
-        raise ModelError(f"{path}: <{tag}> has a file name that is none: {name[:60]!r}")
-    found = []
-    for base in bases:
-        for candidate in (base / name, base / os.path.basename(name)):
-            try:
-                real = pathlib.Path(os.path.realpath(candidate))
-                exists = real.exists()
-            except (OSError, ValueError) as error:
-                raise ModelError(f"{path}: <{tag}> file {name[:200]!r}: {error}") from None
-            if not exists:
-                continue
-            if not any(real.is_relative_to(folder) for folder in allowed):
-                raise ModelError(
-                    f"{path}: <{tag}> names {name!r}, which lies outside the model's folder {allowed[0]}; move it inside, "
-                    "or declare its folder with packages={name: path}"
-                )
-            if real.is_file():
-                found.append(candidate)
-    return found
+class _Includes:
+    """Writes the includes of one document out."""
+
+    def __init__(self, reader: _Reader, file: pathlib.Path):
+        self.reader, self.main, self.done = reader, file, {os.path.normpath(file)}
+        self.elements = 0
+
+    def expand(self, element: Element, depth: int = 1) -> None:
+        """Replace every `<include>` below an element by the children of the root of the file it names."""
+        if depth > limits.MAX_XML_DEPTH:
+            raise ModelError(f"{self.reader.path}: elements nested more than {limits.MAX_XML_DEPTH} deep")
+        children, element[:] = list(element), []
+        self.elements += len(children)
+        if self.elements > limits.MAX_ELEMENTS:
+            raise ModelError(
+                f"{self.reader.where(element)}: more than the limit of {limits.MAX_ELEMENTS} elements, {self.elements} so "
+                "far; nothing that large is loaded"
+            )
+        for child in children:
+            if child.tag == "include":
+                inserted = self.included(child)
+                self.expand(inserted, depth + 1)
+                element.extend(inserted)
+            else:
+                self.expand(child, depth + 1)
+                element.append(child)
+
+    def included(self, element: Element) -> Element:
+        where = self.reader.where(element)
+        try:
+            name = check_name(element.get("file", ""))
+            beside = pathlib.Path(element.file).parent
+            found = self.reader.folders.first(name, [self.main.parent / name, beside / name])
+        except ModelError as error:
+            raise ModelError(f"{where}: {error}") from None
+        if len(element):
+            raise ModelError(f"{where}: has children")
+        key = os.path.normpath(found)
+        if key in self.done:
+            raise ModelError(f"{where}: {name!r} is included already, or includes itself; MuJoCo reads a file once")
+        self.done.add(key)
+        if len(self.done) > limits.MAX_INCLUDES:
+            raise ModelError(f"{self.reader.path}: includes more than {limits.MAX_INCLUDES} files")
+        root = read_xml(found)
+        if not len(root):
+            raise ModelError(f"{where}: {name!r} is empty")
+        return root
+
+
+def write(root: Element) -> tuple[str, list[Element]]:
+    """The text of a tree, one element a line, and the elements in that order."""
+    lines, places, stack = [], [], [(root, False)]
+    while stack:
+        element, closed = stack.pop()
+        if closed:
+            lines[-1] += f"</{element.tag}>"
+            continue
+        attributes = "".join(f" {key}={_quoted(value)}" for key, value in element.items())
+        lines.append(f"<{element.tag}{attributes}{'' if len(element) else '/'}>")
+        places.append(element)
+        if len(element):
+            stack.append((element, True))
+            stack.extend((child, False) for child in reversed(element))
+    return "\n".join(lines), places
+
+
+def _quoted(value: str) -> str:
+    return quoteattr(value, {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
+
+
+def _stem(name: str) -> str:
+    """What MuJoCo calls an asset without a name: its file's, without path and suffix."""
+    base = name.replace("\\", "/").rpartition("/")[2]
+    return base.rpartition(".")[0] or base

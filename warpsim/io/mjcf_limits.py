@@ -1,119 +1,167 @@
-"""`actuatorfrcrange` of joints and tendons to the force ranges of actuators.
+"""What an MJCF file stands for, counted before MuJoCo makes it: the limits are in `warpsim.io.limits`."""
 
-MuJoCo clamps three times (`mj_fwdActuation`): the sum of the forces of all actuators on a tendon, before gears and
-forceranges, to the tendon's range; each actuator's force to its forcerange; and the generalised force that all actuators
-together, those on tendons too, apply to a hinge or slide, after their gears, to the joint's range. An actuator here clamps
-its own force alone. That is the same where one actuator does it all, and where the sum cannot leave the range; else it is
-refused.
-"""
+import math
+import re
+import struct
 
-import mujoco
-import numpy as np
+from warpsim.errors import ModelError
+from warpsim.io import limits
 
-from warpsim.io.mjcf_refusals import (
-    actuator_count,
-    actuator_refusal,
-    control_index,
-    disabled,
-    element_name,
-    on_tendon,
-    tendon_coefficients,
-)
-
-IDLE, UNREACHED, MAPPED, REFUSED = "idle", "unreached", "mapped", "refused"
-_ACTUATOR, _JOINT = mujoco.mjtObj.mjOBJ_ACTUATOR, mujoco.mjtObj.mjOBJ_JOINT
-UNLIMITED = (-np.inf, np.inf)
-ROUNDING = 1e-9  # relative, by which a sum may leave a range
+UNITS = {"": 1, **{letter: 2 ** (10 * (k + 1)) for k, letter in enumerate("KMGTPE")}}
+SOLIDS = ("body", "geom", "joint", "freejoint", "site")
+GENERATED = {"wedge": 2, "plate": 2, "grid": 3, "cone": 1, "supersphere": 1, "supertorus": 1}  # counts among `params`
 
 
-def is_off(m, a: int) -> bool:
-    """Whether actuator `a` gives no force: a flag or its group is disabled."""
-    group = int(m.actuator_group[a])
-    return disabled(m, "ACTUATION") or bool(0 <= group < 31 and int(m.opt.disableactuator) >> group & 1)
+def check_values(root, where) -> None:
+    """Raise `ModelError` where one attribute asks for absurdly much memory; `where` says what an element is called."""
+    for element in root.iter():
+        for key in element.keys():
+            most = limits.MAX_VALUES.get((element.tag, key), limits.MAX_VALUES.get(("*", key)))
+            if most is not None:
+                value = _number(element, key, where)
+                _at_most(value, most, element, where, f"{key}={element.get(key)[:40]!r}")
+        check = CHECKS.get(element.tag)
+        if check is not None:
+            check(element, where)
 
 
-class ForceLimits:
-    """What becomes of every actuatorfrcrange of a compiled model: `joints` and `tendons` give the outcome by index.
-
-    Outcomes: IDLE without actuators, MAPPED to the one actuator that does it all, UNREACHED, REFUSED.
-    """
-
-    def __init__(self, m):
-        self.m = m
-        acting = [a for a in range(actuator_count(m)) if actuator_refusal(m, a) is None and not is_off(m, a)]
-        self.tendon_drivers: dict[int, list[int]] = {}
-        for a in (a for a in acting if on_tendon(m, a)):
-            self.tendon_drivers.setdefault(int(m.actuator_trnid[a][0]), []).append(a)
-        self.tendons = {int(t): self._tendon(int(t)) for t in np.flatnonzero(m.tendon_actfrclimited)}
-        self.moments = {a: _moments(m, a) for a in acting}
-        self.joint_drivers: dict[int, list[int]] = {}
-        for a, moments in self.moments.items():
-            for j in moments:
-                self.joint_drivers.setdefault(j, []).append(a)
-        self.joints = {int(j): self._joint(int(j)) for j in np.flatnonzero(m.jnt_actfrclimited)}
-
-    def force_range(self, a: int) -> np.ndarray:
-        """The range (low, high) of the force of actuator `a` before its gear: its own, its tendon's and its joint's."""
-        limits = self._before_joints(a)
-        for j, ratio in self.moments.get(a, {}).items():
-            if self.joints.get(j) == MAPPED:
-                limits = np.clip(limits, *np.sort(self.m.jnt_actfrcrange[j] / ratio))
-        return limits
-
-    def refusal(self, kind, index: int) -> tuple[str, str]:
-        """What is refused of a joint's or tendon's range, and the fix."""
-        joint = kind == _JOINT
-        drivers = (self.joint_drivers if joint else self.tendon_drivers)[index]
-        named = ", ".join(element_name(self.m, _ACTUATOR, a) for a in drivers)
-        low, high = (self.m.jnt_actfrcrange if joint else self.m.tendon_actfrcrange)[index]
-        what = f"has actuatorfrcrange {low:g} {high:g}, a clamp of what {named} "
-        what += "do to it together" if len(drivers) > 1 else "does to it but not to the other joints of its tendon"
-        return what, "remove it and give the actuators a forcerange"
-
-    def _tendon(self, t: int) -> str:
-        drivers = self.tendon_drivers.get(t, [])
-        if len(drivers) < 2:
-            return MAPPED if drivers else IDLE
-        reach = sum(_reach(self.m, a, UNLIMITED) for a in drivers)
-        return UNREACHED if _within(reach, self.m.tendon_actfrcrange[t]) else REFUSED
-
-    def _joint(self, j: int) -> str:
-        drivers = self.joint_drivers.get(j, [])
-        if len(drivers) == 1 and len(self.moments[drivers[0]]) == 1:
-            return MAPPED
-        reach = sum(np.sort(self.moments[a][j] * _reach(self.m, a, self._before_joints(a))) for a in drivers)
-        return IDLE if not drivers else UNREACHED if _within(reach, self.m.jnt_actfrcrange[j]) else REFUSED
-
-    def _before_joints(self, a: int) -> np.ndarray:
-        """The range of its tendon clamped to the actuator's own."""
-        own, t = _own_range(self.m, a), int(self.m.actuator_trnid[a][0])
-        if on_tendon(self.m, a) and self.tendons.get(t) == MAPPED:
-            return np.clip(self.m.tendon_actfrcrange[t], *own)
-        return own
+def _check_size(element, where) -> None:
+    text = element.get("memory")
+    if text is not None:
+        found = re.fullmatch(r"\s*(-?\d+)\s*([KMGTPE]?)\s*", text, flags=re.IGNORECASE)
+        if found is None:
+            raise ModelError(f"{where(element)}: memory={text[:40]!r} is no number of bytes such as '16M'")
+        size = int(found.group(1)) * UNITS[found.group(2).upper()]
+        _at_most(size, limits.MAX_ARENA, element, where, f"memory={text[:40]!r}")
 
 
-def _moments(m, a: int) -> dict[int, float]:
-    """Generalised force per unit of force of actuator `a`, by hinge or slide; zeros are left out."""
-    target, gear = int(m.actuator_trnid[a][0]), float(m.actuator_gear[a, 0])
-    coefficients = (tendon_coefficients(m, target) or {}) if on_tendon(m, a) else {target: 1.0}
-    return {j: gear * c for j, c in coefficients.items() if gear * c != 0 and m.jnt_type[j] >= 2}
+def _check_hfield(element, where) -> None:
+    rows, columns = (_number(element, key, where) for key in ("nrow", "ncol"))
+    _at_most(rows * columns, limits.MAX_GRID, element, where, f"nrow x ncol = {rows:g} x {columns:g} values")
 
 
-def _own_range(m, a: int) -> np.ndarray:
-    return np.array(m.actuator_forcerange[a] if m.actuator_forcelimited[a] else UNLIMITED, float)
+def _check_camera(element, where) -> None:
+    pixels = math.prod(_numbers(element, "resolution", where))
+    _at_most(pixels, limits.MAX_GRID, element, where, f"resolution={element.get('resolution', '')[:40]!r}")
 
 
-def _reach(m, a: int, limits) -> np.ndarray:
-    """The interval that the force of actuator `a` cannot leave, before its gear, at controls within their range."""
-    c = control_index(m, a)
-    force = np.array(UNLIMITED)
-    motor = m.actuator_gaintype[a] == 0 and (m.actuator_biastype[a] == 0 or not m.actuator_biasprm[a, 1:3].any())
-    if motor and m.actuator_ctrllimited[c] and not disabled(m, "CLAMPCTRL"):
-        offset = float(m.actuator_biasprm[a, 0]) if m.actuator_biastype[a] else 0.0
-        force = offset + np.sort(m.actuator_gainprm[a, 0] * m.actuator_ctrlrange[c])
-    return np.clip(force, *limits)
+def _check_mesh(element, where) -> None:
+    """Vertices of a mesh that MuJoCo generates."""
+    kind = element.get("builtin", "none")
+    if kind in ("none", "sphere", "hemisphere"):  # MuJoCo bounds these
+        return
+    params = _numbers(element, "params", where)
+    counts = params[: GENERATED.get(kind, len(params))]
+    total = math.prod(max(1.0, abs(c)) for c in counts) ** (2 if kind in ("supersphere", "supertorus") else 1)
+    what = f"builtin={kind[:40]!r} with params={element.get('params', '')[:60]!r}"
+    _at_most(total, limits.MAX_MESH_PARTS, element, where, what)
 
 
-def _within(reach, limits) -> bool:
-    slack = ROUNDING * np.abs(limits).max()
-    return bool(limits[0] - slack <= reach[0] and reach[1] <= limits[1] + slack)
+CHECKS = {"size": _check_size, "hfield": _check_hfield, "camera": _check_camera, "mesh": _check_mesh}
+
+
+def check_grid(data: bytes, suffix: str, where: str) -> None:
+    """Raise `ModelError` where the head of a height field's file announces too many values, or more than it has."""
+    if suffix == ".png":
+        rows, columns = struct.unpack(">II", data[16:24]) if len(data) >= 24 else (0, 0)
+    else:
+        rows, columns = struct.unpack("<ii", data[:8]) if len(data) >= 8 else (0, 0)
+        if min(rows, columns) < 1 or len(data) != 8 + 4 * rows * columns:
+            raise ModelError(f"{where} is no height field: its head says {rows} x {columns}, it has {len(data)} bytes")
+    if rows * columns > limits.MAX_GRID:
+        raise ModelError(
+            f"{where}: {rows} x {columns} values, more than the limit of {limits.MAX_GRID}; make it coarser"
+        )
+
+
+class Sizes:
+    """Counts elements with everything written out: replicates, attachments, composites and flexes."""
+
+    def __init__(self, where):
+        self.where = where
+        self.documents: dict[str, _Document] = {}
+
+    def add(self, key: str, root, models: dict) -> None:
+        """Count the document `key`, whose `<model>` elements stand for the documents `models` {element: key}."""
+        document = _Document(self, root, models)
+        self.documents[key] = document
+        document.total = document.size(root, ())
+
+
+class _Document:
+    def __init__(self, sizes: Sizes, root, models: dict):
+        self.where, self.total = sizes.where, (0, 0)
+        self.models = {}
+        for element, key in models.items():
+            child = sizes.documents[key]
+            self.models[element.get("name") or child.name] = child
+        self.name = root.get("model", "")
+        self.targets = {(e.tag, e.get("name")): e for e in root.iter() if e.tag in ("body", "frame") and e.get("name")}
+        self.known: dict[tuple, tuple[int, int]] = {}
+
+    def size(self, element, chain: tuple) -> tuple[float, float]:
+        """(elements, solid ones) that an element stands for; `chain` are the attached subtrees it is looked at in."""
+        tag, what = element.tag, ""
+        if tag == "attach":
+            return self.attached(element, chain)
+        total, solid = 1.0, float(tag in SOLIDS)
+        for child in element:
+            more, hard = self.size(child, chain)
+            total, solid = total + more, solid + hard
+        if tag == "replicate":
+            factor, what = max(1.0, _number(element, "count", self.where)), f"count={element.get('count', '')[:40]!r}: "
+            total, solid = total * factor, solid * factor
+        elif tag in ("composite", "flexcomp"):
+            points = self.points(element)
+            total, solid = total + 3 * points, solid + 3 * points
+        if total > limits.MAX_ELEMENTS or solid > limits.MAX_SOLIDS:
+            _at_most(total, limits.MAX_ELEMENTS, element, self.where, f"{what}stands for {total:g} elements")
+            words = f"{what}stands for {solid:g} bodies, geoms, joints and sites"
+            _at_most(solid, limits.MAX_SOLIDS, element, self.where, words)
+        return total, solid
+
+    def points(self, element) -> float:
+        """Points of a composite or flex, each of them a body with joints."""
+        grown = element.tag == "composite" or element.get("type", "grid") not in ("mesh", "gmsh", "direct")
+        points = math.prod(max(1.0, c) for c in _numbers(element, "count", self.where)) if grown else 1.0
+        what = f"count={element.get('count', '')[:40]!r}, {points:g} points"
+        _at_most(points, limits.MAX_POINTS, element, self.where, what)
+        cells = math.prod(max(1.0, c) for c in _numbers(element, "cellcount", self.where))
+        _at_most(cells, limits.MAX_POINTS, element, self.where, f"cellcount={element.get('cellcount', '')[:40]!r}")
+        return points
+
+    def attached(self, element, chain: tuple) -> tuple[float, float]:
+        """What an `<attach>` copies: a sub-model, or a body or frame of this one."""
+        if element.get("model"):
+            child = self.models.get(element.get("model"))
+            return (1.0, 1.0) if child is None else child.total  # MuJoCo says that there is none
+        key = next(((tag, element.get(tag)) for tag in ("body", "frame") if element.get(tag)), None)
+        if key in chain:
+            raise ModelError(f"{self.where(element)}: {key[0]} {key[1]!r} attaches itself; break the circle")
+        if len(chain) > limits.MAX_NESTED_MODELS:
+            raise ModelError(f"{self.where(element)}: attachments more than {limits.MAX_NESTED_MODELS} deep")
+        if key not in self.targets:
+            return 1.0, 1.0
+        if key not in self.known:
+            self.known[key] = self.size(self.targets[key], (*chain, key))
+        return self.known[key]
+
+
+def _number(element, key: str, where) -> float:
+    return sum(_numbers(element, key, where)[:1])
+
+
+def _numbers(element, key: str, where) -> list[float]:
+    text = element.get(key, "")
+    try:
+        values = [float(part) for part in text.split()]
+    except ValueError:
+        raise ModelError(f"{where(element)}: {key}={text[:60]!r} is not made of numbers") from None
+    if not all(math.isfinite(value) for value in values):
+        raise ModelError(f"{where(element)}: {key}={text[:60]!r} must be finite")
+    return values
+
+
+def _at_most(value: float, most: float, element, where, what: str) -> None:
+    if abs(value) > most:
+        raise ModelError(f"{where(element)}: {what}, more than the limit of {most:g}; nothing that large is loaded")

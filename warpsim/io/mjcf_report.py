@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 
 from warpsim.checks import grouped
-from warpsim.io.mjcf_limits import IDLE, UNREACHED, ForceLimits
+from warpsim.io.mjcf_force_limits import IDLE, UNREACHED, ForceLimits
 from warpsim.io.mjcf_refusals import (
     JOINTS,
     TENDON_FORCES,

@@ -11,11 +11,16 @@ import xml.etree.ElementTree as xml
 from xml.parsers import expat
 
 from warpsim.errors import ModelError
+from warpsim.io.limits import MAX_XML_BYTES, MAX_XML_DEPTH, MAX_XML_ELEMENTS
 
-MAX_XML_BYTES = 64 * 2**20
-MAX_XML_ELEMENTS = 1_000_000
-MAX_XML_DEPTH = 256
-LAYOUT_FOLDERS = ("urdf", "robots", "robot", "xml", "mjcf", "usd", "models", "model")  # one level inside a package
+PACKAGE_LEVELS = 4  # folders above a file in which its `package.xml` is looked for
+LONGEST_NAME = 4096
+
+
+class Element(xml.Element):
+    """An XML element that knows where it was written."""
+
+    __slots__ = ("file", "line")
 
 
 def read_bytes(path: pathlib.Path, limit: int) -> bytes:
@@ -35,8 +40,10 @@ def read_bytes(path: pathlib.Path, limit: int) -> bytes:
 
 
 def parse_xml(data: bytes, name) -> xml.Element:
-    """Root element of an XML document. Entity declarations, absurd depth or size raise `ModelError`.
+    """Root element of an XML document. A DOCTYPE with content, absurd depth or size raise `ModelError`.
 
+    This is the only parser that reads a robot file's text: what others are given is written anew from its tree, so that
+    no two of them can read one file differently. Elements know their `file` (`name`) and `line`.
     Comments that contain `--`, which XML forbids and robot files are full of, are accepted.
     """
     try:
@@ -53,7 +60,7 @@ def parse_xml(data: bytes, name) -> xml.Element:
 
 
 def _parse(data: bytes, name) -> xml.Element:
-    builder, parser = xml.TreeBuilder(), expat.ParserCreate()
+    builder, parser = xml.TreeBuilder(element_factory=Element), expat.ParserCreate()
     depth = count = 0
 
     def start(tag, attributes):
@@ -61,18 +68,20 @@ def _parse(data: bytes, name) -> xml.Element:
         depth, count = depth + 1, count + 1
         if depth > MAX_XML_DEPTH or count > MAX_XML_ELEMENTS:
             raise ModelError(f"{name}: XML with more than {MAX_XML_DEPTH} levels or {MAX_XML_ELEMENTS} elements")
-        builder.start(tag, attributes)
+        element = builder.start(tag, attributes)
+        element.file, element.line = name, parser.CurrentLineNumber
 
     def end(tag):
         nonlocal depth
         depth -= 1
         builder.end(tag)
 
-    def entity(*declaration):
-        raise ModelError(f"{name}: XML that declares the entity {declaration[0]!r}; remove it, none is read")
+    def doctype(kind, system, public, declares):
+        if declares or system or public:
+            raise ModelError(f"{name}: a DOCTYPE that may declare an entity or a default; remove it, none is read")
 
     parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, builder.data
-    parser.EntityDeclHandler = entity
+    parser.StartDoctypeDeclHandler = doctype
     try:
         parser.Parse(data, True)
     except (ValueError, LookupError) as error:  # an unknown encoding
@@ -88,93 +97,108 @@ def read_xml(path: pathlib.Path) -> xml.Element:
 
 
 def model_folder(path: pathlib.Path) -> pathlib.Path:
-    """The folder whose files belong to the model in `path`.
-
-    The nearest folder above that has a ROS `package.xml`; else the file's own folder, or its parent where it is called
-    "urdf", "robots", ... as in the layout of a ROS package.
-    """
+    """The folder whose files belong to the model in `path`: that of the nearest ROS `package.xml` above, else its own."""
     folder = path.absolute().parent.resolve()
-    for above in (folder, *folder.parents[:4]):
+    for above in (folder, *folder.parents[:PACKAGE_LEVELS]):
         if (above / "package.xml").is_file():
             return above
-    return folder.parent if folder.name.lower() in LAYOUT_FOLDERS and folder.parent != folder.parent.parent else folder
+    return folder
+
+
+def check_name(name: str) -> str:
+    """A file name with forward slashes; `ModelError` for what is none."""
+    if not name or "\0" in name or len(name) > LONGEST_NAME:
+        raise ModelError(f"the file name {name[:80]!r} is empty, too long or not a name")
+    return name.replace("\\", "/")
 
 
 class Folders:
-    """Finds the files that a model names, inside its folder and packages only.
+    """Finds the files that a model names, inside one root folder and the declared packages only.
 
-    `packages` {name: path} are declared packages. Others are folders above the model's file that have the package's
-    name, or a `package.xml` with that name, in themselves or in a folder beside them.
+    `root` is the caller's, else the model's folder (`model_folder`); never a folder that the model's own paths lead to.
+    `packages` {name: path} are further folders, which also resolve `package://name/...`.
     """
 
-    def __init__(self, path: pathlib.Path, packages=None):
+    def __init__(self, path: pathlib.Path, packages=None, root=None):
         self.file = path.absolute()
-        self.root = model_folder(path)
-        self.packages: dict[str, pathlib.Path | None] = {}
-        for name, folder in dict(packages or {}).items():
-            folder = pathlib.Path(folder).absolute().resolve()
-            if not folder.is_dir():
-                raise ModelError(f"packages={{{name!r}: ...}}: {folder} is not a folder")
-            self.packages[name] = folder
+        self.root = model_folder(path) if root is None else _folder(root, "root=")
+        self.packages = {
+            name: _folder(folder, f"packages={{{name!r}: ...}}: ") for name, folder in dict(packages or {}).items()
+        }
+
+    @property
+    def allowed(self) -> list[pathlib.Path]:
+        """Folders from which anything may be read."""
+        return [self.root, *self.packages.values()]
 
     def find(self, name: str) -> pathlib.Path:
         """Real path of the file called `name`: relative, `package://…`, `file://…` or absolute.
 
         Raises `ModelError` where it does not exist or lies outside.
         """
-        if not name or "\0" in name or len(name) > 4096:
-            raise ModelError(f"the file name {name[:80]!r} is empty, too long or not a name")
-        scheme, separator, rest = name.partition("://")
+        scheme, separator, rest = check_name(name).partition("://")
         if not separator:
-            return self._inside(name, [self.file.parent / name, self.root / name], [self.root])
+            return self.first(name, [self.file.parent / scheme, self.root / scheme])
         if scheme == "file":
-            return self._inside(name, [pathlib.Path("/" + rest.lstrip("/"))], [self.root])
+            return self.first(name, [pathlib.Path("/" + rest.lstrip("/"))])
         if scheme not in ("package", "model"):
             raise ModelError(f"{name!r}: files come from the model's folder or package://, not from {scheme}://")
         package, _, inner = rest.lstrip("/").partition("/")
-        folder = self._package(package)
-        if folder is not None:
-            return self._inside(name, [folder / inner], [folder])
+        if package in self.packages:
+            return self.first(name, [self.packages[package] / inner])
         try:
-            return self._inside(name, [self.root / inner], [self.root])
+            return self.first(name, self._in_package(package, inner))
         except ModelError:
             raise ModelError(
-                f"{name!r}: no file in the model's folder {self.root}, and no package {package!r} above it; give "
-                f"packages={{{package!r}: path}}"
+                f"{name!r}: no file in the model's folder {self.root}, and no package {package!r} in it; give "
+                f"packages={{{package!r}: path}} or root="
             ) from None
 
-    def _inside(self, name: str, candidates, roots) -> pathlib.Path:
-        allowed = [*roots, *(folder for folder in self.packages.values() if folder is not None)]
-        outside = None
-        for candidate in candidates:
-            try:
-                real = pathlib.Path(os.path.realpath(candidate))
-                inside = any(real.is_relative_to(root) for root in allowed)
-                if inside and real.is_file():
-                    return real
-            except (OSError, ValueError) as error:
-                raise ModelError(f"{name[:200]!r}: {error}") from None
-            outside = outside if inside else real
-        if outside is not None:
-            raise ModelError(
-                f"{name!r} lies outside the model's folder {roots[0]}; nothing there is read: move it inside, or declare "
-                "its folder with packages={name: path}"
-            )
-        raise ModelError(f"{name!r}: no such file under {roots[0]}")
+    def _in_package(self, package: str, inner: str) -> list[pathlib.Path]:
+        """Where the file `inner` of a package may be, all inside the root."""
+        folder, above = self.file.parent.resolve(), [self.root]
+        if folder.is_relative_to(self.root):
+            above = [folder, *(f for f in folder.parents if f.is_relative_to(self.root))]
+        named = [f for f in above if package and package in (f.name, _package_name(f))]
+        beside = [f / package for f in above] if package not in ("", ".", "..") else []
+        return [f / inner for f in (*named, *beside, self.root)]
 
-    def _package(self, name: str) -> pathlib.Path | None:
-        """Folder of a package, None where there is none."""
-        if name in self.packages:
-            return self.packages[name]
-        found = None
-        if name not in ("", ".", ".."):
-            for above in self.file.parent.resolve().parents[::-1] + (self.file.parent.resolve(),):
-                if len(above.parts) > 1 and (above.name == name or _package_name(above) == name):
-                    found = above
-                elif _package_name(above / name) is not None:
-                    found = above / name
-        self.packages[name] = None if found is None else pathlib.Path(os.path.realpath(found))
-        return self.packages[name]
+    def first(self, name: str, candidates) -> pathlib.Path:
+        """Real path of the first candidate that is a file, see `first_inside`."""
+        return first_inside(name, candidates, self.allowed)
+
+
+def first_inside(name: str, candidates, allowed) -> pathlib.Path:
+    """Real path of the first candidate that is a file; `ModelError` where it lies outside the folders `allowed`."""
+    outside = False
+    for candidate in candidates:
+        try:
+            real = pathlib.Path(os.path.realpath(candidate))
+            inside, exists = any(real.is_relative_to(folder) for folder in allowed), real.is_file()
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{name[:200]!r}: {error}") from None
+        if inside and exists:
+            return real
+        outside = outside or not inside
+        if exists:
+            break
+    if outside:
+        raise ModelError(
+            f"{name!r} lies outside the model's folder {allowed[0]}; nothing there is read: move it inside, give root=, a "
+            "folder that holds all files of the model, or declare its folder with packages={name: path}"
+        )
+    raise ModelError(f"{name!r}: no such file under {allowed[0]}")
+
+
+def _folder(path, label: str) -> pathlib.Path:
+    """Real path of a folder that the caller gives."""
+    try:
+        folder = pathlib.Path(os.path.realpath(path))
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{label}{path!r} is not a path: {error}") from None
+    if not folder.is_dir():
+        raise ModelError(f"{label}{folder} is not a folder")
+    return folder
 
 
 def _package_name(folder: pathlib.Path) -> str | None:

@@ -24,7 +24,7 @@ NAMED = 6  # elements that a warning names; model.report has them all
 
 
 def load_urdf(
-    path, *, actuators=None, packages=None, merge_fixed=False, base="fixed", visuals=True, decompose=False
+    path, *, actuators=None, packages=None, root=None, merge_fixed=False, base="fixed", visuals=True, decompose=False
 ) -> Model:
     """Load a URDF file. See `warpsim.load` for the arguments.
 
@@ -40,12 +40,14 @@ def load_urdf(
         _make_sound(robot, path, merge_fixed, base)
         b = ModelBuilder(robot.name)
         b.report = robot.report
-        writer = _Writer(b, Folders(path, packages), visuals, decompose)
+        writer = _Writer(b, Folders(path, packages, root), visuals, decompose)
         for link in robot.links:
             writer.add(link, base)
         exclude_neighbours(b)
         writer.add_mimics(robot, path)
         writer.finish()
+        if writer.undrawn:
+            _warn_once(path, "visual meshes that cannot be read, and are not drawn, of links ", writer.undrawn)
         if actuators is not None:
             drive_joints(b, actuators, writer.efforts)
         elif any(effort is not INFINITE for effort in writer.efforts):
@@ -106,7 +108,7 @@ class _Writer:
         self.single: dict[str, int] = {}  # hinges and slides of the builder by the name of their joint
         self.counts: dict[str, int] = {}
         self.geom_names: set[str] = set()
-        self.body_names: set[str] = set()
+        self.undrawn: list[str] = []  # links with a visual mesh that cannot be read
 
     def add(self, link: Link, base: str) -> None:
         """Add a link with its joint and shapes; a root called "world" is the world."""
@@ -199,9 +201,13 @@ class _Writer:
             vertices, faces = load_mesh(self.folders.find(shape.file), shape.scale, self.folders)
             parts = convex_parts(vertices, faces, self.decompose) if shape.touches else []
         except ModelError as error:
-            fix = "" if shape.touches else "; visuals=False loads the robot without what is only drawn"
             which = "" if shape.file and shape.file in str(error) else f" {shape.file[:200]!r}"
-            raise ModelError(f"link {link.name!r}, {use} mesh{which}: {error}{fix}") from None
+            element = f"link {link.name!r}, {use} mesh{which}"
+            if shape.touches:
+                raise ModelError(f"{element}: {error}") from None
+            self.b.report.append(ReportLine(element, "ignored", f"not drawn: {error}"))
+            self.undrawn.append(repr(link.name))
+            return
         for hull in parts:
             self.b.add_geom("mesh", mesh=hull, name=self._geom_name(name), visible=not self.visuals, **common)
         if visible and self.visuals:

@@ -14,10 +14,10 @@ import sys
 import numpy as np
 
 from warpsim.errors import ModelError
+from warpsim.io.limits import MAX_USD_BYTES
 from warpsim.io.safe_files import Folders
 from warpsim.model.geometry import rotation_matrix
 
-MAX_USD_BYTES = 512 * 2**20
 MAX_LAYERS = 200
 PROBE_SECONDS = 300.0
 MAX_PRIMS = 200_000
@@ -25,12 +25,12 @@ MAX_COMPOSED = 1_000_000  # prims, if every variant and reference counted
 FLIP_UP = {"Z": (1.0, 0.0, 0.0, 0.0), "Y": (np.sqrt(0.5), np.sqrt(0.5), 0.0, 0.0)}  # to z up
 
 
-def open_stage(path: pathlib.Path, packages=None):
+def open_stage(path: pathlib.Path, packages=None, root=None):
     """Open a stage. Raises `ModelError` for what is broken, too large, or reads outside."""
     _check_file(path)
     if not _plain_text(path):
-        _survive(path, packages)
-    return _open(path, packages)
+        _survive(path, packages, root)
+    return _open(path, packages, root)
 
 
 def _plain_text(path: pathlib.Path) -> bool:
@@ -39,14 +39,14 @@ def _plain_text(path: pathlib.Path) -> bool:
     return data.startswith(b"#usda") and b"@" not in data
 
 
-def _survive(path: pathlib.Path, packages) -> None:
+def _survive(path: pathlib.Path, packages, root) -> None:
     """Raise `ModelError` where reading all of a stage ends the process that does it, or takes too long."""
     folders = [os.fspath(folder) for folder in dict(packages or {}).values()]
     code = "import sys; from warpsim.io.usd_open import probe; probe(*sys.argv[1:])"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     try:
         ended = subprocess.run(
-            [sys.executable, "-P", "-c", code, str(path), *folders],
+            [sys.executable, "-P", "-c", code, str(path), "" if root is None else os.fspath(root), *folders],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -59,12 +59,12 @@ def _survive(path: pathlib.Path, packages) -> None:
         raise ModelError(f"{path}: damaged: USD's reader crashes on it (signal {-ended.returncode})")
 
 
-def probe(path: str, *folders: str) -> None:
+def probe(path: str, root: str, *folders: str) -> None:
     """Read every value of a stage; what it raises is raised again by `open_stage` in the process that asked."""
     from pxr import Usd
 
     try:
-        stage = _open(pathlib.Path(path), {str(k): folder for k, folder in enumerate(folders)})
+        stage = _open(pathlib.Path(path), dict(enumerate(folders)), root or None)
         for prim in Usd.PrimRange(stage.GetPseudoRoot(), Usd.TraverseInstanceProxies()):
             for read in (prim.GetCustomData, prim.GetAllMetadata, *(p.Get for p in prim.GetAttributes())):
                 _quietly(read)
@@ -81,13 +81,13 @@ def _quietly(read) -> None:
         return
 
 
-def _open(path: pathlib.Path, packages=None):
+def _open(path: pathlib.Path, packages=None, root=None):
     """Open a stage in this process."""
     try:
         from pxr import Sdf, Tf, Usd
     except ImportError:
         raise ModelError(f"{path}: reading USD needs usd-core: pip install usd-core") from None
-    folders = Folders(path, packages)
+    folders = Folders(path, packages, root)
     try:
         _check_layers(Sdf, path, folders)
         _Population(Sdf, path).check(Sdf.Layer.FindOrOpen(str(path)))

@@ -43,12 +43,12 @@ class Body:
     own: dict
 
 
-def load_usd(path, *, actuators=None, unsupported="error", packages=None, decompose=False) -> Model:
+def load_usd(path, *, actuators=None, unsupported="error", packages=None, root=None, decompose=False) -> Model:
     """Load a USD stage. See `warpsim.load` for the arguments; raises `ModelError` naming the file and the prim."""
     path = pathlib.Path(path)
     check_actuators(actuators)
     try:
-        reader = _Reader(open_stage(path, packages), path, decompose)
+        reader = _Reader(open_stage(path, packages, root), path, decompose)
         reader.read()
         b = reader.build()
         refused = "; ".join(grouped(reader.refused, ": "))
