@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 
 from warpsim.gradients.taped import STATE_NAMES, Inputs, TapedRollout, device_array, input_shapes
-from warpsim.kernels.theta import NONFINITE
+from warpsim.kernels.flags import NONFINITE
 
 STEP_SIZES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 # Gradients below this are compared absolutely: a variable without effect has a gradient of 0.
@@ -299,5 +299,7 @@ def _notes(sim) -> list[str]:
         notes.append(f"{' and '.join(chosen)}: gradients are then not the derivative of the step, on purpose")
     flags = int(np.bitwise_or.reduce(sim.diagnostics.flags.numpy(), initial=0))
     if flags:
-        notes.append(f"flags {flags} were raised in the last run (1 NONFINITE, 2 NOT_CONVERGED, 4 CONTACT_OVERFLOW)")
+        notes.append(
+            f"flags {flags} were raised in the last run (1 NONFINITE, 2 NOT_CONVERGED, 4 CONTACT_OVERFLOW, 8 UNRESOLVED)"
+        )
     return notes
