@@ -12,10 +12,11 @@ import warp as wp
 
 from warpsim.kernels import spatial
 from warpsim.kernels.collide import detect as narrow
-from warpsim.kernels.collide import features
+from warpsim.kernels.collide import features, resolution
 from warpsim.kernels.collide.broadphase import Grid
 from warpsim.kernels.collide.manifold import PLANE, contact_features
 from warpsim.kernels.constraints import cone
+from warpsim.kernels.flags import CONTACT_OVERFLOW, NONFINITE, UNRESOLVED
 from warpsim.kernels.joints import build as build_joints
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
@@ -25,6 +26,7 @@ RULE_SECOND = wp.constant(2)
 RULE_HARMONIC = wp.constant(3)
 RULE_FRICTIONLESS = wp.constant(4)
 RULE_EXPLICIT = wp.constant(5)
+TOUCHES = wp.constant(1)  # of `look_ahead`, beside UNRESOLVED
 
 
 @functools.cache
@@ -53,7 +55,7 @@ def structs(S) -> SimpleNamespace:
     @wp.struct
     class Contacts:
         count: wp.array(dtype=int)  # (worlds,)
-        overflow: wp.array(dtype=int)  # (worlds,) 1 where slots ran out
+        flags: wp.array(dtype=int)  # (worlds,) CONTACT_OVERFLOW, UNRESOLVED, NONFINITE (a geom's pose or size)
         pair: wp.array2d(dtype=int)  # (worlds, max_contacts)
         feature: wp.array2d(dtype=wp.vec3i)
         phi: wp.array2d(dtype=S)
@@ -149,6 +151,7 @@ def build(S) -> SimpleNamespace:
     d_narrow, d_features, d_cone, d_laws = narrow.build(S), features.build(S), cone.build(S), laws(S)
     detect_features, evaluate = d_narrow.detect, d_features.evaluate
     bounding_radius, plane_distance_bound = d_features.bounding_radius, d_features.plane_distance_bound
+    longest_way = resolution.build(S).longest_way
     contact_frame, ContactGeometry = d_features.contact_frame, d_features.ContactGeometry
     vec3, vec6, mat33, transform = t.vec3, t.vec6, t.mat33, t.transform
     module = module_name("contact", S)
@@ -171,23 +174,30 @@ def build(S) -> SimpleNamespace:
         geom_X: wp.array2d(dtype=transform),
         geom_speed: wp.array2d(dtype=S),
     ):
-        """World poses of geoms, and a bound of the speed of their points at v0 and at v*; -1 marks an inactive body.
+        """World poses of geoms, and a bound of the speed of their points at v0 and at v*.
 
-        Launch over (worlds, geoms).
+        -1 marks an inactive body, NaN a pose or size that is not finite. Launch over (worlds, geoms).
         """
         w, g = wp.tid()
         l = scene.geom_link[g]
         X = jt.read_pose(geom_pose, w % geom_pose.shape[0], g)
+        size = geom_size[w % geom_size.shape[0], g]
         speed = S(0.0)
         if l >= 0:
             X = link_X[w, l] * X
             arm = wp.transform_get_translation(X) - origin(topology, link_X, w, l)
-            radius = wp.max(bounding_radius(scene.geom_type[g], geom_size[w % geom_size.shape[0], g]), S(0.0))
+            radius = wp.max(bounding_radius(scene.geom_type[g], size), S(0.0))
             V = link_V[w, l]
             V_star = link_V_star[w, l]
             now = wp.length(sp.velocity_at(V, arm)) + radius * wp.length(sp.angular(V))
             then = wp.length(sp.velocity_at(V_star, arm)) + radius * wp.length(sp.angular(V_star))
             speed = wp.max(now, then)
+        x = wp.transform_get_translation(X)
+        r = wp.transform_get_rotation(X)
+        total = x[0] + x[1] + x[2] + r[0] + r[1] + r[2] + r[3] + size[0] + size[1] + size[2]
+        if not (total - total == S(0.0)):
+            speed = S(wp.nan)
+        if l >= 0:
             if body_active[w % body_active.shape[0], topology.link_body[l]] == S(0.0):
                 speed = S(-1.0)
         geom_X[w, g] = X
@@ -207,6 +217,11 @@ def build(S) -> SimpleNamespace:
         if l >= 0:
             u = sp.velocity_at(link_V[w, l], point - origin(topology, link_X, w, l))
         return u
+
+    @wp.func
+    def is_still(geom_speed: wp.array2d(dtype=S), w: int, a: int, b: int) -> bool:
+        """Whether one of two geoms takes no part: that of an inactive body, or one that is not finite."""
+        return not (geom_speed[w, a] >= S(0.0) and geom_speed[w, b] >= S(0.0))
 
     @wp.func
     def apart(
@@ -233,31 +248,40 @@ def build(S) -> SimpleNamespace:
         return distance > margin
 
     @wp.func
-    def will_touch(
+    def look_ahead(
         topology: Topology,
         scene: Scene,
         link_X: wp.array2d(dtype=transform),
         link_V: wp.array2d(dtype=vec6),
         link_V_star: wp.array2d(dtype=vec6),
         h: S,
+        way: S,
         w: int,
         a: int,
         b: int,
         g: ContactGeometry,
-    ) -> bool:
-        """Whether a contact exists, or would come about within h at v0 or at v*, or by the motion of either side alone."""
+    ) -> int:
+        """TOUCHES where a contact exists, or would come about within h at v0 or at v*, or by the motion of either side alone;
+        UNRESOLVED where v0 leads farther than `way` within h, see `resolution.py`.
+        """
         l_a = scene.geom_link[a]
         l_b = scene.geom_link[b]
         u_a = point_velocity(topology, link_X, link_V, w, l_a, g.point)
         u_b = point_velocity(topology, link_X, link_V, w, l_b, g.point)
         u_star_a = point_velocity(topology, link_X, link_V_star, w, l_a, g.point)
         u_star_b = point_velocity(topology, link_X, link_V_star, w, l_b, g.point)
-        approach = wp.min(wp.dot(g.normal, u_b - u_a), wp.dot(g.normal, u_star_b - u_star_a))
+        now = wp.dot(g.normal, u_b - u_a)
+        approach = wp.min(now, wp.dot(g.normal, u_star_b - u_star_a))
         if scene.expect_impacts == 1:
             alone_a = wp.min(wp.dot(g.normal, -u_a), wp.dot(g.normal, -u_star_a))
             alone_b = wp.min(wp.dot(g.normal, u_b), wp.dot(g.normal, u_star_b))
             approach = wp.min(approach, wp.min(alone_a, alone_b))
-        return g.phi + h * wp.min(approach, S(0.0)) < S(0.0)
+        found = int(0)
+        if g.phi + h * wp.min(approach, S(0.0)) < S(0.0):
+            found = int(TOUCHES)
+        if h * wp.abs(now) > way and g.phi < h * wp.abs(now):
+            found = found | UNRESOLVED
+        return found
 
     @wp.func
     def store_contact(contacts: Contacts, w: int, c: int, p: int, feature: wp.vec3i, g: ContactGeometry):
@@ -291,13 +315,16 @@ def build(S) -> SimpleNamespace:
         """
         w = wp.tid()
         count = int(0)
-        overflow = int(0)
+        flags = int(0)
+        for i in range(geom_speed.shape[1]):
+            if not (geom_speed[w, i] == geom_speed[w, i]):
+                flags = int(NONFINITE)
         capacity = contacts.pair.shape[1]
         row = w % geom_size.shape[0]
         pairs = scene.pair_geom.shape[0]
         if grid.capacity > 0:
             pairs = grid.count[w]
-            overflow = grid.overflow[w]
+            flags = flags | (grid.overflow[w] * CONTACT_OVERFLOW)
         for k in range(pairs):
             p = k
             if grid.capacity > 0:
@@ -305,8 +332,7 @@ def build(S) -> SimpleNamespace:
             a = scene.pair_geom[p, 0]
             b = scene.pair_geom[p, 1]
             margin = h * (geom_speed[w, a] + geom_speed[w, b])
-            idle = geom_speed[w, a] < S(0.0) or geom_speed[w, b] < S(0.0)
-            if not idle and not apart(scene, geom_X, geom_size, w, a, b, margin):
+            if not is_still(geom_speed, w, a, b) and not apart(scene, geom_X, geom_size, w, a, b, margin):
                 type_a = scene.geom_type[a]
                 type_b = scene.geom_type[b]
                 X_a = geom_X[w, a]
@@ -314,17 +340,20 @@ def build(S) -> SimpleNamespace:
                 size_a = geom_size[row, a]
                 size_b = geom_size[row, b]
                 manifold = detect_features(type_a, X_a, size_a, type_b, X_b, size_b, margin)
+                way = longest_way(type_a, size_a, type_b, size_b)
                 for i in range(manifold.count):
                     feature = contact_features(manifold, i)
                     g = evaluate(type_a, X_a, size_a, type_b, X_b, size_b, feature)
-                    if will_touch(topology, scene, link_X, link_V, link_V_star, h, w, a, b, g):
+                    found = look_ahead(topology, scene, link_X, link_V, link_V_star, h, way, w, a, b, g)
+                    flags = flags | (found & UNRESOLVED)
+                    if found & TOUCHES != 0:
                         if count < capacity:
                             store_contact(contacts, w, count, p, feature, g)
                             count += 1
                         else:
-                            overflow = 1
+                            flags = flags | CONTACT_OVERFLOW
         contacts.count[w] = count
-        contacts.overflow[w] = overflow
+        contacts.flags[w] = flags
 
     @wp.func
     def write_jacobian(
@@ -443,7 +472,8 @@ def build(S) -> SimpleNamespace:
         jacobian=jacobian,
         regularise=regularise,
         apart=apart,
-        will_touch=will_touch,
+        is_still=is_still,
+        look_ahead=look_ahead,
         store_contact=store_contact,
         write_jacobian=write_jacobian,
     )

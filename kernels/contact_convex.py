@@ -11,9 +11,11 @@ from types import SimpleNamespace
 import warp as wp
 
 from warpsim.kernels import contact
-from warpsim.kernels.collide import features, heightfield, shape
+from warpsim.kernels.collide import features, heightfield, resolution, shape
 from warpsim.kernels.collide.broadphase import Grid
 from warpsim.kernels.collide.manifold import contact_features, is_general
+from warpsim.kernels.contact import TOUCHES
+from warpsim.kernels.flags import CONTACT_OVERFLOW, UNRESOLVED
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
 
@@ -57,7 +59,8 @@ def build(S) -> SimpleNamespace:
     st = contact.structs(S)
     Scene, Contacts, ConvexScene = st.Scene, st.Contacts, structs(S).ConvexScene
     plain, shapes = contact.build(S), functions(S)
-    apart, will_touch, store_contact = plain.apart, plain.will_touch, plain.store_contact
+    apart, is_still, look_ahead, store_contact = plain.apart, plain.is_still, plain.look_ahead, plain.store_contact
+    longest_way = resolution.build(S).longest_way
     narrow = heightfield.build(S)
     detect_features, evaluate, bounding_radius = narrow.detect, narrow.evaluate, features.build(S).bounding_radius
     vec3, vec6, transform = t.vec3, t.vec6, t.transform
@@ -81,6 +84,7 @@ def build(S) -> SimpleNamespace:
         """Append contacts of the convex pairs that exist or would come about within the step. Launch over worlds."""
         w = wp.tid()
         count = contacts.count[w]
+        flags = contacts.flags[w]
         capacity = contacts.pair.shape[1]
         pairs = convex_scene.pair.shape[0]
         if grid.capacity > 0:
@@ -95,24 +99,28 @@ def build(S) -> SimpleNamespace:
             b = scene.pair_geom[p, 1]
             margin = h * (geom_speed[w, a] + geom_speed[w, b])
             general = is_general(scene.geom_type[a]) or is_general(scene.geom_type[b])
-            idle = geom_speed[w, a] < S(0.0) or geom_speed[w, b] < S(0.0)
-            if general and not idle and not apart(scene, geom_X, geom_size, w, a, b, margin):
+            still = is_still(geom_speed, w, a, b)
+            if general and not still and not apart(scene, geom_X, geom_size, w, a, b, margin):
                 shape_a = shapes.geom_shape(scene, convex_scene, geom_size, w, a)
                 shape_b = shapes.geom_shape(scene, convex_scene, geom_size, w, b)
                 X_a = geom_X[w, a]
                 X_b = geom_X[w, b]
                 radius_b = bounding_radius(shape_b.type, shape_b.size)
                 manifold = detect_features(convex_scene.table, shape_a, X_a, shape_b, X_b, radius_b, margin)
+                way = longest_way(shape_a.type, shape_a.size, shape_b.type, shape_b.size)
                 for i in range(manifold.count):
                     feature = contact_features(manifold, i)
                     g = evaluate(convex_scene.table, shape_a, X_a, shape_b, X_b, feature)
-                    if will_touch(topology, scene, link_X, link_V, link_V_star, h, w, a, b, g):
+                    found = look_ahead(topology, scene, link_X, link_V, link_V_star, h, way, w, a, b, g)
+                    flags = flags | (found & UNRESOLVED)
+                    if found & TOUCHES != 0:
                         if count < capacity:
                             store_contact(contacts, w, count, p, feature, g)
                             count += 1
                         else:
-                            contacts.overflow[w] = 1
+                            flags = flags | CONTACT_OVERFLOW
         contacts.count[w] = count
+        contacts.flags[w] = flags
 
     return SimpleNamespace(detect=detect)
 

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.flags import NONFINITE
 from warpsim.kernels.precision import module_name
-from warpsim.kernels.theta import NONFINITE
 
 
 @functools.cache

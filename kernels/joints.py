@@ -21,6 +21,11 @@ SMALL_ANGLE = {wp.float32: 1.0e-2, wp.float64: 1.0e-4}  # below it the series' n
 SERIES_ANGLE = 0.1  # [rad] below it the closed forms of dexp and dlog cancel, and their series are exact to 1e-15
 
 
+# A quaternion shorter or longer than this is no rotation that rounding has bent, but a mistake; 0 has no direction at all.
+SHORTEST_QUATERNION = 1.0e-6
+LONGEST_QUATERNION = 1.0e6
+
+
 @functools.cache
 def build(S) -> SimpleNamespace:
     """Joint functions of scalar type S."""
@@ -29,15 +34,24 @@ def build(S) -> SimpleNamespace:
     small = wp.constant(S(SMALL_ANGLE[S]))
 
     @wp.func
+    def unit_quaternion(a: quat) -> quat:
+        """a / |a|; not a number where |a| is not within the bounds above, so that the world is flagged NONFINITE."""
+        square = wp.dot(a, a)
+        if square > S(SHORTEST_QUATERNION) * S(SHORTEST_QUATERNION):
+            if square < S(LONGEST_QUATERNION) * S(LONGEST_QUATERNION):
+                return wp.normalize(a)
+        return quat(S(wp.nan), S(wp.nan), S(wp.nan), S(wp.nan))
+
+    @wp.func
     def read_quaternion(q: wp.array2d(dtype=S), w: int, i: int) -> quat:
         """The unit quaternion stored scalar first at q[w, i:i+4], normalised."""
-        return wp.normalize(quat(q[w, i + 1], q[w, i + 2], q[w, i + 3], q[w, i]))
+        return unit_quaternion(quat(q[w, i + 1], q[w, i + 2], q[w, i + 3], q[w, i]))
 
     @wp.func
     def read_pose(poses: wp.array3d(dtype=S), row: int, i: int) -> transform:
         """The pose stored as (x y z, qw qx qy qz) at poses[row, i], its quaternion normalised."""
         p = vec3(poses[row, i, 0], poses[row, i, 1], poses[row, i, 2])
-        r = wp.normalize(quat(poses[row, i, 4], poses[row, i, 5], poses[row, i, 6], poses[row, i, 3]))
+        r = unit_quaternion(quat(poses[row, i, 4], poses[row, i, 5], poses[row, i, 6], poses[row, i, 3]))
         return transform(p, r)
 
     @wp.func
@@ -111,7 +125,7 @@ def build(S) -> SimpleNamespace:
     @wp.func
     def write_rotated(q: wp.array2d(dtype=S), w: int, i: int, j: int, step: vec3, q_next: wp.array2d(dtype=S)):
         """Store at q_next[w, i:i+4] the quaternion of q turned by `step` in its own axes, normalised."""
-        a = wp.normalize(read_quaternion(q, w, i) * quaternion_exp(step))
+        a = unit_quaternion(read_quaternion(q, w, i) * quaternion_exp(step))
         q_next[w, i] = a[3]
         q_next[w, i + 1] = a[0]
         q_next[w, i + 2] = a[1]

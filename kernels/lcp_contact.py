@@ -3,7 +3,7 @@
     w = (W + R) x − b ≥ 0 ⟂ x  on normals and one-sided rows,  |x_t| ≤ μ x_n on tangents,  γ = x − shift
 
 W = J A⁻¹Jᵀ from `delassus.py`. Contacts are rigid (R = 0): v_n ≥ −φ/h where they are apart, v_n ≥ r |φ|/h where they overlap
-(r: error reduction), v_n ≥ −e v*_n where they meet at v_n0 < 0. Scalar rows keep their compliance R and their v̂; one with two finite
+(r: error reduction), and v_n ≥ −e v*_n where they meet at v_n0 < 0 with a restitution e > 0. Scalar rows keep their compliance R and their v̂; one with two finite
 bounds is shifted to [0, u − l], and a bilateral row is eliminated beforehand, its impulse recovered afterwards.
 """
 
@@ -54,6 +54,16 @@ def build(S) -> SimpleNamespace:
         row = w % restitution.shape[0]
         return wp.max(restitution[row, scene.pair_geom[p, 0]], restitution[row, scene.pair_geom[p, 1]])
 
+    @wp.func
+    def impact_target(e: S, v_n: S, v_n_star: S, threshold: S) -> S:
+        """−e v*_n of a contact that meets at v_n < −threshold; −∞ where nothing bounces.
+
+        Without restitution there is no impact law: the target −φ/h alone lets bodies meet, and stops them there.
+        """
+        if e > S(0.0) and v_n < -threshold:
+            return -e * v_n_star
+        return -S(wp.inf)
+
     @wp.kernel(module=module, enable_backward=False)
     def fill(
         problem: Problem,
@@ -88,8 +98,7 @@ def build(S) -> SimpleNamespace:
                     target = error_reduction * target
                 e = pair_restitution(scene, restitution, w, p)
                 v_n = sparse_dot(problem.J[w, c, 2], problem.support[p], problem.support_size[p], problem.v0[w])
-                if v_n < -threshold:
-                    target = wp.max(target, -e * dual.u_star[w, r])
+                target = wp.max(target, impact_target(e, v_n, dual.u_star[w, r], threshold))
             else:
                 hi = problem.mu[w, c]
                 findex = r - axis + 2
@@ -201,6 +210,7 @@ def build(S) -> SimpleNamespace:
         Boxed=Boxed,
         Memory=Memory,
         pair_restitution=pair_restitution,
+        impact_target=impact_target,
         fill=fill,
         eliminate=eliminate,
         recover=recover,

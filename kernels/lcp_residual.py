@@ -99,7 +99,8 @@ def build(S) -> SimpleNamespace:
     Orthogonal, qr_factor, qr_solve = f_dense.Orthogonal, f_dense.qr_factor, f_dense.qr_solve
     ltdl_solve_block, rotations = ltdl.build(S).ltdl_solve_block, reverse_jacobian.build(S)
     turn, tangent_part = rotations.turn, rotations.tangent_part
-    pair_restitution = lcp_contact.build(S).pair_restitution
+    d_contact = lcp_contact.build(S)
+    pair_restitution, impact_target = d_contact.pair_restitution, d_contact.impact_target
     epsilon = float(np.finfo(wp.dtype_to_numpy(S)).eps)
     rank_level, zero_level = RANK_LEVEL[S], (epsilon * lcp.ZERO_EPSILONS) ** 2
     module = module_name("lcp_residual", S)
@@ -107,13 +108,19 @@ def build(S) -> SimpleNamespace:
     # ---- classes ----------------------------------------------------------------------------------------------------
 
     @wp.func
+    def gap_target(law: Law, w: int, c: int) -> S:
+        """t of a normal row that does not bounce."""
+        target = -law.phi[w, c] / law.h
+        if law.phi[w, c] < S(0.0):
+            target = law.error_reduction * target
+        return target
+
+    @wp.func
     def normal_target(
         problem: Problem, scene: Scene, law: Law, dual: Dual, system: System, w: int, r: int, c: int
     ) -> S:
         """t of the normal row r of contact c, after `find_bounces`."""
-        target = -law.phi[w, c] / law.h
-        if law.phi[w, c] < S(0.0):
-            target = law.error_reduction * target
+        target = gap_target(law, w, c)
         if system.bounces[w, c] != 0:
             target = -pair_restitution(scene, law.restitution, w, problem.contact_pair[w, c]) * dual.u_star[w, r]
         return target
@@ -130,10 +137,10 @@ def build(S) -> SimpleNamespace:
         c = source // 3
         if c < problem.contact_pair.shape[1] and source % 3 == 2:
             bounces = int(0)
-            if row_dot(problem, w, source, v_start[w]) < -law.threshold:
-                e = pair_restitution(scene, law.restitution, w, problem.contact_pair[w, c])
-                if -e * dual.u_star[w, r] >= -law.phi[w, c] / law.h:
-                    bounces = 1
+            e = pair_restitution(scene, law.restitution, w, problem.contact_pair[w, c])
+            v_n = row_dot(problem, w, source, v_start[w])
+            if impact_target(e, v_n, dual.u_star[w, r], law.threshold) >= gap_target(law, w, c):
+                bounces = 1
             system.bounces[w, c] = bounces
 
     @wp.kernel(module=module, enable_backward=False)
@@ -544,9 +551,7 @@ def build(S) -> SimpleNamespace:
             source = dual.source[w, r]
             c = source // 3
             if source < 3 * slots and source % 3 == 2 and system.classes[w, source] == CLAMPING:
-                if system.bounces[w, c] != 0 and pair_restitution(
-                    scene, law.restitution, w, problem.contact_pair[w, c]
-                ) > S(0.0):
+                if system.bounces[w, c] != 0:
                     system.clamped[w, m] = r
                     m += 1
         if m == 0:

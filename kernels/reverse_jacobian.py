@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.flags import NONFINITE
 from warpsim.kernels.precision import module_name
-from warpsim.kernels.theta import NONFINITE
 
 PLAIN = 3  # axis of a degree of freedom that is no rotation of a quaternion; those have 0, 1, 2
 

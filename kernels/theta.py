@@ -10,13 +10,11 @@ from types import SimpleNamespace
 import warp as wp
 
 from warpsim.kernels import actuation, joints, sap
+from warpsim.kernels.flags import NONFINITE, NOT_CONVERGED
 from warpsim.kernels.linalg import ltdl
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
 
-NONFINITE = wp.constant(1)
-NOT_CONVERGED = wp.constant(2)
-CONTACT_OVERFLOW = wp.constant(4)
 SOLVER_NON_FINITE = wp.constant(sap.NON_FINITE)
 
 
@@ -84,7 +82,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         v_solved: wp.array2d(dtype=S),
         q_solved: wp.array2d(dtype=S),
         solver_status: wp.array(dtype=int),
-        overflow: wp.array(dtype=int),
+        contact_flags: wp.array(dtype=int),
         # out
         q_next: wp.array2d(dtype=S),
         v_next: wp.array2d(dtype=S),
@@ -98,7 +96,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         w = wp.tid()
         flag = flags[w]
         bad = int(0)
-        if solver_status[w] & SOLVER_NON_FINITE != 0:
+        if solver_status[w] & SOLVER_NON_FINITE != 0 or contact_flags[w] & NONFINITE != 0:
             bad = int(1)
         for i in range(v.shape[1]):
             x = v_solved[w, i]
@@ -113,8 +111,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         elif flag & NONFINITE == 0:
             if solver_status[w] != 0:
                 flag = flag | NOT_CONVERGED
-            if overflow[w] != 0:
-                flag = flag | CONTACT_OVERFLOW
+            flag = flag | contact_flags[w]
         if flag & NONFINITE == 0:
             time_next[w] = time[w] + h
         else:

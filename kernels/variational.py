@@ -14,8 +14,8 @@ from types import SimpleNamespace
 import warp as wp
 
 from warpsim.kernels import drnea, joints, spatial
+from warpsim.kernels.flags import NONFINITE
 from warpsim.kernels.precision import module_name, types
-from warpsim.kernels.theta import NONFINITE
 from warpsim.kernels.tree import Topology
 
 CURRENT = wp.constant(0)  # IG1: dq = 0

@@ -13,7 +13,7 @@ _PUBLIC = {
     "warpsim.gradients.linearize": ("Linearization",),
     "warpsim.io.load": ("load",),
     "warpsim.model": ("ConstraintType", "GeomType", "JointType", "Model", "ModelBuilder"),
-    "warpsim.simulator": ("CONTACT_OVERFLOW", "NONFINITE", "NOT_CONVERGED", "Simulator"),
+    "warpsim.simulator": ("CONTACT_OVERFLOW", "NONFINITE", "NOT_CONVERGED", "UNRESOLVED", "Simulator"),
     "warpsim.state": ("State",),
     "warpsim.trajectory": ("Trajectory",),
     "warpsim.integrators": ("ExplicitEuler", "ImplicitEuler", "Midpoint", "SymplecticEuler", "Variational"),

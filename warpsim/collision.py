@@ -216,7 +216,7 @@ class Collision:
         t, array = self.device_model.types, self.dynamics.array
         contacts = self.structs.Contacts()
         contacts.count = wp.zeros(self.device_model.worlds, dtype=wp.int32, device=self.device_model.device)
-        contacts.overflow = wp.zeros(self.device_model.worlds, dtype=wp.int32, device=self.device_model.device)
+        contacts.flags = wp.zeros(self.device_model.worlds, dtype=wp.int32, device=self.device_model.device)
         contacts.pair = array(self.capacity, wp.int32)
         contacts.feature = array(self.capacity, wp.vec3i)
         contacts.phi = array(self.capacity, t.scalar)

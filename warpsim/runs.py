@@ -8,7 +8,7 @@ import warp as wp
 
 from warpsim.model.model import JOINT_NQ, JOINT_NV, JointType
 
-FLAG_NAMES = {1: "NONFINITE", 2: "NOT_CONVERGED", 4: "CONTACT_OVERFLOW"}
+FLAG_NAMES = {1: "NONFINITE", 2: "NOT_CONVERGED", 4: "CONTACT_OVERFLOW", 8: "UNRESOLVED"}
 SLOWEST, FASTEST = 0.5, 1.5  # Hz, the band of random controls
 
 

@@ -16,12 +16,11 @@ from warpsim.gradients.reverse import ReverseLinearizer
 from warpsim.gradients.theta import SchemeAdjoint
 from warpsim.gradients.variational import VariationalAdjoint
 from warpsim.integrators import SymplecticEuler, ThetaScheme, Variational
-from warpsim.kernels import actuation, theta
+from warpsim.kernels import actuation, flags, joints
 from warpsim.kernels.precision import SCALARS
 from warpsim.memory import array_bytes
-from warpsim.model.model import GeomType, Model
+from warpsim.model.model import JOINT_NQ, GeomType, JointType, Model
 from warpsim.model.overlap import start_of
-from warpsim.model.tangent import tangent_coordinates
 from warpsim.queries import Queries
 from warpsim.replay import Replay
 from warpsim.rollout import rollout
@@ -33,9 +32,10 @@ from warpsim.state import State
 from warpsim.step import Step
 from warpsim.variational_step import VariationalStep
 
-NONFINITE = int(theta.NONFINITE)
-NOT_CONVERGED = int(theta.NOT_CONVERGED)
-CONTACT_OVERFLOW = int(theta.CONTACT_OVERFLOW)
+NONFINITE = int(flags.NONFINITE)
+NOT_CONVERGED = int(flags.NOT_CONVERGED)
+CONTACT_OVERFLOW = int(flags.CONTACT_OVERFLOW)
+UNRESOLVED = int(flags.UNRESOLVED)
 
 
 class Diagnostics:
@@ -43,7 +43,7 @@ class Diagnostics:
 
     `iterations` and `momentum_error` of the solver (the certificate e_m, theory §3.3; with `ws.Variational` also
     evaluations of DRNEA and its relative residual, the worst of a world's trees), number of `contacts`, `energy` [J]
-    of the state the step began from, and the sticky `flags` (NONFINITE 1, NOT_CONVERGED 2, CONTACT_OVERFLOW 4).
+    of the state the step began from, and the sticky `flags` (NONFINITE 1, NOT_CONVERGED 2, CONTACT_OVERFLOW 4, UNRESOLVED 8).
     """
 
     NAMES = ("iterations", "momentum_error", "contacts", "energy", "flags")
@@ -150,8 +150,8 @@ class Simulator:
     def state(self, q=None, v=None, keyframe: str | None = None) -> State:
         """A new state: the model's initial pose at rest, a named keyframe, or `q`, `v` of shape (n,) or (worlds, n).
 
-        With a keyframe, `q` or `v` that is given as well replaces the keyframe's. Raises `ValueError` for NaN, a wrong shape, a
-        zero quaternion or an unknown keyframe.
+        With a keyframe, `q` or `v` that is given as well replaces the keyframe's. Quaternions may have any length from 1e-6 to
+        1e6, a step normalises them. Raises `ValueError` for NaN, a wrong shape, another quaternion or an unknown keyframe.
         """
         q0, v0 = self.model.q0, np.zeros(self.model.nv)
         if keyframe is not None:
@@ -528,26 +528,15 @@ class Simulator:
         values = self._numbers(values, name)
         if values.shape not in ((n,), (rows, n)):
             raise ValueError(f"{name} has shape {values.shape}; it must be ({n},) or ({rows}, {n})")
+        if name == "q":
+            _refuse_quaternions(self.model, values)
         if not np.isfinite(values).all():
             where = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
             raise ValueError(f"{name} is {values[where]} at {where}; every value must be finite")
-        if name == "q":
-            self._check_quaternions(values)
         return np.ascontiguousarray(np.broadcast_to(values, (rows, n)))
 
     def _numbers(self, values, name: str) -> np.ndarray:
         return numbers(values, name, dtype=self.dtype)
-
-    def _check_quaternions(self, q: np.ndarray) -> None:
-        """Raise where the quaternion of a free or ball joint in q `(..., nq)` gives no direction."""
-        for first in tangent_coordinates(self.model)[1]:
-            length = np.linalg.norm(q[..., first[0] : first[0] + 4], axis=-1)
-            if (length < 1e-8).any():
-                j = int(np.flatnonzero(self.model.joint_q <= first[0])[-1])
-                raise ValueError(
-                    f"q has a zero quaternion in joint {self.model.joint_names[j]!r}, q[{first[0]}:{first[0] + 4}]; "
-                    "[1, 0, 0, 0] is no rotation"
-                )
 
     def _check_state(self, state: State, label: str = "state") -> None:
         if not isinstance(state, State):
@@ -586,6 +575,22 @@ class Simulator:
         if worlds.dtype != bool and (worlds.min() < -self.worlds or worlds.max() >= self.worlds):
             raise ValueError(f"worlds is {short(worlds.tolist())}; there are worlds 0 to {self.worlds - 1}")
         return np.atleast_1d(np.arange(self.worlds)[worlds])
+
+
+def _refuse_quaternions(model: Model, q: np.ndarray) -> None:
+    """Refuse positions (nq,) or (rows, nq) with a quaternion that is no rotation."""
+    for j in np.flatnonzero(np.isin(model.joint_type, (JointType.FREE, JointType.BALL))):
+        end = int(model.joint_q[j]) + JOINT_NQ[JointType(model.joint_type[j])]
+        quaternion = np.atleast_2d(q)[:, end - 4 : end]
+        length = np.linalg.norm(quaternion.astype(float), axis=1)
+        bad = ~((length > joints.SHORTEST_QUATERNION) & (length < joints.LONGEST_QUATERNION))
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise ValueError(
+                f"q: the quaternion of joint {model.joint_names[j]!r} in row {row} is {quaternion[row].tolist()}; "
+                f"give (w, x, y, z) of length 1, [1, 0, 0, 0] for no rotation (another length from {joints.SHORTEST_QUATERNION:g} to "
+                f"{joints.LONGEST_QUATERNION:g} is normalised)"
+            )
 
 
 def _refuse_material(model: Model, solver) -> None:

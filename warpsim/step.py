@@ -307,5 +307,5 @@ class Step:
         solution = self.solver.solution
         active = self.device_model.parameters.stored("body_active")
         inputs = [self.device_model.topology, active, h, self.q, self.v, self.time, self.flags, v, q]
-        inputs += [solution.status, self.collision.contacts.overflow, self.q, self.v, self.time, self.flags]
+        inputs += [solution.status, self.collision.contacts.flags, self.q, self.v, self.time, self.flags]
         self.dynamics.launch(self.k_theta.commit, None, inputs)

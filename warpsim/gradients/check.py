@@ -11,7 +11,7 @@ import numpy as np
 
 from warpsim.checks import choice, numbers, positive, whole
 from warpsim.gradients.taped import STATE_NAMES, Inputs, TapedRollout, device_array, input_shapes
-from warpsim.kernels.theta import NONFINITE
+from warpsim.kernels.flags import NONFINITE
 from warpsim.parameters import SPECS
 
 STEP_SIZES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
@@ -326,5 +326,7 @@ def _notes(sim) -> list[str]:
         notes.append(f"{' and '.join(chosen)}: gradients are then not the derivative of the step, on purpose")
     flags = int(np.bitwise_or.reduce(sim.diagnostics.flags.numpy(), initial=0))
     if flags:
-        notes.append(f"flags {flags} were raised in the last run (1 NONFINITE, 2 NOT_CONVERGED, 4 CONTACT_OVERFLOW)")
+        notes.append(
+            f"flags {flags} were raised in the last run (1 NONFINITE, 2 NOT_CONVERGED, 4 CONTACT_OVERFLOW, 8 UNRESOLVED)"
+        )
     return notes

@@ -5,7 +5,8 @@ import functools
 import numpy as np
 import warp as wp
 
-from warpsim.kernels import gradient, theta
+from warpsim.kernels import gradient
+from warpsim.kernels.flags import NONFINITE
 from warpsim.kernels.precision import SCALARS
 
 LISTED = 6  # worlds named in a message
@@ -47,7 +48,7 @@ class GradientReport:
 
     def frozen_from(self) -> np.ndarray:
         """`(worlds,)`: the step (from 1) at which each world stopped moving because it was not finite; 0 for none."""
-        still = self.flags.numpy() & int(theta.NONFINITE) != 0
+        still = self.flags.numpy() & int(NONFINITE) != 0
         return np.where(still.any(axis=0), still.argmax(axis=0) + 1, 0)
 
     def broken_at(self) -> np.ndarray:

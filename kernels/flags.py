@@ -1,0 +1,8 @@
+"""The sticky flags of a world, bits of `diagnostics.flags`; see docs/step.md."""
+
+import warp as wp
+
+NONFINITE = wp.constant(1)  # the world stands still at its last finite state
+NOT_CONVERGED = wp.constant(2)
+CONTACT_OVERFLOW = wp.constant(4)
+UNRESOLVED = wp.constant(8)

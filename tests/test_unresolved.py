@@ -1,0 +1,157 @@
+"""UNRESOLVED: a step that is too long for the motion of a listed pair is flagged, and ordinary motion never is."""
+
+import numpy as np
+import pytest
+
+import warpsim as ws
+
+BOTH = pytest.mark.parametrize("dtype", ["float32", "float64"])
+
+
+def builder(timestep: float = 0.01) -> ws.ModelBuilder:
+    return ws.ModelBuilder("fast", timestep=timestep, gravity=[0, 0, 0])
+
+
+def free_geom(b: ws.ModelBuilder, name: str, kind: str, size, position) -> None:
+    body = b.add_body(name, pose=[*position, 1, 0, 0, 0])
+    b.add_joint(body, "free")
+    b.add_geom(kind, size, body=body)
+
+
+def wall_and_ball(half: float = 0.02, radius: float = 0.01) -> ws.Model:
+    b = builder()
+    b.add_geom("box", [half, 1, 1], pose=[2.0 + half, 0, 0, 1, 0, 0, 0])
+    free_geom(b, "ball", "sphere", [radius], [0, 0, 0])
+    return b.build()
+
+
+def flags_after(model: ws.Model, v, steps: int = 1, **settings) -> np.ndarray:
+    """The flags of one world after so many steps from velocity v."""
+    sim = ws.Simulator(model, **settings)
+    return sim.rollout(sim.state(v=v), steps=steps).final.memory["flags"].numpy()[0]
+
+
+@BOTH
+@pytest.mark.parametrize("solver", [ws.SAP(), ws.LCP(), ws.Compliant()], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("speed", [1000.0, 300.0])
+def test_a_fast_ball_at_a_thin_wall(device, dtype, solver, speed):
+    """A ball of 1 cm at 1,000 m/s passes a wall of 4 cm with SAP; with every solver the world says that it could."""
+    model = wall_and_ball()
+    assert flags_after(model, [speed, 0, 0, 0, 0, 0], 1, dtype=dtype, device=device, solver=solver) & ws.UNRESOLVED
+
+
+@BOTH
+def test_the_definition_by_its_border(device, dtype):
+    """Within a step of 10 ms a ball of radius 2 cm may move 1 cm beside a thicker wall, and no more: 1 m/s."""
+    for v, expected in ((0.99, 0), (1.01, ws.UNRESOLVED)):
+        b = builder()
+        b.add_geom("box", [0.03, 1, 1], pose=[0.1, 0, 0, 1, 0, 0, 0])
+        free_geom(b, "ball", "sphere", [0.02], [0.1 - 0.03 - 0.02 - 0.002, 0, 0])
+        assert flags_after(b.build(), [v, 0, 0, 0, 0, 0], 1, dtype=dtype, device=device) == expected
+    # Where the sweeps do not meet there is nothing to resolve: too far away, or flying along the wall at a distance.
+    assert flags_after(wall_and_ball(), [150.0, 0, 0, 0, 0, 0], 1, dtype=dtype, device=device) == 0
+    b = builder()
+    b.add_geom("box", [0.03, 5, 5], pose=[0.2, 0, 0, 1, 0, 0, 0])
+    free_geom(b, "ball", "sphere", [0.02], [0, 0, 0])
+    assert flags_after(b.build(), [0, 100.0, 0, 0, 0, 0], 1, dtype=dtype, device=device) == 0
+
+
+@BOTH
+def test_small_bodies_against_each_other(device, dtype):
+    """Two balls of 1 cm that meet at 40 m/s, thin planks that cross, and a rod that a spinning plank strikes."""
+    b = builder()
+    free_geom(b, "left", "sphere", [0.01], [-0.15, 0, 0])
+    free_geom(b, "right", "sphere", [0.01], [0.15, 0, 0])
+    assert flags_after(b.build(), [20, 0, 0, 0, 0, 0, -20, 0, 0, 0, 0, 0], dtype=dtype, device=device) == ws.UNRESOLVED
+    assert flags_after(b.build(), [20, 0, 0, 0, 0, 0, 20, 0, 0, 0, 0, 0], dtype=dtype, device=device) == 0
+    b = builder()
+    free_geom(b, "low", "box", [0.3, 0.3, 0.005], [0, 0, 0])
+    free_geom(b, "high", "box", [0.3, 0.3, 0.005], [0.1, 0, 0.1])
+    assert flags_after(b.build(), [0, 0, 10, 0, 0, 0, 0, 0, -10, 0, 0, 0], dtype=dtype, device=device) == ws.UNRESOLVED
+    assert flags_after(b.build(), [0, 0, 10, 0, 0, 0, 0, 0, 10, 0, 0, 0], dtype=dtype, device=device) == 0
+    b = builder()
+    free_geom(b, "plank", "box", [0.5, 0.05, 0.005], [0, 0, 0])
+    free_geom(b, "rod", "capsule", [0.01, 0.05], [0.45, 0, 0.02])
+    assert flags_after(b.build(), [0, 0, 0, 0, -20, 0, *[0] * 6], dtype=dtype, device=device) == ws.UNRESOLVED
+
+
+def test_a_convex_pair_and_a_height_field(device):
+    """Cylinders, ellipsoids and height fields count, too."""
+    for kind, size in (("cylinder", [0.02, 0.1]), ("ellipsoid", [0.02, 0.05, 0.1])):
+        b = builder()
+        b.add_geom("box", [0.02, 1, 1], pose=[2.02, 0, 0, 1, 0, 0, 0])
+        free_geom(b, "body", kind, size, [0, 0, 0])
+        assert flags_after(b.build(), [300, 0, 0, 0, 0, 0], dtype="float64", device=device) == ws.UNRESOLVED
+        assert flags_after(b.build(), [0.5, 0, 0, 0, 0, 0], dtype="float64", device=device) == 0
+    b = builder()
+    b.add_geom("hfield", hfield=([1, 1, 0.1, 0.05], np.zeros((4, 4))))
+    free_geom(b, "ball", "sphere", [0.02], [0, 0, 0.5])
+    assert flags_after(b.build(), [0, 0, -100, 0, 0, 0], dtype="float64", device=device) == ws.UNRESOLVED
+
+
+def test_a_plane_resolves_every_motion(device):
+    """The distance to a plane is signed at every depth: a ball of 1 cm at 1,000 m/s is not lost, and not flagged."""
+    b = builder()
+    b.add_geom("plane")
+    free_geom(b, "ball", "sphere", [0.01], [0, 0, 3.0])
+    sim = ws.Simulator(b.build(), dtype="float64", device=device, solver=ws.LCP())
+    path = sim.rollout(sim.state(v=[0, 0, -1000, 0, 0, 0]), steps=4)
+    assert not path.final.memory["flags"].numpy().any()
+    np.testing.assert_allclose(path.q.numpy()[-1, 0, 2], 0.01, atol=1e-9)
+
+
+def test_spin_that_moves_no_surface_is_resolved(device):
+    """A ball that spins on a box, and a wheel about its axle, stay where they are at any speed."""
+    b = builder()
+    b.add_geom("box", [1, 1, 0.1], pose=[0, 0, -0.1, 1, 0, 0, 0], friction=0.0)
+    free_geom(b, "ball", "sphere", [0.05], [0.5, 0, 0.051])
+    wheel = b.add_body("wheel", pose=[0, 0, 0.101, 0.5**0.5, 0.5**0.5, 0, 0])
+    b.add_joint(wheel, "hinge", axis=[0, 0, 1])
+    b.add_geom("cylinder", [0.1, 0.02], body=wheel, friction=0.0)
+    assert flags_after(b.build(), [0, 0, 0, 0, 0, 300, 300], dtype="float64", device=device) == 0
+
+
+def test_a_body_that_a_force_shoots_through_a_wall_is_found_a_step_later(device):
+    """At rest before, beyond the wall after: the sweep looks one step back."""
+    sim = ws.Simulator(wall_and_ball(), dtype="float64", device=device)
+    state = sim.state()
+    mass = sim.model.body_mass[0]
+    state = sim.step(state, tau=[[mass * 5e4, 0, 0, 0, 0, 0]])
+    assert state.q.numpy()[0, 0] > 2.1
+    state = sim.step(state)
+    assert state.memory["flags"].numpy()[0] == ws.UNRESOLVED
+
+
+def test_worlds_and_the_broad_phase_agree(device):
+    """The same flags from the grid as from the list of pairs, world by world, and sticky until reset."""
+    b = builder()
+    b.add_geom("box", [0.02, 1, 1], pose=[2.02, 0, 0, 1, 0, 0, 0])
+    for i in range(6):
+        free_geom(b, f"ball {i}", "sphere", [0.01], [0, 0.1 * i, 0])
+    model = b.build()
+    v = np.zeros((3, model.nv))
+    v[1, 12] = 1000.0
+    expected = [0, ws.UNRESOLVED, 0]
+    for largest in (None, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            if largest is not None:
+                patch.setattr("warpsim.collision.LARGEST_LIST", largest)
+            sim = ws.Simulator(model, worlds=3, dtype="float64", device=device)
+        assert (sim._step.collision.broadphase is not None) == (largest == 0)
+        state = sim.step(sim.step(sim.state(v=v)))
+        np.testing.assert_array_equal(state.memory["flags"].numpy(), expected)
+    sim.reset(state, [1])
+    np.testing.assert_array_equal(sim.step(state).memory["flags"].numpy(), 0)
+
+
+@BOTH
+@pytest.mark.parametrize("robot", ["ant", "humanoid", "half_cheetah"])
+def test_random_motion_of_robots_is_never_flagged(device, assets, robot, dtype):
+    """1,000 steps of random controls, each held for ten steps, in 4 worlds: no flag at all."""
+    model = ws.load(assets(robot))
+    sim = ws.Simulator(model, worlds=4, dtype=dtype, device=device)
+    rng = np.random.default_rng(0)
+    low, high = model.control_range.T
+    controls = np.repeat(rng.uniform(low, high, (100, 4, model.nu)), 10, axis=0).astype(dtype)
+    final = sim.rollout(sim.state(), controls, every=1000).final
+    np.testing.assert_array_equal(final.memory["flags"].numpy(), 0)
