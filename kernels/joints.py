@@ -4,11 +4,11 @@ Free joint: q = (x y z, qw qx qy qz), v = (linear velocity in world axes, angula
 q = (qw qx qy qz), v = angular velocity in child axes; hinge [rad] and slide [m] are scalars, zero at q0.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.precision import types
 
 FREE = wp.constant(0)
@@ -21,7 +21,7 @@ SMALL_ANGLE = {wp.float32: 1.0e-2, wp.float64: 1.0e-4}  # below it the series' n
 SERIES_ANGLE = 0.1  # [rad] below it the closed forms of dexp and dlog cancel, and their series are exact to 1e-15
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Joint functions of scalar type S."""
     t = types(S)

@@ -7,18 +7,18 @@ W = J A⁻¹Jᵀ from `delassus.py`. Contacts are rigid (R = 0): v_n ≥ −φ/h
 bounds is shifted to [0, u − l], and a bilateral row is eliminated beforehand, its impulse recovered afterwards.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import contact, delassus
 from warpsim.kernels import problem as problems
+from warpsim.kernels.cache import cached
 from warpsim.kernels.linalg import rows
 from warpsim.kernels.precision import module_name
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Structs `Boxed`, `Memory` and kernels `fill`, `eliminate`, `recover`, `recall`, `remember` for scalar type S."""
     Problem, Dual = problems.structs(S).Problem, delassus.build(S).Dual

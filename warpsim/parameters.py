@@ -11,6 +11,7 @@ import warp as wp
 
 from warpsim.kernels.precision import SCALARS, types
 from warpsim.model.model import Model
+from warpsim.threads import in_turn
 
 
 class Spec(typing.NamedTuple):
@@ -95,6 +96,7 @@ class Parameters:
         """Make access to a parameter that the simulator would ignore an error."""
         self._refused[name] = why
 
+    @in_turn
     def __getitem__(self, name: str) -> wp.array:
         self._known(name)
         if name in self._refused:
@@ -106,6 +108,7 @@ class Parameters:
             self.version += 1
         return self._arrays[name]
 
+    @in_turn
     def __setitem__(self, name: str, values) -> None:
         array = self[name]
         try:

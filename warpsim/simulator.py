@@ -27,6 +27,7 @@ from warpsim.solvers.nocontact import NoContact
 from warpsim.solvers.sap import SAP
 from warpsim.state import State
 from warpsim.step import Step
+from warpsim.threads import alone, in_turn, turn
 from warpsim.variational_step import VariationalStep
 
 NONFINITE = int(theta.NONFINITE)
@@ -65,9 +66,11 @@ class Simulator:
     `integrator`: `ws.SymplecticEuler()` (default), `ws.ExplicitEuler()`, `ws.ImplicitEuler()`, `ws.Midpoint()`,
     `ws.Variational(...)`. `solver`: `ws.SAP(...)`, `ws.Compliant(...)`, `ws.LCP(...)` or `ws.NoContact()`. `device`: a Warp device name; None
     is CUDA where there is one, else the CPU. `dtype`: "float32" or "float64". `max_contacts`: slots per world.
+    A simulator belongs to one thread at a time; several threads may have one each (docs/threads.md).
     Raises `ValueError` or `ModelError` naming what is wrong.
     """
 
+    @alone
     def __init__(
         self,
         model: Model,
@@ -141,6 +144,7 @@ class Simulator:
 
     # states ----------------------------------------------------------------------------------------------------------
 
+    @in_turn
     def state(self, q=None, v=None, keyframe: str | None = None) -> State:
         """A new state: the model's initial pose at rest, a named keyframe, or `q`, `v` of shape (n,) or (worlds, n)."""
         q0, v0 = self.model.q0, np.zeros(self.model.nv)
@@ -156,6 +160,7 @@ class Simulator:
         state.v.assign(v)
         return state
 
+    @in_turn
     def reset(self, state: State, worlds, q=None, v=None) -> None:
         """Put the chosen worlds (indices, or a boolean mask) of `state` back to q, v (default: initial pose, rest).
 
@@ -174,6 +179,7 @@ class Simulator:
 
     # stepping --------------------------------------------------------------------------------------------------------
 
+    @in_turn
     def step(self, state: State, control=None, *, tau=None, wrench=None, substeps: int = 1, out: State | None = None):
         """The state after dt, in `substeps` equal parts.
 
@@ -254,6 +260,7 @@ class Simulator:
 
     # Jacobians -------------------------------------------------------------------------------------------------------
 
+    @in_turn
     def linearize(
         self,
         state: State,
@@ -330,6 +337,7 @@ class Simulator:
             )
         return values
 
+    @in_turn
     def capture(self, function):
         """Record what `function()` launches as a graph and return a callable that replays it, with equal results.
 
@@ -341,7 +349,8 @@ class Simulator:
 
         def replay():
             self._zero_inputs.clear()  # the graph writes the inputs on its own
-            wp.capture_launch(graph)
+            with turn(self.device):
+                wp.capture_launch(graph)
 
         return replay
 
@@ -392,26 +401,31 @@ class Simulator:
 
     # queries ---------------------------------------------------------------------------------------------------------
 
+    @in_turn
     def kinematics(self, q) -> wp.array:
         """Body poses `(worlds, nbody, 7)` as `[x y z qw qx qy qz]` in the world frame, bodies in the file's order."""
         return self._queries.kinematics(self._rows(q, self.model.nq, "q"))
 
+    @in_turn
     def mass_matrix(self, q) -> wp.array:
         """Joint-space mass matrix `(worlds, nv, nv)`, armature included (CRBA)."""
         return self._queries.mass_matrix(self._rows(q, self.model.nq, "q"))
 
+    @in_turn
     def inverse_dynamics(self, q, v, a) -> wp.array:
         """`M a + c(q, v)` `(worlds, nv)` by RNEA; c holds Coriolis, gyroscopic and gravity terms."""
         nv = self.model.nv
         rows = [self._rows(q, self.model.nq, "q"), self._rows(v, nv, "v"), self._rows(a, nv, "a")]
         return self._queries.inverse_dynamics(*rows)
 
+    @in_turn
     def forward_dynamics(self, q, v, tau) -> wp.array:
         """`M^-1 (tau - c)` `(worlds, nv)` by ABA; no contact, springs, dampers or actuators."""
         nv = self.model.nv
         rows = [self._rows(q, self.model.nq, "q"), self._rows(v, nv, "v"), self._rows(tau, nv, "tau")]
         return self._queries.forward_dynamics(*rows)
 
+    @in_turn
     def jacobian(self, q, body, point=(0.0, 0.0, 0.0)) -> wp.array:
         """`(worlds, 6, nv)`, rows (angular, linear) in world axes, at `point` (3,) or (worlds, 3) fixed in `body`."""
         body = self.model.body(body) if isinstance(body, str) else operator.index(body)
@@ -422,22 +436,26 @@ class Simulator:
             raise ValueError(f"point has shape {point.shape}; it must be (3,) or ({self.worlds}, 3)")
         return self._queries.jacobian(self._rows(q, self.model.nq, "q"), body, np.atleast_2d(point))
 
+    @in_turn
     def energy(self, state: State) -> tuple[wp.array, wp.array]:
         """Kinetic and potential energy [J], each `(worlds,)`; gravity's is 0 with all mass at the world's origin."""
         self._check_state(state)
         return self._queries.energy(state.q, state.v)
 
+    @in_turn
     def contacts(self, state: State) -> ContactList:
         """The contacts at `state`, and those that its velocity can bring about within dt."""
         self._check_state(state)
         return self._queries.contacts(state.q, state.v, self.dt, self.max_contacts)
 
+    @in_turn
     def contact_force(self, of: str = "body") -> wp.array:
         """Net contact force of the last step [N], world axes: `(worlds, nbody)` or, `of="geom"`, `(worlds, ngeom)` vec3."""
         if of not in ("body", "geom"):
             raise ValueError(f"of is {of!r}; use 'body' or 'geom'")
         return self._step.net_contact_force(of)
 
+    @in_turn
     def ray_cast(self, state: State, origin, direction, *, max_distance: float = np.inf, geoms=None, ignore=()):
         """Nearest hits of rays with the geoms at `state`: distance [m] (-1: none), geom index, outward normal.
 

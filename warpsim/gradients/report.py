@@ -7,6 +7,7 @@ import warp as wp
 
 from warpsim.kernels import gradient, theta
 from warpsim.kernels.precision import SCALARS
+from warpsim.threads import alone, in_turn
 
 LISTED = 6  # worlds named in a message
 
@@ -18,8 +19,9 @@ class GradientReport:
     `flags (steps, worlds)`: NONFINITE where a world stood still during that step, so that no gradient passes through it.
     """
 
+    @alone
     def __init__(self, sim, steps: int):
-        S = SCALARS[sim.dtype]
+        self.device, S = sim.device, SCALARS[sim.dtype]
         self._norm = gradient.build(S).norm
         self._passed = False
         self.steps, self.worlds = steps, sim.worlds
@@ -33,12 +35,14 @@ class GradientReport:
             raise ValueError("gradient norms exist after tape.backward(...)")
         return self._norms
 
+    @in_turn
     def record(self, tape, step: int, state) -> None:
         """Have the tape measure the gradient of the state after so many steps, once it is complete."""
         if step > 0:
             wp.copy(self.flags[step - 1], state.memory["flags"])
         tape.record_func(functools.partial(self.measure, step, state), [state.q, state.v])
 
+    @in_turn
     def measure(self, step: int, state) -> None:
         """The norms of a state's present gradient."""
         self._passed = True
