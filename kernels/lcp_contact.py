@@ -160,18 +160,24 @@ def build(S) -> SimpleNamespace:
 
     @wp.kernel(module=module, enable_backward=False)
     def recall(contacts: Contacts, dual: Dual, memory: Memory, guess: wp.array2d(dtype=S)):
-        """x of the last step for the rows listed now, 0 for contacts that are new. Launch over worlds."""
+        """x of the last step for the rows listed now, 0 for contacts that are new. Launch over worlds.
+
+        Memory is a user's array: a count that it cannot hold, as from a damaged file, is no memory at all.
+        """
         w = wp.tid()
         slots = contacts.pair.shape[1]
+        kept = memory.count[w]
+        if kept > memory.key.shape[1] // 4:
+            kept = 0
         start = int(0)  # both lists are in pair order
         for c in range(wp.min(contacts.count[w], slots)):
             p = contacts.pair[w, c]
             feature = contacts.feature[w, c]
             for axis in range(3):
                 guess[w, 3 * c + axis] = S(0.0)
-            while start < memory.count[w] and memory.key[w, 4 * start] < p:
+            while start < kept and memory.key[w, 4 * start] < p:
                 start += 1
-            for m in range(start, memory.count[w]):
+            for m in range(start, kept):
                 if memory.key[w, 4 * m] == p and memory.key[w, 4 * m + 1] == feature[0]:
                     if memory.key[w, 4 * m + 2] == feature[1] and memory.key[w, 4 * m + 3] == feature[2]:
                         for axis in range(3):

@@ -538,8 +538,32 @@ class Simulator:
     def _check_state(self, state: State, label: str = "state") -> None:
         if not isinstance(state, State):
             raise ValueError(f"{label} is a {type(state).__name__}; make one with sim.state()")
-        for name, array, n in (("q", state.q, self.model.nq), ("v", state.v, self.model.nv)):
-            self._device_array(array, (self.worlds, n), f"{label}.{name}")
+        arrays = state.arrays()
+        for name, (shape, kind) in self._state_kinds.items():
+            array = arrays.get(name)
+            if not isinstance(array, wp.array) or (array.shape, array.dtype, array.device) != (
+                shape,
+                kind,
+                self.device,
+            ):
+                self._refuse_state_array(array, f"{label}.{name}", shape, kind)
+            if not array.is_contiguous:
+                raise ValueError(f"{label}.{name} is a view with gaps; give wp.clone(...) of it")
+
+    @functools.cached_property
+    def _state_kinds(self) -> dict[str, tuple]:
+        """Shape and dtype of every array of a state, by name."""
+        return {name: (array.shape, array.dtype) for name, array in self._step.state_arrays().items()}
+
+    def _refuse_state_array(self, array, name: str, shape, kind) -> None:
+        if not isinstance(array, wp.array):
+            found = "missing" if array is None else f"a {type(array).__name__}"
+            raise ValueError(f"{name} is {found}; make states with this sim.state()")
+        if array.shape != shape:
+            raise ValueError(f"{name} has shape {array.shape}; it must be {shape}")
+        raise ValueError(
+            f"{name} is {array.dtype.__name__} on {array.device}; this simulator needs {kind.__name__} on {self.device}"
+        )
 
     def _check_tape(self, state: State) -> None:
         """Raise where a step from `state` cannot be recorded on a tape."""
