@@ -4,12 +4,12 @@ Linear damping (joint dampers and actuator velocity gains) is kept apart as the 
 treat it implicitly: the returned force holds everything but -D v. May be taped.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import joints, spatial
+from warpsim.kernels.cache import cached
 from warpsim.kernels.constraints import effort
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
@@ -21,7 +21,7 @@ WHERE_IMPLICIT = wp.constant(1)
 ALWAYS = wp.constant(2)
 
 
-@functools.cache
+@cached
 def build(S, grad: bool = False) -> SimpleNamespace:
     """Kernels of scalar type S, with adjoints if `grad`."""
     t = types(S)

@@ -5,12 +5,12 @@ of a scalar row (`constraints/effort.py`), γ = h s · (1, ℓ + h ℓ̇, ℓ̇)
 limit only.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import actuation, effort_rows, joints, row_slopes, rows
+from warpsim.kernels.cache import cached
 from warpsim.kernels.constraints import effort
 from warpsim.kernels.effort_rows import EffortTable
 from warpsim.kernels.precision import module_name, types
@@ -19,7 +19,7 @@ from warpsim.kernels.tree import Topology
 INSIDE = wp.constant(-1)
 
 
-@functools.cache
+@cached
 def structs(S) -> SimpleNamespace:
     """`Actuators`: tables and parameters (one row, shared, or one per world). `FirstColumns`: −1 for none."""
 
@@ -45,7 +45,7 @@ def structs(S) -> SimpleNamespace:
     return SimpleNamespace(Actuators=Actuators, FirstColumns=FirstColumns)
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Kernels of scalar type S; none is taped."""
     st, f_actuation, jt = structs(S), actuation.build(S), joints.build(S)

@@ -9,7 +9,6 @@ x = γ − l ≥ 0, an upper bound is a row of A. Contacts without friction have
 is cleared, so that a scene that is symmetric stays so: a column of spheres, an unstable equilibrium, stands.
 """
 
-import functools
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,13 +16,14 @@ import warp as wp
 
 from warpsim.kernels import cone_qp, contact, delassus
 from warpsim.kernels import problem as problems
+from warpsim.kernels.cache import cached
 from warpsim.kernels.collide.manifold import SPHERE
 from warpsim.kernels.constraints import cone, hertz
 from warpsim.kernels.linalg import rows
 from warpsim.kernels.precision import module_name, types
 
 
-@functools.cache
+@cached
 def structs(S) -> SimpleNamespace:
     """`Law`: what the options say of contact."""
 
@@ -37,7 +37,7 @@ def structs(S) -> SimpleNamespace:
     return SimpleNamespace(Law=Law)
 
 
-@functools.cache
+@cached
 def build_law(S) -> SimpleNamespace:
     """The contact law, usable in taped kernels."""
     t = types(S)
@@ -99,7 +99,7 @@ def build_law(S) -> SimpleNamespace:
     )
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Kernels `regularise`, `fill`, `assemble`, `recover` and struct `Bounds` for scalar type S."""
     Problem, Dual, QP = problems.structs(S).Problem, delassus.build(S).Dual, cone_qp.build(S).Problem
@@ -281,7 +281,7 @@ def build(S) -> SimpleNamespace:
     return SimpleNamespace(Bounds=Bounds, regularise=regularise, fill=fill, assemble=assemble, recover=recover)
 
 
-@functools.cache
+@cached
 def build_residual(S) -> SimpleNamespace:
     """The taped kernel: impulses from velocities, for the gradient of a step. No Hertz."""
     vec3 = types(S).vec3

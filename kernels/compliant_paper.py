@@ -12,13 +12,13 @@ which leaves W − W_b (W_bb + R_b)⁻¹ W_bᵀ and u = u* + W_bᵀ γ_b(γ = 0)
 joints' stops is 0. Dense, one thread per world: cost ~ (contacts + rows)³.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import cone_qp, delassus
 from warpsim.kernels import problem as problems
+from warpsim.kernels.cache import cached
 from warpsim.kernels.linalg import dense, rows
 from warpsim.kernels.precision import module_name
 
@@ -36,7 +36,7 @@ DUST = 1e-10  # of g relative to |H| |q|/|A|, the size of Hx: what is left of ca
 REACH = 2e-4
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Struct `Paper` and kernels `assemble`, `recover`; `reach` and `path_bend` for Ġv0."""
     Problem, Dual, QP = problems.structs(S).Problem, delassus.build(S).Dual, cone_qp.build(S).Problem

@@ -17,12 +17,12 @@ H is symmetric positive semidefinite, of any rank. One thread solves one world, 
 Cost per factorisation: n³/6 + m n² + m² n/2 multiply-adds and ten products with H and A.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import cone_qp_scaling, cone_qp_system
+from warpsim.kernels.cache import cached
 from warpsim.kernels.cone_qp_system import Vm, Vn
 from warpsim.kernels.constraints import second_order_cone
 from warpsim.kernels.linalg import rows
@@ -61,7 +61,7 @@ FLOOR = 1e-6
 INFINITE = second_order_cone.INFINITE
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Structs `Problem`, `Workspace`, `Solution`, `Options` and kernel `solve` for scalar type S."""
     vec3 = types(S).vec3

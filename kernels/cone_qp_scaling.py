@@ -8,12 +8,12 @@ D multiplies the axis of a friction cone by μ, so that every cone becomes the s
 says, |g|/|H|; c makes H̃ and g̃ at most 1.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import cone_qp_system
+from warpsim.kernels.cache import cached
 from warpsim.kernels.cone_qp_system import Vm, Vn
 from warpsim.kernels.linalg import rows
 
@@ -23,7 +23,7 @@ UNBOUNDED = 8  # bit of `status`: the cost falls without end (certified)
 EQUILIBRATIONS = 8
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Struct `Problem`; `check` and `scale_problem`."""
     f_system, f_rows = cone_qp_system.build(S), rows.build(S)

@@ -9,12 +9,12 @@ out of it for the same reason and form a Schur complement. A little static regul
 """
 
 import enum
-import functools
 from types import SimpleNamespace
 
 import numpy as np
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.constraints import second_order_cone
 from warpsim.kernels.linalg import dense, rows
 from warpsim.kernels.precision import types
@@ -75,7 +75,7 @@ class Vm(enum.IntEnum):
     reduced = 16
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Structs `Workspace`, `World`; axes and weights of the cones; `factor`, `solve_refined` and row helpers."""
     t = types(S)

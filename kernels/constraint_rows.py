@@ -5,12 +5,12 @@ second-order term makes J(q) v of the end of the step hold φ to third order in 
 with one Newton step. A constant table says what every row is; kernels that a tape records come from `build(S, True)`.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import rows, spatial
+from warpsim.kernels.cache import cached
 from warpsim.kernels.constraints import bilateral, box, coupling, frames, limit
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
@@ -37,7 +37,7 @@ ON_AXIS = 1e-4
 ROUNDING = {wp.float32: 2e-6, wp.float64: 4e-15}
 
 
-@functools.cache
+@cached
 def structs(S) -> SimpleNamespace:
     """`Table`: what the rows are; shared by all worlds. Row i here is row `first + i` of `Rows`."""
     t = types(S)
@@ -63,7 +63,7 @@ def structs(S) -> SimpleNamespace:
     return SimpleNamespace(Table=Table)
 
 
-@functools.cache
+@cached
 def build(S, grad: bool = False) -> SimpleNamespace:
     """Kernel `geometry`, and the functions that the taped and the untaped law share."""
     t = types(S)
@@ -240,7 +240,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
     )
 
 
-@functools.cache
+@cached
 def build_untaped(S) -> SimpleNamespace:
     """Kernels `prepare` and `regularise`."""
     t = types(S)
@@ -337,7 +337,7 @@ def build_untaped(S) -> SimpleNamespace:
     return SimpleNamespace(prepare=prepare, regularise=regularise)
 
 
-@functools.cache
+@cached
 def build_residual(S) -> SimpleNamespace:
     """Taped kernels: r -= Jᵀγ of the rows of the table; which of them are active is frozen."""
     Table, Rows = structs(S).Table, rows.build(S).Rows

@@ -11,19 +11,19 @@ The least weight Σ_i c_i/M_ii of a row between bodies changes with c_i and, for
 I_e the inertia of e's subtree.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import constraint_rows as kinds
 from warpsim.kernels import contact_slopes, joints, row_slopes, rows, spatial, weight_slopes
+from warpsim.kernels.cache import cached
 from warpsim.kernels.constraints import bilateral, coupling, frames, limit
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
 
 
-@functools.cache
+@cached
 def structs(S) -> SimpleNamespace:
     """`Place`: kinematics at one position."""
     t = types(S)
@@ -37,7 +37,7 @@ def structs(S) -> SimpleNamespace:
     return SimpleNamespace(Place=Place)
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Kernels `constraint_row_slopes` and `floor_columns`; neither is taped."""
     t = types(S)

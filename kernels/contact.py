@@ -5,12 +5,12 @@ Jacobian is stored by its *support*, the degrees of freedom that move one of the
 for B's side and -1 for A's: common ancestors cancel exactly and are not stored. Pairs are visited in a fixed order.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import spatial
+from warpsim.kernels.cache import cached
 from warpsim.kernels.collide import detect as narrow
 from warpsim.kernels.collide import features, resolution
 from warpsim.kernels.collide.broadphase import Grid
@@ -29,7 +29,7 @@ RULE_EXPLICIT = wp.constant(5)
 TOUCHES = wp.constant(1)  # of `look_ahead`, beside UNRESOLVED
 
 
-@functools.cache
+@cached
 def structs(S) -> SimpleNamespace:
     """`Scene`: tables shared by all worlds. `Material`: per-geom parameters, shared or per world. `Contacts`: results."""
     t = types(S)
@@ -66,7 +66,7 @@ def structs(S) -> SimpleNamespace:
     return SimpleNamespace(Scene=Scene, Material=Material, Contacts=Contacts)
 
 
-@functools.cache
+@cached
 def laws(S) -> SimpleNamespace:
     """How the parameters of a pair follow from its geoms'; usable in taped kernels."""
     t = types(S)
@@ -140,7 +140,7 @@ def laws(S) -> SimpleNamespace:
     )
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """The kernels of the forward path."""
     t = types(S)

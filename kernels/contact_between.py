@@ -5,12 +5,12 @@ rate of φ to second order. A contact whose normal turns by more than 60° on th
 carries past the centre of another) keeps its geometry at q0.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import contact, contact_convex
+from warpsim.kernels.cache import cached
 from warpsim.kernels.collide import features, heightfield
 from warpsim.kernels.collide.manifold import is_general
 from warpsim.kernels.precision import module_name, types
@@ -19,7 +19,7 @@ from warpsim.kernels.tree import Topology
 LEAST_COSINE = 0.5  # between the normals at q0 and at q^θ
 
 
-@functools.cache
+@cached
 def functions(S) -> SimpleNamespace:
     """Shared by the kernels for simple and for general shapes."""
     t = types(S)
@@ -52,7 +52,7 @@ def functions(S) -> SimpleNamespace:
     return SimpleNamespace(move_contact=move_contact)
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Kernel `follow` for plane, sphere, capsule and box."""
     t = types(S)
@@ -92,7 +92,7 @@ def build(S) -> SimpleNamespace:
     return SimpleNamespace(follow=follow)
 
 
-@functools.cache
+@cached
 def build_convex(S) -> SimpleNamespace:
     """Kernel `follow` for cylinder, ellipsoid, mesh and height field."""
     t = types(S)

@@ -5,12 +5,12 @@ in the order of the pair table, then these in that order. `contact_geometry` is 
 for them. So models of simple shapes neither compile nor run the general code.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import contact
+from warpsim.kernels.cache import cached
 from warpsim.kernels.collide import features, heightfield, resolution, shape
 from warpsim.kernels.collide.broadphase import Grid
 from warpsim.kernels.collide.manifold import contact_features, is_general
@@ -20,7 +20,7 @@ from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
 
 
-@functools.cache
+@cached
 def structs(S) -> SimpleNamespace:
     """`ConvexScene`: which pairs are handled here, and the geometry of meshes."""
     MeshTable = shape.structs(S).MeshTable
@@ -34,7 +34,7 @@ def structs(S) -> SimpleNamespace:
     return SimpleNamespace(ConvexScene=ConvexScene)
 
 
-@functools.cache
+@cached
 def functions(S) -> SimpleNamespace:
     """Shared by the forward and the taped kernel."""
     t = types(S)
@@ -52,7 +52,7 @@ def functions(S) -> SimpleNamespace:
     return SimpleNamespace(geom_shape=geom_shape)
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """The kernel of the forward path."""
     t = types(S)
@@ -125,7 +125,7 @@ def build(S) -> SimpleNamespace:
     return SimpleNamespace(detect=detect)
 
 
-@functools.cache
+@cached
 def build_residual(S) -> SimpleNamespace:
     """The taped kernel."""
     t = types(S)

@@ -1,15 +1,15 @@
 """Net contact forces of the last step, per geom or per body."""
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.contact import structs
 from warpsim.kernels.precision import module_name, types
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Kernel `net_force` of scalar type S."""
     t = types(S)

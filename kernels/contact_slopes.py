@@ -11,18 +11,18 @@ so that there the change counts as seen from the moving body. Dofs that move bot
 R with the effective mass is in `weight_slopes.py`.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import contact, joints, spatial
+from warpsim.kernels.cache import cached
 from warpsim.kernels.constraints import cone
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
 
 
-@functools.cache
+@cached
 def structs(S) -> SimpleNamespace:
     """`Flow`: kinematics with the velocities at the end of the step. `Changes`: of wrenches, per contact and dof."""
     t = types(S)
@@ -47,7 +47,7 @@ def structs(S) -> SimpleNamespace:
     return SimpleNamespace(Flow=Flow, Changes=Changes)
 
 
-@functools.cache
+@cached
 def functions(S) -> SimpleNamespace:
     """What `weight_slopes.py`, `constraint_slopes.py` and `parameter_slopes.py` share with this file."""
     t, Contacts = types(S), contact.structs(S).Contacts
@@ -83,7 +83,7 @@ def functions(S) -> SimpleNamespace:
     return SimpleNamespace(arm_of=arm_of, shifted=shifted, first_turning=first_turning, contact_J=contact_J)
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Kernels `contact_changes` and `contact_columns`; neither is taped."""
     t = types(S)

@@ -4,12 +4,12 @@ Row i of `slope` is the gradient of component i of (φ, p, n) by the motion (ω;
 adjoint of `features.evaluate` per row. Motions of A follow, because a motion of both geoms carries everything along.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import contact, contact_convex, spatial
+from warpsim.kernels.cache import cached
 from warpsim.kernels.collide import features, heightfield
 from warpsim.kernels.collide.manifold import is_general
 from warpsim.kernels.precision import module_name, types
@@ -17,7 +17,7 @@ from warpsim.kernels.precision import module_name, types
 ROWS = 7  # φ, p, n
 
 
-@functools.cache
+@cached
 def functions(S) -> SimpleNamespace:
     """Shared by simple and convex pairs."""
     t = types(S)
@@ -45,7 +45,7 @@ def functions(S) -> SimpleNamespace:
     return SimpleNamespace(moved=moved, component=component)
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """The kernel for pairs of plane, sphere, capsule and box."""
     t = types(S)
@@ -81,7 +81,7 @@ def build(S) -> SimpleNamespace:
     return SimpleNamespace(vary=vary)
 
 
-@functools.cache
+@cached
 def build_convex(S) -> SimpleNamespace:
     """The kernel for pairs with a cylinder, ellipsoid, mesh or height field."""
     t = types(S)

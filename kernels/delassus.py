@@ -4,17 +4,17 @@ Rows are listed anew every step: three (t1, t2, n) per used contact, then the ac
 A⁻¹ comes from LᵀDL factors of A's tree blocks. Cost Σ nv_tree³/6 + rows · Σ nv_tree² + rows².
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import problem as problems
+from warpsim.kernels.cache import cached
 from warpsim.kernels.linalg import ltdl, rows
 from warpsim.kernels.precision import module_name, types
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Struct `Dual` and kernels `factor`, `list_rows`, `solve_rows`, `multiply_rows`, `apply`, `scatter` for scalar type S."""
     t = types(S)

@@ -17,17 +17,17 @@ rounding does to them is then no more than a rounding of the links' velocities, 
 p = M v, it would be amplified by the condition of M, 1e4 for ten links).
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import joints, se3, spatial
+from warpsim.kernels.cache import cached
 from warpsim.kernels.precision import types
 from warpsim.kernels.tree import Topology
 
 
-@functools.cache
+@cached
 def structs(S) -> SimpleNamespace:
     """The groups of arrays that travel together, for scalar type S."""
     t = types(S)
@@ -88,7 +88,7 @@ def structs(S) -> SimpleNamespace:
     return SimpleNamespace(Frame=Frame, Factor=Factor, Motion=Motion, Equation=Equation, Root=Root)
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Device functions over one link or one tree, for scalar type S."""
     t, st = types(S), structs(S)

@@ -1,15 +1,15 @@
 """M⁻¹ in the columns of a Jacobian, from M = LᵀDL stored by trees: W = J M⁻¹ Jᵀ of one contact or row. Σ depth per column."""
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.precision import types
 from warpsim.kernels.tree import Topology
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Function `inverse_mass_times` for scalar type S; it is never taped."""
     t = types(S)

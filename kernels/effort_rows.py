@@ -2,12 +2,12 @@
 replace the force that `actuation.py` would add. The gear stands in the row's constant Jacobian.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import actuation, rows
+from warpsim.kernels.cache import cached
 from warpsim.kernels.constraints import box, effort
 from warpsim.kernels.precision import module_name, types
 
@@ -22,7 +22,7 @@ class EffortTable:
     q: wp.array2d(dtype=int)  # (n, width) coordinate of each dof of the support
 
 
-@functools.cache
+@cached
 def build(S, grad: bool = False) -> SimpleNamespace:
     """Kernel `effort_rows`, function `row_sum`, and with `grad` the taped kernel `effort_residual`."""
     Rows, f_actuation, f_effort = rows.build(S).Rows, actuation.build(S, grad), effort.build(S)

@@ -1,16 +1,16 @@
 """Mechanical energy of a state: kinetic (rotors included), and potential of gravity and joint springs."""
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import actuation, joints, spatial
+from warpsim.kernels.cache import cached
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Kernel `mechanical_energy` of scalar type S."""
     t = types(S)

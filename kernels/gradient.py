@@ -5,16 +5,16 @@ seed of zero, so that nothing that is not finite reaches the gradients that worl
 (body_active) hands its gradients on as they are.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.flags import NONFINITE
 from warpsim.kernels.precision import module_name
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Kernels of scalar type S and the struct `Inputs` of the backward pass."""
     module = module_name("gradient", S)

@@ -6,12 +6,12 @@ from a peripheral tree, neighbours of low degree first (Cuthill and McKee 1969):
 the diagonal, and rows are eliminated from the last to the first. One thread per world, O(trees + constraints).
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import problem as problems
+from warpsim.kernels.cache import cached
 from warpsim.kernels.precision import module_name
 
 UNSEEN = wp.constant(-1)  # marks of a tree before it has an island
@@ -37,7 +37,7 @@ class Islands:
     edge: wp.array2d(dtype=int)  # (worlds, 2 edges) neighbours
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Kernel `find_islands` for scalar type S."""
     Problem = problems.structs(S).Problem

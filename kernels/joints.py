@@ -4,11 +4,11 @@ Free joint: q = (x y z, qw qx qy qz), v = (linear velocity in world axes, angula
 q = (qw qx qy qz), v = angular velocity in child axes; hinge [rad] and slide [m] are scalars, zero at q0.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.precision import types
 
 FREE = wp.constant(0)
@@ -26,7 +26,7 @@ SHORTEST_QUATERNION = 1.0e-6
 LONGEST_QUATERNION = 1.0e6
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Joint functions of scalar type S."""
     t = types(S)

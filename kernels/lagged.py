@@ -8,12 +8,12 @@ Load. Near-rigid contact has the period β h with the effective mass 1/w of its 
 γ_n/(|g| h), and w ← min(w, |g| h/γ_n) in R_n keeps that period: a light body under a heavy one sinks no deeper than alone.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import problem as problems
+from warpsim.kernels.cache import cached
 from warpsim.kernels.constraints.cone import INVERSE_FOUR_PI_SQUARED
 from warpsim.kernels.linalg import rows
 from warpsim.kernels.precision import module_name, types
@@ -21,7 +21,7 @@ from warpsim.kernels.precision import module_name, types
 LARGEST_RHO = 0.9  # of the secant; several contacts that answer each other's changes may not be extrapolated further
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Struct `Lag`, kernels `lag_slip`, `lag_load` of scalar type S."""
     vec3 = types(S).vec3

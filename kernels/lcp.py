@@ -18,13 +18,13 @@ A problem without a solution to the tolerance, or to the rounding of A x, is fla
 2/3 |C|³ for one of A + εI; a path takes one per class change, Lemke's 1 to 4 per row.
 """
 
-import functools
 from types import SimpleNamespace
 
 import numpy as np
 import warp as wp
 
 from warpsim.kernels import lcp_classes, lcp_path
+from warpsim.kernels.cache import cached
 from warpsim.kernels.lcp_classes import CLAMPING, INFINITE, REFINEMENTS, SEPARATING, TIED, UPPER
 from warpsim.kernels.linalg import rows
 from warpsim.kernels.precision import module_name
@@ -89,7 +89,7 @@ for (int k = 0; k < count; ++k) py[k] = a * pd[which[k]] * px[which[k]];
 """
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Structs `Problem`, `Workspace`, `Solution`, `Options` and kernel `solve` for scalar type S."""
     f, f_path, f_rows = lcp_classes.build(S), lcp_path.build(S), rows.build(S)

@@ -4,12 +4,12 @@ A is symmetric positive semidefinite, of any rank. Every row is separating S, cl
 known x is linear: x_U = E x_C, Q x_C = b_C, Q = A_CC + A_CU E. Variables are scaled: diag A = 1, max |b| = 1.
 """
 
-import functools
 from types import SimpleNamespace
 
 import numpy as np
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.linalg import dense, rows, semidefinite
 
 # Classes, with the sign of the bound for U and T: + upper, − lower.
@@ -34,7 +34,7 @@ RANK_EPSILONS = 1e3
 INFINITE = 1e30
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Structs `Problem`, `Workspace`, `Solution`, `Options`, `World` and the functions of classes for scalar type S."""
     f_rows, f_dense, f_product = rows.build(S), dense.build(S), semidefinite.build(S)

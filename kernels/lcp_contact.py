@@ -7,18 +7,18 @@ W = J A⁻¹Jᵀ from `delassus.py`. Contacts are rigid (R = 0): v_n ≥ −φ/h
 bounds is shifted to [0, u − l], and a bilateral row is eliminated beforehand, its impulse recovered afterwards.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import contact, delassus
 from warpsim.kernels import problem as problems
+from warpsim.kernels.cache import cached
 from warpsim.kernels.linalg import rows
 from warpsim.kernels.precision import module_name
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Structs `Boxed`, `Memory` and kernels `fill`, `eliminate`, `recover`, `recall`, `remember` for scalar type S."""
     Problem, Dual = problems.structs(S).Problem, delassus.build(S).Dual
@@ -169,18 +169,24 @@ def build(S) -> SimpleNamespace:
 
     @wp.kernel(module=module, enable_backward=False)
     def recall(contacts: Contacts, dual: Dual, memory: Memory, guess: wp.array2d(dtype=S)):
-        """x of the last step for the rows listed now, 0 for contacts that are new. Launch over worlds."""
+        """x of the last step for the rows listed now, 0 for contacts that are new. Launch over worlds.
+
+        Memory is a user's array: a count that it cannot hold, as from a damaged file, is no memory at all.
+        """
         w = wp.tid()
         slots = contacts.pair.shape[1]
+        kept = memory.count[w]
+        if kept > memory.key.shape[1] // 4:
+            kept = 0
         start = int(0)  # both lists are in pair order
         for c in range(wp.min(contacts.count[w], slots)):
             p = contacts.pair[w, c]
             feature = contacts.feature[w, c]
             for axis in range(3):
                 guess[w, 3 * c + axis] = S(0.0)
-            while start < memory.count[w] and memory.key[w, 4 * start] < p:
+            while start < kept and memory.key[w, 4 * start] < p:
                 start += 1
-            for m in range(start, memory.count[w]):
+            for m in range(start, kept):
                 if memory.key[w, 4 * m] == p and memory.key[w, 4 * m + 1] == feature[0]:
                     if memory.key[w, 4 * m + 2] == feature[1] and memory.key[w, 4 * m + 3] == feature[2]:
                         for axis in range(3):

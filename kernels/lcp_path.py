@@ -5,13 +5,13 @@ on A + εI, which has one solution per class set. It is linear in θ between cla
 A, which is smaller than the usual tableau (three columns per friction row) and does not add up rounding.
 """
 
-import functools
 from types import SimpleNamespace
 
 import numpy as np
 import warp as wp
 
 from warpsim.kernels import lcp_classes
+from warpsim.kernels.cache import cached
 from warpsim.kernels.lcp_classes import CLAMPING, SEPARATING, UPPER
 from warpsim.kernels.linalg import dense, rows
 from warpsim.kernels.precision import types
@@ -23,7 +23,7 @@ PLASTIC = 0.7548776662466927
 INFINITE = 1e30
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Functions `start_far`, `start_near`, `follow_path` for scalar type S."""
     vec2 = types(S).vec2

@@ -18,7 +18,6 @@ has them in: they are in Q, but not in c, and their own ∂J and ∂R are left o
 `build_residual` r and c for the tape. Cost 8 |C|³ per world.
 """
 
-import functools
 from types import SimpleNamespace
 
 import numpy as np
@@ -26,6 +25,7 @@ import warp as wp
 
 from warpsim.kernels import contact, delassus, lcp, lcp_classes, lcp_contact, reverse_jacobian
 from warpsim.kernels import problem as problems
+from warpsim.kernels.cache import cached
 from warpsim.kernels.linalg import dense, ltdl, rows
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.reverse_jacobian import PLAIN
@@ -40,7 +40,7 @@ SEPARATING, CLAMPING, UPPER = (
 RANK_LEVEL = {wp.float32: 1e-4, wp.float64: 2e-11}
 
 
-@functools.cache
+@cached
 def structs(S) -> SimpleNamespace:
     """`System`: the linear system of the classes, N = 3 max_contacts + scalar rows. `Law` of the contacts."""
     vec3 = types(S).vec3
@@ -87,7 +87,7 @@ def structs(S) -> SimpleNamespace:
     return SimpleNamespace(System=System, Null=Null, Law=Law)
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Kernels `find_bounces`, `classify`, `escape`, `impulses`, `solve_adjoint`, `solve_smooth`, `bounce`; none is taped."""
     vec3 = types(S).vec3
@@ -607,7 +607,7 @@ def build(S) -> SimpleNamespace:
     )
 
 
-@functools.cache
+@cached
 def build_residual(S) -> SimpleNamespace:
     """Taped kernels `contact_impulse` and `contact_error`."""
     vec3 = types(S).vec3

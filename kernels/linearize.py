@@ -7,19 +7,19 @@ parameters. Here are those of springs and forces; of RNEA in `rnea_derivative.py
 X ← H⁻¹X by the factor that the solver left, and the rows of the Jacobians follow from δv = −X and q' = q ⊕ h v.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import actuation, joints, sap
 from warpsim.kernels import problem as problems
+from warpsim.kernels.cache import cached
 from warpsim.kernels.linalg import newton, rows
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Kernels of scalar type S; none is taped."""
     t = types(S)

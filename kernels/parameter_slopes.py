@@ -5,13 +5,13 @@ Inertias: RNEA is linear in them, ∂r = h S_d · (δI A + V ×* δI V); what th
 `actuator_slopes.py`.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import actuation, contact, contact_slopes, joints, rows, spatial, weight_slopes
 from warpsim.kernels import problem as problems
+from warpsim.kernels.cache import cached
 from warpsim.kernels.constraints import cone, limit
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
@@ -22,7 +22,7 @@ INERTIA = wp.constant(2)
 ARMATURE = wp.constant(3)
 
 
-@functools.cache
+@cached
 def structs(S) -> SimpleNamespace:
     """`Bodies`: what inertias are made of. `MaterialFirst`: first columns, −1 where not asked for."""
     t = types(S)
@@ -46,7 +46,7 @@ def structs(S) -> SimpleNamespace:
     return SimpleNamespace(Bodies=Bodies, MaterialFirst=MaterialFirst)
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Kernels of scalar type S."""
     t = types(S)

@@ -5,15 +5,16 @@ vector, matrix and transform types from `types(S)` and names its Warp module wit
 dtypes in one module recompile each other.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
+
 SCALARS = {"float32": wp.float32, "float64": wp.float64}
 
 
-@functools.cache
+@cached
 def types(S) -> SimpleNamespace:
     """Vector, matrix and rigid-transform types of scalar type S; spatial vectors are (angular, linear) 6-vectors."""
     return SimpleNamespace(

@@ -6,18 +6,18 @@ A is block diagonal by trees and stored so: row d holds its tree's columns, coun
 stored by their *support*, the dofs that a constraint moves. A contact has three rows and a cone, a scalar row an interval.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.precision import types
 
 NOT_CONVERGED = 1  # bit of `Solution.status`: stopped above the tolerance
 NON_FINITE = 2  # bit of `Solution.status`: a NaN or an infinity was met
 
 
-@functools.cache
+@cached
 def structs(S) -> SimpleNamespace:
     """Structs `Problem` and `Solution` for scalar type S."""
     vec3 = types(S).vec3

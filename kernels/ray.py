@@ -5,11 +5,11 @@ unit direction. From inside a shape the ray hits its far side, as in MuJoCo. Mes
 (Moeller and Trumbore 1997). Cost: rays x geoms; one thread per ray.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.collide.manifold import BOX, CAPSULE, PLANE, SPHERE
 from warpsim.kernels.collide.shape import CYLINDER, ELLIPSOID, MESH
 from warpsim.kernels.precision import module_name, types
@@ -17,7 +17,7 @@ from warpsim.kernels.precision import module_name, types
 MISS = -1.0  # distance of a ray that hits nothing
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Struct `Triangles` and kernel `cast`."""
     t = types(S)

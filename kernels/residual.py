@@ -7,12 +7,12 @@ inverse mass w of a contact enters R as a value; its derivative dw = 2 G : (dJ Y
 G = W / (9 w), is added by `weight_adjoint` between the two halves of the tape.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import contact, effective_mass, joints, rows, spatial
+from warpsim.kernels.cache import cached
 from warpsim.kernels.collide import features
 from warpsim.kernels.collide.manifold import is_general
 from warpsim.kernels.constraints import box, cone, limit
@@ -20,7 +20,7 @@ from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Taped kernels of scalar type S, and the untaped helpers of the backward pass."""
     t = types(S)

@@ -3,18 +3,18 @@
 With q' = q ∘ (1, δ/2) for a unit quaternion, δq = T δ, TᵀT = 1/4: the covector of δ_k is 4 T e_k, and a gradient g by q is Tᵀ g.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.flags import NONFINITE
 from warpsim.kernels.precision import module_name
 
 PLAIN = 3  # axis of a degree of freedom that is no rotation of a quaternion; those have 0, 1, 2
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Kernels of scalar type S."""
     module = module_name("reverse_jacobian", S)

@@ -25,17 +25,17 @@ A load (torque t, force f) at a body's point c, in axes of the world, is a term 
 the body: df_l gains E alpha = (alpha x t + c x (alpha x f); alpha x f), alpha the angular part of s.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import joints, spatial
+from warpsim.kernels.cache import cached
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
 
 
-@functools.cache
+@cached
 def structs(S) -> SimpleNamespace:
     """`Motion`: one state of all trees. `Sweep`: workspace of the derivative."""
     t = types(S)
@@ -65,7 +65,7 @@ def structs(S) -> SimpleNamespace:
     return SimpleNamespace(Motion=Motion, Sweep=Sweep)
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Function `derivative` of one tree, and the kernel `rnea_derivative` over all; neither is taped."""
     t = types(S)

@@ -7,17 +7,17 @@ Every kind of row says how its own data change with the dofs of its support, in 
 The change of R with the effective mass, ∂R/∂w, is used in `weight_slopes.py`. Here: joint stops and dry friction (`rows.py`).
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import joints, rows
+from warpsim.kernels.cache import cached
 from warpsim.kernels.constraints import limit
 from warpsim.kernels.precision import module_name
 
 
-@functools.cache
+@cached
 def structs(S) -> SimpleNamespace:
     """`RowSlopes`: (worlds, rows, …) of active rows, `width` the largest support."""
 
@@ -32,7 +32,7 @@ def structs(S) -> SimpleNamespace:
     return SimpleNamespace(RowSlopes=RowSlopes)
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Kernels `joint_row_slopes` and `row_columns`; neither is taped."""
     jt, stop_slopes = joints.build(S), limit.build(S).stop_slopes

@@ -4,12 +4,12 @@ A row is gamma = clamp(y, lower, upper), y = -(v_c - v_hat)/R: a limit pushes on
 bound can be reached within two steps, distance < 2 h |v|; dry friction is bounded by the impulse h e.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import joints
+from warpsim.kernels.cache import cached
 from warpsim.kernels.constraints import limit
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
@@ -19,7 +19,7 @@ UPPER = wp.constant(1)
 DRY_FRICTION = wp.constant(2)
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Struct `Rows`, which every other row shares, and kernel `joint_rows`."""
     t = types(S)

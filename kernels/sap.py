@@ -14,13 +14,13 @@ is large (a joint far beyond its stop); the price is that u_c + v̂ and Jv diffe
 That rounding is relative to the largest v on the way, so both are computed anew once momenta have become far smaller.
 """
 
-import functools
 from types import SimpleNamespace
 
 import numpy as np
 import warp as wp
 
 from warpsim.kernels import problem as problems
+from warpsim.kernels.cache import cached
 from warpsim.kernels.constraints import box, cone
 from warpsim.kernels.islands import Islands
 from warpsim.kernels.linalg import newton, rows
@@ -58,7 +58,7 @@ CG_FORCING = 0.1
 CG_ADJOINT = {wp.float32: 1e-6, wp.float64: 1e-13}  # of an adjoint solve, which nothing corrects afterwards
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Structs `Workspace`, `Options` and kernels `solve`, `certify`, `solve_adjoint`, `regularize`."""
     t = types(S)

@@ -10,7 +10,6 @@ f is block triangular with f and its derivative. With the half-angle sine u = si
 power series in u; all are generated here from the Bernoulli numbers, so values and derivatives agree.
 """
 
-import functools
 from fractions import Fraction
 from math import comb, factorial
 from types import SimpleNamespace
@@ -18,6 +17,7 @@ from types import SimpleNamespace
 import numpy as np
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.precision import types
 
 # Below these the series are used: x = angle^2 for the exponential, u = sin^2(angle/2) for the logarithm.
@@ -48,7 +48,7 @@ def _bernoulli(count: int) -> list[Fraction]:
     return B
 
 
-@functools.cache
+@cached
 def series() -> dict[str, tuple[Fraction, ...]]:
     """Taylor coefficients: sine, versine and remainder in x; g = t/sin t, beta and its x-derivatives in u."""
     B = _bernoulli(2 * TERMS + 7)
@@ -85,7 +85,7 @@ def _polynomial(S, coefficients, reach: float):
     return polynomial
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Functions of scalar type S; spatial vectors are (angular; linear)."""
     t = types(S)

@@ -5,15 +5,15 @@ transforms. Featherstone, Rigid Body Dynamics Algorithms (2008), chapter 2. An i
 (m, m c, I_xx, I_yy, I_zz, I_xy, I_xz, I_yz) with c the centre of mass from o and I the rotational inertia about o.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.precision import types
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Functions over spatial vectors of scalar type S."""
     t = types(S)

@@ -4,12 +4,12 @@
 free motion where it is implicit is in `theta_newton.py`.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import actuation, joints, sap
+from warpsim.kernels.cache import cached
 from warpsim.kernels.flags import NONFINITE, NOT_CONVERGED
 from warpsim.kernels.linalg import ltdl
 from warpsim.kernels.precision import module_name, types
@@ -18,7 +18,7 @@ from warpsim.kernels.tree import Topology
 SOLVER_NON_FINITE = wp.constant(sap.NON_FINITE)
 
 
-@functools.cache
+@cached
 def build(S, grad: bool = False) -> SimpleNamespace:
     """Kernels of scalar type S; `integrate_position` has an adjoint if `grad`."""
     jt = joints.build(S)
@@ -136,7 +136,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
     return SimpleNamespace(free_motion=free_motion, integrate_position=integrate_position, commit=commit)
 
 
-@functools.cache
+@cached
 def build_schemes(S, grad: bool = False) -> SimpleNamespace:
     """Kernels of the theta-schemes besides symplectic Euler, of scalar type S; the first three have adjoints if `grad`."""
     forces = actuation.build(S, grad)

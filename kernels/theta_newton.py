@@ -10,13 +10,13 @@ halved until ‖D m‖ falls, D = diag(A)^(−1/2); the iteration ends at ‖D m
 the impulses of all forces, and that of the tree's weight, all in the same norm.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import actuation, joints, rnea_derivative, sap, spatial
 from warpsim.kernels import tree as tree_passes
+from warpsim.kernels.cache import cached
 from warpsim.kernels.linalg import lu
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
@@ -34,7 +34,7 @@ SHORTEST_STEP = 1e-3
 KEPT_REDUCTION = 10.0
 
 
-@functools.cache
+@cached
 def structs(S) -> SimpleNamespace:
     """`Plant`: the model with its parameters. `Load`: what acts on it. `Scheme`: options. `Newton`: workspace."""
     t = types(S)
@@ -99,7 +99,7 @@ def structs(S) -> SimpleNamespace:
     return SimpleNamespace(Plant=Plant, Load=Load, Scheme=Scheme, Newton=Newton)
 
 
-@functools.cache
+@cached
 def functions(S) -> SimpleNamespace:
     """`residual` and `linearise`: r(v) and dr/dv of one tree."""
     t = types(S)
@@ -319,7 +319,7 @@ def functions(S) -> SimpleNamespace:
     return SimpleNamespace(residual=residual, linearise=linearise, gravity_of=gravity_of)
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Kernel `free_motion` of scalar type S."""
     st, sd = structs(S), rnea_derivative.structs(S)
@@ -436,7 +436,7 @@ def build(S) -> SimpleNamespace:
     return SimpleNamespace(free_motion=free_motion)
 
 
-@functools.cache
+@cached
 def build_adjoint(S) -> SimpleNamespace:
     """Kernel `root_adjoint` of scalar type S."""
     st, sd, f, factor = structs(S), rnea_derivative.structs(S), functions(S), lu.build(S)

@@ -5,12 +5,12 @@ body, so no spatial vector is ever transformed from link to link. Featherstone, 
 RNEA table 5.1, CRBA table 6.2, ABA table 7.1. Kinematics, motion, inertia and RNEA may be taped (`grad=True`).
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import joints, spatial
+from warpsim.kernels.cache import cached
 from warpsim.kernels.precision import module_name, types
 
 
@@ -35,7 +35,7 @@ class Topology:
     body_link: wp.array(dtype=wp.int32)
 
 
-@functools.cache
+@cached
 def build(S, grad: bool = False) -> SimpleNamespace:
     """The kernels that may be taped, with adjoints if `grad`."""
     t = types(S)
@@ -324,7 +324,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
     )
 
 
-@functools.cache
+@cached
 def build_untaped(S) -> SimpleNamespace:
     """The passes that no tape ever sees: CRBA, ABA, body poses, Jacobian."""
     t = types(S)

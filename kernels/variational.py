@@ -8,12 +8,12 @@
 The state is (q, v): M(q) v is all that a step needs to know of the one before.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import drnea, joints, spatial
+from warpsim.kernels.cache import cached
 from warpsim.kernels.flags import NONFINITE
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
@@ -24,7 +24,7 @@ DYNAMICS = wp.constant(2)  # IG3: dq = h v + h^2/2 a, a the acceleration at (q, 
 GUESSES = {"current": 0, "euler": 1, "dynamics": 2}
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Kernels of scalar type S; launch over (worlds, trees) unless they say otherwise."""
     t, st, f = types(S), drnea.structs(S), drnea.build(S)
@@ -309,7 +309,7 @@ def build(S) -> SimpleNamespace:
     )
 
 
-@functools.cache
+@cached
 def build_velocities(S, grad: bool = False) -> SimpleNamespace:
     """The velocities of a step that are sums of others, of scalar type S, with adjoints if `grad`; over (worlds, nv)."""
     vec3 = types(S).vec3

@@ -10,17 +10,17 @@ Displacements and momenta are about o, the reference point of the tree passes at
 in world axes mu is the same wrench at both ends.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import drnea, se3, spatial, tree, variational_roots
+from warpsim.kernels.cache import cached
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
 
 
-@functools.cache
+@cached
 def build_residual(S) -> SimpleNamespace:
     """Taped kernels of scalar type S."""
     t = types(S)
@@ -184,7 +184,7 @@ def build_residual(S) -> SimpleNamespace:
     )
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Untaped kernels of scalar type S; launch over (worlds, trees)."""
     st, own = drnea.structs(S), variational_roots.structs(S)

@@ -10,13 +10,13 @@ f is measured in the metric M^-1: f^T M^-1 f is twice the kinetic energy of the 
 of the backward half of the solve.
 """
 
-import functools
 from types import SimpleNamespace
 
 import numpy as np
 import warp as wp
 
 from warpsim.kernels import drnea, joints, problem, se3, spatial
+from warpsim.kernels.cache import cached
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
 
@@ -30,7 +30,7 @@ STALL_SHRINK = 0.25  # of the squared residual
 BROYDEN_MEMORY = 20
 
 
-@functools.cache
+@cached
 def structs(S) -> SimpleNamespace:
     """Workspaces of Newton and Broyden."""
     t = types(S)
@@ -56,7 +56,7 @@ def structs(S) -> SimpleNamespace:
     return SimpleNamespace(Elimination=Elimination, Blocks=Blocks)
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Kernels of scalar type S; launch over (worlds, trees)."""
     t, st, own, f = types(S), drnea.structs(S), structs(S), drnea.build(S)

@@ -8,7 +8,6 @@ inertia δI of one link by V_a · δI V_a. The part of δJ is the change of the 
 Two tree passes per constraint, one thread per world.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
@@ -16,13 +15,14 @@ import warp as wp
 from warpsim.kernels import contact, contact_slopes, effective_mass, joints, row_slopes, spatial
 from warpsim.kernels import problem as problems
 from warpsim.kernels import rows as scalar_rows
+from warpsim.kernels.cache import cached
 from warpsim.kernels.constraints import cone
 from warpsim.kernels.linalg import rows as loops
 from warpsim.kernels.precision import module_name, types
 from warpsim.kernels.tree import Topology
 
 
-@functools.cache
+@cached
 def structs(S) -> SimpleNamespace:
     """`Weights`: what the solver knows of every constraint, and scratch. `Inertias`: parameters that are inertias."""
     t = types(S)
@@ -52,7 +52,7 @@ def structs(S) -> SimpleNamespace:
     return SimpleNamespace(Weights=Weights, Inertias=Inertias)
 
 
-@functools.cache
+@cached
 def functions(S) -> SimpleNamespace:
     """What every weight needs: the trees of a support, scratch cleared, and X += coefficient ∂w."""
     st, vec3 = structs(S), types(S).vec3
@@ -108,7 +108,7 @@ def functions(S) -> SimpleNamespace:
     return SimpleNamespace(tree_of=tree_of, next_tree=next_tree, clear=clear, add_row=add_row)
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Kernels `contact_weight_columns` and `row_weight_columns`."""
     t = types(S)

@@ -12,6 +12,7 @@ import warp as wp
 from warpsim.checks import listed, numbers, short
 from warpsim.kernels.precision import SCALARS, types
 from warpsim.model.model import SIZES, GeomType, Model
+from warpsim.threads import in_turn
 
 
 class Spec(typing.NamedTuple):
@@ -98,6 +99,7 @@ class Parameters:
         """Make access to a parameter that the simulator would ignore an error."""
         self._refused[name] = why
 
+    @in_turn
     def __getitem__(self, name: str) -> wp.array:
         self._known(name)
         if name in self._refused:
@@ -109,6 +111,7 @@ class Parameters:
             self.version += 1
         return self._arrays[name]
 
+    @in_turn
     def __setitem__(self, name: str, values) -> None:
         array = self[name]
         values = numbers(values.numpy() if isinstance(values, wp.array) else values, f"parameters[{name!r}]")

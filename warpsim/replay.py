@@ -2,6 +2,8 @@
 
 import warp as wp
 
+from warpsim.threads import turn
+
 GRAPHS_KEPT = 16
 
 
@@ -26,7 +28,7 @@ class Replay:
         """The graph of what `launch()` launches; nothing is executed."""
         self.capturing = True
         try:
-            with wp.ScopedCapture(device=self.device) as capture:
+            with turn(self.device), wp.ScopedCapture(device=self.device) as capture:
                 launch()
         finally:
             self.capturing = False

@@ -9,6 +9,7 @@ from warpsim.gradients.checkpoint import Checkpoints, move_gradient
 from warpsim.gradients.implicit import active_tape, tape_paused
 from warpsim.gradients.report import GradientReport
 from warpsim.kernels.precision import SCALARS
+from warpsim.threads import alone, in_turn
 from warpsim.trajectory import Trajectory
 
 RECORDED = {"iterations": wp.int32, "momentum_error": None, "contacts": wp.int32, "energy": None, "flags": wp.int32}
@@ -17,7 +18,9 @@ RECORDED = {"iterations": wp.int32, "momentum_error": None, "contacts": wp.int32
 class Recorder:
     """The arrays of a trajectory, filled row by row; every `every`-th step is a row."""
 
+    @alone
     def __init__(self, sim, steps: int, every: int, requires_grad: bool):
+        self.device = sim.device
         self.sim, self.every, rows = sim, every, steps // every
         S, worlds, device = SCALARS[sim.dtype], sim.worlds, sim.device
         self.q, self.v = (
@@ -29,6 +32,7 @@ class Recorder:
             name: wp.zeros((rows, worlds), dtype=kind or S, device=device) for name, kind in RECORDED.items()
         }
 
+    @in_turn
     def record(self, step: int, state) -> None:
         """Keep the state after so many steps, if it is to be kept; on the tape, where one is recording."""
         row, skipped = divmod(step, self.every)
@@ -45,6 +49,7 @@ class Recorder:
         if tape is not None:
             tape.record_func(functools.partial(self.give_back, step, state), [self.q, self.v, state.q, state.v])
 
+    @in_turn
     def give_back(self, step: int, state) -> None:
         """Add the gradient of the row kept after so many steps, if there is one, to that of its state; clear it."""
         row, skipped = divmod(step, self.every)

@@ -30,6 +30,7 @@ from warpsim.solvers.nocontact import NoContact
 from warpsim.solvers.sap import SAP
 from warpsim.state import State
 from warpsim.step import Step
+from warpsim.threads import alone, in_turn, turn
 from warpsim.variational_step import VariationalStep
 
 NONFINITE = int(flags.NONFINITE)
@@ -71,8 +72,10 @@ class Simulator:
     is CUDA where there is one, else the CPU. `dtype`: "float32" or "float64". `max_contacts`: slots per world;
     None is 64, 16 more for each further tree, and as many as what touches at the model's start can use. Geoms that overlap
     there give one warning. Raises `ValueError` or `ModelError` naming what is wrong.
+    A simulator belongs to one thread at a time; several threads may have one each (docs/threads.md).
     """
 
+    @alone
     def __init__(
         self,
         model: Model,
@@ -147,6 +150,7 @@ class Simulator:
 
     # states ----------------------------------------------------------------------------------------------------------
 
+    @in_turn
     def state(self, q=None, v=None, keyframe: str | None = None) -> State:
         """A new state: the model's initial pose at rest, a named keyframe, or `q`, `v` of shape (n,) or (worlds, n).
 
@@ -166,6 +170,7 @@ class Simulator:
         state.v.assign(v)
         return state
 
+    @in_turn
     def reset(self, state: State, worlds, q=None, v=None, *, parameters: bool = False) -> None:
         """Put the chosen worlds (indices, or a boolean mask) of `state` back to q, v (default: initial pose, rest).
 
@@ -188,6 +193,7 @@ class Simulator:
 
     # stepping --------------------------------------------------------------------------------------------------------
 
+    @in_turn
     def step(self, state: State, control=None, *, tau=None, wrench=None, substeps: int = 1, out: State | None = None):
         """The state after dt, in `substeps` equal parts.
 
@@ -268,6 +274,7 @@ class Simulator:
 
     # Jacobians -------------------------------------------------------------------------------------------------------
 
+    @in_turn
     def linearize(
         self,
         state: State,
@@ -344,6 +351,7 @@ class Simulator:
             )
         return values
 
+    @in_turn
     def capture(self, function):
         """Record what `function()` launches as a graph and return a callable that replays it, with equal results.
 
@@ -357,7 +365,8 @@ class Simulator:
 
         def replay():
             self._zero_inputs.clear()  # the graph writes the inputs on its own
-            wp.capture_launch(graph)
+            with turn(self.device):
+                wp.capture_launch(graph)
 
         return replay
 
@@ -408,26 +417,31 @@ class Simulator:
 
     # queries ---------------------------------------------------------------------------------------------------------
 
+    @in_turn
     def kinematics(self, q) -> wp.array:
         """Body poses `(worlds, nbody, 7)` as `[x y z qw qx qy qz]` in the world frame, bodies in the file's order."""
         return self._queries.kinematics(self._rows(q, self.model.nq, "q"))
 
+    @in_turn
     def mass_matrix(self, q) -> wp.array:
         """Joint-space mass matrix `(worlds, nv, nv)`, armature included (CRBA)."""
         return self._queries.mass_matrix(self._rows(q, self.model.nq, "q"))
 
+    @in_turn
     def inverse_dynamics(self, q, v, a) -> wp.array:
         """`M a + c(q, v)` `(worlds, nv)` by RNEA; c holds Coriolis, gyroscopic and gravity terms."""
         nv = self.model.nv
         rows = [self._rows(q, self.model.nq, "q"), self._rows(v, nv, "v"), self._rows(a, nv, "a")]
         return self._queries.inverse_dynamics(*rows)
 
+    @in_turn
     def forward_dynamics(self, q, v, tau) -> wp.array:
         """`M^-1 (tau - c)` `(worlds, nv)` by ABA; no contact, springs, dampers or actuators."""
         nv = self.model.nv
         rows = [self._rows(q, self.model.nq, "q"), self._rows(v, nv, "v"), self._rows(tau, nv, "tau")]
         return self._queries.forward_dynamics(*rows)
 
+    @in_turn
     def jacobian(self, q, body, point=(0.0, 0.0, 0.0)) -> wp.array:
         """`(worlds, 6, nv)`, rows (angular, linear) in world axes, at `point` (3,) or (worlds, 3) fixed in `body`."""
         body = self.model.body(body) if isinstance(body, str) else whole(body, "body")
@@ -436,21 +450,25 @@ class Simulator:
         point = self._host_rows(point, 3, "point")
         return self._queries.jacobian(self._rows(q, self.model.nq, "q"), body, np.atleast_2d(point))
 
+    @in_turn
     def energy(self, state: State) -> tuple[wp.array, wp.array]:
         """Kinetic and potential energy [J], each `(worlds,)`; gravity's is 0 with all mass at the world's origin."""
         self._check_state(state)
         return self._queries.energy(state.q, state.v)
 
+    @in_turn
     def contacts(self, state: State) -> ContactList:
         """The contacts at `state`, and those that its velocity can bring about within dt."""
         self._check_state(state)
         return self._queries.contacts(state.q, state.v, self.dt, self.max_contacts)
 
+    @in_turn
     def contact_force(self, of: str = "body") -> wp.array:
         """Net contact force of the last step [N], world axes: `(worlds, nbody)` or, `of="geom"`, `(worlds, ngeom)` vec3."""
         choice(of, "of", ("body", "geom"))
         return self._step.net_contact_force(of)
 
+    @in_turn
     def ray_cast(self, state: State, origin, direction, *, max_distance: float = np.inf, geoms=None, ignore=()):
         """Nearest hits of rays with the geoms at `state`: distance [m] (-1: none), geom index, outward normal.
 
@@ -541,18 +559,37 @@ class Simulator:
     def _check_state(self, state: State, label: str = "state") -> None:
         if not isinstance(state, State):
             raise ValueError(f"{label} is a {type(state).__name__}; make one with sim.state()")
-        for name, array, n in (("q", state.q, self.model.nq), ("v", state.v, self.model.nv)):
-            self._device_array(array, (self.worlds, n), f"{label}.{name}")
-        found = {name: array.shape for name, array in state.memory.items()}
-        if found != self._memory_shapes:
+        arrays = state.arrays()
+        if arrays.keys() != self._state_kinds.keys():
             raise ValueError(
-                f"{label} has the memory {short(found)}, this simulator's has {short(self._memory_shapes)}: it is of one with "
-                "another solver, integrator or max_contacts; make a state with this sim.state(q, v)"
+                f"{label} has the arrays {listed(arrays)}, this simulator's have {listed(self._state_kinds)}: it is of one with "
+                "another solver or integrator; make a state with this sim.state(q, v)"
             )
+        for name, (shape, kind) in self._state_kinds.items():
+            array = arrays.get(name)
+            if not isinstance(array, wp.array) or (array.shape, array.dtype, array.device) != (
+                shape,
+                kind,
+                self.device,
+            ):
+                self._refuse_state_array(array, f"{label}.{name}", shape, kind)
+            if not array.is_contiguous:
+                raise ValueError(f"{label}.{name} is a view with gaps; give wp.clone(...) of it")
 
     @functools.cached_property
-    def _memory_shapes(self) -> dict[str, tuple[int, ...]]:
-        return {name: array.shape for name, array in self._step.memory().items()}
+    def _state_kinds(self) -> dict[str, tuple]:
+        """Shape and dtype of every array of a state, by name."""
+        return {name: (array.shape, array.dtype) for name, array in self._step.state_arrays().items()}
+
+    def _refuse_state_array(self, array, name: str, shape, kind) -> None:
+        if not isinstance(array, wp.array):
+            found = "missing" if array is None else f"a {type(array).__name__}"
+            raise ValueError(f"{name} is {found}; make states with this sim.state()")
+        if array.shape != shape:
+            raise ValueError(f"{name} has shape {array.shape}; it must be {shape}")
+        raise ValueError(
+            f"{name} is {array.dtype.__name__} on {array.device}; this simulator needs {kind.__name__} on {self.device}"
+        )
 
     def _check_tape(self, state: State) -> None:
         """Raise where a step from `state` cannot be recorded on a tape."""
@@ -588,8 +625,8 @@ def _refuse_quaternions(model: Model, q: np.ndarray) -> None:
             row = int(np.argmax(bad))
             raise ValueError(
                 f"q: the quaternion of joint {model.joint_names[j]!r} in row {row} is {quaternion[row].tolist()}; "
-                f"give (w, x, y, z) of length 1, [1, 0, 0, 0] for no rotation (another length from {joints.SHORTEST_QUATERNION:g} to "
-                f"{joints.LONGEST_QUATERNION:g} is normalised)"
+                f"give (w, x, y, z) of length 1, [1, 0, 0, 0] for no rotation (another length from "
+                f"{joints.SHORTEST_QUATERNION:g} to {joints.LONGEST_QUATERNION:g} is normalised)"
             )
 
 

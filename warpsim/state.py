@@ -3,11 +3,15 @@
 import numpy as np
 import warp as wp
 
+from warpsim.pickled import pack, unpack
+
 
 class State:
     """Batched state: `q (worlds, nq)`, `v (worlds, nv)`, `time (worlds,)` float64, and `memory`, a dict of arrays.
 
     `memory["flags"] (worlds,)` are the sticky diagnostic flags. Two states with equal arrays step to equal states.
+    Pickles and deep copies keep all values, on the same device or, where there is none of that name, on the CPU; gradients
+    begin at zero.
     """
 
     def __init__(self, q: wp.array, v: wp.array, time: wp.array, memory: dict[str, wp.array]):
@@ -16,6 +20,12 @@ class State:
     @property
     def worlds(self) -> int:
         return self.q.shape[0]
+
+    def __getstate__(self) -> dict:
+        return pack(vars(self))
+
+    def __setstate__(self, kept: dict) -> None:
+        vars(self).update(unpack(kept))
 
     def arrays(self) -> dict[str, wp.array]:
         """All arrays by name."""
@@ -34,16 +44,27 @@ class State:
         return self._map(lambda array: wp.clone(array, requires_grad=False))
 
     def assign(self, other: "State") -> None:
-        """Copy the values of `other`, a state of the same simulator, into this state's arrays."""
+        """Copy the values of `other` into this state's arrays.
+
+        Raises `ValueError`, before anything is written, unless both hold arrays of the same names, shapes and dtypes.
+        """
         if not isinstance(other, State):
-            raise ValueError(f"other is a {type(other).__name__}; give a State")
-        own, theirs = ({k: (a.shape, a.dtype) for k, a in state.arrays().items()} for state in (self, other))
-        if own != theirs:
+            raise ValueError(f"assign takes a State, not a {type(other).__name__}")
+        own, given = self.arrays(), other.arrays()
+        if own.keys() != given.keys():
             raise ValueError(
-                "other has other arrays than this state; it is of another simulator, model or number of worlds"
+                f"the state holds {', '.join(own)}, the one to assign {', '.join(given)}; both must come from simulators "
+                "with the same integrator and solver"
             )
-        for name, array in other.arrays().items():
-            wp.copy(self.arrays()[name], array)
+        for name, array in given.items():
+            target = own[name]
+            if (target.shape, target.dtype) != (array.shape, array.dtype):
+                raise ValueError(
+                    f"{name} is {array.dtype.__name__} of shape {array.shape}; this state holds "
+                    f"{target.dtype.__name__} of shape {target.shape}"
+                )
+        for name, array in given.items():
+            wp.copy(own[name], array)
 
     def __getitem__(self, worlds) -> "State":
         """A copy of the chosen worlds: an index, a slice, or a list or array of indices or of booleans."""

@@ -12,6 +12,7 @@ import numpy as np
 from warpsim.checks import choice, short, whole
 from warpsim.io import host_kinematics
 from warpsim.model.model import Model
+from warpsim.pickled import pack, unpack
 
 
 @dataclasses.dataclass(eq=False)
@@ -57,6 +58,12 @@ class Trajectory:
                     f"diagnostics[{name!r}] has shape {tuple(array.shape)}; it must be (steps, worlds) = "
                     f"{(shape[0] - 1, shape[1])}"
                 )
+
+    def __getstate__(self) -> dict:
+        return pack(vars(self))
+
+    def __setstate__(self, kept: dict) -> None:
+        vars(self).update(unpack(kept))
 
     @property
     def frames(self) -> int:

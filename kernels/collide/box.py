@@ -17,11 +17,11 @@ farther; their distance is found from all vertices and edge pairs. Then one of t
 Everything is in axes of box A; R holds B's axes as columns, p its centre.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.collide import box_core
 from warpsim.kernels.collide.manifold import FIRST_EDGE, FIRST_FACE, NO_REFERENCE, Manifold, add_contact
 from warpsim.kernels.precision import types
@@ -36,7 +36,7 @@ PARALLEL = {wp.float32: 1e-6, wp.float64: 1e-12}
 SAME_POINT = {wp.float32: 4e-6, wp.float64: 1e-7}
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """The functions of this file for scalar type S."""
     t = types(S)

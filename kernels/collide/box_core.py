@@ -1,15 +1,15 @@
 """A point against a box in the box's own axes: its distance, and the feature in whose Voronoi region it lies."""
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.collide.manifold import FIRST_EDGE, FIRST_FACE
 from warpsim.kernels.precision import types
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """The functions of this file for scalar type S."""
     vec3 = types(S).vec3

@@ -7,11 +7,11 @@ candidates are sorted by pair, so that the order of contacts does not depend on 
 collide are told apart by their coordinates.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.collide import features
 from warpsim.kernels.collide.manifold import PLANE
 from warpsim.kernels.precision import module_name, types
@@ -49,7 +49,7 @@ class Grid:
     capacity: int
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Kernels `measure`, `insert`, `index`, `search`, `offsets`, `fill` of scalar type S."""
     t = types(S)

@@ -3,11 +3,11 @@
 A capsule's axis is held as centre, unit direction and half length, so that a capsule of zero length is a sphere.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.collide.manifold import CAPSULE_AXIS, NO_REFERENCE, Manifold, add_contact
 from warpsim.kernels.precision import types
 
@@ -17,7 +17,7 @@ NEARLY_PARALLEL = 1e-4
 PARALLEL = {wp.float32: 1e-8, wp.float64: 1e-12}
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """The functions of this file for scalar type S."""
     t = types(S)

@@ -5,11 +5,11 @@ ends, eight vertices, twelve edges); inside, the direction of least penetration 
 three edge directions). Along a face, a second point is where the segment ends or leaves the face.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.collide import box_core
 from warpsim.kernels.collide.manifold import (
     CAPSULE_AXIS,
@@ -33,7 +33,7 @@ PARALLEL = {wp.float32: 1e-8, wp.float64: 1e-12}
 ROUNDING = {wp.float32: 1e-5, wp.float64: 1e-9}
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """The functions of this file for scalar type S."""
     t = types(S)

@@ -7,11 +7,11 @@ normal. A cap counts as the octagon of its fixed rim points, and its lowest rim 
 Each point is a feature contact with its own distance from `convex_features`; points at one place are listed once.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.collide import convex_features, gjk, shape
 from warpsim.kernels.collide.manifold import (
     CAPSULE,
@@ -37,7 +37,7 @@ SAME_POINT = 1e-3
 SPREAD_DIRECTIONS = wp.constant(7)
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """The functions of this file for scalar type S."""
     t = types(S)

@@ -9,11 +9,11 @@ of `clip.py` is reported if its lowest point has the distance φ (within FACE_BI
 faces), else the winning pair alone.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.collide import clip, convex_features, gjk, shape
 from warpsim.kernels.collide.manifold import (
     CAPSULE,
@@ -39,7 +39,7 @@ LOOSE = {wp.float32: 1e-4, wp.float64: 2e-6}
 CAP_REACH = 0.5  # |cosine| of axis and plane normal above which the fixed points of the lower rim are tried
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """The functions of this file for scalar type S."""
     t = types(S)

@@ -17,11 +17,11 @@ the plane through the other feature, a side of that face, along its normal, or a
 the other geom's face along the normal; else −2 − s with the recorded normal in 30 bits s and bit FROZEN.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.collide import features, shape
 from warpsim.kernels.collide.manifold import (
     BOX,
@@ -60,7 +60,7 @@ PARALLEL = {wp.float32: 1e-10, wp.float64: 1e-20}
 CONDITION = {wp.float32: 1e-6, wp.float64: 1e-12}  # relative determinant under which a Newton step is left out
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """The functions of this file for scalar type S."""
     t = types(S)

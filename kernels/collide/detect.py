@@ -3,17 +3,17 @@
 The result is discrete and not differentiated; `features.evaluate` gives distance, point and normal of each contact.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.collide import box, capsule, capsule_box, plane, sphere
 from warpsim.kernels.collide.manifold import BOX, CAPSULE, PLANE, SPHERE, Manifold
 from warpsim.kernels.precision import types
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """The functions of this file for scalar type S."""
     t = types(S)

@@ -13,11 +13,11 @@ differentiation rules: no loops, real branches around roots and divisions. Posit
 so that float32 accuracy depends on the size of the geoms and not on where they are in the world.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.collide import box_core
 from warpsim.kernels.collide.manifold import (
     BOX,
@@ -43,7 +43,7 @@ SMALLEST_SQUARE = 1e-30  # squared length [m²] under which a direction is not d
 FRAME_SWITCH = 0.8  # a vector orthogonal to n starts from the x axis unless |n_x| exceeds this
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """The functions of this file for scalar type S."""
     t = types(S)

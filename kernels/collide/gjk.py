@@ -11,11 +11,11 @@ are grown first.
 Iterations are bounded; what is returned then is the best normal so far. Normals are refined by their features.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.collide import shape
 from warpsim.kernels.precision import types
 
@@ -35,7 +35,7 @@ ROUNDED = 1e-3  # radius of the ball of EPA's second run
 SLIVER = {wp.float32: 1e-10, wp.float64: 1e-22}
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """The functions of this file for scalar type S."""
     t = types(S)

@@ -11,11 +11,11 @@ directions of the field's plane are kept, and the lowest.
 A feature code of A is PRISM_CODES * prism + i: vertex i < 6 (0..2 on top), edge 6 + i, face 15 + i of the prism.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.collide import clip, convex, convex_features, shape
 from warpsim.kernels.collide.manifold import HEIGHT_FIELD, MESH, NO_REFERENCE, Manifold, add_contact, contact_features
 from warpsim.kernels.collide.shape import FIRST_MESH_EDGE, FIRST_MESH_FACE
@@ -29,7 +29,7 @@ OUTER = {wp.float32: 1e-4, wp.float64: 1e-6}  # of the cell's width: how far a n
 MAX_CANDIDATES = wp.constant(48)
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """The functions of this file for scalar type S: `detect` and `evaluate` of any two geoms."""
     t = types(S)

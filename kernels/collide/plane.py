@@ -1,16 +1,16 @@
 """Contacts of a plane (geom A) with a sphere, capsule or box: their points nearest to the plane, in code order."""
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.collide import features
 from warpsim.kernels.collide.manifold import NO_REFERENCE, Manifold, add_contact
 from warpsim.kernels.precision import types
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """The functions of this file for scalar type S."""
     t = types(S)

@@ -7,18 +7,18 @@ The sign of v_n does not count: v0 is also the way that the last step went, so t
 within one step is found at the next. Planes never count: φ is signed at every depth, so that none can be passed.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.collide.manifold import CAPSULE, CYLINDER, PLANE, SPHERE
 from warpsim.kernels.precision import types
 
 RESOLVED_SHARE = 0.5  # of the thinner geom's half-extent, the most that a step may move
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """The functions of this file for scalar type S."""
     vec3 = types(S).vec3

@@ -17,11 +17,11 @@ sphere, capsule, box and plane are those of `manifold.py`; further ones are
 For clipping, a cap counts as the octagon of its fixed points.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.collide import box_core
 from warpsim.kernels.collide.manifold import (
     BOX,
@@ -49,7 +49,7 @@ NO_FEATURE = wp.constant(-1)
 HALF_SQRT2 = 0.5**0.5
 
 
-@functools.cache
+@cached
 def structs(S) -> SimpleNamespace:
     """`MeshTable`: convex meshes as flat arrays (see `warpsim.model.convex`). `Shape`: one geom."""
     vec3 = types(S).vec3
@@ -74,7 +74,7 @@ def structs(S) -> SimpleNamespace:
     return SimpleNamespace(MeshTable=MeshTable, Shape=Shape)
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """The functions of this file for scalar type S."""
     t = types(S)

@@ -1,16 +1,16 @@
 """Contacts of a sphere (geom A) with a sphere, capsule or box: the point, line or face nearest to its centre."""
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.collide import box_core
 from warpsim.kernels.collide.manifold import CAPSULE_AXIS, NO_REFERENCE, Manifold, add_contact
 from warpsim.kernels.precision import types
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """The functions of this file for scalar type S."""
     t = types(S)

@@ -5,11 +5,11 @@
 so that γ = −h k (φ + (h + τ_d) v_c) where the compliance decides: an implicit spring and damper.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.constraints.cone import INVERSE_FOUR_PI_SQUARED, INVERSE_MASS_FLOOR
 from warpsim.kernels.precision import types
 
@@ -20,7 +20,7 @@ RIGID = EQUALITY_BETA**2 * INVERSE_FOUR_PI_SQUARED
 EQUALITY_RECOVERY = 5.0  # [rad/s, m/s] fastest closing of a near-rigid constraint that starts violated
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """`equality_law`, `equality_slopes` for scalar type S."""
     vec2 = types(S).vec2

@@ -12,13 +12,14 @@ With rate v_c, regularisation R > 0 and stabilisation velocity v̂,
 | PD actuator with effort limit e | −h e | h e |
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 
-@functools.cache
+
+@cached
 def build(S) -> SimpleNamespace:
     """Functions of one scalar row; bounds may be infinite, a NaN passes through."""
 

@@ -17,11 +17,11 @@ tests compare squares, so that a square root or a division by y_r is met only in
 and adjoints stay finite at y_r = 0. A NaN falls through to the last branch and comes out as a NaN.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.precision import types
 
 # 1/(4π²): with it the near-rigid limit has β h as the period of the contact's spring (Castro et al., §V-B).
@@ -30,7 +30,7 @@ INVERSE_FOUR_PI_SQUARED = 0.025330295910584444
 INVERSE_MASS_FLOOR = 1e-12
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Functions of one contact, in the axes (t1, t2, n); R = (Rt, Rt, Rn) with equal tangential entries."""
     t = types(S)

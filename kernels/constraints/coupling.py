@@ -4,15 +4,15 @@ coupling   φ = x − x_0 − p(y − y_0), p(s) = c_0 + c_1 s + … + c_4 s⁴;
 spring     γ = −h (K (δ + h ẋ) + D ẋ), δ = x beyond the slack interval:   R = 1/(h (h K + D)), v̂ = −K δ/(h K + D)
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.precision import types
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Functions of scalar type S."""
     vec2 = types(S).vec2

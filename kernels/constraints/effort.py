@@ -8,15 +8,15 @@ With the force f = s_0 + s_1 ℓ + s_2 ℓ̇ of the length ℓ = Σ gear q, K_p 
 A force that does not take energy out is explicit: both bounds are h f, so that γ = h f whatever R and v̂.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.precision import types
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Functions of scalar type S; s = (s_0, s_1, s_2)."""
     t = types(S)

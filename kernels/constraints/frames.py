@@ -11,15 +11,15 @@ of A and B that are at B's origin. R_A has the axes x, y, z of A as columns; e i
 A connect is 3 positions, a weld 3 and 3 rotations, a hinge 3 and 2 tilts, a slide 2 and 3 rotations.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.precision import types
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Struct `RowGeometry` and the functions that give it, for scalar type S."""
     t = types(S)

@@ -6,17 +6,17 @@ d is the depth of the overlap, r the radius and E* the contact modulus, 4/3 of w
 1/E* add. K_n is taken at the depth that the present rate of approach leads to; at rest that is d itself.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.precision import types
 
 FLATTEST = 1e-14  # [m] least depth of linearisation: K_n > 0, so that R_n is finite
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """`hertz_law`, `in_series` for scalar type S."""
     vec2 = types(S).vec2

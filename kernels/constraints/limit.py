@@ -5,11 +5,11 @@
 c = 1/k is the compliance (0 is near-rigid); τ_d counts only in penetration, so that no force acts at a distance.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.constraints import cone
 from warpsim.kernels.precision import types
 
@@ -18,7 +18,7 @@ LIMIT_HORIZON = 2.0  # steps ahead within which a stop counts
 LIMIT_RECOVERY = 5.0  # [rad/s, m/s] fastest return of what starts beyond its stop; at rest v̂ is far below
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """`stop_law`, `within_reach` for scalar type S."""
     vec2 = types(S).vec2

@@ -5,17 +5,17 @@ J = diag(−1, −1, 1), and a cone's determinant x_n² − ‖x_t‖² is posit
 programming, §4; Andersen, Dahl, Vandenberghe: Implementation of nonsymmetric interior-point methods, for the scaling).
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.precision import types
 
 INFINITE = 1e30
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Functions of one cone."""
     vec3 = types(S).vec3

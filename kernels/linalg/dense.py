@@ -9,11 +9,11 @@ Both take the matrix Q transposed, K[j] = column j of Q, so that every inner loo
 (Golub, Van Loan: Matrix Computations, §3.4, §5.4, §5.5: the complete orthogonal decomposition.)
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.linalg import rows
 
 GATHER_AXPY = """
@@ -29,7 +29,7 @@ for (int j = first; j < last; ++j) { const auto t = px[j]; px[j] = py[j]; py[j] 
 """
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """`gather_axpy`; `lu_factor`, `lu_solve`; `qr_factor`, `qr_solve` with the arrays of struct `Orthogonal`."""
     f = rows.build(S)

@@ -10,15 +10,15 @@ that constraints couple is square, with the first non-zero of every row beside i
 Leading zeros of a row and zero multipliers are skipped. Cost n³/6 multiply-adds when dense, Σ depth²/2 on a tree.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.linalg import rows
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """`*_block` and `*_envelope` on the view of one matrix, `ltdl_factor`, `ltdl_solve` on world-major arrays."""
     f = rows.build(S)

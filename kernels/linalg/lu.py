@@ -9,17 +9,17 @@ rows swapped whole, so that the swaps `pivot` apply to a right-hand side at once
 multiply-adds when dense, Σ depth² on a tree. Storage by blocks: row begin + k holds columns 0 to end − begin.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.linalg import rows
 
 THRESHOLD = 0.1  # growth of an entry per elimination stays below 1 + 1/THRESHOLD
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """`lu_factor_block`, `lu_solve_block`, `lu_solve_transposed_block` on the view of one matrix."""
     f = rows.build(S)

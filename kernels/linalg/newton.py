@@ -4,12 +4,12 @@ Direct: H in rows of an envelope, trees in the order of `islands.py`, factored a
 never formed, preconditioned by the factors of H's tree blocks; memory and work per iteration are linear in the scene.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.kernels import problem as problems
+from warpsim.kernels.cache import cached
 from warpsim.kernels.islands import Islands
 from warpsim.kernels.linalg import ltdl, rows
 from warpsim.kernels.precision import types
@@ -20,7 +20,7 @@ CG_TRIALS_PER_DOF = 4  # rounding can cost CG more iterations than there are dof
 CG_TRIALS = 20
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Structs `Newton` (workspace) and `Range` (one island), and functions on them."""
     t = types(S)

@@ -5,11 +5,11 @@ Warp indexes arrays by run-time strides, which keeps the compiler from vectorisi
 in both. The sums of `row_dot` run in eight lanes, a fixed order.
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.precision import types
 
 AXPY = """
@@ -152,7 +152,7 @@ for (int i = 0; i < size; ++i) {
 """
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """`row_*` on one-dimensional views over [first, last); `support_*` on the compressed Jacobian of one contact,
     `sparse_*` on that of one scalar row."""

@@ -8,11 +8,11 @@ Cholesky with diagonal pivoting, up to pivots that are rounding; S diagonal. Eve
 square, N having the root of it. (Higham: Accuracy and Stability of Numerical Algorithms, §10.3.)
 """
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.linalg import dense, rows
 
 DOWNDATE = """
@@ -31,7 +31,7 @@ for (int a = 0; a < count; ++a) py[a] = px[a] / (pw[a] * pw[a]);
 """
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Struct `Product`; `product_factor`, `product_bound`, `product_normal`, `product_solve`, for scalar type S."""
     f, f_dense = rows.build(S), dense.build(S)

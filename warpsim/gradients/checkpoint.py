@@ -10,6 +10,7 @@ import warp as wp
 from warpsim.dynamics import BLOCK
 from warpsim.kernels import gradient
 from warpsim.kernels.precision import SCALARS
+from warpsim.threads import in_turn
 
 
 def move_gradient(source: wp.array, target: wp.array) -> None:
@@ -29,11 +30,13 @@ class Checkpoints:
     """The kept states of one rollout and its backward pass. `source(step, state)` gives the step's row of `controls`."""
 
     def __init__(self, sim, steps: int, every: int, substeps: int, source, controls, report):
+        self.device = sim.device
         self.sim, self.steps, self.every, self.substeps = sim, steps, every, substeps
         self.source, self.controls, self.report = source, controls, report
         self.states = []
         self.kernels = gradient.build(SCALARS[sim.dtype])
 
+    @in_turn
     def keep(self, step: int, state) -> None:
         """Keep a state if it begins a segment."""
         if step % self.every == 0 and step < self.steps:
@@ -41,6 +44,7 @@ class Checkpoints:
         if self.report is not None and step > 0:
             wp.copy(self.report.flags[step - 1], state.memory["flags"])
 
+    @in_turn
     def record(self, tape, start, recorder, final):
         """Put the rollout on the tape as one operation; returns the last state, with a gradient."""
         self.start, self.recorder = start, recorder
@@ -52,6 +56,7 @@ class Checkpoints:
         tape.record_func(self.backward, arrays)
         return self.final
 
+    @in_turn
     def backward(self) -> None:
         """Add the gradient of the rollout's inputs, given those of its recorded rows and its last state."""
         saved = self._save_diagnostics()

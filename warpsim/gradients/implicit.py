@@ -21,6 +21,7 @@ from warpsim.model.model import JOINT_NQ, JOINT_NV, JointType
 from warpsim.replay import Replay
 from warpsim.solvers.lcp_contact import LCP
 from warpsim.step import Step
+from warpsim.threads import in_turn
 
 
 @contextlib.contextmanager
@@ -53,7 +54,7 @@ class StepAdjoint:
     ):
         model, t = device_model.model, device_model.types
         S, nv, nq = t.scalar, model.nv, model.nq
-        self._replay = replay
+        self._replay, self.device = replay, device_model.device
         self.device_model, self.model, self.worlds = device_model, model, device_model.worlds
         self.step = self._make_step(options, max_contacts, contact, scheme)
         self.v_solved = self.step.dynamics.array(nv, S)
@@ -120,6 +121,7 @@ class StepAdjoint:
         """What holds arrays of the tape."""
         return [self, self.dynamics, self.rows] + ([] if self.rigid is None else [self.rigid])
 
+    @in_turn
     def backward(self, record: "StepRecord") -> None:
         """Add the gradient of the step's inputs, given that of its result, which is cleared."""
         r, none, dynamics, switches = record, self._none, self.step.dynamics, self._switches()

@@ -8,6 +8,8 @@ import warp as wp
 from warpsim.kernels import gradient
 from warpsim.kernels.flags import NONFINITE
 from warpsim.kernels.precision import SCALARS
+from warpsim.pickled import pack, unpack
+from warpsim.threads import alone, in_turn
 
 LISTED = 6  # worlds named in a message
 
@@ -19,13 +21,20 @@ class GradientReport:
     `flags (steps, worlds)`: NONFINITE where a world stood still during that step, so that no gradient passes through it.
     """
 
+    @alone
     def __init__(self, sim, steps: int):
-        S = SCALARS[sim.dtype]
-        self._norm = gradient.build(S).norm
+        self.device, S = sim.device, SCALARS[sim.dtype]
         self._passed = False
         self.steps, self.worlds = steps, sim.worlds
         self._norms = wp.zeros((steps + 1, sim.worlds), dtype=S, device=sim.device)
         self.flags = wp.zeros((steps, sim.worlds), dtype=wp.int32, device=sim.device)
+
+    def __getstate__(self) -> dict:
+        return pack({name: value for name, value in vars(self).items() if name != "device"})
+
+    def __setstate__(self, kept: dict) -> None:
+        vars(self).update(unpack(kept))
+        self.device = self._norms.device
 
     @property
     def norms(self) -> wp.array:
@@ -34,17 +43,20 @@ class GradientReport:
             raise ValueError("gradient norms exist after tape.backward(...)")
         return self._norms
 
+    @in_turn
     def record(self, tape, step: int, state) -> None:
         """Have the tape measure the gradient of the state after so many steps, once it is complete."""
         if step > 0:
             wp.copy(self.flags[step - 1], state.memory["flags"])
         tape.record_func(functools.partial(self.measure, step, state), [state.q, state.v])
 
+    @in_turn
     def measure(self, step: int, state) -> None:
         """The norms of a state's present gradient."""
         self._passed = True
         inputs = [state.q.grad, state.v.grad, self._norms[step]]
-        wp.launch(self._norm, dim=self.worlds, inputs=inputs, device=state.q.device)
+        kernel = gradient.build(self._norms.dtype).norm
+        wp.launch(kernel, dim=self.worlds, inputs=inputs, device=state.q.device)
 
     def frozen_from(self) -> np.ndarray:
         """`(worlds,)`: the step (from 1) at which each world stopped moving because it was not finite; 0 for none."""

@@ -7,12 +7,14 @@ Links are numbered depth first: a tree is a contiguous range of links and of deg
 
 import dataclasses
 import enum
+import types
 import typing
 from collections.abc import Mapping
 
 import numpy as np
 
 from warpsim.checks import listed, short
+from warpsim.errors import ModelError
 
 
 class JointType(enum.IntEnum):
@@ -219,6 +221,22 @@ class Model:
             value = getattr(self, field.name)
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
+
+    def __getstate__(self) -> dict:
+        kept = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return kept | {"keyframes": dict(self.keyframes)}
+
+    def __setstate__(self, kept: dict) -> None:
+        names = {field.name for field in dataclasses.fields(self)}
+        if kept.keys() != names:
+            raise ModelError(
+                f"a pickled Model with other fields ({', '.join(sorted(kept.keys() ^ names))}): it comes from another version "
+                "of warpsim; keep models as robot files or in stores"
+            )
+        for name, value in kept.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "keyframes", types.MappingProxyType(self.keyframes))
+        self.__post_init__()
 
     @property
     def nq(self) -> int:

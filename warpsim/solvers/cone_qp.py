@@ -11,6 +11,7 @@ from warpsim.kernels import cone_qp as kernels
 from warpsim.kernels.cone_qp_system import Vm, Vn
 from warpsim.solvers import arrays
 from warpsim.solvers.contact_solver import BLOCK
+from warpsim.threads import alone
 
 # Relative residual per dtype when the user gives none.
 DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-9}
@@ -36,6 +37,7 @@ class ConeQPSolver:
     (worlds,). A world is flagged above the residual `accepted`, by default the tolerance. `solution` (struct) holds the results: x, z (worlds, n), y (worlds, m), residual, iterations, status (worlds,).
     """
 
+    @alone
     def __init__(
         self,
         worlds: int,

@@ -5,6 +5,7 @@ import warp as wp
 
 from warpsim.kernels import problem as problems
 from warpsim.kernels.precision import SCALARS
+from warpsim.threads import alone
 
 # Threads per block: a thread solves a whole island or world, and small blocks spread them over a GPU.
 BLOCK = 32
@@ -19,6 +20,7 @@ class ContactSolver:
     world off the tape and returns `solution`, and `kernel_sets()`, the namespaces of its kernels.
     """
 
+    @alone
     def __init__(
         self,
         worlds: int,

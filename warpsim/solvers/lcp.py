@@ -10,6 +10,7 @@ from warpsim.kernels import lcp as kernels
 from warpsim.kernels import lcp_classes
 from warpsim.solvers import arrays
 from warpsim.solvers.contact_solver import BLOCK
+from warpsim.threads import alone
 
 # Relative residual per dtype when the user gives none.
 DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-10}
@@ -30,6 +31,7 @@ class LCPSolver:
     x, classes (worlds, n), residual, factorizations, hit, status (worlds,).
     """
 
+    @alone
     def __init__(self, worlds: int, n: int, *, tolerance: float | None = None, dtype: str = "float64", device=None):
         scalar = arrays.check_dtype("LCPSolver", dtype)
         arrays.check_tolerance("LCPSolver", tolerance)

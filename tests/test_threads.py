@@ -1,0 +1,215 @@
+"""Several threads with simulators of their own: no abort, the bits of a single thread, tapes and captures kept apart.
+
+What can end the process runs in a process of its own, which a limit of time ends.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import warp as wp
+from scenes import body_on_plane
+
+import warpsim as ws
+from warpsim import kernel_modules
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+PROGRAM = """
+import sys, threading
+import numpy as np
+import warp as wp
+
+wp.config.log_level = wp.LOG_WARNING
+import warpsim as ws
+
+
+def model(n):
+    b = ws.ModelBuilder(f"chain_{n}")
+    b.add_geom("plane")
+    parent = -1
+    for k in range(n):
+        parent = b.add_body(parent=parent, pose=[0, 0, 0.5 if k == 0 else 0.2])
+        b.add_geom("sphere", [0.1], body=parent, density=100.0 * (n + k + 1))
+        b.add_joint(parent, "hinge" if k else "free")
+    return b.build()
+
+
+def work(n):
+    dtype, gradients = (("float32", False), ("float64", True), ("float64", False))[n % 3]
+    sim = ws.Simulator(model(1 + n % 4), 3, dt=0.01, device="cpu", dtype=dtype, requires_grad=gradients)
+    q = np.tile(sim.model.q0, (3, 1))
+    q[:, 2] -= 0.39 + 0.01 * np.arange(3)  # some in the ground
+    state = sim.state(q)
+    rolled = sim.rollout(state, steps=20)
+    found = [sim.step(state).q, rolled.q, rolled.v, sim.mass_matrix(state.q), sim.kinematics(state.q)]
+    found += [sim.energy(state)[1], *list(sim.linearize(state).arrays().values())]
+    if gradients:
+        start = sim.state(q)
+        with wp.Tape() as tape:
+            end = sim.rollout(start, steps=5, checkpoint_every=2).final
+        tape.backward(grads={end.q: wp.full_like(end.q, 1.0)})
+        found += [start.q.grad, start.v.grad]
+    return [array.numpy().copy() for array in found]
+
+
+threads, rounds = int(sys.argv[1]), int(sys.argv[2])
+kinds, found, errors = 6, {}, []
+
+
+def run(first):
+    try:
+        for turn in range(rounds):
+            n = (first + turn) % kinds
+            found.setdefault(n, []).append(work(n))
+    except BaseException as error:
+        errors.append(f"{type(error).__name__}: {error}")
+
+
+running = [threading.Thread(target=run, args=(k,)) for k in range(threads)]
+for thread in running:
+    thread.start()
+for thread in running:
+    thread.join()
+if errors:
+    sys.exit("\\n".join(errors))
+different = 0
+for n in range(kinds):
+    alone = work(n)
+    for others in found.get(n, []):
+        different += not all(np.array_equal(a, b) for a, b in zip(alone, others, strict=True))
+print("different:", different, "of", sum(map(len, found.values())))
+"""
+
+
+def python(program: str, *arguments, timeout: float):
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-X", "faulthandler", "-c", program, *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
+
+
+def test_threads_that_build_step_and_differentiate_at_once_get_the_bits_of_a_single_thread():
+    """Builds, steps, rollouts, queries, Jacobians and tapes of eight threads at once, from the first use in a process."""
+    done = python(PROGRAM, "8", "3", timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.strip().endswith("different: 0 of 24")
+
+
+def in_thread(function):
+    """What `function()` returns in another thread, or raises there."""
+    found = {}
+
+    def run():
+        try:
+            found["result"] = function()
+        except BaseException as error:
+            found["error"] = error
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive(), "the other thread waits for this one"
+    if "error" in found:
+        raise found["error"]
+    return found["result"]
+
+
+def test_a_tape_records_its_own_thread_alone():
+    """While a tape is open here, another thread steps a simulator without gradients, and opens a tape of its own."""
+    plain, graded = (
+        ws.Simulator(body_on_plane("sphere", [0.1], height=1.0), dt=0.01, device="cpu", requires_grad=x)
+        for x in (False, True)
+    )
+    state = plain.state()
+    plain.step(state)
+    expected = plain.step(state).q.numpy()
+    start = graded.state()
+
+    def elsewhere():
+        with wp.Tape() as tape:
+            wp.launch(
+                _double, 3, inputs=[wp.ones(3, requires_grad=True), wp.zeros(3, requires_grad=True)], device="cpu"
+            )
+        return plain.step(state).q.numpy(), len(tape.launches)
+
+    with wp.Tape() as tape:
+        graded.step(start)
+        recorded = len(tape.launches)
+        found, launches = in_thread(elsewhere)
+    np.testing.assert_array_equal(found, expected)
+    assert launches == 1 and len(tape.launches) == recorded
+    assert in_thread(lambda: wp._src.context.runtime.tape) is None
+
+
+@wp.kernel
+def _double(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    y[wp.tid()] = 2.0 * x[wp.tid()]
+
+
+def test_what_another_thread_does_during_a_capture_is_neither_recorded_nor_held_up():
+    """A capture here, and meanwhile a first step, a capture, an allocation and a launch elsewhere: each as if alone."""
+    here, there = (
+        ws.Simulator(body_on_plane("sphere", [0.1], height=1.0), worlds=w, dt=0.01, device="cpu") for w in (2, 3)
+    )
+    state, other = here.state(), there.state()
+    expected = here.step(here.step(state)).q.numpy()
+    fallen = there.step(there.step(other)).q.numpy()
+    elsewhere = []
+
+    def other_work():
+        sim = ws.Simulator(body_on_plane("sphere", [0.1], height=1.0), worlds=3, dt=0.01, device="cpu")
+        after = sim.state()
+        for _ in range(2):
+            sim.step(after, out=after)  # launched, then captured
+        doubled = wp.zeros(3, device="cpu")
+        wp.launch(_double, 3, inputs=[wp.ones(3, device="cpu"), doubled], device="cpu")
+        return after.q.numpy().copy(), doubled.numpy().copy()
+
+    def step():
+        here.step(state, out=state)
+        elsewhere.append(in_thread(other_work))
+
+    replay = here.capture(step)
+    replay()
+    np.testing.assert_array_equal(state.q.numpy(), expected)
+    assert len(elsewhere) == 2
+    for q, doubled in elsewhere:
+        np.testing.assert_array_equal(q, fallen)
+        np.testing.assert_array_equal(doubled, [2, 2, 2])
+
+
+def test_every_factory_of_kernels_declares_them_once():
+    """Two threads that ask for the same kernels at the same time get the same ones."""
+    factories = dict(kernel_modules.factories())
+    assert len(factories) > 40
+    for name, factory in factories.items():
+        assert factory.__code__.co_filename.endswith("cache.py"), f"{name} is not @cached"
+
+
+def test_threads_wait_for_the_one_that_declares():
+    """`cached` runs a factory once, however many threads ask, and by position or name."""
+    from warpsim.kernels.cache import cached
+
+    calls, meet = [], threading.Barrier(4)
+
+    @cached
+    def factory(S, grad=False):
+        calls.append(S)
+        threading.Event().wait(0.05)
+        return object()
+
+    found = []
+
+    def ask():
+        meet.wait(10)
+        found.append(factory("S"))
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert len(calls) == 1 and len(set(map(id, found))) == 1
