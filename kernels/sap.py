@@ -48,6 +48,10 @@ COST_EPSILONS = 1e2
 STALL_EPSILONS = 1e3
 STALL_SHRINK = 0.5
 STALL_ITERATIONS = 10
+# After so many iterations without that, a residual below this multiple of the machine epsilon times ‖D |J|ᵀ|γ|‖ is taken: where
+# impulses oppose each other (a stop against a deep contact) the rounding of γ alone leaves as much in Jᵀγ.
+OPPOSED_ITERATIONS = 3
+OPPOSED_EPSILONS = 4.0
 # A(v − v*) and u_c are computed anew when momenta have fallen to this fraction of the largest since they last were: their
 # rounding, relative to that one, counts a hundredfold then (1e-5 in float32).
 FRESH_FRACTION = 1e-2
@@ -75,7 +79,7 @@ def build(S) -> SimpleNamespace:
     f_rows = rows.build(S)
     row_axpy_at, support_add, sparse_add = f_rows.row_axpy_at, f_rows.support_add, f_rows.sparse_add
     epsilon = float(np.finfo(wp.dtype_to_numpy(S)).eps)
-    stall_level = epsilon * STALL_EPSILONS
+    stall_level, opposed_level = epsilon * STALL_EPSILONS, epsilon * OPPOSED_EPSILONS
     cost_level = epsilon * COST_EPSILONS
     root_slope = ROOT_SLOPE[S]
     cg_adjoint = CG_ADJOINT[S]
@@ -184,6 +188,35 @@ def build(S) -> SimpleNamespace:
                 momentum_sq += momentum * momentum * D_sq
                 impulse_sq += j_c[i] * j_c[i] * D_sq
         return vec3(gradient_sq, momentum_sq, impulse_sq)
+
+    @wp.func
+    def opposing_impulses(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range) -> S:
+        """‖D |J|ᵀ|γ|‖, the size of the impulses whose sum is Jᵀγ. Overwrites dp."""
+        total = work.dp[w]
+        for at in range(r.tree_begin, r.tree_end):
+            tree = work.islands.tree[w, at]
+            for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+                total[i] = S(0.0)
+        for at in range(r.contact_begin, r.contact_end):
+            c = work.islands.contact[w, at]
+            pair = problem.contact_pair[w, c]
+            gamma = solution.gamma[w, c]
+            for i in range(problem.support_size[pair]):
+                d = problem.support[pair, i]
+                for axis in range(3):
+                    total[d] = total[d] + wp.abs(problem.J[w, c, axis, i] * gamma[axis])
+        for at in range(r.row_begin, r.row_end):
+            k = work.islands.row[w, at]
+            for i in range(problem.row_support_size[k]):
+                d = problem.row_support[k, i]
+                total[d] = total[d] + wp.abs(problem.row_J[w, k, i] * solution.row_gamma[w, k])
+        square = S(0.0)
+        for at in range(r.tree_begin, r.tree_end):
+            tree = work.islands.tree[w, at]
+            begin = problem.tree_v[tree]
+            for i in range(begin, problem.tree_v[tree + 1]):
+                square += total[i] * total[i] / problem.A[w, i, i - begin]
+        return wp.sqrt(square)
 
     @wp.func
     def linearise(problem: Problem, work: Workspace, options: Options, w: int, r: Range) -> int:
@@ -414,6 +447,10 @@ def build(S) -> SimpleNamespace:
                     largest = scale
                     fresh = 0
                 elif gradient <= options.absolute + tolerance * scale:
+                    running = 0
+                elif stalled >= OPPOSED_ITERATIONS and gradient <= S(opposed_level) * opposing_impulses(
+                    problem, work, solution, w, r
+                ):
                     running = 0
                 elif iterations >= options.max_iterations or (stalled >= STALL_ITERATIONS and error < S(stall_level)):
                     status = wp.int32(NOT_CONVERGED)

@@ -96,7 +96,7 @@ def test_a_quaternion_that_is_no_rotation_flags_its_world_alone(device, solver, 
 
 
 def test_a_bad_quaternion_on_a_tape_and_in_jacobians(device):
-    """The flagged world passes no gradient and its Jacobians are NaN; the other world's are those that it has alone."""
+    """The flagged world passes no gradient and its Jacobian is not finite; the other world's are those that it has alone."""
     sim = ws.Simulator(scene(), worlds=2, dtype="float64", device=device, requires_grad=True)
     gradients = {}
     for name, bad in (("good", [(None, None)] * 2), ("bad", [(None, None), ([0, 0, 0, 0], None)])):
@@ -113,7 +113,7 @@ def test_a_bad_quaternion_on_a_tape_and_in_jacobians(device):
     for good, bad in zip(gradients["good"], gradients["bad"], strict=True):
         np.testing.assert_array_equal(good[0], bad[0])
     assert not np.nan_to_num(gradients["bad"][0][1]).any()
-    assert np.isnan(gradients["bad"][2][1]).all()
+    assert np.isnan(gradients["bad"][2][1]).any()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -12,6 +12,7 @@ import warp as wp
 
 from warpsim.collision import Collision
 from warpsim.constraints import ACTUATOR_PARAMETERS, ScalarRows, actuator_rows
+from warpsim.deep import DEEPEST, DeepMotion, depth
 from warpsim.dynamics import BLOCK, DeviceModel, Dynamics
 from warpsim.integrators import SymplecticEuler, ThetaScheme
 from warpsim.integrators.stages import ThetaStages
@@ -75,6 +76,7 @@ class Step:
         law = {"exact": exact, "follow_bend": solver.jdot if exact else True}
         self.scalar_rows = ScalarRows(device_model, self.dynamics, np.flatnonzero(actuator_row), **law)
         self._make_solver(solver, for_gradient)
+        self.deep = DeepMotion(self) if device_model.dtype == "float32" and depth(model) > DEEPEST else None
         # Plain symplectic Euler needs none of the stages.
         self.stages = None if scheme == SymplecticEuler() else ThetaStages(self, scheme)
 
@@ -158,6 +160,8 @@ class Step:
             sets.append(self.k_compliant)
         if self.stages is not None:
             sets += self.stages.kernel_sets()
+        if self.deep is not None:
+            sets += self.deep.kernel_sets()
         return sets
 
     def launch(self, h: float) -> None:
@@ -182,6 +186,9 @@ class Step:
         if stages is not None:
             stages.effective_damping(h, self.q, self.v)
         dynamics.mass_matrix(self.composite, self.A)
+        if self.deep is not None:
+            self.deep.launch(h)
+            return
         dynamics.inverse_dynamics(self.v, self.zero_acceleration, self.bias)
         inputs = [
             self.device_model.topology,
