@@ -562,8 +562,8 @@ class Simulator:
         arrays = state.arrays()
         if arrays.keys() != self._state_kinds.keys():
             raise ValueError(
-                f"{label} has the arrays {listed(arrays)}, this simulator's have {listed(self._state_kinds)}: it is of one with "
-                "another solver or integrator; make a state with this sim.state(q, v)"
+                f"{label} has the memory {listed(state.memory)}, this simulator's has {listed(list(self._state_kinds)[3:])}: it is "
+                "of one with another solver or integrator; make a state with this sim.state(q, v)"
             )
         for name, (shape, kind) in self._state_kinds.items():
             array = arrays.get(name)
@@ -572,7 +572,8 @@ class Simulator:
                 kind,
                 self.device,
             ):
-                self._refuse_state_array(array, f"{label}.{name}", shape, kind)
+                where = f"{label}.{name}" if name in ("q", "v", "time") else f"{label}.memory[{name!r}]"
+                self._refuse_state_array(array, where, shape, kind)
             if not array.is_contiguous:
                 raise ValueError(f"{label}.{name} is a view with gaps; give wp.clone(...) of it")
 
@@ -586,7 +587,9 @@ class Simulator:
             found = "missing" if array is None else f"a {type(array).__name__}"
             raise ValueError(f"{name} is {found}; make states with this sim.state()")
         if array.shape != shape:
-            raise ValueError(f"{name} has shape {array.shape}; it must be {shape}")
+            raise ValueError(
+                f"{name} has shape {array.shape}; it must be {shape}; make states with this sim.state(q, v)"
+            )
         raise ValueError(
             f"{name} is {array.dtype.__name__} on {array.device}; this simulator needs {kind.__name__} on {self.device}"
         )

@@ -49,7 +49,7 @@ class State:
         Raises `ValueError`, before anything is written, unless both hold arrays of the same names, shapes and dtypes.
         """
         if not isinstance(other, State):
-            raise ValueError(f"assign takes a State, not a {type(other).__name__}")
+            raise ValueError(f"other is a {type(other).__name__}; give a State")
         own, given = self.arrays(), other.arrays()
         if own.keys() != given.keys():
             raise ValueError(
@@ -60,8 +60,8 @@ class State:
             target = own[name]
             if (target.shape, target.dtype) != (array.shape, array.dtype):
                 raise ValueError(
-                    f"{name} is {array.dtype.__name__} of shape {array.shape}; this state holds "
-                    f"{target.dtype.__name__} of shape {target.shape}"
+                    f"{name} of other is {array.dtype.__name__} of shape {array.shape}; this state holds "
+                    f"{target.dtype.__name__} of shape {target.shape}: it is of another simulator"
                 )
         for name, array in given.items():
             wp.copy(own[name], array)
