@@ -24,6 +24,7 @@ from warpsim.io.mjcf_report import (
     classify,
     feature_report,
 )
+from warpsim.model.model import FrictionRule
 
 ROBOTS = ("ant", "half_cheetah", "hopper", "humanoid", "walker2d", "swimmer")
 
@@ -251,6 +252,36 @@ def test_mocap_bodies_are_fixed_and_say_so():
     np.testing.assert_array_equal(model.link_pose[0, :3], [1, 2, 3])
 
 
+SLED = """<mujoco><option timestep="0.002" impratio="10" cone="elliptic"/><worldbody><geom name="f" type="plane" size="9 9 1"/>
+  <body name="sled" pos="0 0 .1"><freejoint/><geom name="b" type="box" size=".3 .3 .1" {masks}/></body></worldbody>
+  <contact>{contact}</contact></mujoco>"""
+PAIR = '<pair geom1="{}" geom2="{}" friction="{} {}"/>'
+
+
+def slide(m) -> float:
+    """How far the sled slides from 4 m/s until it stands."""
+    d = mujoco.MjData(m)
+    mujoco.mj_step(m, d, 300)
+    d.qvel[0], begin = 4.0, d.qpos[0]
+    mujoco.mj_step(m, d, 1500)
+    return float(d.qpos[0] - begin)
+
+
+@pytest.mark.parametrize("frictions", [(0.3, 0.7), (0.7, 0.3), (0.4, 0.4)])
+@pytest.mark.parametrize("masks", ["", 'contype="0" conaffinity="0"'])
+def test_pairs_of_the_same_geoms_are_one_contact(frictions, masks):
+    """MuJoCo makes a contact for each; a sled slides as far as with the larger friction alone, to 0.1 % (with the smaller
+    twice as far), and a pair replaces the contact of the masks."""
+    pairs = [PAIR.format(*geoms, mu, mu) for geoms, mu in zip((("f", "b"), ("b", "f")), frictions, strict=True)]
+    m = mujoco.MjModel.from_xml_string(SLED.format(masks=masks, contact="".join(pairs)))
+    model, largest = load(m), max(frictions)
+    assert m.npair == 2 and model.pair_rule.tolist() == [FrictionRule.EXPLICIT]
+    np.testing.assert_allclose(model.pair_friction, largest)
+    alone = mujoco.MjModel.from_xml_string(SLED.format(masks=masks, contact=PAIR.format("f", "b", largest, largest)))
+    np.testing.assert_allclose(*(slide(scene) for scene in (m, alone)), rtol=1e-3)
+    assert status(model.report)["contact pairs that repeat another's geoms"] == MAPPED
+
+
 # What is refused ---------------------------------------------------------------------------------------------------------
 
 LOOP = '<body name="b"><joint name="wrist"/><geom size=".1" {geom}/><site name="tip"/><site name="end" pos="1 0 0"/></body>'
@@ -280,6 +311,22 @@ REFUSALS = {  # scene: words of the error
     "gravcomp": (('<body name="b" gravcomp="1"><joint/><geom size=".1"/></body>', ""), ["'b'", "gravcomp"]),
     "friction pair": (("", '<contact><pair name="p" geom1="bone" geom2="floor" friction="1 2 0 0 0"/></contact>'), ["'p'", "anisotropic"]),
 }  # fmt: skip
+
+
+def test_a_ball_whose_range_is_0_0_is_free_unless_it_says_limited():
+    """MuJoCo's autolimits: 0 0 is no limit. With limited="true" it holds the joint, which is refused by name."""
+    ball = '<body name="b"><joint name="neck" type="ball" range="0 0" {}/><geom size=".1"/></body>'
+    m = compile_xml(ball.format(""))
+    assert not m.jnt_limited[1] and not load(m).joint_limited[1]
+    m = compile_xml(ball.format('limited="true"'))
+    d = mujoco.MjData(m)
+    d.qpos[1:] = [0.9, 0.1, 0.2, 0.3]
+    mujoco.mj_forward(m, d)
+    assert d.nefc == 1  # it acts there
+    with pytest.raises(ModelError, match=r"joint 'neck'.*range 0 0.*locks"):
+        load(m)
+    with pytest.warns(UserWarning, match="'neck'"):
+        assert not load(m, unsupported="report").joint_limited[1]
 
 
 def refused(key) -> mujoco.MjModel:

@@ -274,6 +274,24 @@ def test_colours_and_names(robot):
     np.testing.assert_allclose(model.geom_size[g, :2], [0.1, 0.2])
 
 
+EMPTY = ('<box size="0.1 0.2 0"/>', '<sphere radius="0"/>', '<cylinder radius="0.1" length="0"/>', '<capsule radius="0" length="0"/>', '<mesh filename="none.stl" scale="0 0 0"/>')  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", EMPTY)
+def test_a_visual_of_size_zero_is_left_out_and_a_collision_is_an_error(robot, shape):
+    """Placeholders of size 0 are common in visuals and change no motion; what touches must have a size."""
+    text = ROBOT.replace('<sphere radius="1"/>', shape, 1)
+    robot.write_text(text)
+    model = load(robot)
+    assert model.geom_visible.sum() == 5 and "base_visual" not in model.geom_names
+    assert model.geom_visible[model.geom("base_collision")]  # drawn where nothing else is
+    line = next(line for line in model.report if line.feature == "visuals of link 'base'")
+    assert line.status == "ignored" and line.detail.startswith("1 ")
+    robot.write_text(ROBOT.replace('<box size="1 1 0.2"/>', shape, 1))
+    with pytest.raises(ModelError, match=r"(?s)rig\.urdf: link 'base', collision: .*\b0"):
+        load(robot)
+
+
 @pytest.mark.parametrize(
     "change, words",
     [

@@ -16,7 +16,7 @@ from warpsim.io.meshes import convex_parts
 from warpsim.io.mjcf_constraints import add_equalities, add_tendons, compliance
 from warpsim.io.mjcf_files import Bundle, bundle
 from warpsim.io.mjcf_force_limits import ForceLimits, is_off
-from warpsim.io.mjcf_refusals import actuator_count, actuator_refusal, control_index, disabled, on_tendon
+from warpsim.io.mjcf_refusals import actuator_count, actuator_refusal, control_index, disabled, locked_ball, on_tendon
 from warpsim.io.mjcf_report import feature_report, fluid
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import rotation_matrix, rotation_vector
@@ -146,7 +146,7 @@ def _add_joints(b: ModelBuilder, m) -> None:
             name=names[j],
             axis=m.jnt_axis[j],
             anchor=m.jnt_pos[j],
-            range=m.jnt_range[j] if m.jnt_limited[j] and limits else None,
+            range=m.jnt_range[j] if m.jnt_limited[j] and limits and not locked_ball(m, j) else None,
             stiffness=np.full(nv, float(m.jnt_stiffness[j]) if springs else 0.0),
             damping=m.dof_damping[v] + extra_damping[j] if dampers else 0.0,
             armature=m.dof_armature[v] + extra_armature[j],
@@ -240,9 +240,13 @@ def _add_filters(b: ModelBuilder, m) -> None:
         b.exclude(int(signature) // 65536 - 1, int(signature) % 65536 - 1)
     if disabled(m, "CONTACT", "CONSTRAINT"):
         return
+    frictions: dict[tuple[int, int], float] = {}
     for p in range(m.npair):
         mu = 0.0 if m.pair_dim[p] == 1 else float(m.pair_friction[p, 0])
-        b.add_pair(int(m.pair_geom1[p]), int(m.pair_geom2[p]), mu)
+        geoms = tuple(sorted((int(m.pair_geom1[p]), int(m.pair_geom2[p]))))
+        frictions[geoms] = max(mu, frictions.get(geoms, 0.0))
+    for geoms, mu in frictions.items():
+        b.add_pair(*geoms, mu)
 
 
 def _add_actuators(b: ModelBuilder, m, tendons: dict[int, int]) -> list[int]:

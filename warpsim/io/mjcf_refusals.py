@@ -68,6 +68,11 @@ def actuator_refusal(m, a: int) -> tuple[str, str] | None:
     return None
 
 
+def locked_ball(m, j: int) -> bool:
+    """Whether joint `j` is a ball with the limit 0, which MuJoCo holds at its initial rotation."""
+    return bool(m.jnt_type[j] == 1 and m.jnt_limited[j] and m.jnt_range[j].max() <= 0)
+
+
 def on_tendon(m, a: int) -> bool:
     """Whether actuator `a` pulls a tendon."""
     return int(m.actuator_trntype[a]) == _TRN_TENDON

@@ -21,6 +21,7 @@ from warpsim.io.mjcf_refusals import (
     disabled,
     element_name,
     equality_refusal,
+    locked_ball,
     tendon_refusal,
     tendon_roles,
 )
@@ -448,6 +449,9 @@ def _joints(r: _Report, m) -> None:
     for kind, word in JOINTS.items():
         r.count(f"{word} joints", USED, (m.jnt_type == kind).sum(), "joint")
     limits = "" if not disabled(m, "LIMIT", "CONSTRAINT") else "disabled by a flag"
+    for j in (j for j in range(m.njnt) if not limits and locked_ball(m, j)):
+        fix = "remove the joint, or give its range an angle > 0, or set limited='false'"
+        r.refuse(r.name(_JOINT, j), "is a ball joint limited to the range 0 0, which locks it", fix)
     r.count("joint limits", USED if not limits else MAPPED, m.jnt_limited.sum(), "joint", limits)
     for field, word in (("damping", "damping"), ("armature", "armature"), ("frictionloss", "dry friction")):
         r.count(f"joint {word}", USED, len(set(m.dof_jntid[getattr(m, f"dof_{field}") != 0])), "joint")
@@ -507,6 +511,10 @@ def _geoms(r: _Report, m) -> None:
 
 def _pairs(r: _Report, m) -> None:
     r.count("contact pairs", USED, m.npair, "pair")
+    ends = np.sort(np.stack([m.pair_geom1, m.pair_geom2], axis=1), axis=1)
+    repeated = m.npair - len(np.unique(ends, axis=0))
+    why = "one contact with the largest of their frictions: of two at one place that with more friction bears a sliding load"
+    r.count("contact pairs that repeat another's geoms", MAPPED, repeated, "pair", why)
     r.count("contact excludes", USED, m.nexclude, "exclude")
     for p in range(m.npair):
         first, second = m.pair_friction[p][:2]

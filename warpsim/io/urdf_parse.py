@@ -107,7 +107,7 @@ def parse_robot(root) -> Robot:
     colours = _colours(root)
     links: dict[str, Link] = {}
     for element in elements:
-        link = _link(element, colours)
+        link = _link(element, colours, report)
         if link.name in links:
             raise ModelError(f"link {link.name!r} is there twice; names must be unique")
         links[link.name] = link
@@ -200,7 +200,7 @@ def _name(element, word: str) -> str:
     return name
 
 
-def _link(element, colours) -> Link:
+def _link(element, colours, report) -> Link:
     name = _name(element, "link")
     label = f"link {name!r}"
     mass, com, inertia = 0.0, np.zeros(3), np.zeros((3, 3))
@@ -221,11 +221,24 @@ def _link(element, colours) -> Link:
         com, inertia = frame[:3], turn @ matrix @ turn.T
         inertia = (inertia + inertia.T) / 2
     shapes = [_shape(child, label, False, colours) for child in element.findall("visual")]
-    shapes += [_shape(child, label, True, colours) for child in element.findall("collision")]
-    return Link(name, mass, com, inertia, [shape for shape in shapes if shape is not None])
+    solid = [shape for shape in shapes if not _empty(shape)]
+    if len(solid) < len(shapes):
+        why = f"{len(shapes) - len(solid)} with a size of 0 are not drawn"
+        report.append(ReportLine(f"visuals of {label}", "ignored", why))
+    for shape in (_shape(child, label, True, colours) for child in element.findall("collision")):
+        if _empty(shape):
+            what = "scale 0 0 0" if shape.kind == "mesh" else f"radius or half lengths {shape.size} m"
+            raise ModelError(f"{label}, collision: a <{shape.kind}> with {what}; give it a size > 0 or remove it")
+        solid.append(shape)
+    return Link(name, mass, com, inertia, solid)
 
 
-def _shape(element, label: str, touches: bool, colours) -> Shape | None:
+def _empty(shape: Shape) -> bool:
+    """Whether a shape has no volume, because its file says 0."""
+    return not any(shape.scale) if shape.kind == "mesh" else 0 in shape.size
+
+
+def _shape(element, label: str, touches: bool, colours) -> Shape:
     label = f"{label}, {'collision' if touches else 'visual'}"
     shapes = element.findall("geometry/*")
     if len(shapes) != 1:
