@@ -216,6 +216,6 @@ def test_braces_in_usd_strings_and_comments_are_no_nesting(tmp_path):
     text = "{" * 5000
     path.write_text(
         f'#usda 1.0\n(doc = """{text}"\n{text}""")\n# {text}\ndef Sphere "s" {{\ncustom string a = "{text}\\"{text}"\n'
-        f"custom string b = '{text}'\ncustom asset c = @@@@\n}}\n"
+        f"custom string b = '{text}'\ncustom asset c = @@\n}}\n"
     )
     assert load(path).ngeom == 1
