@@ -37,9 +37,13 @@ def asset(text):
 
 GEOM = '<geom size=".1"/>'
 FLEX = '<body name="b"><flexcomp name="f" type="grid" count="{}" dim="3" mass="1" radius=".001" {}/></body>'
-DOUBLED = "".join(
-    f'<body name="b{k}"><attach body="b{k + 1}" prefix="x{k}"/><attach body="b{k + 1}" prefix="y{k}"/></body>'
-    for k in range(18)
+DOUBLED = '<body name="b0"/>' + "".join(
+    f'<body name="b{k + 1}"><attach body="b{k}" prefix="x{k}"/><attach body="b{k}" prefix="y{k}"/></body>'
+    for k in range(40)
+)
+DEEPER = '<body name="b0"/>' + "".join(
+    f'<body name="b{k + 1}">{"<body>" * 200}<attach body="b{k}" prefix="x{k}"/>{"</body>" * 200}</body>'
+    for k in range(40)
 )
 BOMBS = {
     "nuserdata": ('<size nuserdata="2000000000"/>', "<size>, line 1 of m.xml: nuserdata='2000000000'.*limit"),
@@ -50,35 +54,35 @@ BOMBS = {
     "replicate": (body(f'<replicate count="30000"><body>{GEOM}</body></replicate>'), "<replicate>.*'30000'.*limit"),
     "nested replicates": (body('<replicate count="300">' * 3 + GEOM + "</replicate>" * 3), "<replicate>.*limit"),
     "geoms": (body(GEOM * 200_000), "<worldbody>, line 1 of m.xml: more than the limit of 100000 elements"),
-    "fewer geoms": (body(GEOM * 30_000), "<worldbody>.*30000 bodies, geoms.*limit"),
+    "fewer geoms": (body(GEOM * 30_000), "<geom>, line 1 of m.xml.*20001 bodies, geoms.*limit"),
     "sites": (body("<site/>" * 200_000), "limit"),
-    "sensors": (f'{body("")}<sensor>{"<clock/>" * 200_000}</sensor>', "limit"),
+    "sensors": (f"{body('')}<sensor>{'<clock/>' * 200_000}</sensor>", "limit"),
     "height field": (asset('<hfield name="h" nrow="10000" ncol="10000" size="1 1 1 1"/>'), "<hfield>.*10000 x 10000"),
     "flex": (body(FLEX.format("40 40 40", 'spacing=".1 .1 .1"')), "<flexcomp>.*64000 points"),
     "cells": (body(FLEX.format("4 4 4", 'spacing=".1 .1 .1" dof="trilinear" cellcount="90 90 90"')), "cellcount"),
     "flexes": (body(f'<replicate count="100">{FLEX.format("12 12 12", "")}</replicate>'), "limit"),
     "composite": (
-        body('<body><composite type="cable" count="100000 1 1" size="1"><geom type="capsule" size=".01"/></composite></body>'),
+        body(
+            '<body><composite type="cable" count="100000 1 1" size="1"><geom type="capsule" size=".01"/></composite></body>'
+        ),
         "<composite>.*points",
     ),
     "generated mesh": (asset('<mesh name="m" builtin="supersphere" params="30000 1 1"/>'), "<mesh>.*params"),
     "generated plate": (asset('<mesh name="m" builtin="plate" params="30000 30000"/>'), "<mesh>.*params"),
     "history": (
-        body("<body><joint name='j'/><geom size='.1'/></body>") + '<actuator><motor joint="j" nsample="1000000000"/></actuator>',
+        body("<body><joint name='j'/><geom size='.1'/></body>")
+        + '<actuator><motor joint="j" nsample="1000000000"/></actuator>',
         "nsample",
     ),
     "user sensor": ('<sensor><user name="u" dim="1000000000"/></sensor>', "dim"),
     "camera": (body('<camera resolution="100000 100000"/>'), "resolution"),
-    "body attached to itself": (body('<body name="a"><attach body="a" prefix="p"/></body>'), "'a' attaches itself"),
-    "body attached below itself": (
-        body('<body name="a"><body><frame name="f"><attach body="a" prefix="p"/></frame></body></body>'),
-        "'a' attaches itself",
+    "body attached to itself": (
+        body('<body name="a">' + "".join(f'<attach body="a" prefix="p{k}"/>' for k in range(40)) + "</body>"),
+        "<attach>.*stands for.*limit",
     ),
-    "two bodies attached to each other": (
-        body('<body name="a"><attach body="b" prefix="p"/></body><body name="b"><attach body="a" prefix="q"/></body>'),
-        "attaches itself",
-    ),
-    "attached twice, 18 levels": (body(DOUBLED + '<body name="b18"/>'), "<attach>.*limit|stands for"),
+    "bodies attached twice": (body(DOUBLED), "<attach>.*stands for.*limit"),
+    "frames attached twice": (body(DOUBLED.replace("body", "frame")), "<attach>.*stands for.*limit"),
+    "bodies attached deep": (body(DEEPER), "<attach>.*levels of nesting"),
     "depth": (body("<body>" * 300 + "</body>" * 300), "levels"),
     "no number": ('<size nuserdata="1e400"/>', "finite"),
 }
@@ -144,14 +148,21 @@ def test_models_that_attach_their_own_file(tmp_path):
 
 def test_what_is_large_but_sensible_loads(tmp_path):
     """A model near no limit, with each of the features that are counted, is MuJoCo's own."""
-    text = f"""<size nuserdata="1000" nkey="3" memory="16M" nuser_body="4"/>{asset('<hfield name="h" nrow="200" ncol="200" size="1 1 1 1"/>'
-    '<mesh name="m" builtin="supersphere" params="16 1 1"/>')}{body(
-    '<replicate count="5"><replicate count="4"><geom size=".1"/></replicate></replicate><geom type="hfield" hfield="h"/>'
-    '<body name="a"><joint/><geom size=".1"/></body><frame><attach body="a" prefix="p"/></frame><attach body="a" prefix="q"/>')}"""
+    text = f"""<size nuserdata="1000" nkey="3" memory="16M" nuser_body="4"/>{
+        asset(
+            '<hfield name="h" nrow="200" ncol="200" size="1 1 1 1"/>'
+            '<mesh name="m" builtin="supersphere" params="16 1 1"/>'
+        )
+    }{
+        body(
+            '<replicate count="5"><replicate count="4"><geom size=".1"/></replicate></replicate><geom type="hfield" hfield="h"/>'
+            '<body name="a"><joint/><geom size=".1"/><attach body="a" prefix="s"/></body><frame><attach body="a" prefix="p"/></frame><attach body="a" prefix="q"/>'
+        )
+    }"""
     path = tmp_path / "m.xml"
     path.write_text(f"<mujoco>{text}</mujoco>")
     model, theirs = load(path, unsupported="report"), mujoco.MjModel.from_xml_path(str(path))
-    assert (model.ngeom, model.nbody, model.nv) == (theirs.ngeom, theirs.nbody - 1, theirs.nv) == (24, 3, 3)
+    assert (model.ngeom, model.nbody, model.nv) == (theirs.ngeom, theirs.nbody - 1, theirs.nv) == (27, 6, 6)
     np.testing.assert_array_equal(model.body_mass, theirs.body_mass[1:])
 
 

@@ -26,6 +26,7 @@ def load(
     visuals: bool = True,
     decompose=False,
     root=None,
+    isolate: bool = False,
 ) -> Model:
     """Load a robot or a scene from an MJCF, URDF or USD Physics file, or from a compiled `mujoco.MjModel`.
 
@@ -39,11 +40,15 @@ def load(
     `decompose` True, or a dict of coacd's settings, replaces every mesh that touches by convex parts instead of by its
     hull. For URDF: `merge_fixed` makes links on fixed joints part of their parent, `base` "free" lets the root link
     move, `visuals=False` leaves out what is only drawn.
+    `isolate` reads the file in a process of its own with bounds on memory and time, for files that are not trusted: what
+    crashes a parser, or exceeds a bound, is a `ModelError` too. It takes a second more.
     Raises `ModelError` naming the file, the element and the fix.
     """
     if unsupported not in ("error", "report"):
         raise ModelError(f"unsupported={unsupported!r} is unknown; use 'error' or 'report'")
     if isinstance(source, mujoco.MjModel):
+        if isolate or root is not None:
+            raise ModelError("root and isolate are for files; a mujoco.MjModel reads none any more")
         return load_mujoco(source, actuators=actuators, unsupported=unsupported, decompose=decompose)
     if not isinstance(source, (str, os.PathLike)):
         raise ModelError(f"cannot load a {type(source).__name__}; give a path or a mujoco.MjModel")
@@ -54,6 +59,12 @@ def load(
         raise ModelError(
             f"{str(source)[:80]!r}: unknown file type {suffix!r}; give a path that ends in {', '.join(known)}"
         )
+    if isolate:
+        from warpsim.io.isolated import load_isolated
+
+        options = {"actuators": actuators, "unsupported": unsupported, "packages": packages, "root": root}
+        options |= {"merge_fixed": merge_fixed, "base": base, "visuals": visuals, "decompose": decompose}
+        return load_isolated(path, options)
     if suffix in USD_SUFFIXES:
         from warpsim.io.usd_read import load_usd
 

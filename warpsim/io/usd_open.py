@@ -150,7 +150,9 @@ def _open(path: pathlib.Path, packages=None, root=None):
     broken = [" ".join(str(error).split()) for error in stage.GetCompositionErrors()]
     if broken:
         more = f", and {len(broken) - 1} more" if len(broken) > 1 else ""
-        raise ModelError(f"{path}: references or layers that lead nowhere: {broken[0][:300]}{more}; mend or remove them")
+        raise ModelError(
+            f"{path}: references or layers that lead nowhere: {broken[0][:300]}{more}; mend or remove them"
+        )
     return stage
 
 
@@ -160,7 +162,9 @@ def usd_words(error: Exception) -> str:
         said = [str(e.commentary) for e in error.args if hasattr(e, "commentary")]
     except UnicodeDecodeError:
         return "text that is not UTF-8"  # quoted by USD as it is
-    words = re.sub(r"parse error matching \S*pxrInternal.*", "text that cannot be parsed", "; ".join(said or [str(error)]))
+    words = re.sub(
+        r"parse error matching \S*pxrInternal.*", "text that cannot be parsed", "; ".join(said or [str(error)])
+    )
     return " ".join(words.split())[:300]
 
 
