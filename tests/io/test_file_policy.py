@@ -178,6 +178,33 @@ def test_usd_layers_come_from_the_root(folders):
     assert load(path, root=folders.parent).ngeom == 1
 
 
+BROKEN = {
+    "text.usda": ("hello", "not a valid usda layer"),
+    "bytes.usd": ("\0\1\2" * 50, "cannot read the layer"),
+    "crate.usdc": ("PXR-USDC" + "\377" * 200, "version"),
+    "zip.usdz": ("PK\3\4" + "\377" * 200, "cannot read the layer"),
+    "syntax.usda": ('#usda 1.0\ndef Sphere "a" { string radius = "x" }\n', "Expected"),
+    "encoding.usda": ('#usda 1.0\ndef Sphere "\377" {}\n', "."),
+    "reference.usda": ('#usda 1.0\ndef "a" (references = @none.usda@) {}\n', "none.usda.*no such file"),
+    "layer.usda": ("#usda 1.0\n(subLayers = [@text.usda@])\n", "text.usda.*not a valid"),
+    "picture.usda": ('#usda 1.0\ndef "a" (payload = @text.png@) {}\n', "text.png"),
+    "prim.usda": ('#usda 1.0\ndef "a" (references = </none>) {}\n', "lead nowhere.*none"),
+    "cycle.usda": ('#usda 1.0\ndef "a" {\ndef "b" (references = </a>) {}\n}\n', "lead nowhere.*Cycle"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_usd_is_one_clear_error(folders, name):
+    """A `ModelError` that names the file and says what is wrong: nothing of USD's source, no prim dropped in silence."""
+    pytest.importorskip("pxr")
+    for other in ("text.usda", name):
+        (folders / other).write_bytes(BROKEN[other][0].encode("latin1"))
+    (folders / "text.png").write_text("no picture")
+    with pytest.raises(ModelError, match=f"(?s){name}.*{BROKEN[name][1]}") as caught:
+        load(folders / name)
+    assert not any(word in str(caught.value) for word in ("pxrInternal", "/opt/", ".cpp", ".h :", "ErrorException"))
+
+
 NAMES = ["../secret/mesh.obj", "none.png", "", "x" * 5000, "/etc/passwd", "r.xml"]
 
 

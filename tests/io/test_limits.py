@@ -37,9 +37,13 @@ def asset(text):
 
 GEOM = '<geom size=".1"/>'
 FLEX = '<body name="b"><flexcomp name="f" type="grid" count="{}" dim="3" mass="1" radius=".001" {}/></body>'
-DOUBLED = "".join(
-    f'<body name="b{k}"><attach body="b{k + 1}" prefix="x{k}"/><attach body="b{k + 1}" prefix="y{k}"/></body>'
-    for k in range(18)
+DOUBLED = '<body name="b0"/>' + "".join(
+    f'<body name="b{k + 1}"><attach body="b{k}" prefix="x{k}"/><attach body="b{k}" prefix="y{k}"/></body>'
+    for k in range(40)
+)
+DEEPER = '<body name="b0"/>' + "".join(
+    f'<body name="b{k + 1}">{"<body>" * 200}<attach body="b{k}" prefix="x{k}"/>{"</body>" * 200}</body>'
+    for k in range(40)
 )
 BOMBS = {
     "nuserdata": ('<size nuserdata="2000000000"/>', "<size>, line 1 of m.xml: nuserdata='2000000000'.*limit"),
@@ -50,7 +54,7 @@ BOMBS = {
     "replicate": (body(f'<replicate count="30000"><body>{GEOM}</body></replicate>'), "<replicate>.*'30000'.*limit"),
     "nested replicates": (body('<replicate count="300">' * 3 + GEOM + "</replicate>" * 3), "<replicate>.*limit"),
     "geoms": (body(GEOM * 200_000), "<worldbody>, line 1 of m.xml: more than the limit of 100000 elements"),
-    "fewer geoms": (body(GEOM * 30_000), "<worldbody>.*30000 bodies, geoms.*limit"),
+    "fewer geoms": (body(GEOM * 30_000), "<geom>, line 1 of m.xml.*20001 bodies, geoms.*limit"),
     "sites": (body("<site/>" * 200_000), "limit"),
     "sensors": (f"{body('')}<sensor>{'<clock/>' * 200_000}</sensor>", "limit"),
     "height field": (asset('<hfield name="h" nrow="10000" ncol="10000" size="1 1 1 1"/>'), "<hfield>.*10000 x 10000"),
@@ -72,16 +76,13 @@ BOMBS = {
     ),
     "user sensor": ('<sensor><user name="u" dim="1000000000"/></sensor>', "dim"),
     "camera": (body('<camera resolution="100000 100000"/>'), "resolution"),
-    "body attached to itself": (body('<body name="a"><attach body="a" prefix="p"/></body>'), "'a' attaches itself"),
-    "body attached below itself": (
-        body('<body name="a"><body><frame name="f"><attach body="a" prefix="p"/></frame></body></body>'),
-        "'a' attaches itself",
+    "body attached to itself": (
+        body('<body name="a">' + "".join(f'<attach body="a" prefix="p{k}"/>' for k in range(40)) + "</body>"),
+        "<attach>.*stands for.*limit",
     ),
-    "two bodies attached to each other": (
-        body('<body name="a"><attach body="b" prefix="p"/></body><body name="b"><attach body="a" prefix="q"/></body>'),
-        "attaches itself",
-    ),
-    "attached twice, 18 levels": (body(DOUBLED + '<body name="b18"/>'), "<attach>.*limit|stands for"),
+    "bodies attached twice": (body(DOUBLED), "<attach>.*stands for.*limit"),
+    "frames attached twice": (body(DOUBLED.replace("body", "frame")), "<attach>.*stands for.*limit"),
+    "bodies attached deep": (body(DEEPER), "<attach>.*levels of nesting"),
     "depth": (body("<body>" * 300 + "</body>" * 300), "levels"),
     "no number": ('<size nuserdata="1e400"/>', "finite"),
 }
@@ -155,13 +156,13 @@ def test_what_is_large_but_sensible_loads(tmp_path):
     }{
         body(
             '<replicate count="5"><replicate count="4"><geom size=".1"/></replicate></replicate><geom type="hfield" hfield="h"/>'
-            '<body name="a"><joint/><geom size=".1"/></body><frame><attach body="a" prefix="p"/></frame><attach body="a" prefix="q"/>'
+            '<body name="a"><joint/><geom size=".1"/><attach body="a" prefix="s"/></body><frame><attach body="a" prefix="p"/></frame><attach body="a" prefix="q"/>'
         )
     }"""
     path = tmp_path / "m.xml"
     path.write_text(f"<mujoco>{text}</mujoco>")
     model, theirs = load(path, unsupported="report"), mujoco.MjModel.from_xml_path(str(path))
-    assert (model.ngeom, model.nbody, model.nv) == (theirs.ngeom, theirs.nbody - 1, theirs.nv) == (24, 3, 3)
+    assert (model.ngeom, model.nbody, model.nv) == (theirs.ngeom, theirs.nbody - 1, theirs.nv) == (27, 6, 6)
     np.testing.assert_array_equal(model.body_mass, theirs.body_mass[1:])
 
 
@@ -226,6 +227,6 @@ def test_braces_in_usd_strings_and_comments_are_no_nesting(tmp_path):
     text = "{" * 5000
     path.write_text(
         f'#usda 1.0\n(doc = """{text}"\n{text}""")\n# {text}\ndef Sphere "s" {{\ncustom string a = "{text}\\"{text}"\n'
-        f"custom string b = '{text}'\ncustom asset c = @@@@\n}}\n"
+        f"custom string b = '{text}'\ncustom asset c = @@\n}}\n"
     )
     assert load(path).ngeom == 1

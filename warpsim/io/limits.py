@@ -20,8 +20,10 @@ MAX_ELEMENTS = 100_000
 MAX_SOLIDS = (
     20_000  # bodies and geoms, joints and sites: MuJoCo's compile time grows with their square (20 000 geoms: 2.4 s)
 )
+MAX_LEVELS = 1000  # of nesting: the compiler recurses
 MAX_POINTS = 4000  # of one composite or flex (8000 points of a flex: 54 s)
 MAX_GRID = 2**24  # values of one height field (4096 x 4096); 1e8 take gigabytes
+MAX_PIXELS = 2**26  # of a camera, which a sensor may read
 MAX_MESH_PARTS = 1_000_000  # vertices of a mesh that MuJoCo generates
 MAX_ARENA = 2**36  # bytes of MuJoCo's arena, allocated but not touched by compiling
 
@@ -44,3 +46,7 @@ MAX_USD_BYTES = 512 * 2**20
 MAX_USDA_DEPTH = (
     256  # braces, brackets and parentheses open at once: USD's reader of text recurses, 20 000 end the process
 )
+
+# Of the process of load(..., isolate=True), beyond what it needs to start:
+ISOLATED_BYTES = 8 * 2**30
+ISOLATED_SECONDS = 120.0  # of processor time

@@ -28,6 +28,7 @@ def load(
     visuals: bool = True,
     decompose=False,
     root=None,
+    isolate: bool = False,
 ) -> Model:
     """Load a robot or a scene from an MJCF, URDF or USD Physics file, or from a compiled `mujoco.MjModel`.
 
@@ -41,12 +42,14 @@ def load(
     `decompose` True, or a dict of coacd's settings, replaces every mesh that touches by convex parts instead of by its
     hull. For URDF: `merge_fixed` makes links on fixed joints part of their parent, `base` "free" lets the root link
     move, `visuals=False` leaves out what is only drawn.
+    `isolate` reads the file in a process of its own with bounds on memory and time, for files that are not trusted: what
+    crashes a parser, or exceeds a bound, is a `ModelError` too. It takes a second more.
     Raises `ModelError` naming the file, the element and the fix.
     """
     choice(unsupported, "unsupported", ("error", "report"), ModelError)
     choice(actuators, "actuators", (None, "effort", "position"), ModelError)
     choice(base, "base", ("fixed", "free"), ModelError)
-    for name, value in (("merge_fixed", merge_fixed), ("visuals", visuals)):
+    for name, value in (("merge_fixed", merge_fixed), ("visuals", visuals), ("isolate", isolate)):
         flag(value, name, ModelError)
     if not isinstance(decompose, Mapping):
         flag(decompose, "decompose (True, False or a dict of settings)", ModelError)
@@ -55,8 +58,10 @@ def load(
     of_urdf = merge_fixed or base != "fixed" or not visuals
     why = "merge_fixed, base and visuals are for URDF files; other files say so themselves"
     if isinstance(source, mujoco.MjModel):
-        if of_urdf or packages is not None:
-            raise ModelError(why if of_urdf else "packages are for files; a mujoco.MjModel reads none any more")
+        if of_urdf or packages is not None or root is not None or isolate:
+            raise ModelError(
+                why if of_urdf else "packages, root and isolate are for files; a mujoco.MjModel reads none any more"
+            )
         return load_mujoco(source, actuators=actuators, unsupported=unsupported, decompose=decompose)
     if not isinstance(source, (str, os.PathLike)):
         raise ModelError(f"cannot load a {type(source).__name__}; give a path or a mujoco.MjModel")
@@ -69,6 +74,12 @@ def load(
         )
     if of_urdf and suffix in USD_SUFFIXES:
         raise ModelError(f"{path}: {why}")
+    if isolate:
+        from warpsim.io.isolated import load_isolated
+
+        options = {"actuators": actuators, "unsupported": unsupported, "packages": packages, "root": root}
+        options |= {"merge_fixed": merge_fixed, "base": base, "visuals": visuals, "decompose": decompose}
+        return load_isolated(path, options)
     if suffix in USD_SUFFIXES:
         from warpsim.io.usd_read import load_usd
 

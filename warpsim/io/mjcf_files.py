@@ -18,7 +18,7 @@ from xml.sax.saxutils import quoteattr
 
 from warpsim.errors import ModelError
 from warpsim.io import limits
-from warpsim.io.mjcf_limits import Sizes, check_grid, check_values
+from warpsim.io.mjcf_counts import Sizes, check_grid, check_values
 from warpsim.io.safe_files import Element, Folders, check_name, read_bytes, read_xml
 from warpsim.model.model import ReportLine
 

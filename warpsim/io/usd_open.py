@@ -3,21 +3,32 @@
 USD composes a stage of layers: sublayers, references, payloads, value clips. Every layer is looked through before the
 stage is composed, and refused where it names a file outside. USD's reader of binary files can crash on a damaged one
 (measured: 1 in some hundred files with flipped bits), so files that are or name binary layers are first read to the end in
-a process of their own, which takes half a second.
+a process of their own, which takes half a second. Its reader of text recurses, so brackets are counted first.
 """
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 
 from warpsim.errors import ModelError
-from warpsim.io.limits import MAX_USD_BYTES
+from warpsim.io.limits import MAX_USD_BYTES, MAX_USDA_DEPTH
 from warpsim.io.safe_files import Folders
 from warpsim.model.geometry import rotation_matrix
 
+TEXT = b"#usda"
+TOKENS = re.compile(  # strings, names of files and comments: what is in them opens nothing
+    rb'''"""(?:\\.|[^\\])*?"""|\'\'\'(?:\\.|[^\\])*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^'\\\n])*\''''
+    rb"""|@@@.*?@@@|@[^@\n]*@|\#[^\n]*|//[^\n]*|/\*.*?\*/""",
+    re.DOTALL,
+)
+BRACKETS = np.zeros(256, np.int64)
+BRACKETS[list(b"([{")], BRACKETS[list(b")]}")] = 1, -1
+DEPTH_BLOCK = 2**22
 MAX_LAYERS = 200
 PROBE_SECONDS = 300.0
 MAX_PRIMS = 200_000
@@ -28,15 +39,55 @@ FLIP_UP = {"Z": (1.0, 0.0, 0.0, 0.0), "Y": (np.sqrt(0.5), np.sqrt(0.5), 0.0, 0.0
 def open_stage(path: pathlib.Path, packages=None, root=None):
     """Open a stage. Raises `ModelError` for what is broken, too large, or reads outside."""
     _check_file(path)
+    _check_depth(str(path))
     if not _plain_text(path):
         _survive(path, packages, root)
     return _open(path, packages, root)
 
 
 def _plain_text(path: pathlib.Path) -> bool:
-    """Whether a file is a text layer that names no other file."""
+    """Whether a file is a text layer that names no other file, and that no reading of its quotes makes deep."""
     data = path.read_bytes()
-    return data.startswith(b"#usda") and b"@" not in data
+    return data.startswith(TEXT) and b"@" not in data and _depth(data) <= MAX_USDA_DEPTH
+
+
+def _check_depth(name: str) -> None:
+    """Raise `ModelError` where text in a layer's file, or in a .usdz, opens too many brackets at once."""
+    for inner, data in _texts(name):
+        depth = _depth(TOKENS.sub(b"", data)) if _depth(data) > MAX_USDA_DEPTH else 0
+        if depth > MAX_USDA_DEPTH:
+            where = f"{name}[{inner}]" if inner else name
+            raise ModelError(f"{where}: nested {depth} deep, more than the limit of {MAX_USDA_DEPTH}")
+
+
+def _texts(name: str):
+    """(name inside, content) of the text layers in a file."""
+    with open(name, "rb") as file:
+        start = file.read(len(TEXT))
+        if start == TEXT:
+            yield "", start + file.read(MAX_USD_BYTES)
+            return
+    if start[:2] == b"PK":
+        try:
+            with zipfile.ZipFile(name) as archive:
+                for info in archive.infolist():
+                    if info.compress_type == zipfile.ZIP_STORED and info.file_size <= MAX_USD_BYTES:
+                        data = archive.read(info)
+                        if data.startswith(TEXT):
+                            yield info.filename, data
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError):
+            return  # USD says what is wrong
+
+
+def _depth(data: bytes) -> int:
+    """The largest number of brackets open at once in some stretch of a text."""
+    level = lowest = deepest = 0
+    for start in range(0, len(data), DEPTH_BLOCK):
+        levels = level + np.cumsum(BRACKETS[np.frombuffer(data, np.uint8, min(DEPTH_BLOCK, len(data) - start), start)])
+        lows = np.minimum(np.minimum.accumulate(levels), lowest)
+        deepest = max(deepest, int((levels - lows).max()))
+        level, lowest = int(levels[-1]), int(lows[-1])
+    return deepest
 
 
 def _survive(path: pathlib.Path, packages, root) -> None:
@@ -93,10 +144,28 @@ def _open(path: pathlib.Path, packages=None, root=None):
         _Population(Sdf, path).check(Sdf.Layer.FindOrOpen(str(path)))
         stage = Usd.Stage.Open(Sdf.Layer.FindOrOpen(str(path)), Usd.Stage.LoadAll)
     except Tf.ErrorException as error:
-        raise ModelError(f"{path}: USD cannot open it: {' '.join(str(error).split())[:300]}") from None
+        raise ModelError(f"{path}: USD cannot open it: {usd_words(error)}") from None
     if stage is None:
         raise ModelError(f"{path}: USD cannot open it")
+    broken = [" ".join(str(error).split()) for error in stage.GetCompositionErrors()]
+    if broken:
+        more = f", and {len(broken) - 1} more" if len(broken) > 1 else ""
+        raise ModelError(
+            f"{path}: references or layers that lead nowhere: {broken[0][:300]}{more}; mend or remove them"
+        )
     return stage
+
+
+def usd_words(error: Exception) -> str:
+    """What an exception of USD says, without where in USD's source it was raised."""
+    try:
+        said = [str(e.commentary) for e in error.args if hasattr(e, "commentary")]
+    except UnicodeDecodeError:
+        return "text that is not UTF-8"  # quoted by USD as it is
+    words = re.sub(
+        r"parse error matching \S*pxrInternal.*", "text that cannot be parsed", "; ".join(said or [str(error)])
+    )
+    return " ".join(words.split())[:300]
 
 
 def _check_file(path: pathlib.Path) -> None:
@@ -120,6 +189,8 @@ def _check_layers(Sdf, path: pathlib.Path, folders: Folders) -> None:
         seen.add(name)
         if len(seen) > MAX_LAYERS:
             raise ModelError(f"{path}: made of more than {MAX_LAYERS} layers")
+        if os.path.isfile(name):
+            _check_depth(name)
         layer = Sdf.Layer.FindOrOpen(name)
         if layer is None:
             raise ModelError(f"{path}: USD cannot read the layer {name}")

@@ -20,7 +20,7 @@ from warpsim.io.drives import INFINITE, check_actuators, drive_joints
 from warpsim.io.meshes import convex_parts
 from warpsim.io.usd_constraints import add_loop, add_own, restore_order
 from warpsim.io.usd_joints import APART, Joint, axis_in_body, measure, read_joint, span
-from warpsim.io.usd_open import MAX_PRIMS, Units, open_stage
+from warpsim.io.usd_open import MAX_PRIMS, Units, open_stage, usd_words
 from warpsim.io.usd_shapes import OWN_FIELDS, decompose_transform, read_mass, read_shape
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import IDENTITY, compose, inverse, rotation_matrix
@@ -63,7 +63,7 @@ def load_usd(path, *, actuators=None, unsupported="error", packages=None, root=N
         text = str(error)
         raise ModelError(text if text.startswith(str(path)) else f"{path}: {text}") from error
     except (ArithmeticError, LookupError, TypeError, AttributeError, ValueError, RuntimeError, MemoryError) as error:
-        what = f"{type(error).__name__} {' '.join(str(error).split())[:300]}"  # pxr's are RuntimeErrors
+        what = f"{type(error).__name__} {usd_words(error)}"  # pxr's are RuntimeErrors
         raise ModelError(f"{path}: an attribute or customData is not what it should be: {what}") from error
 
 

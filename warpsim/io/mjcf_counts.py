@@ -3,6 +3,7 @@
 import math
 import re
 import struct
+import typing
 
 from warpsim.errors import ModelError
 from warpsim.io import limits
@@ -42,7 +43,7 @@ def _check_hfield(element, where) -> None:
 
 def _check_camera(element, where) -> None:
     pixels = math.prod(_numbers(element, "resolution", where))
-    _at_most(pixels, limits.MAX_GRID, element, where, f"resolution={element.get('resolution', '')[:40]!r}")
+    _at_most(pixels, limits.MAX_PIXELS, element, where, f"resolution={element.get('resolution', '')[:40]!r}")
 
 
 def _check_mesh(element, where) -> None:
@@ -83,42 +84,86 @@ class Sizes:
 
     def add(self, key: str, root, models: dict) -> None:
         """Count the document `key`, whose `<model>` elements stand for the documents `models` {element: key}."""
-        document = _Document(self, root, models)
-        self.documents[key] = document
-        document.total = document.size(root, ())
+        self.documents[key] = _Document(self, root, models)
+
+
+class _Size(typing.NamedTuple):
+    """Elements, the solid ones among them, and levels of nesting."""
+
+    total: float
+    solid: float
+    levels: float
 
 
 class _Document:
+    """One document, counted in the order in which MuJoCo reads it: an attachment copies what is there by then."""
+
     def __init__(self, sizes: Sizes, root, models: dict):
-        self.where, self.total = sizes.where, (0, 0)
+        self.where, self.name = sizes.where, root.get("model", "")
         self.models = {}
         for element, key in models.items():
             child = sizes.documents[key]
             self.models[element.get("name") or child.name] = child
-        self.name = root.get("model", "")
-        self.targets = {(e.tag, e.get("name")): e for e in root.iter() if e.tag in ("body", "frame") and e.get("name")}
-        self.known: dict[tuple, tuple[int, int]] = {}
+        self.total = self.solid = 0.0
+        self.opened: dict[
+            tuple, list[float]
+        ] = {}  # total, solid and level at the start of a body or frame, deepest level
+        self.closed: dict[tuple, _Size] = {}
+        self.deepest = 0.0
+        self.count(root, 1.0)
+        self.size = _Size(self.total, self.solid, self.deepest)
 
-    def size(self, element, chain: tuple) -> tuple[float, float]:
-        """(elements, solid ones) that an element stands for; `chain` are the attached subtrees it is looked at in."""
-        tag, what = element.tag, ""
+    def count(self, element, level: float) -> None:
+        """Add an element with all below it."""
+        tag = element.tag
         if tag == "attach":
-            return self.attached(element, chain)
-        total, solid = 1.0, float(tag in SOLIDS)
+            self.add(element, *self.attached(element, level))
+            return
+        self.add(element, 1.0, float(tag in SOLIDS), level)
+        start = (self.total, self.solid)
+        key = (tag, element.get("name")) if tag in ("body", "frame") and element.get("name") else None
+        key = None if key in self.opened else key  # there twice: MuJoCo says so
+        if key is not None:
+            self.opened[key] = [self.total - 1.0, self.solid - 1.0, level, level]
         for child in element:
-            more, hard = self.size(child, chain)
-            total, solid = total + more, solid + hard
+            self.count(child, level + 1)
+        if key is not None:
+            self.closed[key] = self.so_far(key)
+            del self.opened[key]
         if tag == "replicate":
-            factor, what = max(1.0, _number(element, "count", self.where)), f"count={element.get('count', '')[:40]!r}: "
-            total, solid = total * factor, solid * factor
+            more = max(1.0, _number(element, "count", self.where)) - 1.0
+            self.add(element, more * (self.total - start[0]), more * (self.solid - start[1]), level)
         elif tag in ("composite", "flexcomp"):
             points = self.points(element)
-            total, solid = total + 3 * points, solid + 3 * points
-        if total > limits.MAX_ELEMENTS or solid > limits.MAX_SOLIDS:
-            _at_most(total, limits.MAX_ELEMENTS, element, self.where, f"{what}stands for {total:g} elements")
-            words = f"{what}stands for {solid:g} bodies, geoms, joints and sites"
-            _at_most(solid, limits.MAX_SOLIDS, element, self.where, words)
-        return total, solid
+            self.add(element, 3 * points, 3 * points, level)
+
+    def add(self, element, total: float, solid: float, level: float) -> None:
+        """Count more elements, of which the deepest is at `level`."""
+        self.total, self.solid, self.deepest = self.total + total, self.solid + solid, max(self.deepest, level)
+        for entry in self.opened.values():
+            entry[3] = max(entry[3], level)
+        for value, most, what in (
+            (self.total, limits.MAX_ELEMENTS, "elements"),
+            (self.solid, limits.MAX_SOLIDS, "bodies, geoms, joints and sites"),
+            (level, limits.MAX_LEVELS, "levels of nesting"),
+        ):
+            if value > most:
+                count = f"count={element.get('count')[:40]!r}: " if element.get("count") else ""
+                _at_most(value, most, element, self.where, f"{count}the model stands for at least {value:g} {what}")
+
+    def so_far(self, key: tuple) -> _Size:
+        total, solid, level, deepest = self.opened[key]
+        return _Size(self.total - total, self.solid - solid, deepest - level + 1)
+
+    def attached(self, element, level: float) -> tuple[float, float, float]:
+        """What an `<attach>` copies: a sub-model, or what there is of a body or frame of this one, itself perhaps."""
+        if element.get("model"):
+            child = self.models.get(element.get("model"))
+            size = _Size(1.0, 1.0, 1.0) if child is None else child.size  # MuJoCo says that there is none
+        else:
+            key = next(((tag, element.get(tag)) for tag in ("body", "frame") if element.get(tag)), None)
+            size = self.so_far(key) if key in self.opened else self.closed.get(key, _Size(1.0, 1.0, 1.0))
+        return size.total, size.solid, level + size.levels
 
     def points(self, element) -> float:
         """Points of a composite or flex, each of them a body with joints."""
@@ -129,22 +174,6 @@ class _Document:
         cells = math.prod(max(1.0, c) for c in _numbers(element, "cellcount", self.where))
         _at_most(cells, limits.MAX_POINTS, element, self.where, f"cellcount={element.get('cellcount', '')[:40]!r}")
         return points
-
-    def attached(self, element, chain: tuple) -> tuple[float, float]:
-        """What an `<attach>` copies: a sub-model, or a body or frame of this one."""
-        if element.get("model"):
-            child = self.models.get(element.get("model"))
-            return (1.0, 1.0) if child is None else child.total  # MuJoCo says that there is none
-        key = next(((tag, element.get(tag)) for tag in ("body", "frame") if element.get(tag)), None)
-        if key in chain:
-            raise ModelError(f"{self.where(element)}: {key[0]} {key[1]!r} attaches itself; break the circle")
-        if len(chain) > limits.MAX_NESTED_MODELS:
-            raise ModelError(f"{self.where(element)}: attachments more than {limits.MAX_NESTED_MODELS} deep")
-        if key not in self.targets:
-            return 1.0, 1.0
-        if key not in self.known:
-            self.known[key] = self.size(self.targets[key], (*chain, key))
-        return self.known[key]
 
 
 def _number(element, key: str, where) -> float:
