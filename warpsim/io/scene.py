@@ -41,6 +41,19 @@ def world_indices(worlds, count: int) -> np.ndarray:
     return chosen
 
 
+def positive_or_none(value, name: str, rest: str) -> float | None:
+    """`value` as a positive, finite number, or None; `rest` ends the message of the `ValueError` otherwise."""
+    if value is None:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not (np.isfinite(number) and number > 0):
+        raise ValueError(f"{name}={value!r}; it must be positive and finite {rest}")
+    return number
+
+
 def frame_rows(time, fps: float | None, limit: float = 60.0) -> tuple[np.ndarray, float]:
     """Rows of `time (frames,)` [s] to draw, and their rate [1/s].
 
@@ -48,8 +61,7 @@ def frame_rows(time, fps: float | None, limit: float = 60.0) -> tuple[np.ndarray
     multiples of 1/fps, at most the recorded rate.
     """
     time = np.asarray(time, dtype=float)
-    if fps is not None and not (np.isfinite(fps) and fps > 0):
-        raise ValueError(f"fps={fps}; it must be positive and finite, or None for the recorded rate")
+    fps = positive_or_none(fps, "fps", "[1/s], or None for the recorded rate")
     steps = np.diff(time)
     steps = steps[steps > 0]
     if len(steps) == 0:
