@@ -1,6 +1,12 @@
 """The command `warpsim`: what it prints and writes, and that a bad request ends in one line and exit code 2."""
 
 import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -135,3 +141,90 @@ def test_bench_writes_its_table(capsys, tmp_path):
     table = (tmp_path / "bench.md").read_text()
     assert table.count("| ant |") == 4 and result["machine"]["date"] in table
     assert bench.table_rows(result)[0][2] == "warpsim" and "ant" in out
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "words"),
+    [
+        ("--usd", "a.txt", "must end in"),
+        ("--usd", "folder", "must end in"),
+        ("--html", "folder", "is a folder"),
+        ("--png", "folder", "is a folder"),
+        ("--plot", "a.xyz", "must end in"),
+        ("--json", "folder", "is a folder"),
+        ("--store", "file", "is a file"),
+        ("--store", "full", "not a Zarr"),
+        ("--html", "file/a.html", "does not exist"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_noticed_before_the_rollout(
+    assets, capsys, tmp_path, monkeypatch, option, name, words
+):
+    """One line and exit code 2 without a step, and nothing of what is there is touched."""
+    monkeypatch.setattr(runs, "timed_rollout", lambda *a, **k: pytest.fail("rolled out"))
+    (tmp_path / "file").write_text("keep")
+    for folder in ("folder", "full"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "full" / "mine").write_text("keep")
+    code, _, err = run(capsys, "run", assets("ant"), "--device", "cpu", option, tmp_path / name)
+    assert code == 2 and err.count("\n") == 1 and words in err, err
+    assert (tmp_path / "file").read_text() == "keep" and (tmp_path / "full" / "mine").read_text() == "keep"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "folder", "full"]
+
+
+def test_two_outputs_need_two_names(assets, capsys, tmp_path):
+    """The page would be overwritten by the picture."""
+    path = tmp_path / "a.png"
+    code, _, err = run(capsys, "run", assets("ant"), "--device", "cpu", "--html", path, "--png", path)
+    assert code == 2 and "asked for twice" in err
+
+
+def test_a_streamed_store_is_the_rollout(assets, capsys, tmp_path):
+    """The frames that `run --store` writes piece by piece have the bits of one rollout, and of every k-th step."""
+    model = ws.load(assets("ant"))
+    for every in (1, 3):
+        path = tmp_path / f"{every}.zarr"
+        args = ["--worlds", 2, "--steps", 50, "--every", every, "--device", "cpu", "--store", path]
+        code, _, err = run(capsys, "run", assets("ant"), *args)
+        assert code == 0, err
+        sim = ws.Simulator(model, 2, device="cpu")
+        expected = sim.rollout(sim.state(), runs.smooth_controls(model, 2, 50, sim.dt), every=every)
+        back = ws.Trajectory.load(path)
+        assert back.steps == expected.steps
+        for name in ("q", "v", "time", *expected.diagnostics):
+            rows = np.arange(expected.steps if name in expected.diagnostics else expected.frames)
+            np.testing.assert_array_equal(back.rows(name, rows), expected.rows(name, rows), err_msg=name)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_run_that_is_stopped_keeps_what_it_simulated(assets, tmp_path, number, code):
+    """Ctrl-C or a polite kill in the middle of `run --store`: one line, exit code 128 + signal, and a store that holds the
+    frames until then, which are those of an uninterrupted run."""
+    path = tmp_path / "a.zarr"
+    environment = os.environ | {"PYTHONPATH": str(pathlib.Path(__file__).resolve().parents[1])}
+    command = [sys.executable, "-m", "warpsim", "run", assets("ant"), "--worlds", "4", "--steps", "20000"]
+    command += ["--device", "cpu", "--controls", "none", "--store", str(path)]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and process.poll() is None:
+            try:
+                if ws.Trajectory.load(path).frames > 20:
+                    break
+            except ValueError:
+                pass
+            time.sleep(0.1)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    lines = [line for line in err.splitlines() if "CUDA" not in line]
+    assert process.returncode == code, err
+    assert len(lines) == 1 and f"stopped by {signal.Signals(number).name} after" in lines[0] and str(path) in lines[0]
+    back = ws.Trajectory.load(path)
+    assert 20 < back.frames < 20000 and f"holds the {back.frames} frames" in lines[0]
+    sim = ws.Simulator(ws.load(assets("ant")), 4, device="cpu")
+    expected = sim.rollout(sim.state(), steps=30)
+    frames = min(31, back.frames)
+    np.testing.assert_array_equal(back.q[:frames], expected.q.numpy()[:frames])
+    assert [p.name for p in tmp_path.iterdir()] == ["a.zarr"]

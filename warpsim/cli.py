@@ -48,7 +48,7 @@ class Run:
     html: str | None = None
     """Write a stand-alone web page."""
     store: str | None = None
-    """Write a Zarr store."""
+    """Write a Zarr store, frame by frame: Ctrl-C keeps what was simulated. A warpsim store that is there is replaced."""
     png: str | None = None
     """Write a picture of the last frame."""
     plot: str | None = None
@@ -58,6 +58,7 @@ class Run:
 
     def __call__(self) -> None:
         from warpsim import Simulator, load
+        from warpsim.io.output import replacing
         from warpsim.runs import perturbed_start, print_summary, smooth_controls, timed_rollout
 
         self._check()
@@ -67,14 +68,15 @@ class Run:
         controls = None
         if self.controls == "random" and model.nu:
             controls = smooth_controls(model, self.worlds, self.steps, sim.dt, self.seed)
-        options = {"substeps": self.substeps, "every": self.every}
+        options = {"substeps": self.substeps, "every": self.every, "store": self._open_store(sim)}
         trajectory, summary = timed_rollout(sim, sim.state(q, v), controls, self.steps, **options)
         self._write(trajectory)
         if self.json == "-":
             print(json.dumps(summary, indent=2))
             return
         if self.json:
-            pathlib.Path(self.json).write_text(json.dumps(summary, indent=2) + "\n")
+            with replacing(pathlib.Path(self.json)) as new:
+                new.write_text(json.dumps(summary, indent=2) + "\n")
         print_summary(summary, _console())
         for path in (self.usd, self.html, self.store, self.png, self.plot, self.json):
             if path:
@@ -85,17 +87,46 @@ class Run:
             checks.whole(getattr(self, name), name, 1)
         checks.whole(self.seed, "seed", 0)
         checks.number(self.noise, "noise", "give a number of at least 0", lambda x: 0.0 <= x < math.inf)
-        for path in (self.usd, self.html, self.store, self.png, self.plot, self.json):
-            if path and path != "-" and not pathlib.Path(path).absolute().parent.is_dir():
-                raise ValueError(f"{path}: the folder {pathlib.Path(path).parent} does not exist; create it first")
+        self._check_outputs()
+
+    def _check_outputs(self) -> None:
+        """Refuse what could not be written in the end, before anything is computed."""
+        import importlib.util
+
+        from warpsim.io.output import check_file
+        from warpsim.io.plot import check_plot
+        from warpsim.io.store import check_replaceable
+        from warpsim.io.usd_write import SUFFIXES
+
+        for package, wanted in (("viser", self.html), ("matplotlib", self.plot or self.png)):
+            if wanted and importlib.util.find_spec(package) is None:
+                raise ImportError(f"{wanted} needs {package}, which is not installed; pip install {package}")
+        found = [check_file(path) for path in (self.html, self.png, self.json) if path and path != "-"]
+        if self.usd:
+            found.append(check_file(self.usd, SUFFIXES))
+        if self.plot:
+            found.append(check_plot(self.plot))
+        if self.store:
+            found.append(check_replaceable(self.store))
+        resolved = [path.resolve() for path in found]
+        for path in found:
+            if resolved.count(path.resolve()) > 1:
+                raise ValueError(f"{path} is asked for twice; give every output a name of its own")
+
+    def _open_store(self, sim):
+        """A writer of the store that was asked for, or None."""
+        from warpsim.io.store import StoreWriter
+
+        if not self.store:
+            return None
+        dtypes = {"q": sim.dtype, "v": sim.dtype}
+        return StoreWriter(self.store, sim.model, sim.worlds, dtypes=dtypes)
 
     def _write(self, trajectory) -> None:
         if self.usd:
             trajectory.to_usd(self.usd)
         if self.html:
             trajectory.to_html(self.html)
-        if self.store:
-            trajectory.save(self.store)
         if self.png:
             trajectory.render(self.png)
         if self.plot:
@@ -241,9 +272,12 @@ class View:
         import tempfile
 
         from warpsim import Trajectory
+        from warpsim.io.output import check_file
 
         if not 0 <= self.port < 1 << 16:
             raise ValueError(f"port is {self.port}; give 0 to 65535")
+        if self.out:
+            check_file(self.out)
         trajectory = Trajectory.load(self.store)
         if self.out:
             trajectory.to_html(self.out, worlds=self.worlds)
@@ -436,7 +470,10 @@ COMMANDS = {"run": Run, "info": Info, "view": View, "bench": Bench, "demo": Demo
 
 
 def main(args=None) -> int:
-    """Run one command; the exit code is 0, or 2 after a one-line message about what is wrong with the request."""
+    """Run one command. The exit code is 0; 2 after a one-line message about what is wrong with the request; 128 and the
+    number of the signal that ended it (130: Ctrl-C)."""
+    from warpsim.errors import Stopped
+
     command = tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="warpsim", description=__doc__, args=args)
     _quiet()
     try:
@@ -444,6 +481,10 @@ def main(args=None) -> int:
     except (ValueError, ImportError, OSError) as error:
         print(f"warpsim: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
+    except Stopped as stop:
+        print(f"warpsim: {stop}", file=sys.stderr)
+        return stop.code
     except KeyboardInterrupt:
+        print("warpsim: interrupted", file=sys.stderr)
         return 130
     return 0

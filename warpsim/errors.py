@@ -1,5 +1,13 @@
-"""The one exception type of a bad model; bad arguments raise `ValueError`."""
+"""The one exception type of a bad model, bad arguments raise `ValueError`; and the end of a run by a signal."""
 
 
 class ModelError(ValueError):
     """A model that cannot be simulated as written. The message names the element, the value and the fix."""
+
+
+class Stopped(Exception):
+    """A rollout that a signal ended early; what was simulated is in its store. `code` is the exit code that says so."""
+
+    def __init__(self, number: int, message: str):
+        super().__init__(message)
+        self.code = 128 + number

@@ -121,7 +121,11 @@ class Trajectory:
         return host_kinematics.body_pose_chunks(self.model, self.q, rows, world_indices(worlds, self.worlds))
 
     def save(self, path) -> None:
-        """Write a Zarr v3 store with the model inside; see `warpsim.io.store`. An existing warpsim store is replaced."""
+        """Write a Zarr v3 store with the model inside; see `warpsim.io.store`.
+
+        A warpsim store that is there is replaced once the new one is whole; any other file or folder is an error, as is a
+        store with something else in its folder.
+        """
         from warpsim.io.store import save_trajectory
 
         save_trajectory(self, path)

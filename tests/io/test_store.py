@@ -23,6 +23,11 @@ def same_model(a, b):
                 np.array_equal(m.vertices, n.vertices) and np.array_equal(m.faces, n.faces)
                 for m, n in zip(x, y, strict=True)
             )
+        elif field.name == "hfields":
+            assert [h.name for h in x] == [h.name for h in y]
+            assert all(
+                np.array_equal(p, r) for h, i in zip(x, y, strict=True) for p, r in zip(h[1:], i[1:], strict=True)
+            )
         elif field.name == "keyframes":
             assert list(x) == list(y)
             assert all(np.array_equal(p, r) for k in x for p, r in zip(x[k], y[k], strict=True))
@@ -173,3 +178,103 @@ def test_wrong_rows_are_named(tmp_path):
     with pytest.raises(ValueError, match="truncate"):
         store.truncate(5)
     assert store.frames == 2
+
+
+def test_height_fields_come_back(tmp_path):
+    """A model with height fields is stored and read, and steps to the same bits."""
+    import warpsim as ws
+
+    b = ModelBuilder("hills")
+    rng = np.random.default_rng(0)
+    b.add_geom("hfield", hfield=([1.0, 2.0, 0.1, 0.2], rng.random((5, 7))), name="hills")
+    b.add_geom("hfield", hfield=([0.5, 0.5, 0.2, 0.1], rng.random((3, 3))), name="more", pose=[3, 0, 0, 1, 0, 0, 0])
+    body = b.add_body("ball", pose=[0.1, 0.2, 0.3])
+    b.add_joint(body, "free")
+    b.add_geom("sphere", [0.1], body=body)
+    sim = ws.Simulator(b.build(), device="cpu")
+    rolled = sim.rollout(sim.state(), steps=30)
+    rolled.save(tmp_path / "a.zarr")
+    back = Trajectory.load(tmp_path / "a.zarr")
+    same_model(sim.model, back.model)
+    other = ws.Simulator(back.model, device="cpu")
+    again = other.rollout(other.state(), steps=30)
+    assert again.diagnostics["contacts"].numpy().max() > 0
+    np.testing.assert_array_equal(again.q.numpy(), rolled.q.numpy())
+
+
+@pytest.mark.parametrize("name", ["a.partial", ".a.partial", "notes"])
+def test_a_folder_of_that_name_is_never_deleted(tmp_path, name):
+    """Whatever it is called, a folder that is no store stays."""
+    t = rollout(*small(), worlds=2, steps=2)
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "thesis.txt").write_text("keep")
+    for write in (t.save, lambda path: StoreWriter(path, t.model, 2)):
+        with pytest.raises(StoreError, match="not a Zarr v3 group"):
+            write(tmp_path / name)
+    assert (tmp_path / name / "thesis.txt").read_text() == "keep" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_store_with_something_else_in_it_is_not_replaced(tmp_path):
+    """Notes that somebody keeps in the store's folder stay, and the message names them."""
+    t = rollout(*small(), worlds=2, steps=2)
+    t.save(tmp_path / "a.zarr")
+    (tmp_path / "a.zarr" / "notes.txt").write_text("keep")
+    for write in (t.save, lambda path: StoreWriter(path, t.model, 2)):
+        with pytest.raises(StoreError, match=r"notes\.txt"):
+            write(tmp_path / "a.zarr")
+    assert (tmp_path / "a.zarr" / "notes.txt").read_text() == "keep"
+    same(t, Trajectory.load(tmp_path / "a.zarr"))
+
+
+def test_a_store_stays_when_its_successor_cannot_be_begun(tmp_path, monkeypatch):
+    """`StoreWriter` replaces a store once the new one is begun: an error before that leaves the old one."""
+    t = rollout(*small(), worlds=2, steps=2)
+    t.save(tmp_path / "a.zarr")
+
+    def fail(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("warpsim.io.store.model_to_group", fail)
+    with pytest.raises(OSError, match="No space left"):
+        StoreWriter(tmp_path / "a.zarr", t.model, 2)
+    same(t, Trajectory.load(tmp_path / "a.zarr"))
+    assert [p.name for p in tmp_path.iterdir()] == ["a.zarr"]
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "value"),
+    [
+        ("geom_body", 1, 10**6),
+        ("pair_geom", (0, 1), -1),
+        ("link_parent", 2, 5),
+        ("joint_q", 0, 10**6),
+        ("tree_v", 1, 10**6),
+        ("dof_parent", 3, 99),
+        ("geom_type", 1, 77),
+        ("body_link", 0, -7),
+    ],
+)
+def test_a_stored_model_with_an_index_out_of_range_is_refused(tmp_path, name, where, value):
+    """Kernels trust the tables of a model: a damaged or forged one is refused on reading, by field and value."""
+    import zarr
+
+    t = rollout(*small(), worlds=2, steps=2)
+    t.save(tmp_path / "a.zarr")
+    zarr.open_group(str(tmp_path / "a.zarr"), mode="r+")["model"][name][where] = value
+    with pytest.raises(StoreError, match=name):
+        Trajectory.load(tmp_path / "a.zarr")
+
+
+def test_a_stored_model_with_too_few_rows_is_refused(tmp_path):
+    """Tables of different lengths are refused by name."""
+    import zarr
+
+    t = rollout(*small(), worlds=2, steps=2)
+    t.save(tmp_path / "a.zarr")
+    zarr.open_group(str(tmp_path / "a.zarr"), mode="r+")["model"]["geom_friction"].resize((1,))
+    with pytest.raises(StoreError, match="geom_friction"):
+        Trajectory.load(tmp_path / "a.zarr")
+    t.save(tmp_path / "a.zarr")
+    zarr.open_group(str(tmp_path / "a.zarr"), mode="r+").attrs.update({"frames": "many"})
+    with pytest.raises(StoreError, match="frames is 'many'"):
+        Trajectory.load(tmp_path / "a.zarr")

@@ -7,12 +7,12 @@ Geoms of one shape are one batched mesh, so a frame is two small arrays per shap
 
 import contextlib
 import io
-import pathlib
 
 import numpy as np
 
 from warpsim.checks import positive
 from warpsim.io.host_kinematics import body_pose_chunks, geom_poses
+from warpsim.io.output import check_file, replacing
 from warpsim.io.scene import (
     default_spacing,
     frame_rows,
@@ -42,11 +42,9 @@ def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=
         import viser
     except ImportError as error:
         raise ImportError("the web page needs viser; install it with: pip install 'viser>=1.0'") from error
-    path = pathlib.Path(path)
-    if not path.parent.is_dir():
-        raise ValueError(f"{path}: the folder {path.parent} does not exist; create it first")
+    path = check_file(path)
     if spacing is not None:
-        positive(spacing, "spacing", "m")
+        spacing = positive(spacing, "spacing", "m")
     model = trajectory.model
     chosen = world_indices(min(DEFAULT_WORLDS, trajectory.worlds) if worlds is None else worlds, trajectory.worlds)
     rows, rate = frame_rows(trajectory.clock(), fps, limit=30.0)
@@ -65,9 +63,8 @@ def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=
             page = _record(server, trajectory, rows, rate, chosen, origins, groups)
         finally:
             server.stop()
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(_titled(page, f"{model.name} - warpsim"), encoding="utf-8")
-    partial.replace(path)
+    with replacing(path) as new:
+        new.write_text(_titled(page, f"{model.name} - warpsim"), encoding="utf-8")
 
 
 def _titled(page: str, title: str) -> str:

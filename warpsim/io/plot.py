@@ -10,6 +10,7 @@ import numpy as np
 
 from warpsim.checks import positive
 from warpsim.io.host_kinematics import body_poses
+from warpsim.io.output import check_file, replacing
 from warpsim.io.scene import world_indices
 
 LINES = 8  # worlds drawn as single lines; all others are in the bands
@@ -17,6 +18,19 @@ PICTURED = 9  # worlds in the picture
 PICTURE_SIZE = (1200, 480)  # pixels
 POINTS = 1000  # rows drawn at most: more than a plot's pixels
 BLUE, RED, GREY = "#2f6fb0", "#c4473a", "#8a919c"
+
+
+def check_plot(path) -> pathlib.Path:
+    """`path` as the name of a figure's file, `.png` added where it has no ending; raises `ValueError` otherwise."""
+    path = check_file(path)
+    if not path.suffix:
+        return check_file(path.with_name(path.name + ".png"))
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    known = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix[1:].lower() not in known:
+        raise ValueError(f"{path}: the name must end in one of {', '.join(f'.{name}' for name in sorted(known))}")
+    return path
 
 
 def plot_trajectory(trajectory, path=None, worlds=None, tolerance: float | None = None):
@@ -32,8 +46,8 @@ def plot_trajectory(trajectory, path=None, worlds=None, tolerance: float | None 
         raise ImportError("plots need matplotlib; install it with: pip install 'matplotlib>=3.9'") from error
     if tolerance is not None:
         positive(tolerance, "tolerance")
-    if path is not None and not pathlib.Path(path).parent.is_dir():
-        raise ValueError(f"{path}: the folder {pathlib.Path(path).parent} does not exist; create it first")
+    if path is not None:
+        path = check_plot(path)
     chosen = world_indices(worlds, trajectory.worlds)
     rows = np.unique(np.linspace(0, trajectory.frames - 1, min(trajectory.frames, POINTS)).astype(int))
     time = trajectory.clock()[rows]
@@ -61,7 +75,8 @@ def plot_trajectory(trajectory, path=None, worlds=None, tolerance: float | None 
         else:
             _series(axes, time[rows > 0], trajectory.rows(name, steps)[:, chosen], label)
     if path is not None:
-        figure.savefig(path, dpi=130)
+        with replacing(path) as new:
+            figure.savefig(new, dpi=130)
     return figure
 
 

@@ -5,12 +5,12 @@ inside its bounding sphere seen from the sun, so that a picture takes about a se
 """
 
 import dataclasses
-import pathlib
 
 import numpy as np
 
 from warpsim.checks import number, numbers, positive, short, whole
 from warpsim.io.host_kinematics import body_poses, geom_poses
+from warpsim.io.output import check_file, replacing
 from warpsim.io.scene import bounding_radii, geom_colors, grid_origins, horizontal_planes, roomy_spacing
 from warpsim.io.shapes import triangles
 from warpsim.model.geometry import rotation_matrix
@@ -71,10 +71,10 @@ def render_png(model, q, path, camera: Camera | None = None, width: int = 960, h
     """Write a PNG of `model` at `q`; options as in `render_image`."""
     from matplotlib.image import imsave
 
-    path = pathlib.Path(path)
-    if not path.parent.is_dir():
-        raise ValueError(f"{path}: the folder {path.parent} does not exist; create it first")
-    imsave(path, render_image(model, q, camera, width, height, **options), format="png")
+    path = check_file(path)
+    image = render_image(model, q, camera, width, height, **options)
+    with replacing(path) as new:
+        imsave(new, image, format="png")
 
 
 def render_image(

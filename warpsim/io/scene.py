@@ -50,7 +50,7 @@ def frame_rows(time, fps: float | None, limit: float = 60.0) -> tuple[np.ndarray
     """
     time = np.asarray(time, dtype=float)
     if fps is not None:
-        positive(fps, "fps", "1/s, or None for the recorded rate")
+        fps = positive(fps, "fps", "1/s, or None for the recorded rate")
     steps = np.diff(time)
     steps = steps[steps > 0]
     if len(steps) == 0:

@@ -10,20 +10,20 @@ Rows are compressed in chunks of several frames; `frames` is raised only after t
 left behind beyond it is dropped on opening.
 """
 
-import dataclasses
 import pathlib
-import shutil
-import types
 
 import numpy as np
 
 from warpsim.io.host_kinematics import host_rows
-from warpsim.model.model import Keyframe, Mesh, Model, ReportLine
+from warpsim.io.output import check_folder, replacing
+from warpsim.io.store_model import create_array, full, model_from_group, model_to_group, put
+from warpsim.model.model import Model
 
 FORMAT = "warpsim.trajectory"
 VERSION = 1
 CHUNK_BYTES = 2 * 2**20  # of q in one chunk: large enough to compress, small enough to read a few frames
 STATE_NAMES = ("q", "v", "time")
+CONTENTS = frozenset({"zarr.json", *STATE_NAMES, "diagnostics", "model", "checkpoint"})  # of a store's folder
 
 
 class StoreError(ValueError):
@@ -31,26 +31,18 @@ class StoreError(ValueError):
 
 
 def save_trajectory(trajectory, path) -> None:
-    """Write a whole trajectory, replacing a warpsim store at `path`; anything else there is an error."""
-    path = pathlib.Path(path)
-    partial = path.with_name(f".{path.name}.partial")
-    _check_replaceable(path)
-    shutil.rmtree(partial, ignore_errors=True)
-    try:
-        dtypes = {name: _dtype(getattr(trajectory, name)) for name in STATE_NAMES}
-        diagnostics = {name: _dtype(array) for name, array in trajectory.diagnostics.items()}
-        writer = StoreWriter(partial, trajectory.model, trajectory.worlds, dtypes=dtypes, diagnostics=diagnostics)
+    """Write a whole trajectory, replacing a warpsim store at `path`; anything else there is an error, and stays."""
+    path = check_replaceable(path)
+    dtypes = {name: _dtype(getattr(trajectory, name)) for name in STATE_NAMES}
+    diagnostics = {name: _dtype(array) for name, array in trajectory.diagnostics.items()}
+    with replacing(path) as new:
+        writer = StoreWriter(new, trajectory.model, trajectory.worlds, dtypes=dtypes, diagnostics=diagnostics)
         with writer:
             for start in range(0, trajectory.frames, writer.chunk):
                 rows = np.arange(start, min(start + writer.chunk, trajectory.frames))
                 steps = rows[rows > 0] - 1
                 measured = {n: host_rows(a, steps) for n, a in trajectory.diagnostics.items()} if len(steps) else {}
                 writer.append(*(host_rows(getattr(trajectory, name), rows) for name in STATE_NAMES), measured)
-        if path.exists():
-            shutil.rmtree(path)
-        partial.rename(path)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def load_trajectory(path, model: Model | None = None):
@@ -101,10 +93,10 @@ class StoreWriter:
         if resume and self.path.exists():
             self._resume()
             return
-        _check_replaceable(self.path)
-        if self.path.exists():
-            shutil.rmtree(self.path)
-        self._create(None if diagnostics is None else {n: np.dtype(d) for n, d in diagnostics.items()})
+        check_replaceable(self.path)
+        with replacing(self.path) as new:  # so that what is there stays if this fails
+            self._create(new, None if diagnostics is None else {n: np.dtype(d) for n, d in diagnostics.items()})
+        self._root = _open(self.path, "r+")
 
     @property
     def frames(self) -> int:
@@ -147,7 +139,7 @@ class StoreWriter:
             if parts:
                 group = self._root["diagnostics"]
                 if name not in group:
-                    _create_array(group, name, (0, self.worlds), dtype, (self.chunk, self.worlds))
+                    create_array(group, name, (0, self.worlds), dtype, (self.chunk, self.worlds))
                 _extend(group[name], max(start - 1, 0), np.concatenate(parts))
         names = sorted(self._diagnostics or {})
         self._root.attrs.update({"frames": start + rows, "diagnostics": names})
@@ -161,7 +153,7 @@ class StoreWriter:
         slot = 1 - old["slot"] if old else 0
         group = self._root.require_group("checkpoint").create_group(f"slot_{slot}", overwrite=True)
         for name, value in memory.items():
-            _put(group, name, _host(value))
+            put(group, name, _host(value))
         self._root.attrs.update({"checkpoint": {"slot": slot, "frame": self._committed, "names": sorted(memory)}})
 
     def last_checkpoint(self):
@@ -195,24 +187,28 @@ class StoreWriter:
     def __enter__(self):
         return self
 
-    def __exit__(self, *error):
-        self.close()
+    def __exit__(self, kind, error, trace):
+        try:
+            self.close()
+        except OSError:
+            if kind is None:  # else the first error says more
+                raise
 
-    def _create(self, diagnostics) -> None:
+    def _create(self, path: pathlib.Path, diagnostics) -> None:
         import zarr
 
-        self._root = zarr.create_group(str(self.path), zarr_format=3)
+        root = zarr.create_group(str(path), zarr_format=3)
         sizes = {"q": (self.model.nq,), "v": (self.model.nv,), "time": ()}
         for name, size in sizes.items():
             chunks = (self.chunk, self.worlds, *(max(n, 1) for n in size))
-            _create_array(self._root, name, (0, self.worlds, *size), self.dtypes[name], chunks)
+            create_array(root, name, (0, self.worlds, *size), self.dtypes[name], chunks)
         self._diagnostics = diagnostics
-        self._root.create_group("diagnostics")
+        root.create_group("diagnostics")
         for name, dtype in (diagnostics or {}).items():
-            _create_array(self._root["diagnostics"], name, (0, self.worlds), dtype, (self.chunk, self.worlds))
-        model_to_group(self.model, self._root.create_group("model"))
+            create_array(root["diagnostics"], name, (0, self.worlds), dtype, (self.chunk, self.worlds))
+        model_to_group(self.model, root.create_group("model"))
         self._committed = 0
-        self._root.attrs.update(  # last: a store without these attributes was never finished
+        root.attrs.update(  # last: a store without these attributes was never finished
             {
                 "format": FORMAT,
                 "version": VERSION,
@@ -268,63 +264,6 @@ class StoreWriter:
         return {name: np.array(value, dtype=self._diagnostics[name]) for name, value in found.items()}
 
 
-def model_to_group(model: Model, group) -> None:
-    """Write every field of a `Model`: arrays as arrays, the rest as JSON attributes."""
-    attributes: dict = {}
-    for field in dataclasses.fields(model):
-        value = getattr(model, field.name)
-        if isinstance(value, np.ndarray):
-            _put(group, field.name, value)
-        elif field.name == "meshes":
-            attributes["meshes"] = [mesh.name for mesh in value]
-            for index, mesh in enumerate(value):
-                _put(group, f"mesh_{index}_vertices", mesh.vertices)
-                _put(group, f"mesh_{index}_faces", mesh.faces)
-        elif field.name == "keyframes":
-            attributes["keyframes"] = list(value)
-            for index, frame in enumerate(value.values()):
-                for key in Keyframe._fields:
-                    _put(group, f"keyframe_{index}_{key}", getattr(frame, key))
-        elif field.name == "report":
-            attributes["report"] = [list(line) for line in value]
-        elif isinstance(value, tuple):
-            attributes[field.name] = list(value)
-        elif isinstance(value, str | bool | int | float | np.generic):
-            attributes[field.name] = value.item() if isinstance(value, np.generic) else value
-        else:
-            raise TypeError(f"Model.{field.name} is a {type(value).__name__}, which the store cannot hold")
-    group.attrs.update({"fields": attributes})
-
-
-def model_from_group(group) -> Model:
-    """The `Model` written by `model_to_group`, equal field by field."""
-    attributes = dict(group.attrs["fields"])
-    values: dict = {}
-    for field in dataclasses.fields(Model):
-        name = field.name
-        if name == "meshes":
-            parts = [
-                (group[f"mesh_{i}_vertices"][...], group[f"mesh_{i}_faces"][...]) for i in range(len(attributes[name]))
-            ]
-            values[name] = tuple(Mesh(label, *part) for label, part in zip(attributes[name], parts, strict=True))
-        elif name == "keyframes":
-            frames = {
-                label: Keyframe(*(group[f"keyframe_{i}_{key}"][...] for key in Keyframe._fields))
-                for i, label in enumerate(attributes[name])
-            }
-            values[name] = types.MappingProxyType(frames)
-        elif name == "report":
-            values[name] = tuple(ReportLine(*line) for line in attributes[name])
-        elif name in attributes:
-            value = attributes[name]
-            values[name] = tuple(value) if isinstance(value, list) else value
-        elif name in group:
-            values[name] = group[name][...]
-        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            raise KeyError(f"model field {name!r} is not in the store; it was written by another version of warpsim")
-    return Model(**values)
-
-
 def _open(path, mode: str):
     """The root group of a warpsim store, its format and version checked."""
     import zarr
@@ -345,6 +284,9 @@ def _open(path, mode: str):
         raise StoreError(
             f"{path}: store version {attributes.get('version')}, this warpsim reads {VERSION}; use the version that wrote it"
         )
+    for name in ("frames", "worlds"):
+        if type(attributes.get(name)) is not int or attributes[name] < 0:
+            raise StoreError(f"{path}: {name} is {attributes.get(name)!r}; the store is damaged, record it again")
     for name in STATE_NAMES:
         if _read(path, lambda: root[name].shape[0]) < attributes["frames"]:
             raise StoreError(
@@ -353,13 +295,22 @@ def _open(path, mode: str):
     return root
 
 
-def _check_replaceable(path: pathlib.Path) -> None:
-    """Only a warpsim store (whole or unfinished) or an empty folder may be overwritten."""
-    if not path.parent.is_dir():
-        raise StoreError(f"{path}: the folder {path.parent} does not exist; create it first")
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())) or path.name.endswith(".partial"):
-        return
+def check_replaceable(path) -> pathlib.Path:
+    """`path`, if a store can be written there: it is free, an empty folder, or a warpsim store and nothing else."""
+    try:
+        path = check_folder(path)
+    except ValueError as error:
+        raise StoreError(str(error)) from None
+    found = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
+    if not found:
+        return path
     _open(path, "r")
+    foreign = sorted(found - CONTENTS)
+    if foreign:
+        raise StoreError(
+            f"{path}: the store there is not replaced, because something else is in it: {foreign[0]!r}; choose another path"
+        )
+    return path
 
 
 def _read(path, read):
@@ -385,23 +336,7 @@ def _rows(array, start: int, stop: int) -> np.ndarray:
 def _extend(array, start: int, rows: np.ndarray) -> None:
     array.resize((start + len(rows), *array.shape[1:]))
     if rows.size:
-        _full(array)[start:] = rows
-
-
-def _full(array):
-    """The array with chunks of zeros written too, so that a missing chunk is known to be damage."""
-    return array.with_config({"write_empty_chunks": True})
-
-
-def _create_array(group, name: str, shape, dtype, chunks):
-    return group.create_array(name, shape=shape, dtype=np.dtype(dtype), chunks=tuple(max(1, c) for c in chunks))
-
-
-def _put(group, name: str, value) -> None:
-    value = np.asarray(value)
-    array = _create_array(group, name, value.shape, value.dtype, value.shape)
-    if value.size:
-        _full(array)[...] = value
+        full(array)[start:] = rows
 
 
 def _host(value) -> np.ndarray:

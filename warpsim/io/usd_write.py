@@ -5,10 +5,9 @@ from memory, so memory does not grow with the number of frames (measured in `tes
 and is held in memory until the end. One frame of a recording is one time code.
 """
 
+import contextlib
 import os
-import pathlib
-import shutil
-import tempfile
+import re
 
 import numpy as np
 
@@ -16,7 +15,15 @@ from warpsim.checks import positive
 from warpsim.errors import ModelError
 from warpsim.io import usd_constraints, usd_extra, usd_prims
 from warpsim.io.host_kinematics import body_pose_chunks, body_poses
-from warpsim.io.scene import bounding_radii, default_spacing, frame_rows, grid_origins, horizontal_planes, world_indices
+from warpsim.io.output import check_file, replacing, usual_mode
+from warpsim.io.scene import (
+    bounding_radii,
+    default_spacing,
+    frame_rows,
+    grid_origins,
+    horizontal_planes,
+    world_indices,
+)
 
 SAVE_BYTES = 16 * 2**20  # of time samples between saves of the layer
 XFORM_SAMPLE_BYTES = 400  # what one translate and one orient sample of a body take in an unsaved layer
@@ -45,7 +52,7 @@ def write_trajectory(trajectory, path, worlds=None, fps=None, spacing=None) -> N
     chosen = world_indices(worlds, trajectory.worlds)
     rows, rate = frame_rows(trajectory.clock(), fps)
     if spacing is not None:
-        positive(spacing, "spacing", "m")
+        spacing = positive(spacing, "spacing", "m")
     with _Output(path) as output:
         stage = _new_stage(output.layer, model)
         stage.SetStartTimeCode(0)
@@ -56,29 +63,33 @@ def write_trajectory(trajectory, path, worlds=None, fps=None, spacing=None) -> N
         if len(chosen) == 1:
             _stream_world(output, stage, trajectory, rows, int(chosen[0]))
         else:
-            spacing = default_spacing(model) if spacing is None else float(spacing)
+            spacing = default_spacing(model) if spacing is None else spacing
             _stream_instances(output, stage, trajectory, rows, chosen, spacing)
         output.save()
 
 
 class _Output:
-    """A layer written beside its destination and moved there when whole; nothing is left behind on an error."""
+    """A layer written beside its destination and moved there when whole; nothing is left behind on an error.
+
+    What OpenUSD cannot write, as on a full disk, becomes an `OSError` that names the file.
+    """
 
     def __init__(self, path):
-        self.path = pathlib.Path(path)
-        if self.path.suffix not in SUFFIXES:
-            raise ValueError(f"{self.path}: the name must end in one of {', '.join(SUFFIXES)}")
-        if not self.path.parent.is_dir():
-            raise ValueError(f"{self.path}: the folder {self.path.parent} does not exist; create it first")
+        self.path = check_file(path, SUFFIXES)
 
     def __enter__(self):
         from pxr import Sdf
 
         suffix = ".usdc" if self.path.suffix == ".usdz" else self.path.suffix
-        self.folder = tempfile.mkdtemp(prefix=".warpsim-usd-", dir=self.path.parent)
-        self.partial = os.path.join(self.folder, f"{self.path.stem}{suffix}")
-        self.layer = Sdf.Layer.CreateNew(self.partial)
-        self.unsaved = 0
+        self._stack = contextlib.ExitStack()
+        with self._stack:  # undone here if opening fails
+            self._stack.enter_context(self._told())
+            self._done = self._stack.enter_context(replacing(self.path))
+            self._mode = usual_mode(self._done.parent)
+            self.partial = str(self._done.with_name(f"layer{suffix}"))
+            self.layer = Sdf.Layer.CreateNew(self.partial)
+            self.unsaved = 0
+            self._stack = self._stack.pop_all()
         return self
 
     def grew(self, count: int) -> None:
@@ -88,33 +99,42 @@ class _Output:
             self.save()
 
     def save(self) -> None:
-        self.layer.Save()
+        if not self.layer.Save():
+            raise OSError("the layer could not be saved")
         self.unsaved = 0
 
     def __exit__(self, kind, error, trace):
+        self.layer = None
+        if kind is not None:
+            return self._stack.__exit__(kind, error, trace)
+        with self._stack:
+            self._finish()
+        from pxr import Sdf
+
+        stale = Sdf.Layer.Find(str(self.path))
+        if stale:
+            stale.Reload(force=True)
+        return None
+
+    def _finish(self) -> None:
         from pxr import Sdf, UsdUtils
 
-        self.layer = None
+        if self.path.suffix != ".usdz":
+            os.replace(self.partial, self._done)
+        elif not UsdUtils.CreateNewUsdzPackage(Sdf.AssetPath(self.partial), str(self._done)):
+            raise OSError("the usdz package could not be made; is the disk full?")
+        os.chmod(self._done, self._mode)
+
+    @contextlib.contextmanager
+    def _told(self):
+        from pxr import Tf
+
         try:
-            if kind is None:
-                done = self.partial
-                if self.path.suffix == ".usdz":
-                    done = os.path.join(self.folder, self.path.name)
-                    if not UsdUtils.CreateNewUsdzPackage(Sdf.AssetPath(self.partial), done):
-                        raise OSError(f"{self.path}: the usdz package could not be written; is the disk full?")
-                os.chmod(done, 0o666 & ~_umask())
-                os.replace(done, self.path)
-                stale = Sdf.Layer.Find(str(self.path))
-                if stale:
-                    stale.Reload(force=True)
-        finally:
-            shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+            yield
+        except Tf.ErrorException as error:
+            found = re.findall(r" : '(.*?)'\s*$", str(error), flags=re.MULTILINE)
+            why = "; ".join(dict.fromkeys(found)) or " ".join(str(error).split())
+            raise OSError(f"{self.path} could not be written: {why}") from None
 
 
 def _short_list(indices) -> str:

@@ -1,0 +1,88 @@
+"""Whether the tables of a `Model` fit each other: for models that come from a file of arrays, where anything may stand.
+
+Kernels trust indices; one out of range reads or writes memory that is not theirs.
+"""
+
+import numpy as np
+
+from warpsim.errors import ModelError
+from warpsim.model.model import ConstraintType, FrictionRule, GeomType, JointType, Model
+
+PER_DOF = ("joint_stiffness", "joint_damping", "joint_armature", "joint_friction", "joint_reference")
+ROWS = {"control_range": "nu", "force_range": "nu", "dof_parent": "nv", "dof_link": "nv", "q0": "nq"}
+ROWS |= {"tree_reference": "ntree", "tree_link": "ntree + 1", "tree_v": "ntree + 1"} | dict.fromkeys(PER_DOF, "nv")
+# By the beginning of the name, for those that are not above; the text is what `counts` knows.
+OWNER = {"body": "nbody", "joint": "njoint", "link": "nlink", "geom": "ngeom", "pair": "npair", "tendon": "ntendon"}
+OWNER |= {"constraint": "nconstraint", "actuator": "nu"}
+# Indices: the least that is allowed, and what they count; one past the end is allowed where a slice begins.
+INDICES = {
+    "body_parent": (-1, "nbody"),
+    "body_link": (0, "nlink"),
+    "joint_body": (0, "nbody"),
+    "joint_link": (0, "nlink"),
+    "joint_q": (0, "nq"),
+    "joint_v": (0, "nv"),
+    "link_parent": (-1, "nlink"),
+    "link_joint": (-1, "njoint"),
+    "link_body": (0, "nbody"),
+    "link_q": (0, "nq + 1"),
+    "link_v": (0, "nv + 1"),
+    "link_tree": (0, "ntree"),
+    "tree_link": (0, "nlink + 1"),
+    "tree_v": (0, "nv + 1"),
+    "tree_reference": (0, "nlink"),
+    "dof_parent": (-1, "nv"),
+    "dof_link": (0, "nlink"),
+    "geom_body": (-1, "nbody"),
+    "geom_mesh": (-1, "nmesh"),
+    "pair_geom": (0, "ngeom"),
+    "excluded": (-1, "nbody"),
+    "constraint_body": (-1, "nbody"),
+    "actuator_joint": (-1, "njoint"),
+    "actuator_tendon": (-1, "ntendon"),
+}
+KINDS = {"joint_type": JointType, "link_type": JointType, "geom_type": GeomType, "pair_rule": FrictionRule}
+KINDS |= {"constraint_type": ConstraintType}
+
+
+def check_tables(model: Model) -> None:
+    """Raise `ModelError` naming the first field whose length, index or kind does not fit the rest."""
+    counts = {name: getattr(model, name) for name in ("nq", "nv", "nu", "nbody", "njoint", "ngeom", "nlink", "ntree")}
+    counts |= {"ntendon": model.ntendon, "nconstraint": model.nconstraint, "npair": len(model.pair_geom)}
+    counts["nmesh"] = len(model.meshes)
+    for name, value in vars(model).items():
+        rows = ROWS.get(name) or OWNER.get(name.split("_")[0])
+        if rows and len(value) != _count(rows, counts):
+            raise ModelError(f"{name} has {len(value)} rows; with {rows} it must have {_count(rows, counts)}")
+    for name, (least, kind) in INDICES.items():
+        _check_range(name, getattr(model, name), least, _count(kind, counts))
+    _check_range("constraint_joint", model.constraint_joint, -1, max(model.njoint, model.ntendon))
+    for name, kinds in KINDS.items():
+        known = [int(kind) for kind in kinds]
+        bad = ~np.isin(getattr(model, name), known)
+        if bad.any():
+            raise ModelError(f"{name}[{int(np.argmax(bad))}] is {getattr(model, name)[bad][0]}; there are {known}")
+    for name in ("tree_link", "tree_v"):
+        if (np.diff(getattr(model, name)) < 0).any():
+            raise ModelError(f"{name} is {getattr(model, name).tolist()}; it must not decrease")
+    if (model.link_parent >= np.arange(model.nlink)).any():
+        raise ModelError("link_parent: a link must come after its parent")
+    for mesh in model.meshes:
+        _check_range(f"faces of mesh {mesh.name!r}", mesh.faces, 0, len(mesh.vertices))
+    fields = int(np.count_nonzero(model.geom_type == GeomType.HFIELD))
+    if len(model.hfields) != fields:
+        raise ModelError(f"{fields} height-field geoms, but {len(model.hfields)} height fields")
+
+
+def _count(text: str, counts: dict[str, int]) -> int:
+    name, _, more = text.partition(" + ")
+    return counts[name] + int(more or 0)
+
+
+def _check_range(name: str, values: np.ndarray, least: int, count: int) -> None:
+    if not np.issubdtype(values.dtype, np.integer):
+        raise ModelError(f"{name} holds {values.dtype}; indices must be whole numbers")
+    bad = (values < least) | (values >= count)
+    if bad.any():
+        where = np.argwhere(bad)[0].tolist()
+        raise ModelError(f"{name}{where} is {values[bad][0]}; it must be {least} to {count - 1}")
