@@ -1,10 +1,12 @@
-"""Smooth dynamics of deep trees in a float32 step: carried out in float64, rounded at the end.
+"""Deep trees in a float32 step: mass matrix, free motion and SAP are computed in float64 and rounded at the end.
 
-The mass matrix of a chain of n equal links has a condition of about n⁴ (1e7 for 100 hinges, after scaling to a unit diagonal): in float32 its
-rounding alone makes it indefinite, and bias forces that nearly cancel leave accelerations of nothing but rounding. So
-for models with a tree deeper than `DEEPEST` kinematics, mass matrix, bias, free motion and the two factors are computed in
-float64 from the float32 state, parameters and forces. The factors keep their positive pivots when they are rounded.
+The mass matrix of a chain is ever closer to singular: scaled to a unit diagonal, that of 100 hinges has the lowest
+eigenvalue 1e-6, of 224 hinges 7e-8. Its rounding to float32 alone makes it indefinite, and bias forces that nearly cancel
+leave accelerations of nothing but rounding. So for models with a tree deeper than `DEEPEST` the step goes from the float32
+state, parameters and forces to the new velocities in float64. The factors keep their positive pivots when rounded.
 """
+
+import dataclasses
 
 import numpy as np
 import warp as wp
@@ -12,6 +14,8 @@ import warp as wp
 from warpsim.dynamics import BLOCK, DeviceModel, Dynamics
 from warpsim.kernels import theta, wide
 from warpsim.model.model import Model
+from warpsim.solvers.contact_solver import ContactSolver
+from warpsim.solvers.sap import SAP, SAPSolver
 
 # Degrees of freedom from the root to a leaf up to which float32 keeps its accuracy: humanoids with hands have some twenty,
 # and at 50 hinges the inertia of the last link is off by 5e-4.
@@ -25,6 +29,11 @@ def depth(model: Model) -> int:
     for dof, parent in enumerate(model.dof_parent):
         found[dof] = 1 + (found[parent] if parent >= 0 else 0)
     return int(found.max(initial=0))
+
+
+def needs_float64(device_model: DeviceModel) -> bool:
+    """Whether a step of these worlds goes through float64."""
+    return device_model.dtype == "float32" and depth(device_model.model) > DEEPEST
 
 
 class DeepMotion:
@@ -53,9 +62,9 @@ class DeepMotion:
         """Bias, A = M + h D, the factors of M and A, and v*."""
         step, dynamics = self.step, self.dynamics
         for name in PARAMETERS:
-            self._widen(step.device_model.parameters.stored(name), self.device_model.parameters.stored(name))
+            widen(step.device_model.parameters.stored(name), self.device_model.parameters.stored(name), self.scalar)
         for name in ("q", "v", "force", "damping"):
-            self._widen(getattr(step, name), getattr(self, name))
+            widen(getattr(step, name), getattr(self, name), self.scalar)
         dynamics.position(self.q)
         dynamics.velocity(self.v)
         dynamics.mass_matrix(self.composite, self.A)
@@ -64,18 +73,68 @@ class DeepMotion:
         inputs += [self.A, self.M_factor, self.A_factor, self.v_star]
         dynamics.launch(self.k_theta.free_motion, dynamics.model.ntree, inputs)
         for name in ("bias", "A", "M_factor", "A_factor", "v_star"):
-            self._narrow(getattr(self, name), getattr(step, name))
+            narrow(getattr(self, name), getattr(step, name), self.scalar)
 
-    def _widen(self, values: wp.array, target: wp.array) -> None:
-        rows = [_rows(values, self.scalar), _rows(target, wp.float64)]
-        self._launch(self.kernels.widen, rows[1].shape, rows)
 
-    def _narrow(self, values: wp.array, target: wp.array) -> None:
-        rows = [_rows(values, wp.float64), _rows(target, self.scalar)]
-        self._launch(self.kernels.narrow, rows[1].shape, rows)
+class WideSAP(ContactSolver):
+    """SAP in float64 on a float32 problem, but with the A, v* and v0 of a `DeepMotion`; its solution is rounded."""
 
-    def _launch(self, kernel, dim, inputs) -> None:
-        wp.launch(kernel, dim=dim, inputs=inputs, device=self.device_model.device, block_dim=BLOCK, record_tape=False)
+    COPIED = ("J", "R", "v_hat", "mu", "row_J", "row_R", "row_v_hat", "row_lower", "row_upper")
+    SHARED = ("contacts", "contact_pair", "support", "support_size")
+
+    def __init__(self, *size, options: SAP, **keywords):
+        super().__init__(*size, **keywords)
+        options = dataclasses.replace(options, tolerance=options.relative_tolerance(self.dtype))
+        self.inner = SAPSolver(*size, options=options, **(keywords | {"dtype": "float64"}))
+        self.solution.iterations, self.solution.status = self.inner.solution.iterations, self.inner.solution.status
+
+    def kernel_sets(self) -> list:
+        return self.inner.kernel_sets()
+
+    def attach(self, motion: DeepMotion) -> None:
+        """Make room for the problem, once the struct `problem` is filled."""
+        problem = self.inner.problem
+        problem.A, problem.v_star, problem.v0 = motion.A, motion.v_star, motion.v
+        for name in self.SHARED:
+            setattr(problem, name, getattr(self.problem, name))
+        for name in self.COPIED:
+            array = getattr(self.problem, name)
+            kind = self.inner.scalar if array.dtype == self.scalar else self.inner.vec3
+            setattr(problem, name, self.zeros(array.shape, kind))
+
+    def launch(self):
+        """Solve every world, off the tape."""
+        return self._rounded(self.inner.launch)
+
+    def launch_again(self):
+        """Solve once more from the last solution, see `SAPSolver`."""
+        return self._rounded(self.inner.launch_again)
+
+    def _rounded(self, solve):
+        for name in self.COPIED:
+            widen(getattr(self.problem, name), getattr(self.inner.problem, name), self.scalar)
+        solution = solve()
+        for name in ("v", "gamma", "row_gamma", "momentum_error"):
+            narrow(getattr(solution, name), getattr(self.solution, name), self.scalar)
+        return self.solution
+
+
+def widen(values: wp.array, target: wp.array, scalar) -> None:
+    """Copy an array of scalars of type `scalar` into one of float64, with as many rows or one for all."""
+    if target.size:
+        rows = [_rows(values, scalar), _rows(target, wp.float64)]
+        _launch(wide.build(scalar).widen, rows[1], rows)
+
+
+def narrow(values: wp.array, target: wp.array, scalar) -> None:
+    """Round an array of float64 into one of the same shape with scalars of type `scalar`."""
+    if target.size:
+        rows = [_rows(values, wp.float64), _rows(target, scalar)]
+        _launch(wide.build(scalar).narrow, rows[1], rows)
+
+
+def _launch(kernel, target: wp.array, inputs) -> None:
+    wp.launch(kernel, dim=target.shape, inputs=inputs, device=target.device, block_dim=BLOCK, record_tape=False)
 
 
 def _rows(array: wp.array, scalar) -> wp.array:

@@ -12,7 +12,7 @@ import warp as wp
 
 from warpsim.collision import Collision
 from warpsim.constraints import ACTUATOR_PARAMETERS, ScalarRows, actuator_rows
-from warpsim.deep import DEEPEST, DeepMotion, depth
+from warpsim.deep import DeepMotion, WideSAP, needs_float64
 from warpsim.dynamics import BLOCK, DeviceModel, Dynamics
 from warpsim.integrators import SymplecticEuler, ThetaScheme
 from warpsim.integrators.stages import ThetaStages
@@ -32,6 +32,8 @@ class Step:
     `for_gradient`: the step is repeated in a backward pass, which wants adjoints of the contact solve. Compliant contact
     is then solved in the velocities, by SAP, and rigid contact is taken from its recorded solution.
     """
+
+    widens = True  # deep trees are stepped in float64, see `deep.py`
 
     def __init__(
         self,
@@ -75,8 +77,8 @@ class Step:
         self.collision.scene.expect_impacts = int(exact and solver.formulation == "convex")
         law = {"exact": exact, "follow_bend": solver.jdot if exact else True}
         self.scalar_rows = ScalarRows(device_model, self.dynamics, np.flatnonzero(actuator_row), **law)
+        self.deep = DeepMotion(self) if self.widens and not scheme.implicit and needs_float64(device_model) else None
         self._make_solver(solver, for_gradient)
-        self.deep = DeepMotion(self) if device_model.dtype == "float32" and depth(model) > DEEPEST else None
         # Plain symplectic Euler needs none of the stages.
         self.stages = None if scheme == SymplecticEuler() else ThetaStages(self, scheme)
 
@@ -98,6 +100,8 @@ class Step:
         elif self.compliant is not None and self.compliant.formulation == "paper":
             kind = PaperContact
             self.scalar_rows.allow_bend()
+        if self.deep is not None and kind is SAPSolver and not for_gradient:
+            kind = WideSAP
         self.solver = kind(*tables, options=options, dtype=self.device_model.dtype, device=device)
         problem, contacts = self.solver.problem, self.collision.contacts
         problem.A, problem.v_star, problem.v0 = self.A, self.v_star, self.v
@@ -115,6 +119,8 @@ class Step:
         if self.compliant is not None:
             self.k_compliant = compliant.build(S)
         self.scalar_rows.attach(problem)
+        if isinstance(self.solver, WideSAP):
+            self.solver.attach(self.deep)
 
     def allow_wrench(self) -> None:
         """Make room for wrenches on bodies (torque, force), zero until they are given."""

@@ -20,6 +20,8 @@ from warpsim.step import Step
 class VariationalStep(Step):
     """Workspace and launches of one variational step. `impulse (worlds, nv)` is added to the right-hand side: Jᵀγ."""
 
+    widens = False  # DRNEA is linear-time and passes momenta from link to link
+
     def __init__(
         self,
         device_model,

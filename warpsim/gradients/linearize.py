@@ -151,7 +151,7 @@ class Linearizer:
     def __init__(self, device_model: DeviceModel, options, max_contacts: int | None, contact: bool):
         self.device_model, self.model = device_model, device_model.model
         t, S, nv = device_model.types, device_model.types.scalar, device_model.model.nv
-        self.step = Step(device_model, options, max_contacts, contact)
+        self.step = Step(device_model, options, max_contacts, contact, for_gradient=True)
         self.step.solver.options.keep_factor = 1
         self.derivative = InverseDynamicsDerivative(self.step.dynamics)
         self.kernels, self.k_contacts = kernels.build(S), contact_slopes.build(S)
