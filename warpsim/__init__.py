@@ -82,6 +82,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.simulator import CONTACT_OVERFLOW as CONTACT_OVERFLOW
     from warpsim.simulator import NONFINITE as NONFINITE
     from warpsim.simulator import NOT_CONVERGED as NOT_CONVERGED
+    from warpsim.simulator import UNRESOLVED as UNRESOLVED
     from warpsim.simulator import Simulator as Simulator
     from warpsim.solvers.compliant import Compliant as Compliant
     from warpsim.solvers.cone_qp import ConeQPSolution as ConeQPSolution
