@@ -1,12 +1,19 @@
-"""warpsim: batched, differentiable multibody physics with stiff contact, on CPU and GPU through NVIDIA Warp."""
+"""warpsim: batched, differentiable multibody physics with stiff contact, on CPU and GPU through NVIDIA Warp.
 
+Warp's start-up banner and its line for each module are off, unless the environment has WARPSIM_VERBOSE=1, `warp.init()` came
+first, or `warp.config.log_level` is set by you.
+"""
+
+import os as _os
 import pathlib as _pathlib
+import sys as _sys
 
 # The device code lives in `kernels/` beside this package in a checkout and in `warpsim/kernels` in a wheel.
 if not (_pathlib.Path(__file__).parent / "kernels").is_dir():
     __path__.append(str(_pathlib.Path(__file__).parent.parent))
 
 import importlib as _importlib
+import typing as _typing
 
 _PUBLIC = {
     "warpsim.errors": ("ModelError",),
@@ -27,23 +34,82 @@ _PUBLIC = {
     "warpsim.solvers.cone_qp": ("ConeQPSolution", "solve_cone_qp"),
     "warpsim.solvers.problem": ("ContactProblem", "ContactSolution", "solve_contact"),
 }
+_MODULES = {"robots": "warpsim.robots"}
 # Adapters that load their framework; not in `__all__`, so that a look at every public name loads none.
 _ADAPTERS = {name: f"warpsim.interop.{name}" for name in ("torch", "jax")}
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
-__all__ = list(_HOME)
+__all__ = [*_HOME, *_MODULES]  # noqa: PLE0604 (names)
 __version__ = "0.1.0"
 
-
-def __getattr__(name: str):
-    if name in _ADAPTERS:
-        value = _importlib.import_module(_ADAPTERS[name])
-    elif name in _HOME:
-        value = getattr(_importlib.import_module(_HOME[name]), name)
-    else:
-        raise AttributeError(f"module 'warpsim' has no attribute {name!r}")
-    globals()[name] = value
-    return value
+_hushed = False
 
 
-def __dir__():
-    return sorted({*globals(), *__all__, *_ADAPTERS})
+def _hush() -> None:
+    """Set Warp's log level to warnings, once, where nobody has chosen another."""
+    global _hushed
+    if _hushed:
+        return
+    _hushed = True
+    import warp
+
+    untouched = warp.config.log_level == warp.LOG_INFO and warp._src.context.runtime is None
+    if untouched and _os.environ.get("WARPSIM_VERBOSE", "0") in ("", "0"):
+        warp.config.log_level = warp.LOG_WARNING
+
+
+if "warp" in _sys.modules:  # else at the first use of what needs it; a level set later is never touched
+    _hush()
+
+if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which cannot follow what is loaded on demand
+    from warpsim import robots as robots
+    from warpsim.errors import ModelError as ModelError
+    from warpsim.gradients.check import check_gradients as check_gradients
+    from warpsim.gradients.linearize import Linearization as Linearization
+    from warpsim.integrators import ExplicitEuler as ExplicitEuler
+    from warpsim.integrators import ImplicitEuler as ImplicitEuler
+    from warpsim.integrators import Midpoint as Midpoint
+    from warpsim.integrators import SymplecticEuler as SymplecticEuler
+    from warpsim.integrators import Variational as Variational
+    from warpsim.interop import jax as jax
+    from warpsim.interop import torch as torch
+    from warpsim.interop.objective import Objective as Objective
+    from warpsim.io.load import load as load
+    from warpsim.model import ConstraintType as ConstraintType
+    from warpsim.model import GeomType as GeomType
+    from warpsim.model import JointType as JointType
+    from warpsim.model import Model as Model
+    from warpsim.model import ModelBuilder as ModelBuilder
+    from warpsim.simulator import CONTACT_OVERFLOW as CONTACT_OVERFLOW
+    from warpsim.simulator import NONFINITE as NONFINITE
+    from warpsim.simulator import NOT_CONVERGED as NOT_CONVERGED
+    from warpsim.simulator import UNRESOLVED as UNRESOLVED
+    from warpsim.simulator import Simulator as Simulator
+    from warpsim.solvers.compliant import Compliant as Compliant
+    from warpsim.solvers.cone_qp import ConeQPSolution as ConeQPSolution
+    from warpsim.solvers.cone_qp import solve_cone_qp as solve_cone_qp
+    from warpsim.solvers.lcp import LCPSolution as LCPSolution
+    from warpsim.solvers.lcp import solve_lcp as solve_lcp
+    from warpsim.solvers.lcp_contact import LCP as LCP
+    from warpsim.solvers.nocontact import NoContact as NoContact
+    from warpsim.solvers.problem import ContactProblem as ContactProblem
+    from warpsim.solvers.problem import ContactSolution as ContactSolution
+    from warpsim.solvers.problem import solve_contact as solve_contact
+    from warpsim.solvers.sap import SAP as SAP
+    from warpsim.state import State as State
+    from warpsim.trajectory import Trajectory as Trajectory
+else:
+
+    def __getattr__(name: str):
+        if name in _HOME or name in _ADAPTERS:
+            _hush()
+        if name in _ADAPTERS or name in _MODULES:
+            value = _importlib.import_module((_ADAPTERS | _MODULES)[name])
+        elif name in _HOME:
+            value = getattr(_importlib.import_module(_HOME[name]), name)
+        else:
+            raise AttributeError(f"module 'warpsim' has no attribute {name!r}")
+        globals()[name] = value
+        return value
+
+    def __dir__():
+        return sorted({*globals(), *__all__, *_ADAPTERS})

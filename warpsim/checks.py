@@ -4,6 +4,7 @@
 """
 
 import operator
+import re
 
 import numpy as np
 
@@ -89,15 +90,17 @@ def short(value) -> str:
 
 
 def grouped(refusals, join: str = " ") -> list[str]:
-    """One sentence for each kind of element and fix out of (element, what is wrong, fix), however many elements there are.
+    """One sentence for each kind of element and defect out of (element, what is wrong, fix), however many elements there are.
 
-    An element is called by its kind and name, as in "joint 'knee'"; the first of a group stands for the rest.
+    An element is called by its kind and name, as in "joint 'knee'"; the first of a group stands for the rest, which may
+    differ in the names and numbers of what is wrong with them.
     """
-    groups: dict[tuple[str, str], list] = {}
+    groups: dict[tuple[str, str, str], list] = {}
     for element, what, fix in refusals:
-        groups.setdefault((element.split(" ", 1)[0], fix), []).append((element, what))
+        defect = re.sub(r"'[^']*'|[-+]?\d[\d.e+-]*", "", what)
+        groups.setdefault((element.split(" ", 1)[0], defect, fix), []).append((element, what))
     lines = []
-    for (_, fix), members in groups.items():
+    for (_, _, fix), members in groups.items():
         first, what = members[0]
         others = [element.split(" ", 1)[-1] for element, _ in members[1:]]
         lines.append(f"{first}{join}{what}" + (f" (likewise {listed(others)})" if others else "") + f"; {fix}")

@@ -448,13 +448,14 @@ def _console():
 
 
 def _quiet() -> None:
-    """Warp's start-up banner and compile lines go; warnings are one line each, MuJoCo's too instead of in a log file."""
+    """Warp's start-up banner and compile lines go (WARPSIM_VERBOSE=1 keeps them); warnings are one line each, MuJoCo's too instead of in a log file."""
     import warnings
 
     import mujoco
-    import warp as wp
 
-    wp.config.log_level = wp.LOG_WARNING
+    import warpsim
+
+    warpsim._hush()
     warnings.formatwarning = lambda message, *where: f"warning: {message}\n"
     said = set()
 

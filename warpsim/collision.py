@@ -295,3 +295,7 @@ class ContactList:
 
     def __len__(self) -> int:
         return int(self.count.sum())
+
+    def __repr__(self) -> str:
+        solved = "without impulses" if self.impulse is None else "with impulses"
+        return f"ContactList({len(self)} contacts in {len(self.count)} worlds, {solved})"

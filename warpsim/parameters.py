@@ -145,6 +145,10 @@ class Parameters:
         if not isinstance(name, str) or name not in SPECS:
             raise ValueError(f"no parameter {short(name)}; there are: {listed(SPECS, len(SPECS))}")
 
+    def __repr__(self) -> str:
+        own = ", ".join(sorted(self._expanded)) or "none"
+        return f"Parameters({len(SPECS)} by name, worlds={self.worlds}; per world: {own})"
+
     def __iter__(self):
         return iter(SPECS)
 

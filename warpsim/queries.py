@@ -9,6 +9,7 @@ import warp as wp
 from warpsim.collision import Collision, ContactList
 from warpsim.dynamics import DeviceModel, Dynamics
 from warpsim.kernels import ray
+from warpsim.reprs import show
 
 
 class RayHits(typing.NamedTuple):
@@ -17,6 +18,9 @@ class RayHits(typing.NamedTuple):
     distance: wp.array
     geom: wp.array
     normal: wp.array
+
+    def __repr__(self) -> str:
+        return show("RayHits", self._asdict())
 
 
 class Queries:

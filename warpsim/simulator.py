@@ -2,6 +2,8 @@
 
 import functools
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import warp as wp
@@ -21,8 +23,9 @@ from warpsim.kernels.precision import SCALARS
 from warpsim.memory import array_bytes
 from warpsim.model.model import JOINT_NQ, GeomType, JointType, Model
 from warpsim.model.overlap import start_of
-from warpsim.queries import Queries
+from warpsim.queries import Queries, RayHits
 from warpsim.replay import Replay
+from warpsim.reprs import show
 from warpsim.rollout import rollout
 from warpsim.solvers.compliant import Compliant
 from warpsim.solvers.lcp_contact import LCP
@@ -31,6 +34,7 @@ from warpsim.solvers.sap import SAP
 from warpsim.state import State
 from warpsim.step import Step
 from warpsim.threads import alone, in_turn, turn
+from warpsim.trajectory import Trajectory
 from warpsim.variational_step import VariationalStep
 
 NONFINITE = int(flags.NONFINITE)
@@ -59,6 +63,9 @@ class Diagnostics:
     def energy(self) -> wp.array:
         return self._step.energy
 
+    def __repr__(self) -> str:
+        return f"Diagnostics(worlds={self.flags.shape[0]}: {', '.join(self.NAMES)})"
+
     def numpy(self) -> dict[str, np.ndarray]:
         """Host copies by name."""
         return {name: getattr(self, name).numpy().copy() for name in self.NAMES}
@@ -81,19 +88,19 @@ class Simulator:
         model: Model,
         worlds: int = 1,
         dt: float | None = None,
-        integrator=None,
-        solver=None,
+        integrator: ThetaScheme | Variational | None = None,
+        solver: SAP | Compliant | LCP | NoContact | None = None,
         device=None,
         dtype: str = "float32",
         requires_grad: bool = False,
         max_contacts: int | None = None,
-    ):
+    ) -> None:
         if not isinstance(model, Model):
             raise ValueError(f"model is a {type(model).__name__}; load one with ws.load(path) or build it")
         self.model = model
         self.worlds = whole(worlds, "worlds", 1)
         self.dt = positive(model.timestep if dt is None else dt, "dt", "s")
-        self.dtype = choice(dtype, "dtype", SCALARS)
+        self.dtype: str = choice(dtype, "dtype", SCALARS)
         flag(requires_grad, "requires_grad")
         self.integrator = SymplecticEuler() if integrator is None else integrator
         if not isinstance(self.integrator, (ThetaScheme, Variational)):
@@ -148,6 +155,12 @@ class Simulator:
         self._replay = Replay(self.device, self.parameters)
         self._zero_inputs: set[str] = set()
 
+    def __repr__(self) -> str:
+        values = {"worlds": self.worlds, "dt": f"{self.dt:g}", "solver": type(self.solver).__name__}
+        values |= {"integrator": type(self.integrator).__name__, "dtype": self.dtype, "device": self.device}
+        values |= {"max_contacts": self.max_contacts, "requires_grad": self.requires_grad}
+        return f"Simulator({short(self.model.name)}, {show('', values)[1:-1]})"
+
     # states ----------------------------------------------------------------------------------------------------------
 
     @in_turn
@@ -194,7 +207,9 @@ class Simulator:
     # stepping --------------------------------------------------------------------------------------------------------
 
     @in_turn
-    def step(self, state: State, control=None, *, tau=None, wrench=None, substeps: int = 1, out: State | None = None):
+    def step(
+        self, state: State, control=None, *, tau=None, wrench=None, substeps: int = 1, out: State | None = None
+    ) -> State:
         """The state after dt, in `substeps` equal parts.
 
         `control (worlds, nu)`: None is zero; clamped to its range. `tau (worlds, nv)`: further generalised forces.
@@ -352,7 +367,7 @@ class Simulator:
         return values
 
     @in_turn
-    def capture(self, function):
+    def capture(self, function: Callable[[], Any]) -> Callable[[], None]:
         """Record what `function()` launches as a graph and return a callable that replays it, with equal results.
 
         `function` may step into existing states (`out=`) and launch kernels; it must not read device data on the host.
@@ -386,7 +401,7 @@ class Simulator:
         progress=None,
         checkpoint_every: int | None = None,
         gradient_norms: bool = False,
-    ):
+    ) -> Trajectory:
         """`steps` steps from `state`, recorded as a `Trajectory` (`state` itself is not changed).
 
         `controls`: (steps, worlds, nu), a callable `policy(state)` that returns (worlds, nu), or None. `every=k` keeps
@@ -469,7 +484,9 @@ class Simulator:
         return self._step.net_contact_force(of)
 
     @in_turn
-    def ray_cast(self, state: State, origin, direction, *, max_distance: float = np.inf, geoms=None, ignore=()):
+    def ray_cast(
+        self, state: State, origin, direction, *, max_distance: float = np.inf, geoms=None, ignore=()
+    ) -> RayHits:
         """Nearest hits of rays with the geoms at `state`: distance [m] (-1: none), geom index, outward normal.
 
         `origin` and `direction` (world axes, any length) are (rays, 3) or (worlds, rays, 3). `geoms`: indices or names

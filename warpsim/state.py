@@ -4,6 +4,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.pickled import pack, unpack
+from warpsim.reprs import show
 
 
 class State:
@@ -26,6 +27,17 @@ class State:
 
     def __setstate__(self, kept: dict) -> None:
         vars(self).update(unpack(kept))
+
+    def __repr__(self) -> str:
+        extra = {"requires_grad": True} if self.q.requires_grad else {}
+        names = {
+            "worlds": self.worlds,
+            "q": self.q,
+            "v": self.v,
+            "dtype": self.q.dtype.__name__,
+            "device": self.q.device,
+        }
+        return show("State", names | {"memory": f"[{', '.join(self.memory)}]"} | extra)
 
     def arrays(self) -> dict[str, wp.array]:
         """All arrays by name."""

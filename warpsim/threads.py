@@ -13,9 +13,12 @@ take turns there, which costs nothing where the kernels run one after the other 
 import contextlib
 import functools
 import threading
+import typing
+from collections.abc import Callable
 
 import warp as wp
 
+Method = typing.TypeVar("Method", bound=Callable[..., typing.Any])
 TURN = threading.RLock()
 _ANY_TIME = contextlib.nullcontext()
 PER_THREAD = ("tape", "_apic_capture", "_apic_graph")  # attributes of Warp's runtime
@@ -39,7 +42,7 @@ def turn(device):
     return TURN if device.is_cuda else _ANY_TIME
 
 
-def in_turn(method):
+def in_turn(method: Method) -> Method:
     """A method that launches on `self.device`, in its `turn`."""
 
     @functools.wraps(method)
@@ -49,10 +52,10 @@ def in_turn(method):
                 return method(self, *arguments, **named)
         return method(self, *arguments, **named)
 
-    return call
+    return typing.cast(Method, call)
 
 
-def alone(method):
+def alone(method: Method) -> Method:
     """A method that one thread at a time runs, whatever the device: what builds a simulator, and initialises Warp."""
 
     @functools.wraps(method)
@@ -61,7 +64,7 @@ def alone(method):
             wp.init()
             return method(*arguments, **named)
 
-    return call
+    return typing.cast(Method, call)
 
 
 def _one_at_a_time(load):

@@ -5,7 +5,8 @@ frames at a time.
 """
 
 import dataclasses
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +14,12 @@ from warpsim.checks import choice, short, whole
 from warpsim.io import host_kinematics
 from warpsim.model.model import Model
 from warpsim.pickled import pack, unpack
+from warpsim.state import State
+
+if TYPE_CHECKING:
+    import warp as wp
+
+    from warpsim.gradients.report import GradientReport
 
 
 @dataclasses.dataclass(eq=False)
@@ -35,8 +42,8 @@ class Trajectory:
     v: Any
     time: Any
     diagnostics: dict[str, Any] = dataclasses.field(default_factory=dict)
-    final: Any = None
-    gradients: Any = None
+    final: State | None = None
+    gradients: "GradientReport | None" = None
 
     def __post_init__(self):
         if not isinstance(self.model, Model):
@@ -81,14 +88,14 @@ class Trajectory:
         return int(self.q.shape[1])
 
     @property
-    def gradient_norms(self):
+    def gradient_norms(self) -> "wp.array":
         """‖∂loss/∂(q, v)‖ after each step `(steps + 1, worlds)`, from `rollout(..., gradient_norms=True)` and a backward pass."""
         if self.gradients is None:
             raise ValueError("this rollout has no gradient norms; ask for them: sim.rollout(..., gradient_norms=True)")
         return self.gradients.norms
 
     def __repr__(self) -> str:
-        return f"Trajectory({self.model.name!r}, steps={self.steps}, worlds={self.worlds}, {self.duration:g} s)"
+        return f"Trajectory({short(self.model.name)}, steps={self.steps}, worlds={self.worlds}, {self.duration:g} s)"
 
     @property
     def duration(self) -> float:
@@ -113,7 +120,7 @@ class Trajectory:
         """
         return np.concatenate(list(self.pose_chunks(worlds=worlds)))
 
-    def pose_chunks(self, rows=None, worlds=None):
+    def pose_chunks(self, rows=None, worlds=None) -> Iterator[np.ndarray]:
         """Yield body poses `(some rows, worlds, nbody, 7)` in order, a bounded number of bytes at a time."""
         from warpsim.io.scene import world_indices
 

@@ -87,7 +87,7 @@ def test_worlds_frames_and_grid():
     assert fps == 30 and np.abs(time[rows] - np.arange(len(rows)) / 30).max() <= 0.0025 + 1e-9
     rows, fps = frame_rows(time, 1000.0)
     assert len(rows) == 1001 and fps == pytest.approx(200)
-    with pytest.raises(ValueError, match="fps=0"):
+    with pytest.raises(ValueError, match="fps is 0"):
         frame_rows(time, 0)
     origins = grid_origins(7, 2.0)
     assert len(np.unique(origins, axis=0)) == 7 and np.allclose(origins[1] - origins[0], [2, 0, 0])

@@ -215,7 +215,7 @@ def test_speculative_contact_has_no_dissipation():
         (dict(R=None, v_hat=None), "give R and v_hat, or phi and dt"),
         (dict(R=None, v_hat=None, phi=np.zeros(5), dt=-1.0), "dt is -1.0"),
         (dict(R=None, v_hat=None, phi=np.zeros(5), dt=0.01, stiffness=0.0), "stiffness"),
-        (dict(contacts=[6]), "contacts is 6"),
+        (dict(contacts=[6]), "contacts\\[0\\] is 6"),
     ],
 )
 def test_bad_problems_are_named(change, words):

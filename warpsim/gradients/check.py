@@ -62,6 +62,10 @@ class GradientCheck:
         errors = [row.error for row in self.rows if horizon in (None, row.horizon) and row.compared]
         return max(errors, default=float("nan"))
 
+    def __repr__(self) -> str:
+        wrong = sum(row.verdict == WRONG for row in self.rows)
+        return f"GradientCheck({len(self.rows)} rows, {wrong} wrong, worst relative error {self.worst():.1e}; print it for the table)"
+
     def __str__(self) -> str:
         lines = [f"{'variable':24s} {'steps':>5s} {'rel. error':>10s} {'step size':>9s} {'|gradient|':>10s}  verdict"]
         for r in self.rows:

@@ -27,6 +27,7 @@ from warpsim.kernels import linearize as kernels
 from warpsim.kernels.linalg import newton
 from warpsim.model.model import JointType
 from warpsim.parameters import SPECS
+from warpsim.reprs import ShownByShapes
 from warpsim.solvers.nocontact import NoContact
 from warpsim.solvers.sap import SAP
 from warpsim.step import Step
@@ -59,8 +60,8 @@ LAWS = (
 PARAMETERS = (*INERTIAS, *LAWS)
 
 
-@dataclass(frozen=True)
-class Linearization:
+@dataclass(frozen=True, repr=False)
+class Linearization(ShownByShapes):
     """Derivatives of the next (q, v) in the tangent spaces at q and at the next q, rows and columns in the order (q, v).
 
     Tangent vectors are as v: a free joint's translation in world axes, rotations in body axes. `A (worlds, 2nv, 2nv)` by the

@@ -36,6 +36,10 @@ class GradientReport:
         vars(self).update(unpack(kept))
         self.device = self._norms.device
 
+    def __repr__(self) -> str:
+        state = "filled" if self._passed else "before the backward pass"
+        return f"GradientReport(steps={self.steps}, worlds={self.worlds}, {state}; print it for the table)"
+
     @property
     def norms(self) -> wp.array:
         """‖∂loss/∂(q, v)‖ `(steps + 1, worlds)`; raises before the backward pass."""

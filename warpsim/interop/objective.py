@@ -15,7 +15,9 @@ from warpsim.gradients.taped import (
     input_shapes,
     shared_shape,
 )
+from warpsim.reprs import show
 from warpsim.state import import_or_explain
+from warpsim.trajectory import Trajectory
 
 
 class Objective:
@@ -74,6 +76,9 @@ class Objective:
         for name, value in self.start.items():
             device_array(sim, name, value, self.shapes[name])  # its shape and numbers are checked
 
+    def __repr__(self) -> str:
+        return show("Objective", {"variables": self.start, "steps": self.steps, "worlds": self.sim.worlds})
+
     def _refuse_unknown(self, what: str, table) -> None:
         unknown = set(table or {}) - set(self.start)
         if unknown:
@@ -104,7 +109,7 @@ class Objective:
         pairs = zip(self.start.items(), parts, strict=True)
         return {name: part.reshape(value.shape) * self.scale[name] for (name, value), part in pairs}
 
-    def rollout(self, x):
+    def rollout(self, x) -> Trajectory:
         """The trajectory at x, without gradients."""
         inputs = Inputs(self.sim, self._arrays(x))
         return self.sim.rollout(inputs.start, inputs.controls, self.steps, **self.options)

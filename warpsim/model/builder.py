@@ -144,6 +144,11 @@ class ModelBuilder:
         self.filter_parent: bool | None = None
         self.report: list[ReportLine] = []
 
+    def __repr__(self) -> str:
+        lists = ("bodies", "joints", "geoms", "tendons", "constraints", "actuators", "keyframes")
+        counts = ", ".join(f"{n} {key}" for key in lists if (n := len(getattr(self, key))))
+        return f"ModelBuilder({short(self.name)}: {counts or 'empty'})"
+
     def add_body(self, name=None, *, parent=-1, pose=IDENTITY, mass=None, com=(0, 0, 0), inertia=None) -> int:
         """Add a body; without joints it is fixed to `parent` (-1 or "world": the world).
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from warpsim.checks import listed, short
 from warpsim.errors import ModelError
+from warpsim.reprs import show
 
 
 class JointType(enum.IntEnum):
@@ -88,6 +89,9 @@ class Mesh(typing.NamedTuple):
     vertices: np.ndarray
     faces: np.ndarray
 
+    def __repr__(self) -> str:
+        return show("Mesh", self._asdict())
+
 
 class HField(typing.NamedTuple):
     """Height field: `size (4,)` half widths x, y, height of data 1, depth of the base [m]; `data (rows, columns)`.
@@ -99,6 +103,9 @@ class HField(typing.NamedTuple):
     size: np.ndarray
     data: np.ndarray
 
+    def __repr__(self) -> str:
+        return show("HField", self._asdict())
+
 
 class Keyframe(typing.NamedTuple):
     """A named state: `q (nq,)`, `v (nv,)`, `control (nu,)`."""
@@ -108,7 +115,7 @@ class Keyframe(typing.NamedTuple):
     control: np.ndarray
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Model:
     """One world, immutable. Lengths in m, angles in rad, masses in kg; poses are `[x y z qw qx qy qz]`.
 
@@ -237,6 +244,12 @@ class Model:
             object.__setattr__(self, name, value)
         object.__setattr__(self, "keyframes", types.MappingProxyType(self.keyframes))
         self.__post_init__()
+
+    def __repr__(self) -> str:
+        counts = ("nq", "nv", "nu", "nbody", "njoint", "ngeom", "ntendon", "nconstraint")
+        text = ", ".join(f"{name}={n}" for name in counts if (n := getattr(self, name)))
+        mass = f"{self.body_mass.sum():.4g} kg"
+        return f"Model({short(self.name)}: {text or 'empty'}; {len(self.pair_geom)} contact pairs, {mass}, timestep {self.timestep:g} s)"
 
     @property
     def nq(self) -> int:

@@ -9,6 +9,7 @@ import warp as wp
 from warpsim import checks
 from warpsim.kernels import cone_qp as kernels
 from warpsim.kernels.cone_qp_system import Vm, Vn
+from warpsim.reprs import ShownByShapes
 from warpsim.solvers import arrays
 from warpsim.solvers.contact_solver import BLOCK
 from warpsim.threads import alone
@@ -83,8 +84,8 @@ class ConeQPSolver:
         return self.solution
 
 
-@dataclass(frozen=True)
-class ConeQPSolution:
+@dataclass(frozen=True, repr=False)
+class ConeQPSolution(ShownByShapes):
     """x (worlds, n); duals (worlds, m) of the rows and cone_duals (worlds, n): Hx + g = Aᵀ duals + cone_duals, 0 on free
     variables; iterations (worlds,): factorisations; residual (worlds,): the largest of the relative infeasibility of rows
     and duals and the relative complementarity gap, in equilibrated variables; flags (worlds,): bit 1 not converged (x is
@@ -178,7 +179,8 @@ def cone_blocks(cones) -> list[tuple[np.ndarray, Any, int]]:
             raise ValueError(f"{OWNER}: cones[{i}] is {checks.short(entry)}; give a pair such as ('friction', 0.5).")
         kind, value = entry
         if kind in ("free", "halfline"):
-            checks.whole(value, f"{OWNER}: the number of variables of cones[{i}], {kind!r},", 0)
+            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 0:
+                raise ValueError(f"{OWNER}: cones[{i}] is {(kind, value)!r}; give a whole number of variables.")
             if kind == "halfline":
                 blocks += [(np.array([k]), 0.0, i) for k in range(at, at + int(value))]
             at += int(value)

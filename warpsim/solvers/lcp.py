@@ -8,6 +8,7 @@ import warp as wp
 
 from warpsim.kernels import lcp as kernels
 from warpsim.kernels import lcp_classes
+from warpsim.reprs import ShownByShapes
 from warpsim.solvers import arrays
 from warpsim.solvers.contact_solver import BLOCK
 from warpsim.threads import alone
@@ -59,8 +60,8 @@ class LCPSolver:
         return self.solution
 
 
-@dataclass(frozen=True)
-class LCPSolution:
+@dataclass(frozen=True, repr=False)
+class LCPSolution(ShownByShapes):
     """x (worlds, n); residual (worlds,): largest |x − mid(l, x − w, u)| relative to the largest |b|, in variables scaled
     to a unit diagonal of A; classes (worlds, n), see `solve_lcp`; factorizations, warm_start_hits (worlds,);
     flags (worlds,): bit 1 no solution to the tolerance (x is the best point met), bit 2 non-finite data (x = 0)."""

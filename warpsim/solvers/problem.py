@@ -14,6 +14,7 @@ import warp as wp
 from warpsim import checks
 from warpsim.kernels import sap
 from warpsim.kernels.precision import SCALARS
+from warpsim.reprs import ShownByShapes, show
 from warpsim.solvers.arrays import batch, check_symmetric, counts, first_device_array, host
 from warpsim.solvers.compliant import Compliant, CompliantContact
 from warpsim.solvers.contact_solver import ContactSolver
@@ -94,6 +95,12 @@ class ContactProblem:
         else:
             self._physical(phi, stiffness, dissipation_time, dt, M)
 
+    def __repr__(self) -> str:
+        data = "R, v_hat" if self.R is not None else f"phi, dt {self.dt:g} s"
+        return show(
+            "ContactProblem", {"worlds": self.worlds, "nv": self.nv, "contacts": self.contact_slots, "data": data}
+        )
+
     def _physical(self, phi, stiffness, dissipation_time, dt, M):
         shape = (self.worlds, self.contact_slots)
         self.dt = checks.positive(dt, f"{OWNER}: dt", "s")
@@ -142,8 +149,8 @@ class ContactProblem:
         return value
 
 
-@dataclass(frozen=True)
-class ContactSolution:
+@dataclass(frozen=True, repr=False)
+class ContactSolution(ShownByShapes):
     """v (worlds, nv) [m/s, rad/s]; impulse (worlds, nc, 3) [N s] on B in the contact frame (t1, t2, n), 0 in padding;
     iterations, momentum_error, flags (worlds,); flags: bit 1 not converged (best iterate), bit 2 non-finite."""
 
@@ -154,7 +161,9 @@ class ContactSolution:
     flags: Any
 
 
-def solve_contact(problem: ContactProblem, solver: SAP | Compliant | None = None, dtype: str = "float64", device=None):
+def solve_contact(
+    problem: ContactProblem, solver: SAP | Compliant | None = None, dtype: str = "float64", device=None
+) -> ContactSolution:
     """Solve every world of `problem`; NumPy in, NumPy out, and wp.array in, wp.array out (leading axis worlds, always).
 
     `solver`: SAP(...), in the velocities, or Compliant(...), in the impulses; the solution is the same. R and v_hat that

@@ -1,0 +1,24 @@
+"""How objects that hold arrays show themselves: one short line with shapes instead of numbers."""
+
+
+def show(owner: str, values: dict) -> str:
+    """`Owner(name=value, ...)`, an array as its shape and what is not there left out."""
+    parts = []
+    for name, value in values.items():
+        if isinstance(value, dict):
+            value = "{" + ", ".join(f"{key}: {_brief(x)}" for key, x in value.items()) + "}"
+        if value is not None:
+            parts.append(f"{name}={_brief(value)}")
+    return f"{owner}({', '.join(parts)})"
+
+
+def _brief(value) -> str:
+    shape = getattr(value, "shape", None)
+    return str(tuple(shape)) if isinstance(shape, tuple) else str(value)
+
+
+class ShownByShapes:
+    """A dataclass whose repr has the shapes of its arrays."""
+
+    def __repr__(self) -> str:
+        return show(type(self).__name__, {name: getattr(self, name) for name in self.__dataclass_fields__})

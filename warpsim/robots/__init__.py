@@ -1,0 +1,25 @@
+"""Small robots of our own, MJCF files inside the package: `ws.load(ws.robots.path("ant"))`.
+
+ant        four legs with two hinges each, torque motors; springs in the joints hold it up
+cartpole   a pole on a cart on a rail, a force on the cart
+hopper     one leg in the xz plane, torque motors
+humanoid   18 hinges, torque motors
+"""
+
+import pathlib
+
+from warpsim.checks import short
+
+_FOLDER = pathlib.Path(__file__).parent
+
+
+def names() -> list[str]:
+    """Names of the robots."""
+    return sorted(file.stem for file in _FOLDER.glob("*.xml"))
+
+
+def path(name: str) -> str:
+    """The MJCF file of a robot. Raises `ValueError` with the names there are."""
+    if name not in names():
+        raise ValueError(f"no robot {short(name)}; there are: {', '.join(names())}")
+    return str(_FOLDER / f"{name}.xml")
