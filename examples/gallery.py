@@ -1,6 +1,6 @@
 """Run the scenes of `example_scenes.py` and leave a picture, a web page and a USD stage of each in out/.
 
-python examples/gallery.py [stack dominoes gripper clutter]
+python examples/gallery.py [NAME ...]     (stack dominoes gripper clutter; hills too, which needs the gymnasium package)
 """
 
 import pathlib

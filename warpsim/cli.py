@@ -18,7 +18,7 @@ class Run:
     """Roll out a robot file in many worlds, print a summary, and write what is asked for."""
 
     model: Positional[str]
-    """MJCF (.xml) or URDF file."""
+    """MJCF (.xml, .mjcf), URDF (.urdf) or USD (.usd, .usda, .usdc, .usdz) file."""
     worlds: int = 1
     """Independent copies."""
     steps: int = 500
@@ -138,7 +138,7 @@ class Info:
     """What is in a robot file, and what became of every feature of it."""
 
     model: Positional[str]
-    """MJCF (.xml) or URDF file."""
+    """MJCF (.xml, .mjcf), URDF (.urdf) or USD (.usd, .usda, .usdc, .usdz) file."""
     actuators: Literal["effort", "position"] | None = None
     """Add one actuator per joint where the file has none (URDF)."""
     json: bool = False

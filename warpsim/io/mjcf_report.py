@@ -30,9 +30,9 @@ from warpsim.model.model import ReportLine
 USED, MAPPED, IGNORED, REFUSED = "used", "mapped", "ignored", "refused"
 DEFAULT_SOLREF = (0.02, 1.0)
 DEFAULT_SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
-REFUSED_SHAPES = {8: "signed distance field"}
+SDF = 8
 SHAPES = {0: "plane", 1: "height field", 2: "sphere", 3: "capsule", 4: "ellipsoid", 5: "cylinder", 6: "box", 7: "mesh"}
-SHAPES |= REFUSED_SHAPES
+SHAPES |= {SDF: "signed distance field"}
 _BODY, _JOINT, _GEOM = mujoco.mjtObj.mjOBJ_BODY, mujoco.mjtObj.mjOBJ_JOINT, mujoco.mjtObj.mjOBJ_GEOM
 _PAIR, _ACTUATOR, _TENDON = mujoco.mjtObj.mjOBJ_PAIR, mujoco.mjtObj.mjOBJ_ACTUATOR, mujoco.mjtObj.mjOBJ_TENDON
 
@@ -482,10 +482,8 @@ def _geoms(r: _Report, m) -> None:
     active = (active | paired) & (not disabled(m, "CONTACT", "CONSTRAINT"))
     for kind, word in SHAPES.items():
         rows = m.geom_type == kind
-        if kind in REFUSED_SHAPES:
-            why = f"contact of a {word} is not simulated; the Simulator refuses pairs with it"
-            r.count(f"contact of {word} geoms", REFUSED, (rows & active).sum(), "geom", why)
-            r.count(f"{word} geoms without contact", USED, (rows & ~active).sum(), "geom")
+        if kind == SDF:
+            r.count(f"{word} geoms", MAPPED, rows.sum(), "geom", "touches as the convex hull of its mesh")
         else:
             r.count(f"{word} geoms", USED, rows.sum(), "geom")
     r.count("geom friction, sliding", USED, (active & (m.geom_condim > 1)).sum(), "geom")
