@@ -25,6 +25,7 @@ assert pathlib.Path(ws.__file__).is_relative_to(sys.prefix), ws.__file__
 assert pathlib.Path(warpsim.kernels.tree.__file__).is_relative_to(sys.prefix), warpsim.kernels.tree.__file__
 sim = ws.Simulator(ws.load(sys.argv[1]), worlds=2, device="cpu")
 trajectory = sim.rollout(sim.state(), steps=10)
+assert [ws.load(ws.robots.path(name)).name for name in ws.robots.names()] == ws.robots.names()
 print("steps", trajectory.steps, "time", round(float(trajectory.time.numpy()[-1, 0]), 9))
 """
 
@@ -72,7 +73,8 @@ def test_wheel_holds_the_package_and_nothing_else(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
     assert tops == {"warpsim", f"warpsim-{ws.__version__}.dist-info"}
-    for part in ("warpsim/__init__.py", "warpsim/kernels/sap.py", "licenses/LICENSE", "entry_points.txt"):
+    code = ("warpsim/__init__.py", "warpsim/kernels/sap.py", "warpsim/py.typed", "warpsim/robots/ant.xml")
+    for part in (*code, "licenses/LICENSE", "entry_points.txt"):
         assert any(name.endswith(part) for name in names), part
     assert not [name for name in names if "__pycache__" in name or name.endswith(".pyc")]
     sources = {f"warpsim/{path.relative_to(ROOT)}" for path in (ROOT / "kernels").rglob("*.py")}

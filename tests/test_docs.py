@@ -1,0 +1,153 @@
+"""The documentation is true where a machine can tell: names, files, flags, tables of shapes, versions."""
+
+import pathlib
+import re
+import shlex
+import tomllib
+
+import mujoco
+import pytest
+
+import warpsim as ws
+from warpsim.cli import COMMANDS, main
+from warpsim.io import load
+
+ROOT = pathlib.Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+SUFFIXES = (*load.MUJOCO_SUFFIXES, *load.URDF_SUFFIXES, *load.USD_SUFFIXES)
+page = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+
+
+@page
+def test_public_names_exist(path):
+    """Every `ws.name`, `ws.Class(option=...)` and `sim.method` of a page is one of the package."""
+    text = path.read_text()
+    for name in set(re.findall(r"\bws\.([A-Za-z_]\w*)", text)) - {"torch", "jax"}:
+        assert hasattr(ws, name), f"ws.{name}"
+    for name in set(re.findall(r"\bsim\.([A-Za-z_]\w*)", text)) - {
+        "dt",
+        "worlds",
+        "device",
+        "parameters",
+        "diagnostics",
+    }:
+        assert hasattr(ws.Simulator, name), f"sim.{name}"
+    for name in set(re.findall(r"\bmodel\.([a-z_]\w*)\b(?!\*)", text)) - {"xml", "usd", "urdf"}:
+        assert hasattr(ws.Model, name) or name in ws.Model.__dataclass_fields__, f"model.{name}"
+    for cls, options in re.findall(r"\bws\.(SAP|Compliant|LCP|Variational)\(([^()]*)\)", text):
+        for option in re.findall(r"(\w+)=", options):
+            assert option in getattr(ws, cls).__dataclass_fields__, f"{cls}({option}=)"
+
+
+@page
+def test_files_exist(path):
+    """Every link within the repository, and every source, test, example or result that a page names, is there."""
+    text = path.read_text()
+    for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", text):
+        assert (path.parent / link).exists(), link
+    for name in re.findall(r"`((?:warpsim|tests|examples|benchmarks|docs)/[\w./]+\.\w+)`", text):
+        assert (ROOT / name).exists(), name
+    for name in re.findall(r"python ((?:examples|benchmarks)/\w+\.py)", text):
+        assert (ROOT / name).exists(), name
+
+
+@page
+def test_commands_of_a_page_parse(path):
+    """Every `warpsim ...` line of a console block is a command with flags that its help lists."""
+    for block in re.findall(r"```console\n(.*?)```", path.read_text(), flags=re.S):
+        for line in re.findall(r"^\$ warpsim (.*)", block, flags=re.M):
+            words = shlex.split(line, comments=True)
+            assert words[0] in COMMANDS, line
+            for flag in (word for word in words if word.startswith("--")):
+                assert flag[2:].replace("-", "_") in COMMANDS[words[0]].__dataclass_fields__, line
+
+
+def test_kernels_of_the_step_exist():
+    """The table of docs/step.md names kernels that are there, by module and name."""
+    table = (ROOT / "docs" / "step.md").read_text().split("| line | kernels |")[1].split("\n\n")[0]
+    module, found = "", 0
+    for row in table.splitlines()[2:]:
+        for name in re.findall(r"`([\w.]+\*?)`", row.split("|")[2]):
+            module, kernel = name.split(".") if "." in name else (module, name)
+            source = (ROOT / "kernels" / f"{module}.py").read_text()
+            assert kernel == "*" or f"def {kernel}(" in source, name
+            found += 1
+    assert found > 15
+
+
+def test_commands_are_those_of_the_readme():
+    """README's list of commands is that of the program, but for the demo, which has a line of its own."""
+    block = (ROOT / "README.md").read_text().split("## Commands")[1].split("```")[1]
+    assert set(re.findall(r"^\$ warpsim (\w+)", block, flags=re.M)) == set(COMMANDS) - {"demo"}
+
+
+@pytest.mark.parametrize("command", ["run", "info"])
+def test_help_names_the_formats_that_load_accepts(command, capsys):
+    """--help lists every suffix that `ws.load` takes."""
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert re.findall(r"\.[a-z]+\b", text.split("MJCF (")[1].split(" file")[0]) == list(SUFFIXES)
+
+
+def test_versions_agree():
+    """The version of the package, of its metadata, of README and of the changelog."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert version == ws.__version__
+    assert f"Version {version} is early" in (ROOT / "README.md").read_text()
+    sections = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.M)
+    assert version in sections and set(sections[: sections.index(version)]) <= {"Unreleased"}
+
+
+def test_readme_names_what_the_gallery_makes(monkeypatch):
+    """The scenes that `examples/gallery.py` runs are those that README names, and hills is one that can be asked for."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    from example_scenes import SCENES
+
+    source = (ROOT / "examples" / "gallery.py").read_text()
+    default = re.findall(r'"(\w+)"', source.split("or (")[1].split(")")[0])
+    readme = (ROOT / "README.md").read_text().split("`python examples/gallery.py`")[1][:300]
+    named = readme.split(" of a ")[1].split(", `python")[0]
+    assert re.sub(r"\b(a|and)\b", " ", named).replace(",", " ").split() == default
+    assert set(default) | {"hills"} == set(SCENES) and "`python examples/gallery.py hills`" in readme
+
+
+SHAPE = """<mujoco><asset><mesh name="m" vertex="0 0 0 .1 0 0 0 .1 0 0 0 .1"/>
+<hfield name="h" nrow="3" ncol="3" size="1 1 .1 .1" elevation="0 0 0 0 1 0 0 0 0"/></asset>
+<worldbody><geom type="{floor}" {of_floor}/><body pos="0 0 .3"><freejoint/><geom {shape}/></body></worldbody></mujoco>"""
+WORDS = {
+    "planes": 'size=".1"',
+    "spheres": 'size=".1"',
+    "capsules": 'type="capsule" size=".1 .1"',
+    "boxes": 'type="box" size=".1 .1 .1"',
+    "cylinders": 'type="cylinder" size=".1 .1"',
+    "ellipsoids": 'type="ellipsoid" size=".1 .1 .2"',
+    "height fields": 'size=".1"',
+    "meshes": 'type="mesh" mesh="m"',
+    "signed distance fields": 'type="sdf" mesh="m"',
+}
+
+
+def shapes_in_the_docs() -> dict[str, str]:
+    """Status by shape, as docs/mjcf.md has it."""
+    found = {}
+    for words, status in re.findall(r"^\| ([^|]+) \| (\w+) \|", (ROOT / "docs" / "mjcf.md").read_text(), flags=re.M):
+        found |= {word: status for word in words.split(", ") if word in WORDS}
+    return found
+
+
+def test_shapes_of_mjcf_are_what_the_docs_say(device):
+    """Each shape of the table in docs/mjcf.md loads with the status it has there, and touches in a Simulator."""
+    documented = shapes_in_the_docs()
+    assert documented.keys() == WORDS.keys()
+    for word, shape in WORDS.items():
+        field = word == "height fields"
+        floor = (
+            {"floor": "hfield", "of_floor": 'hfield="h"'} if field else {"floor": "plane", "of_floor": 'size="1 1 1"'}
+        )
+        model = ws.load(mujoco.MjModel.from_xml_string(SHAPE.format(shape=shape, **floor)))
+        kind = word[:-2] if word in ("boxes", "meshes") else word[:-1]
+        line = next(line for line in model.report if line.feature == f"{kind} geoms")
+        assert line.status == documented[word], (line, documented[word])
+        sim = ws.Simulator(model, device=device)
+        assert sim.rollout(sim.state(), steps=200).diagnostics["contacts"].numpy()[-1, 0] > 0, word
