@@ -11,6 +11,7 @@ import threading
 
 import numpy as np
 
+from warpsim.checks import whole
 from warpsim.gradients.taped import Inputs, TapedRollout, count_steps, device_array, expansion, input_shapes
 from warpsim.state import import_or_explain
 
@@ -39,6 +40,8 @@ def rollout(
     Raises `ValueError` for a wrong shape or dtype.
     """
     steps = count_steps(controls, steps)
+    for name, value in (("substeps", substeps), ("every", every)):
+        whole(value, name, 1)
     given = {"q": q, "v": v} | ({} if controls is None else {"controls": controls}) | (parameters or {})
     shapes = input_shapes(sim, steps, parameters or {})
     arrays = [_array(sim, name, value, shapes[name]) for name, value in given.items()]
