@@ -38,7 +38,7 @@ def refused(call, words, error) -> None:
 def arm() -> ws.ModelBuilder:
     b = ws.ModelBuilder("arm")
     b.add_geom("plane", name="floor")
-    b.add_body("upper", mass=1.0, inertia=[1, 1, 1])
+    b.add_body("upper", mass=1.0, inertia=[1, 1, 1], pose=[0, 0, 1])
     b.add_joint("upper", "hinge", name="elbow", axis=[0, 1, 0])
     b.add_geom("box", [0.1, 0.1, 0.1], body="upper", name="bone")
     b.add_body("ball", mass=1.0, inertia=[1, 1, 1], pose=[0, 0, 3])
