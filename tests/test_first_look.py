@@ -22,7 +22,9 @@ def python(program: str, folder, **environment) -> subprocess.CompletedProcess:
     """Run a program in a fresh process in `folder`."""
     file = folder / "program.py"  # a kernel's source is read from its file
     file.write_text(program)
-    return subprocess.run([sys.executable, str(file)], cwd=folder, capture_output=True, text=True, env=ENVIRONMENT | environment)
+    return subprocess.run(
+        [sys.executable, str(file)], cwd=folder, capture_output=True, text=True, env=ENVIRONMENT | environment
+    )
 
 
 # Robots ------------------------------------------------------------------------------------------------------------------

@@ -21,10 +21,10 @@ def elsewhere(monkeypatch, tmp_path):
 
 
 def refused(path, words):
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(ModelError, match=f"(?s){path.name}.*{words}"):
         load(path, unsupported="report")
-    assert time.perf_counter() - start < SECONDS
+    assert time.process_time() - start < SECONDS
 
 
 def body(text):
@@ -200,10 +200,10 @@ def test_usd_text_nested_too_deep(tmp_path, suffix, kind):
     refused(path, "deep")
     naming = tmp_path / "names.usda"
     naming.write_text(f'#usda 1.0\n(subLayers = [@./{path.name}@])\ndef Sphere "s" {{}}\n')
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(ModelError, match="deep"):
         load(naming)
-    assert time.perf_counter() - start < SECONDS
+    assert time.process_time() - start < SECONDS
 
 
 def zipped(name: str, text: str) -> bytes:
