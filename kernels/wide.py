@@ -1,14 +1,14 @@
 """Arrays of a float32 step in float64 and back, for the smooth dynamics of deep trees (`warpsim/deep.py`)."""
 
-import functools
 from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.kernels.cache import cached
 from warpsim.kernels.precision import module_name
 
 
-@functools.cache
+@cached
 def build(S) -> SimpleNamespace:
     """Kernels `widen` and `narrow` between scalar type S and float64."""
     module = module_name("wide", S)

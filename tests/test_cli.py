@@ -228,3 +228,27 @@ def test_a_run_that_is_stopped_keeps_what_it_simulated(assets, tmp_path, number,
     frames = min(31, back.frames)
     np.testing.assert_array_equal(back.q[:frames], expected.q.numpy()[:frames])
     assert [p.name for p in tmp_path.iterdir()] == ["a.zarr"]
+
+
+FULL_DISK = """
+import resource, sys
+from warpsim.cli import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (60000, 60000))
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_disk_that_fills_up_ends_a_run_in_one_line(assets, tmp_path):
+    """No file may grow beyond 60 kB, less than a chunk of frames: exit code 2, and the store can be read."""
+    pytest.importorskip("resource")
+    path = tmp_path / "a.zarr"
+    environment = os.environ | {"PYTHONPATH": str(pathlib.Path(__file__).resolve().parents[1])}
+    args = ["run", assets("ant"), "--worlds", "4", "--steps", "3000", "--device", "cpu", "--store", str(path)]
+    command = [sys.executable, "-c", FULL_DISK, *args]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("warpsim: ")]
+    back = ws.Trajectory.load(path)
+    assert done.returncode == 2 and len(lines) == 1, done.stderr
+    assert f"{path} could not be written: File too large; the store holds {back.frames} frames" in lines[0]
+    assert [p.name for p in tmp_path.iterdir()] == ["a.zarr"]
+    assert not list(path.rglob("*.partial"))

@@ -57,7 +57,7 @@ def test_assign_refuses_a_state_of_another_size():
     sim, state = resting(ws.LCP(), worlds=3)
     before = {name: array.copy() for name, array in state.numpy().items()}
     for other, words in (
-        (state[0:2], r"q is float64 of shape \(2, 7\)"),
+        (state[0:2], r"q of other is float64 of shape \(2, 7\)"),
         (resting(ws.SAP(), worlds=3)[1], "lcp_count"),
         (ws.Simulator(sim.model, 3, device="cpu", solver=ws.LCP()).state(), "float32"),
         (resting(ws.LCP(), worlds=3, max_contacts=7)[1], "lcp_key"),
@@ -74,7 +74,7 @@ def test_assign_refuses_a_state_of_another_size():
 
 @pytest.mark.parametrize("name", ["q", "v", "time", "flags", "lcp_count", "lcp_key", "lcp_contact_x"])
 def test_a_step_refuses_arrays_of_wrong_size_or_kind(name):
-    """Every array of a state, not only q and v: too small, of another dtype, or missing."""
+    """Every array of a state, not only q and v: too small, of another dtype or kind, or missing."""
     sim, state = resting(ws.LCP())
     good = state.arrays()[name]
     for bad, words in (
@@ -87,10 +87,10 @@ def test_a_step_refuses_arrays_of_wrong_size_or_kind(name):
         if name in broken.memory:
             broken.memory[name] = bad
         for call in (lambda s: sim.step(s), lambda s: sim.step(state, out=s), sim.contacts):
-            with pytest.raises(ValueError, match=rf"{name} .*{words}"):
+            with pytest.raises(ValueError, match=rf"{name}\b.*{words}"):
                 call(broken)
     broken = state.clone()
     if name in broken.memory:
         del broken.memory[name]
-        with pytest.raises(ValueError, match=f"{name} is missing"):
+        with pytest.raises(ValueError, match="solver or integrator"):
             sim.step(broken)

@@ -10,6 +10,7 @@ import sys
 import threading
 
 import numpy as np
+import pytest
 import warp as wp
 from scenes import body_on_plane
 
@@ -21,6 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = """
 import sys, threading
 import numpy as np
+import pytest
 import warp as wp
 
 wp.config.log_level = wp.LOG_WARNING
@@ -213,3 +215,10 @@ def test_threads_wait_for_the_one_that_declares():
     for thread in threads:
         thread.join(10)
     assert len(calls) == 1 and len(set(map(id, found))) == 1
+
+
+def test_a_warning_of_the_constructor_points_at_its_caller():
+    """What a simulator says of its model names the line that made it, not the lock around it."""
+    with pytest.warns(UserWarning, match="overlap") as found:
+        ws.Simulator(body_on_plane("sphere", [0.1], height=0.05), device="cpu")
+    assert found[0].filename == __file__

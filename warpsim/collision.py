@@ -133,7 +133,7 @@ def _warn_of_simplified_hulls(model: Model, deviation: np.ndarray) -> None:
         warnings.warn(
             f"model {model.name!r}: the hulls of {len(coarse)} meshes are cut to {MAX_VERTICES} vertices; worst {name!r}, "
             f"up to {worst:.2g} m ({share:.1%} of its size) inside the mesh's own hull",
-            stacklevel=5,
+            stacklevel=6,
         )
 
 

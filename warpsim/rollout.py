@@ -9,7 +9,7 @@ from warpsim.gradients.checkpoint import Checkpoints, move_gradient
 from warpsim.gradients.implicit import active_tape, tape_paused
 from warpsim.gradients.report import GradientReport
 from warpsim.kernels.precision import SCALARS
-from warpsim.threads import alone, in_turn
+from warpsim.threads import in_turn, turn
 from warpsim.trajectory import Trajectory
 
 RECORDED = {"iterations": wp.int32, "momentum_error": None, "contacts": wp.int32, "energy": None, "flags": wp.int32}
@@ -18,14 +18,18 @@ RECORDED = {"iterations": wp.int32, "momentum_error": None, "contacts": wp.int32
 class Recorder:
     """The arrays of a trajectory, filled row by row; every `every`-th step is a row."""
 
-    @alone
     def __init__(self, sim, steps: int, every: int, requires_grad: bool):
         self.device = sim.device
         self.sim, self.every, rows = sim, every, steps // every
-        S, worlds, device = SCALARS[sim.dtype], sim.worlds, sim.device
+        S = SCALARS[sim.dtype]
+        with turn(self.device):
+            self._allocate(rows, S, requires_grad)
+
+    def _allocate(self, rows: int, S, requires_grad: bool) -> None:
+        worlds, device = self.sim.worlds, self.device
         self.q, self.v = (
             wp.zeros((rows + 1, worlds, n), dtype=S, device=device, requires_grad=requires_grad)
-            for n in (sim.model.nq, sim.model.nv)
+            for n in (self.sim.model.nq, self.sim.model.nv)
         )
         self.time = wp.zeros((rows + 1, worlds), dtype=wp.float64, device=device)
         self.diagnostics = {

@@ -15,6 +15,7 @@ from warpsim.trajectory import Trajectory
 FLAG_NAMES = {1: "NONFINITE", 2: "NOT_CONVERGED", 4: "CONTACT_OVERFLOW", 8: "UNRESOLVED"}
 SLOWEST, FASTEST = 0.5, 1.5  # Hz, the band of random controls
 PIECE_SECONDS = 0.5  # of steps between two looks at the signals
+FLUSH_SECONDS = 5.0  # of simulation that a killed process loses at most
 
 
 def smooth_controls(model, worlds: int, steps: int, dt: float, seed: int = 0, amplitude: float = 1.0) -> np.ndarray:
@@ -133,7 +134,7 @@ def timed_rollout(sim, state, controls, steps: int, *, substeps: int = 1, every:
 
 def _stream(sim, state, controls, steps: int, store, stops, progress, *, substeps: int, every: int) -> float:
     """Steps in pieces of about half a second, each put into the store; returns the seconds that the steps took."""
-    done, count, seconds = 0, every, 0.0
+    done, count, seconds, flushed = 0, every, 0.0, time.perf_counter()
     while done < steps and not stops:
         count = min(count, steps - done)
         begin = time.perf_counter()
@@ -147,6 +148,9 @@ def _stream(sim, state, controls, steps: int, store, stops, progress, *, substep
             store.append(*(rolled.rows(name, rows + 1) for name in ("q", "v", "time")), measured)
         state, done, seconds = rolled.final, done + count, seconds + taken
         progress(done)
+        if time.perf_counter() - flushed > FLUSH_SECONDS:
+            store.flush()
+            flushed = time.perf_counter()
         rows = int(np.clip(PIECE_SECONDS * count / max(taken * every, 1e-9), 1, max(store.chunk, 1)))
         count = rows * every
     if stops and done < steps:

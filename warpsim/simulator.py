@@ -150,7 +150,7 @@ class Simulator:
         if self._step.collision.enabled:
             message = start_of(model, self._step.collision.hulls).warning()
             if message is not None:
-                warnings.warn(message, stacklevel=2)
+                warnings.warn(message, stacklevel=3)
         self.diagnostics = Diagnostics(self._step)
         self._replay = Replay(self.device, self.parameters)
         self._zero_inputs: set[str] = set()
@@ -576,40 +576,12 @@ class Simulator:
     def _check_state(self, state: State, label: str = "state") -> None:
         if not isinstance(state, State):
             raise ValueError(f"{label} is a {type(state).__name__}; make one with sim.state()")
-        arrays = state.arrays()
-        if arrays.keys() != self._state_kinds.keys():
-            raise ValueError(
-                f"{label} has the memory {listed(state.memory)}, this simulator's has {listed(list(self._state_kinds)[3:])}: it is "
-                "of one with another solver or integrator; make a state with this sim.state(q, v)"
-            )
-        for name, (shape, kind) in self._state_kinds.items():
-            array = arrays.get(name)
-            if not isinstance(array, wp.array) or (array.shape, array.dtype, array.device) != (
-                shape,
-                kind,
-                self.device,
-            ):
-                where = f"{label}.{name}" if name in ("q", "v", "time") else f"{label}.memory[{name!r}]"
-                self._refuse_state_array(array, where, shape, kind)
-            if not array.is_contiguous:
-                raise ValueError(f"{label}.{name} is a view with gaps; give wp.clone(...) of it")
+        state.require(self._state_kinds, self.device, label)
 
     @functools.cached_property
     def _state_kinds(self) -> dict[str, tuple]:
         """Shape and dtype of every array of a state, by name."""
         return {name: (array.shape, array.dtype) for name, array in self._step.state_arrays().items()}
-
-    def _refuse_state_array(self, array, name: str, shape, kind) -> None:
-        if not isinstance(array, wp.array):
-            found = "missing" if array is None else f"a {type(array).__name__}"
-            raise ValueError(f"{name} is {found}; make states with this sim.state()")
-        if array.shape != shape:
-            raise ValueError(
-                f"{name} has shape {array.shape}; it must be {shape}; make states with this sim.state(q, v)"
-            )
-        raise ValueError(
-            f"{name} is {array.dtype.__name__} on {array.device}; this simulator needs {kind.__name__} on {self.device}"
-        )
 
     def _check_tape(self, state: State) -> None:
         """Raise where a step from `state` cannot be recorded on a tape."""

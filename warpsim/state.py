@@ -3,6 +3,7 @@
 import numpy as np
 import warp as wp
 
+from warpsim.checks import listed
 from warpsim.pickled import pack, unpack
 from warpsim.reprs import show
 
@@ -46,6 +47,29 @@ class State:
     def smooth_arrays(self) -> dict[str, wp.array]:
         """The arrays that have a gradient, by name."""
         return {name: array for name, array in self.arrays().items() if array.grad is not None}
+
+    def require(self, kinds: dict[str, tuple], device, label: str = "state") -> None:
+        """Raise `ValueError` unless the arrays are these: shape and dtype by name, on a device."""
+        arrays = self.arrays()
+        if arrays.keys() != kinds.keys():
+            raise ValueError(
+                f"{label} has the memory {listed(self.memory)}, this simulator's has {listed(list(kinds)[3:])}: it is "
+                "of one with another solver or integrator; make a state with this sim.state(q, v)"
+            )
+        for name, (shape, kind) in kinds.items():
+            array = arrays[name]
+            where = f"{label}.{name}" if name in ("q", "v", "time") else f"{label}.memory[{name!r}]"
+            if not isinstance(array, wp.array):
+                raise ValueError(f"{where} is a {type(array).__name__}; make states with this sim.state(q, v)")
+            if array.shape != shape:
+                raise ValueError(
+                    f"{where} has shape {array.shape}; it must be {shape}; make states with this sim.state(q, v)"
+                )
+            if (array.dtype, array.device) != (kind, device):
+                found = f"{array.dtype.__name__} on {array.device}"
+                raise ValueError(f"{where} is {found}; this simulator needs {kind.__name__} on {device}")
+            if not array.is_contiguous:
+                raise ValueError(f"{where} is a view with gaps; give wp.clone(...) of it")
 
     def clone(self) -> "State":
         """An independent copy on the same device."""

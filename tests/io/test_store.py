@@ -278,3 +278,35 @@ def test_a_stored_model_with_too_few_rows_is_refused(tmp_path):
     zarr.open_group(str(tmp_path / "a.zarr"), mode="r+").attrs.update({"frames": "many"})
     with pytest.raises(StoreError, match="frames is 'many'"):
         Trajectory.load(tmp_path / "a.zarr")
+
+
+def test_a_disk_that_fills_up_keeps_the_frames_of_the_last_flush(tmp_path, monkeypatch):
+    """An error in the middle of a flush leaves a store that can be read, and gone on with once there is room."""
+    from warpsim.io import store as module
+
+    t = rollout(*small(), worlds=2, steps=20)
+    dtypes = {name: "float64" for name in ("q", "v", "time")}
+    extend, calls = module._extend, []
+
+    def sometimes(array, *arguments):
+        calls.append(array)
+        if len(calls) >= 3 + len(t.diagnostics) + 2:  # from v of the second flush on
+            raise OSError(28, "No space left on device")
+        extend(array, *arguments)
+
+    def block(a, b):
+        return t.q[a:b], t.v[a:b], t.time[a:b], {n: x[max(a - 1, 0) : b - 1] for n, x in t.diagnostics.items()}
+
+    def write():
+        with StoreWriter(tmp_path / "a.zarr", t.model, 2, dtypes=dtypes, chunk=4) as store:
+            store.append(*block(0, 7))
+            store.append(*block(7, 12))
+
+    with monkeypatch.context() as full:
+        full.setattr(module, "_extend", sometimes)
+        with pytest.raises(OSError, match=r"a\.zarr could not be written: No space left .* holds 7 frames"):
+            write()
+    assert Trajectory.load(tmp_path / "a.zarr").frames == 7
+    with StoreWriter(tmp_path / "a.zarr", t.model, 2, resume=True) as store:
+        store.append(*block(7, 21))
+    same(t, Trajectory.load(tmp_path / "a.zarr"))

@@ -9,7 +9,7 @@ from warpsim.kernels import gradient
 from warpsim.kernels.flags import NONFINITE
 from warpsim.kernels.precision import SCALARS
 from warpsim.pickled import pack, unpack
-from warpsim.threads import alone, in_turn
+from warpsim.threads import in_turn, turn
 
 LISTED = 6  # worlds named in a message
 
@@ -21,13 +21,13 @@ class GradientReport:
     `flags (steps, worlds)`: NONFINITE where a world stood still during that step, so that no gradient passes through it.
     """
 
-    @alone
     def __init__(self, sim, steps: int):
         self.device, S = sim.device, SCALARS[sim.dtype]
         self._passed = False
         self.steps, self.worlds = steps, sim.worlds
-        self._norms = wp.zeros((steps + 1, sim.worlds), dtype=S, device=sim.device)
-        self.flags = wp.zeros((steps, sim.worlds), dtype=wp.int32, device=sim.device)
+        with turn(sim.device):
+            self._norms = wp.zeros((steps + 1, sim.worlds), dtype=S, device=sim.device)
+            self.flags = wp.zeros((steps, sim.worlds), dtype=wp.int32, device=sim.device)
 
     def __getstate__(self) -> dict:
         return pack({name: value for name, value in vars(self).items() if name != "device"})

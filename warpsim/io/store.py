@@ -128,9 +128,19 @@ class StoreWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Put every appended frame on disk, then raise the frame count."""
+        """Put every appended frame on disk, then raise the frame count.
+
+        Raises `OSError`, as on a full disk, after which the store holds the frames of the last flush.
+        """
         if not self._waiting:
             return
+        try:
+            self._write_waiting()
+        except OSError as error:
+            why = f"{error.strerror or error}; the store holds {self._committed} frames"
+            raise OSError(f"{self.path} could not be written: {why}") from error
+
+    def _write_waiting(self) -> None:
         start, rows = self._committed, self._waiting_rows
         for name in STATE_NAMES:
             _extend(self._root[name], start, np.concatenate([block[name] for block, _ in self._waiting]))
