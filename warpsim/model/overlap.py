@@ -109,7 +109,7 @@ class Start:
         return (
             f"model {model!r}: {len(found)}{' or more' if len(found) == MOST else ''} pairs of geoms overlap at its start "
             f"q0, deepest {', '.join(named)}; contact will push them apart. Where they should not touch, exclude their "
-            "bodies (MJCF <exclude>, USD filtered pairs, ModelBuilder.exclude) or clear their masks; else start elsewhere"
+            "bodies (MJCF <exclude>, USD filtered pairs, else ModelBuilder.add_model and exclude); else start elsewhere"
         )
 
 
