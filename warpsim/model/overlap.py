@@ -5,6 +5,7 @@ common point (Boyd & Vandenberghe, ch. 8). It is bounded from above on a fixed s
 pairs, then by a search in shrinking cones about the best of them.
 """
 
+import threading
 import weakref
 
 import numpy as np
@@ -24,13 +25,15 @@ CHUNK = 100_000  # pairs bounded at a time
 CONES = 0.5 ** np.arange(2, 13)  # widths of the search about a direction [rad]
 STARTS, TRIES = 6, 16
 _starts: "weakref.WeakKeyDictionary[Model, Start]" = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
 
 
 def start_of(model: Model, hulls: dict[int, np.ndarray]) -> "Start":
     """The start of a model, looked at once. `hulls`: vertices of the hull of each mesh that touches, by mesh."""
-    if model not in _starts:
-        _starts[model] = Start(model, hulls)
-    return _starts[model]
+    with _lock:
+        if model not in _starts:
+            _starts[model] = Start(model, hulls)
+        return _starts[model]
 
 
 class Start:
@@ -93,8 +96,9 @@ class Start:
 
     def warning(self) -> str | None:
         """The text of the warning about geoms that overlap; None where none do, and from the second call on."""
-        found = [] if self.told else self.overlaps()
-        self.told = True
+        with _lock:
+            told, self.told = self.told, True
+        found = [] if told else self.overlaps()
         if not found:
             return None
         model, names = self.names
@@ -105,7 +109,7 @@ class Start:
         return (
             f"model {model!r}: {len(found)}{' or more' if len(found) == MOST else ''} pairs of geoms overlap at its start "
             f"q0, deepest {', '.join(named)}; contact will push them apart. Where they should not touch, exclude their "
-            "bodies (MJCF <exclude>, USD filtered pairs, ModelBuilder.exclude) or clear their masks; else start elsewhere"
+            "bodies (MJCF <exclude>, USD filtered pairs, else ModelBuilder.add_model and exclude); else start elsewhere"
         )
 
 
