@@ -11,7 +11,7 @@ from warpsim.errors import ModelError
 from warpsim.io import limits
 from warpsim.io.load import load
 
-SECONDS = 10.0
+SECONDS = 20.0  # 2 s on an idle machine
 
 
 @pytest.fixture(autouse=True)

@@ -96,6 +96,25 @@ def read_xml(path: pathlib.Path) -> xml.Element:
     return parse_xml(read_bytes(path, MAX_XML_BYTES), path)
 
 
+def root_tag(path: pathlib.Path) -> str:
+    """Tag of the root element of an XML file, whatever follows."""
+    data, found = read_bytes(path, MAX_XML_BYTES), []
+
+    def start(tag, attributes):
+        found.append(tag)
+        raise StopIteration
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    try:
+        parser.Parse(data, True)
+    except StopIteration:
+        return found[0]
+    except (expat.ExpatError, ValueError, LookupError):
+        pass
+    return parse_xml(data, path).tag
+
+
 def model_folder(path: pathlib.Path) -> pathlib.Path:
     """The folder whose files belong to the model in `path`: that of the nearest ROS `package.xml` above, else its own."""
     folder = path.absolute().parent.resolve()
