@@ -119,7 +119,7 @@ def model_folder(path: pathlib.Path) -> pathlib.Path:
     """The folder whose files belong to the model in `path`: that of the nearest ROS `package.xml` above, else its own."""
     folder = path.absolute().parent.resolve()
     for above in (folder, *folder.parents[:PACKAGE_LEVELS]):
-        if (above / "package.xml").is_file():
+        if above != above.parent and (above / "package.xml").is_file():
             return above
     return folder
 
