@@ -77,8 +77,10 @@ def load(
     if isolate:
         from warpsim.io.isolated import load_isolated
 
-        options = {"actuators": actuators, "unsupported": unsupported, "packages": packages, "root": root}
-        options |= {"merge_fixed": merge_fixed, "base": base, "visuals": visuals, "decompose": decompose}
+        options = {"actuators": actuators, "unsupported": unsupported, "root": root}
+        options |= {"merge_fixed": merge_fixed, "base": base, "visuals": visuals}
+        options["packages"] = None if packages is None else dict(packages)
+        options["decompose"] = dict(decompose) if isinstance(decompose, Mapping) else decompose
         return load_isolated(path, options)
     if suffix in USD_SUFFIXES:
         from warpsim.io.usd_read import load_usd

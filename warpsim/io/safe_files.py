@@ -212,9 +212,9 @@ def first_inside(name: str, candidates, allowed) -> pathlib.Path:
 def _folder(path, label: str) -> pathlib.Path:
     """Real path of a folder that the caller gives."""
     try:
-        folder = pathlib.Path(os.path.realpath(path))
+        folder = pathlib.Path(os.path.realpath(os.fspath(path) or "''"))
     except (TypeError, ValueError) as error:
-        raise ModelError(f"{label}{path!r} is not a path: {error}") from None
+        raise ModelError(f"{label}{str(path)[:80]!r} is not a path: {error}") from None
     if not folder.is_dir():
         raise ModelError(f"{label}{folder} is not a folder")
     return folder

@@ -166,7 +166,9 @@ def _contact_pairs(b) -> dict:
     rows = []
     explicit = {pair[:2]: pair[2] for pair in b.explicit_pairs}
     flat = (GeomType.PLANE, GeomType.HFIELD)  # never touch each other
-    contype, conaffinity = (np.array([getattr(g, key) for g in b.geoms], np.int64) for key in ("contype", "conaffinity"))
+    contype, conaffinity = (
+        np.array([getattr(g, key) for g in b.geoms], np.int64) for key in ("contype", "conaffinity")
+    )
     welds = np.array([weld[g.body] for g in b.geoms], np.int64)
     named = collections.defaultdict(list)
     for i, j in explicit:
