@@ -158,8 +158,9 @@ def test_the_folder_is_the_files_own_or_the_callers(folders, folder):
         assert "root=" in outside(path)
         assert load(path, root=folders).ngeom and load(path, root=str(folders.parent)).ngeom
         outside(path, root=inside)
-        with pytest.raises(ModelError, match="not a folder"):
-            load(path, root=folders / "none")
+        for wrong in (folders / "none", path, "", 3, b"\xff", "a\0b"):
+            with pytest.raises(ModelError, match=r"root=.* is not a (folder|path)"):
+                load(path, root=wrong)
         path.write_text(path.read_text().replace("../meshes/m.obj", "../../secret/mesh.obj"))
         outside(path, root=folders)
     (folders / "package.xml").write_text("<package><name>any</name></package>")

@@ -196,31 +196,35 @@ def test_urdf_meshes_outside_the_folder_are_not_read(tmp_path):
     path.write_text(ROBOT.replace('<sphere radius="0.2"/>', '<mesh filename="package://other/secret.obj"/>'))
     assert load(path, packages={"other": target.parent}).geom_names
     (tmp_path / "other" / "package.xml").write_text("<package><name>other</name></package>")
-    assert load(path).geom_names  # a ROS package beside the model's folder
+    with pytest.raises(ModelError, match=r"packages="):
+        load(path)  # a ROS package beside the model's folder is another folder
     with pytest.raises(ModelError, match="not a folder"):
         load(path, packages={"other": tmp_path / "none"})
 
 
 def test_mjcf_files_outside_the_folder_are_not_read(tmp_path):
-    """Meshes, textures, includes, sub-models; relative, absolute, through links and directories of the compiler."""
+    """Meshes, height fields, includes, sub-models; relative, absolute, through links and directories of the compiler.
+
+    Textures are not read at all (test_file_policy.py).
+    """
     target, names = outside(tmp_path)
     path = tmp_path / "in" / "r.xml"
     shown = '<worldbody><geom type="mesh" mesh="m"/></worldbody>'
     for name in names:
-        for element in (f'<mesh name="m" file="{name}"/>', f'<texture name="t" type="2d" file="{name}"/>'):
+        for element in (f'<mesh name="m" file="{name}"/>', f'<hfield name="t" size="1 1 1 1" file="{name}"/>'):
             path.write_text(f"<mujoco><asset>{element}</asset>{shown}</mujoco>")
-            with pytest.raises(ModelError, match="outside"):
+            with pytest.raises(ModelError, match="lies outside"):
                 load(path)
         path.write_text(f'<mujoco><include file="{name}"/></mujoco>')
-        with pytest.raises(ModelError, match="outside"):
+        with pytest.raises(ModelError, match="lies outside"):
             load(path)
     for directory in ("../other", str(target.parent), "folder"):
         path.write_text(f'<mujoco><compiler meshdir="{directory}"/><asset><mesh file="secret.obj"/></asset></mujoco>')
-        with pytest.raises(ModelError, match="outside"):
+        with pytest.raises(ModelError, match="lies outside"):
             load(path)
     (tmp_path / "in" / "sub.xml").write_text(f'<mujoco><asset><mesh name="m" file="{target}"/></asset></mujoco>')
     path.write_text(f'<mujoco><include file="sub.xml"/>{shown}</mujoco>')
-    with pytest.raises(ModelError, match="outside"):
+    with pytest.raises(ModelError, match="lies outside"):
         load(path)
     assert load(path, packages={"any": target.parent}).ngeom == 1
     path.write_text('<mujoco><include file="r.xml"/></mujoco>')

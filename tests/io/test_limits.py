@@ -11,7 +11,7 @@ from warpsim.errors import ModelError
 from warpsim.io import limits
 from warpsim.io.load import load
 
-SECONDS = 10.0
+SECONDS = 20.0  # 2 s on an idle machine
 
 
 @pytest.fixture(autouse=True)
@@ -144,6 +144,11 @@ def test_models_that_attach_their_own_file(tmp_path):
     refused(path, "stands for")
     (tmp_path / "k14.xml").write_text((tmp_path / "k13.xml").read_text().replace("k14", "k15"))
     refused(path, "deep")
+    for k in range(19):
+        models = "".join(f'<model name="{name}" file="k{k + 1}.xml"/>' for name in "ab")
+        (tmp_path / f"k{k}.xml").write_text(f"<mujoco>{asset(models)}</mujoco>")
+    (tmp_path / "k19.xml").write_text(f"<mujoco>{body(GEOM)}</mujoco>")
+    refused(path, "stands for")  # never attached, but read 2^19 times
 
 
 def test_what_is_large_but_sensible_loads(tmp_path):

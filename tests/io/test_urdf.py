@@ -98,6 +98,7 @@ TETRAHEDRON = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], float)
 
 @pytest.mark.parametrize("name", ["package://rig_description/meshes/tetra.obj", "../meshes/tetra.obj"])
 def test_meshes_are_found_in_packages_and_beside_the_file(tmp_path, name):
+    """In the folder of the nearest package.xml, or in `root`; without either only the file's own folder is read."""
     for folder in ("urdf", "meshes"):
         (tmp_path / "rig_description" / folder).mkdir(parents=True)
     path = tmp_path / "rig_description" / "urdf" / "rig.urdf"
@@ -105,8 +106,11 @@ def test_meshes_are_found_in_packages_and_beside_the_file(tmp_path, name):
     vertices = "".join(f"v {x} {y} {z}\n" for x, y, z in TETRAHEDRON)
     faces = "f 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
     (tmp_path / "rig_description" / "meshes" / "tetra.obj").write_text(vertices + faces)
-    model = load(path)
-    assert len(model.meshes) == 1 and len(model.meshes[0].vertices) == 4  # the hull, hidden behind the visual sphere
+    with pytest.raises(ModelError, match="root="):
+        load(path)
+    (tmp_path / "rig_description" / "package.xml").write_text("<package><name>rig_description</name></package>")
+    for model in (load(path), load(path, root=tmp_path), load(path, root=tmp_path / "rig_description")):
+        assert len(model.meshes) == 1 and len(model.meshes[0].vertices) == 4  # the hull, behind the visual sphere
 
 
 def test_effort_actuators_take_the_files_effort_limits(robot):

@@ -9,7 +9,7 @@ import mujoco
 from warpsim.checks import choice, flag, short
 from warpsim.errors import ModelError
 from warpsim.io.mjcf import load_mujoco
-from warpsim.io.safe_files import read_xml
+from warpsim.io.safe_files import root_tag
 from warpsim.model.model import Model
 
 MUJOCO_SUFFIXES = (".xml", ".mjcf")
@@ -77,8 +77,10 @@ def load(
     if isolate:
         from warpsim.io.isolated import load_isolated
 
-        options = {"actuators": actuators, "unsupported": unsupported, "packages": packages, "root": root}
-        options |= {"merge_fixed": merge_fixed, "base": base, "visuals": visuals, "decompose": decompose}
+        options = {"actuators": actuators, "unsupported": unsupported, "root": root}
+        options |= {"merge_fixed": merge_fixed, "base": base, "visuals": visuals}
+        options["packages"] = None if packages is None else dict(packages)
+        options["decompose"] = dict(decompose) if isinstance(decompose, Mapping) else decompose
         return load_isolated(path, options)
     if suffix in USD_SUFFIXES:
         from warpsim.io.usd_read import load_usd
@@ -86,7 +88,7 @@ def load(
         return load_usd(
             path, actuators=actuators, unsupported=unsupported, decompose=decompose, packages=packages, root=root
         )
-    if suffix in URDF_SUFFIXES or (path.is_file() and read_xml(path).tag == "robot"):
+    if suffix in URDF_SUFFIXES or (path.is_file() and root_tag(path) == "robot"):
         from warpsim.io.urdf import load_urdf
 
         return load_urdf(

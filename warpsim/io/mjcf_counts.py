@@ -110,6 +110,8 @@ class _Document:
         ] = {}  # total, solid and level at the start of a body or frame, deepest level
         self.closed: dict[tuple, _Size] = {}
         self.deepest = 0.0
+        for element, key in models.items():  # read once for each element, attached or not
+            self.add(element, sizes.documents[key].size.total, sizes.documents[key].size.solid, 1.0)
         self.count(root, 1.0)
         self.size = _Size(self.total, self.solid, self.deepest)
 

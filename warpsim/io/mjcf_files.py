@@ -76,16 +76,19 @@ class _Reader:
         self.places: list[list[Element]] = []
         self.texts: list[str] = []
         self.sizes = Sizes(self.where)
-        self.textures = self.skins = self.files = self.bytes = 0
+        self.documents: dict[str, str] = {}
+        self.textures = self.skins = self.files = self.bytes = self.xml_bytes = 0
 
     def document(self, file: pathlib.Path, parents: tuple) -> str:
         """Read the model in `file` and return the name under which MuJoCo finds it."""
         real = os.path.realpath(file)
         if real in parents:
             raise ModelError(f"{self.path}: {file.name} attaches itself, through its <model> assets; break the circle")
+        if real in self.documents:
+            return self.documents[real]
         if len(parents) > limits.MAX_NESTED_MODELS:
             raise ModelError(f"{self.path}: models attached in models more than {limits.MAX_NESTED_MODELS} deep")
-        root = read_xml(file)
+        root = self.parsed(file)
         if root.tag != "mujoco":
             raise ModelError(f"{self.path}: {file.name} is no MJCF model: its root element is <{root.tag[:40]}>")
         _Includes(self, file).expand(root)
@@ -108,7 +111,16 @@ class _Reader:
             name = ""
         self.texts.append(text)
         self.places.append(places)
+        self.documents[real] = name
         return name
+
+    def parsed(self, file: pathlib.Path) -> Element:
+        """The tree of one more XML file."""
+        root = read_xml(file)
+        self.xml_bytes += file.stat().st_size
+        if self.xml_bytes > limits.MAX_XML_BYTES:
+            raise ModelError(f"{self.path}: XML files of more than {limits.MAX_XML_BYTES} bytes together")
+        return root
 
     def label(self, element: Element) -> str:
         """Where an element was written."""
@@ -264,7 +276,7 @@ class _Includes:
         self.done.add(key)
         if len(self.done) > limits.MAX_INCLUDES:
             raise ModelError(f"{self.reader.path}: includes more than {limits.MAX_INCLUDES} files")
-        root = read_xml(found)
+        root = self.reader.parsed(found)
         if not len(root):
             raise ModelError(f"{where}: {name!r} is empty")
         return root

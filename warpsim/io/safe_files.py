@@ -96,11 +96,30 @@ def read_xml(path: pathlib.Path) -> xml.Element:
     return parse_xml(read_bytes(path, MAX_XML_BYTES), path)
 
 
+def root_tag(path: pathlib.Path) -> str:
+    """Tag of the root element of an XML file, whatever follows."""
+    data, found = read_bytes(path, MAX_XML_BYTES), []
+
+    def start(tag, attributes):
+        found.append(tag)
+        raise StopIteration
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    try:
+        parser.Parse(data, True)
+    except StopIteration:
+        return found[0]
+    except (expat.ExpatError, ValueError, LookupError):
+        pass
+    return parse_xml(data, path).tag
+
+
 def model_folder(path: pathlib.Path) -> pathlib.Path:
     """The folder whose files belong to the model in `path`: that of the nearest ROS `package.xml` above, else its own."""
     folder = path.absolute().parent.resolve()
     for above in (folder, *folder.parents[:PACKAGE_LEVELS]):
-        if (above / "package.xml").is_file():
+        if above != above.parent and (above / "package.xml").is_file():
             return above
     return folder
 
@@ -193,9 +212,9 @@ def first_inside(name: str, candidates, allowed) -> pathlib.Path:
 def _folder(path, label: str) -> pathlib.Path:
     """Real path of a folder that the caller gives."""
     try:
-        folder = pathlib.Path(os.path.realpath(path))
+        folder = pathlib.Path(os.path.realpath(os.fspath(path) or "''"))
     except (TypeError, ValueError) as error:
-        raise ModelError(f"{label}{path!r} is not a path: {error}") from None
+        raise ModelError(f"{label}{str(path)[:80]!r} is not a path: {error}") from None
     if not folder.is_dir():
         raise ModelError(f"{label}{folder} is not a folder")
     return folder

@@ -189,8 +189,9 @@ def _check_layers(Sdf, path: pathlib.Path, folders: Folders) -> None:
         seen.add(name)
         if len(seen) > MAX_LAYERS:
             raise ModelError(f"{path}: made of more than {MAX_LAYERS} layers")
-        if os.path.isfile(name):
-            _check_depth(name)
+        outer = name if os.path.isfile(name) else name.split("[", 1)[0]
+        if os.path.isfile(outer):
+            _check_depth(outer)
         layer = Sdf.Layer.FindOrOpen(name)
         if layer is None:
             raise ModelError(f"{path}: USD cannot read the layer {name}")

@@ -1,5 +1,6 @@
 """From a `ModelBuilder`'s lists to a `Model`: numbering of links, trees and degrees of freedom, contact pairs, checks."""
 
+import collections
 import types
 
 import numpy as np
@@ -165,19 +166,24 @@ def _contact_pairs(b) -> dict:
     rows = []
     explicit = {pair[:2]: pair[2] for pair in b.explicit_pairs}
     flat = (GeomType.PLANE, GeomType.HFIELD)  # never touch each other
+    contype, conaffinity = (
+        np.array([getattr(g, key) for g in b.geoms], np.int64) for key in ("contype", "conaffinity")
+    )
+    welds = np.array([weld[g.body] for g in b.geoms], np.int64)
+    named = collections.defaultdict(list)
+    for i, j in explicit:
+        named[i].append(j)
     for i, first in enumerate(b.geoms):
-        for j in range(i + 1, len(b.geoms)):
+        touch = (contype[i] & conaffinity[i + 1 :] | contype[i + 1 :] & conaffinity[i]) != 0
+        candidates = np.flatnonzero(touch & (welds[i + 1 :] != welds[i])) + i + 1
+        for j in sorted({*candidates.tolist(), *(j for j in named[i] if j > i)}):
             second = b.geoms[j]
             if not (moving[first.body] or moving[second.body]) or (first.type in flat and second.type in flat):
                 continue
             if (i, j) in explicit:
                 rows.append(_ordered_pair(b, i, j, FrictionRule.EXPLICIT, explicit[i, j]))
                 continue
-            if not (first.contype & second.conaffinity or second.contype & first.conaffinity):
-                continue
             wa, wb = weld[first.body], weld[second.body]
-            if wa == wb:
-                continue
             parented = wa != -1 and wb != -1 and (weld_parent[wa] == wb or weld_parent[wb] == wa)
             if b.filter_parent and parented:
                 continue
