@@ -87,7 +87,9 @@ def test_an_overlap_is_taken_back_only_on_request(device):
 def test_rest_is_warm_started(device):
     """Spheres that have settled on an open floor (walls they may touch without a force, a tie of two classes): from step to
     step the classes stay, and the LCP solver is skipped in 95 % of steps."""
-    sim = ws.Simulator(clutter(8, walls=False, shapes="spheres"), dtype="float64", device=device, solver=ws.LCP(error_reduction=0.2))
+    sim = ws.Simulator(
+        clutter(8, walls=False, shapes="spheres"), dtype="float64", device=device, solver=ws.LCP(error_reduction=0.2)
+    )
     state = sim.rollout(sim.state(), steps=150, every=150).final
     hits = []
     for _ in range(100):
