@@ -80,7 +80,7 @@ def test_a_world_does_not_see_how_many_others_there_are(crowd, name, dtype, numb
     assert max(run["iterations"].max() for run in single.values()) > 2
     for n in numbers:
         many = crowd(name, dtype, n).run()
-        assert not many["flags"].any()
+        assert not (many["flags"] & ~ws.UNRESOLVED).any()  # limbs strike each other within steps of 10 ms
         for i, run in single.items():
             if i < n:
                 assert_same_bits(run, many, 0, i)

@@ -36,18 +36,39 @@ def needs_float64(device_model: DeviceModel) -> bool:
     return device_model.dtype == "float32" and depth(device_model.model) > DEEPEST
 
 
-class DeepMotion:
+class WideDynamics:
+    """`Dynamics` in float64 of a float32 device model: `dynamics`, with the parameters as of the last `refresh`."""
+
+    def __init__(self, source: DeviceModel):
+        self.source, self.scalar = source, source.types.scalar
+        self.device_model = DeviceModel(source.model, source.worlds, "float64", source.device)
+        for name in PARAMETERS:
+            self.device_model.parameters[name]  # one row per world
+        self.dynamics = Dynamics(self.device_model)
+
+    def refresh(self) -> None:
+        """Read the parameters anew."""
+        for name in PARAMETERS:
+            widen(self.source.parameters.stored(name), self.device_model.parameters.stored(name), self.scalar)
+
+    def evaluate(self, function, inputs, out: wp.array) -> None:
+        """`function(dynamics, *inputs, out)` in float64, rounded into `out`; allocates."""
+        self.refresh()
+        arrays = [wp.zeros(x.shape, dtype=wp.float64, device=x.device) for x in (*inputs, out)]
+        for values, target in zip(inputs, arrays, strict=False):
+            widen(values, target, self.scalar)
+        function(self.dynamics, *arrays)
+        narrow(arrays[-1], out, self.scalar)
+
+
+class DeepMotion(WideDynamics):
     """Arrays and launches for one `Step`: the results are the step's own bias, A, factors and v*."""
 
     def __init__(self, step):
-        d = step.device_model
-        self.step, self.scalar = step, d.types.scalar
-        self.device_model = DeviceModel(d.model, d.worlds, "float64", d.device)
-        for name in PARAMETERS:
-            self.device_model.parameters[name]  # one row per world
-        self.dynamics = dynamics = Dynamics(self.device_model)
+        super().__init__(step.device_model)
+        self.step, dynamics = step, self.dynamics
         self.kernels, self.k_theta = wide.build(self.scalar), theta.build(wp.float64)
-        model, array = d.model, dynamics.array
+        model, array = self.source.model, dynamics.array
         self.q = array(model.nq, wp.float64)
         self.v, self.force, self.damping, self.bias, self.v_star, self.zero = (
             array(model.nv, wp.float64) for _ in range(6)
@@ -61,8 +82,7 @@ class DeepMotion:
     def launch(self, h: float) -> None:
         """Bias, A = M + h D, the factors of M and A, and v*."""
         step, dynamics = self.step, self.dynamics
-        for name in PARAMETERS:
-            widen(step.device_model.parameters.stored(name), self.device_model.parameters.stored(name), self.scalar)
+        self.refresh()
         for name in ("q", "v", "force", "damping"):
             widen(getattr(step, name), getattr(self, name), self.scalar)
         dynamics.position(self.q)

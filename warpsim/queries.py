@@ -7,6 +7,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.collision import Collision, ContactList
+from warpsim.deep import WideDynamics, needs_float64
 from warpsim.dynamics import DeviceModel, Dynamics
 from warpsim.kernels import ray
 from warpsim.reprs import show
@@ -43,28 +44,48 @@ class Queries:
 
     def mass_matrix(self, q: wp.array) -> wp.array:
         """`(worlds, nv, nv)`."""
-        self.dynamics.position(q)
-        M = self.dynamics.array((self.model.nv, self.model.nv), self.scalar)
-        blocks = self.dynamics.blocks()
-        self.dynamics.mass_matrix(self.dynamics.array(self.model.nlink, self.device_model.types.vec10), blocks)
-        self.dynamics.expand_blocks(blocks, M)
-        return M
+
+        def fill(dynamics: Dynamics, q, M):
+            dynamics.position(q)
+            blocks = dynamics.blocks()
+            composite = dynamics.array(self.model.nlink, dynamics.device_model.types.vec10)
+            dynamics.mass_matrix(composite, blocks)
+            dynamics.expand_blocks(blocks, M)
+
+        return self._evaluate(fill, (self.model.nv, self.model.nv), q)
 
     def inverse_dynamics(self, q: wp.array, v: wp.array, a: wp.array) -> wp.array:
         """M a + c `(worlds, nv)`."""
-        self.dynamics.position(q)
-        self.dynamics.velocity(v)
-        tau = self.dynamics.array(self.model.nv, self.scalar)
-        self.dynamics.inverse_dynamics(v, a, tau)
-        return tau
+
+        def fill(dynamics: Dynamics, q, v, a, tau):
+            dynamics.position(q)
+            dynamics.velocity(v)
+            dynamics.inverse_dynamics(v, a, tau)
+
+        return self._evaluate(fill, self.model.nv, q, v, a)
 
     def forward_dynamics(self, q: wp.array, v: wp.array, tau: wp.array) -> wp.array:
         """M^-1 (tau - c) `(worlds, nv)`."""
-        self.dynamics.position(q)
-        self.dynamics.velocity(v)
-        a = self.dynamics.array(self.model.nv, self.scalar)
-        self.dynamics.forward_dynamics(v, tau, a)
-        return a
+
+        def fill(dynamics: Dynamics, q, v, tau, a):
+            dynamics.position(q)
+            dynamics.velocity(v)
+            dynamics.forward_dynamics(v, tau, a)
+
+        return self._evaluate(fill, self.model.nv, q, v, tau)
+
+    def _evaluate(self, function, shape, *inputs) -> wp.array:
+        """`function(dynamics, *inputs, out)`, in float64 where a float32 model has a deep tree (`deep.py`)."""
+        out = self.dynamics.array(shape, self.scalar)
+        if self._wide is None:
+            function(self.dynamics, *inputs, out)
+        else:
+            self._wide.evaluate(function, inputs, out)
+        return out
+
+    @functools.cached_property
+    def _wide(self) -> WideDynamics | None:
+        return WideDynamics(self.device_model) if needs_float64(self.device_model) else None
 
     def jacobian(self, q: wp.array, body: int, point: np.ndarray) -> wp.array:
         """`(worlds, 6, nv)` at `point (rows, 3)` in body axes, rows 1 or worlds."""

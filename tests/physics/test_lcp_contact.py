@@ -42,9 +42,28 @@ def test_newtons_law_of_impact(device, restitution):
     speed = path.v.numpy()[:, 0, 2]
     bounce = int(np.argmax(speed >= 0)) if restitution else int(np.argmin(speed)) + 1
     bounce = max(bounce, int(np.argmin(speed)) + 1)
+    if restitution == 0.0:  # one step to the floor, the next one stops there
+        bounce += 1
     assert speed[bounce] == pytest.approx(-restitution * speed[bounce - 1], abs=0.02)
     apex = path.q.numpy()[bounce:, 0, 2].max() - 0.05
     assert apex == pytest.approx(restitution**2, abs=0.01)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("integrator", [ws.SymplecticEuler(), ws.ImplicitEuler()], ids=["symplectic", "implicit"])
+def test_bodies_without_restitution_meet_before_they_stop(device, dtype, integrator):
+    """A ball at 50 m/s, 0.5 m per step, is stopped by a wall where it touches it, and not where the step before found it."""
+    b = ws.ModelBuilder("wall", timestep=0.01, gravity=[0, 0, 0])
+    b.add_geom("box", [0.05, 1, 1], pose=[2.0, 0, 0, 1, 0, 0, 0])
+    body = b.add_body("ball")
+    b.add_joint(body, "free")
+    b.add_geom("sphere", [0.05], body=body)
+    sim = ws.Simulator(b.build(), dtype=dtype, device=device, solver=ws.LCP(), integrator=integrator)
+    state = sim.state(v=[50.0, 0, 0, 0, 0, 0])
+    for _ in range(6):
+        state = sim.step(state)
+    assert state.q.numpy()[0, 0] == pytest.approx(1.9, abs=1e-5)
+    assert abs(state.v.numpy()[0, 0]) < 1e-3
 
 
 def test_sliding_turns_into_rolling_exactly(device):
@@ -66,8 +85,11 @@ def test_an_overlap_is_taken_back_only_on_request(device):
 
 
 def test_rest_is_warm_started(device):
-    """Spheres that have settled: from step to step the classes stay, and the LCP solver is skipped in 95 % of steps."""
-    sim = ws.Simulator(clutter(8, shapes="spheres"), dtype="float64", device=device, solver=ws.LCP(error_reduction=0.2))
+    """Spheres that have settled on an open floor (walls they may touch without a force, a tie of two classes): from step to
+    step the classes stay, and the LCP solver is skipped in 95 % of steps."""
+    sim = ws.Simulator(
+        clutter(8, walls=False, shapes="spheres"), dtype="float64", device=device, solver=ws.LCP(error_reduction=0.2)
+    )
     state = sim.rollout(sim.state(), steps=150, every=150).final
     hits = []
     for _ in range(100):
@@ -116,12 +138,13 @@ PILES = {"stack": lambda: stack(10), "walls": lambda: clutter(20), "open": lambd
 @pytest.mark.parametrize("dtype, tolerance", [("float64", 1e-10), ("float32", 1e-4)])
 @pytest.mark.parametrize("pile", PILES)
 def test_piles_are_solved_to_the_tolerance(device, pile, dtype, tolerance):
-    """Ten boxes standing, 20 bodies falling into a heap: redundant contacts, 2 s without a flag."""
+    """Ten boxes standing, 20 bodies falling into a heap: redundant contacts, 2 s without a flag but UNRESOLVED, because bodies
+    of 5 cm meet at more than 2.5 m/s in steps of 10 ms."""
     model = PILES[pile]()
     sim = ws.Simulator(model, dtype=dtype, device=device, solver=ws.LCP())
     trajectory = sim.rollout(sim.state(), steps=round(2.0 / sim.dt))
     d = {name: x.numpy() for name, x in trajectory.diagnostics.items()}
-    assert d["contacts"].max() >= 30 and not d["flags"].any()
+    assert d["contacts"].max() >= 30 and not (d["flags"] & ~ws.UNRESOLVED).any()
     assert d["momentum_error"].max() <= tolerance
     if pile == "stack":  # it stands; contacts found a step late leave overlaps of g h² = 0.25 mm
         assert trajectory.q.numpy()[-1, 0, 2::7].max() == pytest.approx(0.95, abs=5e-3)
