@@ -215,6 +215,20 @@ def build(S) -> SimpleNamespace:
         if a[w, i] != b[w, i]:
             result[w] = 1
 
+    @wp.kernel(module=module, enable_backward=False)
+    def load_rows(source: wp.array2d(dtype=S), target: wp.array2d(dtype=S)):
+        """target <- source, whose rows are one per world or one for all. Launch over `target`."""
+        w, i = wp.tid()
+        target[w, i] = source[w % source.shape[0], i]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def pass_on(stays: wp.array(dtype=int), source: wp.array2d(dtype=S), target: wp.array2d(dtype=S)):
+        """target += source in the worlds that stay, source <- 0 in all. Launch over (worlds, n)."""
+        w, i = wp.tid()
+        if stays[w] != 0:
+            target[w, i] = target[w, i] + source[w, i]
+        source[w, i] = S(0.0)
+
     return SimpleNamespace(
         Inputs=Inputs,
         Switches=Switches,
@@ -227,4 +241,6 @@ def build(S) -> SimpleNamespace:
         norm=norm,
         move=move,
         differ=differ,
+        load_rows=load_rows,
+        pass_on=pass_on,
     )

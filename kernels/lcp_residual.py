@@ -39,6 +39,10 @@ SEPARATING, CLAMPING, UPPER = (
 # Rank of the scaled Q: pivots above this part of the first. Sliding contacts make it nearly singular without redundancy.
 RANK_LEVEL = {wp.float32: 1e-4, wp.float64: 2e-11}
 
+# Distance [m] up to which a contact counts as an overlap in the derivative. A gap that a step has closed is 0 to rounding, which
+# must not choose, contact by contact, between the slopes of t above and below.
+TOUCHING = {wp.float32: 1e-6, wp.float64: 1e-10}
+
 
 @cached
 def structs(S) -> SimpleNamespace:
@@ -614,6 +618,7 @@ def build_residual(S) -> SimpleNamespace:
     st, laws = contact.structs(S), contact.laws(S)
     Scene, Contacts = st.Scene, st.Contacts
     module = module_name("lcp_residual", S, True)
+    touching = TOUCHING[S]
 
     @wp.kernel(module=module)
     def contact_impulse(
@@ -680,7 +685,7 @@ def build_residual(S) -> SimpleNamespace:
                     p = contacts.pair[w, c]
                     e = wp.max(restitution[row, scene.pair_geom[p, 0]], restitution[row, scene.pair_geom[p, 1]])
                     n += e * v_c_star[w, c][2]
-                elif phi[w, c] < S(0.0):
+                elif phi[w, c] <= S(touching):
                     n += error_reduction * phi[w, c] / h
                 else:
                     n += phi[w, c] / h

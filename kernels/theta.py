@@ -183,7 +183,10 @@ def build_schemes(S, grad: bool = False) -> SimpleNamespace:
                     ratio = gear[a, 0]
                     total = law[0] + law[1] * (ratio * q[w, topology.link_q[l]]) + law[2] * (ratio * v[w, j])
                     if total == clamped(total, force_range, w, a):
-                        D[w, j] += -ratio * ratio * (share * wp.min(law[2], S(0.0)) + span * wp.min(law[1], S(0.0)))
+                        # At 0 the derivative is that of what takes energy out, as in `actuator_force`; `min` has none.
+                        damping_gain = wp.where(law[2] <= S(0.0), law[2], S(0.0))
+                        stiffness_gain = wp.where(law[1] <= S(0.0), law[1], S(0.0))
+                        D[w, j] += -ratio * ratio * (share * damping_gain + span * stiffness_gain)
 
     @wp.kernel(module=module, enable_backward=grad)
     def velocity_between(theta: S, v0: wp.array2d(dtype=S), v: wp.array2d(dtype=S), v_theta: wp.array2d(dtype=S)):

@@ -373,7 +373,7 @@ CHANGES = {
     "joint_damping": lambda x: 0.1 * x,
     "joint_stiffness": lambda x: x + 3.0,
     "joint_reference": lambda x: x + 0.3,
-    "joint_friction": lambda x: x + 5.0,
+    "joint_friction": lambda x: np.where(x > 0, 5.0, 0.0),
     "joint_range": lambda x: 0.9 * x,
     "joint_axis": lambda x: x[..., [1, 2, 0]],
     "joint_pose": lambda x: x + np.array([0.02, 0, 0, 0, 0, 0, 0]),

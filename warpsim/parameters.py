@@ -12,6 +12,7 @@ import warp as wp
 from warpsim.checks import listed, numbers, short
 from warpsim.kernels.precision import SCALARS, types
 from warpsim.model.model import SIZES, GeomType, Model
+from warpsim.recording import refuse_torch_gradient
 from warpsim.threads import in_turn
 
 
@@ -64,7 +65,9 @@ class Parameters:
         self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
         self.requires_grad = requires_grad
         self._expanded: set[str] = set()
+        self._initial: dict[str, wp.array] = {}
         self._refused: dict[str, str] = {}
+        self._checks: list = []
         self.version = 0  # counts expansions, so that captured graphs are made anew
         t = types(SCALARS[dtype])
         self._types = {"scalar": t.scalar, "row": t.scalar, "vec3": t.vec3, "mat33": t.mat33}
@@ -95,6 +98,19 @@ class Parameters:
         """Whether the parameter has been asked for, and so may differ between worlds."""
         return name in self._expanded
 
+    @property
+    def expanded(self) -> list[str]:
+        """The parameters that have been asked for, in the order of `SPECS`."""
+        return [name for name in SPECS if name in self._expanded]
+
+    def initial(self, name: str) -> wp.array:
+        """The model's values of an expanded parameter, leading dimension 1: what it was until it was asked for."""
+        return self._initial[name]
+
+    def check(self, function) -> None:
+        """Let `function(name, values)` raise `ValueError` for values that the simulator could not follow."""
+        self._checks.append(function)
+
     def refuse(self, name: str, why: str) -> None:
         """Make access to a parameter that the simulator would ignore an error."""
         self._refused[name] = why
@@ -106,6 +122,7 @@ class Parameters:
             raise ValueError(f"parameters[{name!r}] {self._refused[name]}")
         if name not in self._expanded:
             self._expanded.add(name)
+            self._initial[name] = self._arrays[name]
             values = np.repeat(self._arrays[name].numpy(), self.worlds, axis=0)
             self._arrays[name] = self._upload(name, values, per_world=True)
             self.version += 1
@@ -114,6 +131,7 @@ class Parameters:
     @in_turn
     def __setitem__(self, name: str, values) -> None:
         array = self[name]
+        refuse_torch_gradient(values, f"parameters[{name!r}]")
         values = numbers(values.numpy() if isinstance(values, wp.array) else values, f"parameters[{name!r}]")
         shape = (self.worlds, *self._default(name).shape)
         if values.shape not in (shape, shape[1:]):
@@ -131,6 +149,8 @@ class Parameters:
             bounds += "" if spec.most is None else f" and at most {spec.most:g}"
             raise ValueError(f"parameters[{name!r}] is {values[where]} at {where}; values must be finite{bounds}")
         _check_meaning(self.model, name, values)
+        for check in self._checks:
+            check(name, values)
         array.assign(np.ascontiguousarray(np.broadcast_to(values, shape), dtype=self._numpy))
 
     def restore(self, worlds) -> None:

@@ -2,13 +2,16 @@
 
 import functools
 
+import numpy as np
 import warp as wp
 
 from warpsim.checks import numbers, whole
 from warpsim.gradients.checkpoint import Checkpoints, move_gradient
-from warpsim.gradients.implicit import active_tape, tape_paused
+from warpsim.gradients.implicit import kept_array
+from warpsim.gradients.kept import KeptParameters
 from warpsim.gradients.report import GradientReport
 from warpsim.kernels.precision import SCALARS
+from warpsim.recording import active_tape, refuse_torch_gradient, tape_paused
 from warpsim.threads import in_turn, turn
 from warpsim.trajectory import Trajectory
 
@@ -51,7 +54,7 @@ class Recorder:
                 for name, array in self.diagnostics.items():
                     wp.copy(array[row - 1], getattr(self.sim.diagnostics, name))
         if tape is not None:
-            tape.record_func(functools.partial(self.give_back, step, state), [self.q, self.v, state.q, state.v])
+            tape.record_func(functools.partial(self.give_back, step, state.alias()), [self.q, self.v, state.q, state.v])
 
     @in_turn
     def give_back(self, step: int, state) -> None:
@@ -64,7 +67,7 @@ class Recorder:
 
 def rollout(sim, state, controls, steps, *, substeps, every, progress, checkpoint_every, gradient_norms) -> Trajectory:
     """See `Simulator.rollout`."""
-    source, steps = _control_source(sim, controls, steps)
+    source, steps, table = _control_source(sim, controls, steps)
     tape = active_tape()
     if gradient_norms and tape is None:
         raise ValueError("gradient_norms=True needs a tape that records the rollout")
@@ -72,6 +75,10 @@ def rollout(sim, state, controls, steps, *, substeps, every, progress, checkpoin
         sim._check_tape(state)
     report = GradientReport(sim, steps) if gradient_norms else None
     recorder = Recorder(sim, steps, every, requires_grad=tape is not None)
+    kept = None
+    if tape is not None and not (callable(controls) or callable(progress)):  # nobody can write to anything meanwhile
+        owned = isinstance(controls, np.ndarray) or not hasattr(controls, "shape")  # `table` is a copy then
+        kept = _Kept(sim, table, owned)
     run = functools.partial(_run, sim, source=source, steps=steps, recorder=recorder, substeps=substeps)
     if tape is not None and checkpoint_every is not None:
         if callable(controls):
@@ -79,24 +86,42 @@ def rollout(sim, state, controls, steps, *, substeps, every, progress, checkpoin
                 "checkpoint_every repeats steps in the backward pass, and a callable cannot be relied upon to repeat; "
                 "give controls as an array (steps, worlds, nu), or leave checkpoint_every None"
             )
-        checkpoints = Checkpoints(sim, steps, checkpoint_every, substeps, source, controls, report)
+        kept = _Kept(sim, table, owned=True)  # edited controls would show: the states are compared
+        checkpoints = Checkpoints(sim, steps, checkpoint_every, substeps, source, kept, table, report)
         with tape_paused():
             final = run(state.clone(), in_place=True, progress=progress, visit=checkpoints.keep)
         final = checkpoints.record(tape, state, recorder, final)
     else:
         visit = None if report is None else functools.partial(report.record, tape)
         state = state.clone() if tape is None else state
-        final = run(state, in_place=tape is None, progress=progress, visit=visit)
+        final = run(state, in_place=tape is None, progress=progress, visit=visit, kept=kept)
     return Trajectory(sim.model, recorder.q, recorder.v, recorder.time, recorder.diagnostics, final, report)
 
 
-def _run(sim, state, *, source, steps, recorder, substeps, in_place, progress, visit):
+class _Kept:
+    """What the steps of a taped rollout share: copies of the parameters and of the table of controls."""
+
+    def __init__(self, sim, table: wp.array | None, owned: bool):
+        self.parameters = KeptParameters(sim.parameters)
+        with tape_paused():
+            self.controls = table if owned else kept_array(table)
+
+    def of(self, step: int):
+        """What one step is to use."""
+        return self.parameters, None if self.controls is None else self.controls[step]
+
+
+def _run(sim, state, *, source, steps, recorder, substeps, in_place, progress, visit, kept=None):
     """Step and record; `visit(step, state)` sees every state before it is recorded. Returns the last state."""
     if visit is not None:
         visit(0, state)
     recorder.record(0, state)
     for step in _with_progress(range(steps), progress):
-        state = sim.step(state, source(step, state), substeps=substeps, out=state if in_place else None)
+        control = source(step, state)
+        if kept is None:
+            state = sim.step(state, control, substeps=substeps, out=state if in_place else None)
+        else:
+            state = sim._taped_step(state, control, None, None, substeps, kept=kept.of(step))
         if visit is not None:
             visit(step + 1, state)
         recorder.record(step + 1, state)
@@ -104,14 +129,15 @@ def _run(sim, state, *, source, steps, recorder, substeps, in_place, progress, v
 
 
 def _control_source(sim, controls, steps):
-    """A function (step, state) -> control, and the number of steps."""
+    """A function (step, state) -> control, the number of steps, and the device array of controls where there is one."""
     if controls is None or callable(controls):
         if steps is None:
             raise ValueError("rollout needs steps= unless controls is an array (steps, worlds, nu)")
         steps = whole(steps, "steps", 1)
         if controls is None:
-            return (lambda step, state: None), steps
-        return (lambda step, state: controls(state)), steps
+            return (lambda step, state: None), steps, None
+        return (lambda step, state: controls(state)), steps, None
+    refuse_torch_gradient(controls, "controls")
     if not hasattr(controls, "shape"):
         controls = numbers(controls, "controls", dtype=sim.dtype)
     shape, steps = tuple(controls.shape), None if steps is None else whole(steps, "steps", 1)
@@ -120,8 +146,8 @@ def _control_source(sim, controls, steps):
         raise ValueError(f"controls has shape {shape}; it must be (steps, worlds, nu) = {expected}")
     table = sim._device_array(controls, shape, "controls")
     if not table.size:  # no indexing of nothing
-        return (lambda step, state: None), whole(shape[0], "steps", 1)
-    return (lambda step, state: table[step]), shape[0]
+        return (lambda step, state: None), whole(shape[0], "steps", 1), None
+    return (lambda step, state: table[step]), shape[0], table
 
 
 def _with_progress(steps, progress):

@@ -1,5 +1,6 @@
 """`Simulator`: a model in many worlds on one device. Every method is batched over worlds."""
 
+import copy
 import functools
 import warnings
 from collections.abc import Callable
@@ -10,20 +11,22 @@ import warp as wp
 
 from warpsim.checks import choice, flag, listed, number, numbers, positive, short, whole
 from warpsim.collision import ContactList
-from warpsim.constraints import actuator_rows
 from warpsim.dynamics import DeviceModel
-from warpsim.gradients.implicit import StepAdjoint, StepRecord, active_tape, tape_paused
+from warpsim.gradients.implicit import StepAdjoint, StepRecord, kept_array, pass_on_gradient
+from warpsim.gradients.kept import AdjointParameters, KeptParameters
 from warpsim.gradients.linearize import Linearization, Linearizer, linearize
 from warpsim.gradients.reverse import ReverseLinearizer
 from warpsim.gradients.theta import SchemeAdjoint
 from warpsim.gradients.variational import VariationalAdjoint
+from warpsim.guards import check_paper, guard_parameters, refuse_material
 from warpsim.integrators import SymplecticEuler, ThetaScheme, Variational
-from warpsim.kernels import actuation, flags, joints
+from warpsim.kernels import flags, joints
 from warpsim.kernels.precision import SCALARS
 from warpsim.memory import array_bytes
 from warpsim.model.model import JOINT_NQ, GeomType, JointType, Model
 from warpsim.model.overlap import start_of
 from warpsim.queries import Queries, RayHits
+from warpsim.recording import active_tape, refuse_torch_gradient, tape_paused
 from warpsim.replay import Replay
 from warpsim.reprs import show
 from warpsim.rollout import rollout
@@ -116,9 +119,9 @@ class Simulator:
                 f"geom {geom!r} has a hertz_modulus, which has no gradients yet; give it a stiffness, or leave "
                 "requires_grad=False"
             )
-        _refuse_material(model, self.solver)
+        refuse_material(model, self.solver)
         if isinstance(self.solver, Compliant) and self.solver.formulation == "paper":
-            _check_paper(model, self.integrator, dtype, requires_grad)
+            check_paper(model, self.integrator, dtype, requires_grad)
         if max_contacts is not None:
             max_contacts = whole(max_contacts, "max_contacts", 1)
         self.requires_grad = bool(requires_grad)
@@ -135,6 +138,10 @@ class Simulator:
             self.parameters.refuse("geom_restitution", f"has no effect with {name} contact; use geom_dissipation_time")
         if not isinstance(self.solver, Compliant):
             self.parameters.refuse("geom_hertz_modulus", "has an effect with solver=ws.Compliant() alone")
+        elif self.requires_grad:
+            why = "has no gradients yet; give geoms a stiffness, or leave requires_grad=False"
+            self.parameters.refuse("geom_hertz_modulus", why)
+        guard_parameters(self.parameters, self.solver)
         options = self.solver if contact else self.solver.limits
         if isinstance(self.integrator, Variational):
             if self.requires_grad and self.integrator.passes > 1 and isinstance(self.solver, LCP):
@@ -188,7 +195,8 @@ class Simulator:
         """Put the chosen worlds (indices, or a boolean mask) of `state` back to q, v (default: initial pose, rest).
 
         Their time, memory and flags start anew; with `parameters` their entries of `sim.parameters` are the model's again.
-        Nothing else is written.
+        Nothing else is written. A state that a taped step made is left to the tape, and `state` given new arrays; while the
+        tape records, gradients pass through the worlds that were not chosen.
         """
         self._check_state(state)
         flag(parameters, "parameters")
@@ -197,10 +205,20 @@ class Simulator:
             "q": self._host_rows(self.model.q0 if q is None else q, self.model.nq, "q", len(chosen)),
             "v": self._host_rows(np.zeros(self.model.nv) if v is None else v, self.model.nv, "v", len(chosen)),
         }
-        for name, array in state.arrays().items():
-            host = array.numpy().copy()
-            host[chosen] = values.get(name, 0)
-            array.assign(host)
+        before = state.alias()
+        state.release()
+        with tape_paused() as tape:
+            for name, array in state.arrays().items():
+                host = array.numpy().copy()
+                host[chosen] = values.get(name, 0)
+                array.assign(host)
+        if tape is not None and before.recorded:
+            stays = wp.array(
+                np.where(np.isin(np.arange(self.worlds), chosen), 0, 1), dtype=wp.int32, device=self.device
+            )
+            smooth = [*before.smooth_arrays().values(), *state.smooth_arrays().values()]
+            tape.record_func(functools.partial(pass_on_gradient, stays, state.alias(), before), smooth)
+            state.recorded = True
         if parameters:
             self.parameters.restore(chosen)
 
@@ -214,7 +232,8 @@ class Simulator:
 
         `control (worlds, nu)`: None is zero; clamped to its range. `tau (worlds, nv)`: further generalised forces.
         `wrench (worlds, nbody, 6)`: (torque, force) at each body's COM in world axes. With `out` that state is filled
-        and returned (`out is state` is allowed); without it a new one is.
+        and returned (`out is state` is allowed); without it a new one is. Under a tape the step keeps copies of its inputs
+        and of the parameters asked for so far (`parameters.bytes_per_world()`), so that they may be written to afterwards.
         """
         self._check_state(state)
         substeps = whole(substeps, "substeps", 1)
@@ -225,6 +244,7 @@ class Simulator:
             out = state.clone()
         elif out is not state:
             self._check_state(out, "out")
+        out.release()
         self._replay.run(
             ("step", substeps, *(a.ptr for a in state.arrays().values()), *(a.ptr for a in out.arrays().values())),
             lambda: self._step_between(state, out, substeps),
@@ -237,26 +257,35 @@ class Simulator:
             self._advance(self.dt / substeps)
         self._unload(out)
 
-    def _taped_step(self, state: State, control, tau, wrench, substeps: int, out: State | None) -> State:
-        """A step whose gradient the active tape will ask for: every substep is recorded with arrays of its own."""
+    def _taped_step(self, state: State, control, tau, wrench, substeps: int, out=None, kept=None) -> State:
+        """A step whose gradient the active tape will ask for: every substep is recorded with arrays of its own.
+
+        `kept`: what the steps of a rollout share, `KeptParameters` and this step's row of the controls.
+        """
         self._check_tape(state)
         if out is not None:
             raise ValueError("out= cannot be used while a tape is recording: the step's inputs must stay as they are")
+        model, worlds = self.model, self.worlds
+        shapes = {"control": (worlds, model.nu), "tau": (worlds, model.nv), "wrench": (worlds, model.nbody, 6)}
+        given = {"control": control, "tau": tau, "wrench": wrench}
+        given = {n: None if x is None else self._device_array(x, shapes[n], n) for n, x in given.items()}
         with tape_paused() as tape:
-            control = None if control is None else self._device_array(control, (self.worlds, self.model.nu), "control")
-            tau = None if tau is None else self._device_array(tau, (self.worlds, self.model.nv), "tau")
-            if wrench is not None:
-                wrench = self._device_array(wrench, (self.worlds, self.model.nbody, 6), "wrench")
+            if kept is None:
+                parameters = KeptParameters(self.parameters)
+                used = {name: kept_array(array) for name, array in given.items()}
+            else:
+                parameters, used = kept[0], {**given, "control": kept[1]}
             for _ in range(substeps):
-                self._set_forces(control, tau, wrench)
+                self._set_forces(**used)
                 self._load(state)
                 self._advance(self.dt / substeps)
                 after = self._blank_state()
                 self._unload(after)
-                record = StepRecord(self.dt / substeps, state, after, control, tau, wrench)
+                record = StepRecord(self.dt / substeps, state, after, **given, used=used, parameters=parameters)
                 if isinstance(self.integrator, Variational) and isinstance(self.solver, LCP):
                     record.v_contact = wp.clone(self._step.solver.solution.v)  # not that of the next state
                 tape.record_func(functools.partial(self._adjoint.backward, record), record.arrays())
+                after.recorded = True
                 state = after
         return state
 
@@ -275,9 +304,10 @@ class Simulator:
 
     @functools.cached_property
     def _adjoint(self) -> StepAdjoint:
-        step = self._step
+        step, device_model = self._step, copy.copy(self.device_model)
+        device_model.parameters = AdjointParameters(self.parameters)
         options = [
-            self.device_model,
+            device_model,
             step.solver_options,
             self.max_contacts or None,
             step.collision.enabled,
@@ -350,6 +380,7 @@ class Simulator:
     def _device_array(self, values, shape, name: str) -> wp.array:
         """`values` as an array of this simulator's device and dtype. Host values are cast, device arrays must match."""
         S = SCALARS[self.dtype]
+        refuse_torch_gradient(values, name)
         if not isinstance(values, wp.array):
             if hasattr(values, "__cuda_array_interface__") or type(values).__module__.split(".")[0] == "torch":
                 values = wp.from_torch(values) if type(values).__module__.startswith("torch") else wp.array(values)
@@ -571,6 +602,7 @@ class Simulator:
         return np.ascontiguousarray(np.broadcast_to(values, (rows, n)))
 
     def _numbers(self, values, name: str) -> np.ndarray:
+        refuse_torch_gradient(values, name)
         return numbers(values, name, dtype=self.dtype)
 
     def _check_state(self, state: State, label: str = "state") -> None:
@@ -620,49 +652,6 @@ def _refuse_quaternions(model: Model, q: np.ndarray) -> None:
                 f"give (w, x, y, z) of length 1, [1, 0, 0, 0] for no rotation (another length from "
                 f"{joints.SHORTEST_QUATERNION:g} to {joints.LONGEST_QUATERNION:g} is normalised)"
             )
-
-
-def _refuse_material(model: Model, solver) -> None:
-    """Refuse contact parameters of the model that the solver would ignore."""
-    name = type(solver).__name__
-    if isinstance(solver, (SAP, Compliant)) and model.geom_restitution.any():
-        geom = model.geom_names[int(np.argmax(model.geom_restitution > 0))]
-        raise ValueError(
-            f"geom {geom!r} has restitution {model.geom_restitution.max():g}, which {name} contact does not model; "
-            "use dissipation_time, or set the restitution to 0"
-        )
-    hertz, soft = model.geom_hertz_modulus > 0, np.isfinite(model.geom_stiffness)
-    if isinstance(solver, (SAP, LCP)) and hertz.any():
-        geom = model.geom_names[int(np.argmax(hertz))]
-        raise ValueError(
-            f"geom {geom!r} has hertz_modulus {model.geom_hertz_modulus.max():g}, which {name} contact does not model; "
-            "use solver=ws.Compliant(), or a stiffness"
-        )
-    for a, b in model.pair_geom[(hertz | soft)[model.pair_geom].all(1)]:
-        if hertz[a] != hertz[b]:
-            a, b = (a, b) if hertz[a] else (b, a)
-            raise ValueError(
-                f"geom {model.geom_names[a]!r} has a hertz_modulus and may touch {model.geom_names[b]!r}, which has "
-                f"stiffness {model.geom_stiffness[b]:g}; give both a hertz_modulus, or both a stiffness, or let one be "
-                "near-rigid"
-            )
-
-
-def _check_paper(model: Model, integrator, dtype: str, requires_grad: bool) -> None:
-    """Refuse what the programs of `Compliant(formulation="paper")` are not written for."""
-    paper = 'Compliant(formulation="paper")'
-    if requires_grad:
-        raise ValueError(f'{paper} has no gradients; leave requires_grad=False, or use formulation="convex"')
-    if dtype != "float64":
-        raise ValueError(f'{paper} squares the condition of its problem; use dtype="float64", not {dtype!r}')
-    if integrator != SymplecticEuler():
-        raise ValueError(f"{paper} is a scheme of its own; use integrator=ws.SymplecticEuler(), not {integrator!r}")
-    dry, drives = (model.joint_friction > 0).any(), actuator_rows(model, integrator) != actuation.NEVER
-    if dry or model.tendon_friction.any():
-        raise ValueError(f"{paper} has no dry friction of joints and tendons; set it to 0")
-    if drives.any():
-        name = model.actuator_names[int(np.argmax(drives))]
-        raise ValueError(f"{paper} has no row for the drive of actuator {name!r}; use an actuator without feedback")
 
 
 def _device(name):

@@ -5,6 +5,7 @@ import warp as wp
 
 from warpsim.checks import listed
 from warpsim.pickled import pack, unpack
+from warpsim.recording import tape_paused
 from warpsim.reprs import show
 
 
@@ -18,6 +19,7 @@ class State:
 
     def __init__(self, q: wp.array, v: wp.array, time: wp.array, memory: dict[str, wp.array]):
         self.q, self.v, self.time, self.memory = q, v, time, memory
+        self.recorded = False  # whether a tape made the arrays, and needs them as they are
 
     @property
     def worlds(self) -> int:
@@ -28,6 +30,7 @@ class State:
 
     def __setstate__(self, kept: dict) -> None:
         vars(self).update(unpack(kept))
+        self.recorded = False  # the copy's arrays are its own
 
     def __repr__(self) -> str:
         extra = {"requires_grad": True} if self.q.requires_grad else {}
@@ -99,8 +102,24 @@ class State:
                     f"{name} of other is {array.dtype.__name__} of shape {array.shape}; this state holds "
                     f"{target.dtype.__name__} of shape {target.shape}: it is of another simulator"
                 )
+        self.release()
         for name, array in given.items():
-            wp.copy(own[name], array)
+            wp.copy(self.arrays()[name], array)
+
+    def release(self) -> None:
+        """Before the arrays are written to: where a tape has recorded them they are left to it, and the state goes on with
+        copies (whose gradients are new and zero)."""
+        if self.recorded:
+            with tape_paused():
+                copy = self.clone()
+            self.q, self.v, self.time, self.memory = copy.q, copy.v, copy.time, copy.memory
+            self.recorded = False
+
+    def alias(self) -> "State":
+        """A state of the same arrays, which stays with them when this one is given others."""
+        alias = self._map(lambda array: array)
+        alias.recorded = self.recorded
+        return alias
 
     def __getitem__(self, worlds) -> "State":
         """A copy of the chosen worlds: an index, a slice, or a list or array of indices or of booleans."""

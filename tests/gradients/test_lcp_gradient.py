@@ -375,3 +375,39 @@ def test_options_that_are_no_derivative_are_noted():
     sim = simulator(ball(0.5), solver=ws.LCP(tolerance=1e-13, bounce_correction=True, saddle_escape=True))
     result = ws.check_gradients(sim, horizons=(1,), entries=1, step_sizes=(1e-6,))
     assert "bounce_correction and saddle_escape" in str(result)
+
+
+def test_a_box_at_rest_is_on_a_kink():
+    """A box at rest touches with its four corners (φ = 0 to rounding): by height the one-sided differences differ, and the
+    gradient is that of an overlap, whatever the rounding; velocity and mass agree with the differences; `check_gradients`
+    says what the matter is, and has nothing to say of a start inside."""
+    b = ws.ModelBuilder("box", timestep=0.005)
+    b.add_geom("plane", friction=0.5)
+    b.add_body("box", pose=[0.0, 0.0, 0.0999], mass=1.2, com=[0.01, 0.005, -0.01], inertia=[0.005, 0.006, 0.007])
+    b.add_joint("box", "free")
+    b.add_geom("box", [0.1, 0.08, 0.0999], body="box", density=0.0, friction=0.4)
+    sim = simulator(b.build())
+    sim.step(sim.state())
+    assert sim.last_contacts.count[0] == 4 and np.abs(sim.last_contacts.phi).max() < 1e-15
+    options = {"horizons": 1, "entries": 7, "parameters": "body_mass", "step_sizes": (1e-5, 1e-6, 1e-7)}
+    check = ws.check_gradients(sim, **options)
+    assert check.ok and any("4 contacts touch at the start" in note for note in check.notes)
+    rows = {row.variable: row for row in check.rows}
+    assert "a kink" in " ".join(rows["q"].notes) and rows["v"].error < 1e-7 and rows["body_mass"].error < 1e-7
+    slopes, weights = {}, np.arange(1.0, 7.0)
+
+    def loss(height):
+        return sim.step(sim.state(sim.model.q0 + [0, 0, height, 0, 0, 0, 0])).v.numpy()[0] @ weights
+
+    for side in (1e-7, -1e-7):
+        slopes[side] = (loss(side) - loss(0.0)) / side
+    state = sim.state()
+    with wp.Tape() as tape:
+        after = sim.step(state)
+    tape.backward(grads={after.v: array([weights])})
+    found = state.q.grad.numpy()[0, 2]
+    assert abs(slopes[1e-7] - slopes[-1e-7]) > 100.0
+    assert abs(found - slopes[-1e-7]) < 1e-4
+    inside = sim.state(sim.model.q0 - [0, 0, 2e-5, 0, 0, 0, 0])
+    check = ws.check_gradients(sim, inside, **options)
+    assert not any("touch" in note for note in check.notes) and not any(row.notes for row in check.rows)

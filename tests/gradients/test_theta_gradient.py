@@ -145,3 +145,28 @@ def test_servos_with_effort_limits(name, target):
     state = ([0.02, -0.03], [0.1, -0.05])
     problem = Problem(driven_pair(), *state, 10, controls, parameters=names, dt=0.005, integrator=SCHEMES[name])
     check(problem, 1e-5)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("reach", [np.inf, 5.0])
+def test_a_motor_that_could_damp(name, reach):
+    """A motor has the feedback gains 0, where damping turns from explicit to implicit: the derivative is that of a side,
+    not 0. One-sided differences towards damping; the scheme with K in A has such a border for the position gain, too."""
+    b = ws.ModelBuilder("motor", gravity=(0.0, 0.0, 0.0))
+    b.add_body("link", mass=1.0, inertia=[0.1] * 3)
+    b.add_joint("link", "hinge", axis=(0, 1, 0), damping=0.1)
+    b.add_actuator(0, gear=2.0, force_range=(-reach, reach))
+    model = b.build()
+    problem = Problem(
+        model, [0.4], [0.7], 2, np.full((2, 1), 0.3), parameters=("actuator_bias",), integrator=SCHEMES[name]
+    )
+    gradient = problem.gradient()["actuator_bias"][0]
+    for entry in (1, 2):
+        point, sides = problem.point, []
+        for size in (1e-5, 1e-6):
+            less = point["actuator_bias"].copy()
+            less[0, entry] -= size
+            sides.append((problem.value(point) - problem.value(point | {"actuator_bias": less})) / size)
+        extrapolated = (10.0 * sides[1] - sides[0]) / 9.0
+        assert abs(gradient[entry] - extrapolated) <= 1e-6 * abs(extrapolated), entry
+        assert abs(extrapolated) > 1e-4

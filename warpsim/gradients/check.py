@@ -12,7 +12,10 @@ import numpy as np
 from warpsim.checks import choice, numbers, positive, whole
 from warpsim.gradients.taped import STATE_NAMES, Inputs, TapedRollout, device_array, input_shapes
 from warpsim.kernels.flags import NONFINITE
+from warpsim.kernels.lcp_residual import TOUCHING
+from warpsim.kernels.precision import SCALARS
 from warpsim.parameters import SPECS
+from warpsim.solvers.lcp_contact import LCP
 
 STEP_SIZES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 # Gradients below this are compared absolutely: a variable without effect has a gradient of 0.
@@ -96,7 +99,8 @@ def check_gradients(
     `variables` and the `parameters` named, all at their present values: along `entries` entries of each and one random
     direction, in every world. `step_sizes` are relative to the largest entry of a parameter, absolute for q and v.
     Prints nothing: `print(ws.check_gradients(sim))` shows the table. In float32, or with a loose solver tolerance,
-    differences are coarse: it warns or notes so. Parameters are as before afterwards.
+    differences are coarse: it warns or notes so. Parameters are as before afterwards. Raises `ValueError` for a name of
+    `variables` or `parameters` that does not exist, or where nothing is left to check.
     """
     if not getattr(sim, "requires_grad", False):
         raise ValueError("check_gradients needs a simulator made with requires_grad=True")
@@ -117,7 +121,7 @@ def check_gradients(
     rows = []
     for name in checker.names:
         rows += checker.rows(name, entries, step_sizes, tolerance)
-    return GradientCheck(rows, _notes(sim))
+    return GradientCheck(rows, _notes(sim, checker.point))
 
 
 def _request(sim, horizons, parameters, variables):
@@ -314,7 +318,7 @@ def _is_kink(sides: np.ndarray, tolerance: float) -> bool:
     return bool(((gap > tolerance) & (change < SETTLED * gap)).any())
 
 
-def _notes(sim) -> list[str]:
+def _notes(sim, point) -> list[str]:
     notes = []
     options = sim._step.solver_options
     tight = options.relative_tolerance(sim.dtype)
@@ -333,4 +337,15 @@ def _notes(sim) -> list[str]:
         notes.append(
             f"flags {flags} were raised in the last run (1 NONFINITE, 2 NOT_CONVERGED, 4 CONTACT_OVERFLOW, 8 UNRESOLVED)"
         )
+    if isinstance(sim.solver, LCP):
+        sim.step(sim.state(point["q"], point["v"]))  # finds what touches within a step
+        contacts = sim.last_contacts
+        used = np.arange(contacts.phi.shape[1]) < np.asarray(contacts.count)[:, None]
+        reach = TOUCHING[SCALARS[sim.dtype]]
+        touching = int((used & (np.abs(contacts.phi) <= reach)).sum())
+        if touching:
+            notes.append(
+                f"{touching} contacts touch at the start (distance below {reach:g} m): under LCP each is a kink there, with "
+                "other slopes by height and tilt above than below; gradients by q are those of an overlap"
+            )
     return notes

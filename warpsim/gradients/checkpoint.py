@@ -1,7 +1,8 @@
 """Gradients of long rollouts: the state at every n-th step is kept, the steps between are repeated (theory §7).
 
-Memory O(T/n + n) states instead of O(T), for one more forward pass. The repeated states are the same bits; where they
-are not, because a parameter or a control was changed in between, the backward pass says so instead of going on.
+Memory O(T/n + n) states instead of O(T), for one more forward pass. Parameters are those that were kept, so that the
+repeated states are the same bits; where they are not, because controls were changed in between, the backward pass says so
+instead of going on.
 """
 
 import numpy as np
@@ -27,12 +28,13 @@ def move_state_gradient(source, target) -> None:
 
 
 class Checkpoints:
-    """The kept states of one rollout and its backward pass. `source(step, state)` gives the step's row of `controls`."""
+    """The kept states of one rollout and its backward pass. `source(step, state)` gives the step's row of `controls`, an
+    array or None; `kept.of(step)` the parameters and the row as they were."""
 
-    def __init__(self, sim, steps: int, every: int, substeps: int, source, controls, report):
+    def __init__(self, sim, steps: int, every: int, substeps: int, source, kept, controls, report):
         self.device = sim.device
         self.sim, self.steps, self.every, self.substeps = sim, steps, every, substeps
-        self.source, self.controls, self.report = source, controls, report
+        self.source, self.kept, self.controls, self.report = source, kept, controls, report
         self.states = []
         self.kernels = gradient.build(SCALARS[sim.dtype])
 
@@ -47,14 +49,16 @@ class Checkpoints:
     @in_turn
     def record(self, tape, start, recorder, final):
         """Put the rollout on the tape as one operation; returns the last state, with a gradient."""
-        self.start, self.recorder = start, recorder
-        self.final = self.sim._blank_state()
-        self.final.assign(final)
+        self.start, self.recorder = start.alias(), recorder
+        returned = self.sim._blank_state()
+        returned.assign(final)
+        returned.recorded = True
+        self.final = returned.alias()
         arrays = [x for s in (start, self.final) for x in s.smooth_arrays().values()] + [recorder.q, recorder.v]
-        if isinstance(self.controls, wp.array) and self.controls.grad is not None:
+        if self.controls is not None and self.controls.grad is not None:
             arrays.append(self.controls)
         tape.record_func(self.backward, arrays)
-        return self.final
+        return returned
 
     @in_turn
     def backward(self) -> None:
@@ -62,12 +66,13 @@ class Checkpoints:
         saved = self._save_diagnostics()
         differences = wp.zeros(self.sim.worlds, dtype=wp.int32, device=self.sim.device)
         end, after = self.final, self.final  # the state that a segment must arrive at, and the one its gradient is at
-        for segment in reversed(range(len(self.states))):
-            chain, tape = self._repeat(segment)
-            self._compare(chain[-1], end, differences)
-            move_state_gradient(after, chain[-1])
-            tape.backward()
-            end, after = self.states[segment], chain[0]
+        with self.kept.parameters.used():
+            for segment in reversed(range(len(self.states))):
+                chain, tape = self._repeat(segment)
+                self._compare(chain[-1], end, differences)
+                move_state_gradient(after, chain[-1])
+                tape.backward()
+                end, after = self.states[segment], chain[0]
         move_state_gradient(after, self.start)
         self.recorder.give_back(0, self.start)
         if self.report is not None:
@@ -80,9 +85,11 @@ class Checkpoints:
         first = segment * self.every
         chain = [self.sim._blank_state()]
         chain[0].assign(self.states[segment])
+        chain[0].recorded = True
         with wp.Tape() as tape:
             for step in range(first, min(first + self.every, self.steps)):
-                state = self.sim.step(chain[-1], self.source(step, chain[-1]), substeps=self.substeps)
+                control = self.source(step, chain[-1])
+                state = self.sim._taped_step(chain[-1], control, None, None, self.substeps, kept=self.kept.of(step))
                 if self.report is not None:
                     tape.record_func(lambda s=state, k=step + 1: self.report.measure(k, s), [state.q, state.v])
                 chain.append(state)
@@ -108,7 +115,7 @@ class Checkpoints:
         if len(worlds):
             raise ValueError(
                 f"the steps of a checkpointed rollout could not be repeated in world {worlds[0]} ({len(worlds)} in all): "
-                "its gradients are wrong. Leave parameters, controls and the start as they are until tape.backward"
+                "its gradients are wrong. Leave controls, and what the rollout gave, as they are until tape.backward"
             )
 
     def _save_diagnostics(self) -> dict[str, wp.array]:

@@ -1,12 +1,12 @@
 """The backward pass of one step: an adjoint solve with the Hessian, then the adjoint of the residual (theory §3.5).
 
-A step keeps only references to its inputs and its result. Backward repeats the smooth part of the step from them in a
-workspace of its own (the same kernels, so the same bits and the same contacts), factors the Hessian at the solution,
-solves H w = v_bar, and runs the taped residual backwards with the seed -w. All of that is one graph per step size,
+A step keeps its inputs and its result: copies of what others may write to, references to what the tape made itself.
+Backward repeats the smooth part of the step from them in a workspace of its own (the same kernels, so the same bits and
+the same contacts), factors the Hessian at the solution, solves H w = v_bar, and runs the taped residual backwards with
+the seed -w. All of that is one graph per step size,
 between a launch that loads the record and one that adds the gradients found to those of its inputs.
 """
 
-import contextlib
 import functools
 
 import numpy as np
@@ -21,23 +21,7 @@ from warpsim.model.model import JOINT_NQ, JOINT_NV, JointType
 from warpsim.replay import Replay
 from warpsim.solvers.lcp_contact import LCP
 from warpsim.step import Step
-from warpsim.threads import in_turn
-
-
-@contextlib.contextmanager
-def tape_paused():
-    """Launches inside are not recorded on the active tape."""
-    runtime = wp._src.context.runtime
-    tape, runtime.tape = runtime.tape, None
-    try:
-        yield tape
-    finally:
-        runtime.tape = tape
-
-
-def active_tape():
-    """The tape that is recording, or None."""
-    return wp._src.context.runtime.tape
+from warpsim.threads import in_turn, turn
 
 
 class StepAdjoint:
@@ -124,9 +108,11 @@ class StepAdjoint:
     @in_turn
     def backward(self, record: "StepRecord") -> None:
         """Add the gradient of the step's inputs, given that of its result, which is cleared."""
+        self.device_model.parameters.load(record.parameters)
         r, none, dynamics, switches = record, self._none, self.step.dynamics, self._switches()
-        control, tau = (none if x is None else x for x in (r.control, r.tau))
-        loaded = [r.flags, self.device_model.q0, r.q, r.v, control, tau, r.v_next, r.q_next.grad, r.v_next.grad]
+        control, tau = (none if x is None else x for x in (r.used["control"], r.used["tau"]))
+        loaded = [r.flags, self.device_model.q0, r.used["q"], r.used["v"], control, tau, r.v_next]
+        loaded += [r.q_next.grad, r.v_next.grad]
         dynamics.launch(self.k_gradient.begin, self._entries, [*loaded, switches, self.inputs])
         self._begin_wrench(r)
         self._begin_memory(r)
@@ -164,7 +150,7 @@ class StepAdjoint:
             self.link_F = self.dynamics.array(self.model.nlink, self.device_model.types.vec6)
             self.__dict__.pop("_cleared", None)  # is to hold these, too
             self._replay.clear()
-        wrench = self._no_wrench if record.wrench is None else record.wrench
+        wrench = self._no_wrench if record.wrench is None else record.used["wrench"]
         inputs = [record.flags, wrench, self.step.wrench]
         self.dynamics.launch(self.k_gradient.begin_wrench, self.wrench.shape[1:], inputs)
 
@@ -414,14 +400,19 @@ class StepAdjoint:
 
 
 class StepRecord:
-    """What a taped step keeps: references to its inputs and result, and its step size."""
+    """What a taped step keeps: its inputs, whose gradients it adds to, its result, and its step size.
 
-    def __init__(self, h: float, before, after, control, tau, wrench):
+    `used`: the values of the inputs by name, `parameters`: those of the parameters. Copies: the owners of the arrays may
+    write to them before the backward pass. States that the tape made (`State.recorded`) are not copied.
+    """
+
+    def __init__(self, h: float, before, after, control, tau, wrench, used: dict, parameters):
         self.h = h
         self.q, self.v = before.q, before.v
-        self.q_next, self.v_next, self.flags, self.memory = after.q, after.v, after.memory["flags"], after.memory
-        self.memory_before = before.memory
+        self.q_next, self.v_next, self.flags, self.memory = after.q, after.v, after.memory["flags"], dict(after.memory)
+        self.memory_before = dict(before.memory)
         self.control, self.tau, self.wrench = control, tau, wrench
+        self.used, self.parameters = used | state_values(before), parameters
         self.v_contact = None  # the solution of the contact solve, where it is not `v_next`
 
     def arrays(self) -> list[wp.array]:
@@ -429,6 +420,28 @@ class StepRecord:
         optional = [x for x in (self.control, self.tau, self.wrench) if _has_gradient(x)]
         memory = [x for m in (self.memory_before, self.memory) for x in m.values() if _has_gradient(x)]
         return [self.q, self.v, self.q_next, self.v_next, *optional, *memory]
+
+
+def state_values(state) -> dict[str, wp.array]:
+    """The smooth arrays of a state by name: copies, unless a tape made them."""
+    arrays = state.smooth_arrays()
+    return dict(arrays) if state.recorded else {name: kept_array(array) for name, array in arrays.items()}
+
+
+def kept_array(array: wp.array | None) -> wp.array | None:
+    """A copy, without a gradient, of an input that its owner may write to, or None."""
+    return None if array is None else wp.clone(array, requires_grad=False)
+
+
+def pass_on_gradient(stays: wp.array, source, target) -> None:
+    """Hand the gradient of one state on to another one in the worlds that stay, and clear it in all."""
+    targets = target.smooth_arrays()
+    with turn(stays.device):
+        for name, array in source.smooth_arrays().items():
+            if array.size:
+                inputs = [stays, array.grad, targets[name].grad]
+                kernel = gradient.build(array.dtype).pass_on
+                wp.launch(kernel, dim=array.shape, inputs=inputs, device=array.device, record_tape=False)
 
 
 def with_gradient(*owners) -> list[wp.array]:

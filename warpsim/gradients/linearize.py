@@ -12,7 +12,6 @@ import warp as wp
 from warpsim.checks import choice, flag
 from warpsim.constraints import ACTUATOR_PARAMETERS
 from warpsim.dynamics import BLOCK, DeviceModel, InverseDynamicsDerivative
-from warpsim.gradients.implicit import tape_paused
 from warpsim.integrators import SymplecticEuler
 from warpsim.kernels import (
     actuator_slopes,
@@ -27,6 +26,7 @@ from warpsim.kernels import linearize as kernels
 from warpsim.kernels.linalg import newton
 from warpsim.model.model import JointType
 from warpsim.parameters import SPECS
+from warpsim.recording import tape_paused
 from warpsim.reprs import ShownByShapes
 from warpsim.solvers.nocontact import NoContact
 from warpsim.solvers.sap import SAP

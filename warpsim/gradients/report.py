@@ -52,7 +52,7 @@ class GradientReport:
         """Have the tape measure the gradient of the state after so many steps, once it is complete."""
         if step > 0:
             wp.copy(self.flags[step - 1], state.memory["flags"])
-        tape.record_func(functools.partial(self.measure, step, state), [state.q, state.v])
+        tape.record_func(functools.partial(self.measure, step, state.alias()), [state.q, state.v])
 
     @in_turn
     def measure(self, step: int, state) -> None:

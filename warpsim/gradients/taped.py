@@ -89,22 +89,16 @@ class TapedRollout:
     def gradients(self, loss: wp.array | None = None, grads: dict | None = None) -> dict[str, wp.array]:
         """Gradients by name, of a loss recorded on the tape or of rows whose own gradients are given.
 
-        The parameters are those of the rollout meanwhile, whatever they have become since.
+        The parameters are those of the rollout, whatever they have become since: its records keep them.
         """
         inputs, parameters = self.inputs, self.inputs.sim.parameters
         found = {"q": inputs.start.q.grad, "v": inputs.start.v.grad}
         if inputs.controls is not None:
             found["controls"] = inputs.controls.grad
         found |= {name: scalars(parameters[name].grad) for name in inputs.parameters}
-        present = {name: wp.clone(scalars(parameters[name]), requires_grad=False) for name in inputs.parameters}
         for array in found.values():
             array.zero_()
-        inputs.write_parameters()
-        try:
-            self.tape.backward(loss, grads)
-        finally:
-            for name, value in present.items():
-                wp.copy(scalars(parameters[name]), value)
+        self.tape.backward(loss, grads)
         return found
 
 

@@ -76,7 +76,7 @@ class VariationalAdjoint(StepAdjoint):
             self.__dict__.pop("_cleared", None)
 
     def _begin_memory(self, record: StepRecord) -> None:
-        before, after = record.memory_before["jump"], record.memory["jump"]
+        before, after = record.used["jump"], record.memory["jump"]
         inputs = [record.flags, before, after.grad, self.step.jump, self.jump_next_bar]
         self.dynamics.launch(self.k_gradient.begin_memory, self.model.nv, inputs)
         if self.rigid is not None:  # which takes the solution as given

@@ -4,15 +4,18 @@
 
 The simulator is called back with host arrays (`jax.pure_callback`), on every platform alike. Nothing is carried from the
 forward to the backward pass, which therefore repeats the rollout on a tape: it costs one forward pass more than torch's.
+Parameters that are not arguments must be the same in both, or the backward pass raises.
 JAX runs callbacks on threads of its own: wait for its results (`block_until_ready`) before using the simulator elsewhere.
 """
 
 import threading
+import zlib
 
 import numpy as np
 
 from warpsim.checks import whole
 from warpsim.gradients.taped import Inputs, TapedRollout, count_steps, device_array, expansion, input_shapes
+from warpsim.parameters import SPECS
 from warpsim.state import import_or_explain
 
 jax = import_or_explain("jax", "jax")
@@ -36,8 +39,8 @@ def rollout(
 
     `q (worlds, nq)`, `v (worlds, nv)`, `controls (steps, worlds, nu)` or None (then `steps` is needed), `parameters` by
     name as in `sim.parameters`; an array without the worlds' axis is shared by all worlds. dtypes are the simulator's.
-    `substeps`, `every`, `checkpoint_every` as in `Simulator.rollout`. Gradients need requires_grad=True.
-    Raises `ValueError` for a wrong shape or dtype.
+    `substeps`, `every`, `checkpoint_every` as in `Simulator.rollout`. Gradients need requires_grad=True and are first
+    derivatives by reverse mode (`NotImplementedError` for more). Raises `ValueError` for a wrong shape or dtype.
     """
     steps = count_steps(controls, steps)
     for name, value in (("substeps", substeps), ("every", every)):
@@ -51,17 +54,35 @@ def rollout(
     def run(*arrays):
         return jax.pure_callback(call.forward, call.results(), *arrays, vmap_method="sequential")
 
+    @_first_order
+    def marked(*arrays):
+        like = (*call.results(), jax.ShapeDtypeStruct((len(SPECS),), "uint32"))
+        return tuple(jax.pure_callback(call.marked_forward, like, *arrays, vmap_method="sequential"))
+
+    @_first_order
+    def adjoint(arrays, marks, bars):
+        like = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arrays)
+        return jax.pure_callback(call.backward, like, marks, *arrays, *bars, vmap_method="sequential")
+
     def forward(*arrays):
         if not sim.requires_grad:
             raise ValueError("a gradient is asked for, but this simulator was made without requires_grad=True")
-        return run(*arrays), arrays
+        *rows, marks = marked(*arrays)
+        return tuple(rows), (arrays, marks)
 
-    def backward(arrays, bars):
-        like = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arrays)
-        return jax.pure_callback(call.backward, like, *arrays, *bars, vmap_method="sequential")
-
-    run.defvjp(forward, backward)
+    run.defvjp(forward, lambda kept, bars: adjoint(*kept, bars))
     return run(*arrays)
+
+
+def _first_order(function):
+    """A function of a backward pass, which has no derivative of its own."""
+    function = jax.custom_jvp(function)
+
+    @function.defjvp
+    def refuse(*_):
+        raise NotImplementedError("ws.jax.rollout has first derivatives only: jax.grad or jax.vjp, once")
+
+    return function
 
 
 class _Call:
@@ -86,8 +107,30 @@ class _Call:
             trajectory = self.sim.rollout(inputs.start, inputs.controls, self.steps, **self.options)
             return trajectory.q.numpy().copy(), trajectory.v.numpy().copy()
 
-    def backward(self, *arrays):
+    def marked_forward(self, *arrays):
+        """As `forward`, with marks of the parameters that are not arguments."""
+        rows = self.forward(*arrays)
         with _lock:
+            return *rows, self._marks()
+
+    def _marks(self) -> np.ndarray:
+        """A number per parameter in the order of `SPECS`: 0 where it is the model's or an argument, else a checksum."""
+        parameters, marks = self.sim.parameters, np.zeros(len(SPECS), dtype=np.uint32)
+        for i, name in enumerate(SPECS):
+            if name in parameters.expanded and name not in self.names:
+                values = parameters.stored(name).numpy()
+                if (values != parameters.initial(name).numpy()).any():
+                    marks[i] = zlib.crc32(values.tobytes()) | 1
+        return marks
+
+    def backward(self, marks, *arrays):
+        with _lock:
+            changed = [name for name, a, b in zip(SPECS, np.asarray(marks), self._marks(), strict=True) if a != b]
+            if changed:
+                raise ValueError(
+                    f"parameters[{changed[0]!r}] was changed between the forward and the backward pass of ws.jax.rollout; "
+                    f"leave it as it is, or make it an argument: parameters={{{changed[0]!r}: ...}}"
+                )
             *arrays, q_bar, v_bar = arrays
             options = self.options | {"checkpoint_every": self.checkpoint_every}
             run = TapedRollout(self.sim, self._values(arrays), self.steps, **options)

@@ -37,7 +37,8 @@ def rollout(
     `q (worlds, nq)`, `v (worlds, nv)`. `controls`: a tensor (steps, worlds, nu), a function `policy(q, v)` of tensors
     that returns (worlds, nu), or None; the last two need `steps`. `parameters`: tensors by name (`{"body_mass": m}`),
     written into `sim.parameters`, where they stay. `substeps`, `every`, `checkpoint_every` as in `Simulator.rollout`.
-    Gradients need a simulator with requires_grad=True. Raises `ValueError` for a wrong shape, dtype or device.
+    Gradients need a simulator with requires_grad=True and are first derivatives: `create_graph=True` raises
+    `NotImplementedError`. Raises `ValueError` for a wrong shape, dtype or device.
     """
     if callable(controls):
         if checkpoint_every is not None:
@@ -98,8 +99,11 @@ class _Rollout(torch.autograd.Function):
         return _tensor_of(trajectory.q), _tensor_of(trajectory.v)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, q_bar, v_bar):
+        if torch.is_grad_enabled():
+            raise NotImplementedError(
+                "ws.torch.rollout has first derivatives only: call backward or torch.autograd.grad without create_graph=True"
+            )
         ctx.saved_tensors  # noqa: B018 (raises where one was changed)
         trajectory = ctx.run.trajectory
         with _on_torch_stream(ctx.device):

@@ -167,12 +167,18 @@ def solve_contact(
     """Solve every world of `problem`; NumPy in, NumPy out, and wp.array in, wp.array out (leading axis worlds, always).
 
     `solver`: SAP(...), in the velocities, or Compliant(...), in the impulses; the solution is the same. R and v_hat that
-    are not given follow SAP's rule. dtype "float64" or "float32" is the arithmetic of the solve; device defaults to that
-    of the problem's Warp arrays. The problem is checked and laid out on the host: inside a simulation use the simulator.
+    are not given follow SAP's rule. One convex problem is solved: the lagged approximation and the supported load, which
+    solve the problem of a step several times, are refused. dtype "float64" or "float32" is the arithmetic of the solve;
+    device defaults to that of the problem's Warp arrays. The problem is checked and laid out on the host: inside a simulation use the simulator.
     """
-    solver = SAP() if solver is None else solver
+    solver = SAP(approximation="convex", supported_load=False) if solver is None else solver
     if not isinstance(solver, (SAP, Compliant)):
         raise ValueError(f"solve_contact: solver is {solver!r}; give a SAP(...) or a Compliant(...).")
+    if isinstance(solver, SAP) and solver.is_lagged:
+        raise ValueError(
+            "solve_contact: it solves one convex problem, and approximation='lagged' and supported_load=True take several; "
+            "give SAP(approximation='convex', supported_load=False), or use ws.Simulator."
+        )
     if isinstance(solver, Compliant) and solver.formulation == "paper":
         raise ValueError('solve_contact: formulation="paper" is for ws.Simulator; use Compliant(formulation="convex").')
     if not isinstance(problem, ContactProblem):
