@@ -61,18 +61,11 @@ class State:
             )
         for name, (shape, kind) in kinds.items():
             array = arrays[name]
+            if isinstance(array, wp.array) and array.shape == shape and array.dtype is kind and array.is_contiguous:
+                if array.device is device or array.device == device:
+                    continue
             where = f"{label}.{name}" if name in ("q", "v", "time") else f"{label}.memory[{name!r}]"
-            if not isinstance(array, wp.array):
-                raise ValueError(f"{where} is a {type(array).__name__}; make states with this sim.state(q, v)")
-            if array.shape != shape:
-                raise ValueError(
-                    f"{where} has shape {array.shape}; it must be {shape}; make states with this sim.state(q, v)"
-                )
-            if (array.dtype, array.device) != (kind, device):
-                found = f"{array.dtype.__name__} on {array.device}"
-                raise ValueError(f"{where} is {found}; this simulator needs {kind.__name__} on {device}")
-            if not array.is_contiguous:
-                raise ValueError(f"{where} is a view with gaps; give wp.clone(...) of it")
+            _refuse(array, where, shape, kind, device)
 
     def clone(self) -> "State":
         """An independent copy on the same device."""
@@ -157,6 +150,18 @@ class State:
             raise ValueError(f"State.cupy() needs a CUDA device, this state is on {self.q.device}; use numpy()")
         cupy = import_or_explain("cupy", "gpu")
         return {name: cupy.from_dlpack(array) for name, array in self.arrays().items()}
+
+
+def _refuse(array, where: str, shape, kind, device) -> None:
+    """Say what is wrong with an array that is not as it must be."""
+    if not isinstance(array, wp.array):
+        raise ValueError(f"{where} is a {type(array).__name__}; make states with this sim.state(q, v)")
+    if array.shape != shape:
+        raise ValueError(f"{where} has shape {array.shape}; it must be {shape}; make states with this sim.state(q, v)")
+    if (array.dtype, array.device) != (kind, device):
+        found = f"{array.dtype.__name__} on {array.device}"
+        raise ValueError(f"{where} is {found}; this simulator needs {kind.__name__} on {device}")
+    raise ValueError(f"{where} is a view with gaps; give wp.clone(...) of it")
 
 
 def import_or_explain(module: str, extra: str):
