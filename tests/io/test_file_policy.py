@@ -331,6 +331,20 @@ def test_the_model_is_the_one_that_mujoco_compiles(folders, text):
     assert dict(arrays(ours)) == dict(arrays(theirs))
 
 
+def test_links_inside_the_folder_are_where_they_stand(folders):
+    """What a linked include or sub-model names is beside the link, as in MuJoCo, not beside what the link leads to."""
+    for name, content in FILES.items():
+        write(folders, content, name)
+    write(folders, TETRA.format(6), "away/t.obj")
+    os.rename(folders / "sub" / "mesh.xml", folders / "away" / "mesh.xml")
+    os.symlink(folders / "away" / "mesh.xml", folders / "sub" / "mesh.xml")
+    os.remove(folders / "t.obj")
+    for text in ('<include file="sub/mesh.xml"/>', ATTACH.format("sub/mesh.xml")):
+        path = write(folders, f"<mujoco>{text}</mujoco>")
+        ours, theirs = compile_bundle(bundle(path), path), mujoco.MjModel.from_xml_path(str(path))
+        assert dict(arrays(ours)) == dict(arrays(theirs))
+
+
 def test_errors_name_the_users_files_and_lines(folders):
     """Not the text that MuJoCo was given: its errors name the line of the main file, an include or a sub-model."""
     bad = '<mujoco>\n\n<worldbody>\n<geom name="g"\n size="-1"/>\n</worldbody>\n</mujoco>'

@@ -19,7 +19,7 @@ from xml.sax.saxutils import quoteattr
 from warpsim.errors import ModelError
 from warpsim.io import limits
 from warpsim.io.mjcf_counts import Sizes, check_grid, check_values
-from warpsim.io.safe_files import Element, Folders, check_name, read_bytes, read_xml
+from warpsim.io.safe_files import Element, Folders, check_name, parse_xml, read_bytes
 from warpsim.model.model import ReportLine
 
 DIRECTORIES = ("meshdir", "texturedir", "assetdir")
@@ -88,7 +88,7 @@ class _Reader:
             return self.documents[real]
         if len(parents) > limits.MAX_NESTED_MODELS:
             raise ModelError(f"{self.path}: models attached in models more than {limits.MAX_NESTED_MODELS} deep")
-        root = self.parsed(file)
+        root = self.parsed(file, real)
         if root.tag != "mujoco":
             raise ModelError(f"{self.path}: {file.name} is no MJCF model: its root element is <{root.tag[:40]}>")
         _Includes(self, file).expand(root)
@@ -114,13 +114,13 @@ class _Reader:
         self.documents[real] = name
         return name
 
-    def parsed(self, file: pathlib.Path) -> Element:
-        """The tree of one more XML file."""
-        root = read_xml(file)
-        self.xml_bytes += file.stat().st_size
+    def parsed(self, file: pathlib.Path, real) -> Element:
+        """The tree of one more XML file, called `file` (what it names may be beside that, a link) and in truth `real`."""
+        data = read_bytes(pathlib.Path(real), limits.MAX_XML_BYTES)
+        self.xml_bytes += len(data)
         if self.xml_bytes > limits.MAX_XML_BYTES:
             raise ModelError(f"{self.path}: XML files of more than {limits.MAX_XML_BYTES} bytes together")
-        return root
+        return parse_xml(data, file)
 
     def label(self, element: Element) -> str:
         """Where an element was written."""
@@ -221,12 +221,13 @@ class _Reader:
         where = self.where(element)
         try:
             name = check_name(element.get("file", ""))
-            found = self.folders.first(name, [pathlib.Path(element.file).parent / name])
+            called = pathlib.Path(element.file).parent / name
+            found = self.folders.first(name, [called])
         except ModelError as error:
             raise ModelError(f"{where}: {error}") from None
         mesh_folder, strip = self.mesh_folder, self.strip
         self.count(found.stat().st_size, True)
-        opaque = self.document(found, parents)
+        opaque = self.document(called, parents)
         self.mesh_folder, self.strip = mesh_folder, strip
         element.attrib.pop("content_type", None)
         element.set("file", opaque)
@@ -264,8 +265,8 @@ class _Includes:
         where = self.reader.where(element)
         try:
             name = check_name(element.get("file", ""))
-            beside = pathlib.Path(element.file).parent
-            found = self.reader.folders.first(name, [self.main.parent / name, beside / name])
+            candidates = [self.main.parent / name, pathlib.Path(element.file).parent / name]
+            found = self.reader.folders.first(name, candidates)
         except ModelError as error:
             raise ModelError(f"{where}: {error}") from None
         if len(element):
@@ -276,7 +277,8 @@ class _Includes:
         self.done.add(key)
         if len(self.done) > limits.MAX_INCLUDES:
             raise ModelError(f"{self.reader.path}: includes more than {limits.MAX_INCLUDES} files")
-        root = self.reader.parsed(found)
+        called = next(path for path in candidates if os.path.realpath(path) == str(found))
+        root = self.reader.parsed(called, found)
         if not len(root):
             raise ModelError(f"{where}: {name!r} is empty")
         return root
