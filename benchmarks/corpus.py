@@ -61,7 +61,7 @@ def acceleration_error(model, m: mujoco.MjModel, rng) -> float | None:
     return worst
 
 
-def examine(path: str, steps: int) -> dict:
+def examine(path: str, root: str, steps: int) -> dict:
     """What becomes of one file."""
     try:
         m = mujoco.MjModel.from_xml_path(path)
@@ -69,7 +69,7 @@ def examine(path: str, steps: int) -> dict:
         return {"status": "no model"}
     start = time.perf_counter()
     try:
-        model = ws.load(path)
+        model = ws.load(path, root=root)
     except ws.ModelError as error:
         return {"status": "refused", "why": str(error).replace(path, "").lstrip(": ")}
     row = {"status": "loaded", "seconds": time.perf_counter() - start}
@@ -87,21 +87,21 @@ def examine(path: str, steps: int) -> dict:
     return row | {"flags": int(np.bitwise_or.reduce(sim.diagnostics.flags.numpy())), "speed": speed}
 
 
-def send(connection, path: str, steps: int) -> None:
+def send(connection, path: str, root: str, steps: int) -> None:
     """`examine` in a forked process; what it says goes through `connection`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            connection.send(examine(path, steps))
+            connection.send(examine(path, root, steps))
         except Exception as error:  # a line of the table
             connection.send({"status": "crashed", "why": f"{type(error).__name__}: {error}"})
 
 
-def in_a_process(path: pathlib.Path, steps: int, seconds: float) -> dict:
+def in_a_process(path: pathlib.Path, root: pathlib.Path, steps: int, seconds: float) -> dict:
     """`examine` in a process of its own, forked after the imports and before Warp starts."""
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe(duplex=False)
-    process = context.Process(target=send, args=(there, str(path), steps))
+    process = context.Process(target=send, args=(there, str(path), str(root), steps))
     process.start()
     there.close()
     try:
@@ -174,7 +174,7 @@ def main() -> int:
     for folder in arguments.folders:
         files = rows[folder.name] = {}
         for path in sorted(p for p in folder.rglob("*.xml") if is_mjcf(p)):
-            row = in_a_process(path, arguments.steps, arguments.seconds)
+            row = in_a_process(path, folder, arguments.steps, arguments.seconds)
             files[str(path.relative_to(folder))] = row
             print(folder.name, path.relative_to(folder), row, file=sys.stderr, flush=True)
     page = report(rows, arguments.steps)
