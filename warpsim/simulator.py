@@ -645,8 +645,7 @@ def _refuse_quaternions(model: Model, q: np.ndarray) -> None:
         quaternion = np.atleast_2d(q)[:, end - 4 : end]
         length = np.linalg.norm(quaternion.astype(float), axis=1)
         bad = ~((length > joints.SHORTEST_QUATERNION) & (length < joints.LONGEST_QUATERNION))
-        if bad.any():
-            row = int(np.argmax(bad))
+        for row in np.flatnonzero(bad):
             raise ValueError(
                 f"q: the quaternion of joint {model.joint_names[j]!r} in row {row} is {quaternion[row].tolist()}; "
                 f"give (w, x, y, z) of length 1, [1, 0, 0, 0] for no rotation (another length from "
