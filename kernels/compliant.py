@@ -41,7 +41,7 @@ def structs(S) -> SimpleNamespace:
 def build_law(S) -> SimpleNamespace:
     """The contact law, usable in taped kernels."""
     t = types(S)
-    vec2, vec3 = t.vec2, t.vec3
+    vec3 = t.vec3
     Law = structs(S).Law
     st, d_laws, d_cone, d_hertz = contact.structs(S), contact.laws(S), cone.build(S), hertz.build(S)
     Scene = st.Scene
@@ -56,13 +56,13 @@ def build_law(S) -> SimpleNamespace:
         w: int,
         p: int,
         h: S,
-    ) -> vec2:
-        """(c, τ_d) of a pair, c = 1/K > 0; `rigid`: K where both geoms are."""
+    ) -> vec3:
+        """(c, τ_d, recovery speed) of a pair, c = 1/K > 0; `rigid`: K where both geoms are."""
         pair = d_laws.pair_compliance(scene, stiffness, dissipation_time, w, p, h / S(wp.pi))
         compliance = pair[0]
         if compliance == S(0.0):
             compliance = S(1.0) / rigid
-        return vec2(compliance, pair[1])
+        return vec3(compliance, pair[1], d_laws.pair_recovery(scene, pair[0]))
 
     @wp.func
     def pair_modulus(scene: Scene, law: Law, w: int, p: int) -> S:
@@ -95,6 +95,8 @@ def build_law(S) -> SimpleNamespace:
         pair_radius=pair_radius,
         regularization=regularization,
         stabilization=d_cone.contact_stabilization,
+        recovery_regularization=d_cone.recovery_regularization,
+        recovery_stabilization=d_cone.recovery_stabilization,
         hertz_law=hertz_law,
     )
 
@@ -165,9 +167,12 @@ def build(S) -> SimpleNamespace:
             radius = d_law.pair_radius(scene, law, w, p)
             local = d_law.hertz_law(modulus, radius, phi, wp.max(towards, S(0.0)), h)
             pair[0] = local[0]
+            pair[2] = S(wp.inf)
             phi = local[1]
-        problem.R[w, c] = d_law.regularization(law.R_t, phi, pair[0], pair[1], h)
-        problem.v_hat[w, c] = d_law.stabilization(phi, pair[1], h)
+        R_free = d_law.regularization(law.R_t, phi, pair[0], pair[1], h)
+        v_free = d_law.stabilization(phi, pair[1], h)
+        problem.R[w, c] = d_law.recovery_regularization(R_free, v_free, pair[2])
+        problem.v_hat[w, c] = d_law.recovery_stabilization(v_free, pair[2])
         problem.mu[w, c] = mu
 
     @wp.kernel(module=module, enable_backward=False)
@@ -308,8 +313,10 @@ def build_residual(S) -> SimpleNamespace:
         if c < contacts.count[w]:
             p = contacts.pair[w, c]
             pair = d_law.linear_law(scene, stiffness, dissipation_time, law.stiffness, w, p, h)
-            R = d_law.regularization(law.R_t, phi[w, c], pair[0], pair[1], h)
-            v_hat = d_law.stabilization(phi[w, c], pair[1], h)
+            R_free = d_law.regularization(law.R_t, phi[w, c], pair[0], pair[1], h)
+            v_free = d_law.stabilization(phi[w, c], pair[1], h)
+            R = d_law.recovery_regularization(R_free, v_free, pair[2])
+            v_hat = d_law.recovery_stabilization(v_free, pair[2])
             mu = S(0.0)
             if frozen_mu[w, c] > S(0.0):
                 mu = laws.friction_coefficient(scene, friction, w, p)

@@ -56,6 +56,9 @@ def structs(S) -> SimpleNamespace:
         coefficients: wp.array2d(dtype=S)  # (n, 5) of a coupling; [0] the length or bound, or the dry friction
         reference: wp.array(dtype=t.vec2)  # x_0, y_0 of a coupling, slack interval of a spring
         compliance: wp.array(dtype=S)  # 1/k, 0 is near-rigid
+        recovery: wp.array(dtype=S)  # [m/s, rad/s] of near-rigid rows
+        lever: wp.array(dtype=S)  # [m, rad] infinite where the row does not turn
+        group: wp.array(dtype=int)  # rows from this one on that measure one vector; 0: counted with one before
         dissipation_time: wp.array(dtype=S)  # not a number: the default
         stiffness: wp.array(dtype=S)  # of a spring, as the next
         damping: wp.array(dtype=S)
@@ -206,8 +209,8 @@ def build(S, grad: bool = False) -> SimpleNamespace:
                 floor[w, i] += square / inertia[w, d]
 
     @wp.func
-    def row_law(table: Table, i: int, weight: S, phi: S, h: S, sigma: S) -> vec4:
-        """(R, v̂, lower, upper) of an active row; R = 0 where it does not act."""
+    def row_law(table: Table, i: int, weight: S, stiff: S, phi: S, h: S, sigma: S) -> vec4:
+        """(R, v̂, lower, upper) of an active row; R = 0 where it does not act. `stiff`: v_s of `bilateral.py`."""
         kind = table.kind[i]
         c = table.compliance[i]
         time = table.dissipation_time[i]
@@ -218,7 +221,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         if table.exact == 1 and c > S(0.0):
             limit_weight = S(0.0)
         if kind <= DISTANCE or kind == COUPLING:
-            law = equality_law(limit_weight, phi, c, time, h)
+            law = equality_law(limit_weight, phi, c, time, h, table.recovery[i], table.lever[i], stiff)
         elif kind == TENDON_SPRING:
             law = f_coupling.spring_law(phi, table.stiffness[i], table.damping[i], table.reference[i], h)
         elif kind == TENDON_FRICTION:
@@ -226,7 +229,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
             upper = h * table.coefficients[i, 0]
             lower = -upper
         else:
-            law = stop_law(limit_weight, phi, c, time, h)
+            law = stop_law(limit_weight, phi, c, time, h, table.recovery[i], table.lever[i], stiff)
             lower = S(0.0)
         return vec4(law[0], law[1], lower, upper)
 
@@ -247,6 +250,7 @@ def build_untaped(S) -> SimpleNamespace:
     vec3 = t.vec3
     Table, f_rows, row_law = structs(S).Table, rows.build(S), build(S).row_law
     Rows, effective_weight, within_reach = f_rows.Rows, f_rows.effective_weight, limit.build(S).within_reach
+    eliminate = f_rows.eliminate
 
     @wp.func
     def is_inactive(topology: Topology, table: Table, body_active: wp.array2d(dtype=S), w: int, i: int) -> bool:
@@ -291,6 +295,44 @@ def build_untaped(S) -> SimpleNamespace:
                 total += L * L * M_factor[w, d, d - begin]
             inertia[w, i] = total
 
+    @wp.func
+    def reaches(
+        topology: Topology,
+        table: Table,
+        rows: Rows,
+        L: wp.array3d(dtype=S),
+        z: wp.array2d(dtype=vec3),
+        phi: wp.array2d(dtype=S),
+        floor: S,
+        h: S,
+        w: int,
+        i: int,
+    ) -> bool:
+        """Whether the rows of a group, three at most, can move in the direction of their v̂."""
+        size = rows.support_size[table.first + i]
+        wanted = vec3(S(0.0), S(0.0), S(0.0))
+        for m in range(table.group[i]):
+            wanted[m] = row_law(table, i + m, S(1.0), S(0.0), phi[w, i + m], h, S(1.0))[1]
+        norm = wp.length(wanted)
+        weight = S(0.0)
+        j = int(0)
+        while j < size:
+            begin = topology.dof_begin[rows.support[table.first + i, j]]
+            end = int(j)
+            while end < size and topology.dof_begin[rows.support[table.first + i, end]] == begin:
+                end += 1
+            last = rows.support[table.first + i, end - 1]
+            for d in range(begin, last + 1):
+                z[w, d] = vec3(S(0.0), S(0.0), S(0.0))
+            for e in range(j, end):
+                along = S(0.0)
+                for m in range(table.group[i]):
+                    along += wanted[m] * rows.J[w, table.first + i + m, e]
+                z[w, rows.support[table.first + i, e]] = vec3(along / norm, S(0.0), S(0.0))
+            weight += eliminate(topology, L, z, w, begin, last)
+            j = end
+        return norm == S(0.0) or weight >= S(bilateral.STUCK_SHARE) * floor
+
     @wp.kernel(module=module_name("constraint_rows", S), enable_backward=False)
     def regularise(
         topology: Topology,
@@ -306,10 +348,12 @@ def build_untaped(S) -> SimpleNamespace:
         # scratch
         z: wp.array2d(dtype=vec3),
         # out
+        stiff: wp.array2d(dtype=S),
         rows: Rows,
     ):
         """R, v̂, bounds and w of every row of the table; R = 0 where it does not act or moves nothing. Launch over worlds."""
         w = wp.tid()
+        is_stiff = bool(True)
         for i in range(table.kind.shape[0]):
             k = table.first + i
             kind = table.kind[i]
@@ -326,7 +370,12 @@ def build_untaped(S) -> SimpleNamespace:
                 not stop or within_reach(error, rate, rate_star, h)
             ):
                 weight = effective_weight(topology, M_factor, z, w, rows, k)
-                law = row_law(table, i, wp.max(weight, floor[w, i]), error, h, sigma)
+                if table.group[i] > 0 and floor[w, i] > S(0.0):
+                    is_stiff = reaches(topology, table, rows, M_factor, z, phi, floor[w, i], h, w, i)
+                stiff[w, i] = S(0.0)
+                if is_stiff or kind >= COUPLING:
+                    stiff[w, i] = S(bilateral.STIFF_SHARE) * table.recovery[i]
+                law = row_law(table, i, wp.max(weight, floor[w, i]), stiff[w, i], error, h, sigma)
                 if weight > S(0.0):
                     rows.weight[w, k] = weight
                     rows.R[w, k] = law[0]
@@ -339,7 +388,7 @@ def build_untaped(S) -> SimpleNamespace:
 
 @cached
 def build_residual(S) -> SimpleNamespace:
-    """Taped kernels: r -= Jᵀγ of the rows of the table; which of them are active is frozen."""
+    """Taped kernels: r -= Jᵀγ of the rows of the table; which of them are active, and which can move, is frozen."""
     Table, Rows = structs(S).Table, rows.build(S).Rows
     row_law, box_impulse = build(S, True).row_law, box.build(S).box_impulse
     module = module_name("constraint_rows", S, True)
@@ -381,6 +430,7 @@ def build_residual(S) -> SimpleNamespace:
         phi: wp.array2d(dtype=S),
         weight: wp.array2d(dtype=S),
         floor: wp.array2d(dtype=S),
+        stiff: wp.array2d(dtype=S),
         rate: wp.array2d(dtype=S),
         rate0: wp.array2d(dtype=S),
         # out
@@ -391,7 +441,7 @@ def build_residual(S) -> SimpleNamespace:
         k = table.first + i
         if rows.R[w, k] > S(0.0):
             w_row = wp.max(weight[w, k], floor[w, i])
-            law = row_law(table, i, w_row, phi[w, i] - lead * rate0[w, i], h, sigma)
+            law = row_law(table, i, w_row, stiff[w, i], phi[w, i] - lead * rate0[w, i], h, sigma)
             gamma[w, i] = box_impulse((law[1] - rate[w, i]) / law[0], law[2], law[3])
 
     @wp.kernel(module=module)

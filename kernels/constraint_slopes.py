@@ -50,19 +50,21 @@ def build(S) -> SimpleNamespace:
     arm_of, shifted, first_turning = f_contacts.arm_of, f_contacts.shifted, f_contacts.first_turning
     tree_of, next_tree, add_row = f_weights.tree_of, f_weights.next_tree, f_weights.add_row
     Inertias, Weights = weight_slopes.structs(S).Inertias, weight_slopes.structs(S).Weights
-    vec2, vec3, vec6, vec10, mat33 = t.vec2, t.vec3, t.vec6, t.vec10, t.mat33
+    vec3, vec6, vec10, mat33 = t.vec3, t.vec6, t.vec10, t.mat33
     module = module_name("constraint_slopes", S)
 
     @wp.func
-    def law_slopes(table: Table, rows: Rows, w: int, i: int, weight: S, phi: S, h: S, sigma: S) -> vec2:
-        """(∂v̂/∂φ, ∂R/∂w) of a row; w with its floor."""
+    def law_slopes(table: Table, rows: Rows, w: int, i: int, weight: S, stiff: S, phi: S, h: S, sigma: S) -> vec3:
+        """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ) of a row; w with its floor."""
         k = table.first + i
         kind = table.kind[i]
         c = table.compliance[i]
         time = table.dissipation_time[i]
-        slopes = vec2(S(0.0), S(0.0))
+        recovery = table.recovery[i]
+        lever = table.lever[i]
+        slopes = vec3(S(0.0), S(0.0), S(0.0))
         if kind <= kinds.DISTANCE or kind == kinds.COUPLING:
-            slopes = equality_slopes(rows.v_hat[w, k], rows.R[w, k], weight, c, time, h)
+            slopes = equality_slopes(rows.v_hat[w, k], rows.R[w, k], weight, c, time, h, recovery, lever, stiff)
         elif kind == kinds.TENDON_SPRING:  # v̂ = −K (φ beyond the slack)/(h K + D), R = 1/(h (h K + D))
             slack = table.reference[i]
             if phi < slack[0] or phi > slack[1] or slack[0] == slack[1]:
@@ -70,7 +72,7 @@ def build(S) -> SimpleNamespace:
         elif kind == kinds.TENDON_FRICTION:
             slopes[1] = sigma
         else:
-            slopes = stop_slopes(rows.v_hat[w, k], rows.R[w, k], weight, c, time, h)
+            slopes = stop_slopes(rows.v_hat[w, k], rows.R[w, k], weight, c, time, h, recovery, lever, stiff)
         return slopes
 
     @wp.func
@@ -176,7 +178,9 @@ def build(S) -> SimpleNamespace:
         v0: wp.array2d(dtype=S),
         phi: wp.array2d(dtype=S),
         floor: wp.array2d(dtype=S),
+        stiff: wp.array2d(dtype=S),
         row_G: wp.array2d(dtype=S),
+        row_gamma: wp.array2d(dtype=S),
         # out
         slopes: RowSlopes,
     ):
@@ -209,13 +213,13 @@ def build(S) -> SimpleNamespace:
                     slopes.J_q[w, k, j, e] = -curvature * table.b[i, j] * table.b[i, e]
         follow(topology, rows, k, v0, h, w, slopes)
         weight = rows.weight[w, k]
-        law = law_slopes(table, rows, w, i, wp.max(weight, floor[w, i]), phi[w, i], h, sigma)
+        law = law_slopes(table, rows, w, i, wp.max(weight, floor[w, i]), stiff[w, i], phi[w, i], h, sigma)
         slopes.R_w[w, k] = law[1]
         slopes.R_floor[w, k] = S(0.0)
         if floor[w, i] > weight:
             slopes.R_w[w, k] = S(0.0)
             slopes.R_floor[w, k] = law[1]
-        by_phi = row_G[w, k] * law[0]
+        by_phi = row_G[w, k] * (law[0] - row_gamma[w, k] * law[2])
         for e in range(size):
             turned = S(0.0)
             for j in range(size):

@@ -45,6 +45,7 @@ def structs(S) -> SimpleNamespace:
         support_sign: wp.array2d(dtype=S)
         support_size: wp.array(dtype=int)
         expect_impacts: int  # 1: contacts also enter that come about where one of the two is stopped
+        recovery: S  # [m/s] fastest separation of near-rigid geoms that overlap
 
     @wp.struct
     class Material:
@@ -125,6 +126,14 @@ def laws(S) -> SimpleNamespace:
         return t.vec2(c, tau)
 
     @wp.func
+    def pair_recovery(scene: Scene, compliance: S) -> S:
+        """Recovery speed of a pair; contact of a given stiffness has no limit."""
+        recovery = scene.recovery
+        if compliance > S(0.0):
+            recovery = S(wp.inf)
+        return recovery
+
+    @wp.func
     def geom_pose_world(
         scene: Scene, geom_pose: wp.array3d(dtype=S), link_X: wp.array2d(dtype=transform), w: int, g: int
     ) -> transform:
@@ -136,7 +145,10 @@ def laws(S) -> SimpleNamespace:
         return X
 
     return SimpleNamespace(
-        friction_coefficient=friction_coefficient, pair_compliance=pair_compliance, geom_pose_world=geom_pose_world
+        friction_coefficient=friction_coefficient,
+        pair_compliance=pair_compliance,
+        pair_recovery=pair_recovery,
+        geom_pose_world=geom_pose_world,
     )
 
 
@@ -462,8 +474,11 @@ def build(S) -> SimpleNamespace:
             law = d_laws.pair_compliance(
                 scene, material.stiffness, material.dissipation_time, w, p, beta * h / S(wp.pi)
             )
-            R[w, c] = d_cone.contact_regularization(w_c, contacts.phi[w, c], law[0], law[1], h, beta, sigma)
-            v_hat[w, c] = d_cone.contact_stabilization(contacts.phi[w, c], law[1], h)
+            R_free = d_cone.contact_regularization(w_c, contacts.phi[w, c], law[0], law[1], h, beta, sigma)
+            v_free = d_cone.contact_stabilization(contacts.phi[w, c], law[1], h)
+            recovery = d_laws.pair_recovery(scene, law[0])
+            R[w, c] = d_cone.recovery_regularization(R_free, v_free, recovery)
+            v_hat[w, c] = d_cone.recovery_stabilization(v_free, recovery)
             mu[w, c] = d_laws.friction_coefficient(scene, material.friction, w, p)
 
     return SimpleNamespace(

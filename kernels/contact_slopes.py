@@ -7,8 +7,9 @@ the other) moves the one on side s = ±1 with the twist (ω; u) at p. Features f
     δv_c = Fᵀ(δ(V_B − V_A)(p) − θ × u_c),   δγ = −G (δv_c − δv̂),   δf = θ × f + F δγ,   δ(moment about p) = δp × f.
 
 The generalised force Σ S_d·wrench changes also because S_d turns with e where e moves d: (S_e × S_d)·f = −S_d·(S_e ×* f),
-so that there the change counts as seen from the moving body. Dofs that move both bodies change nothing here. The change of
-R with the effective mass is in `weight_slopes.py`.
+so that there the change counts as seen from the moving body. Dofs that move both bodies change nothing here. Contact that
+recovers from overlap has a v̂ that is fixed and an R ∝ 1/φ, δγ += ∂γ/∂R δR. The change of R with the effective mass is in
+`weight_slopes.py`.
 """
 
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from types import SimpleNamespace
 import warp as wp
 
 from warpsim.kernels import contact, joints, spatial
+from warpsim.kernels import problem as problems
 from warpsim.kernels.cache import cached
 from warpsim.kernels.constraints import cone
 from warpsim.kernels.precision import module_name, types
@@ -89,7 +91,8 @@ def build(S) -> SimpleNamespace:
     t = types(S)
     st, sc = structs(S), contact.structs(S)
     Flow, Changes, Scene, Material, Contacts = st.Flow, st.Changes, sc.Scene, sc.Material, sc.Contacts
-    sp, laws, stabilization = spatial.build(S), contact.laws(S), cone.build(S).contact_stabilization
+    sp, laws, d_cone, Problem = spatial.build(S), contact.laws(S), cone.build(S), problems.structs(S).Problem
+    stabilization = d_cone.contact_stabilization
     f = functions(S)
     arm_of, shifted, first_turning, contact_J = f.arm_of, f.shifted, f.first_turning, f.contact_J
     vec3, vec6, mat33 = t.vec3, t.vec6, t.mat33
@@ -121,10 +124,12 @@ def build(S) -> SimpleNamespace:
         scene: Scene,
         material: Material,
         contacts: Contacts,
+        problem: Problem,
         h: S,
         beta: S,
         flow: Flow,
         slope: wp.array3d(dtype=vec6),
+        u_c: wp.array2d(dtype=vec3),
         G: wp.array2d(dtype=mat33),
         gamma: wp.array2d(dtype=vec3),
         # out
@@ -173,6 +178,15 @@ def build(S) -> SimpleNamespace:
             side = S(1.0)
         delta_v_hat = side * delta_phi * stabilization(side, law[1], h)
         delta_gamma = G[w, c] * (delta_v_hat - delta_v_c)
+        v_free = stabilization(phi, law[1], h)
+        recovery = laws.pair_recovery(scene, law[0])
+        if v_free[2] > recovery:
+            R = problem.R[w, c]
+            rate = vec3(S(0.0), S(0.0), -R[2] * delta_phi / phi)
+            if recovery < S(cone.LEAST_RECOVERY_SHARE) * v_free[2]:
+                rate[2] = S(0.0)
+            by_R = d_cone.cone_impulse_by_R(gamma[w, c], u_c[w, c], R, problem.mu[w, c], rate)
+            delta_gamma = by_R - G[w, c] * delta_v_c
         # The wrench, about the fixed point p.
         force = F * gamma[w, c]
         change = wp.cross(theta, force)

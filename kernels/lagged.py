@@ -96,7 +96,7 @@ def build(S) -> SimpleNamespace:
             load = gamma[w, c][2] * weight[w, c]
             own = wp.length(gravity[w % gravity.shape[0]]) * h
             if r[2] <= near_rigid and load > own:
-                r[2] = r[2] * own / load
+                r[2] = wp.min(r[2], near_rigid * own / load)
             lagged_R[w, c] = r
 
     return SimpleNamespace(Lag=Lag, lag_slip=lag_slip, lag_load=lag_load)

@@ -3,8 +3,9 @@
     w = (W + R) x − b ≥ 0 ⟂ x  on normals and one-sided rows,  |x_t| ≤ μ x_n on tangents,  γ = x − shift
 
 W = J A⁻¹Jᵀ from `delassus.py`. Contacts are rigid (R = 0): v_n ≥ −φ/h where they are apart, v_n ≥ r |φ|/h where they overlap
-(r: error reduction), and v_n ≥ −e v*_n where they meet at v_n0 < 0 with a restitution e > 0. Scalar rows keep their compliance R and their v̂; one with two finite
-bounds is shifted to [0, u − l], and a bilateral row is eliminated beforehand, its impulse recovered afterwards.
+(r: error reduction; at the recovery speed at most), and v_n ≥ −e v*_n where they meet at v_n0 < 0 with a restitution e > 0.
+Scalar rows keep their compliance R and their v̂; one with two finite bounds is shifted to [0, u − l], and a bilateral row is
+eliminated beforehand, its impulse recovered afterwards.
 """
 
 from types import SimpleNamespace
@@ -95,7 +96,7 @@ def build(S) -> SimpleNamespace:
             if axis == 2:
                 target = -phi[w, c] / h
                 if phi[w, c] < S(0.0):
-                    target = error_reduction * target
+                    target = wp.min(error_reduction * target, scene.recovery)
                 e = pair_restitution(scene, restitution, w, p)
                 v_n = sparse_dot(problem.J[w, c, 2], problem.support[p], problem.support_size[p], problem.v0[w])
                 target = wp.max(target, impact_target(e, v_n, dual.u_star[w, r], threshold))

@@ -112,11 +112,11 @@ def build(S) -> SimpleNamespace:
     # ---- classes ----------------------------------------------------------------------------------------------------
 
     @wp.func
-    def gap_target(law: Law, w: int, c: int) -> S:
+    def gap_target(scene: Scene, law: Law, w: int, c: int) -> S:
         """t of a normal row that does not bounce."""
         target = -law.phi[w, c] / law.h
         if law.phi[w, c] < S(0.0):
-            target = law.error_reduction * target
+            target = wp.min(law.error_reduction * target, scene.recovery)
         return target
 
     @wp.func
@@ -124,7 +124,7 @@ def build(S) -> SimpleNamespace:
         problem: Problem, scene: Scene, law: Law, dual: Dual, system: System, w: int, r: int, c: int
     ) -> S:
         """t of the normal row r of contact c, after `find_bounces`."""
-        target = gap_target(law, w, c)
+        target = gap_target(scene, law, w, c)
         if system.bounces[w, c] != 0:
             target = -pair_restitution(scene, law.restitution, w, problem.contact_pair[w, c]) * dual.u_star[w, r]
         return target
@@ -143,7 +143,7 @@ def build(S) -> SimpleNamespace:
             bounces = int(0)
             e = pair_restitution(scene, law.restitution, w, problem.contact_pair[w, c])
             v_n = row_dot(problem, w, source, v_start[w])
-            if impact_target(e, v_n, dual.u_star[w, r], law.threshold) >= gap_target(law, w, c):
+            if impact_target(e, v_n, dual.u_star[w, r], law.threshold) >= gap_target(scene, law, w, c):
                 bounces = 1
             system.bounces[w, c] = bounces
 
@@ -686,7 +686,7 @@ def build_residual(S) -> SimpleNamespace:
                     e = wp.max(restitution[row, scene.pair_geom[p, 0]], restitution[row, scene.pair_geom[p, 1]])
                     n += e * v_c_star[w, c][2]
                 elif phi[w, c] <= S(touching):
-                    n += error_reduction * phi[w, c] / h
+                    n -= wp.min(-error_reduction * phi[w, c] / h, scene.recovery)
                 else:
                     n += phi[w, c] / h
             error[w, c] = vec3(a, b, n)

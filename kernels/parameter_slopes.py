@@ -200,7 +200,17 @@ def build(S) -> SimpleNamespace:
                     if kind == rows.UPPER:
                         column += 1
                         by_bound = S(1.0)
-                    slopes = stop_slopes(table.v_hat[w, k], table.R[w, k], table.weight[w, k], S(0.0), S(wp.nan), h)
+                    slopes = stop_slopes(
+                        table.v_hat[w, k],
+                        table.R[w, k],
+                        table.weight[w, k],
+                        S(0.0),
+                        S(wp.nan),
+                        h,
+                        table.recovery[k],
+                        S(wp.inf),
+                        S(wp.inf),
+                    )
                     gamma = row_G[w, k] * slopes[0] * by_bound
                     for i in range(table.support_size[k]):
                         d = table.support[k, i]
@@ -280,6 +290,11 @@ def build(S) -> SimpleNamespace:
                 by_R = d_cone.cone_impulse_by_R(gamma[w, c], u, R, problem.mu[w, c], vec3(S(0.0), S(0.0), S(1.0)))
                 v_hat_slope = damped * phi / (span * span)
                 by_tau = -compliant * damped * law[0] / (h * span * span) * by_R
+                recovery = laws.pair_recovery(scene, law[0])
+                if -phi / span > recovery:
+                    v_hat_slope = S(0.0)
+                    if recovery >= S(cone.LEAST_RECOVERY_SHARE) * (-phi / span):
+                        by_tau = R[2] / span * by_R
                 by_tau += v_hat_slope * vec3(G[w, c][0, 2], G[w, c][1, 2], G[w, c][2, 2])
                 by_compliance = compliant / (h * span) * by_R
                 for side in range(2):

@@ -215,8 +215,11 @@ def build(S) -> SimpleNamespace:
         if c < contacts.count[w]:
             p = contacts.pair[w, c]
             law = laws.pair_compliance(scene, stiffness, dissipation_time, w, p, beta * h / S(wp.pi))
-            R = d_cone.contact_regularization(weight[w, c], phi[w, c], law[0], law[1], h, beta, sigma)
-            v_hat = d_cone.contact_stabilization(phi[w, c], law[1], h)
+            R_free = d_cone.contact_regularization(weight[w, c], phi[w, c], law[0], law[1], h, beta, sigma)
+            v_free = d_cone.contact_stabilization(phi[w, c], law[1], h)
+            recovery = laws.pair_recovery(scene, law[0])
+            R = d_cone.recovery_regularization(R_free, v_free, recovery)
+            v_hat = d_cone.recovery_stabilization(v_free, recovery)
             mu = laws.friction_coefficient(scene, friction, w, p)
             gamma[w, c] = d_cone.cone_impulse(d_cone.cone_y(v_c[w, c], v_hat, R), R, mu)
 
@@ -275,7 +278,7 @@ def build(S) -> SimpleNamespace:
                     distance = q[w, i] - joint_range[bounds, joint, 0]
                 else:
                     distance = joint_range[bounds, joint, 1] - q[w, i]
-                law = stop_law(weight[w, k], distance, S(0.0), S(wp.nan), h)
+                law = stop_law(weight[w, k], distance, S(0.0), S(wp.nan), h, table.recovery[k], S(wp.inf), S(wp.inf))
                 if joint_type[joint] == joints.BALL:
                     J = vec3(row_J[w, k, 0], row_J[w, k, 1], row_J[w, k, 2])
                     rate = J[0] * v[w, dof] + J[1] * v[w, dof + 1] + J[2] * v[w, dof + 2]

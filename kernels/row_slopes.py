@@ -66,7 +66,17 @@ def build(S) -> SimpleNamespace:
         if table.kind[k] == rows.DRY_FRICTION:
             slopes.R_w[w, k] = sigma
             return
-        law = stop_slopes(table.v_hat[w, k], table.R[w, k], table.weight[w, k], S(0.0), S(wp.nan), h)
+        law = stop_slopes(
+            table.v_hat[w, k],
+            table.R[w, k],
+            table.weight[w, k],
+            S(0.0),
+            S(wp.nan),
+            h,
+            table.recovery[k],
+            S(wp.inf),
+            S(wp.inf),
+        )
         slopes.R_w[w, k] = law[1]
         for e in range(size):  # the distance changes by J δq
             slopes.gamma_q[w, k, e] = row_G[w, k] * law[0] * table.J[w, k, e]

@@ -31,6 +31,7 @@ def build(S) -> SimpleNamespace:
     class Rows:
         kind: wp.array(dtype=int)  # (joint rows,): the first of all rows
         joint: wp.array(dtype=int)  # (joint rows,)
+        recovery: wp.array(dtype=S)  # (joint rows,) [rad/s, m/s] fastest return of what is beyond its stop
         support: wp.array2d(dtype=int)  # (rows, width) dofs that the row moves, ascending
         support_size: wp.array(dtype=int)  # (rows,)
         J: wp.array3d(dtype=S)  # (worlds, rows, width); columns: the support
@@ -141,11 +142,11 @@ def build(S) -> SimpleNamespace:
                     for d in range(n):
                         rows.J[w, k, d] = J[d]
                     weight = effective_weight(topology, M_factor, z, w, rows, k)
-                    law = stop_law(weight, distance, S(0.0), S(wp.nan), h)
+                    law = stop_law(weight, distance, S(0.0), S(wp.nan), h, rows.recovery[k], S(wp.inf), S(wp.inf))
                     rows.weight[w, k] = weight
                     rows.R[w, k] = law[0]
                     rows.v_hat[w, k] = law[1]
                     rows.lower[w, k] = S(0.0)
                     rows.upper[w, k] = S(wp.inf)
 
-    return SimpleNamespace(Rows=Rows, joint_rows=joint_rows, effective_weight=effective_weight)
+    return SimpleNamespace(Rows=Rows, joint_rows=joint_rows, effective_weight=effective_weight, eliminate=eliminate)

@@ -334,7 +334,9 @@ def build(S) -> SimpleNamespace:
                 R = problem.R[w, c]
                 near_rigid = beta * beta * S(cone.INVERSE_FOUR_PI_SQUARED)
                 rate = vec3(sigma, sigma, S(0.0))
-                if R[2] <= near_rigid * weight:
+                if R[2] < near_rigid * weight:  # recovery from overlap
+                    rate[2] = R[2] / weight
+                elif R[2] == near_rigid * weight:
                     rate[2] = near_rigid
                 u = weights.contact_u[w, c]
                 gamma_w = d_cone.cone_impulse_by_R(weights.contact_gamma[w, c], u, R, problem.mu[w, c], rate)

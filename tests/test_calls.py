@@ -248,7 +248,7 @@ OPTIONS = {
         ws.Compliant,
         {
             "tolerance": ["1e-6", 2.0],
-            "stiffness": ["stiff", 0.0, INF, None],
+            "stiffness": ["stiff", 0.0, INF],
             "tangential_damping": ["1", -1.0, NAN],
             "jdot": ["no", 0],
             "formulation": ["printed", 3],

@@ -175,6 +175,7 @@ class Collision:
         table, signs, sizes = supports(m)
         link = np.array([-1 if b < 0 else m.body_link[b] for b in m.geom_body], dtype=np.int32)
         scene = self.structs.Scene()
+        scene.recovery = self.device_model.recovery[0]
         for key, value in (
             ("geom_type", m.geom_type),
             ("geom_link", link),

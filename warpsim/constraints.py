@@ -15,6 +15,7 @@ from warpsim.kernels import actuation, effort_rows, rows, theta
 from warpsim.kernels import constraint_rows as kinds
 from warpsim.model.geometry import IDENTITY
 from warpsim.model.model import BODY_CONSTRAINTS, JOINT_NV, ConstraintType, JointType, Model
+from warpsim.recovery import Levers, row_speed
 
 ACTUATOR_PARAMETERS = ("actuator_gain", "actuator_bias", "control_range", "force_range")
 # (kind, axis) of each row of a constraint between two frames
@@ -105,6 +106,20 @@ def _body_rows(model: Model, c: int, link, support, sign) -> list[Row]:
 
 def _padded(x: float) -> np.ndarray:
     return np.array([x, 0.0, 0.0, 0.0, 0.0])
+
+
+def row_groups(found: list[Row]) -> list[int]:
+    """At the first row of each group the size of the group, 0 at the others: rows of one kind of one constraint."""
+    sizes = [1] * len(found)
+    for i in range(len(found) - 1, 0, -1):
+        row, before = found[i], found[i - 1]
+        if (
+            row.kind in (kinds.POSITION, kinds.ROTATION, kinds.TILT)
+            and row.kind == before.kind
+            and row.axis > before.axis
+        ):
+            sizes[i - 1], sizes[i] = sizes[i - 1] + sizes[i], 0
+    return sizes
 
 
 def dof_coordinates(model: Model) -> np.ndarray:
@@ -219,8 +234,11 @@ class ScalarRows:
         self.support = padded(supports, self.width, np.int32)
         self.joint_type, self.joint_q = self._array(model.joint_type), self._array(model.joint_q)
         self.rows = self._rows(kind, joint)
+        self.rows.recovery = self._array(
+            np.where(model.joint_type[joint] == JointType.SLIDE, *device_model.recovery), S
+        )
         self.table, self.effort = self._table(found, exact), self._effort_table(actuators)
-        self.phi, self.phi_between, self.floor = (dynamics.array(len(found), S) for _ in range(3))
+        self.phi, self.phi_between, self.floor, self.stiff = (dynamics.array(len(found), S) for _ in range(4))
         self.inertia = dynamics.array(model.nv if found else 0, S)
         self.q_ahead = dynamics.array(model.nq if found else 0, S)
         self.link_X_ahead = dynamics.array(model.nlink if found else 0, t.transform)
@@ -257,6 +275,12 @@ class ScalarRows:
         table.reference = self._array(np.array([row.reference for row in found]).reshape(-1, 2), t.vec2)
         for key in ("compliance", "dissipation_time", "stiffness", "damping"):
             setattr(table, key, self._array([getattr(row, key) for row in found], t.scalar))
+        model, speeds = self.device_model.model, self.device_model.recovery
+        table.recovery = self._array([row_speed(model, row, speeds) for row in found], t.scalar)
+        turning = [row.compliance == 0 and row.kind < kinds.COUPLING for row in found]
+        levers = Levers(model) if any(turning) and min(speeds) < np.inf else None
+        lever = [levers.lever(row) if x and levers else np.inf for row, x in zip(found, turning, strict=True)]
+        table.lever, table.group = self._array(lever, t.scalar), self._array(row_groups(found))
         return table
 
     def _effort_table(self, actuators):
@@ -308,7 +332,7 @@ class ScalarRows:
             inputs = [d.topology, self.table, self.rows, at.link_X, at.dof_S, self.inertia, self.floor]
             dynamics.launch(self.k_geometry.least_weight, self.table_count, inputs)
             inputs = [d.topology, self.table, p.stored("body_active"), h, sigma, self.phi, self.floor, v, v_star]
-            dynamics.launch(self.k_law.regularise, None, [*inputs, M_factor, z, self.rows])
+            dynamics.launch(self.k_law.regularise, None, [*inputs, M_factor, z, self.stiff, self.rows])
         if self.effort_count:
             inputs = [self.effort, *(p.stored(key) for key in ACTUATOR_PARAMETERS), control, q, v, h, self.rows]
             dynamics.launch(self.k_effort.effort_rows, self.effort_count, inputs)

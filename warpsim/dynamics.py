@@ -13,10 +13,22 @@ BLOCK = 32
 
 
 class DeviceModel:
-    """A `Model` on a device: topology and constants shared by all worlds, parameters shared or per world."""
+    """A `Model` on a device: topology and constants shared by all worlds, parameters shared or per world.
 
-    def __init__(self, model: Model, worlds: int, dtype: str, device, requires_grad: bool = False):
+    `recovery`: (m/s, rad/s), see `Simulator`'s `recovery_speed`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        worlds: int,
+        dtype: str,
+        device,
+        requires_grad: bool = False,
+        recovery: tuple[float, float] = (np.inf, np.inf),
+    ):
         self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
+        self.recovery = recovery
         self.types = types(SCALARS[dtype])
         self.parameters = Parameters(model, worlds, dtype, device, requires_grad)
         self.topology = self._topology()

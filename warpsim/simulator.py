@@ -27,6 +27,7 @@ from warpsim.model.model import JOINT_NQ, GeomType, JointType, Model
 from warpsim.model.overlap import start_of
 from warpsim.queries import Queries, RayHits
 from warpsim.recording import active_tape, refuse_torch_gradient, tape_paused
+from warpsim.recovery import RECOVERY_SPEED, recovery_speeds
 from warpsim.replay import Replay
 from warpsim.reprs import show
 from warpsim.rollout import rollout
@@ -81,7 +82,9 @@ class Simulator:
     `ws.Variational(...)`. `solver`: `ws.SAP(...)`, `ws.Compliant(...)`, `ws.LCP(...)` or `ws.NoContact()`. `device`: a Warp device name; None
     is CUDA where there is one, else the CPU. `dtype`: "float32" or "float64". `max_contacts`: slots per world;
     None is 64, 16 more for each further tree, and as many as what touches at the model's start can use. Geoms that overlap
-    there give one warning. Raises `ValueError` or `ModelError` naming what is wrong.
+    there give one warning. `recovery_speed`: fastest recovery of near-rigid contact from overlap, of violated stops and
+    constraints: (m/s, rad/s), one number for both, or None for no limit; contact, stops and constraints of a given stiffness
+    keep their law. Raises `ValueError` or `ModelError` naming what is wrong.
     A simulator belongs to one thread at a time; several threads may have one each (docs/threads.md).
     """
 
@@ -97,6 +100,7 @@ class Simulator:
         dtype: str = "float32",
         requires_grad: bool = False,
         max_contacts: int | None = None,
+        recovery_speed: float | tuple[float, float] | None = RECOVERY_SPEED,
     ) -> None:
         if not isinstance(model, Model):
             raise ValueError(f"model is a {type(model).__name__}; load one with ws.load(path) or build it")
@@ -130,7 +134,10 @@ class Simulator:
                 'requires_grad=True needs the convex model for now: SAP(approximation="convex", supported_load=False)'
             )
         self.device = _device(device)
-        self.device_model = DeviceModel(model, self.worlds, dtype, self.device, self.requires_grad)
+        self.recovery_speed = recovery_speeds(recovery_speed)
+        if isinstance(self.solver, Compliant) and self.solver.formulation == "paper":
+            self.recovery_speed = (np.inf, np.inf)
+        self.device_model = DeviceModel(model, self.worlds, dtype, self.device, self.requires_grad, self.recovery_speed)
         self.parameters = self.device_model.parameters
         contact = not isinstance(self.solver, NoContact)
         if not isinstance(self.solver, LCP):

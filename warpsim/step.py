@@ -75,6 +75,8 @@ class Step:
         self.collision = Collision(device_model, self.dynamics, max_contacts, contact)
         exact = isinstance(solver, Compliant)
         self.collision.scene.expect_impacts = int(exact and solver.formulation == "convex")
+        if exact and not solver.is_near_rigid:
+            self.collision.scene.recovery = np.inf
         law = {"exact": exact, "follow_bend": solver.jdot if exact else True}
         self.scalar_rows = ScalarRows(device_model, self.dynamics, np.flatnonzero(actuator_row), **law)
         self.deep = DeepMotion(self) if self.widens and not scheme.implicit and needs_float64(device_model) else None
@@ -260,7 +262,7 @@ class Step:
     def compliant_law(self, h: float):
         """What the options of compliant contact and the parameters of the geoms say, as kernels read it."""
         law, p = compliant.structs(self.device_model.types.scalar).Law(), self.device_model.parameters
-        law.stiffness, law.R_t = self.compliant.stiffness, self.compliant.tangential_regularization(h)
+        law.stiffness, law.R_t = self.compliant.contact_stiffness, self.compliant.tangential_regularization(h)
         law.modulus, law.size = p.stored("geom_hertz_modulus"), p.stored("geom_size")
         return law
 

@@ -3,6 +3,17 @@
     R = max(β²/(4π²) w, c/(h (h + τ_d))),   v̂ = −φ/(h + τ_d),   γ = y unbounded
 
 so that γ = −h k (φ + (h + τ_d) v_c) where the compliance decides: an implicit spring and damper.
+
+Near-rigid rows that are violated close at the recovery speed v_r at most, |v̂| ≤ v_r. One that cannot close, because it is at the
+end of its reach or others pull the other way, would pull with v̂/R all the time, many thousand weights. Its axis turns with the
+bodies at a lever L: the tension T acts like a spring T/L across, explicitly, and h² w T/L ≫ 1 makes the mechanism whirl. So a
+violated row is softened,
+
+    R ≥ s (|v̂| − v_s) w,   s = max(4 h/L, 0.01/v_r),   v_s = v_r/10
+
+and pulls with some 1/(s w) whatever the violation, still far stiffer than the bodies, R ≪ w. Loads alone do not come to v_s: that
+would take 870/h times the row's own mass [m/s²]. A row that moves next to nothing where it wants to, J ≈ 0 at the end of its
+reach, has v_s = 0.
 """
 
 from types import SimpleNamespace
@@ -17,38 +28,63 @@ from warpsim.kernels.precision import types
 # the gap is 1.35e-6, 6.0e-7, 5.7e-7 m for β = 0.1, 0.03, 0.01, and float32 takes 1.00, 1.04, 2.00 Newton steps.
 EQUALITY_BETA = 0.03
 RIGID = EQUALITY_BETA**2 * INVERSE_FOUR_PI_SQUARED
-EQUALITY_RECOVERY = 5.0  # [rad/s, m/s] fastest closing of a near-rigid constraint that starts violated
+GEOMETRIC_SHARE = 4.0  # of h/L in s: the tension then ends below what an explicit step can follow in a chain
+CONFLICT_SHARE = 1e-2  # R/w at the recovery speed: what contradicts itself stays within the digits of float32
+STIFF_SHARE = 0.1  # v_s/v_r
+STUCK_SHARE = 0.25  # of the least w: a row of less is at the end of its reach
 
 
 @cached
 def build(S) -> SimpleNamespace:
-    """`equality_law`, `equality_slopes` for scalar type S."""
-    vec2 = types(S).vec2
+    """`equality_law`, `equality_slopes`, `softening`, `softened` for scalar type S."""
+    vec2, vec3 = types(S).vec2, types(S).vec3
 
     @wp.func
-    def equality_law(weight: S, phi: S, compliance: S, dissipation_time: S, h: S) -> vec2:
+    def softening(h: S, recovery: S, lever: S) -> S:
+        """s [s/m] of a near-rigid row; the recovery speed and the lever may be infinite."""
+        return wp.max(S(GEOMETRIC_SHARE) * h / lever, S(CONFLICT_SHARE) / recovery)
+
+    @wp.func
+    def softened(weight: S, v_hat: S, h: S, recovery: S, lever: S, stiff: S) -> S:
+        """The least R; `stiff`: v_s, infinite where there is none."""
+        return softening(h, recovery, lever) * wp.max(wp.abs(v_hat) - stiff, S(0.0)) * weight
+
+    @wp.func
+    def equality_law(
+        weight: S, phi: S, compliance: S, dissipation_time: S, h: S, recovery: S, lever: S, stiff: S
+    ) -> vec2:
         """(R, v̂); a `dissipation_time` that is not a number is β h/π."""
         tau_d = dissipation_time
         if not (tau_d == tau_d):
             tau_d = S(EQUALITY_BETA) * h / S(wp.pi)
         rigid = S(RIGID) * wp.max(weight, S(INVERSE_MASS_FLOOR))
         v_hat = -phi / (h + tau_d)
+        softest = compliance / (h * (h + tau_d))
         if compliance == S(0.0):
-            v_hat = wp.clamp(v_hat, S(-EQUALITY_RECOVERY), S(EQUALITY_RECOVERY))
-        return vec2(wp.max(rigid, compliance / (h * (h + tau_d))), v_hat)
+            v_hat = wp.clamp(v_hat, -recovery, recovery)
+            softest = softened(weight, v_hat, h, recovery, lever, stiff)
+        return vec2(wp.max(rigid, softest), v_hat)
 
     @wp.func
-    def equality_slopes(v_hat: S, R: S, weight: S, compliance: S, dissipation_time: S, h: S) -> vec2:
-        """(∂v̂/∂φ, ∂R/∂w) of `equality_law`, from its results."""
+    def equality_slopes(
+        v_hat: S, R: S, weight: S, compliance: S, dissipation_time: S, h: S, recovery: S, lever: S, stiff: S
+    ) -> vec3:
+        """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ) of `equality_law`, from its results."""
         tau_d = dissipation_time
         if not (tau_d == tau_d):
             tau_d = S(EQUALITY_BETA) * h / S(wp.pi)
         slope = S(-1.0) / (h + tau_d)
-        if compliance == S(0.0) and wp.abs(v_hat) >= S(EQUALITY_RECOVERY):
+        if compliance == S(0.0) and wp.abs(v_hat) >= recovery:
             slope = S(0.0)
-        rigid = S(RIGID)
-        if R > rigid * weight:
-            rigid = S(0.0)
-        return vec2(slope, rigid)
+        by_weight = S(RIGID)
+        by_error = S(0.0)
+        if R > by_weight * weight:
+            by_weight = S(0.0)
+            if compliance == S(0.0):
+                by_weight = softened(S(1.0), v_hat, h, recovery, lever, stiff)
+                by_error = wp.sign(v_hat) * slope * softening(h, recovery, lever) * weight
+        return vec3(slope, by_weight, by_error)
 
-    return SimpleNamespace(equality_law=equality_law, equality_slopes=equality_slopes)
+    return SimpleNamespace(
+        equality_law=equality_law, equality_slopes=equality_slopes, softening=softening, softened=softened
+    )

@@ -15,6 +15,11 @@ where P projects on the cone ‖γ_t‖ ≤ μ γ_n in the norm of R. With y_r =
 μ = 0 is tested by itself first (0 · ∞ is a NaN, and y_r = 0 with y_n < 0 must not pull), the others in this order. The
 tests compare squares, so that a square root or a division by y_r is met only in the sliding branch, where y_r > 0: values
 and adjoints stay finite at y_r = 0. A NaN falls through to the last branch and comes out as a NaN.
+
+Recovery from overlap. Near-rigid contact would drive overlapping bodies apart within a step, at v̂_n = −φ/(h + τ_d). Where that is
+more than the recovery speed v_r, the law between standstill and separation is scaled: v̂_n ← s v̂_n = v_r and R_n ← s R_n, so that no
+force acts from v_n = v_r on, while the load borne at v_n = 0, v̂_n/R_n, stays: a light body under a heavy one sinks no deeper.
+R_n falls to a hundredth at most. Contact of a given stiffness keeps its law.
 """
 
 from types import SimpleNamespace
@@ -28,6 +33,8 @@ from warpsim.kernels.precision import types
 INVERSE_FOUR_PI_SQUARED = 0.025330295910584444
 # Floor of w [1/kg]: a contact that moves no dof has W_ii = 0, and R = 0 would divide 0 by 0.
 INVERSE_MASS_FLOOR = 1e-12
+# Least s of recovery: R_n is then that of a stop (`limit.LIMIT_BETA`² of a contact's), which float32 solves as well.
+LEAST_RECOVERY_SHARE = 1e-2
 
 
 @cached
@@ -141,7 +148,34 @@ def build(S) -> SimpleNamespace:
             damping = S(0.0)
         return vec3(S(0.0), S(0.0), -phi / (h + damping))
 
+    @wp.func
+    def recovery_share(v_hat: vec3, recovery: S) -> S:
+        """s, 1 where v̂_n ≤ v_r."""
+        share = S(1.0)
+        if v_hat[2] > recovery:
+            share = wp.max(recovery / v_hat[2], S(LEAST_RECOVERY_SHARE))
+        return share
+
+    @wp.func
+    def recovery_regularization(R: vec3, v_hat: vec3, recovery: S) -> vec3:
+        """R with s R_n in the place of R_n; the same bits where v̂_n ≤ v_r, of the law without a limit."""
+        limited = R
+        if v_hat[2] > recovery:
+            limited = vec3(R[0], R[1], recovery_share(v_hat, recovery) * R[2])
+        return limited
+
+    @wp.func
+    def recovery_stabilization(v_hat: vec3, recovery: S) -> vec3:
+        """(0, 0, min(v̂_n, v_r))."""
+        limited = v_hat
+        if v_hat[2] > recovery:
+            limited = vec3(v_hat[0], v_hat[1], recovery)
+        return limited
+
     return SimpleNamespace(
+        recovery_share=recovery_share,
+        recovery_regularization=recovery_regularization,
+        recovery_stabilization=recovery_stabilization,
         cone_y=cone_y,
         cone_impulse=cone_impulse,
         cone_cost=cone_cost,

@@ -307,12 +307,13 @@ class Linearizer:
         scene, contacts, G = collision.scene, collision.contacts, self.weights.contact_G
         self._vary_contacts()
         slope, gamma = self.motion.grad, step.solver.solution.gamma
-        inputs = [d.topology, scene, collision.material(), contacts, h, options.beta, self.flow, slope, G, gamma]
+        problem, u_c = step.solver.problem, self.weights.contact_u
+        inputs = [d.topology, scene, collision.material(), contacts, problem, h, options.beta, self.flow, slope]
+        inputs += [u_c, G, gamma]
         size = (collision.capacity, collision.max_support)
         launch(self.k_contacts.contact_changes, size, [*inputs, self.changes])
         inputs = [d.topology, scene, contacts, self.flow.dof_S, G, self.changes, X]
         launch(self.k_contacts.contact_columns, None, inputs)
-        problem = step.solver.problem
         inputs = [d.topology, scene, contacts, problem, options.beta, options.sigma, self.flow, slope]
         launch(self.k_weights.contact_weight_columns, None, [*inputs, columns.inertias, self.weights, X])
         structs = parameter_slopes.structs(d.types.scalar)
@@ -321,7 +322,7 @@ class Linearizer:
             setattr(chosen, key, columns.start(f"geom_{key}"))
         if max(chosen.friction, chosen.stiffness, chosen.dissipation_time) >= 0:
             inputs = [scene, collision.material(), contacts, problem, h, options.beta, self.weights.contact_w]
-            inputs += [self.weights.contact_u, G, gamma, chosen, X]
+            inputs += [u_c, G, gamma, chosen, X]
             launch(parameter_slopes.build(d.types.scalar).material_columns, None, inputs)
 
     def _vary_contacts(self) -> None:
@@ -368,7 +369,7 @@ class Linearizer:
         if forward.table_count:
             step.dynamics.motion_subspace(self.ahead.link_X, self.ahead.dof_S)
             inputs = [d.topology, forward.table, rows, h, sigma, self.here, self.ahead, step.v]
-            inputs += [forward.phi, forward.floor, G, slopes]
+            inputs += [forward.phi, forward.floor, forward.stiff, G, gamma, slopes]
             k = constraint_slopes.build(d.types.scalar)
             launch(k.constraint_row_slopes, forward.table_count, inputs)
             inputs = [d.topology, forward.table, rows, slopes, self.here, step.composite, forward.inertia, G, gamma]

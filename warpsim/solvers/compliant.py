@@ -8,6 +8,7 @@ from warpsim.solvers.cone_qp import ConeQPSolver
 from warpsim.solvers.contact_solver import ContactSolver
 from warpsim.solvers.delassus import Delassus
 
+NEAR_RIGID_STIFFNESS = 1e10  # [N/m] of contacts without one
 # B_t = this/h, as Drumwright, §6.4: friction creeps by 1e-6 m/s per N s.
 TANGENTIAL_DAMPING = 1e6  # [N]
 
@@ -25,7 +26,8 @@ class Compliant:
 
     tolerance: of the relative residual of the quadratic program; None is 1e-11 in float64, with a flag above 1e-9 only, and
     1e-4 in float32, and with formulation="paper" 1e-9.
-    stiffness [N/m]: of a contact between geoms that give none. tangential_damping [N s/m]: B_t of friction in stiction;
+    stiffness [N/m]: of a contact between geoms that give none; None: such contact is near-rigid, 1e10 N/m, and overlaps recover
+    at the simulator's `recovery_speed`. tangential_damping [N s/m]: B_t of friction in stiction;
     None is 1e6 N/dt, and creep is friction force/B_t. jdot: constraints (welds, joints, couplings) count J̇v, the bend of the
     path within the step: gaps fall with dt³ instead of dt², but large steps gain energy. max_iterations: factorisations
     before a world is given back with its best point and the not-converged flag. `diagnostics.momentum_error` is the
@@ -36,7 +38,7 @@ class Compliant:
     """
 
     tolerance: float | None = None
-    stiffness: float = 1e10
+    stiffness: float | None = None
     tangential_damping: float | None = None
     jdot: bool = False
     formulation: str = "convex"
@@ -45,8 +47,7 @@ class Compliant:
 
     def __post_init__(self):
         checks.tolerance(self.tolerance, "Compliant: tolerance")
-        checks.positive(self.stiffness, "Compliant: stiffness", "N/m")
-        for name, unit in (("tangential_damping", "N s/m"), ("normal_weight", "1/s")):
+        for name, unit in (("stiffness", "N/m"), ("tangential_damping", "N s/m"), ("normal_weight", "1/s")):
             if getattr(self, name) is not None:
                 checks.positive(getattr(self, name), f"Compliant: {name}", f"{unit}, or None for the default")
         checks.choice(self.formulation, "Compliant: formulation", FORMULATIONS)
@@ -63,6 +64,16 @@ class Compliant:
     def relative_tolerance(self, dtype: str) -> float:
         """The tolerance in use for "float32" or "float64"."""
         return DEFAULT_TOLERANCE[dtype] if self.tolerance is None else float(self.tolerance)
+
+    @property
+    def contact_stiffness(self) -> float:
+        """K [N/m] where the geoms give none."""
+        return NEAR_RIGID_STIFFNESS if self.stiffness is None else float(self.stiffness)
+
+    @property
+    def is_near_rigid(self) -> bool:
+        """Whether contact between geoms without a stiffness has none of its own, so that its recovery is limited."""
+        return self.stiffness is None and self.formulation == "convex"
 
     def tangential_regularization(self, h: float) -> float:
         """R_t = 1/(h B_t) [1/kg] for the step h [s]."""

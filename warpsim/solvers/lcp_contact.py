@@ -16,7 +16,7 @@ class LCP:
     """Options of rigid contact as a boxed LCP (friction pyramid, restitution), solved by pivoting.
 
     tolerance: of the residual, relative to the largest free velocity; None is 1e-10 in float64 and 1e-4 in float32.
-    error_reduction: part of an overlap that a step takes back, 0 to 1. The default 0 leaves overlaps as they are.
+    error_reduction: part of an overlap that a step takes back, 0 to 1, at the recovery speed at most. The default 0 leaves overlaps.
     restitution_threshold [m/s]: contacts that approach more slowly do not bounce, so that bodies come to rest. warm_start: start from the impulses of the
     last step. A world without a solution to the tolerance is flagged not converged, with its residual as
     `diagnostics.momentum_error`; `diagnostics.iterations` counts factorisations (of the island that took the most), and

@@ -1,0 +1,326 @@
+"""Recovery from starts that overlap or cannot be met: its speed, what it leaves alone, and rows that contradict each other."""
+
+import numpy as np
+import pytest
+from scenes import body_on_plane
+
+import warpsim as ws
+from warpsim.model.geometry import axis_angle
+
+SPEED, TURN = 0.2, 2.0  # the documented defaults [m/s, rad/s]
+G = 9.81
+SOLVERS = {
+    "sap": ws.SAP(),
+    "lagged": ws.SAP(approximation="lagged", supported_load=True),
+    "compliant": ws.Compliant(),
+    "lcp": ws.LCP(),
+    "lcp, error reduction": ws.LCP(error_reduction=0.5),
+}
+STEPS = [5e-4, 2e-3, 5e-3, 1e-2]
+
+
+def run(model, dt, seconds, *, solver=None, dtype="float64", device=None, most=1500, **options):
+    """(q, v, flags) of one world over the steps."""
+    sim = ws.Simulator(model, dt=dt, solver=solver, dtype=dtype, device=device, **options)
+    path = sim.rollout(sim.state(), steps=min(round(seconds / dt), most))
+    return path.q.numpy()[:, 0], path.v.numpy()[:, 0], int(sim.diagnostics.flags.numpy()[0])
+
+
+def sunken_box(depth: float, **material) -> ws.Model:
+    """A box of 1 kg and 0.1 m, `depth` in the plane."""
+    return body_on_plane("box", [0.05, 0.05, 0.05], height=0.05 - depth, **material)
+
+
+# Contact ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:.*overlap")
+@pytest.mark.parametrize("depth", [0.01, 0.05])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_box_in_the_ground_comes_out_at_the_recovery_speed(name, dtype, depth, device, within):
+    """It leaves at 0.2 m/s and hops no higher than v²/2g; rigid contact without error reduction leaves it where it is."""
+    for dt in STEPS:
+        q, v, flags = run(sunken_box(depth), dt, 0.5, solver=SOLVERS[name], dtype=dtype, device=device)
+        label = f"box {depth} m deep, {name}, {dtype}, h = {dt}"
+        within(f"{label}: speed", v[:, 2].max(), SPEED * 1.001)
+        within(f"{label}: hop", q[:, 2].max() - 0.05, SPEED**2 / (2 * G) + 1e-4)
+        assert flags == 0
+        if name != "lcp":
+            within(f"{label}: at rest", abs(q[-1, 2] - 0.05), 1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:.*overlap")
+def test_the_speed_is_an_option(device):
+    """Any speed; without a limit the box is thrown out as by the law alone, 3.7 m/s at 2 ms."""
+    model = sunken_box(0.01)
+    for speed, least, most in ((0.05, 0.049, 0.051), ((1.0, 3.0), 0.99, 1.01), (None, 3.7, 3.8), (np.inf, 3.7, 3.8)):
+        _, v, _ = run(model, 2e-3, 0.4, device=device, recovery_speed=speed)
+        assert least < v[:, 2].max() < most
+
+
+@pytest.mark.parametrize("bad", [0, -1.0, "1", True, np.nan, (1, 2, 3), (0.2, None)])
+def test_the_option_is_checked(bad):
+    """One line that names the argument."""
+    with pytest.raises(ValueError, match="recovery_speed is"):
+        ws.Simulator(sunken_box(0.0), recovery_speed=bad)
+
+
+@pytest.mark.filterwarnings("ignore:.*overlap")
+@pytest.mark.parametrize("name", ["sap", "lagged", "compliant"])
+def test_given_stiffness_keeps_its_law(name, device):
+    """Contact, constraints and Compliant(stiffness=…) with a stiffness rebound to the last bit as without a limit."""
+    b = ws.ModelBuilder("springs")
+    b.add_model(sunken_box(0.01, stiffness=1e6, dissipation_time=0.001))
+    b.add_body("bob", pose=[1, 0, 1], mass=1.0, inertia=[0.01, 0.01, 0.01])
+    b.add_joint("bob", "free")
+    b.add_constraint("weld", "bob", pose_b=[1.1, 0, 1.2], stiffness=1e5, dissipation_time=1e-3)
+    model = b.build()
+    paths = [run(model, 2e-3, 0.1, solver=SOLVERS[name], device=device, recovery_speed=s)[:2] for s in (None, 0.01)]
+    for one, other in zip(*paths, strict=True):
+        np.testing.assert_array_equal(one, other)
+    if name == "compliant":
+        solver, model = ws.Compliant(stiffness=1e7), sunken_box(0.01)
+        q, other = (run(model, 2e-3, 0.1, solver=solver, device=device, recovery_speed=s)[0] for s in (None, 0.01))
+        np.testing.assert_array_equal(q, other)
+
+
+@pytest.mark.filterwarnings("ignore:.*overlap")
+@pytest.mark.parametrize("name", ["sap", "lagged", "compliant"])
+def test_heaps_and_corners_come_apart_calmly(name, device, within):
+    """A smooth ball 10 mm in each of three walls, and three boxes 20 mm in each other and the ground: each comes away from the
+    next at the recovery speed."""
+    for dt in (2e-3, 1e-2):
+        b = ws.ModelBuilder("corner")
+        for axis in ([0, 0, 1], [1, 0, 0], [0, 1, 0]):
+            turn = axis_angle(np.cross([0, 0, 1], axis), np.pi / 2) if axis != [0, 0, 1] else [1, 0, 0, 0]
+            b.add_geom("plane", pose=[0, 0, 0, *turn], friction=0.0)
+        b.add_body("ball", pose=[0.09, 0.09, 0.09])
+        b.add_geom("sphere", [0.1], body="ball", friction=0.0)
+        b.add_joint("ball", "free")
+        q, v, flags = run(b.build(), dt, 0.5, solver=SOLVERS[name], device=device)
+        within(f"corner, {name}, h = {dt}: speed of the ball", np.linalg.norm(v[:, :3], axis=1).max(), 1.75 * SPEED)
+        assert flags == 0 and (q[-1, :3] > 0.099).all()
+        b = ws.ModelBuilder("heap")
+        b.add_geom("plane")
+        for k in range(3):
+            b.add_body(f"box{k}", pose=[0, 0, 0.04 + 0.08 * k])
+            b.add_geom("box", [0.05, 0.05, 0.05], body=f"box{k}")
+            b.add_joint(f"box{k}", "free")
+        q, v, flags = run(b.build(), dt, 1.0, solver=SOLVERS[name], device=device)
+        within(f"heap, {name}, h = {dt}: speed", np.abs(v[:, [2, 8, 14]]).max(), 3.2 * SPEED)
+        within(f"heap, {name}, h = {dt}: rest", np.abs(q[-1, [2, 9, 16]] - [0.05, 0.15, 0.25]).max(), 1e-3)
+
+
+@pytest.mark.filterwarnings("ignore:.*overlap")
+def test_light_bodies_bear_heavy_ones_that_overlap(device, within):
+    """A ball of 1 kg under a ton keeps the depth of the law without a limit, though its v̂ is above the recovery speed."""
+    depths = []
+    for speed in (None, 0.2):
+        b = ws.ModelBuilder("ton")
+        b.add_geom("plane")
+        for name, z, mass in (("light", 0.1, 1.0), ("heavy", 0.3, 1000.0)):
+            b.add_body(name, pose=[0, 0, z], mass=mass, inertia=[0.004 * mass] * 3)
+            b.add_geom("sphere", [0.1], body=name)
+            b.add_joint(name, "slide", axis=[0, 0, 1])
+        q, _, _ = run(b.build(), 5e-3, 3.0, device=device, recovery_speed=speed)
+        depths.append(-q[-1, 0])
+    within("a ball under a ton: |depth - depth without limit| / depth", abs(depths[1] / depths[0] - 1), 1e-3)
+    assert depths[0] > 1.5 * SPEED * 5e-3  # so that the limit acts
+
+
+def test_what_does_not_recover_keeps_its_bits(device):
+    """A box that falls, slides and rests, and a pendulum on a connect, with and without a limit: the same bits."""
+    b = ws.ModelBuilder("calm")
+    b.add_geom("plane")
+    b.add_body("box", pose=[0, 0, 0.3])
+    b.add_geom("box", [0.05, 0.06, 0.07], body="box")
+    b.add_joint("box", "free")
+    b.add_body("bob", pose=[2, 0, 1], mass=1.0, inertia=[0.01, 0.02, 0.03])
+    b.add_joint("bob", "free")
+    b.add_constraint("connect", "bob", pose_a=[0, 0, 0.5])
+    model = b.build()
+    for dtype in ("float32", "float64"):
+        q, other = (run(model, 2e-3, 1.0, dtype=dtype, device=device, recovery_speed=s)[0] for s in (None, (0.2, 2.0)))
+        np.testing.assert_array_equal(q, other)
+
+
+def test_a_robot_beyond_its_stops_stays_on_the_ground(assets, device, within):
+    """Gymnasium's ant starts with ankles 0.52 rad beyond their stops: they come back at 2 rad/s and do not throw it up."""
+    model = ws.load(assets("ant"))
+    for dt in (2e-3, 1e-2):
+        q, v, _ = run(model, dt, 1.0, device=device)
+        within(f"ant beyond its stops, h = {dt}: rise", q[:, 2].max() - q[0, 2], 0.005)
+        within(
+            f"ant beyond its stops, h = {dt}: fastest joint before it lands",
+            np.abs(v[: round(0.1 / dt), 6:]).max(),
+            TURN + 0.01,
+        )
+
+
+# Rows that cannot be met -------------------------------------------------------------------------------------------------
+
+
+def arm(target, bend=0.0, links=2, kind="connect") -> ws.Model:
+    """Hinged links of 0.5 m along x, alternately bent; the tip is pinned to `target`."""
+    b, parent = ws.ModelBuilder("arm"), -1
+    for k in range(links):
+        b.add_body(
+            f"link{k}",
+            parent=parent,
+            pose=[0.5 * (k > 0), 0, 0],
+            mass=1.0,
+            com=[0.25, 0, 0],
+            inertia=[1e-4, 0.02, 0.02],
+        )
+        parent = f"link{k}"
+        b.add_joint(parent, "hinge", axis=[0, 1, 0], q0=[bend * (-1.0) ** k])
+    b.add_constraint(kind, parent, -1, pose_a=[0.5, 0, 0], pose_b=[*target])
+    return b.build()
+
+
+def gripper() -> ws.Model:
+    """Gymnasium-robotics' Fetch in small: an arm of five hinges and a slide whose gripper is welded to a target that stands
+    0.7 m away and turned."""
+    b, parent = ws.ModelBuilder("gripper"), -1
+    for k, axis in enumerate(([0, 0, 1], [0, 1, 0], [1, 0, 0], [0, 1, 0], [1, 0, 0])):
+        b.add_body(
+            f"link{k}",
+            parent=parent,
+            pose=[0.25 * (k > 0), 0, 0.7 * (k == 0)],
+            mass=1.5 - 0.25 * k,
+            com=[0.12, 0, 0],
+            inertia=[2e-3, 8e-3, 8e-3],
+        )
+        parent = f"link{k}"
+        b.add_joint(parent, "hinge", axis=axis, damping=0.1, armature=0.01)
+    b.add_body("finger", parent=parent, pose=[0.1, 0, 0], mass=0.1, inertia=[1e-4] * 3)
+    b.add_joint("finger", "slide", axis=[0, 1, 0], damping=1.0, range=[0, 0.05])
+    b.add_constraint("weld", parent, -1, pose_a=[0.2, 0, 0], pose_b=[1.5, 0.6, 0.4, 0.8, 0.0, 0.6, 0.0])
+    return b.build()
+
+
+def two_welds() -> ws.Model:
+    """One body welded to two places, 50 mm and 0.5 rad apart."""
+    b = ws.ModelBuilder("two welds")
+    b.add_body("a", mass=1.0, inertia=[0.01, 0.02, 0.03])
+    b.add_joint("a", "free")
+    b.add_constraint("weld", "a")
+    b.add_constraint("weld", "a", -1, pose_a=[0, 0, 0], pose_b=[0.05, 0, 0, *axis_angle([0, 1, 0], 0.5)])
+    return b.build()
+
+
+def chain(kind="connect") -> ws.Model:
+    """Three free rods, joined and held at both ends, 50 mm too far apart."""
+    b, n, length = ws.ModelBuilder("chain"), 3, 0.4
+    for k in range(n):
+        b.add_body(f"rod{k}", pose=[k * length, 0, 0], mass=0.5, com=[length / 2, 0, 0], inertia=[1e-4, 7e-3, 7e-3])
+        b.add_joint(f"rod{k}", "free")
+    for k in range(n + 1):
+        a, o = (f"rod{k - 1}" if k else -1), (f"rod{k}" if k < n else -1)
+        at = [length if k else 0.0, 0, 0], [0.0 if k < n else n * length + 0.05, 0, 0]
+        b.add_constraint(kind, a, o, pose_a=at[0], pose_b=at[1])
+    return b.build()
+
+
+def stops_against_a_pin() -> ws.Model:
+    """Two links whose stops at 0.2 rad keep them from where they are pinned."""
+    b = ws.ModelBuilder("stops")
+    for name, parent in (("a", -1), ("b", "a")):
+        b.add_body(
+            name,
+            parent=parent,
+            pose=[0.5 * (parent != -1), 0, 0],
+            mass=1.0,
+            com=[0.25, 0, 0],
+            inertia=[1e-3, 0.02, 0.02],
+        )
+        b.add_joint(name, "hinge", axis=[0, 1, 0], range=[-0.2, 0.2])
+    b.add_constraint("connect", "b", -1, pose_a=[0.5, 0, 0], pose_b=[0.3, 0, -0.6])
+    return b.build()
+
+
+def couplings() -> ws.Model:
+    """Two joints that are to be equal, half a radian apart, and one of them at 0."""
+    b = ws.ModelBuilder("couplings")
+    for name in "ab":
+        b.add_body(name, mass=1.0, com=[0.1, 0, 0], inertia=[1e-3] * 3)
+        b.add_joint(name, "hinge", axis=[0, 1, 0], name=name)
+    for pair, shift in ((("a", "b"), 0.0), (("a", "b"), 0.5)):
+        b.add_constraint("joint", *pair, coefficients=[shift, 1.0])
+    b.add_constraint("joint", "a", coefficients=[1.0])
+    return b.build()
+
+
+# (model, seconds, fastest at any time, fastest in the last twenty steps [rad/s, m/s])
+CONTRADICTIONS = {
+    "arm 1 mm": (lambda: arm([1.001, 0, 0]), 3.0, 1.4, 0.35),
+    "arm 10 mm": (lambda: arm([1.01, 0, 0]), 3.0, 1.4, 0.7),
+    "arm 1 m": (lambda: arm([2.0, 0, 0]), 3.0, 1.9, 0.3),
+    "bent arm": (lambda: arm([0.75, 0, -0.75], bend=0.3), 8.0, 9.0, 0.8),
+    "four links": (lambda: arm([2.05, 0, 0], bend=0.3, links=4), 8.0, 12.0, 1.0),
+    "gripper": (gripper, 8.0, 8.0, 0.8),
+    "two welds": (two_welds, 1.0, 0.1, 1e-3),
+    "chain": (chain, 3.0, 1.4, 0.25),
+    "chain of welds": (lambda: chain("weld"), 3.0, 1.2, 1e-3),
+    "stops": (stops_against_a_pin, 3.0, 0.7, 0.25),
+    "couplings": (couplings, 1.0, 2.1, 1e-3),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+@pytest.mark.parametrize(
+    ("solver", "dtype"), [("sap", "float64"), ("sap", "float32"), ("compliant", "float64"), ("lcp", "float32")]
+)
+def test_rows_that_contradict_each_other_settle(solver, dtype, name, device, within):
+    """They end in a compromise, at h = 0.5 to 10 ms: no whirling, which were thousands of rad/s, and no growth."""
+    build, seconds, fastest, last = CONTRADICTIONS[name]
+    model = build()
+    for dt in STEPS if solver == "sap" else (2e-3, 1e-2):
+        _, v, _ = run(model, dt, seconds, solver=SOLVERS[solver], dtype=dtype, device=device, most=2000)
+        within(f"{name}, {solver}, {dtype}, h = {dt}: fastest", np.abs(v).max(), fastest)
+        if dt > 1e-3:
+            within(f"{name}, {solver}, {dtype}, h = {dt}: at the end", np.abs(v[-20:]).max(), last)
+
+
+@pytest.mark.parametrize(
+    "integrator", [ws.ImplicitEuler(), ws.Midpoint(), ws.Variational()], ids=lambda x: type(x).__name__
+)
+@pytest.mark.parametrize("name", ["arm 1 mm", "arm 1 m", "two welds", "stops", "gripper"])
+def test_contradictions_settle_in_other_schemes(integrator, name, device, within):
+    """As above. (Explicit Euler gains energy from any undamped oscillation and is left out.)"""
+    build, seconds, fastest, last = CONTRADICTIONS[name]
+    for dt in (2e-3, 1e-2):
+        _, v, _ = run(build(), dt, seconds, integrator=integrator, device=device, most=2000)
+        label = f"{name}, {type(integrator).__name__}, h = {dt}"
+        within(f"{label}: fastest", np.abs(v).max(), fastest)
+        within(f"{label}: at the end", np.abs(v[-20:]).max(), 1.5 * last)
+
+
+def test_violated_rows_close_at_the_recovery_speed(device, within):
+    """A free body 0.3 m and 1 rad from its weld comes at 0.2 m/s per axis of the frame and 2 rad/s, and stays there."""
+    b = ws.ModelBuilder("weld", gravity=(0, 0, 0))
+    b.add_body("a", mass=1.0, inertia=[0.01, 0.02, 0.03])
+    b.add_joint("a", "free")
+    b.add_constraint("weld", "world", "a", pose_a=[0.3, 0, 0, *axis_angle([0, 1, 0], 1.0)], pose_b=[0, 0, 0])
+    for dt in STEPS:
+        q, v, _ = run(b.build(), dt, 2.0, device=device, most=4000)
+        within(f"weld, h = {dt}: speed", np.linalg.norm(v[:, :3], axis=1).max(), 3**0.5 * SPEED + 1e-3)
+        within(f"weld, h = {dt}: rate", np.abs(v[:, 3:]).max(), 1.2 * TURN)
+        within(f"weld, h = {dt}: gap", np.abs(q[-1, :3] - [0.3, 0, 0]).max(), 1e-5)
+
+
+def test_loads_do_not_soften_a_row(device, within):
+    """A weld of 10 g that bears 20 kg sinks as the near-rigid law says, to the last bit of the law without a limit."""
+    b = ws.ModelBuilder("load")
+    b.add_body("pin", mass=0.01, inertia=[1e-6] * 3)
+    b.add_joint("pin", "slide", axis=[0, 0, 1])
+    b.add_body("load", pose=[0, 0, 0], mass=20.0, inertia=[0.1] * 3)
+    b.add_joint("load", "slide", axis=[0, 0, 1])
+    b.add_constraint("connect", "load", "pin")
+    b.add_constraint("connect", "pin")
+    model = b.build()
+    for dt in (2e-3, 1e-2):
+        q, other = (run(model, dt, 1.0, device=device, recovery_speed=s)[0] for s in (None, (0.2, 2.0)))
+        np.testing.assert_array_equal(q, other)
+        within(f"20 kg on a pin of 10 g, h = {dt}: sinks", np.abs(q[-1]).max(), 1e-4)
