@@ -1,9 +1,9 @@
 """Learning by analytic gradients beside random search at equal env-steps: medians and quartiles over seeds.
 
-    python benchmarks/policy_gradient.py [--out benchmarks/results] [--seeds 5] [--parts hop,walk,contact,directions]
+    python benchmarks/policy_gradient.py [--out benchmarks/results] [--seeds 5] [--parts throw,walk,hop,contact,directions]
 
 "walk": the policy of `examples/policy_gradient.py`; "contact": the same with the gradients of the true contact; "hop": the
-torques of `examples/hop.py`, fewer iterations. Settings were chosen on seeds from 100 on; the seeds here are 0, 1, … .
+torques of `examples/hop.py`, fewer iterations; "throw": the throws of `examples/throw_ball.py`. Settings were chosen on seeds from 100 on; the seeds here are 0, 1, … .
 "directions": whether the gradient of an ant's reward over a few steps is that of differences. Needs torch.
 """
 
@@ -24,17 +24,19 @@ import warp as wp
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "examples"))
 import hop
 import policy_gradient as example
+import throw_ball
 
 import warpsim as ws
 from warpsim.bench import machine
 from warpsim.demo import robot_path
 from warpsim.runs import smooth_controls
 
-UNITS = {"walk": "speed [m/s]", "hop": "cost"}
+UNITS = {"throw": "median miss of 16 [m]", "walk": "speed [m/s]", "hop": "cost"}
 GRADIENT, SEARCH, TRUE_CONTACT = "analytic gradient", "random search", "analytic gradient, true contact"
 METHODS = (GRADIENT, SEARCH)
 HOP_WORLDS, HOP_ITERATIONS = 16, 60
-WIDEN, NARROW = 1.3, 0.9  # of the changes of the search for a hop, after a success and a failure
+THROW_ITERATIONS = 8  # of two rollouts each
+WIDEN, NARROW = 1.3, 0.9  # of the changes of the searches for a hop and for throws, after a success and a failure
 DIRECTION_STEPS, DIRECTION_SMOOTHING, WIDTH, BURN_IN = (8, 16, 32), (0.0, 0.1, 0.3, 1.0), 0.01, 30
 
 
@@ -44,6 +46,22 @@ def walk(method: str, seed: int) -> np.ndarray:
         return example.random_search(48 * example.WORLDS * example.HORIZON, seed=seed, every=4)[1]
     smoothing = 0.0 if method == TRUE_CONTACT else example.SMOOTHING
     return example.learn(seed=seed, every=24, smoothing=smoothing)[1]
+
+
+def throw_search(seed: int) -> np.ndarray:
+    """Misses `(rollouts, throwers)` of a search in which every thrower keeps its best throw and changes it at random."""
+    q, v = throw_ball.first_throws(seed)
+    sim = ws.Simulator(throw_ball.scene(), len(q), dtype="float64", device="cpu")
+    rng, size = np.random.default_rng(1000 * (seed + 1)), np.full(len(q), 0.5)
+    history = [np.linalg.norm(throw_ball.miss(sim, q, v), axis=1)]
+    for _ in range(2 * THROW_ITERATIONS):
+        trial = v + size[:, None] * rng.standard_normal(v.shape)
+        found = np.linalg.norm(throw_ball.miss(sim, q, trial), axis=1)
+        better = found < history[-1]
+        v = np.where(better[:, None], trial, v)
+        size *= np.where(better, WIDEN, NARROW)
+        history.append(np.minimum(found, history[-1]))
+    return np.array(history)
 
 
 def hop_search(seed: int) -> np.ndarray:
@@ -73,11 +91,15 @@ def run(task: str, method: str, seed: int) -> dict:
     if task == "walk":
         rows = walk(method, seed)
         steps, seconds, first, last = int(rows[-1, 0]), rows[-1, 1], rows[0, 2], rows[-1, 2]
+    elif task == "throw":
+        history = throw_search(seed) if method == SEARCH else throw_ball.learn(THROW_ITERATIONS, seed)[0]
+        steps = (2 * THROW_ITERATIONS + 1) * throw_ball.THROWERS * throw_ball.STEPS
+        seconds, first, last = time.process_time() - begin, np.median(history[0]), np.median(history[-1])
     else:
         history = hop_search(seed) if method == SEARCH else hop.learn(HOP_WORLDS, HOP_ITERATIONS, seed)[0]
         steps, seconds = history.size * hop.STEPS, time.process_time() - begin
         first, last = history[0].min(), history.min()
-    print(f"{task}, {method}, seed {seed}: {first:.3f} -> {last:.3f}, {time.process_time() - begin:.0f} s", flush=True)
+    print(f"{task}, {method}, seed {seed}: {first:.3g} -> {last:.3g}, {time.process_time() - begin:.0f} s", flush=True)
     key = {"task": task, "method": method, "seed": seed}
     return key | {"first": float(first), "last": float(last), "env_steps": steps, "seconds": float(seconds)}
 
@@ -146,9 +168,9 @@ def report(runs: list[dict], rows: list[dict], machine: dict) -> str:
     for task, method in dict.fromkeys((r["task"], r["method"]) for r in runs):
         own = [r for r in runs if (r["task"], r["method"]) == (task, method)]
         columns = {key: [r[key] for r in own] for key in own[0]}
-        each = ", ".join(f"{x:.2f}" for x in columns["last"])
+        each = ", ".join(f"{x:.2g}" for x in columns["last"])
         lines.append(
-            f"| {task}: {UNITS[task]} | {method} | {len(own)} | {np.median(columns['first']):.2f} | {quartiles(columns['last'])} | {each} "
+            f"| {task}: {UNITS[task]} | {method} | {len(own)} | {np.median(columns['first']):.2g} | {quartiles(columns['last'], '.2g')} | {each} "
             f"| {columns['env_steps'][0]:,} | {np.median(columns['seconds']):.0f} |"
         )
     if rows:
@@ -172,7 +194,7 @@ def main() -> int:
         "--out", type=pathlib.Path, help="folder for policy_gradient.md and .json; the parts not run stay"
     )
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--parts", default="hop,walk,contact,directions")
+    parser.add_argument("--parts", default="throw,walk,hop,contact,directions")
     arguments = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
     torch.set_num_threads(1)

@@ -82,9 +82,10 @@ def test_softened_contact_points_the_way_of_differences(policy_benchmark, within
     assert true["longest"] / true["median"] > 2 * soft["longest"] / soft["median"]
 
 
-def test_gradients_hop_lower_than_random_search(policy_benchmark, monkeypatch):
-    """After twenty rounds of sixteen sequences the gradients' best hop costs less than half of what random search finds."""
-    monkeypatch.setattr(policy_benchmark, "HOP_ITERATIONS", 20)
-    found, searched = (policy_benchmark.run("hop", method, 100) for method in policy_benchmark.METHODS)
+def test_gradients_throw_better_than_random_search(policy_benchmark, monkeypatch):
+    """With eleven rollouts each, throws that miss by a metre come to millimetres by gradients, to decimetres by random search."""
+    monkeypatch.setattr(policy_benchmark, "THROW_ITERATIONS", 5)
+    found, searched = (policy_benchmark.run("throw", method, 0) for method in policy_benchmark.METHODS)
     assert found["env_steps"] == searched["env_steps"] and found["first"] == searched["first"]
-    assert found["last"] < 0.5 * searched["last"]
+    assert found["last"] < 2e-3
+    assert searched["last"] > 0.1
