@@ -68,9 +68,9 @@ def miss_and_derivative(sim: ws.Simulator, q: np.ndarray, v: np.ndarray) -> tupl
     return flight.q.numpy()[-1, :, :3] - TARGET, np.stack(rows, axis=1)
 
 
-def learn(iterations: int = 12):
+def learn(iterations: int = 12, seed: int = 0):
     """Miss distances [m] `(iterations + 1, throwers)`, and the flights of the first and of the best throws."""
-    q, v = first_throws()
+    q, v = first_throws(seed)
     sim = ws.Simulator(scene(), THROWERS, dtype="float64", device="cpu", requires_grad=True)
     damping = np.full(THROWERS, DAMPING)
     first, history = v, []
