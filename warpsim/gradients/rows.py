@@ -33,9 +33,17 @@ class RowsAdjoint:
             array.zero_()
 
     def record_geometry(
-        self, ahead: float, q: wp.array, v0: wp.array, M: wp.array, between: Dynamics | None = None
+        self,
+        ahead: float,
+        q: wp.array,
+        v0: wp.array,
+        M: wp.array,
+        between: tuple[Dynamics, wp.array] | None = None,
     ) -> None:
-        """φ at q ⊕ ahead v0, J and the least weights from q, v0 and M, after `dynamics.position(q)`."""
+        """φ at q ⊕ ahead v0, J and the least weights from q, v0 and M, after `dynamics.position(q)`.
+
+        `between`: a `Dynamics` and its q where Jacobians and weights are wanted instead, as in `ScalarRows.launch`.
+        """
         d, dynamics, f = self.device_model, self.dynamics, self.forward
         if f.joint_count:
             inputs = [f.rows, f.joint_type, f.joint_q, q, self.J]
@@ -45,9 +53,9 @@ class RowsAdjoint:
             dynamics.kinematics(self.q_ahead, self.link_X_ahead)
             self._record_table(dynamics, q, self.phi, self.J_start)
             if between is not None:
-                self._record_table(between, q, self.phi_between, self.J)
+                self._record_table(*between, self.phi_between, self.J)
             dynamics.launch(self.k_residual.diagonal, d.model.nv, [d.topology, M, self.inertia])
-            at = dynamics if between is None else between
+            at = dynamics if between is None else between[0]
             inputs = [d.topology, f.table, f.rows, at.link_X, at.dof_S, self.inertia, self.floor]
             dynamics.launch(self.k_geometry.least_weight, f.table_count, inputs)
 

@@ -78,7 +78,7 @@ class SchemeAdjoint(StepAdjoint):
         self.dynamics.position(self.q)
         self._record_configuration(h)
         self._record_mass(self.between)
-        between = self.between if self.scheme.order > 1 else None
+        between = (self.between, self.q_theta) if self.scheme.order > 1 else None
         self.rows.record_geometry(self._row_lead(h)[0], self.q, self.v0, self.M, between)
         self._record_contact_geometry(self.dynamics, self.phi, self.point, self.frame)
         self._record_jacobian(self.dynamics, self.point, self.frame, choice=0)
