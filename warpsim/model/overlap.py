@@ -106,10 +106,12 @@ class Start:
         for depth, pair in found[:NAMED]:
             first, second = (repr(names[g]) for g in self.geoms[pair])
             named.append(f"{first} and {second} by {1e3 * depth:.3g} mm")
+        count = "1 pair of geoms overlaps" if len(found) == 1 else f"{len(found)} pairs of geoms overlap"
+        count = f"{MOST} or more pairs of geoms overlap" if len(found) == MOST else count
         return (
-            f"model {model!r}: {len(found)}{' or more' if len(found) == MOST else ''} pairs of geoms overlap at its start "
-            f"q0, deepest {', '.join(named)}; contact will push them apart. Where they should not touch, exclude their "
-            "bodies (MJCF <exclude>, USD filtered pairs, else ModelBuilder.add_model and exclude); else start elsewhere"
+            f"model {model!r}: {count} at its start q0, deepest {', '.join(named)}; contact will push them apart. "
+            "Where they should not touch, exclude their bodies (MJCF <exclude>, USD filtered pairs, else "
+            "ModelBuilder.add_model and exclude); else start elsewhere"
         )
 
 
