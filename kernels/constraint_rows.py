@@ -374,7 +374,7 @@ def build_untaped(S) -> SimpleNamespace:
                     is_stiff = reaches(topology, table, rows, M_factor, z, phi, floor[w, i], h, w, i)
                 stiff[w, i] = S(0.0)
                 if is_stiff or kind >= COUPLING:
-                    stiff[w, i] = S(bilateral.STIFF_SHARE) * table.recovery[i]
+                    stiff[w, i] = S(wp.inf)
                 law = row_law(table, i, wp.max(weight, floor[w, i]), stiff[w, i], error, h, sigma)
                 if weight > S(0.0):
                     rows.weight[w, k] = weight

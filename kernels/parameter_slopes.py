@@ -211,7 +211,7 @@ def build(S) -> SimpleNamespace:
                         S(wp.inf),
                         S(wp.inf),
                     )
-                    gamma = row_G[w, k] * slopes[0] * by_bound
+                    gamma = row_G[w, k] * (slopes[0] - row_gamma[w, k] * slopes[2]) * by_bound
                     for i in range(table.support_size[k]):
                         d = table.support[k, i]
                         X[w, d, column] = X[w, d, column] - table.J[w, k, i] * gamma

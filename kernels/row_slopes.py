@@ -48,6 +48,7 @@ def build(S) -> SimpleNamespace:
         sigma: S,
         q: wp.array2d(dtype=S),
         row_G: wp.array2d(dtype=S),
+        row_gamma: wp.array2d(dtype=S),
         # out
         slopes: RowSlopes,
     ):
@@ -78,8 +79,9 @@ def build(S) -> SimpleNamespace:
             S(wp.inf),
         )
         slopes.R_w[w, k] = law[1]
+        gamma_phi = row_G[w, k] * (law[0] - row_gamma[w, k] * law[2])  # γ = (v̂ − u)/R
         for e in range(size):  # the distance changes by J δq
-            slopes.gamma_q[w, k, e] = row_G[w, k] * law[0] * table.J[w, k, e]
+            slopes.gamma_q[w, k, e] = gamma_phi * table.J[w, k, e]
         joint = table.joint[k]
         if joint_type[joint] == joints.BALL:  # J = −r/‖r‖, δr = dlog δq
             r = jt.quaternion_log(jt.read_quaternion(q, w, joint_q[joint]))

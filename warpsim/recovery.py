@@ -1,6 +1,6 @@
 """Recovery of near-rigid contact from overlap, of violated stops and constraints: speeds and levers of a model's rows.
 
-A violated row is softened by the lever at which its axis turns with the bodies (`kernels/constraints/bilateral.py`),
+The pull of a row at the end of its reach saturates by the lever at which its axis turns with the bodies (`kernels/constraints/bilateral.py`),
 
     lever = Σ_d c_d/M_dd / Σ_d |ω_d| |u_d|/M_dd
 
@@ -22,6 +22,12 @@ from warpsim.model.model import JointType, Model
 RECOVERY_SPEED = (0.2, 2.0)
 
 
+ONE_SIDED = (kinds.SHORTEST, kinds.LONGEST, kinds.TENDON_LOWER, kinds.TENDON_UPPER)
+# [m/s, rad/s] of two-sided rows: a mechanism that moves at the speed v drifts by h² v³/L² off its constraints, which a lower limit
+# would not take back.
+CONSTRAINT_SPEED = 5.0
+
+
 def recovery_speeds(value) -> tuple[float, float]:
     """(m/s, rad/s) from `Simulator`'s `recovery_speed`."""
     if value is None:
@@ -35,8 +41,10 @@ def recovery_speeds(value) -> tuple[float, float]:
 
 
 def row_speed(model: Model, row, speeds: tuple[float, float]) -> float:
-    """The recovery speed of a row of the table: of positions speeds[0], of angles speeds[1]; of a coordinate x = Σ a_j q_j
-    that which moves no joint faster than its own."""
+    """The recovery speed of a row of the table: of one-sided rows of positions speeds[0], of a coordinate x = Σ a_j q_j that
+    which moves no joint faster than its own; of two-sided rows at least `CONSTRAINT_SPEED`."""
+    if row.kind not in ONE_SIDED:
+        speeds = tuple(max(speed, CONSTRAINT_SPEED) for speed in speeds)
     if row.kind in (kinds.ROTATION, kinds.TILT):
         return speeds[1]
     if row.kind < kinds.COUPLING:
@@ -94,7 +102,10 @@ class Levers:
         return self._mass[d]
 
     def lever(self, row) -> float:
-        """[m], of angles [rad]; infinite where the row's axis does not turn."""
+        """[m], of angles [rad]; infinite where the row's axis does not turn, or a free body can come to meet it."""
+        links = {int(self.model.dof_link[d]) for d in row.support}
+        if any(JointType(self.model.link_type[link]) == JointType.FREE for link in links):
+            return np.inf
         if row.kind in (kinds.ROTATION, kinds.TILT):
             return kinds.PERPENDICULAR
         if row.kind >= kinds.COUPLING:

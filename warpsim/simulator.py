@@ -82,9 +82,9 @@ class Simulator:
     `ws.Variational(...)`. `solver`: `ws.SAP(...)`, `ws.Compliant(...)`, `ws.LCP(...)` or `ws.NoContact()`. `device`: a Warp device name; None
     is CUDA where there is one, else the CPU. `dtype`: "float32" or "float64". `max_contacts`: slots per world;
     None is 64, 16 more for each further tree, and as many as what touches at the model's start can use. Geoms that overlap
-    there give one warning. `recovery_speed`: fastest recovery of near-rigid contact from overlap, of violated stops and
-    constraints: (m/s, rad/s), one number for both, or None for no limit; contact, stops and constraints of a given stiffness
-    keep their law. Raises `ValueError` or `ModelError` naming what is wrong.
+    there give one warning. `recovery_speed`: fastest recovery of near-rigid contact from overlap and of joints
+    beyond their stops: (m/s, rad/s), one number for both, or None for no limit; contact and stops of a given stiffness keep
+    their law. Raises `ValueError` or `ModelError` naming what is wrong.
     A simulator belongs to one thread at a time; several threads may have one each (docs/threads.md).
     """
 

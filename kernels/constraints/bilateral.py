@@ -4,16 +4,14 @@
 
 so that γ = −h k (φ + (h + τ_d) v_c) where the compliance decides: an implicit spring and damper.
 
-Near-rigid rows that are violated close at the recovery speed v_r at most, |v̂| ≤ v_r. One that cannot close, because it is at the
-end of its reach or others pull the other way, would pull with v̂/R all the time, many thousand weights. Its axis turns with the
-bodies at a lever L: the tension T acts like a spring T/L across, explicitly, and h² w T/L ≫ 1 makes the mechanism whirl. So a
-violated row is softened,
+Near-rigid rows that are violated close at the row's `recovery` speed at most, |v̂| ≤ v_r. A row at the end of its reach, which moves
+next to nothing where it wants to (J ≈ 0 along v̂), would pull with v̂/R all the time, many thousand weights. Its axis turns with
+the bodies at a lever L: the tension T acts like a spring T/L across, explicitly, and h² w T/L ≫ 1 makes the mechanism whirl. So
+its pull saturates,
 
-    R ≥ s (|v̂| − v_s) w,   s = max(4 h/L, 0.01/v_r),   v_s = v_r/10
+    R ≥ s (|v̂| − v_s) w,   s = 4 h/L,   v_s = 0 there, infinite for every other row,
 
-and pulls with some 1/(s w) whatever the violation, still far stiffer than the bodies, R ≪ w. Loads alone do not come to v_s: that
-would take 870/h times the row's own mass [m/s²]. A row that moves next to nothing where it wants to, J ≈ 0 at the end of its
-reach, has v_s = 0.
+at 1/(s w), that is at the acceleration L/(4 h²). A row that can close bears any load.
 """
 
 from types import SimpleNamespace
@@ -29,8 +27,6 @@ from warpsim.kernels.precision import types
 EQUALITY_BETA = 0.03
 RIGID = EQUALITY_BETA**2 * INVERSE_FOUR_PI_SQUARED
 GEOMETRIC_SHARE = 4.0  # of h/L in s: the tension then ends below what an explicit step can follow in a chain
-CONFLICT_SHARE = 1e-2  # R/w at the recovery speed: what contradicts itself stays within the digits of float32
-STIFF_SHARE = 0.1  # v_s/v_r
 STUCK_SHARE = 0.25  # of the least w: a row of less is at the end of its reach
 
 
@@ -40,14 +36,14 @@ def build(S) -> SimpleNamespace:
     vec2, vec3 = types(S).vec2, types(S).vec3
 
     @wp.func
-    def softening(h: S, recovery: S, lever: S) -> S:
-        """s [s/m] of a near-rigid row; the recovery speed and the lever may be infinite."""
-        return wp.max(S(GEOMETRIC_SHARE) * h / lever, S(CONFLICT_SHARE) / recovery)
+    def softening(h: S, lever: S) -> S:
+        """s [s/m] of a near-rigid row; the lever may be infinite."""
+        return S(GEOMETRIC_SHARE) * h / lever
 
     @wp.func
-    def softened(weight: S, v_hat: S, h: S, recovery: S, lever: S, stiff: S) -> S:
+    def softened(weight: S, v_hat: S, h: S, lever: S, stiff: S) -> S:
         """The least R; `stiff`: v_s, infinite where there is none."""
-        return softening(h, recovery, lever) * wp.max(wp.abs(v_hat) - stiff, S(0.0)) * weight
+        return softening(h, lever) * wp.max(wp.abs(v_hat) - stiff, S(0.0)) * weight
 
     @wp.func
     def equality_law(
@@ -62,7 +58,7 @@ def build(S) -> SimpleNamespace:
         softest = compliance / (h * (h + tau_d))
         if compliance == S(0.0):
             v_hat = wp.clamp(v_hat, -recovery, recovery)
-            softest = softened(weight, v_hat, h, recovery, lever, stiff)
+            softest = softened(weight, v_hat, h, lever, stiff)
         return vec2(wp.max(rigid, softest), v_hat)
 
     @wp.func
@@ -81,8 +77,8 @@ def build(S) -> SimpleNamespace:
         if R > by_weight * weight:
             by_weight = S(0.0)
             if compliance == S(0.0):
-                by_weight = softened(S(1.0), v_hat, h, recovery, lever, stiff)
-                by_error = wp.sign(v_hat) * slope * softening(h, recovery, lever) * weight
+                by_weight = softened(S(1.0), v_hat, h, lever, stiff)
+                by_error = wp.sign(v_hat) * slope * softening(h, lever) * weight
         return vec3(slope, by_weight, by_error)
 
     return SimpleNamespace(

@@ -3,8 +3,8 @@
     R = max(β²/(4π²) w, c/(h (h + τ_d))),   v̂ = −φ/(h + τ_d),   lower = 0, upper = ∞
 
 c = 1/k is the compliance (0 is near-rigid); τ_d counts only in penetration, so that no force acts at a distance. What is beyond a
-near-rigid stop comes back at the recovery speed v_r at most, v̂ ≤ v_r; bounds of distances are softened where they are violated, see
-`bilateral.py`.
+near-rigid stop comes back at the recovery speed v_r at most: as for contact (`cone.py`), v̂ and R are scaled alike where v̂ > v_r, so
+that the load borne at rest stays, R to a hundredth at most. What cannot come back is softened, see `bilateral.py`.
 """
 
 from types import SimpleNamespace
@@ -46,9 +46,10 @@ def build(S) -> SimpleNamespace:
         bounded = v_hat[2]
         if compliance == S(0.0):
             if bounded > recovery:
+                R_n = wp.max(recovery / bounded, S(cone.LEAST_RECOVERY_SHARE)) * R_n
                 bounded = recovery
             if bounded > S(0.0):
-                R_n = wp.max(R_n, softened(weight, bounded, h, recovery, lever, stiff))
+                R_n = wp.max(R_n, softened(weight, bounded, h, lever, stiff))
         return vec2(R_n, bounded)
 
     @wp.func
@@ -65,13 +66,18 @@ def build(S) -> SimpleNamespace:
         slope = side * contact_stabilization(side, tau_d, h)[2]
         if compliance == S(0.0) and v_hat >= recovery:
             slope = S(0.0)
-        by_weight = S(LIMIT_BETA) * S(LIMIT_BETA) * S(cone.INVERSE_FOUR_PI_SQUARED)
+        rigid = S(LIMIT_BETA) * S(LIMIT_BETA) * S(cone.INVERSE_FOUR_PI_SQUARED)
+        by_weight = rigid
         by_distance = S(0.0)
-        if R > by_weight * weight:
+        if compliance == S(0.0):
+            by_weight = R / weight
+            share = by_weight / rigid
+            if share < S(1.0) and share > S(1.001 * cone.LEAST_RECOVERY_SHARE):  # R = rigid w v_r (h + τ_d)/(−φ)
+                by_distance = share * R / (recovery * (h + tau_d))
+            if R > rigid * weight:
+                by_distance = slope * softening(h, lever) * weight
+        elif R > rigid * weight:
             by_weight = S(0.0)
-            if compliance == S(0.0):
-                by_weight = softened(S(1.0), v_hat, h, recovery, lever, stiff)
-                by_distance = slope * softening(h, recovery, lever) * weight
         return vec3(slope, by_weight, by_distance)
 
     return SimpleNamespace(stop_slopes=stop_slopes, within_reach=within_reach, stop_law=stop_law)

@@ -357,7 +357,7 @@ class Linearizer:
         if not forward.count:
             return
         if forward.joint_count:
-            inputs = [rows, forward.joint_type, forward.joint_q, h, sigma, step.q, G, slopes]
+            inputs = [rows, forward.joint_type, forward.joint_q, h, sigma, step.q, G, gamma, slopes]
             launch(self.k_rows.joint_row_slopes, forward.joint_count, inputs)
             bounds = [columns.start("joint_range"), columns.start("joint_friction")]
             if max(bounds) >= 0:
