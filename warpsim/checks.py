@@ -45,11 +45,11 @@ def number(value, name: str, rule: str = "it must be a finite number", holds=np.
 
 
 def numbers(value, name: str, error=ValueError, dtype=float) -> np.ndarray:
-    """An array of numbers. A text that reads as a number is none, nor is a single truth value."""
+    """An array of numbers. A text that reads as a number is none, nor is a single truth value or a complex number."""
     try:
         array = np.asarray(value)
         text = array.dtype.kind in "SUMm" or (array.dtype.kind == "O" and any(isinstance(x, str) for x in array.flat))
-        if text or (array.ndim == 0 and array.dtype.kind == "b"):
+        if text or array.dtype.kind == "c" or (array.ndim == 0 and array.dtype.kind == "b"):
             raise TypeError
         return np.asarray(array, dtype)
     except (TypeError, ValueError, OverflowError):

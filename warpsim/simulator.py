@@ -108,6 +108,9 @@ class Simulator:
         self.worlds = whole(worlds, "worlds", 1)
         self.dt = positive(model.timestep if dt is None else dt, "dt", "s")
         self.dtype: str = choice(dtype, "dtype", SCALARS)
+        least = float(np.finfo(dtype).tiny) ** 0.5
+        if not least <= self.dt <= 1 / least:  # its square and one over that are used
+            raise ValueError(f"dt is {self.dt}; in {dtype} give {least:.0e} to {1 / least:.0e} s")
         flag(requires_grad, "requires_grad")
         self.integrator = SymplecticEuler() if integrator is None else integrator
         if not isinstance(self.integrator, (ThetaScheme, Variational)):

@@ -2,6 +2,9 @@
 
 import base64
 import re
+import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -67,3 +70,27 @@ def test_bad_arguments(tmp_path):
     with pytest.raises(ValueError, match="spacing"):
         t.to_html(tmp_path / "t.html", spacing=0)
     assert not list(tmp_path.iterdir())
+
+
+def test_threads_that_write_pages_leave_the_output_of_the_process_alone(tmp_path, capsys):
+    """While and after three threads write pages, `sys.stdout` is what it was: what others print meanwhile comes out."""
+    t = rollout(*small(), worlds=1, steps=2)
+    before, seen, errors = sys.stdout, set(), []
+
+    def write(name):
+        try:
+            for _ in range(2):
+                t.to_html(tmp_path / f"{name}.html")
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        seen.add(id(sys.stdout))
+        print("tick")
+        time.sleep(0.01)
+    assert not errors and seen == {id(before)} and sys.stdout is before
+    out = capsys.readouterr().out
+    assert "tick" in out and "viser" not in out and len(list(tmp_path.iterdir())) == 3

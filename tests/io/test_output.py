@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 
@@ -140,3 +141,83 @@ def test_a_new_file_has_the_usual_permissions(recorded, tmp_path):
     for way, suffix in WAYS[:-1]:
         getattr(recorded, way)(tmp_path / f"a{suffix}")
         assert (tmp_path / f"a{suffix}").stat().st_mode == (tmp_path / "plain").stat().st_mode, suffix
+
+
+@pytest.mark.parametrize(("way", "suffix"), WAYS[:-1])
+@pytest.mark.parametrize("kind", ["pipe", "socket", "link to a pipe"])
+def test_what_is_no_file_is_not_replaced(recorded, tmp_path, way, suffix, kind):
+    """A pipe or a socket at the path, as a device would be, is a `ValueError` that names it, and stays what it is."""
+    path = tmp_path / f"a{suffix}"
+    if kind == "socket":
+        server = socket.socket(socket.AF_UNIX)
+        server.bind(str(path))
+        server.close()
+    else:
+        os.mkfifo(path if kind == "pipe" else tmp_path / "pipe")
+    if kind == "link to a pipe":
+        path.symlink_to("pipe")
+    mode, before = path.lstat().st_mode, sorted(os.listdir(tmp_path))
+    with pytest.raises(ValueError, match=rf"a\{suffix} is a {kind.split()[-1]}.*give the name of a file"):
+        getattr(recorded, way)(path)
+    assert path.lstat().st_mode == mode and sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize(("way", "suffix"), WAYS)
+def test_links_are_written_through(recorded, tmp_path, way, suffix, there):
+    """A symbolic link as the path, dangling or not: what it leads to is written, in its own folder, and the link stays."""
+    (tmp_path / "far").mkdir()
+    made, path = tmp_path / "far" / "made", tmp_path / f"a{suffix}"
+    path.symlink_to("far/made")
+    if there and way == "save":
+        made.mkdir()
+    elif there:
+        made.write_text("old")
+    getattr(recorded, way)(path)
+    assert path.is_symlink() and os.readlink(path) == "far/made"
+    assert not made.is_symlink() and (made.is_dir() if way == "save" else made.read_bytes() not in (b"", b"old"))
+    assert sorted(os.listdir(tmp_path)) == [f"a{suffix}", "far"] and os.listdir(tmp_path / "far") == ["made"]
+    getattr(recorded, way)(path)  # and again, over itself
+    assert path.is_symlink() and os.listdir(tmp_path / "far") == ["made"]
+
+
+@pytest.mark.parametrize(("way", "suffix"), WAYS)
+def test_links_that_lead_nowhere_are_named(recorded, tmp_path, way, suffix):
+    """Into a folder that is missing, or in a circle: one `ValueError`."""
+    path = tmp_path / f"a{suffix}"
+    for leads, words in (("none/made", "does not exist"), (f"a{suffix}", "symbolic links")):
+        path.symlink_to(leads)
+        with pytest.raises(ValueError, match=words):
+            getattr(recorded, way)(path)
+        assert os.listdir(tmp_path) == [path.name] and os.readlink(path) == leads
+        path.unlink()
+
+
+@pytest.mark.parametrize(("way", "suffix"), WAYS)
+def test_names_that_no_file_can_have_are_named(recorded, tmp_path, way, suffix):
+    """A lone surrogate, in the name or in a folder's, is a `ValueError` with the path in it, not an error of codecs."""
+    for name in (f"\ud800{suffix}", f"\ud800/a{suffix}"):
+        with pytest.raises(ValueError, match=r"ud800.*no name of a file") as caught:
+            getattr(recorded, way)(tmp_path / name)
+        assert not isinstance(caught.value, UnicodeError)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("step", ["away", "there"])
+def test_an_interrupt_between_two_moves_loses_no_store(recorded, tmp_path, monkeypatch, step):
+    """Ctrl-C when the old store is moved away, or before the new one is moved there: the old one is back."""
+    recorded.save(tmp_path / "a.zarr")
+    mark = (tmp_path / "a.zarr").stat().st_ino
+    rename = os.rename
+
+    def interrupted(source, goal):
+        if step == "there" and goal == tmp_path / "a.zarr" and source.parent.name != "replaced":
+            raise KeyboardInterrupt
+        rename(source, goal)
+        if step == "away" and goal.parent.name == "replaced":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(output.os, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        recorded.save(tmp_path / "a.zarr")
+        assert (tmp_path / "a.zarr").stat().st_ino == mark and os.listdir(tmp_path) == ["a.zarr"]

@@ -2,10 +2,12 @@
 
 import dataclasses
 import json
+import re
+import shutil
 
 import numpy as np
 import pytest
-from trajectory_helpers import rollout, small
+from trajectory_helpers import asset, rollout, small
 
 from warpsim.io.store import StoreError, StoreWriter
 from warpsim.model.builder import ModelBuilder
@@ -224,6 +226,67 @@ def test_a_store_with_something_else_in_it_is_not_replaced(tmp_path):
             write(tmp_path / "a.zarr")
     assert (tmp_path / "a.zarr" / "notes.txt").read_text() == "keep"
     same(t, Trajectory.load(tmp_path / "a.zarr"))
+
+
+FOREIGN = (
+    [
+        "q/mine.txt",
+        "q/c/mine.txt",
+        "q/c/0/mine",
+        "v/c/0/0/extra.npy",
+        "time/.hidden",
+        "model/notes.txt",
+        "model/zarr.json~",
+    ]
+    + ["model/my_array/zarr.json", "diagnostics/mine.csv", "diagnostics/other/zarr.json", "diagnostics/contacts/c/a/0"]
+    + ["checkpoint/mine", "checkpoint/slot_2/zarr.json", "checkpoint/slot_0/mine", "checkpoint/slot_0/impulse/a.txt"]
+    + ["c/0", "mine/q/zarr.json"]
+)
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "link"])
+def test_something_else_anywhere_in_a_store_stays(tmp_path, kind):
+    """However deep, whatever no store holds keeps the store from being replaced, and the message names it."""
+    t = rollout(*small(), worlds=2, steps=2)
+    with StoreWriter(tmp_path / "whole", t.model, 2) as store:
+        store.append(t.q, t.v, t.time, t.diagnostics)
+        store.checkpoint({"impulse": np.ones(3), "count": np.array(2)})
+    for number, name in enumerate(FOREIGN):
+        path = shutil.copytree(tmp_path / "whole", tmp_path / f"{number}.zarr")
+        mine = path / name
+        mine.parent.mkdir(parents=True, exist_ok=True)
+        if kind == "file":
+            mine.write_text("keep")
+        elif kind == "folder":
+            (mine / "in").mkdir(parents=True)
+        else:
+            mine.symlink_to(tmp_path)
+        for write in (t.save, lambda path: StoreWriter(path, t.model, 2)):
+            with pytest.raises(StoreError, match="something else is in it") as caught:
+                write(path)
+            assert name.startswith(re.search(r"in it: '(.*)';", str(caught.value)).group(1))
+        assert mine.is_symlink() or mine.is_dir() or mine.read_text() == "keep"
+
+
+def test_whatever_a_store_holds_may_be_replaced(tmp_path):
+    """Chunks in plenty, checkpoints in both slots, cut frames, scalars, meshes, key frames, and what a killed process
+    leaves of a file: all are the store's own, so that it is replaced."""
+    model = asset("humanoid")[1]
+    t = rollout(*small(), worlds=2, steps=20)
+    for m in (model, t.model):
+        q, v, time = np.zeros((21, 2, m.nq)), np.zeros((21, 2, m.nv)), np.zeros((21, 2))
+        for names in ({}, {"contacts": np.zeros((20, 2), np.int32)}):
+            with StoreWriter(tmp_path / "a.zarr", m, 2, chunk=2) as store:
+                store.append(q, v, time, names)
+                for _ in range(3):
+                    store.checkpoint({"impulse": np.ones((3, 2, 2)), "count": np.array(2), "none": np.zeros((0, 3))})
+                store.truncate(7)
+            for part in ("zarr", "q/zarr", "v/c/0/0/0"):
+                path = tmp_path / "a.zarr" / part
+                path.with_suffix(f".{'0a' * 16}.partial").write_text("")
+    t.save(tmp_path / "a.zarr")
+    same(t, Trajectory.load(tmp_path / "a.zarr"))
+    t.save(tmp_path / "a.zarr")
 
 
 def test_a_store_stays_when_its_successor_cannot_be_begun(tmp_path, monkeypatch):

@@ -5,9 +5,6 @@ Geoms of one shape are one batched mesh, so a frame is two small arrays per shap
 (0.1 mm, 1e-3 rad) so that the recording compresses.
 """
 
-import contextlib
-import io
-
 import numpy as np
 
 from warpsim.checks import positive
@@ -39,6 +36,7 @@ FIELD_OF_VIEW = np.radians(40.0)
 def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=None) -> None:
     """Write the page; the arguments are those of `Trajectory.to_html`. By default the first 64 worlds are shown."""
     try:
+        import rich
         import viser
     except ImportError as error:
         raise ImportError("the web page needs viser; install it with: pip install 'viser>=1.0'") from error
@@ -57,12 +55,16 @@ def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=
         raise ValueError(
             f"model {model.name!r} has no visible geom with a shape, so there is nothing to show; add geoms"
         )
-    with contextlib.redirect_stdout(io.StringIO()):  # viser announces its server, which nobody is meant to visit
+    console = rich.get_console()  # viser announces its server, which nobody is meant to visit
+    with console.capture():  # what this thread prints, and no other
         server = viser.ViserServer(host="127.0.0.1", port=0, verbose=False)
-        try:
-            page = _record(server, trajectory, rows, rate, chosen, origins, groups)
-        finally:
-            server.stop()
+    try:
+        server.get_event_loop().call_soon_threadsafe(
+            console.begin_capture
+        )  # and what the server's own prints in the end
+        page = _record(server, trajectory, rows, rate, chosen, origins, groups)
+    finally:
+        server.stop()
     with replacing(path) as new:
         new.write_text(_titled(page, f"{model.name} - warpsim"), encoding="utf-8")
 

@@ -1,13 +1,15 @@
 """Files and folders that are written whole or not at all, and paths that are checked before anything is computed.
 
 What is written grows in a folder of its own beside the destination, with a name that nothing else has, and is moved to its
-place when it is whole. After an error, a full disk or Ctrl-C only that folder is removed.
+place when it is whole. After an error, a full disk or Ctrl-C only that folder is removed. Where the destination is a
+symbolic link, what it leads to is written, there or not, as `open(path, "w")` does; the link stays.
 """
 
 import contextlib
 import os
 import pathlib
 import shutil
+import stat
 import tempfile
 
 PREFIX = ".warpsim-"
@@ -18,8 +20,7 @@ def check_file(path, suffixes: tuple[str, ...] = ()) -> pathlib.Path:
     path = _check(path)
     if suffixes and path.suffix not in suffixes:
         raise ValueError(f"{path}: the name must end in one of {', '.join(suffixes)}")
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder; give the name of a file")
+    _check_regular(path)
     return path
 
 
@@ -38,19 +39,43 @@ def _check(path) -> pathlib.Path:
         raise ValueError(f"the path is {path!r}; give a name, as a string or a pathlib.Path") from None
     if not path.name or "\0" in str(path):
         raise ValueError(f"{str(path)!r} is not the name of a file")
-    if not path.parent.is_dir():
-        raise ValueError(f"{path}: the folder {path.parent} does not exist; create it first")
     try:
-        path.lstat()
-    except FileNotFoundError:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise ValueError(f"{str(path)!r} holds a character that no name of a file can have; leave it out") from None
+    try:
+        folder = target(path).parent
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
         pass
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None
+    if not folder.is_dir():
+        raise ValueError(f"{path}: the folder {folder} does not exist; create it first")
     try:
-        os.rmdir(tempfile.mkdtemp(prefix=PREFIX, dir=path.parent))
+        os.rmdir(tempfile.mkdtemp(prefix=PREFIX, dir=folder))
     except OSError as error:
-        raise ValueError(f"{path}: nothing can be written into {path.parent} ({error.strerror})") from None
+        raise ValueError(f"{path}: nothing can be written into {folder} ({error.strerror})") from None
     return path
+
+
+def _check_regular(path: pathlib.Path) -> None:
+    """Raise `ValueError` where something other than a file is at `path`, which moving a file there would destroy."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(mode):
+        raise ValueError(f"{path} is a folder; give the name of a file")
+    if not stat.S_ISREG(mode):
+        kinds = ((stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
+        kind = next((kind for holds, kind in kinds if holds(mode)), "a device")
+        raise ValueError(f"{path} is {kind}, which a file cannot replace; give the name of a file")
+
+
+def target(path: pathlib.Path) -> pathlib.Path:
+    """Where `path` is written: what it leads to if it is a symbolic link, whether that exists or not."""
+    return pathlib.Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 @contextlib.contextmanager
@@ -59,34 +84,45 @@ def replacing(path: pathlib.Path):
 
     `path` is one that `check_file` or `check_folder` passed. Errors of the disk become an `OSError` that names it.
     """
-    folder = pathlib.Path(tempfile.mkdtemp(prefix=PREFIX, dir=path.parent))
+    place = target(path)
+    folder = pathlib.Path(tempfile.mkdtemp(prefix=PREFIX, dir=place.parent))
+    old = folder / "replaced" / "old"
     try:
         yield folder / path.name
-        _move(folder / path.name, path, folder)
+        _move(folder / path.name, place, old)
     except OSError as error:
         first = error
         while isinstance(first.__cause__, OSError):
             first = first.__cause__
         raise OSError(f"{path} could not be written: {first.strerror or first}") from error
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if os.path.lexists(place) or not os.path.lexists(old):  # else the only copy is in there
+            _remove(folder)
 
 
-def _move(made: pathlib.Path, path: pathlib.Path, folder: pathlib.Path) -> None:
-    """Move what was made to `path`. A folder that is there gives way, or comes back if that fails."""
+def _move(made: pathlib.Path, path: pathlib.Path, old: pathlib.Path) -> None:
+    """Move what was made to `path`. A folder that is there gives way to `old`, or comes back if that fails."""
     if not made.is_dir():
+        _check_regular(path)
         os.replace(made, path)
         return
-    old = folder / "replaced" / path.name
     old.parent.mkdir()
-    there = os.path.lexists(path)
-    if there:
-        os.rename(path, old)
     try:
+        if os.path.lexists(path):
+            os.rename(path, old)
         os.rename(made, path)
-    except OSError:
-        if there:
+    except BaseException:  # Ctrl-C too
+        if os.path.lexists(old) and not os.path.lexists(path):
             os.rename(old, path)
+        raise
+
+
+def _remove(folder: pathlib.Path) -> None:
+    """Remove the folder; Ctrl-C meanwhile is heard afterwards."""
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except KeyboardInterrupt:
+        shutil.rmtree(folder, ignore_errors=True)
         raise
 
 

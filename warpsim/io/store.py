@@ -17,13 +17,13 @@ import numpy as np
 from warpsim.io.host_kinematics import host_rows
 from warpsim.io.output import check_folder, replacing
 from warpsim.io.store_model import create_array, full, model_from_group, model_to_group, put
+from warpsim.io.store_tree import foreign
 from warpsim.model.model import Model
 
 FORMAT = "warpsim.trajectory"
 VERSION = 1
 CHUNK_BYTES = 2 * 2**20  # of q in one chunk: large enough to compress, small enough to read a few frames
 STATE_NAMES = ("q", "v", "time")
-CONTENTS = frozenset({"zarr.json", *STATE_NAMES, "diagnostics", "model", "checkpoint"})  # of a store's folder
 
 
 class StoreError(ValueError):
@@ -141,7 +141,7 @@ class StoreWriter:
             raise OSError(f"{self.path} could not be written: {why}") from error
 
     def _write_waiting(self) -> None:
-        start, rows = self._committed, self._waiting_rows
+        start, rows = self._committed, sum(len(block["q"]) for block, _ in self._waiting)
         for name in STATE_NAMES:
             _extend(self._root[name], start, np.concatenate([block[name] for block, _ in self._waiting]))
         for name, dtype in (self._diagnostics or {}).items():
@@ -153,8 +153,7 @@ class StoreWriter:
                 _extend(group[name], max(start - 1, 0), np.concatenate(parts))
         names = sorted(self._diagnostics or {})
         self._root.attrs.update({"frames": start + rows, "diagnostics": names})
-        self._committed = start + rows
-        self._waiting, self._waiting_rows = [], 0
+        self._committed, self._waiting, self._waiting_rows = start + rows, [], 0  # at once, as seen by Ctrl-C
 
     def checkpoint(self, memory) -> None:
         """Flush, and store `memory` (name -> array: what a step reads besides q, v, time) as of the last frame."""
@@ -311,14 +310,12 @@ def check_replaceable(path) -> pathlib.Path:
         path = check_folder(path)
     except ValueError as error:
         raise StoreError(str(error)) from None
-    found = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
-    if not found:
+    if not path.is_dir() or not any(path.iterdir()):
         return path
-    _open(path, "r")
-    foreign = sorted(found - CONTENTS)
-    if foreign:
+    other = foreign(path, dict(_open(path, "r").attrs), STATE_NAMES)
+    if other:
         raise StoreError(
-            f"{path}: the store there is not replaced, because something else is in it: {foreign[0]!r}; choose another path"
+            f"{path}: the store there is not replaced, because something else is in it: {other!r}; choose another path"
         )
     return path
 

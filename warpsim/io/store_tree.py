@@ -1,0 +1,73 @@
+"""What the folder of a warpsim store holds, name by name, so that a folder with anything else in it is never replaced."""
+
+import dataclasses
+import os
+import re
+from collections.abc import Callable, Iterator
+
+from warpsim.model.model import Model
+
+LISTS = re.compile(r"(mesh|keyframe|hfield)_\d+_\w+")  # the model's arrays that belong to no field of their own
+UNFINISHED = re.compile(r"(zarr|c|\d+)\.[0-9a-f]{32}\.partial")  # what a killed process leaves of a file of Zarr's
+FIELDS = frozenset(field.name for field in dataclasses.fields(Model))
+
+
+def foreign(path, attributes, states) -> str | None:
+    """The first name below `path` that no store with these attributes and arrays of states has; None where all fit.
+
+    Only names and kinds are looked at, so that many chunks cost a listing of their folders and no reading.
+    """
+    named = attributes.get("diagnostics") or None  # None: not written down yet, or not needed
+    groups: dict[str, Callable] = {
+        "diagnostics": lambda folder: _group(folder, lambda name: named is None or name in named, _array),
+        "model": lambda folder: _group(folder, lambda name: name in FIELDS or bool(LISTS.fullmatch(name)), _array),
+        "checkpoint": lambda folder: _group(folder, lambda name: name in ("slot_0", "slot_1"), _slot),
+    }
+
+    def part(entry) -> Iterator[os.DirEntry]:
+        return _array(entry) if entry.name in states else groups[entry.name](entry)
+
+    found = next(_group(path, lambda name: name in states or name in groups, part), None)
+    return None if found is None else os.path.relpath(found.path, path)
+
+
+def _group(folder, known: Callable[[str], bool], part: Callable) -> Iterator[os.DirEntry]:
+    """What is foreign in a group whose members are `known`, each looked through by `part`."""
+    for entry in _listed(folder):
+        if _is_folder(entry) and known(entry.name):
+            yield from part(entry)
+        elif not _is_file(entry, "zarr.json"):
+            yield entry
+
+
+def _slot(folder) -> Iterator[os.DirEntry]:
+    return _group(folder, lambda name: os.path.exists(os.path.join(folder, name, "zarr.json")), _array)
+
+
+def _array(folder) -> Iterator[os.DirEntry]:
+    for entry in _listed(folder):
+        if _is_folder(entry) and entry.name == "c":
+            yield from _chunks(entry)
+        elif not _is_file(entry, "zarr.json") and not _is_file(entry, "c"):  # the single chunk of a scalar
+            yield entry
+
+
+def _chunks(folder) -> Iterator[os.DirEntry]:
+    for entry in _listed(folder):
+        if _is_folder(entry) and entry.name.isdecimal():
+            yield from _chunks(entry)
+        elif not (entry.name.isdecimal() and _is_file(entry, entry.name)) and not _is_file(entry, ""):
+            yield entry
+
+
+def _listed(folder) -> list[os.DirEntry]:
+    with os.scandir(folder) as entries:
+        return sorted(entries, key=lambda entry: entry.name)
+
+
+def _is_folder(entry) -> bool:
+    return entry.is_dir(follow_symlinks=False)
+
+
+def _is_file(entry, name: str) -> bool:
+    return entry.is_file(follow_symlinks=False) and (entry.name == name or bool(UNFINISHED.fullmatch(entry.name)))
