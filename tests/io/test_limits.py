@@ -1,6 +1,9 @@
 """Short files that stand for gigabytes or minutes: refused, by the element and the count, before a parser makes them."""
 
+import re
 import struct
+import subprocess
+import sys
 import time
 
 import mujoco
@@ -233,5 +236,39 @@ def test_braces_in_usd_strings_and_comments_are_no_nesting(tmp_path):
     path.write_text(
         f'#usda 1.0\n(doc = """{text}"\n{text}""")\n# {text}\ndef Sphere "s" {{\ncustom string a = "{text}\\"{text}"\n'
         f"custom string b = '{text}'\ncustom asset c = @@\n}}\n"
+    )
+    assert load(path).ngeom == 1
+
+
+CRASHES = {  # on each USD's reader of text ends the process
+    "inherits": f'def Xform "W" (prepend inherits = <{"/a" * 10000}>) {{}}',
+    "references": f'def Xform "W" (prepend references = <{"/a" * 100000}>) {{}}',
+    "relocates": f"(\n relocates = {{<{'/a' * 100000}>: </W/b>}}\n)",
+    "targets": f'def Xform "W" {{\n rel x = <{"/a.r[" * 100000}/a{"].r" * 100000}>\n}}',
+    "strings": f'def Xform "W" {{\n pathExpression x = "{"(" * 100000}/a{")" * 100000}"\n}}',
+}
+
+
+@pytest.mark.parametrize("text", CRASHES.values(), ids=CRASHES.keys())
+@pytest.mark.parametrize("prefix", ["", 'def Sphere "s" (doc = "a < b") {}\n'])
+def test_usd_paths_too_deep(tmp_path, text, prefix):
+    """USD's reader of paths recurses, too: levels between < and > are counted before it is asked; this process lives."""
+    pytest.importorskip("pxr")
+    path = tmp_path / "m.usda"
+    path.write_text(f"#usda 1.0\n{text if text[0] == '(' else prefix + text}\n")
+    code = "import sys, warpsim as ws\ntry:\n  ws.load(sys.argv[1])\nexcept ws.ModelError as e:\n  print(e)"
+    start = time.monotonic()
+    ended = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0 and re.search(r"m\.usda: .*(levels deep|damaged)", ended.stdout), ended
+    assert len(ended.stdout) < 1000 and time.monotonic() - start < 60
+
+
+def test_usd_paths_of_sensible_depth_load(tmp_path):
+    """The limit is that of prims: a path to the deepest of them loads, and < and / of strings and comments do not count."""
+    pytest.importorskip("pxr")
+    path, depth = tmp_path / "m.usda", limits.MAX_USDA_DEPTH - 1
+    prims = 'def Xform "a" {\n' * depth + "}\n" * depth
+    path.write_text(
+        f'#usda 1.0\n(doc = "<{"/" * 5000}>")\n# <{"/a" * 5000}>\ndef Sphere "s" {{\nrel x = <{"/a" * depth}>\n}}\n{prims}'
     )
     assert load(path).ngeom == 1
