@@ -1,5 +1,6 @@
 """Short files that stand for gigabytes or minutes: refused, by the element and the count, before a parser makes them."""
 
+import os
 import re
 import struct
 import subprocess
@@ -272,3 +273,29 @@ def test_usd_paths_of_sensible_depth_load(tmp_path):
         f'#usda 1.0\n(doc = "<{"/" * 5000}>")\n# <{"/a" * 5000}>\ndef Sphere "s" {{\nrel x = <{"/a" * depth}>\n}}\n{prims}'
     )
     assert load(path).ngeom == 1
+
+
+@pytest.mark.parametrize("suffix", ["xml", "urdf"])
+def test_attributes_of_one_element(tmp_path, suffix):
+    """MuJoCo's time grows with the square of their number (100 000: 69 s), no element has many."""
+    path = tmp_path / f"m.{suffix}"
+    many = " ".join(f'a{k}="1"' for k in range(100_000))
+    path.write_text(
+        f"<mujoco><worldbody><body {many}/></worldbody></mujoco>" if suffix == "xml" else f"<robot {many}/>"
+    )
+    refused(path, "line 1.*100000 attributes.*limit")
+
+
+def test_pipes_and_folders_are_no_missing_files(tmp_path):
+    """What is there but is no regular file is never opened, and the message says what it is."""
+    mesh = '<mujoco><asset><mesh name="m" file="p.stl"/></asset></mujoco>'
+    for kind in ("xml", "urdf", "usda", "stl"):
+        path = tmp_path / f"p.{kind}"
+        os.mkfifo(path)
+        if kind == "stl":
+            path = tmp_path / "m.xml"
+            path.write_text(mesh)
+        refused(path, "not a regular file")
+    (tmp_path / "f.xml").mkdir()
+    refused(tmp_path / "f.xml", "a folder, not a file")
+    refused(tmp_path / "none.xml", "no such file")

@@ -11,7 +11,7 @@ import xml.etree.ElementTree as xml
 from xml.parsers import expat
 
 from warpsim.errors import ModelError
-from warpsim.io.limits import MAX_XML_BYTES, MAX_XML_DEPTH, MAX_XML_ELEMENTS
+from warpsim.io.limits import MAX_XML_ATTRIBUTES, MAX_XML_BYTES, MAX_XML_DEPTH, MAX_XML_ELEMENTS
 
 PACKAGE_LEVELS = 4  # folders above a file in which its `package.xml` is looked for
 LONGEST_NAME = 4096
@@ -33,10 +33,17 @@ def read_bytes(path: pathlib.Path, limit: int) -> bytes:
     except (OSError, ValueError) as error:
         raise ModelError(f"{path}: cannot be read: {error}") from None
     if data is None:
-        raise ModelError(f"{path}: no such file")
+        raise ModelError(f"{path}: {missing(path)}")
     if len(data) > limit:
         raise ModelError(f"{path}: larger than {limit} bytes, the limit for this kind of file")
     return data
+
+
+def missing(path: pathlib.Path) -> str:
+    """Why a path that is no regular file is not read."""
+    if path.is_dir():
+        return "a folder, not a file"
+    return "not a regular file but a pipe, a socket or a device" if path.exists() else "no such file"
 
 
 def parse_xml(data: bytes, name) -> xml.Element:
@@ -68,6 +75,11 @@ def _parse(data: bytes, name) -> xml.Element:
         depth, count = depth + 1, count + 1
         if depth > MAX_XML_DEPTH or count > MAX_XML_ELEMENTS:
             raise ModelError(f"{name}: XML with more than {MAX_XML_DEPTH} levels or {MAX_XML_ELEMENTS} elements")
+        if len(attributes) > MAX_XML_ATTRIBUTES:
+            raise ModelError(
+                f"{name}: line {parser.CurrentLineNumber}: <{tag[:40]}> with {len(attributes)} attributes, more than the "
+                f"limit of {MAX_XML_ATTRIBUTES}"
+            )
         element = builder.start(tag, attributes)
         element.file, element.line = name, parser.CurrentLineNumber
 
@@ -189,7 +201,7 @@ class Folders:
 
 def first_inside(name: str, candidates, allowed) -> pathlib.Path:
     """Real path of the first candidate that is a file; `ModelError` where it lies outside the folders `allowed`."""
-    outside = False
+    outside, why = False, "no such file"
     for candidate in candidates:
         try:
             real = pathlib.Path(os.path.realpath(candidate))
@@ -198,6 +210,8 @@ def first_inside(name: str, candidates, allowed) -> pathlib.Path:
             raise ModelError(f"{name[:200]!r}: {error}") from None
         if inside and exists:
             return real
+        if inside and why == "no such file" and not real.is_dir():
+            why = missing(real)
         outside = outside or not inside
         if exists:
             break
@@ -206,7 +220,7 @@ def first_inside(name: str, candidates, allowed) -> pathlib.Path:
             f"{name!r} lies outside the model's folder {allowed[0]}; nothing there is read: move it inside, give root=, a "
             "folder that holds all files of the model, or declare its folder with packages={name: path}"
         )
-    raise ModelError(f"{name!r}: no such file under {allowed[0]}")
+    raise ModelError(f"{name!r}: {why} under {allowed[0]}")
 
 
 def _folder(path, label: str) -> pathlib.Path:

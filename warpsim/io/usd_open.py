@@ -19,7 +19,7 @@ import numpy as np
 from warpsim.checks import short
 from warpsim.errors import ModelError
 from warpsim.io.limits import MAX_USD_BYTES, MAX_USDA_DEPTH
-from warpsim.io.safe_files import Folders
+from warpsim.io.safe_files import Folders, missing
 from warpsim.model.geometry import rotation_matrix
 
 TEXT = b"#usda"
@@ -183,7 +183,7 @@ def _check_file(path: pathlib.Path) -> None:
     except (OSError, ValueError) as error:
         raise ModelError(f"{path}: cannot be read: {error}") from None
     if size is None:
-        raise ModelError(f"{path}: no such file")
+        raise ModelError(f"{path}: {missing(path)}")
     if not 0 < size <= MAX_USD_BYTES:
         raise ModelError(f"{path}: {size} bytes; a USD file has 1 to {MAX_USD_BYTES}")
 
