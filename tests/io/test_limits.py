@@ -299,3 +299,33 @@ def test_pipes_and_folders_are_no_missing_files(tmp_path):
     (tmp_path / "f.xml").mkdir()
     refused(tmp_path / "f.xml", "a folder, not a file")
     refused(tmp_path / "none.xml", "no such file")
+
+
+LONG = "a" * 4000
+MESSAGES = {
+    "attribute.xml": f'<mujoco><asset><mesh name="m" file{LONG * 25}="x"/></asset></mujoco>',
+    "tag.xml": f'<mujoco><{LONG} file="x"/></mujoco>',
+    "mesh.xml": f'<mujoco><asset><mesh name="m" file="{LONG}"/></asset></mujoco>',
+    "folders.xml": f'<mujoco><asset><mesh name="m" file="../{"a/" * 2000}m.stl"/></asset></mujoco>',
+    "include.xml": f'<mujoco><include file="{"a b/" * 1000}"/></mujoco>',
+    "link.urdf": f'<robot name="r"><link name="{LONG * 25}"/><link name="{LONG * 25}"/></robot>',
+    "spaces.urdf": f'<robot name="r"><link name="{"a b" * 5000}"/><link name="{"a b" * 5000}"/></robot>',
+    "parent.urdf": f'<robot name="r"><link name="a"/><joint name="{LONG * 25}" type="fixed"><parent link="{LONG * 25}"/>'
+    '<child link="a"/></joint></robot>',
+    "mesh.urdf": '<robot name="r"><link name="a"><collision><geometry><mesh filename="'
+    f'package://{LONG[:2000]}/{LONG[:2000]}"/></geometry></collision></link></robot>',
+    "body.usda": f'#usda 1.0\ndef PhysicsRevoluteJoint "j" {{\n rel physics:body0 = <{"/aaaa" * 250}{LONG * 25}>\n}}\n',
+    "prim.usda": f'#usda 1.0\ndef PhysicsRevoluteJoint "{LONG * 25}" {{\n rel physics:body0 = </a>\n}}\n',
+}
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_messages_are_short(tmp_path, name):
+    """Whatever a file quotes, its error has less than 1000 characters and names the file."""
+    if name.endswith("usda"):
+        pytest.importorskip("pxr")
+    path = tmp_path / name
+    path.write_text(MESSAGES[name])
+    with pytest.raises(ModelError, match=re.escape(name)) as caught:
+        load(path)
+    assert len(str(caught.value)) < 1000

@@ -10,6 +10,7 @@ import re
 import xml.etree.ElementTree as xml
 from xml.parsers import expat
 
+from warpsim.checks import short
 from warpsim.errors import ModelError
 from warpsim.io.limits import MAX_XML_ATTRIBUTES, MAX_XML_BYTES, MAX_XML_DEPTH, MAX_XML_ELEMENTS
 
@@ -173,7 +174,7 @@ class Folders:
         if scheme == "file":
             return self.first(name, [pathlib.Path("/" + rest.lstrip("/"))])
         if scheme not in ("package", "model"):
-            raise ModelError(f"{name!r}: files come from the model's folder or package://, not from {scheme}://")
+            raise ModelError(f"{short(name)}: files come from the model's folder or package://, not from {scheme}://")
         package, _, inner = rest.lstrip("/").partition("/")
         if package in self.packages:
             return self.first(name, [self.packages[package] / inner])
@@ -181,8 +182,8 @@ class Folders:
             return self.first(name, self._in_package(package, inner))
         except ModelError:
             raise ModelError(
-                f"{name!r}: no file in the model's folder {self.root}, and no package {package!r} in it; give "
-                f"packages={{{package!r}: path}} or root="
+                f"{short(name)}: no file in the model's folder {self.root}, and no package {short(package)} in it; give "
+                f"packages={{{short(package)}: path}} or root="
             ) from None
 
     def _in_package(self, package: str, inner: str) -> list[pathlib.Path]:
@@ -207,7 +208,7 @@ def first_inside(name: str, candidates, allowed) -> pathlib.Path:
             real = pathlib.Path(os.path.realpath(candidate))
             inside, exists = any(real.is_relative_to(folder) for folder in allowed), real.is_file()
         except (OSError, ValueError) as error:
-            raise ModelError(f"{name[:200]!r}: {error}") from None
+            raise ModelError(f"{short(name)}: {error.strerror if isinstance(error, OSError) else error}") from None
         if inside and exists:
             return real
         if inside and why == "no such file" and not real.is_dir():
@@ -217,10 +218,10 @@ def first_inside(name: str, candidates, allowed) -> pathlib.Path:
             break
     if outside:
         raise ModelError(
-            f"{name!r} lies outside the model's folder {allowed[0]}; nothing there is read: move it inside, give root=, a "
+            f"{short(name)} lies outside the model's folder {allowed[0]}; nothing there is read: move it inside, give root=, a "
             "folder that holds all files of the model, or declare its folder with packages={name: path}"
         )
-    raise ModelError(f"{name!r}: {why} under {allowed[0]}")
+    raise ModelError(f"{short(name)}: {why} under {allowed[0]}")
 
 
 def _folder(path, label: str) -> pathlib.Path:

@@ -203,9 +203,9 @@ def _check_layers(Sdf, path: pathlib.Path, folders: Folders) -> None:
             _check_depth(outer)
         layer = Sdf.Layer.FindOrOpen(name)
         if layer is None:
-            raise ModelError(f"{path}: USD cannot read the layer {name}")
+            raise ModelError(f"{path}: USD cannot read the layer {short(name)}")
         if _has_clips(layer):
-            raise ModelError(f"{path}: layer {name} has value clips, which are not read; flatten the stage")
+            raise ModelError(f"{path}: layer {short(name)} has value clips, which are not read; flatten the stage")
         for asset in layer.GetCompositionAssetDependencies():
             if not asset:
                 continue  # a prim of the same layer
