@@ -368,3 +368,51 @@ def test_errors_name_the_users_files_and_lines(folders):
         with pytest.raises(ModelError, match=r"<include>, line 1 of r.xml: .*included already"):
             write(folders, "<mujoco><option/></mujoco>", "o.xml")
             load(write(folders, '<mujoco><include file="o.xml"/><include file="./o.xml"/></mujoco>'))
+
+
+LAYER = '#usda 1.0\n(\n    defaultPrim = "s"\n    {}\n)\ndef Xform "s" {{\n    def Sphere "{}" {{\n        double radius = {}\n    }}\n}}\n'
+NAMING = {
+    "reference": '#usda 1.0\n(\n    defaultPrim = "s"\n)\ndef Xform "s" (prepend references = @{}@) {{}}\n',
+    "payload": '#usda 1.0\n(\n    defaultPrim = "s"\n)\ndef Xform "s" (prepend payload = @{}@) {{}}\n',
+    "sublayer": '#usda 1.0\n(\n    defaultPrim = "s"\n    subLayers = [@{}@]\n)\n',
+}
+
+
+@pytest.mark.parametrize("arc", NAMING)
+@pytest.mark.parametrize("package", [False, True])
+def test_usd_reads_nothing_from_the_current_folder(folders, arc, package):
+    """What USD would look for in the working directory, its search path's first folder, is read from nowhere.
+
+    A harmless file of that name in the model's folder does not open the one in the working directory.
+    """
+    pxr = pytest.importorskip("pxr.Sdf")
+    write(folders.parent / "cwd" / "evil", LAYER.format("", "secret", 7), "o.usda")
+    write(folders / "evil", LAYER.format("", "harmless", 1), "o.usda")
+    path = write(folders, NAMING[arc].format("./a/b.usda"), "r.usda")
+    inner = write(folders / "a", NAMING[arc].format("evil/o.usda"), "b.usda")
+    if package:
+        writer = pxr.ZipFileWriter.CreateNew(str(folders / "a" / "b.usdz"))
+        writer.AddFile(str(inner), "b.usda")
+        writer.Save()
+        path.write_text(NAMING[arc].format("./a/b.usdz"))
+    for options in ({}, {"root": folders}, {"packages": {"any": folders}}):
+        with pytest.raises(ModelError, match=r"(?s)r\.usda.*evil/o\.usda.*no such file"):
+            load(path, **options)
+    write(folders / "a" / "evil", LAYER.format("", "beside", 2), "o.usda")
+    if not package:
+        assert load(path).geom_size[0][0] == pytest.approx(0.02)  # [m]: the file beside the naming layer
+
+
+def test_usd_layers_are_anchored_where_usd_anchors_them(folders):
+    """What a linked layer names is beside the link, as in USD: that file is the one that must lie inside."""
+    pytest.importorskip("pxr")
+    write(folders.parent, LAYER.format("", "secret", 7), "o.usda")
+    write(folders, LAYER.format("", "harmless", 1), "o.usda")
+    write(folders / "a", NAMING["reference"].format("../o.usda"), "b.usda")
+    os.symlink(folders / "a" / "b.usda", folders / "link.usda")
+    with pytest.raises(ModelError, match=r"(?s)r\.usda.*outside"):
+        load(write(folders, NAMING["reference"].format("./link.usda"), "r.usda"))
+    write(folders / "x", LAYER.format("", "harmless", 1), "y.usda")
+    os.symlink(folders.parent / "o.usda", folders / r"x\y.usda")
+    with pytest.raises(ModelError, match=r"(?s)r\.usda.*(outside|different files)"):
+        load(write(folders, NAMING["reference"].format(r"./x\y.usda"), "r.usda"))

@@ -1,6 +1,10 @@
 """Short files that stand for gigabytes or minutes: refused, by the element and the count, before a parser makes them."""
 
+import os
+import re
 import struct
+import subprocess
+import sys
 import time
 
 import mujoco
@@ -235,3 +239,93 @@ def test_braces_in_usd_strings_and_comments_are_no_nesting(tmp_path):
         f"custom string b = '{text}'\ncustom asset c = @@\n}}\n"
     )
     assert load(path).ngeom == 1
+
+
+CRASHES = {  # on each USD's reader of text ends the process
+    "inherits": f'def Xform "W" (prepend inherits = <{"/a" * 10000}>) {{}}',
+    "references": f'def Xform "W" (prepend references = <{"/a" * 100000}>) {{}}',
+    "relocates": f"(\n relocates = {{<{'/a' * 100000}>: </W/b>}}\n)",
+    "targets": f'def Xform "W" {{\n rel x = <{"/a.r[" * 100000}/a{"].r" * 100000}>\n}}',
+    "strings": f'def Xform "W" {{\n pathExpression x = "{"(" * 100000}/a{")" * 100000}"\n}}',
+}
+
+
+@pytest.mark.parametrize("text", CRASHES.values(), ids=CRASHES.keys())
+@pytest.mark.parametrize("prefix", ["", 'def Sphere "s" (doc = "a < b") {}\n'])
+def test_usd_paths_too_deep(tmp_path, text, prefix):
+    """USD's reader of paths recurses, too: levels between < and > are counted before it is asked; this process lives."""
+    pytest.importorskip("pxr")
+    path = tmp_path / "m.usda"
+    path.write_text(f"#usda 1.0\n{text if text[0] == '(' else prefix + text}\n")
+    code = "import sys, warpsim as ws\ntry:\n  ws.load(sys.argv[1])\nexcept ws.ModelError as e:\n  print(e)"
+    start = time.monotonic()
+    ended = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0 and re.search(r"m\.usda: .*(levels deep|damaged)", ended.stdout), ended
+    assert len(ended.stdout) < 1000 and time.monotonic() - start < 60
+
+
+def test_usd_paths_of_sensible_depth_load(tmp_path):
+    """The limit is that of prims: a path to the deepest of them loads, and < and / of strings and comments do not count."""
+    pytest.importorskip("pxr")
+    path, depth = tmp_path / "m.usda", limits.MAX_USDA_DEPTH - 1
+    prims = 'def Xform "a" {\n' * depth + "}\n" * depth
+    path.write_text(
+        f'#usda 1.0\n(doc = "<{"/" * 5000}>")\n# <{"/a" * 5000}>\ndef Sphere "s" {{\nrel x = <{"/a" * depth}>\n}}\n{prims}'
+    )
+    assert load(path).ngeom == 1
+
+
+@pytest.mark.parametrize("suffix", ["xml", "urdf"])
+def test_attributes_of_one_element(tmp_path, suffix):
+    """MuJoCo's time grows with the square of their number (100 000: 69 s), no element has many."""
+    path = tmp_path / f"m.{suffix}"
+    many = " ".join(f'a{k}="1"' for k in range(100_000))
+    path.write_text(
+        f"<mujoco><worldbody><body {many}/></worldbody></mujoco>" if suffix == "xml" else f"<robot {many}/>"
+    )
+    refused(path, "line 1.*100000 attributes.*limit")
+
+
+def test_pipes_and_folders_are_no_missing_files(tmp_path):
+    """What is there but is no regular file is never opened, and the message says what it is."""
+    mesh = '<mujoco><asset><mesh name="m" file="p.stl"/></asset></mujoco>'
+    for kind in ("xml", "urdf", "usda", "stl"):
+        path = tmp_path / f"p.{kind}"
+        os.mkfifo(path)
+        if kind == "stl":
+            path = tmp_path / "m.xml"
+            path.write_text(mesh)
+        refused(path, "not a regular file")
+    (tmp_path / "f.xml").mkdir()
+    refused(tmp_path / "f.xml", "a folder, not a file")
+    refused(tmp_path / "none.xml", "no such file")
+
+
+LONG = "a" * 4000
+MESSAGES = {
+    "attribute.xml": f'<mujoco><asset><mesh name="m" file{LONG * 25}="x"/></asset></mujoco>',
+    "tag.xml": f'<mujoco><{LONG} file="x"/></mujoco>',
+    "mesh.xml": f'<mujoco><asset><mesh name="m" file="{LONG}"/></asset></mujoco>',
+    "folders.xml": f'<mujoco><asset><mesh name="m" file="../{"a/" * 2000}m.stl"/></asset></mujoco>',
+    "include.xml": f'<mujoco><include file="{"a b/" * 1000}"/></mujoco>',
+    "link.urdf": f'<robot name="r"><link name="{LONG * 25}"/><link name="{LONG * 25}"/></robot>',
+    "spaces.urdf": f'<robot name="r"><link name="{"a b" * 5000}"/><link name="{"a b" * 5000}"/></robot>',
+    "parent.urdf": f'<robot name="r"><link name="a"/><joint name="{LONG * 25}" type="fixed"><parent link="{LONG * 25}"/>'
+    '<child link="a"/></joint></robot>',
+    "mesh.urdf": '<robot name="r"><link name="a"><collision><geometry><mesh filename="'
+    f'package://{LONG[:2000]}/{LONG[:2000]}"/></geometry></collision></link></robot>',
+    "body.usda": f'#usda 1.0\ndef PhysicsRevoluteJoint "j" {{\n rel physics:body0 = <{"/aaaa" * 250}{LONG * 25}>\n}}\n',
+    "prim.usda": f'#usda 1.0\ndef PhysicsRevoluteJoint "{LONG * 25}" {{\n rel physics:body0 = </a>\n}}\n',
+}
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_messages_are_short(tmp_path, name):
+    """Whatever a file quotes, its error has less than 1000 characters and names the file."""
+    if name.endswith("usda"):
+        pytest.importorskip("pxr")
+    path = tmp_path / name
+    path.write_text(MESSAGES[name])
+    with pytest.raises(ModelError, match=re.escape(name)) as caught:
+        load(path)
+    assert len(str(caught.value)) < 1000

@@ -2,6 +2,7 @@
 
 import json
 import struct
+import time
 
 import numpy as np
 import pytest
@@ -165,3 +166,70 @@ def test_wrong_meshes_are_errors(tmp_path, monkeypatch):
     meshes._read.cache_clear()
     with pytest.raises(ModelError, match="larger than 100 bytes"):
         load_mesh(tmp_path / "good.stl")
+
+
+def gltf(folder, count: int, nodes: int, **changes):
+    """A glTF of `nodes` copies of one mesh with `count` vertices and triangles."""
+    vertices = np.random.default_rng(0).random((count, 3)).astype("f4").tobytes()
+    faces = (np.arange(3 * count) % count).astype("u4").tobytes()
+    (folder / "g.bin").write_bytes(vertices + faces)
+    views = [{"byteOffset": 0, "byteLength": 12 * count}, {"byteOffset": 12 * count, "byteLength": 12 * count}]
+    kinds = [{"componentType": 5126, "count": count, "type": "VEC3"}]
+    kinds += [{"componentType": 5125, "count": 3 * count, "type": "SCALAR"}]
+    whole = {
+        "asset": {"version": "2.0"},
+        "scene": 0,
+        "scenes": [{"nodes": list(range(nodes))}],
+        "nodes": [{"mesh": 0}] * nodes,
+        "meshes": [{"primitives": [{"attributes": {"POSITION": 0}, "indices": 1}]}],
+        "buffers": [{"uri": "g.bin", "byteLength": 24 * count}],
+        "bufferViews": [{"buffer": 0} | view for view in views],
+        "accessors": [{"bufferView": k} | kind for k, kind in enumerate(kinds)],
+    }
+    whole |= changes
+    (folder / "g.gltf").write_text(json.dumps({key: value for key, value in whole.items() if value is not None}))
+    return folder / "g.gltf"
+
+
+def test_copies_of_a_mesh_are_counted_before_they_are_made(tmp_path):
+    """60 000 vertices at 20 000 nodes of a glTF, and a box at 2^21 nodes of a DAE, are refused in seconds."""
+    assert len(load_mesh(gltf(tmp_path, 30, 4))[1]) == 120
+    path, start = gltf(tmp_path, 60_000, 2000), time.process_time()
+    with pytest.raises(ModelError, match=r"g\.gltf: 120000000 vertices.*more than"):
+        load_mesh(path)
+    assert time.process_time() - start < 10
+
+
+def test_copies_of_a_mesh_in_a_dae_are_counted_before_they_are_made(tmp_path):
+    """A mesh of 40 000 triangles at 400 nodes: counted from the text, whichever of two nodes of one name is taken."""
+    pytest.importorskip("collada")
+    count = 40_000
+    vertices, faces = np.random.default_rng(0).random((3 * count, 3)), np.arange(3 * count).reshape(-1, 3)
+    path = tmp_path / "a.dae"
+    trimesh.Trimesh(vertices, faces, process=False).export(path)
+    text = path.read_text()
+    one = text[text.index("<instance_geometry") : text.index("</instance_geometry>") + len("</instance_geometry>")]
+    path.write_text(text.replace(one, one * 2))
+    assert len(load_mesh(path)[1]) == 2 * count
+    path.write_text(text.replace(one, one * 400))
+    start = time.process_time()
+    with pytest.raises(ModelError, match=r"a\.dae: 48000000 corners.*more than"):
+        load_mesh(path)
+    assert time.process_time() - start < 10
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("how", ["none", "no views", "sparse"])
+def test_gltf_without_values_is_an_error(tmp_path, which, how):
+    """Positions and corners without a buffer, or changed by a sparse accessor, which the reader would take as zeros."""
+    path = gltf(tmp_path, 30, 1)
+    whole = json.loads(path.read_text())
+    if how == "sparse":
+        whole["accessors"][which]["sparse"] = {"count": 1}
+    else:
+        del whole["accessors"][which]["bufferView"]
+    if how == "no views":
+        del whole["bufferViews"]
+    path.write_text(json.dumps(whole))
+    with pytest.raises(ModelError, match=f"g.gltf: accessor {which} .*(no bufferView|sparse).*export"):
+        load_mesh(path)

@@ -8,6 +8,7 @@ limit lies well above what can be simulated and well below what takes a minute o
 MAX_XML_BYTES = 64 * 2**20
 MAX_XML_ELEMENTS = 1_000_000  # in one file, as written
 MAX_XML_DEPTH = 256  # the parsers behind recurse
+MAX_XML_ATTRIBUTES = 256  # of one element: MuJoCo's time grows with their square (100 000: 69 s)
 MAX_FILES = 5000  # that one model names; robots have tens to hundreds of meshes
 MAX_INCLUDES = 500
 MAX_NESTED_MODELS = 20  # sub-models attached in sub-models

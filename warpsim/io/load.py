@@ -1,7 +1,9 @@
 """`load`: a robot file to a `Model`, whatever the format."""
 
+import contextlib
 import os
 import pathlib
+import re
 from collections.abc import Mapping
 
 import mujoco
@@ -15,6 +17,20 @@ from warpsim.model.model import Model
 MUJOCO_SUFFIXES = (".xml", ".mjcf")
 URDF_SUFFIXES = (".urdf",)
 USD_SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
+LONGEST_WORD = 500  # that an error quotes as it is
+
+
+@contextlib.contextmanager
+def _readable():
+    """Errors in a few lines: words of a file (names, paths of prims) that are absurdly long are cut in the middle."""
+    try:
+        yield
+    except ModelError as error:
+        text = str(error)
+        cut = re.sub(rf"\S{{{LONGEST_WORD},}}", lambda word: f"{word.group()[:200]} ... {word.group()[-60:]}", text)
+        if cut == text:
+            raise
+        raise ModelError(cut) from None
 
 
 def load(
@@ -74,35 +90,36 @@ def load(
         )
     if of_urdf and suffix in USD_SUFFIXES:
         raise ModelError(f"{path}: {why}")
-    if isolate:
-        from warpsim.io.isolated import load_isolated
+    with _readable():
+        if isolate:
+            from warpsim.io.isolated import load_isolated
 
-        options = {"actuators": actuators, "unsupported": unsupported, "root": root}
-        options |= {"merge_fixed": merge_fixed, "base": base, "visuals": visuals}
-        options["packages"] = None if packages is None else dict(packages)
-        options["decompose"] = dict(decompose) if isinstance(decompose, Mapping) else decompose
-        return load_isolated(path, options)
-    if suffix in USD_SUFFIXES:
-        from warpsim.io.usd_read import load_usd
+            options = {"actuators": actuators, "unsupported": unsupported, "root": root}
+            options |= {"merge_fixed": merge_fixed, "base": base, "visuals": visuals}
+            options["packages"] = None if packages is None else dict(packages)
+            options["decompose"] = dict(decompose) if isinstance(decompose, Mapping) else decompose
+            return load_isolated(path, options)
+        if suffix in USD_SUFFIXES:
+            from warpsim.io.usd_read import load_usd
 
-        return load_usd(
+            return load_usd(
+                path, actuators=actuators, unsupported=unsupported, decompose=decompose, packages=packages, root=root
+            )
+        if suffix in URDF_SUFFIXES or (path.is_file() and root_tag(path) == "robot"):
+            from warpsim.io.urdf import load_urdf
+
+            return load_urdf(
+                path,
+                actuators=actuators,
+                packages=packages,
+                root=root,
+                merge_fixed=merge_fixed,
+                base=base,
+                visuals=visuals,
+                decompose=decompose,
+            )
+        if of_urdf:
+            raise ModelError(f"{path}: {why}")
+        return load_mujoco(
             path, actuators=actuators, unsupported=unsupported, decompose=decompose, packages=packages, root=root
         )
-    if suffix in URDF_SUFFIXES or (path.is_file() and root_tag(path) == "robot"):
-        from warpsim.io.urdf import load_urdf
-
-        return load_urdf(
-            path,
-            actuators=actuators,
-            packages=packages,
-            root=root,
-            merge_fixed=merge_fixed,
-            base=base,
-            visuals=visuals,
-            decompose=decompose,
-        )
-    if of_urdf:
-        raise ModelError(f"{path}: {why}")
-    return load_mujoco(
-        path, actuators=actuators, unsupported=unsupported, decompose=decompose, packages=packages, root=root
-    )

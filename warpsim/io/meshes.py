@@ -78,8 +78,7 @@ def _read(name: str, time: int, size: int, allowed: tuple[str, ...]) -> tuple[np
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about colours and textures
             scene = trimesh.load_scene(io.BytesIO(data), file_type=kind, resolver=resolver, **_options(kind))
-        if sum(len(g.vertices) for g in scene.geometry.values()) > MAX_MESH_VERTICES:
-            raise ModelError(f"{path}: more than {MAX_MESH_VERTICES} vertices; simplify the mesh")
+        _check_copies(scene, path)
         parts = [(np.asarray(g.vertices, float), np.asarray(g.faces, int)) for g in _placed(scene, trimesh)]
     except ModelError as error:
         raise ModelError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
@@ -91,8 +90,6 @@ def _read(name: str, time: int, size: int, allowed: tuple[str, ...]) -> tuple[np
     parts = [(v, f) for v, f in parts if len(f)]
     if not parts:
         raise ModelError(f"{path}: the mesh has no triangles")
-    if sum(len(v) for v, _ in parts) > MAX_MESH_VERTICES:
-        raise ModelError(f"{path}: more than {MAX_MESH_VERTICES} vertices; simplify the mesh")
     starts = np.cumsum([0, *(len(v) for v, _ in parts)])
     vertices = np.concatenate([v for v, _ in parts]) * unit
     faces = np.concatenate([f + start for (_, f), start in zip(parts, starts, strict=False)])
@@ -107,6 +104,15 @@ def _read(name: str, time: int, size: int, allowed: tuple[str, ...]) -> tuple[np
 
 def _options(kind: str) -> dict:
     return {"maintain_order": True, "skip_materials": True} if kind == "obj" else {}
+
+
+def _check_copies(scene, path) -> None:
+    """Refuse a scene whose meshes, as often as it shows each, have too many vertices, before any copy is made."""
+    sizes = {name: len(getattr(mesh, "vertices", ())) for name, mesh in scene.geometry.items()}
+    shown = sum(sizes[scene.graph[node][1]] for node in scene.graph.nodes_geometry)
+    total = max(shown, sum(sizes.values()))
+    if total > MAX_MESH_VERTICES:
+        raise ModelError(f"{path}: {total} vertices with all copies, more than {MAX_MESH_VERTICES}; simplify the mesh")
 
 
 def _placed(scene, trimesh):
@@ -133,41 +139,100 @@ def _collada_shapes(data: bytes, path) -> tuple[bytes, float]:
 
 
 def _check_instances(root, path) -> None:
-    """Refuse a DAE whose nodes, through `instance_node`, stand for absurdly many: n levels of two are 2^n."""
-    nodes = {f"#{e.get('id')}": e for e in root.iter() if e.tag.rpartition("}")[2] == "node" and e.get("id")}
-    sizes: dict[int, float] = {}
+    """Refuse a DAE whose nodes, through `instance_node`, stand for absurdly many: n levels of two are 2^n.
 
-    def size(element, depth: int) -> float:
+    The reader writes the corners of a geometry out at every node that shows it, so they are counted here. Of several
+    elements of one name the largest counts.
+    """
+    named: dict[tuple[str, str], list] = {}
+    for element in root.iter():
+        kind = element.tag.rpartition("}")[2]
+        if kind in ("node", "geometry"):
+            named.setdefault((kind, f"#{element.get('id')}"), []).append(element)
+    sizes: dict[int, tuple[float, float]] = {}  # nodes and corners
+
+    def size(element, depth: int) -> tuple[float, float]:
         if depth > MAX_XML_DEPTH:
             raise ModelError(f"{path}: nodes nested, or instanced in one another, more than {MAX_XML_DEPTH} deep")
         if id(element) not in sizes:
-            total = 1.0
+            total = [(1.0, 0.0)]
             for child in element:
-                tag = child.tag.rpartition("}")[2]
+                tag, url = child.tag.rpartition("}")[2], child.get("url")
                 if tag == "node":
-                    total += size(child, depth + 1)
-                elif tag == "instance_node" and child.get("url") in nodes:
-                    total += size(nodes[child.get("url")], depth + 1)
-            sizes[id(element)] = total
+                    total.append(size(child, depth + 1))
+                elif tag == "instance_node":
+                    total.append(largest([size(e, depth + 1) for e in named.get(("node", url), ())]))
+                elif tag == "instance_geometry":
+                    total.append(largest([drawn(e) for e in named.get(("geometry", url), ())]))
+            sizes[id(element)] = sum(n for n, _ in total), sum(c for _, c in total)
         return sizes[id(element)]
 
-    scenes = [e for e in root.iter() if e.tag.rpartition("}")[2] == "visual_scene"]
-    if sum(size(scene, 0) for scene in scenes) > MAX_INSTANCES:
+    def drawn(geometry) -> tuple[float, float]:
+        if id(geometry) not in sizes:
+            sizes[id(geometry)] = 0.0, _corners(geometry)
+        return sizes[id(geometry)]
+
+    def largest(found) -> tuple[float, float]:
+        return max((n for n, _ in found), default=0.0), max((c for _, c in found), default=0.0)
+
+    scenes = [size(e, 0) for e in root.iter() if e.tag.rpartition("}")[2] == "visual_scene"]
+    if sum(nodes for nodes, _ in scenes) > MAX_INSTANCES:
         raise ModelError(f"{path}: its nodes stand for more than {MAX_INSTANCES} instances")
+    corners = sum(corners for _, corners in scenes)
+    if corners > 3 * MAX_MESH_VERTICES:
+        raise ModelError(
+            f"{path}: {corners:.0f} corners of triangles with all copies, more than {3 * MAX_MESH_VERTICES}; simplify it"
+        )
+
+
+def _corners(geometry) -> float:
+    """Corners of the triangles of a DAE's geometry, or more, by the numbers of its index lists."""
+    total = 0.0
+    for element in geometry.iter():
+        kind = element.tag.rpartition("}")[2]
+        if kind in ("triangles", "polylist", "polygons"):
+            inputs = [child.get("offset", "") for child in element if child.tag.rpartition("}")[2] == "input"]
+            stride = 1 + max((int(offset) for offset in inputs if offset.isdecimal() and len(offset) < 4), default=0)
+            lists = [child.text or "" for child in element.iter() if child.tag.rpartition("}")[2] == "p"]
+            total += sum(_words(text) for text in lists) / stride * (1 if kind == "triangles" else 3)
+    return total
+
+
+def _words(text: str) -> int:
+    """How many words a text has, without making them."""
+    space = np.frombuffer(b" " + text.encode("utf-8", "replace"), np.uint8) <= 32
+    return int(np.count_nonzero(space[:-1] & ~space[1:]))
 
 
 def _check_gltf(data: bytes, kind: str, path) -> None:
-    """Refuse a glTF that asks for more memory than it has vertices to fill."""
+    """Refuse a glTF that asks for more memory than it has vertices to fill, or whose vertices would be read as zeros."""
     text = data
     if kind == "glb":
         text = data[20 : 20 + int.from_bytes(data[12:16], "little")] if data[:4] == b"glTF" else b""
     try:
-        accessors = json.loads(text).get("accessors", [])
+        whole = json.loads(text)
+        accessors = whole.get("accessors", [])
         counts = [int(accessor.get("count", 0)) for accessor in accessors]
+        read = [
+            index
+            for mesh in whole.get("meshes", [])
+            for part in mesh.get("primitives", [])
+            if not part.get("extensions")  # of compressed ones the accessors are filled by their own decoders
+            for index in (part.get("attributes", {}).get("POSITION"), part.get("indices"))
+            if isinstance(index, int) and 0 <= index < len(accessors)
+        ]
+        wrong = [(k, "is sparse" if "sparse" in accessors[k] else "has no bufferView") for k in read]
+        wrong = [(k, why) for k, why in wrong if "sparse" in accessors[k] or "bufferView" not in accessors[k]]
     except (ValueError, AttributeError, TypeError, RecursionError):
         raise ModelError(f"{path}: not a {kind.upper()} mesh: its JSON cannot be read") from None
     if max(counts, default=0) > 3 * MAX_MESH_VERTICES or min(counts, default=0) < 0:
         raise ModelError(f"{path}: an accessor has {max(counts)} elements, more than {3 * MAX_MESH_VERTICES}")
+    if wrong:
+        raise ModelError(
+            f"{path}: accessor {wrong[0][0]} {wrong[0][1]}, which is not read; export it with plain buffers"
+        )
+    if accessors and not whole.get("bufferViews"):
+        raise ModelError(f"{path}: it has accessors but no bufferViews; export it with plain buffers")
 
 
 def _obj_shapes(data: bytes) -> bytes:

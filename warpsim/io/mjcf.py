@@ -18,6 +18,7 @@ from warpsim.io.mjcf_files import Bundle, bundle
 from warpsim.io.mjcf_force_limits import ForceLimits, is_off
 from warpsim.io.mjcf_refusals import actuator_count, actuator_refusal, control_index, disabled, locked_ball, on_tendon
 from warpsim.io.mjcf_report import feature_report, fluid
+from warpsim.io.safe_files import missing
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import rotation_matrix, rotation_vector
 from warpsim.model.model import FrictionRule, GeomType, JointType, Mesh, Model, ReportLine
@@ -34,7 +35,7 @@ def load_mujoco(
         return convert(source, "mujoco.MjModel", actuators, unsupported, decompose)
     path = pathlib.Path(source)
     if not path.is_file():
-        raise ModelError(f"{path}: no such file")
+        raise ModelError(f"{path}: {missing(path)}")
     files = bundle(path, packages, root)
     return convert(compile_bundle(files, path), str(path), actuators, unsupported, decompose, files.report)
 

@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable
 from xml.sax.saxutils import quoteattr
 
+from warpsim.checks import short
 from warpsim.errors import ModelError
 from warpsim.io import limits
 from warpsim.io.mjcf_counts import Sizes, check_grid, check_values
@@ -133,7 +134,7 @@ class _Reader:
     def where(self, element: Element) -> str:
         """What errors call an element."""
         name = f" {element.get('name')[:80]!r}" if element.get("name") else ""
-        return f"{self.path}: <{element.tag}>{name}, {self.label(element)}"
+        return f"{self.path}: <{element.tag[:40]}>{name}, {self.label(element)}"
 
     def directories(self, root: Element, folder: pathlib.Path) -> None:
         """Take the compiler's directories out; as in MuJoCo, the last of several values counts."""
@@ -160,7 +161,7 @@ class _Reader:
             if element.get("file"):
                 self.asset(element)
         else:
-            raise ModelError(f"{self.where(element)}: unknown attribute {named[0]!r}")
+            raise ModelError(f"{self.where(element)}: unknown attribute {short(named[0])}")
 
     def texture(self, parent: Element, element: Element) -> None:
         """One grey pixel for every texture, under its name."""
@@ -193,11 +194,11 @@ class _Reader:
         suffix, kind = found.suffix.lower(), element.attrib.pop("content_type", "")
         if element.tag == "hfield":
             suffix = ".png" if suffix == ".png" or kind == "image/png" else ".hfield"
-            check_grid(data, suffix, f"{where}: {name}")
+            check_grid(data, suffix, f"{where}: {short(name)[1:-1]}")
         elif element.tag == "mesh":
             suffix = suffix if suffix in MESH_SUFFIXES else MESHES.get(kind, suffix)
             if suffix not in MESH_SUFFIXES:
-                raise ModelError(f"{where}: {name!r} is no {', '.join(MESH_SUFFIXES)} file; convert it")
+                raise ModelError(f"{where}: {short(name)} is no {', '.join(MESH_SUFFIXES)} file; convert it")
         else:
             suffix = suffix if suffix in MESH_SUFFIXES else ""
         opaque = f"ws{hashlib.sha256(data).hexdigest()}{suffix}"
@@ -273,14 +274,16 @@ class _Includes:
             raise ModelError(f"{where}: has children")
         key = os.path.normpath(found)
         if key in self.done:
-            raise ModelError(f"{where}: {name!r} is included already, or includes itself; MuJoCo reads a file once")
+            raise ModelError(
+                f"{where}: {short(name)} is included already, or includes itself; MuJoCo reads a file once"
+            )
         self.done.add(key)
         if len(self.done) > limits.MAX_INCLUDES:
             raise ModelError(f"{self.reader.path}: includes more than {limits.MAX_INCLUDES} files")
         called = next(path for path in candidates if os.path.realpath(path) == str(found))
         root = self.reader.parsed(called, found)
         if not len(root):
-            raise ModelError(f"{where}: {name!r} is empty")
+            raise ModelError(f"{where}: {short(name)} is empty")
         return root
 
 

@@ -3,6 +3,8 @@
 import mujoco
 import numpy as np
 
+from warpsim.checks import short
+
 TENDON_REFUSED = ("stiffnesspoly", "dampingpoly", "armature", "springyield")
 TENDON_FORCES = ("stiffness", "damping", "limited", "frictionloss", *TENDON_REFUSED)
 JOINTS = {0: "free", 1: "ball", 2: "slide", 3: "hinge"}
@@ -146,7 +148,7 @@ def element_name(m, kind, index: int) -> str:
     """Such as "joint 'knee'", or its index where it has no name."""
     word = kind.name[6:].lower()
     name = mujoco.mj_id2name(m, kind, index)
-    return f"{word} {name!r}" if name else f"{word} {index}"
+    return f"{word} {short(name)}" if name else f"{word} {index}"
 
 
 def control_index(m, a: int) -> int:

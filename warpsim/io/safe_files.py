@@ -10,8 +10,9 @@ import re
 import xml.etree.ElementTree as xml
 from xml.parsers import expat
 
+from warpsim.checks import short
 from warpsim.errors import ModelError
-from warpsim.io.limits import MAX_XML_BYTES, MAX_XML_DEPTH, MAX_XML_ELEMENTS
+from warpsim.io.limits import MAX_XML_ATTRIBUTES, MAX_XML_BYTES, MAX_XML_DEPTH, MAX_XML_ELEMENTS
 
 PACKAGE_LEVELS = 4  # folders above a file in which its `package.xml` is looked for
 LONGEST_NAME = 4096
@@ -33,10 +34,17 @@ def read_bytes(path: pathlib.Path, limit: int) -> bytes:
     except (OSError, ValueError) as error:
         raise ModelError(f"{path}: cannot be read: {error}") from None
     if data is None:
-        raise ModelError(f"{path}: no such file")
+        raise ModelError(f"{path}: {missing(path)}")
     if len(data) > limit:
         raise ModelError(f"{path}: larger than {limit} bytes, the limit for this kind of file")
     return data
+
+
+def missing(path: pathlib.Path) -> str:
+    """Why a path that is no regular file is not read."""
+    if path.is_dir():
+        return "a folder, not a file"
+    return "not a regular file but a pipe, a socket or a device" if path.exists() else "no such file"
 
 
 def parse_xml(data: bytes, name) -> xml.Element:
@@ -68,6 +76,11 @@ def _parse(data: bytes, name) -> xml.Element:
         depth, count = depth + 1, count + 1
         if depth > MAX_XML_DEPTH or count > MAX_XML_ELEMENTS:
             raise ModelError(f"{name}: XML with more than {MAX_XML_DEPTH} levels or {MAX_XML_ELEMENTS} elements")
+        if len(attributes) > MAX_XML_ATTRIBUTES:
+            raise ModelError(
+                f"{name}: line {parser.CurrentLineNumber}: <{tag[:40]}> with {len(attributes)} attributes, more than the "
+                f"limit of {MAX_XML_ATTRIBUTES}"
+            )
         element = builder.start(tag, attributes)
         element.file, element.line = name, parser.CurrentLineNumber
 
@@ -161,7 +174,7 @@ class Folders:
         if scheme == "file":
             return self.first(name, [pathlib.Path("/" + rest.lstrip("/"))])
         if scheme not in ("package", "model"):
-            raise ModelError(f"{name!r}: files come from the model's folder or package://, not from {scheme}://")
+            raise ModelError(f"{short(name)}: files come from the model's folder or package://, not from {scheme}://")
         package, _, inner = rest.lstrip("/").partition("/")
         if package in self.packages:
             return self.first(name, [self.packages[package] / inner])
@@ -169,8 +182,8 @@ class Folders:
             return self.first(name, self._in_package(package, inner))
         except ModelError:
             raise ModelError(
-                f"{name!r}: no file in the model's folder {self.root}, and no package {package!r} in it; give "
-                f"packages={{{package!r}: path}} or root="
+                f"{short(name)}: no file in the model's folder {self.root}, and no package {short(package)} in it; give "
+                f"packages={{{short(package)}: path}} or root="
             ) from None
 
     def _in_package(self, package: str, inner: str) -> list[pathlib.Path]:
@@ -189,24 +202,26 @@ class Folders:
 
 def first_inside(name: str, candidates, allowed) -> pathlib.Path:
     """Real path of the first candidate that is a file; `ModelError` where it lies outside the folders `allowed`."""
-    outside = False
+    outside, why = False, "no such file"
     for candidate in candidates:
         try:
             real = pathlib.Path(os.path.realpath(candidate))
             inside, exists = any(real.is_relative_to(folder) for folder in allowed), real.is_file()
         except (OSError, ValueError) as error:
-            raise ModelError(f"{name[:200]!r}: {error}") from None
+            raise ModelError(f"{short(name)}: {error.strerror if isinstance(error, OSError) else error}") from None
         if inside and exists:
             return real
+        if inside and why == "no such file" and not real.is_dir():
+            why = missing(real)
         outside = outside or not inside
         if exists:
             break
     if outside:
         raise ModelError(
-            f"{name!r} lies outside the model's folder {allowed[0]}; nothing there is read: move it inside, give root=, a "
+            f"{short(name)} lies outside the model's folder {allowed[0]}; nothing there is read: move it inside, give root=, a "
             "folder that holds all files of the model, or declare its folder with packages={name: path}"
         )
-    raise ModelError(f"{name!r}: no such file under {allowed[0]}")
+    raise ModelError(f"{short(name)}: {why} under {allowed[0]}")
 
 
 def _folder(path, label: str) -> pathlib.Path:

@@ -9,6 +9,7 @@ import warnings
 
 import numpy as np
 
+from warpsim.checks import short
 from warpsim.errors import ModelError
 from warpsim.io.adjacent import exclude_neighbours
 from warpsim.io.drives import INFINITE, check_actuators, drive_joints
@@ -76,7 +77,7 @@ def _make_sound(robot: Robot, path, merge_fixed: bool, base: str) -> None:
         why = "the root link is free to move: base='free'"
         if base == "fixed":
             why = "the root link is fixed to the world, as a URDF says nothing about how it moves; base='free' lets it"
-        robot.report.append(ReportLine(f"link {root.name!r}", "mapped", why))
+        robot.report.append(ReportLine(f"link {short(root.name)}", "mapped", why))
     if repaired:
         _warn_once(path, f"{len(repaired)} repaired: ", repaired)
 
@@ -168,7 +169,7 @@ class _Writer:
             parts.append(("ball", "_turn", axis, dynamics))
         if len(parts) > 1:
             why = f"{len(parts)} joints of one body: {', '.join(p[0] + p[1] for p in parts)}"
-            self.b.report.append(ReportLine(f"{kind} joint {joint.name!r}", "mapped", why))
+            self.b.report.append(ReportLine(f"{kind} joint {short(joint.name)}", "mapped", why))
         for type, end, along, options in parts:
             index = self.b.add_joint(body, type, name=self._joint_name(joint.name + end), axis=along, **options)
             if len(parts) == 1 and type != "free":
@@ -201,8 +202,8 @@ class _Writer:
             vertices, faces = load_mesh(self.folders.find(shape.file), shape.scale, self.folders)
             parts = convex_parts(vertices, faces, self.decompose) if shape.touches else []
         except ModelError as error:
-            which = "" if shape.file and shape.file in str(error) else f" {shape.file[:200]!r}"
-            element = f"link {link.name!r}, {use} mesh{which}"
+            which = "" if shape.file and shape.file in str(error) else f" {short(shape.file)}"
+            element = f"link {short(link.name)}, {use} mesh{which}"
             if shape.touches:
                 raise ModelError(f"{element}: {error}") from None
             self.b.report.append(ReportLine(element, "ignored", f"not drawn: {error}"))
@@ -226,12 +227,12 @@ class _Writer:
         """A joint constraint for every mimic joint; those of joints without one position move independently."""
         free: list[str] = []
         for joint in (link.joint for link in robot.links if link.joint is not None and link.joint.mimic is not None):
-            mimic, feature = joint.mimic, f"mimic joint {joint.name!r}"
+            mimic, feature = joint.mimic, f"mimic joint {short(joint.name)}"
             this, other = self.single.get(joint.name), self.single.get(mimic.joint)
             if joint.kind == "fixed":
                 self.b.report.append(ReportLine(feature, "ignored", "the joint is fixed"))
             elif this is None or other is None or this == other:
-                lost = "has no single position" if this is None else f"cannot follow {mimic.joint!r}: "
+                lost = "has no single position" if this is None else f"cannot follow {short(mimic.joint)}: "
                 if this is not None:
                     lost += "that is itself" if this == other else "there is no such hinge or slide"
                 self.b.report.append(ReportLine(feature, "refused", f"{lost}; the joint moves independently"))
@@ -239,7 +240,7 @@ class _Writer:
             else:
                 name = f"{joint.name}_mimic"
                 self.b.add_constraint("joint", this, other, name=name, coefficients=(mimic.offset, mimic.multiplier))
-                why = f"q = {mimic.multiplier:g} q of {mimic.joint!r} + {mimic.offset:g}: constraint {name!r}"
+                why = f"q = {mimic.multiplier:g} q of {short(mimic.joint)} + {mimic.offset:g}: constraint {name!r}"
                 self.b.report.append(ReportLine(feature, "used", why))
         if free:
             _warn_once(path, f"{len(free)} mimic joints move independently, their coupling is not simulated: ", free)

@@ -7,6 +7,7 @@ principal values of S at zero.
 
 import numpy as np
 
+from warpsim.checks import short
 from warpsim.model.geometry import combine_masses, compose, rotation_matrix
 
 SLACK = 1e-7  # relative violation that is rounding
@@ -36,7 +37,7 @@ def repair_inertias(links, warn) -> None:
         if changed:
             after = np.linalg.eigvalsh(link.inertia)
             what = "is not positive definite" if before[0] < -SLACK * before[2] else "breaks the triangle inequality"
-            warn(f"inertia of link {link.name!r}", f"{what}: moments {_text(before)} made {_text(after)} kg m^2")
+            warn(f"inertia of link {short(link.name)}", f"{what}: moments {_text(before)} made {_text(after)} kg m^2")
 
 
 def _text(moments) -> str:
@@ -58,7 +59,9 @@ def repair_massless(links, warn) -> None:
             link.mass = link.mass or LEAST_MASS
             link.inertia = link.inertia + LEAST_INERTIA * np.eye(3)
             mass, inertia = mass or LEAST_MASS, inertia + LEAST_INERTIA * np.eye(3)
-            warn(f"mass of link {link.name!r}", f"joint {joint.name!r} moves no inertia: made {link.mass:g} kg")
+            warn(
+                f"mass of link {short(link.name)}", f"joint {short(joint.name)} moves no inertia: made {link.mass:g} kg"
+            )
         beyond[link.name] = mass, centre, inertia
 
 

@@ -7,7 +7,7 @@ import dataclasses
 
 import numpy as np
 
-from warpsim.checks import listed
+from warpsim.checks import listed, short
 from warpsim.errors import ModelError
 from warpsim.model.geometry import roll_pitch_yaw, rotation_matrix
 from warpsim.model.model import ReportLine
@@ -109,7 +109,7 @@ def parse_robot(root) -> Robot:
     for element in elements:
         link = _link(element, colours, report)
         if link.name in links:
-            raise ModelError(f"link {link.name!r} is there twice; names must be unique")
+            raise ModelError(f"link {short(link.name)} is there twice; names must be unique")
         links[link.name] = link
     if sum(len(link.shapes) for link in links.values()) > MAX_SHAPES:
         raise ModelError(f"more than {MAX_SHAPES} shapes")
@@ -130,7 +130,7 @@ def _joints(root, links, report) -> None:
     names = set()
     for element in root.findall("joint"):
         joint = _joint(element, report)
-        label = f"joint {joint.name!r}"
+        label = f"joint {short(joint.name)}"
         if joint.name in names:
             raise ModelError(f"{label} is there twice; names must be unique")
         names.add(joint.name)
@@ -138,11 +138,11 @@ def _joints(root, links, report) -> None:
         for end in ("parent", "child"):
             name = getattr(element.find(end), "attrib", {}).get("link")
             if name not in links:
-                raise ModelError(f"{label}: there is no {end} link {name!r}")
+                raise ModelError(f"{label}: there is no {end} link {short(name)}")
             ends.append(links[name])
         parent, child = ends
         if child.parent is not None:
-            raise ModelError(f"{label}: link {child.name!r} already hangs on joint {child.joint.name!r}")
+            raise ModelError(f"{label}: link {short(child.name)} already hangs on joint {short(child.joint.name)}")
         child.joint, child.parent = joint, parent
 
 
@@ -202,7 +202,7 @@ def _name(element, word: str) -> str:
 
 def _link(element, colours, report) -> Link:
     name = _name(element, "link")
-    label = f"link {name!r}"
+    label = f"link {short(name)}"
     mass, com, inertia = 0.0, np.zeros(3), np.zeros((3, 3))
     inertial = element.find("inertial")
     if inertial is not None:
@@ -267,7 +267,7 @@ def _colours(root) -> dict[str, tuple]:
     found: dict[str, tuple] = {}
     for material in [*root.findall("material"), *root.findall("link/visual/material")]:
         if material.find("color") is not None and material.get("name"):
-            found.setdefault(material.get("name"), _colour(material, f"material {material.get('name')!r}"))
+            found.setdefault(material.get("name"), _colour(material, f"material {short(material.get('name'))}"))
     return found
 
 
@@ -286,7 +286,7 @@ def _rgba(element, colours, label: str) -> tuple:
 
 def _joint(element, report) -> Joint:
     name = _name(element, "joint")
-    label = f"joint {name!r}"
+    label = f"joint {short(name)}"
     kind = element.get("type")
     if kind not in KINDS:
         raise ModelError(f"{label}: unknown type {str(kind)[:40]!r}; use {', '.join(KINDS)}")

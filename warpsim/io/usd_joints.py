@@ -8,6 +8,7 @@ import dataclasses
 
 import numpy as np
 
+from warpsim.checks import short
 from warpsim.errors import ModelError
 from warpsim.io import usd_extra
 from warpsim.io.usd_shapes import decompose_transform
@@ -131,7 +132,7 @@ def _end(joint, side: int, stage, owner, units, world_of, label: str):
         raise ModelError(f"{label}: localPos{side} or localRot{side} is not finite or zero")
     target = stage.GetPrimAtPath(targets[0]) if targets else None
     if targets and not target:
-        raise ModelError(f"{label}: there is no body{side} {targets[0]}")
+        raise ModelError(f"{label}: there is no body{side} {short(str(targets[0]))}")
     local = np.concatenate([position, q / np.linalg.norm(q)])
     if target is None:
         matrix = units.matrix(np.eye(4))

@@ -3,7 +3,8 @@
 USD composes a stage of layers: sublayers, references, payloads, value clips. Every layer is looked through before the
 stage is composed, and refused where it names a file outside. USD's reader of binary files can crash on a damaged one
 (measured: 1 in some hundred files with flipped bits), so files that are or name binary layers are first read to the end in
-a process of their own, which takes half a second. Its reader of text recurses, so brackets are counted first.
+a process of their own, which takes half a second. Its reader of text recurses, so brackets, and levels of paths, are
+counted first.
 """
 
 import os
@@ -15,9 +16,10 @@ import zipfile
 
 import numpy as np
 
+from warpsim.checks import short
 from warpsim.errors import ModelError
 from warpsim.io.limits import MAX_USD_BYTES, MAX_USDA_DEPTH
-from warpsim.io.safe_files import Folders
+from warpsim.io.safe_files import Folders, missing
 from warpsim.model.geometry import rotation_matrix
 
 TEXT = b"#usda"
@@ -26,6 +28,7 @@ TOKENS = re.compile(  # strings, names of files and comments: what is in them op
     rb"""|@@@.*?@@@|@[^@\n]*@|\#[^\n]*|//[^\n]*|/\*.*?\*/""",
     re.DOTALL,
 )
+PATHS = re.compile(rb"<[^>]*>")
 BRACKETS = np.zeros(256, np.int64)
 BRACKETS[list(b"([{")], BRACKETS[list(b")]}")] = 1, -1
 DEPTH_BLOCK = 2**22
@@ -48,16 +51,17 @@ def open_stage(path: pathlib.Path, packages=None, root=None):
 def _plain_text(path: pathlib.Path) -> bool:
     """Whether a file is a text layer that names no other file, and that no reading of its quotes makes deep."""
     data = path.read_bytes()
-    return data.startswith(TEXT) and b"@" not in data and _depth(data) <= MAX_USDA_DEPTH
+    return data.startswith(TEXT) and b"@" not in data and max(_depth(data), _levels(data)) <= MAX_USDA_DEPTH
 
 
 def _check_depth(name: str) -> None:
-    """Raise `ModelError` where text in a layer's file, or in a .usdz, opens too many brackets at once."""
+    """Raise `ModelError` where text in a layer's file, or in a .usdz, is nested too deep, or has a path that is."""
     for inner, data in _texts(name):
-        depth = _depth(TOKENS.sub(b"", data)) if _depth(data) > MAX_USDA_DEPTH else 0
-        if depth > MAX_USDA_DEPTH:
-            where = f"{name}[{inner}]" if inner else name
-            raise ModelError(f"{where}: nested {depth} deep, more than the limit of {MAX_USDA_DEPTH}")
+        where = f"{name}[{inner}]" if inner else name
+        for count, what in ((_depth, "nested"), (_levels, "a path in < >")):
+            depth = count(TOKENS.sub(b"", data)) if count(data) > MAX_USDA_DEPTH else 0
+            if depth > MAX_USDA_DEPTH:
+                raise ModelError(f"{where}: {what} {depth} levels deep, more than the limit of {MAX_USDA_DEPTH}")
 
 
 def _texts(name: str):
@@ -88,6 +92,11 @@ def _depth(data: bytes) -> int:
         deepest = max(deepest, int((levels - lows).max()))
         level, lowest = int(levels[-1]), int(lows[-1])
     return deepest
+
+
+def _levels(data: bytes) -> int:
+    """The largest number of levels of a path between < and > in a text: of prims, targets and variants."""
+    return max((sum(map(found.group().count, (b"/", b"[", b"{"))) for found in PATHS.finditer(data)), default=0)
 
 
 def _survive(path: pathlib.Path, packages, root) -> None:
@@ -138,11 +147,11 @@ def _open(path: pathlib.Path, packages=None, root=None):
         from pxr import Sdf, Tf, Usd
     except ImportError:
         raise ModelError(f"{path}: reading USD needs usd-core: pip install usd-core") from None
-    folders = Folders(path, packages, root)
+    folders, name = Folders(path, packages, root), str(path.absolute())
     try:
         _check_layers(Sdf, path, folders)
-        _Population(Sdf, path).check(Sdf.Layer.FindOrOpen(str(path)))
-        stage = Usd.Stage.Open(Sdf.Layer.FindOrOpen(str(path)), Usd.Stage.LoadAll)
+        _Population(Sdf, path).check(Sdf.Layer.FindOrOpen(name))
+        stage = Usd.Stage.Open(Sdf.Layer.FindOrOpen(name), Usd.Stage.LoadAll)
     except Tf.ErrorException as error:
         raise ModelError(f"{path}: USD cannot open it: {usd_words(error)}") from None
     if stage is None:
@@ -174,7 +183,7 @@ def _check_file(path: pathlib.Path) -> None:
     except (OSError, ValueError) as error:
         raise ModelError(f"{path}: cannot be read: {error}") from None
     if size is None:
-        raise ModelError(f"{path}: no such file")
+        raise ModelError(f"{path}: {missing(path)}")
     if not 0 < size <= MAX_USD_BYTES:
         raise ModelError(f"{path}: {size} bytes; a USD file has 1 to {MAX_USD_BYTES}")
 
@@ -194,9 +203,9 @@ def _check_layers(Sdf, path: pathlib.Path, folders: Folders) -> None:
             _check_depth(outer)
         layer = Sdf.Layer.FindOrOpen(name)
         if layer is None:
-            raise ModelError(f"{path}: USD cannot read the layer {name}")
+            raise ModelError(f"{path}: USD cannot read the layer {short(name)}")
         if _has_clips(layer):
-            raise ModelError(f"{path}: layer {name} has value clips, which are not read; flatten the stage")
+            raise ModelError(f"{path}: layer {short(name)} has value clips, which are not read; flatten the stage")
         for asset in layer.GetCompositionAssetDependencies():
             if not asset:
                 continue  # a prim of the same layer
@@ -204,13 +213,27 @@ def _check_layers(Sdf, path: pathlib.Path, folders: Folders) -> None:
                 raise ModelError(
                     f"{path}: layer {name} names a layer by the expression {asset[:60]}; flatten the stage"
                 )
-            absolute = layer.ComputeAbsolutePath(asset)
-            outer = absolute.split("[", 1)[0]
-            if outer == name.split("[", 1)[0]:
-                waiting.append(absolute)  # inside the same package
-                continue
-            inner = absolute[len(outer) :]
-            waiting.append(str(folders.find(outer)) + inner)
+            absolute = _checked(layer.ComputeAbsolutePath(asset), name, path, folders, asset)
+            waiting.append(absolute)
+
+
+def _checked(absolute: str, name: str, path: pathlib.Path, folders: Folders, asset: str) -> str:
+    """The identifier by which USD will open a layer that layer `name` names, where that may be read.
+
+    One that is not absolute by now is a name of USD's search path, which starts in the working directory.
+    """
+    outer = absolute.split("[", 1)[0]
+    if os.path.isabs(outer) and outer == name.split("[", 1)[0]:
+        return absolute  # inside the same package
+    what = f"{path}: layer {short(name)} names {short(asset)}"
+    if not os.path.isabs(outer) or ":SDF_FORMAT_ARGS:" in absolute:
+        raise ModelError(
+            f"{what}: no such file beside that layer, and none is looked for elsewhere; give its path from that layer, "
+            "./… or ../…"
+        )
+    if str(folders.find(outer)) != os.path.realpath(outer):
+        raise ModelError(f"{what}: a name that leads to different files, no such file is read; rename it")
+    return absolute
 
 
 class _Population:
