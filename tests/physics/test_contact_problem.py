@@ -21,7 +21,8 @@ class Sampled:
 
     def __init__(self, path: str, device: str):
         self.model = m = ws.load(path)
-        self.sim = ws.Simulator(m, worlds=WORLDS, dt=H, device=device, dtype="float64")
+        # recovery_speed=None: the law of the paper, also deep in the ground
+        self.sim = ws.Simulator(m, worlds=WORLDS, dt=H, device=device, dtype="float64", recovery_speed=None)
         rng = np.random.default_rng(4)
         q = np.tile(m.q0, (WORLDS, 1))
         q[:, 2], q[:, 7:] = 1.2, np.where(m.joint_limited, m.joint_range.mean(axis=1), 0.0)[1:]
