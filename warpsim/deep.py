@@ -36,6 +36,16 @@ def needs_float64(device_model: DeviceModel) -> bool:
     return device_model.dtype == "float32" and depth(device_model.model) > DEEPEST
 
 
+def refuse_gradients(model: Model, dtype: str, what: str) -> None:
+    """Raise `ValueError` where a step goes through float64: its gradients do not."""
+    deepest = depth(model)
+    if dtype == "float32" and deepest > DEEPEST:
+        raise ValueError(
+            f"{what} of model {model.name!r} needs dtype='float64': a tree of it is {deepest} degrees of freedom deep, and beyond "
+            f"{DEEPEST} float32 gradients mean nothing"
+        )
+
+
 class WideDynamics:
     """`Dynamics` in float64 of a float32 device model: `dynamics`, with the parameters as of the last `refresh`."""
 

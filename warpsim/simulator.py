@@ -11,6 +11,7 @@ import warp as wp
 
 from warpsim.checks import choice, flag, listed, number, numbers, positive, short, whole
 from warpsim.collision import ContactList
+from warpsim.deep import refuse_gradients
 from warpsim.dynamics import DeviceModel
 from warpsim.gradients.implicit import StepAdjoint, StepRecord, kept_array, pass_on_gradient
 from warpsim.gradients.kept import AdjointParameters, KeptParameters
@@ -132,6 +133,8 @@ class Simulator:
         if max_contacts is not None:
             max_contacts = whole(max_contacts, "max_contacts", 1)
         self.requires_grad = bool(requires_grad)
+        if self.requires_grad:
+            refuse_gradients(model, dtype, "requires_grad=True")
         if self.requires_grad and isinstance(self.solver, SAP) and self.solver.is_lagged:
             raise ValueError(
                 'requires_grad=True needs the convex model for now: SAP(approximation="convex", supported_load=False)'

@@ -104,3 +104,15 @@ def test_worlds_with_their_own_masses_stay_independent(device):
     for _ in range(5):
         heavier.step(other, out=other)
     np.testing.assert_allclose(state.v.numpy()[1], other.v.numpy()[0], atol=1e-4 * np.abs(other.v.numpy()).max())
+
+
+def test_gradients_of_long_chains_want_float64(device):
+    """Tape and Jacobians of a step that goes through float64 would be those of float32: refused, with the fix; 40 links are not."""
+    with pytest.raises(ValueError, match="float64"):
+        ws.Simulator(chain(41), dtype="float32", requires_grad=True, device=device)
+    sim = ws.Simulator(chain(41), dtype="float32", device=device)
+    with pytest.raises(ValueError, match="linearize.*float64"):
+        sim.linearize(sim.state())
+    ws.Simulator(chain(40), dtype="float32", requires_grad=True, device=device)
+    sim = ws.Simulator(chain(41), dtype="float64", device=device)
+    assert np.isfinite(sim.linearize(sim.state()).A.numpy()).all()

@@ -11,6 +11,7 @@ import warp as wp
 
 from warpsim.checks import choice, flag
 from warpsim.constraints import ACTUATOR_PARAMETERS
+from warpsim.deep import refuse_gradients
 from warpsim.dynamics import BLOCK, DeviceModel, InverseDynamicsDerivative
 from warpsim.integrators import SymplecticEuler
 from warpsim.kernels import (
@@ -412,6 +413,7 @@ def linearize(sim, state, control, tau, parameters, force_jacobian, out) -> Line
 
 def _not_analytic(sim, names: tuple[str, ...]) -> str:
     """Why the Jacobians have no closed form here; empty where they have."""
+    refuse_gradients(sim.model, sim.dtype, "linearize")
     if sim.integrator != SymplecticEuler():
         return f"with {sim.integrator!r}, only with ws.SymplecticEuler()"
     if not isinstance(sim.solver, (SAP, NoContact)):
