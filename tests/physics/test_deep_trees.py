@@ -111,7 +111,7 @@ def test_gradients_of_long_chains_want_float64(device):
     with pytest.raises(ValueError, match="float64"):
         ws.Simulator(chain(41), dtype="float32", requires_grad=True, device=device)
     sim = ws.Simulator(chain(41), dtype="float32", device=device)
-    with pytest.raises(ValueError, match="linearize.*float64"):
+    with pytest.raises(ValueError, match=r"linearize.*float64"):
         sim.linearize(sim.state())
     ws.Simulator(chain(40), dtype="float32", requires_grad=True, device=device)
     sim = ws.Simulator(chain(41), dtype="float64", device=device)
