@@ -33,6 +33,19 @@ def _readable():
         raise ModelError(cut) from None
 
 
+def _check_options(actuators, unsupported, base, packages, decompose, flags: dict) -> None:
+    """Raise `ModelError` for an option of `load` that is none of what it may be."""
+    choice(unsupported, "unsupported", ("error", "report"), ModelError)
+    choice(actuators, "actuators", (None, "effort", "position"), ModelError)
+    choice(base, "base", ("fixed", "free"), ModelError)
+    for name, value in flags.items():
+        flag(value, name, ModelError)
+    if not isinstance(decompose, Mapping):
+        flag(decompose, "decompose (True, False or a dict of settings)", ModelError)
+    if packages is not None and not isinstance(packages, Mapping):
+        raise ModelError(f"packages is {short(packages)}; give a dict of names and folders")
+
+
 def load(
     source,
     *,
@@ -62,15 +75,8 @@ def load(
     crashes a parser, or exceeds a bound, is a `ModelError` too. It takes a second more.
     Raises `ModelError` naming the file, the element and the fix.
     """
-    choice(unsupported, "unsupported", ("error", "report"), ModelError)
-    choice(actuators, "actuators", (None, "effort", "position"), ModelError)
-    choice(base, "base", ("fixed", "free"), ModelError)
-    for name, value in (("merge_fixed", merge_fixed), ("visuals", visuals), ("isolate", isolate)):
-        flag(value, name, ModelError)
-    if not isinstance(decompose, Mapping):
-        flag(decompose, "decompose (True, False or a dict of settings)", ModelError)
-    if packages is not None and not isinstance(packages, Mapping):
-        raise ModelError(f"packages is {short(packages)}; give a dict of names and folders")
+    flags = {"merge_fixed": merge_fixed, "visuals": visuals, "isolate": isolate}
+    _check_options(actuators, unsupported, base, packages, decompose, flags)
     of_urdf = merge_fixed or base != "fixed" or not visuals
     why = "merge_fixed, base and visuals are for URDF files; other files say so themselves"
     if isinstance(source, mujoco.MjModel):
