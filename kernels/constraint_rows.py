@@ -58,6 +58,7 @@ def structs(S) -> SimpleNamespace:
         compliance: wp.array(dtype=S)  # 1/k, 0 is near-rigid
         recovery: wp.array(dtype=S)  # [m/s, rad/s] of near-rigid rows
         lever: wp.array(dtype=S)  # [m, rad] infinite where the row does not turn
+        comes: wp.array(dtype=int)  # 1: a free body can come to meet it
         group: wp.array(dtype=int)  # rows from this one on that measure one vector; 0: counted with one before
         dissipation_time: wp.array(dtype=S)  # not a number: the default
         stiffness: wp.array(dtype=S)  # of a spring, as the next
@@ -209,8 +210,8 @@ def build(S, grad: bool = False) -> SimpleNamespace:
                 floor[w, i] += square / inertia[w, d]
 
     @wp.func
-    def row_law(table: Table, i: int, weight: S, stiff: S, phi: S, h: S, sigma: S) -> vec4:
-        """(R, v̂, lower, upper) of an active row; R = 0 where it does not act. `stiff`: v_s of `bilateral.py`."""
+    def row_law(table: Table, i: int, weight: S, load: S, phi: S, h: S, sigma: S) -> vec4:
+        """(R, v̂, lower, upper) of an active row; R = 0 where it does not act. `load`: γ_load of `bilateral.py`, infinite where the pull does not saturate."""
         kind = table.kind[i]
         c = table.compliance[i]
         time = table.dissipation_time[i]
@@ -221,7 +222,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
         if table.exact == 1 and c > S(0.0):
             limit_weight = S(0.0)
         if kind <= DISTANCE or kind == COUPLING:
-            law = equality_law(limit_weight, phi, c, time, h, table.recovery[i], table.lever[i], stiff)
+            law = equality_law(limit_weight, phi, c, time, h, table.recovery[i], table.lever[i], load)
         elif kind == TENDON_SPRING:
             law = f_coupling.spring_law(phi, table.stiffness[i], table.damping[i], table.reference[i], h)
         elif kind == TENDON_FRICTION:
@@ -229,7 +230,7 @@ def build(S, grad: bool = False) -> SimpleNamespace:
             upper = h * table.coefficients[i, 0]
             lower = -upper
         else:
-            law = stop_law(limit_weight, phi, c, time, h, table.recovery[i], table.lever[i], stiff)
+            law = stop_law(limit_weight, phi, c, time, h, table.recovery[i], table.lever[i], load)
             lower = S(0.0)
         return vec4(law[0], law[1], lower, upper)
 
@@ -247,10 +248,9 @@ def build(S, grad: bool = False) -> SimpleNamespace:
 def build_untaped(S) -> SimpleNamespace:
     """Kernels `prepare` and `regularise`."""
     t = types(S)
-    vec3 = t.vec3
+    sp, vec3, vec6, vec10, mat33 = spatial.build(S), t.vec3, t.vec6, t.vec10, t.mat33
     Table, f_rows, row_law = structs(S).Table, rows.build(S), build(S).row_law
     Rows, effective_weight, within_reach = f_rows.Rows, f_rows.effective_weight, limit.build(S).within_reach
-    eliminate = f_rows.eliminate
 
     @wp.func
     def is_inactive(topology: Topology, table: Table, body_active: wp.array2d(dtype=S), w: int, i: int) -> bool:
@@ -296,6 +296,61 @@ def build_untaped(S) -> SimpleNamespace:
             inertia[w, i] = total
 
     @wp.func
+    def group_mobility(
+        topology: Topology, rows: Rows, L: wp.array3d(dtype=S), z: wp.array2d(dtype=vec3), first: int, n: int, w: int
+    ) -> mat33:
+        """W = J M⁻¹ Jᵀ of the n rows from `first` on, three at most; 0 beside them."""
+        W = mat33()
+        size = rows.support_size[first]
+        j = int(0)
+        while j < size:
+            begin = topology.dof_begin[rows.support[first, j]]
+            end = int(j)
+            while end < size and topology.dof_begin[rows.support[first, end]] == begin:
+                end += 1
+            last = rows.support[first, end - 1]
+            for d in range(begin, last + 1):
+                z[w, d] = vec3(S(0.0), S(0.0), S(0.0))
+            for e in range(j, end):
+                column = vec3(S(0.0), S(0.0), S(0.0))
+                for m in range(n):
+                    column[m] = rows.J[w, first + m, e]
+                z[w, rows.support[first, e]] = column
+            for k in range(last + 1 - begin):
+                d = last - k
+                x = z[w, d]
+                if wp.length_sq(x) > S(0.0):
+                    e = topology.dof_parent[d]
+                    while e >= 0:
+                        z[w, e] = z[w, e] - L[w, d, e - begin] * x
+                        e = topology.dof_parent[e]
+                    W += wp.outer(x, x / L[w, d, d - begin])
+            j = end
+        return W
+
+    @wp.func
+    def load_bound(
+        topology: Topology,
+        gravity: wp.array(dtype=vec3),
+        composite: wp.array2d(dtype=vec10),
+        force: wp.array2d(dtype=S),
+        lever: S,
+        h: S,
+        w: int,
+    ) -> S:
+        """γ_load of a row: a multiple of the impulse of all weights and forces, up to the next power of two."""
+        mass = S(0.0)
+        for tree in range(topology.tree_v.shape[0] - 1):
+            mass += composite[w, topology.dof_link[topology.tree_v[tree]]][0]
+        total = mass * wp.length(gravity[w % gravity.shape[0]])
+        for d in range(force.shape[1]):
+            total += wp.abs(force[w, d]) / wp.min(lever, S(1.0))
+        total = S(bilateral.LOAD_SHARE) * h * total
+        if total == S(0.0):
+            return total
+        return wp.pow(S(2.0), wp.ceil(wp.log2(total)))
+
+    @wp.func
     def reaches(
         topology: Topology,
         table: Table,
@@ -308,30 +363,21 @@ def build_untaped(S) -> SimpleNamespace:
         w: int,
         i: int,
     ) -> bool:
-        """Whether the rows of a group, three at most, can move in the direction of their v̂."""
-        size = rows.support_size[table.first + i]
+        """Whether the rows of a group, three at most, can move in the direction of their v̂, and a fast one without haste."""
         wanted = vec3(S(0.0), S(0.0), S(0.0))
         for m in range(table.group[i]):
-            wanted[m] = row_law(table, i + m, S(1.0), S(0.0), phi[w, i + m], h, S(1.0))[1]
-        norm = wp.length(wanted)
-        weight = S(0.0)
-        j = int(0)
-        while j < size:
-            begin = topology.dof_begin[rows.support[table.first + i, j]]
-            end = int(j)
-            while end < size and topology.dof_begin[rows.support[table.first + i, end]] == begin:
-                end += 1
-            last = rows.support[table.first + i, end - 1]
-            for d in range(begin, last + 1):
-                z[w, d] = vec3(S(0.0), S(0.0), S(0.0))
-            for e in range(j, end):
-                along = S(0.0)
-                for m in range(table.group[i]):
-                    along += wanted[m] * rows.J[w, table.first + i + m, e]
-                z[w, rows.support[table.first + i, e]] = vec3(along / norm, S(0.0), S(0.0))
-            weight += eliminate(topology, L, z, w, begin, last)
-            j = end
-        return norm == S(0.0) or weight >= S(bilateral.STUCK_SHARE) * floor
+            wanted[m] = row_law(table, i + m, S(1.0), S(wp.inf), phi[w, i + m], h, S(1.0))[1]
+        speed = wp.length(wanted)
+        if speed == S(0.0):
+            return True
+        wanted = wanted / speed
+        W = group_mobility(topology, rows, L, z, table.first + i, table.group[i], w)
+        able = wp.dot(wanted, W * wanted) >= S(bilateral.STUCK_SHARE) * floor
+        if able:
+            for m in range(3):
+                W[m, m] = W[m, m] + S(bilateral.HASTE_ROUNDING) * floor
+            able = wp.dot(wanted, wp.inverse(W) * wanted) * floor < S(bilateral.HASTE)
+        return able
 
     @wp.kernel(module=module_name("constraint_rows", S), enable_backward=False)
     def regularise(
@@ -345,15 +391,19 @@ def build_untaped(S) -> SimpleNamespace:
         v0: wp.array2d(dtype=S),
         v_star: wp.array2d(dtype=S),
         M_factor: wp.array3d(dtype=S),
+        gravity: wp.array(dtype=vec3),
+        composite: wp.array2d(dtype=vec10),
+        force: wp.array2d(dtype=S),
         # scratch
         z: wp.array2d(dtype=vec3),
         # out
-        stiff: wp.array2d(dtype=S),
+        load: wp.array2d(dtype=S),
+        stalled: wp.array2d(dtype=int),
         rows: Rows,
     ):
         """R, v̂, bounds and w of every row of the table; R = 0 where it does not act or moves nothing. Launch over worlds."""
         w = wp.tid()
-        is_stiff = bool(True)
+        bears = S(wp.inf)  # of the present group
         for i in range(table.kind.shape[0]):
             k = table.first + i
             kind = table.kind[i]
@@ -367,15 +417,20 @@ def build_untaped(S) -> SimpleNamespace:
             stop = kind == SHORTEST or kind == LONGEST or kind == TENDON_LOWER or kind == TENDON_UPPER
             rows.R[w, k] = S(0.0)
             if not is_inactive(topology, table, body_active, w, i) and (
-                not stop or within_reach(error, rate, rate_star, h)
+                not stop or within_reach(error, rate, rate_star, rows.pull, h)
             ):
                 weight = effective_weight(topology, M_factor, z, w, rows, k)
                 if table.group[i] > 0 and floor[w, i] > S(0.0):
-                    is_stiff = reaches(topology, table, rows, M_factor, z, phi, floor[w, i], h, w, i)
-                stiff[w, i] = S(0.0)
-                if is_stiff or kind >= COUPLING:
-                    stiff[w, i] = S(wp.inf)
-                law = row_law(table, i, wp.max(weight, floor[w, i]), stiff[w, i], error, h, sigma)
+                    bears = S(wp.inf)
+                    if stalled[w, i] != 0:
+                        bears = load_bound(topology, gravity, composite, force, table.lever[i], h, w)
+                    if table.comes[i] == 0:
+                        if not reaches(topology, table, rows, M_factor, z, phi, floor[w, i], h, w, i):
+                            bears = S(0.0)
+                load[w, i] = S(wp.inf)
+                if kind < COUPLING:
+                    load[w, i] = bears
+                law = row_law(table, i, wp.max(weight, floor[w, i]), load[w, i], error, h, sigma)
                 if weight > S(0.0):
                     rows.weight[w, k] = weight
                     rows.R[w, k] = law[0]
@@ -383,7 +438,68 @@ def build_untaped(S) -> SimpleNamespace:
                     rows.lower[w, k] = law[2]
                     rows.upper[w, k] = law[3]
 
-    return SimpleNamespace(prepare=prepare, regularise=regularise)
+    @wp.func
+    def is_turning(
+        table: Table, rows: Rows, h: S, dof_S: wp.array2d(dtype=vec6), v: wp.array2d(dtype=S), w: int, i: int
+    ) -> bool:
+        """Whether an end of the row turns by more than STALL_TURN in the step."""
+        omega_a = vec3(S(0.0), S(0.0), S(0.0))
+        omega_b = vec3(S(0.0), S(0.0), S(0.0))
+        k = table.first + i
+        for j in range(rows.support_size[k]):
+            d = rows.support[k, j]
+            omega = sp.angular(dof_S[w, d]) * v[w, d]
+            if table.a[i, j] > S(0.0):
+                omega_b += omega
+            else:
+                omega_a += omega
+        return h * wp.max(wp.length(omega_a), wp.length(omega_b)) > S(bilateral.STALL_TURN)
+
+    @wp.kernel(module=module_name("constraint_rows", S), enable_backward=False)
+    def remember_stalls(
+        topology: Topology,
+        table: Table,
+        rows: Rows,
+        h: S,
+        dof_S: wp.array2d(dtype=vec6),
+        M_factor: wp.array3d(dtype=S),
+        gravity: wp.array(dtype=vec3),
+        composite: wp.array2d(dtype=vec10),
+        force: wp.array2d(dtype=S),
+        v: wp.array2d(dtype=S),
+        # scratch
+        z: wp.array2d(dtype=vec3),
+        # in and out
+        stalled: wp.array2d(dtype=int),
+    ):
+        """Whether each group of two-sided rows stalls at the new velocity (`bilateral.py`). Launch over worlds."""
+        w = wp.tid()
+        for i in range(table.kind.shape[0]):
+            turning = (table.kind[i] == POSITION or table.kind[i] == DISTANCE) and table.lever[i] < S(wp.inf)
+            if table.group[i] > 0 and turning:
+                wanted = vec3(S(0.0), S(0.0), S(0.0))
+                rate = vec3(S(0.0), S(0.0), S(0.0))
+                gamma = vec3(S(0.0), S(0.0), S(0.0))
+                for m in range(table.group[i]):
+                    k = table.first + i + m
+                    if rows.R[w, k] > S(0.0):
+                        for j in range(rows.support_size[k]):
+                            rate[m] = rate[m] + rows.J[w, k, j] * v[w, rows.support[k, j]]
+                        wanted[m] = rows.v_hat[w, k]
+                        gamma[m] = (wanted[m] - rate[m]) / rows.R[w, k]
+                limit = table.lever[i] / h  # of W γ
+                if wp.length(wanted) < S(0.5) * S(bilateral.RIGID) * limit:
+                    stalled[w, i] = 0
+                elif wp.dot(wanted, rate) < S(0.5) * wp.length_sq(wanted) and is_turning(
+                    table, rows, h, dof_S, v, w, i
+                ):
+                    W = group_mobility(topology, rows, M_factor, z, table.first + i, table.group[i], w)
+                    size = wp.length(gamma)
+                    bound = load_bound(topology, gravity, composite, force, table.lever[i], h, w)
+                    if wp.dot(gamma, W * gamma) > limit * size and size > bound:
+                        stalled[w, i] = 1
+
+    return SimpleNamespace(prepare=prepare, regularise=regularise, remember_stalls=remember_stalls)
 
 
 @cached
@@ -430,7 +546,7 @@ def build_residual(S) -> SimpleNamespace:
         phi: wp.array2d(dtype=S),
         weight: wp.array2d(dtype=S),
         floor: wp.array2d(dtype=S),
-        stiff: wp.array2d(dtype=S),
+        load: wp.array2d(dtype=S),
         rate: wp.array2d(dtype=S),
         rate0: wp.array2d(dtype=S),
         # out
@@ -441,7 +557,7 @@ def build_residual(S) -> SimpleNamespace:
         k = table.first + i
         if rows.R[w, k] > S(0.0):
             w_row = wp.max(weight[w, k], floor[w, i])
-            law = row_law(table, i, w_row, stiff[w, i], phi[w, i] - lead * rate0[w, i], h, sigma)
+            law = row_law(table, i, w_row, load[w, i], phi[w, i] - lead * rate0[w, i], h, sigma)
             gamma[w, i] = box_impulse((law[1] - rate[w, i]) / law[0], law[2], law[3])
 
     @wp.kernel(module=module)

@@ -54,7 +54,7 @@ def build(S) -> SimpleNamespace:
     module = module_name("constraint_slopes", S)
 
     @wp.func
-    def law_slopes(table: Table, rows: Rows, w: int, i: int, weight: S, stiff: S, phi: S, h: S, sigma: S) -> vec3:
+    def law_slopes(table: Table, rows: Rows, w: int, i: int, weight: S, load: S, phi: S, h: S, sigma: S) -> vec3:
         """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ) of a row; w with its floor."""
         k = table.first + i
         kind = table.kind[i]
@@ -64,7 +64,7 @@ def build(S) -> SimpleNamespace:
         lever = table.lever[i]
         slopes = vec3(S(0.0), S(0.0), S(0.0))
         if kind <= kinds.DISTANCE or kind == kinds.COUPLING:
-            slopes = equality_slopes(rows.v_hat[w, k], rows.R[w, k], weight, c, time, h, recovery, lever, stiff)
+            slopes = equality_slopes(rows.v_hat[w, k], rows.R[w, k], weight, c, time, h, recovery, lever, load)
         elif kind == kinds.TENDON_SPRING:  # v̂ = −K (φ beyond the slack)/(h K + D), R = 1/(h (h K + D))
             slack = table.reference[i]
             if phi < slack[0] or phi > slack[1] or slack[0] == slack[1]:
@@ -72,7 +72,7 @@ def build(S) -> SimpleNamespace:
         elif kind == kinds.TENDON_FRICTION:
             slopes[1] = sigma
         else:
-            slopes = stop_slopes(rows.v_hat[w, k], rows.R[w, k], weight, c, time, h, recovery, lever, stiff)
+            slopes = stop_slopes(rows.v_hat[w, k], rows.R[w, k], weight, c, time, h, recovery, lever, load)
         return slopes
 
     @wp.func
@@ -178,7 +178,7 @@ def build(S) -> SimpleNamespace:
         v0: wp.array2d(dtype=S),
         phi: wp.array2d(dtype=S),
         floor: wp.array2d(dtype=S),
-        stiff: wp.array2d(dtype=S),
+        load: wp.array2d(dtype=S),
         row_G: wp.array2d(dtype=S),
         row_gamma: wp.array2d(dtype=S),
         # out
@@ -213,7 +213,7 @@ def build(S) -> SimpleNamespace:
                     slopes.J_q[w, k, j, e] = -curvature * table.b[i, j] * table.b[i, e]
         follow(topology, rows, k, v0, h, w, slopes)
         weight = rows.weight[w, k]
-        law = law_slopes(table, rows, w, i, wp.max(weight, floor[w, i]), stiff[w, i], phi[w, i], h, sigma)
+        law = law_slopes(table, rows, w, i, wp.max(weight, floor[w, i]), load[w, i], phi[w, i], h, sigma)
         slopes.R_w[w, k] = law[1]
         slopes.R_floor[w, k] = S(0.0)
         if floor[w, i] > weight:

@@ -32,6 +32,7 @@ def build(S) -> SimpleNamespace:
         kind: wp.array(dtype=int)  # (joint rows,): the first of all rows
         joint: wp.array(dtype=int)  # (joint rows,)
         recovery: wp.array(dtype=S)  # (joint rows,) [rad/s, m/s] fastest return of what is beyond its stop
+        pull: S  # [m/s, rad/s] that constraints may give what meets a stop within a step
         support: wp.array2d(dtype=int)  # (rows, width) dofs that the row moves, ascending
         support_size: wp.array(dtype=int)  # (rows,)
         J: wp.array3d(dtype=S)  # (worlds, rows, width); columns: the support
@@ -138,7 +139,7 @@ def build(S) -> SimpleNamespace:
                 for d in range(n):
                     rate += J[d] * v0[w, dof + d]
                     rate_star += J[d] * v_star[w, dof + d]
-                if within_reach(distance, rate, rate_star, h):
+                if within_reach(distance, rate, rate_star, rows.pull, h):
                     for d in range(n):
                         rows.J[w, k, d] = J[d]
                     weight = effective_weight(topology, M_factor, z, w, rows, k)

@@ -15,7 +15,7 @@ from warpsim.kernels import actuation, effort_rows, rows, theta
 from warpsim.kernels import constraint_rows as kinds
 from warpsim.model.geometry import IDENTITY
 from warpsim.model.model import BODY_CONSTRAINTS, JOINT_NV, ConstraintType, JointType, Model
-from warpsim.recovery import Levers, row_speed
+from warpsim.recovery import CONSTRAINT_SPEED, Levers, row_speed
 
 ACTUATOR_PARAMETERS = ("actuator_gain", "actuator_bias", "control_range", "force_range")
 # (kind, axis) of each row of a constraint between two frames
@@ -238,7 +238,9 @@ class ScalarRows:
             np.where(model.joint_type[joint] == JointType.SLIDE, *device_model.recovery), S
         )
         self.table, self.effort = self._table(found, exact), self._effort_table(actuators)
-        self.phi, self.phi_between, self.floor, self.stiff = (dynamics.array(len(found), S) for _ in range(4))
+        self.rows.pull = CONSTRAINT_SPEED if self.can_stall else 0.0
+        self.phi, self.phi_between, self.floor, self.load = (dynamics.array(len(found), S) for _ in range(4))
+        self.stalled = dynamics.array(len(found), wp.int32)  # (worlds, rows of the table), see `bilateral.py`
         self.inertia = dynamics.array(model.nv if found else 0, S)
         self.q_ahead = dynamics.array(model.nq if found else 0, S)
         self.link_X_ahead = dynamics.array(model.nlink if found else 0, t.transform)
@@ -281,6 +283,8 @@ class ScalarRows:
         levers = Levers(model) if any(turning) and min(speeds) < np.inf else None
         lever = [levers.lever(row) if x and levers else np.inf for row, x in zip(found, turning, strict=True)]
         table.lever, table.group = self._array(lever, t.scalar), self._array(row_groups(found))
+        table.comes = self._array([levers is not None and levers.comes(row) for row in found])
+        self.can_stall = bool(np.isfinite(lever).any())
         return table
 
     def _effort_table(self, actuators):
@@ -307,7 +311,19 @@ class ScalarRows:
         return sets + ([self.k_effort] if self.effort_count else [])
 
     def launch(
-        self, h: float, sigma: float, q, v, v_star, M_factor, z, control, moves: bool = True, between=None
+        self,
+        h: float,
+        sigma: float,
+        q,
+        v,
+        v_star,
+        M_factor,
+        composite,
+        force,
+        z,
+        control,
+        moves: bool = True,
+        between=None,
     ) -> None:
         """Fill R, v̂, bounds, weights and Jacobians at (q, v), after `dynamics.position(q)`. `z`: scratch (worlds, nv).
 
@@ -332,10 +348,27 @@ class ScalarRows:
             inputs = [d.topology, self.table, self.rows, at.link_X, at.dof_S, self.inertia, self.floor]
             dynamics.launch(self.k_geometry.least_weight, self.table_count, inputs)
             inputs = [d.topology, self.table, p.stored("body_active"), h, sigma, self.phi, self.floor, v, v_star]
-            dynamics.launch(self.k_law.regularise, None, [*inputs, M_factor, z, self.stiff, self.rows])
+            inputs += [M_factor, p.stored("gravity"), composite, force]
+            dynamics.launch(self.k_law.regularise, None, [*inputs, z, self.load, self.stalled, self.rows])
         if self.effort_count:
             inputs = [self.effort, *(p.stored(key) for key in ACTUATOR_PARAMETERS), control, q, v, h, self.rows]
             dynamics.launch(self.k_effort.effort_rows, self.effort_count, inputs)
+
+    def remember_stalls(self, h: float, v, M_factor, composite, force, z) -> None:
+        """Note which rows stall at the velocity `v` that the solver found. `z`: scratch (worlds, nv)."""
+        if self.can_stall:
+            d, gravity = self.device_model, self.device_model.parameters.stored("gravity")
+            inputs = [d.topology, self.table, self.rows, h, self.dynamics.dof_S, M_factor, gravity, composite, force]
+            self.dynamics.launch(self.k_law.remember_stalls, None, [*inputs, v, z, self.stalled])
+
+    def state_memory(self) -> dict:
+        """The part of the next step's input that these rows leave behind, by name."""
+        return {"stalled": self.stalled} if self.can_stall else {}
+
+    def load_memory(self, arrays: dict) -> None:
+        """Take a state's, for a repetition of its step."""
+        if self.can_stall:
+            wp.copy(self.stalled, arrays["stalled"])
 
     def lead(self, h: float, moves: bool) -> tuple[float, float]:
         """(t, s): errors are φ(q ⊕ t v) − s J v."""

@@ -101,11 +101,13 @@ class Levers:
             self._mass[d] = max(total, np.finfo(float).tiny)
         return self._mass[d]
 
-    def lever(self, row) -> float:
-        """[m], of angles [rad]; infinite where the row's axis does not turn, or a free body can come to meet it."""
+    def comes(self, row) -> bool:
+        """Whether a free body can come to meet the row."""
         links = {int(self.model.dof_link[d]) for d in row.support}
-        if any(JointType(self.model.link_type[link]) == JointType.FREE for link in links):
-            return np.inf
+        return any(JointType(self.model.link_type[link]) == JointType.FREE for link in links)
+
+    def lever(self, row) -> float:
+        """[m], of angles [rad]; infinite where the row's axis does not turn."""
         if row.kind in (kinds.ROTATION, kinds.TILT):
             return kinds.PERPENDICULAR
         if row.kind >= kinds.COUPLING:

@@ -132,7 +132,7 @@ class Step:
 
     def memory(self) -> dict:
         """What a step reads besides q, v and time, by name: the step's own arrays."""
-        return {"flags": self.flags, **self.solver.state_memory()}
+        return {"flags": self.flags, **self.scalar_rows.state_memory(), **self.solver.state_memory()}
 
     def smooth_memory(self) -> tuple[str, ...]:
         """Names of the memory that gradients flow through."""
@@ -188,6 +188,8 @@ class Step:
         if stages is not None:
             stages.refresh()
             if stages.scheme.implicit:
+                if self.scalar_rows.can_stall:
+                    self.forces()
                 stages.free_motion(h)
                 return
         self.forces()
@@ -254,7 +256,7 @@ class Step:
                 wp.copy(problem.R, self.R)
                 wp.copy(problem.v_hat, self.v_hat)
         between = (self.stages.between, self.stages.newton.q) if self.scheme.order > 1 else None
-        state = (self.q, self.v, self.v_star, self.M_factor, self.z, self.control)
+        state = (self.q, self.v, self.v_star, self.M_factor, self.composite, self.force, self.z, self.control)
         self.scalar_rows.launch(h, self.options.sigma, *state, self.scheme.theta_vq > 0.0, between)
         if isinstance(self.solver, PaperContact):
             self.scalar_rows.path_bend(h, self.q, self.v, self.solver.kernels, self.solver.bend)
@@ -315,6 +317,7 @@ class Step:
             moving = self.stages.position_velocity(v)
         inputs = [self.device_model.topology, h, self.q, moving, self.q_next]
         self.dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
+        self.scalar_rows.remember_stalls(h, v, self.M_factor, self.composite, self.force, self.z)
         self.commit(h, self.q_next, v)
 
     def commit(self, h: float, q: wp.array, v: wp.array) -> None:

@@ -4,14 +4,21 @@
 
 so that γ = −h k (φ + (h + τ_d) v_c) where the compliance decides: an implicit spring and damper.
 
-Near-rigid rows that are violated close at the row's `recovery` speed at most, |v̂| ≤ v_r. A row at the end of its reach, which moves
-next to nothing where it wants to (J ≈ 0 along v̂), would pull with v̂/R all the time, many thousand weights. Its axis turns with
-the bodies at a lever L: the tension T acts like a spring T/L across, explicitly, and h² w T/L ≫ 1 makes the mechanism whirl. So
-its pull saturates,
+Near-rigid rows that are violated close at the row's `recovery` speed at most, |v̂| ≤ v_r. Rows that contradict each other, or one at
+the end of its reach, would pull with v̂/R all the time, many thousand weights. Their axes turn with the bodies at a lever L: the
+tension γ/h acts like a spring γ/(h L) across, explicitly, and h w γ/L ≫ 1 makes the mechanism whirl. So the pull saturates,
 
-    R ≥ s (|v̂| − v_s) w,   s = 4 h/L,   v_s = 0 there, infinite for every other row,
+    R ≥ |v̂| min(s w, 1/γ_load),   s = 4 h/L,
 
-at 1/(s w), that is at the acceleration L/(4 h²). A row that can close bears any load.
+at the acceleration L/(4 h²), or at γ_load where that is more. It does so
+
+* with γ_load = 0 for a row of a mechanism hung on the world that moves next to nothing along v̂ (the weight along v̂ is a quarter of the
+  least w), or could close with haste only (v̂ᵀW⁻¹v̂ w_least/|v̂|² ≥ 8);
+* with γ_load = 4 h (weight of all bodies + forces given), up to the next power of two, for positions that have stalled: closing at less
+  than v̂/2 under h γᵀWγ/|γ| > L and γ > γ_load, while one of the bodies turns by more than 2 mrad in the step; until |v̂| is what a
+  rigid row at half that tension has. A state remembers it (`memory["stalled"]`).
+
+Which rows these are, and γ_load, are constants of the derivatives. Every other row bears any load.
 """
 
 from types import SimpleNamespace
@@ -27,29 +34,28 @@ from warpsim.kernels.precision import types
 EQUALITY_BETA = 0.03
 RIGID = EQUALITY_BETA**2 * INVERSE_FOUR_PI_SQUARED
 GEOMETRIC_SHARE = 4.0  # of h/L in s: the tension then ends below what an explicit step can follow in a chain
+LOAD_SHARE = 4.0  # of all weights and forces in γ_load
 STUCK_SHARE = 0.25  # of the least w: a row of less is at the end of its reach
+STALL_TURN = 0.002  # [rad] of a body in a step
+HASTE = 8.0  # of v̂ᵀW⁻¹v̂ w_least/|v̂|²: beyond it the joints move many times as fast as the row closes
+HASTE_ROUNDING = 1e-6  # of the least w, added to the diagonal of W, which is singular in a plane
 
 
 @cached
 def build(S) -> SimpleNamespace:
-    """`equality_law`, `equality_slopes`, `softening`, `softened` for scalar type S."""
+    """`equality_law`, `equality_slopes`, `softening` for scalar type S."""
     vec2, vec3 = types(S).vec2, types(S).vec3
 
     @wp.func
-    def softening(h: S, lever: S) -> S:
-        """s [s/m] of a near-rigid row; the lever may be infinite."""
-        return S(GEOMETRIC_SHARE) * h / lever
-
-    @wp.func
-    def softened(weight: S, v_hat: S, h: S, lever: S, stiff: S) -> S:
-        """The least R; `stiff`: v_s, infinite where there is none."""
-        return softening(h, lever) * wp.max(wp.abs(v_hat) - stiff, S(0.0)) * weight
+    def softening(weight: S, h: S, lever: S, load: S) -> S:
+        """R/|v̂| of a row whose pull saturates; the lever may be infinite, the load is where it does not."""
+        return wp.min(S(GEOMETRIC_SHARE) * h / lever * weight, S(1.0) / load)
 
     @wp.func
     def equality_law(
-        weight: S, phi: S, compliance: S, dissipation_time: S, h: S, recovery: S, lever: S, stiff: S
+        weight: S, phi: S, compliance: S, dissipation_time: S, h: S, recovery: S, lever: S, load: S
     ) -> vec2:
-        """(R, v̂); a `dissipation_time` that is not a number is β h/π."""
+        """(R, v̂); a `dissipation_time` that is not a number is β h/π. `load`: γ_load, infinite where the pull does not saturate."""
         tau_d = dissipation_time
         if not (tau_d == tau_d):
             tau_d = S(EQUALITY_BETA) * h / S(wp.pi)
@@ -58,12 +64,12 @@ def build(S) -> SimpleNamespace:
         softest = compliance / (h * (h + tau_d))
         if compliance == S(0.0):
             v_hat = wp.clamp(v_hat, -recovery, recovery)
-            softest = softened(weight, v_hat, h, lever, stiff)
+            softest = wp.abs(v_hat) * softening(weight, h, lever, load)
         return vec2(wp.max(rigid, softest), v_hat)
 
     @wp.func
     def equality_slopes(
-        v_hat: S, R: S, weight: S, compliance: S, dissipation_time: S, h: S, recovery: S, lever: S, stiff: S
+        v_hat: S, R: S, weight: S, compliance: S, dissipation_time: S, h: S, recovery: S, lever: S, load: S
     ) -> vec3:
         """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ) of `equality_law`, from its results."""
         tau_d = dissipation_time
@@ -77,10 +83,10 @@ def build(S) -> SimpleNamespace:
         if R > by_weight * weight:
             by_weight = S(0.0)
             if compliance == S(0.0):
-                by_weight = softened(S(1.0), v_hat, h, lever, stiff)
-                by_error = wp.sign(v_hat) * slope * softening(h, lever) * weight
+                share = softening(weight, h, lever, load)
+                if share * load < S(1.0):
+                    by_weight = wp.abs(v_hat) * share / weight
+                by_error = wp.sign(v_hat) * slope * share
         return vec3(slope, by_weight, by_error)
 
-    return SimpleNamespace(
-        equality_law=equality_law, equality_slopes=equality_slopes, softening=softening, softened=softened
-    )
+    return SimpleNamespace(equality_law=equality_law, equality_slopes=equality_slopes, softening=softening)

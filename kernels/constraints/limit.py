@@ -25,16 +25,16 @@ def build(S) -> SimpleNamespace:
     vec2, vec3 = types(S).vec2, types(S).vec3
     contact_regularization = cone.build(S).contact_regularization
     contact_stabilization = cone.build(S).contact_stabilization
-    softening, softened = bilateral.build(S).softening, bilateral.build(S).softened
+    softening = bilateral.build(S).softening
 
     @wp.func
-    def within_reach(distance: S, rate: S, rate_star: S, h: S) -> bool:
-        """Whether the stop may act in this step, by the rates at v0 and v*."""
-        return distance < S(LIMIT_HORIZON) * h * wp.max(wp.abs(rate), wp.abs(rate_star))
+    def within_reach(distance: S, rate: S, rate_star: S, pull: S, h: S) -> bool:
+        """Whether the stop may act in this step, by the rates at v0 and v*, and that which other rows may bring about."""
+        return distance < S(LIMIT_HORIZON) * h * wp.max(wp.max(wp.abs(rate), wp.abs(rate_star)), pull)
 
     @wp.func
     def stop_law(
-        weight: S, distance: S, compliance: S, dissipation_time: S, h: S, recovery: S, lever: S, stiff: S
+        weight: S, distance: S, compliance: S, dissipation_time: S, h: S, recovery: S, lever: S, load: S
     ) -> vec2:
         """(R, v̂); a `dissipation_time` that is not a number is β h/π."""
         tau_d = dissipation_time
@@ -49,12 +49,12 @@ def build(S) -> SimpleNamespace:
                 R_n = wp.max(recovery / bounded, S(cone.LEAST_RECOVERY_SHARE)) * R_n
                 bounded = recovery
             if bounded > S(0.0):
-                R_n = wp.max(R_n, softened(weight, bounded, h, lever, stiff))
+                R_n = wp.max(R_n, bounded * softening(weight, h, lever, load))
         return vec2(R_n, bounded)
 
     @wp.func
     def stop_slopes(
-        v_hat: S, R: S, weight: S, compliance: S, dissipation_time: S, h: S, recovery: S, lever: S, stiff: S
+        v_hat: S, R: S, weight: S, compliance: S, dissipation_time: S, h: S, recovery: S, lever: S, load: S
     ) -> vec3:
         """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ) of `stop_law`, from its results."""
         side = S(-1.0)  # of φ
@@ -75,7 +75,10 @@ def build(S) -> SimpleNamespace:
             if share < S(1.0) and share > S(1.001 * cone.LEAST_RECOVERY_SHARE):  # R = rigid w v_r (h + τ_d)/(−φ)
                 by_distance = share * R / (recovery * (h + tau_d))
             if R > rigid * weight:
-                by_distance = slope * softening(h, lever) * weight
+                saturation = softening(weight, h, lever, load)
+                by_distance = slope * saturation
+                if saturation * load >= S(1.0):
+                    by_weight = S(0.0)
         elif R > rigid * weight:
             by_weight = S(0.0)
         return vec3(slope, by_weight, by_distance)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import warp as wp
 from scenes import body_on_plane
 from test_linearize import check as check_jacobians
 from test_step_gradient import Problem
@@ -15,7 +16,7 @@ SCHEMES = {
     "explicit": {"integrator": ws.ExplicitEuler()},
     "implicit": {"integrator": ws.ImplicitEuler(tolerance=1e-15)},
     "midpoint": {"integrator": ws.Midpoint(tolerance=1e-15)},
-    "variational": {"integrator": ws.Variational(tolerance=1e-15)},
+    "variational": {"integrator": ws.Variational(tolerance=1e-13)},
 }
 
 
@@ -89,10 +90,11 @@ def test_jacobians_of_violated_rows(gap, within):
     check_jacobians(within, f"violated by {gap}", model, q, v, None, names)
 
 
+@pytest.mark.parametrize("gravity", [0.0, -9.81, -2000.0])
 @pytest.mark.parametrize("gap", [4e-4, 0.05])
-def test_jacobians_at_the_end_of_the_reach(gap, within):
-    """An arm that is stretched towards a pin beyond its reach, whose pull saturates."""
-    b = ws.ModelBuilder("stretched")
+def test_jacobians_at_the_end_of_the_reach(gap, gravity, within):
+    """An arm that is stretched towards a pin beyond its reach, whose pull saturates at its lever, or at the load."""
+    b = ws.ModelBuilder("stretched", gravity=(0, 0, gravity))
     for name, parent, x in (("upper", -1, 0.0), ("lower", "upper", 0.5)):
         b.add_body(name, parent=parent, pose=[x, 0, 0], mass=1.0, com=[0.25, 0, 0], inertia=[1e-3, 0.02, 0.02])
         b.add_joint(name, "hinge", axis=[0, 1, 0])
@@ -101,7 +103,7 @@ def test_jacobians_at_the_end_of_the_reach(gap, within):
     sim = ws.Simulator(model, dt=0.005, dtype="float64", device="cpu")
     q, v = np.array([0.01, -0.02]), np.array([0.05, -0.02])
     sim.step(sim.state(q, v))
-    assert (sim._step.scalar_rows.stiff.numpy() == 0.0).all()
+    assert np.isfinite(sim._step.scalar_rows.load.numpy()).all()
     check_jacobians(within, f"stretched, {gap} beyond", model, q, v, None, ("body_mass", "body_com"))
 
 
@@ -141,3 +143,53 @@ def test_the_scenes_have_every_branch():
         v_hat = np.abs(rows.rows.v_hat.numpy()[0, first : first + 3])
         assert (v_hat == 5.0).sum() >= min(least, 1)
         assert (v_hat < 5.0).any()
+
+
+@pytest.mark.parametrize("scheme", ["sap", "compliant", "lcp", "implicit", "midpoint"])
+def test_rows_that_have_stalled(scheme, within):
+    """Three rods pinned 0.1 m too far apart, after a while: what the state remembers of its rows is a constant of the derivatives,
+    and has its part in the step that a tape, and `linearize`, repeats. (The variational integrator's root search leaves 1e-6 m/s
+    of noise under such impulses, too much for differences.)"""
+    b, length = ws.ModelBuilder("chain"), 0.4
+    for k in range(3):
+        b.add_body(f"rod{k}", pose=[k * length, 0, 0], mass=0.5, com=[length / 2, 0, 0], inertia=[1e-4, 7e-3, 7e-3])
+        b.add_joint(f"rod{k}", "free")
+    for k in range(4):
+        pose = [length * (k > 0), 0, 0], [1.3 if k == 3 else 0, 0, 0]
+        b.add_constraint(
+            "connect", f"rod{k - 1}" if k else -1, f"rod{k}" if k < 3 else -1, pose_a=pose[0], pose_b=pose[1]
+        )
+    dt = 0.002 if scheme == "midpoint" else 0.005
+    options = {"dt": dt, "dtype": "float64", "device": "cpu", **SCHEMES[scheme]}
+    sim = ws.Simulator(b.build(), requires_grad=True, **options)
+    state = sim.state()
+    for _ in range(200):
+        state = sim.step(state)
+        if state.memory["stalled"].numpy().any():
+            break
+    assert state.memory["stalled"].numpy().any()
+    v = state.v.numpy().copy()
+    weights = np.random.default_rng(0).normal(size=v.shape)
+
+    def after(v):
+        state.v.assign(v)
+        return sim.step(state)
+
+    with wp.Tape() as tape:
+        result = after(v)
+    result.v.grad.assign(weights)
+    tape.backward()
+    found = state.v.grad.numpy()[0]
+    jacobian = sim.linearize(state).A.numpy()[0]
+    nv = v.shape[1]
+    errors, size = [], 0.0
+    for d in range(0, nv, 5):
+        slopes = []
+        for step in (1e-4, 1e-5, 1e-6):
+            sides = [after(v + sign * step * np.eye(nv)[d]).v.numpy()[0] for sign in (1, -1)]
+            slopes.append((sides[0] - sides[1]) / (2 * step))
+        size = max(size, np.abs(slopes[1]).max())
+        errors.append(min(abs(weights[0] @ s - found[d]) + np.abs(s - jacobian[nv:, nv + d]).max() for s in slopes))
+    within(
+        f"stalled chain, {scheme}: gradient, Jacobian - differences", max(errors) / size, CONTRADICTED.get(scheme, 1e-6)
+    )

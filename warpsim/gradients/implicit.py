@@ -116,6 +116,7 @@ class StepAdjoint:
         dynamics.launch(self.k_gradient.begin, self._entries, [*loaded, switches, self.inputs])
         self._begin_wrench(r)
         self._begin_memory(r)
+        self.step.scalar_rows.load_memory(r.used)
         if self.rigid is not None:
             self.rigid.load(r.memory)
             self.rigid.keep_parameter_gradients()
@@ -423,8 +424,8 @@ class StepRecord:
 
 
 def state_values(state) -> dict[str, wp.array]:
-    """The smooth arrays of a state by name: copies, unless a tape made them."""
-    arrays = state.smooth_arrays()
+    """The smooth arrays of a state by name, and what its rows remember: copies, unless a tape made them."""
+    arrays = state.smooth_arrays() | {name: state.memory[name] for name in ("stalled",) if name in state.memory}
     return dict(arrays) if state.recorded else {name: kept_array(array) for name, array in arrays.items()}
 
 

@@ -216,6 +216,7 @@ class Linearizer:
         """Take the point to linearise at."""
         wp.copy(self.step.q, state.q)
         wp.copy(self.step.v, state.v)
+        self.step.scalar_rows.load_memory(state.memory)
         for target, source in ((self.step.control, control), (self.step.tau, tau)):
             target.zero_() if source is None else wp.copy(target, source)
 
@@ -370,7 +371,7 @@ class Linearizer:
         if forward.table_count:
             step.dynamics.motion_subspace(self.ahead.link_X, self.ahead.dof_S)
             inputs = [d.topology, forward.table, rows, h, sigma, self.here, self.ahead, step.v]
-            inputs += [forward.phi, forward.floor, forward.stiff, G, gamma, slopes]
+            inputs += [forward.phi, forward.floor, forward.load, G, gamma, slopes]
             k = constraint_slopes.build(d.types.scalar)
             launch(k.constraint_row_slopes, forward.table_count, inputs)
             inputs = [d.topology, forward.table, rows, slopes, self.here, step.composite, forward.inertia, G, gamma]

@@ -75,7 +75,7 @@ class RowsAdjoint:
             for J, x, rate in ((self.J, v, self.rate), (self.J_start, v0, self.rate0)):
                 dynamics.launch(self.k_residual.row_rate, f.table_count, [f.table, f.rows, J, x, rate])
             inputs = [f.table, f.rows, h, sigma, lead, self.phi, self.weight, self.floor]
-            inputs += [f.stiff, self.rate, self.rate0]
+            inputs += [f.load, self.rate, self.rate0]
             dynamics.launch(self.k_residual.row_impulse, f.table_count, [*inputs, self.gamma])
             inputs = [f.table, f.rows, self.J, self.gamma, r]
             dynamics.launch(self.k_residual.row_residual, (f.table_count, f.width), inputs)
