@@ -5,9 +5,11 @@
 
 The grid is scene × contact solver × integrator × dtype, two worlds each, on the CPU, with seeded random velocities and
 controls. `--compare` reruns the grid of the file and prints for each combination "same bits", or the largest relative
-differences: of the trajectory, which chaos lets grow; of steps restarted from the stored states; and of derivatives at
-the stored middle state. The last two are held to `BARS`. Exit code 1 if one is above its bar, if diagnostics differ on the same
-trajectory, or if a combination that ran runs no more. Only what users see of warpsim is called, so that the inside may move.
+differences: of the trajectory, which chaos lets grow; of two steps restarted from each stored state, without its memory;
+and of derivatives at the stored middle state. The last two are held to `BARS`. Beside what is above them stands how far
+one round-off of those states leads: some problems are that sensitive, but a change that goes there has to be explained.
+Exit code 1 if one is above its bar, if diagnostics differ on the same trajectory, or if a combination that ran runs no
+more. Only what users see of warpsim is called, so that the inside may move.
 """
 
 import argparse
@@ -261,13 +263,16 @@ def run(cell: Combination, model: ws.Model, stored: dict[str, np.ndarray] | None
     except REFUSALS as error:
         return {"refused": np.array(first_line(error))}
     start = result if stored is None or "q" not in stored else stored
-    result |= restarts(cell, sim, start["q"], start["v"])
-    middle = len(start["q"]) // 2
+    return result | follow(cell, sim, start["q"], start["v"])
+
+
+def follow(cell: Combination, sim: ws.Simulator, q: np.ndarray, v: np.ndarray) -> dict[str, np.ndarray]:
+    """What is judged: restarts from the states, and derivatives at the middle one or their refusal."""
+    result, middle = restarts(cell, sim, q, v), len(q) // 2
     try:
-        result |= gradient(cell, model, start["q"][middle], start["v"][middle], middle * EVERY)
+        return result | gradient(cell, sim.model, q[middle], v[middle], middle * EVERY)
     except REFUSALS as error:
-        result["gradient_refused"] = np.array(first_line(error))
-    return result
+        return result | {"gradient_refused": np.array(first_line(error))}
 
 
 def rollout(cell: Combination, sim: ws.Simulator) -> dict[str, np.ndarray]:
@@ -340,6 +345,23 @@ def difference(a: np.ndarray, b: np.ndarray) -> float:
     return float(gap / max(np.abs(b).max(), np.finfo(float).tiny)) if gap else 0.0
 
 
+def worst(new: dict[str, np.ndarray], old: dict[str, np.ndarray], what: str) -> tuple[float, str]:
+    """Largest difference of the arrays of a kind, "restart" or "gradient", and the name of its array."""
+    names = [name for name in old if name.startswith(what + "_") and name in new and name != "gradient_refused"]
+    return max(((difference(new[name], old[name]), name) for name in names), default=(0.0, ""))
+
+
+def sensitivity(cell: Combination, model: ws.Model, stored: dict[str, np.ndarray]) -> str:
+    """What moving every number of the stored states to a neighbour does to the judged numbers, by the present code."""
+    rng, sim = np.random.default_rng(0), cell.simulator(model)
+    moved = [
+        np.nextafter(x, rng.choice([-np.inf, np.inf], x.shape).astype(x.dtype)) for x in (stored["q"], stored["v"])
+    ]
+    new, old = follow(cell, sim, *moved), follow(cell, sim, stored["q"], stored["v"])
+    parts = [f"{what} {worst(new, old, what)[0]:.1e}" for what in ("restart", "gradient")]
+    return f"(one round-off of the start changes {', '.join(parts)})"
+
+
 def judge(cell: Combination, new: dict[str, np.ndarray], old: dict[str, np.ndarray]) -> tuple[str, bool]:
     """A line on one combination, and whether it is above a bar."""
     if "refused" in new or "refused" in old:
@@ -370,12 +392,10 @@ def judge(cell: Combination, new: dict[str, np.ndarray], old: dict[str, np.ndarr
     else:
         words.append(f"trajectory {max(difference(new[x], old[x]) for x in ('q', 'v')):.1e}")
     for what in ("restart", "gradient"):
-        found = {name: difference(new[name], old[name]) for name in both if name.startswith(what + "_")}
-        if not found:
-            continue
-        worst = max(found, key=found.get)
-        above = found[worst] > BARS[cell.dtype][what]
-        words.append(f"{what} {found[worst]:.1e}" + (f" ABOVE {BARS[cell.dtype][what]:g} ({worst})" if above else ""))
+        value, name = worst(new, old, what)
+        above = value > BARS[cell.dtype][what]
+        if name:
+            words.append(f"{what} {value:.1e}" + (f" ABOVE {BARS[cell.dtype][what]:g} ({name})" if above else ""))
         bad |= above
     return "; ".join(words), bad
 
@@ -423,7 +443,7 @@ def compare(path: pathlib.Path, scenes, quick: bool) -> int:
     """Rerun the grid of a file; 1 if a combination is above a bar."""
     stored, was_quick = read(path)
     scenes = list(dict.fromkeys(cell.scene for cell in stored)) if scenes is None else scenes
-    cells, failed, equal = grid(scenes, quick or was_quick), 0, 0
+    cells, failed, equal, refused = grid(scenes, quick or was_quick), 0, 0, 0
     models = {name: SCENES[name]() for name in scenes if name in SCENES}
     wanted = set(cells) if quick else {cell for cell in stored if cell.scene in scenes}
     for cell in cells:
@@ -432,14 +452,16 @@ def compare(path: pathlib.Path, scenes, quick: bool) -> int:
             continue
         try:
             line, bad = judge(cell, run(cell, models[cell.scene], stored[cell]), stored[cell])
+            if "ABOVE" in line:
+                line += " " + sensitivity(cell, models[cell.scene], stored[cell])
         except Exception as error:  # a line of the report
             line, bad = f"CRASHED: {type(error).__name__}: {error}", True
-        failed, equal = failed + bad, equal + (line == "same bits")
+        failed, equal, refused = failed + bad, equal + line.endswith("same bits"), refused + (line == "refused")
         print(f"{cell}: {line}", flush=True)
     for cell in (cell for cell in stored if cell in wanted and cell not in cells):
         print(f"{cell}: REMOVED: not in the grid")
         failed += 1
-    print(f"{len(cells)} combinations, {equal} with the same bits, {failed} failed")
+    print(f"{len(cells)} combinations, {equal} with the same bits, {refused} refused as before, {failed} failed")
     return int(failed > 0)
 
 
