@@ -14,9 +14,8 @@ from types import SimpleNamespace
 import numpy as np
 import warp as wp
 
-from warpsim.kernels import drnea, spatial, variational_roots
-from warpsim.kernels.precision import types
-from warpsim.kernels.tree import Topology
+from warpsim.device import copy, scalar_types
+from warpsim.kernels import drnea, spatial, tree, variational_roots
 
 DRNEA, SVI = wp.constant(0), wp.constant(1)
 RIQN, NEWTON, BROYDEN = wp.constant(0), wp.constant(1), wp.constant(2)
@@ -29,12 +28,11 @@ MEMORY = variational_roots.BROYDEN_MEMORY
 def kernels() -> SimpleNamespace:
     """Structs and the kernel `search`, in float64; launch over (worlds, 1 tree)."""
     S = wp.float64
-    t, st, roots = types(S), drnea.structs(S), variational_roots.build(S)
-    f, sp = drnea.build(S), spatial.build(S)
+    t, f, roots, sp = scalar_types(S), copy(drnea, S), copy(variational_roots, S), copy(spatial, S)
     angular, linear, join = sp.angular, sp.linear, sp.join
     vec3, vec6, vec10, mat33 = t.vec3, t.vec6, t.vec10, t.mat33
-    Frame, Factor, Motion, Equation, Root = st.Frame, st.Factor, st.Motion, st.Equation, st.Root
-    Elimination = variational_roots.structs(S).Elimination
+    Frame, Factor, Motion, Equation, Root = f.Frame, f.Factor, f.Motion, f.Equation, f.Root
+    Elimination, Topology = roots.Elimination, copy(tree.Topology, S)
     Options = roots.Options
 
     @wp.struct
@@ -328,7 +326,7 @@ def install(sim, evaluation: str, method: str) -> None:
     """Make `sim`, a `ws.Variational` simulator of one serial chain of hinges in float64, step with a baseline."""
     step, k, model = sim._step, kernels(), sim.model
     n, array = model.nv, step.dynamics.array
-    S, t = wp.float64, types(wp.float64)
+    S, t = wp.float64, scalar_types(wp.float64)
     chain, dense, elimination = k.Chain(), k.Dense(), k.Elimination()
     inertia = np.zeros((n, 10))
     inertia[:, 0], inertia[:, 1:4] = model.body_mass, model.body_com
@@ -348,6 +346,6 @@ def install(sim, evaluation: str, method: str) -> None:
     for key in ("aa", "al", "la", "ll"):
         setattr(elimination, key, array(n, t.mat33))
     elimination.row, elimination.axis = array(n, t.vec6), array(n, t.vec3)
-    step.k_root = k.search
+    step.root_finder = k.search
     step.scratch = [EVALUATIONS[evaluation], METHODS[method], chain, dense, elimination]
     step.scratch += [array((MEMORY, n), S), array(MEMORY, S)]

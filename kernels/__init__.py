@@ -1,1 +1,1 @@
-"""Device code: Warp functions and kernels, one module per method, built per scalar type by cached factories."""
+"""Device code: Warp functions and kernels, one file per method, written against the scalar type of a copy (`real.py`)."""

@@ -8,14 +8,11 @@ D multiplies the axis of a friction cone by μ, so that every cone becomes the s
 says, |g|/|H|; c makes H̃ and g̃ at most 1.
 """
 
-from types import SimpleNamespace
-
 import warp as wp
 
-from warpsim.kernels import cone_qp_system
-from warpsim.kernels.cache import cached
-from warpsim.kernels.cone_qp_system import Vm, Vn
-from warpsim.kernels.linalg import rows
+from .cone_qp_system import Vm, Vn, Workspace, World, largest
+from .linalg.rows import row_fill, row_scale
+from .real import func, real, struct
 
 NON_FINITE = 2  # bit of `status`: a NaN or an infinity in the data, or a negative friction coefficient; x = 0
 UNBOUNDED = 8  # bit of `status`: the cost falls without end (certified)
@@ -23,158 +20,153 @@ UNBOUNDED = 8  # bit of `status`: the cost falls without end (certified)
 EQUILIBRATIONS = 8
 
 
-@cached
-def build(S) -> SimpleNamespace:
-    """Struct `Problem`; `check` and `scale_problem`."""
-    f_system, f_rows = cone_qp_system.build(S), rows.build(S)
-    Workspace, World, largest = f_system.Workspace, f_system.World, f_system.largest
-    row_fill, row_scale = f_rows.row_fill, f_rows.row_scale
+@struct
+class Problem:
+    H: wp.array3d(dtype=real)  # (worlds, n, n) symmetric positive semidefinite
+    g: wp.array2d(dtype=real)  # (worlds, n)
+    A: wp.array3d(dtype=real)  # (worlds, m, n)
+    q: wp.array2d(dtype=real)  # (worlds, m)
+    variables: wp.array(dtype=int)  # (worlds,) used variables
+    rows: wp.array(dtype=int)  # (worlds,) used rows
+    cones: wp.array(dtype=int)  # (worlds,) used cones
+    start: wp.array2d(dtype=int)  # (worlds, C) first variable of a cone; variables in no cone are free
+    size: wp.array2d(dtype=int)  # (worlds, C) 1: half-line; 2, 3: friction cone, its axis last
+    mu: wp.array2d(dtype=real)  # (worlds, C) friction coefficient, not read for half-lines
 
-    @wp.struct
-    class Problem:
-        H: wp.array3d(dtype=S)  # (worlds, n, n) symmetric positive semidefinite
-        g: wp.array2d(dtype=S)  # (worlds, n)
-        A: wp.array3d(dtype=S)  # (worlds, m, n)
-        q: wp.array2d(dtype=S)  # (worlds, m)
-        variables: wp.array(dtype=int)  # (worlds,) used variables
-        rows: wp.array(dtype=int)  # (worlds,) used rows
-        cones: wp.array(dtype=int)  # (worlds,) used cones
-        start: wp.array2d(dtype=int)  # (worlds, C) first variable of a cone; variables in no cone are free
-        size: wp.array2d(dtype=int)  # (worlds, C) 1: half-line; 2, 3: friction cone, its axis last
-        mu: wp.array2d(dtype=S)  # (worlds, C) friction coefficient, not read for half-lines
 
-    @wp.func(inline=False)
-    def check(problem: Problem, at: World) -> int:
-        """NON_FINITE for a NaN or an infinity in the data, or a negative friction coefficient; else 0."""
-        bad = S(0.0)
-        for i in range(at.n):
-            bad += problem.g[at.w, i] - problem.g[at.w, i]
-            for j in range(at.n):
-                bad += problem.H[at.w, i, j] - problem.H[at.w, i, j]
-        for i in range(at.m):
-            bad += problem.q[at.w, i] - problem.q[at.w, i]
-            for j in range(at.n):
-                bad += problem.A[at.w, i, j] - problem.A[at.w, i, j]
-        for c in range(at.cones):
-            mu = problem.mu[at.w, c]
-            if problem.size[at.w, c] > 1 and not (mu >= S(0.0) and mu - mu == S(0.0)):
-                return NON_FINITE
-        if bad != S(0.0):
+@func(inline=False)
+def check(problem: Problem, at: World) -> int:
+    """NON_FINITE for a NaN or an infinity in the data, or a negative friction coefficient; else 0."""
+    bad = real(0.0)
+    for i in range(at.n):
+        bad += problem.g[at.w, i] - problem.g[at.w, i]
+        for j in range(at.n):
+            bad += problem.H[at.w, i, j] - problem.H[at.w, i, j]
+    for i in range(at.m):
+        bad += problem.q[at.w, i] - problem.q[at.w, i]
+        for j in range(at.n):
+            bad += problem.A[at.w, i, j] - problem.A[at.w, i, j]
+    for c in range(at.cones):
+        mu = problem.mu[at.w, c]
+        if problem.size[at.w, c] > 1 and not (mu >= real(0.0) and mu - mu == real(0.0)):
             return NON_FINITE
-        return 0
+    if bad != real(0.0):
+        return NON_FINITE
+    return 0
 
-    @wp.func
-    def inverse_root(size: S) -> S:
-        """1/√size, 1 for 0."""
-        if size > S(0.0):
-            return S(1.0) / wp.sqrt(size)
-        return S(1.0)
 
-    @wp.func(inline=False)
-    def equilibrate(problem: Problem, work: Workspace, at: World):
-        """H̃ = DHD, Ã = EAD with entries of at most 1, D alike inside a cone after x_n has been multiplied by μ."""
-        D = work.vn[at.w, Vn.scale_x]
-        E = work.vm[at.w, Vm.scale_y]
-        row_fill(S(1.0), D, 0, at.n)
-        row_fill(S(1.0), E, 0, at.m)
-        for c in range(at.cones):
-            k = problem.start[at.w, c]
-            size = problem.size[at.w, c]
-            work.start[at.w, c] = k
-            work.size[at.w, c] = size
-            if size > 1:
-                mu = problem.mu[at.w, c]
-                if mu > S(0.0):
-                    D[k + size - 1] = S(1.0) / mu
-                else:
-                    row_fill(S(0.0), D, k, k + size - 1)
-                    work.start[at.w, c] = k + size - 1
-                    work.size[at.w, c] = 1
-        for i in range(at.n):
-            for j in range(at.n):
-                work.H[at.w, i, j] = S(0.5) * D[i] * D[j] * (problem.H[at.w, i, j] + problem.H[at.w, j, i])
-        for i in range(at.m):
-            for j in range(at.n):
-                work.A[at.w, i, j] = problem.A[at.w, i, j] * D[j]
-        passes = wp.int32(EQUILIBRATIONS)  # a constant range would be unrolled
-        for _pass in range(passes):
-            d = work.vn[at.w, Vn.r]
-            e = work.vm[at.w, Vm.e_y]
-            for i in range(at.n):
-                d[i] = largest(work.H[at.w, i], at.n)
-            for i in range(at.m):
-                e[i] = largest(work.A[at.w, i], at.n)
-                for j in range(at.n):
-                    d[j] = wp.max(d[j], wp.abs(work.A[at.w, i, j]))
-                e[i] = inverse_root(e[i])
-                E[i] = E[i] * e[i]
-            for c in range(at.cones):
-                k = work.start[at.w, c]
-                size = work.size[at.w, c]
-                whole = S(0.0)
-                for i in range(k, k + size):
-                    whole = wp.max(whole, d[i])
-                row_fill(whole, d, k, k + size)
-            for i in range(at.n):
-                d[i] = inverse_root(d[i])
-                D[i] = D[i] * d[i]
-            for i in range(at.n):
-                for j in range(at.n):
-                    work.H[at.w, i, j] = d[i] * d[j] * work.H[at.w, i, j]
-            for i in range(at.m):
-                for j in range(at.n):
-                    work.A[at.w, i, j] = e[i] * d[j] * work.A[at.w, i, j]
+@func
+def inverse_root(size: real) -> real:
+    """1/√size, 1 for 0."""
+    if size > real(0.0):
+        return real(1.0) / wp.sqrt(size)
+    return real(1.0)
 
-    @wp.func(inline=False)
-    def scale_problem(problem: Problem, work: Workspace, at: World) -> int:
-        """The problem in scaled variables; UNBOUNDED where a free variable has a slope and nothing else, or 0."""
-        equilibrate(problem, work, at)
-        status = wp.int32(0)
-        size_H = S(0.0)
-        size_g = S(0.0)
-        size_q = S(0.0)
-        used = work.vn[at.w, Vn.r]
-        for i in range(at.n):
-            work.vn[at.w, Vn.g, i] = work.vn[at.w, Vn.scale_x, i] * problem.g[at.w, i]
-            used[i] = largest(work.H[at.w, i], at.n)
-            size_H = wp.max(size_H, used[i])
-            size_g = wp.max(size_g, wp.abs(work.vn[at.w, Vn.g, i]))
-        for i in range(at.m):
-            work.vm[at.w, Vm.q, i] = work.vm[at.w, Vm.scale_y, i] * problem.q[at.w, i]
-            row = S(0.0)
-            for j in range(at.n):
-                row = wp.max(row, wp.abs(work.A[at.w, i, j]))
-                used[j] = wp.max(used[j], wp.abs(work.A[at.w, i, j]))
-            if row == S(0.0):
-                # 0 ≥ q: met by any slack, or by none.
-                work.vm[at.w, Vm.scale_y, i] = S(0.0)
-                work.vm[at.w, Vm.q, i] = wp.where(work.vm[at.w, Vm.q, i] > S(0.0), S(1.0), S(-1.0))
+
+@func(inline=False)
+def equilibrate(problem: Problem, work: Workspace, at: World):
+    """H̃ = DHD, Ã = EAD with entries of at most 1, D alike inside a cone after x_n has been multiplied by μ."""
+    D = work.vn[at.w, Vn.scale_x]
+    E = work.vm[at.w, Vm.scale_y]
+    row_fill(real(1.0), D, 0, at.n)
+    row_fill(real(1.0), E, 0, at.m)
+    for c in range(at.cones):
+        k = problem.start[at.w, c]
+        size = problem.size[at.w, c]
+        work.start[at.w, c] = k
+        work.size[at.w, c] = size
+        if size > 1:
+            mu = problem.mu[at.w, c]
+            if mu > real(0.0):
+                D[k + size - 1] = real(1.0) / mu
             else:
-                size_q = wp.max(size_q, wp.abs(work.vm[at.w, Vm.q, i]))
-        for c in range(at.cones):
-            row_fill(S(1.0), used, work.start[at.w, c], work.start[at.w, c] + work.size[at.w, c])
+                row_fill(real(0.0), D, k, k + size - 1)
+                work.start[at.w, c] = k + size - 1
+                work.size[at.w, c] = 1
+    for i in range(at.n):
+        for j in range(at.n):
+            work.H[at.w, i, j] = real(0.5) * D[i] * D[j] * (problem.H[at.w, i, j] + problem.H[at.w, j, i])
+    for i in range(at.m):
+        for j in range(at.n):
+            work.A[at.w, i, j] = problem.A[at.w, i, j] * D[j]
+    passes = wp.int32(EQUILIBRATIONS)  # a constant range would be unrolled
+    for _pass in range(passes):
+        d = work.vn[at.w, Vn.r]
+        e = work.vm[at.w, Vm.e_y]
         for i in range(at.n):
-            if used[i] == S(0.0) and work.vn[at.w, Vn.g, i] != S(0.0):
-                status = wp.int32(UNBOUNDED)
-        b = S(1.0)
-        if size_q > S(0.0):
-            b = size_q
-        if size_H > S(0.0) and size_g > S(0.0):
-            b = size_g / size_H
-            if size_q > S(0.0):
-                b = wp.sqrt(b) * wp.sqrt(size_q)
-        cost = wp.max(size_H, size_g / b)
-        c_cost = S(1.0)
-        if cost > S(0.0):
-            c_cost = S(1.0) / cost
-        for i in range(at.n):
-            work.vn[at.w, Vn.g, i] = work.vn[at.w, Vn.g, i] * c_cost / b
-            work.vn[at.w, Vn.scale_x, i] = b * work.vn[at.w, Vn.scale_x, i]
-            row_scale(c_cost, work.H[at.w, i], 0, at.n)
+            d[i] = largest(work.H[at.w, i], at.n)
         for i in range(at.m):
-            if work.vm[at.w, Vm.scale_y, i] > S(0.0):
-                work.vm[at.w, Vm.q, i] = work.vm[at.w, Vm.q, i] / b
-            work.vm[at.w, Vm.scale_y, i] = b / c_cost * work.vm[at.w, Vm.scale_y, i]
-        return status
+            e[i] = largest(work.A[at.w, i], at.n)
+            for j in range(at.n):
+                d[j] = wp.max(d[j], wp.abs(work.A[at.w, i, j]))
+            e[i] = inverse_root(e[i])
+            E[i] = E[i] * e[i]
+        for c in range(at.cones):
+            k = work.start[at.w, c]
+            size = work.size[at.w, c]
+            whole = real(0.0)
+            for i in range(k, k + size):
+                whole = wp.max(whole, d[i])
+            row_fill(whole, d, k, k + size)
+        for i in range(at.n):
+            d[i] = inverse_root(d[i])
+            D[i] = D[i] * d[i]
+        for i in range(at.n):
+            for j in range(at.n):
+                work.H[at.w, i, j] = d[i] * d[j] * work.H[at.w, i, j]
+        for i in range(at.m):
+            for j in range(at.n):
+                work.A[at.w, i, j] = e[i] * d[j] * work.A[at.w, i, j]
 
-    return SimpleNamespace(Problem=Problem, check=check, scale_problem=scale_problem)
+
+@func(inline=False)
+def scale_problem(problem: Problem, work: Workspace, at: World) -> int:
+    """The problem in scaled variables; UNBOUNDED where a free variable has a slope and nothing else, or 0."""
+    equilibrate(problem, work, at)
+    status = wp.int32(0)
+    size_H = real(0.0)
+    size_g = real(0.0)
+    size_q = real(0.0)
+    used = work.vn[at.w, Vn.r]
+    for i in range(at.n):
+        work.vn[at.w, Vn.g, i] = work.vn[at.w, Vn.scale_x, i] * problem.g[at.w, i]
+        used[i] = largest(work.H[at.w, i], at.n)
+        size_H = wp.max(size_H, used[i])
+        size_g = wp.max(size_g, wp.abs(work.vn[at.w, Vn.g, i]))
+    for i in range(at.m):
+        work.vm[at.w, Vm.q, i] = work.vm[at.w, Vm.scale_y, i] * problem.q[at.w, i]
+        row = real(0.0)
+        for j in range(at.n):
+            row = wp.max(row, wp.abs(work.A[at.w, i, j]))
+            used[j] = wp.max(used[j], wp.abs(work.A[at.w, i, j]))
+        if row == real(0.0):
+            # 0 ≥ q: met by any slack, or by none.
+            work.vm[at.w, Vm.scale_y, i] = real(0.0)
+            work.vm[at.w, Vm.q, i] = wp.where(work.vm[at.w, Vm.q, i] > real(0.0), real(1.0), real(-1.0))
+        else:
+            size_q = wp.max(size_q, wp.abs(work.vm[at.w, Vm.q, i]))
+    for c in range(at.cones):
+        row_fill(real(1.0), used, work.start[at.w, c], work.start[at.w, c] + work.size[at.w, c])
+    for i in range(at.n):
+        if used[i] == real(0.0) and work.vn[at.w, Vn.g, i] != real(0.0):
+            status = wp.int32(UNBOUNDED)
+    b = real(1.0)
+    if size_q > real(0.0):
+        b = size_q
+    if size_H > real(0.0) and size_g > real(0.0):
+        b = size_g / size_H
+        if size_q > real(0.0):
+            b = wp.sqrt(b) * wp.sqrt(size_q)
+    cost = wp.max(size_H, size_g / b)
+    c_cost = real(1.0)
+    if cost > real(0.0):
+        c_cost = real(1.0) / cost
+    for i in range(at.n):
+        work.vn[at.w, Vn.g, i] = work.vn[at.w, Vn.g, i] * c_cost / b
+        work.vn[at.w, Vn.scale_x, i] = b * work.vn[at.w, Vn.scale_x, i]
+        row_scale(c_cost, work.H[at.w, i], 0, at.n)
+    for i in range(at.m):
+        if work.vm[at.w, Vm.scale_y, i] > real(0.0):
+            work.vm[at.w, Vm.q, i] = work.vm[at.w, Vm.q, i] / b
+        work.vm[at.w, Vm.scale_y, i] = b / c_cost * work.vm[at.w, Vm.scale_y, i]
+    return status

@@ -2,18 +2,20 @@
 
 φ is taken where the present velocity leads, at q ⊕ h v0, and the law acts on φ − h J v0. To first order that is φ at q; the
 second-order term makes J(q) v of the end of the step hold φ to third order in h, as SHAKE does (Ryckaert et al. 1977)
-with one Newton step. A constant table says what every row is; kernels that a tape records come from `build(S, True)`.
+with one Newton step. A constant table says what every row is.
 """
-
-from types import SimpleNamespace
 
 import warp as wp
 
-from warpsim.kernels import rows, spatial
-from warpsim.kernels.cache import cached
-from warpsim.kernels.constraints import bilateral, box, coupling, frames, limit
-from warpsim.kernels.precision import module_name, types
-from warpsim.kernels.tree import Topology
+from . import spatial as sp
+from .constraints import bilateral, coupling, frames
+from .constraints.bilateral import equality_law
+from .constraints.box import box_impulse
+from .constraints.frames import RowGeometry
+from .constraints.limit import stop_law, within_reach
+from .real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec4, vec6, vec10
+from .rows import Rows, effective_weight
+from .tree import Topology
 
 POSITION = wp.constant(0)
 ROTATION = wp.constant(1)
@@ -37,542 +39,521 @@ ON_AXIS = 1e-4
 ROUNDING = {wp.float32: 2e-6, wp.float64: 4e-15}
 
 
-@cached
-def structs(S) -> SimpleNamespace:
-    """`Table`: what the rows are; shared by all worlds. Row i here is row `first + i` of `Rows`."""
-    t = types(S)
+@struct
+class Table:
+    """What the rows are; shared by all worlds. Row i here is row `first + i` of `Rows`."""
 
-    @wp.struct
-    class Table:
-        first: int
-        exact: int  # 1: a finite stiffness of a constraint has no near-rigid limit
-        kind: wp.array(dtype=int)  # (n,)
-        axis: wp.array(dtype=int)  # of POSITION, ROTATION, TILT
-        link: wp.array2d(dtype=int)  # (n, 2) links A and B, -1 is the world
-        frame: wp.array2d(dtype=t.transform)  # (n, 2) in the links
-        a: wp.array2d(dtype=S)  # (n, width) per dof of the support: +1 moves B, -1 moves A; of a combination a_j
-        b: wp.array2d(dtype=S)  # (n, width) b_j of a coupling
-        q: wp.array2d(dtype=int)  # (n, width) the coordinate of the dof
-        coefficients: wp.array2d(dtype=S)  # (n, 5) of a coupling; [0] the length or bound, or the dry friction
-        reference: wp.array(dtype=t.vec2)  # x_0, y_0 of a coupling, slack interval of a spring
-        compliance: wp.array(dtype=S)  # 1/k, 0 is near-rigid
-        recovery: wp.array(dtype=S)  # [m/s, rad/s] of near-rigid rows
-        lever: wp.array(dtype=S)  # [m, rad] infinite where the row does not turn
-        comes: wp.array(dtype=int)  # 1: a free body can come to meet it
-        group: wp.array(dtype=int)  # rows from this one on that measure one vector; 0: counted with one before
-        dissipation_time: wp.array(dtype=S)  # not a number: the default
-        stiffness: wp.array(dtype=S)  # of a spring, as the next
-        damping: wp.array(dtype=S)
-
-    return SimpleNamespace(Table=Table)
+    first: int
+    exact: int  # 1: a finite stiffness of a constraint has no near-rigid limit
+    kind: wp.array(dtype=int)  # (n,)
+    axis: wp.array(dtype=int)  # of POSITION, ROTATION, TILT
+    link: wp.array2d(dtype=int)  # (n, 2) links A and B, -1 is the world
+    frame: wp.array2d(dtype=transform)  # (n, 2) in the links
+    a: wp.array2d(dtype=real)  # (n, width) per dof of the support: +1 moves B, -1 moves A; of a combination a_j
+    b: wp.array2d(dtype=real)  # (n, width) b_j of a coupling
+    q: wp.array2d(dtype=int)  # (n, width) the coordinate of the dof
+    coefficients: wp.array2d(dtype=real)  # (n, 5) of a coupling; [0] the length or bound, or the dry friction
+    reference: wp.array(dtype=vec2)  # x_0, y_0 of a coupling, slack interval of a spring
+    compliance: wp.array(dtype=real)  # 1/k, 0 is near-rigid
+    recovery: wp.array(dtype=real)  # [m/s, rad/s] of near-rigid rows
+    lever: wp.array(dtype=real)  # [m, rad] infinite where the row does not turn
+    comes: wp.array(dtype=int)  # 1: a free body can come to meet it
+    group: wp.array(dtype=int)  # rows from this one on that measure one vector; 0: counted with one before
+    dissipation_time: wp.array(dtype=real)  # not a number: the default
+    stiffness: wp.array(dtype=real)  # of a spring, as the next
+    damping: wp.array(dtype=real)
 
 
-@cached
-def build(S, grad: bool = False) -> SimpleNamespace:
-    """Kernel `geometry`, and the functions that the taped and the untaped law share."""
-    t = types(S)
-    sp, f_frames, f_coupling = spatial.build(S), frames.build(S), coupling.build(S)
-    Table, Rows, RowGeometry = structs(S).Table, rows.build(S).Rows, f_frames.RowGeometry
-    stop_law, equality_law = limit.build(S).stop_law, bilateral.build(S).equality_law
-    vec2, vec3, vec4, vec6, transform = t.vec2, t.vec3, t.vec4, t.vec6, t.transform
-    rounding = ROUNDING[S]
-    module = module_name("constraint_rows", S, grad)
+rounding = ROUNDING[real]
 
-    @wp.func
-    def end_frame(table: Table, link_X: wp.array2d(dtype=transform), w: int, i: int, end: int) -> transform:
-        X = table.frame[i, end]
-        l = table.link[i, end]
-        if l >= 0:
-            X = link_X[w, l] * X
-        return X
 
-    @wp.func
-    def body_row(table: Table, link_X: wp.array2d(dtype=transform), w: int, i: int) -> RowGeometry:
-        """φ and axis of a row between two frames; of a distance the distance itself."""
-        X_A = end_frame(table, link_X, w, i, 0)
-        X_B = end_frame(table, link_X, w, i, 1)
-        kind = table.kind[i]
-        if kind == POSITION:
-            return f_frames.position_row(X_A, X_B, table.axis[i])
-        if kind == ROTATION:
-            return f_frames.rotation_row(X_A, X_B, table.axis[i])
-        if kind == TILT:
-            return f_frames.tilt_row(X_A, X_B, table.axis[i])
-        return f_frames.distance_row(X_A, X_B)
+@func
+def end_frame(table: Table, link_X: wp.array2d(dtype=transform), w: int, i: int, end: int) -> transform:
+    X = table.frame[i, end]
+    l = table.link[i, end]
+    if l >= 0:
+        X = link_X[w, l] * X
+    return X
 
-    @wp.func
-    def row_error(kind: int, x: S, bound: S) -> S:
-        """φ from what a row measures: `x` itself, or how far it is from its bound."""
-        phi = x
-        if kind == DISTANCE or kind == SHORTEST or kind == TENDON_LOWER:
-            phi = x - bound
-        elif kind == LONGEST or kind == TENDON_UPPER:
-            phi = bound - x
-        return phi
 
-    @wp.func
-    def row_side(kind: int) -> S:
-        """∂φ/∂x."""
-        side = S(1.0)
-        if kind == LONGEST or kind == TENDON_UPPER:
-            side = S(-1.0)
-        return side
+@func
+def body_row(table: Table, link_X: wp.array2d(dtype=transform), w: int, i: int) -> RowGeometry:
+    """φ and axis of a row between two frames; of a distance the distance itself."""
+    X_A = end_frame(table, link_X, w, i, 0)
+    X_B = end_frame(table, link_X, w, i, 1)
+    kind = table.kind[i]
+    if kind == POSITION:
+        return frames.position_row(X_A, X_B, table.axis[i])
+    if kind == ROTATION:
+        return frames.rotation_row(X_A, X_B, table.axis[i])
+    if kind == TILT:
+        return frames.tilt_row(X_A, X_B, table.axis[i])
+    return frames.distance_row(X_A, X_B)
 
-    @wp.func
-    def reference_link(topology: Topology, d: int) -> int:
-        """The link at whose origin the motion of dof d is taken."""
-        return topology.tree_reference[topology.link_tree[topology.dof_link[d]]]
 
-    @wp.func
-    def summands(motion: vec6, angular: int, point: vec3, o: vec3) -> S:
-        """Size of what the motion's velocity at a point is summed from."""
-        size = wp.length(sp.angular(motion))
-        if angular == 0:
-            size = wp.length(sp.linear(motion)) + size * (wp.length(point) + wp.length(o))
-        return size
+@func
+def row_error(kind: int, x: real, bound: real) -> real:
+    """φ from what a row measures: `x` itself, or how far it is from its bound."""
+    phi = x
+    if kind == DISTANCE or kind == SHORTEST or kind == TENDON_LOWER:
+        phi = x - bound
+    elif kind == LONGEST or kind == TENDON_UPPER:
+        phi = bound - x
+    return phi
 
-    @wp.kernel(module=module, enable_backward=grad)
-    def geometry(
-        topology: Topology,
-        table: Table,
-        rows: Rows,
-        link_X: wp.array2d(dtype=transform),
-        link_X_ahead: wp.array2d(dtype=transform),
-        dof_S: wp.array2d(dtype=vec6),
-        q: wp.array2d(dtype=S),
-        q_ahead: wp.array2d(dtype=S),
-        # out
-        phi: wp.array2d(dtype=S),
-        J: wp.array3d(dtype=S),
-    ):
-        """φ at q ⊕ h v0 and J at q. Launch over (worlds, rows of the table)."""
-        w, i = wp.tid()
-        kind = table.kind[i]
+
+@func
+def row_side(kind: int) -> real:
+    """∂φ/∂x."""
+    side = real(1.0)
+    if kind == LONGEST or kind == TENDON_UPPER:
+        side = real(-1.0)
+    return side
+
+
+@func
+def reference_link(topology: Topology, d: int) -> int:
+    """The link at whose origin the motion of dof d is taken."""
+    return topology.tree_reference[topology.link_tree[topology.dof_link[d]]]
+
+
+@func
+def summands(motion: vec6, angular: int, point: vec3, o: vec3) -> real:
+    """Size of what the motion's velocity at a point is summed from."""
+    size = wp.length(sp.angular(motion))
+    if angular == 0:
+        size = wp.length(sp.linear(motion)) + size * (wp.length(point) + wp.length(o))
+    return size
+
+
+@kernel(twin=True)
+def geometry(
+    topology: Topology,
+    table: Table,
+    rows: Rows,
+    link_X: wp.array2d(dtype=transform),
+    link_X_ahead: wp.array2d(dtype=transform),
+    dof_S: wp.array2d(dtype=vec6),
+    q: wp.array2d(dtype=real),
+    q_ahead: wp.array2d(dtype=real),
+    taped: int,
+    # out
+    phi: wp.array2d(dtype=real),
+    J: wp.array3d(dtype=real),
+):
+    """φ at q ⊕ h v0 and J at q. Launch over (worlds, rows of the table)."""
+    w, i = wp.tid()
+    kind = table.kind[i]
+    k = table.first + i
+    size = rows.support_size[k]
+    if kind < COUPLING:
+        row = body_row(table, link_X, w, i)
+        ahead = body_row(table, link_X_ahead, w, i)
+        point = wp.transform_get_translation(end_frame(table, link_X, w, i, 1))
+        phi[w, i] = row_error(kind, ahead.phi, table.coefficients[i, 0])
+        for j in range(size):
+            d = rows.support[k, j]
+            o = wp.transform_get_translation(link_X[w, reference_link(topology, d)])
+            motion = sp.angular(dof_S[w, d])
+            if row.angular == 0:
+                motion = sp.velocity_at(dof_S[w, d], point - o)
+            J_j = table.a[i, j] * row_side(kind) * wp.dot(row.axis, motion)
+            if taped == 0:  # the tape needs the derivative of a J that passes through 0
+                if wp.abs(J_j) <= real(rounding) * summands(dof_S[w, d], row.angular, point, o):
+                    J_j = real(0.0)
+            J[w, k, j] = J_j
+    elif kind == COUPLING:
+        x = coupling.combination(table.a, table.q, i, size, q_ahead, w)
+        y = coupling.combination(table.b, table.q, i, size, q_ahead, w) - table.reference[i][1]
+        phi[w, i] = x - table.reference[i][0] - coupling.polynomial(table.coefficients, i, y)
+        s = coupling.combination(table.b, table.q, i, size, q, w) - table.reference[i][1]
+        slope = coupling.polynomial_slope(table.coefficients, i, s)
+        for j in range(size):
+            J[w, k, j] = table.a[i, j] - slope * table.b[i, j]
+    else:
+        x = coupling.combination(table.a, table.q, i, size, q_ahead, w)
+        phi[w, i] = row_error(kind, x, table.coefficients[i, 0])
+        for j in range(size):
+            J[w, k, j] = row_side(kind) * table.a[i, j]
+
+
+@kernel(twin=True)
+def least_weight(
+    topology: Topology,
+    table: Table,
+    rows: Rows,
+    link_X: wp.array2d(dtype=transform),
+    dof_S: wp.array2d(dtype=vec6),
+    inertia: wp.array2d(dtype=real),
+    # out
+    floor: wp.array2d(dtype=real),
+):
+    """floor += the least w of a row between frames; `inertia`: the diagonal of M. Launch over (worlds, table rows)."""
+    w, i = wp.tid()
+    kind = table.kind[i]
+    if kind < COUPLING:
         k = table.first + i
-        size = rows.support_size[k]
-        if kind < COUPLING:
-            row = body_row(table, link_X, w, i)
-            ahead = body_row(table, link_X_ahead, w, i)
-            point = wp.transform_get_translation(end_frame(table, link_X, w, i, 1))
-            phi[w, i] = row_error(kind, ahead.phi, table.coefficients[i, 0])
-            for j in range(size):
-                d = rows.support[k, j]
-                o = wp.transform_get_translation(link_X[w, reference_link(topology, d)])
-                motion = sp.angular(dof_S[w, d])
-                if row.angular == 0:
-                    motion = sp.velocity_at(dof_S[w, d], point - o)
-                J_j = table.a[i, j] * row_side(kind) * wp.dot(row.axis, motion)
-                if wp.static(not grad):  # the tape needs the derivative of a J that passes through 0
-                    if wp.abs(J_j) <= S(rounding) * summands(dof_S[w, d], row.angular, point, o):
-                        J_j = S(0.0)
-                J[w, k, j] = J_j
-        elif kind == COUPLING:
-            x = f_coupling.combination(table.a, table.q, i, size, q_ahead, w)
-            y = f_coupling.combination(table.b, table.q, i, size, q_ahead, w) - table.reference[i][1]
-            phi[w, i] = x - table.reference[i][0] - f_coupling.polynomial(table.coefficients, i, y)
-            s = f_coupling.combination(table.b, table.q, i, size, q, w) - table.reference[i][1]
-            slope = f_coupling.polynomial_slope(table.coefficients, i, s)
-            for j in range(size):
-                J[w, k, j] = table.a[i, j] - slope * table.b[i, j]
-        else:
-            x = f_coupling.combination(table.a, table.q, i, size, q_ahead, w)
-            phi[w, i] = row_error(kind, x, table.coefficients[i, 0])
-            for j in range(size):
-                J[w, k, j] = row_side(kind) * table.a[i, j]
-
-    @wp.kernel(module=module, enable_backward=grad)
-    def least_weight(
-        topology: Topology,
-        table: Table,
-        rows: Rows,
-        link_X: wp.array2d(dtype=transform),
-        dof_S: wp.array2d(dtype=vec6),
-        inertia: wp.array2d(dtype=S),
-        # out
-        floor: wp.array2d(dtype=S),
-    ):
-        """floor += the least w of a row between frames; `inertia`: the diagonal of M. Launch over (worlds, table rows)."""
-        w, i = wp.tid()
-        kind = table.kind[i]
-        if kind < COUPLING:
-            k = table.first + i
-            point = wp.transform_get_translation(end_frame(table, link_X, w, i, 1))
-            for j in range(rows.support_size[k]):
-                d = rows.support[k, j]
-                omega = sp.angular(dof_S[w, d])
-                square = S(PERPENDICULAR) * wp.dot(omega, omega)
-                if kind != ROTATION and kind != TILT:
-                    arm = point - wp.transform_get_translation(link_X[w, reference_link(topology, d)])
-                    u = sp.velocity_at(dof_S[w, d], arm)
-                    v = sp.linear(dof_S[w, d])
-                    lever = wp.dot(v, v) + wp.dot(omega, omega) * wp.dot(arm, arm)
-                    square = S(PERPENDICULAR) * wp.dot(u, u) + S(ON_AXIS) * lever
-                floor[w, i] += square / inertia[w, d]
-
-    @wp.func
-    def row_law(table: Table, i: int, weight: S, load: S, phi: S, h: S, sigma: S) -> vec4:
-        """(R, v̂, lower, upper) of an active row; R = 0 where it does not act. `load`: γ_load of `bilateral.py`, infinite where the pull does not saturate."""
-        kind = table.kind[i]
-        c = table.compliance[i]
-        time = table.dissipation_time[i]
-        law = vec2(S(0.0), S(0.0))
-        lower = S(-wp.inf)
-        upper = S(wp.inf)
-        limit_weight = weight  # of the near-rigid limit
-        if table.exact == 1 and c > S(0.0):
-            limit_weight = S(0.0)
-        if kind <= DISTANCE or kind == COUPLING:
-            law = equality_law(limit_weight, phi, c, time, h, table.recovery[i], table.lever[i], load)
-        elif kind == TENDON_SPRING:
-            law = f_coupling.spring_law(phi, table.stiffness[i], table.damping[i], table.reference[i], h)
-        elif kind == TENDON_FRICTION:
-            law = vec2(sigma * weight, S(0.0))
-            upper = h * table.coefficients[i, 0]
-            lower = -upper
-        else:
-            law = stop_law(limit_weight, phi, c, time, h, table.recovery[i], table.lever[i], load)
-            lower = S(0.0)
-        return vec4(law[0], law[1], lower, upper)
-
-    return SimpleNamespace(
-        geometry=geometry,
-        least_weight=least_weight,
-        row_law=row_law,
-        end_frame=end_frame,
-        body_row=body_row,
-        row_side=row_side,
-    )
-
-
-@cached
-def build_untaped(S) -> SimpleNamespace:
-    """Kernels `prepare` and `regularise`."""
-    t = types(S)
-    sp, vec3, vec6, vec10, mat33 = spatial.build(S), t.vec3, t.vec6, t.vec10, t.mat33
-    Table, f_rows, row_law = structs(S).Table, rows.build(S), build(S).row_law
-    Rows, effective_weight, within_reach = f_rows.Rows, f_rows.effective_weight, limit.build(S).within_reach
-
-    @wp.func
-    def is_inactive(topology: Topology, table: Table, body_active: wp.array2d(dtype=S), w: int, i: int) -> bool:
-        """Whether an end of the row stands still because its tree is switched off."""
-        off = False
-        for end in range(2):
-            l = table.link[i, end]
-            if l >= 0:
-                root = topology.link_body[topology.tree_reference[topology.link_tree[l]]]
-                if body_active[w % body_active.shape[0], root] == S(0.0):
-                    off = True
-        return off
-
-    @wp.kernel(module=module_name("constraint_rows", S), enable_backward=False)
-    def prepare(
-        topology: Topology,
-        table: Table,
-        rows: Rows,
-        lead: S,
-        v0: wp.array2d(dtype=S),
-        M_factor: wp.array3d(dtype=S),
-        # in and out
-        phi: wp.array2d(dtype=S),
-        # out
-        floor: wp.array2d(dtype=S),
-        inertia: wp.array2d(dtype=S),
-    ):
-        """φ ← φ − lead J v0, floor ← 0, and M_dd from M = LᵀDL. Launch over (worlds, max(nv, table rows))."""
-        w, i = wp.tid()
-        if i < floor.shape[1]:
-            k = table.first + i
-            rate = S(0.0)
-            for j in range(rows.support_size[k]):
-                rate += rows.J[w, k, j] * v0[w, rows.support[k, j]]
-            phi[w, i] = phi[w, i] - lead * rate
-            floor[w, i] = S(0.0)
-        if i < inertia.shape[1]:
-            begin = topology.dof_begin[i]
-            total = M_factor[w, i, i - begin]
-            for d in range(i + 1, topology.tree_v[topology.link_tree[topology.dof_link[i]] + 1]):
-                L = M_factor[w, d, i - begin]
-                total += L * L * M_factor[w, d, d - begin]
-            inertia[w, i] = total
-
-    @wp.func
-    def group_mobility(
-        topology: Topology, rows: Rows, L: wp.array3d(dtype=S), z: wp.array2d(dtype=vec3), first: int, n: int, w: int
-    ) -> mat33:
-        """W = J M⁻¹ Jᵀ of the n rows from `first` on, three at most; 0 beside them."""
-        W = mat33()
-        size = rows.support_size[first]
-        j = int(0)
-        while j < size:
-            begin = topology.dof_begin[rows.support[first, j]]
-            end = int(j)
-            while end < size and topology.dof_begin[rows.support[first, end]] == begin:
-                end += 1
-            last = rows.support[first, end - 1]
-            for d in range(begin, last + 1):
-                z[w, d] = vec3(S(0.0), S(0.0), S(0.0))
-            for e in range(j, end):
-                column = vec3(S(0.0), S(0.0), S(0.0))
-                for m in range(n):
-                    column[m] = rows.J[w, first + m, e]
-                z[w, rows.support[first, e]] = column
-            for k in range(last + 1 - begin):
-                d = last - k
-                x = z[w, d]
-                if wp.length_sq(x) > S(0.0):
-                    e = topology.dof_parent[d]
-                    while e >= 0:
-                        z[w, e] = z[w, e] - L[w, d, e - begin] * x
-                        e = topology.dof_parent[e]
-                    W += wp.outer(x, x / L[w, d, d - begin])
-            j = end
-        return W
-
-    @wp.func
-    def load_bound(
-        topology: Topology,
-        gravity: wp.array(dtype=vec3),
-        composite: wp.array2d(dtype=vec10),
-        force: wp.array2d(dtype=S),
-        lever: S,
-        h: S,
-        w: int,
-    ) -> S:
-        """γ_load of a row: a multiple of the impulse of all weights and forces, up to the next power of two."""
-        mass = S(0.0)
-        for tree in range(topology.tree_v.shape[0] - 1):
-            mass += composite[w, topology.dof_link[topology.tree_v[tree]]][0]
-        total = mass * wp.length(gravity[w % gravity.shape[0]])
-        for d in range(force.shape[1]):
-            total += wp.abs(force[w, d]) / wp.min(lever, S(1.0))
-        total = S(bilateral.LOAD_SHARE) * h * total
-        if total == S(0.0):
-            return total
-        return wp.pow(S(2.0), wp.ceil(wp.log2(total)))
-
-    @wp.func
-    def reaches(
-        topology: Topology,
-        table: Table,
-        rows: Rows,
-        L: wp.array3d(dtype=S),
-        z: wp.array2d(dtype=vec3),
-        phi: wp.array2d(dtype=S),
-        floor: S,
-        h: S,
-        w: int,
-        i: int,
-    ) -> bool:
-        """Whether the rows of a group, three at most, can move in the direction of their v̂, and a fast one without haste."""
-        wanted = vec3(S(0.0), S(0.0), S(0.0))
-        for m in range(table.group[i]):
-            wanted[m] = row_law(table, i + m, S(1.0), S(wp.inf), phi[w, i + m], h, S(1.0))[1]
-        speed = wp.length(wanted)
-        if speed == S(0.0):
-            return True
-        wanted = wanted / speed
-        W = group_mobility(topology, rows, L, z, table.first + i, table.group[i], w)
-        able = wp.dot(wanted, W * wanted) >= S(bilateral.STUCK_SHARE) * floor
-        if able:
-            for m in range(3):
-                W[m, m] = W[m, m] + S(bilateral.HASTE_ROUNDING) * floor
-            able = wp.dot(wanted, wp.inverse(W) * wanted) * floor < S(bilateral.HASTE)
-        return able
-
-    @wp.kernel(module=module_name("constraint_rows", S), enable_backward=False)
-    def regularise(
-        topology: Topology,
-        table: Table,
-        body_active: wp.array2d(dtype=S),
-        h: S,
-        sigma: S,
-        phi: wp.array2d(dtype=S),
-        floor: wp.array2d(dtype=S),
-        v0: wp.array2d(dtype=S),
-        v_star: wp.array2d(dtype=S),
-        M_factor: wp.array3d(dtype=S),
-        gravity: wp.array(dtype=vec3),
-        composite: wp.array2d(dtype=vec10),
-        force: wp.array2d(dtype=S),
-        # scratch
-        z: wp.array2d(dtype=vec3),
-        # out
-        load: wp.array2d(dtype=S),
-        stalled: wp.array2d(dtype=int),
-        rows: Rows,
-    ):
-        """R, v̂, bounds and w of every row of the table; R = 0 where it does not act or moves nothing. Launch over worlds."""
-        w = wp.tid()
-        bears = S(wp.inf)  # of the present group
-        for i in range(table.kind.shape[0]):
-            k = table.first + i
-            kind = table.kind[i]
-            rate = S(0.0)
-            rate_star = S(0.0)
-            for j in range(rows.support_size[k]):
-                d = rows.support[k, j]
-                rate += rows.J[w, k, j] * v0[w, d]
-                rate_star += rows.J[w, k, j] * v_star[w, d]
-            error = phi[w, i]
-            stop = kind == SHORTEST or kind == LONGEST or kind == TENDON_LOWER or kind == TENDON_UPPER
-            rows.R[w, k] = S(0.0)
-            if not is_inactive(topology, table, body_active, w, i) and (
-                not stop or within_reach(error, rate, rate_star, rows.pull, h)
-            ):
-                weight = effective_weight(topology, M_factor, z, w, rows, k)
-                if table.group[i] > 0 and floor[w, i] > S(0.0):
-                    bears = S(wp.inf)
-                    if stalled[w, i] != 0:
-                        bears = load_bound(topology, gravity, composite, force, table.lever[i], h, w)
-                    if table.comes[i] == 0:
-                        if not reaches(topology, table, rows, M_factor, z, phi, floor[w, i], h, w, i):
-                            bears = S(0.0)
-                load[w, i] = S(wp.inf)
-                if kind < COUPLING:
-                    load[w, i] = bears
-                law = row_law(table, i, wp.max(weight, floor[w, i]), load[w, i], error, h, sigma)
-                if weight > S(0.0):
-                    rows.weight[w, k] = weight
-                    rows.R[w, k] = law[0]
-                    rows.v_hat[w, k] = law[1]
-                    rows.lower[w, k] = law[2]
-                    rows.upper[w, k] = law[3]
-
-    @wp.func
-    def is_turning(
-        table: Table, rows: Rows, h: S, dof_S: wp.array2d(dtype=vec6), v: wp.array2d(dtype=S), w: int, i: int
-    ) -> bool:
-        """Whether an end of the row turns by more than STALL_TURN in the step."""
-        omega_a = vec3(S(0.0), S(0.0), S(0.0))
-        omega_b = vec3(S(0.0), S(0.0), S(0.0))
-        k = table.first + i
+        point = wp.transform_get_translation(end_frame(table, link_X, w, i, 1))
         for j in range(rows.support_size[k]):
             d = rows.support[k, j]
-            omega = sp.angular(dof_S[w, d]) * v[w, d]
-            if table.a[i, j] > S(0.0):
-                omega_b += omega
-            else:
-                omega_a += omega
-        return h * wp.max(wp.length(omega_a), wp.length(omega_b)) > S(bilateral.STALL_TURN)
-
-    @wp.kernel(module=module_name("constraint_rows", S), enable_backward=False)
-    def remember_stalls(
-        topology: Topology,
-        table: Table,
-        rows: Rows,
-        h: S,
-        dof_S: wp.array2d(dtype=vec6),
-        M_factor: wp.array3d(dtype=S),
-        gravity: wp.array(dtype=vec3),
-        composite: wp.array2d(dtype=vec10),
-        force: wp.array2d(dtype=S),
-        v: wp.array2d(dtype=S),
-        # scratch
-        z: wp.array2d(dtype=vec3),
-        # in and out
-        stalled: wp.array2d(dtype=int),
-    ):
-        """Whether each group of two-sided rows stalls at the new velocity (`bilateral.py`). Launch over worlds."""
-        w = wp.tid()
-        for i in range(table.kind.shape[0]):
-            turning = (table.kind[i] == POSITION or table.kind[i] == DISTANCE) and table.lever[i] < S(wp.inf)
-            if table.group[i] > 0 and turning:
-                wanted = vec3(S(0.0), S(0.0), S(0.0))
-                rate = vec3(S(0.0), S(0.0), S(0.0))
-                gamma = vec3(S(0.0), S(0.0), S(0.0))
-                for m in range(table.group[i]):
-                    k = table.first + i + m
-                    if rows.R[w, k] > S(0.0):
-                        for j in range(rows.support_size[k]):
-                            rate[m] = rate[m] + rows.J[w, k, j] * v[w, rows.support[k, j]]
-                        wanted[m] = rows.v_hat[w, k]
-                        gamma[m] = (wanted[m] - rate[m]) / rows.R[w, k]
-                limit = table.lever[i] / h  # of W γ
-                if wp.length(wanted) < S(0.5) * S(bilateral.RIGID) * limit:
-                    stalled[w, i] = 0
-                elif wp.dot(wanted, rate) < S(0.5) * wp.length_sq(wanted) and is_turning(
-                    table, rows, h, dof_S, v, w, i
-                ):
-                    W = group_mobility(topology, rows, M_factor, z, table.first + i, table.group[i], w)
-                    size = wp.length(gamma)
-                    bound = load_bound(topology, gravity, composite, force, table.lever[i], h, w)
-                    if wp.dot(gamma, W * gamma) > limit * size and size > bound:
-                        stalled[w, i] = 1
-
-    return SimpleNamespace(prepare=prepare, regularise=regularise, remember_stalls=remember_stalls)
+            omega = sp.angular(dof_S[w, d])
+            square = real(PERPENDICULAR) * wp.dot(omega, omega)
+            if kind != ROTATION and kind != TILT:
+                arm = point - wp.transform_get_translation(link_X[w, reference_link(topology, d)])
+                u = sp.velocity_at(dof_S[w, d], arm)
+                v = sp.linear(dof_S[w, d])
+                lever = wp.dot(v, v) + wp.dot(omega, omega) * wp.dot(arm, arm)
+                square = real(PERPENDICULAR) * wp.dot(u, u) + real(ON_AXIS) * lever
+            floor[w, i] += square / inertia[w, d]
 
 
-@cached
-def build_residual(S) -> SimpleNamespace:
-    """Taped kernels: r -= Jᵀγ of the rows of the table; which of them are active, and which can move, is frozen."""
-    Table, Rows = structs(S).Table, rows.build(S).Rows
-    row_law, box_impulse = build(S, True).row_law, box.build(S).box_impulse
-    module = module_name("constraint_rows", S, True)
+@func
+def row_law(table: Table, i: int, weight: real, load: real, phi: real, h: real, sigma: real) -> vec4:
+    """(R, v̂, lower, upper) of an active row; R = 0 where it does not act. `load`: γ_load of `bilateral.py`, infinite where the pull does not saturate."""
+    kind = table.kind[i]
+    c = table.compliance[i]
+    time = table.dissipation_time[i]
+    law = vec2(real(0.0), real(0.0))
+    lower = real(-wp.inf)
+    upper = real(wp.inf)
+    limit_weight = weight  # of the near-rigid limit
+    if table.exact == 1 and c > real(0.0):
+        limit_weight = real(0.0)
+    if kind <= DISTANCE or kind == COUPLING:
+        law = equality_law(limit_weight, phi, c, time, h, table.recovery[i], table.lever[i], load)
+    elif kind == TENDON_SPRING:
+        law = coupling.spring_law(phi, table.stiffness[i], table.damping[i], table.reference[i], h)
+    elif kind == TENDON_FRICTION:
+        law = vec2(sigma * weight, real(0.0))
+        upper = h * table.coefficients[i, 0]
+        lower = -upper
+    else:
+        law = stop_law(limit_weight, phi, c, time, h, table.recovery[i], table.lever[i], load)
+        lower = real(0.0)
+    return vec4(law[0], law[1], lower, upper)
 
-    @wp.kernel(module=module)
-    def diagonal(
-        topology: Topology,
-        M: wp.array3d(dtype=S),
-        # out
-        inertia: wp.array2d(dtype=S),
-    ):
-        """M_dd. Launch over (worlds, nv)."""
-        w, d = wp.tid()
-        inertia[w, d] = M[w, d, d - topology.dof_begin[d]]
 
-    @wp.kernel(module=module)
-    def row_rate(
-        table: Table,
-        rows: Rows,
-        J: wp.array3d(dtype=S),
-        v: wp.array2d(dtype=S),
-        # out
-        rate: wp.array2d(dtype=S),
-    ):
-        """rate += J v. Launch over (worlds, rows of the table)."""
-        w, i = wp.tid()
+@func
+def is_inactive(topology: Topology, table: Table, body_active: wp.array2d(dtype=real), w: int, i: int) -> bool:
+    """Whether an end of the row stands still because its tree is switched off."""
+    off = False
+    for end in range(2):
+        l = table.link[i, end]
+        if l >= 0:
+            root = topology.link_body[topology.tree_reference[topology.link_tree[l]]]
+            if body_active[w % body_active.shape[0], root] == real(0.0):
+                off = True
+    return off
+
+
+@kernel
+def prepare(
+    topology: Topology,
+    table: Table,
+    rows: Rows,
+    lead: real,
+    v0: wp.array2d(dtype=real),
+    M_factor: wp.array3d(dtype=real),
+    # in and out
+    phi: wp.array2d(dtype=real),
+    # out
+    floor: wp.array2d(dtype=real),
+    inertia: wp.array2d(dtype=real),
+):
+    """φ ← φ − lead J v0, floor ← 0, and M_dd from M = LᵀDL. Launch over (worlds, max(nv, table rows))."""
+    w, i = wp.tid()
+    if i < floor.shape[1]:
         k = table.first + i
-        if rows.R[w, k] > S(0.0):
-            for j in range(rows.support_size[k]):
-                rate[w, i] += J[w, k, j] * v[w, rows.support[k, j]]
+        rate = real(0.0)
+        for j in range(rows.support_size[k]):
+            rate += rows.J[w, k, j] * v0[w, rows.support[k, j]]
+        phi[w, i] = phi[w, i] - lead * rate
+        floor[w, i] = real(0.0)
+    if i < inertia.shape[1]:
+        begin = topology.dof_begin[i]
+        total = M_factor[w, i, i - begin]
+        for d in range(i + 1, topology.tree_v[topology.link_tree[topology.dof_link[i]] + 1]):
+            L = M_factor[w, d, i - begin]
+            total += L * L * M_factor[w, d, d - begin]
+        inertia[w, i] = total
 
-    @wp.kernel(module=module)
-    def row_impulse(
-        table: Table,
-        rows: Rows,
-        h: S,
-        sigma: S,
-        lead: S,
-        phi: wp.array2d(dtype=S),
-        weight: wp.array2d(dtype=S),
-        floor: wp.array2d(dtype=S),
-        load: wp.array2d(dtype=S),
-        rate: wp.array2d(dtype=S),
-        rate0: wp.array2d(dtype=S),
-        # out
-        gamma: wp.array2d(dtype=S),
-    ):
-        """γ from the rates at v and v0. Launch over (worlds, rows of the table)."""
-        w, i = wp.tid()
+
+@func
+def group_mobility(
+    topology: Topology, rows: Rows, L: wp.array3d(dtype=real), z: wp.array2d(dtype=vec3), first: int, n: int, w: int
+) -> mat33:
+    """W = J M⁻¹ Jᵀ of the n rows from `first` on, three at most; 0 beside them."""
+    W = mat33()
+    size = rows.support_size[first]
+    j = int(0)
+    while j < size:
+        begin = topology.dof_begin[rows.support[first, j]]
+        end = int(j)
+        while end < size and topology.dof_begin[rows.support[first, end]] == begin:
+            end += 1
+        last = rows.support[first, end - 1]
+        for d in range(begin, last + 1):
+            z[w, d] = vec3(real(0.0), real(0.0), real(0.0))
+        for e in range(j, end):
+            column = vec3(real(0.0), real(0.0), real(0.0))
+            for m in range(n):
+                column[m] = rows.J[w, first + m, e]
+            z[w, rows.support[first, e]] = column
+        for k in range(last + 1 - begin):
+            d = last - k
+            x = z[w, d]
+            if wp.length_sq(x) > real(0.0):
+                e = topology.dof_parent[d]
+                while e >= 0:
+                    z[w, e] = z[w, e] - L[w, d, e - begin] * x
+                    e = topology.dof_parent[e]
+                W += wp.outer(x, x / L[w, d, d - begin])
+        j = end
+    return W
+
+
+@func
+def load_bound(
+    topology: Topology,
+    gravity: wp.array(dtype=vec3),
+    composite: wp.array2d(dtype=vec10),
+    force: wp.array2d(dtype=real),
+    lever: real,
+    h: real,
+    w: int,
+) -> real:
+    """γ_load of a row: a multiple of the impulse of all weights and forces, up to the next power of two."""
+    mass = real(0.0)
+    for tree in range(topology.tree_v.shape[0] - 1):
+        mass += composite[w, topology.dof_link[topology.tree_v[tree]]][0]
+    total = mass * wp.length(gravity[w % gravity.shape[0]])
+    for d in range(force.shape[1]):
+        total += wp.abs(force[w, d]) / wp.min(lever, real(1.0))
+    total = real(bilateral.LOAD_SHARE) * h * total
+    if total == real(0.0):
+        return total
+    return wp.pow(real(2.0), wp.ceil(wp.log2(total)))
+
+
+@func
+def reaches(
+    topology: Topology,
+    table: Table,
+    rows: Rows,
+    L: wp.array3d(dtype=real),
+    z: wp.array2d(dtype=vec3),
+    phi: wp.array2d(dtype=real),
+    floor: real,
+    h: real,
+    w: int,
+    i: int,
+) -> bool:
+    """Whether the rows of a group, three at most, can move in the direction of their v̂, and a fast one without haste."""
+    wanted = vec3(real(0.0), real(0.0), real(0.0))
+    for m in range(table.group[i]):
+        wanted[m] = row_law(table, i + m, real(1.0), real(wp.inf), phi[w, i + m], h, real(1.0))[1]
+    speed = wp.length(wanted)
+    if speed == real(0.0):
+        return True
+    wanted = wanted / speed
+    W = group_mobility(topology, rows, L, z, table.first + i, table.group[i], w)
+    able = wp.dot(wanted, W * wanted) >= real(bilateral.STUCK_SHARE) * floor
+    if able:
+        for m in range(3):
+            W[m, m] = W[m, m] + real(bilateral.HASTE_ROUNDING) * floor
+        able = wp.dot(wanted, wp.inverse(W) * wanted) * floor < real(bilateral.HASTE)
+    return able
+
+
+@kernel
+def regularise(
+    topology: Topology,
+    table: Table,
+    body_active: wp.array2d(dtype=real),
+    h: real,
+    sigma: real,
+    phi: wp.array2d(dtype=real),
+    floor: wp.array2d(dtype=real),
+    v0: wp.array2d(dtype=real),
+    v_star: wp.array2d(dtype=real),
+    M_factor: wp.array3d(dtype=real),
+    gravity: wp.array(dtype=vec3),
+    composite: wp.array2d(dtype=vec10),
+    force: wp.array2d(dtype=real),
+    # scratch
+    z: wp.array2d(dtype=vec3),
+    # out
+    load: wp.array2d(dtype=real),
+    stalled: wp.array2d(dtype=int),
+    rows: Rows,
+):
+    """R, v̂, bounds and w of every row of the table; R = 0 where it does not act or moves nothing. Launch over worlds."""
+    w = wp.tid()
+    bears = real(wp.inf)  # of the present group
+    for i in range(table.kind.shape[0]):
         k = table.first + i
-        if rows.R[w, k] > S(0.0):
-            w_row = wp.max(weight[w, k], floor[w, i])
-            law = row_law(table, i, w_row, load[w, i], phi[w, i] - lead * rate0[w, i], h, sigma)
-            gamma[w, i] = box_impulse((law[1] - rate[w, i]) / law[0], law[2], law[3])
+        kind = table.kind[i]
+        rate = real(0.0)
+        rate_star = real(0.0)
+        for j in range(rows.support_size[k]):
+            d = rows.support[k, j]
+            rate += rows.J[w, k, j] * v0[w, d]
+            rate_star += rows.J[w, k, j] * v_star[w, d]
+        error = phi[w, i]
+        stop = kind == SHORTEST or kind == LONGEST or kind == TENDON_LOWER or kind == TENDON_UPPER
+        rows.R[w, k] = real(0.0)
+        if not is_inactive(topology, table, body_active, w, i) and (
+            not stop or within_reach(error, rate, rate_star, rows.pull, h)
+        ):
+            weight = effective_weight(topology, M_factor, z, w, rows, k)
+            if table.group[i] > 0 and floor[w, i] > real(0.0):
+                bears = real(wp.inf)
+                if stalled[w, i] != 0:
+                    bears = load_bound(topology, gravity, composite, force, table.lever[i], h, w)
+                if table.comes[i] == 0:
+                    if not reaches(topology, table, rows, M_factor, z, phi, floor[w, i], h, w, i):
+                        bears = real(0.0)
+            load[w, i] = real(wp.inf)
+            if kind < COUPLING:
+                load[w, i] = bears
+            law = row_law(table, i, wp.max(weight, floor[w, i]), load[w, i], error, h, sigma)
+            if weight > real(0.0):
+                rows.weight[w, k] = weight
+                rows.R[w, k] = law[0]
+                rows.v_hat[w, k] = law[1]
+                rows.lower[w, k] = law[2]
+                rows.upper[w, k] = law[3]
 
-    @wp.kernel(module=module)
-    def row_residual(
-        table: Table,
-        rows: Rows,
-        J: wp.array3d(dtype=S),
-        gamma: wp.array2d(dtype=S),
-        # out
-        r: wp.array2d(dtype=S),
-    ):
-        """r -= Jᵀγ, one column of one row. Launch over (worlds, rows of the table, width)."""
-        w, i, j = wp.tid()
-        k = table.first + i
-        if rows.R[w, k] > S(0.0) and j < rows.support_size[k]:
-            wp.atomic_add(r, w, rows.support[k, j], -J[w, k, j] * gamma[w, i])
 
-    return SimpleNamespace(diagonal=diagonal, row_rate=row_rate, row_impulse=row_impulse, row_residual=row_residual)
+@func
+def is_turning(
+    table: Table, rows: Rows, h: real, dof_S: wp.array2d(dtype=vec6), v: wp.array2d(dtype=real), w: int, i: int
+) -> bool:
+    """Whether an end of the row turns by more than STALL_TURN in the step."""
+    omega_a = vec3(real(0.0), real(0.0), real(0.0))
+    omega_b = vec3(real(0.0), real(0.0), real(0.0))
+    k = table.first + i
+    for j in range(rows.support_size[k]):
+        d = rows.support[k, j]
+        omega = sp.angular(dof_S[w, d]) * v[w, d]
+        if table.a[i, j] > real(0.0):
+            omega_b += omega
+        else:
+            omega_a += omega
+    return h * wp.max(wp.length(omega_a), wp.length(omega_b)) > real(bilateral.STALL_TURN)
+
+
+@kernel
+def remember_stalls(
+    topology: Topology,
+    table: Table,
+    rows: Rows,
+    h: real,
+    dof_S: wp.array2d(dtype=vec6),
+    M_factor: wp.array3d(dtype=real),
+    gravity: wp.array(dtype=vec3),
+    composite: wp.array2d(dtype=vec10),
+    force: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    # scratch
+    z: wp.array2d(dtype=vec3),
+    # in and out
+    stalled: wp.array2d(dtype=int),
+):
+    """Whether each group of two-sided rows stalls at the new velocity (`bilateral.py`). Launch over worlds."""
+    w = wp.tid()
+    for i in range(table.kind.shape[0]):
+        turning = (table.kind[i] == POSITION or table.kind[i] == DISTANCE) and table.lever[i] < real(wp.inf)
+        if table.group[i] > 0 and turning:
+            wanted = vec3(real(0.0), real(0.0), real(0.0))
+            rate = vec3(real(0.0), real(0.0), real(0.0))
+            gamma = vec3(real(0.0), real(0.0), real(0.0))
+            for m in range(table.group[i]):
+                k = table.first + i + m
+                if rows.R[w, k] > real(0.0):
+                    for j in range(rows.support_size[k]):
+                        rate[m] = rate[m] + rows.J[w, k, j] * v[w, rows.support[k, j]]
+                    wanted[m] = rows.v_hat[w, k]
+                    gamma[m] = (wanted[m] - rate[m]) / rows.R[w, k]
+            limit = table.lever[i] / h  # of W γ
+            if wp.length(wanted) < real(0.5) * real(bilateral.RIGID) * limit:
+                stalled[w, i] = 0
+            elif wp.dot(wanted, rate) < real(0.5) * wp.length_sq(wanted) and is_turning(table, rows, h, dof_S, v, w, i):
+                W = group_mobility(topology, rows, M_factor, z, table.first + i, table.group[i], w)
+                size = wp.length(gamma)
+                bound = load_bound(topology, gravity, composite, force, table.lever[i], h, w)
+                if wp.dot(gamma, W * gamma) > limit * size and size > bound:
+                    stalled[w, i] = 1
+
+
+# On the tape: which rows are active, and which can move, is frozen.
+
+
+@kernel(taped=True)
+def diagonal(
+    topology: Topology,
+    M: wp.array3d(dtype=real),
+    # out
+    inertia: wp.array2d(dtype=real),
+):
+    """M_dd. Launch over (worlds, nv)."""
+    w, d = wp.tid()
+    inertia[w, d] = M[w, d, d - topology.dof_begin[d]]
+
+
+@kernel(taped=True)
+def row_rate(
+    table: Table,
+    rows: Rows,
+    J: wp.array3d(dtype=real),
+    v: wp.array2d(dtype=real),
+    # out
+    rate: wp.array2d(dtype=real),
+):
+    """rate += J v. Launch over (worlds, rows of the table)."""
+    w, i = wp.tid()
+    k = table.first + i
+    if rows.R[w, k] > real(0.0):
+        for j in range(rows.support_size[k]):
+            rate[w, i] += J[w, k, j] * v[w, rows.support[k, j]]
+
+
+@kernel(taped=True)
+def row_impulse(
+    table: Table,
+    rows: Rows,
+    h: real,
+    sigma: real,
+    lead: real,
+    phi: wp.array2d(dtype=real),
+    weight: wp.array2d(dtype=real),
+    floor: wp.array2d(dtype=real),
+    load: wp.array2d(dtype=real),
+    rate: wp.array2d(dtype=real),
+    rate0: wp.array2d(dtype=real),
+    # out
+    gamma: wp.array2d(dtype=real),
+):
+    """γ from the rates at v and v0. Launch over (worlds, rows of the table)."""
+    w, i = wp.tid()
+    k = table.first + i
+    if rows.R[w, k] > real(0.0):
+        w_row = wp.max(weight[w, k], floor[w, i])
+        law = row_law(table, i, w_row, load[w, i], phi[w, i] - lead * rate0[w, i], h, sigma)
+        gamma[w, i] = box_impulse((law[1] - rate[w, i]) / law[0], law[2], law[3])
+
+
+@kernel(taped=True)
+def row_residual(
+    table: Table,
+    rows: Rows,
+    J: wp.array3d(dtype=real),
+    gamma: wp.array2d(dtype=real),
+    # out
+    r: wp.array2d(dtype=real),
+):
+    """r -= Jᵀγ, one column of one row. Launch over (worlds, rows of the table, width)."""
+    w, i, j = wp.tid()
+    k = table.first + i
+    if rows.R[w, k] > real(0.0) and j < rows.support_size[k]:
+        wp.atomic_add(r, w, rows.support[k, j], -J[w, k, j] * gamma[w, i])

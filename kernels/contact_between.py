@@ -5,129 +5,98 @@ rate of φ to second order. A contact whose normal turns by more than 60° on th
 carries past the centre of another) keeps its geometry at q0.
 """
 
-from types import SimpleNamespace
-
 import warp as wp
 
-from warpsim.kernels import contact, contact_convex
-from warpsim.kernels.cache import cached
-from warpsim.kernels.collide import features, heightfield
-from warpsim.kernels.collide.manifold import is_general
-from warpsim.kernels.precision import module_name, types
-from warpsim.kernels.tree import Topology
+from . import contact
+from . import contact_convex as shapes
+from .collide import features
+from .collide import heightfield as narrow
+from .collide.features import ContactGeometry, contact_frame
+from .collide.manifold import is_general
+from .contact import Contacts, Scene, write_jacobian
+from .contact_convex import ConvexScene
+from .real import func, kernel, real, transform, vec3, vec6
+from .tree import Topology
 
 LEAST_COSINE = 0.5  # between the normals at q0 and at q^θ
 
 
-@cached
-def functions(S) -> SimpleNamespace:
-    """Shared by the kernels for simple and for general shapes."""
-    t = types(S)
-    Scene, Contacts = contact.structs(S).Scene, contact.structs(S).Contacts
-    d_features, write_jacobian = features.build(S), contact.build(S).write_jacobian
-    ContactGeometry, contact_frame = d_features.ContactGeometry, d_features.contact_frame
-    vec3, vec6, transform = t.vec3, t.vec6, t.transform
-
-    @wp.func
-    def move_contact(
-        topology: Topology,
-        scene: Scene,
-        link_X: wp.array2d(dtype=transform),
-        dof_S: wp.array2d(dtype=vec6),
-        w: int,
-        c: int,
-        g: ContactGeometry,
-        contacts: Contacts,
-        moved: wp.array2d(dtype=int),
-    ):
-        """Point, frame and Jacobian of contact c from its geometry g, unless its normal has turned too far."""
-        frame = contacts.frame[w, c]
-        moved[w, c] = 0
-        if wp.dot(g.normal, vec3(frame[0, 2], frame[1, 2], frame[2, 2])) > S(LEAST_COSINE):
-            contacts.point[w, c] = g.point
-            contacts.frame[w, c] = contact_frame(g.normal)
-            write_jacobian(topology, scene, link_X, dof_S, w, c, contacts)
-            moved[w, c] = 1
-
-    return SimpleNamespace(move_contact=move_contact)
+@func
+def move_contact(
+    topology: Topology,
+    scene: Scene,
+    link_X: wp.array2d(dtype=transform),
+    dof_S: wp.array2d(dtype=vec6),
+    w: int,
+    c: int,
+    g: ContactGeometry,
+    contacts: Contacts,
+    moved: wp.array2d(dtype=int),
+):
+    """Point, frame and Jacobian of contact c from its geometry g, unless its normal has turned too far."""
+    frame = contacts.frame[w, c]
+    moved[w, c] = 0
+    if wp.dot(g.normal, vec3(frame[0, 2], frame[1, 2], frame[2, 2])) > real(LEAST_COSINE):
+        contacts.point[w, c] = g.point
+        contacts.frame[w, c] = contact_frame(g.normal)
+        write_jacobian(topology, scene, link_X, dof_S, w, c, contacts)
+        moved[w, c] = 1
 
 
-@cached
-def build(S) -> SimpleNamespace:
-    """Kernel `follow` for plane, sphere, capsule and box."""
-    t = types(S)
-    Scene, Contacts = contact.structs(S).Scene, contact.structs(S).Contacts
-    laws, d_features, move_contact = contact.laws(S), features.build(S), functions(S).move_contact
-    vec3, vec6, transform = t.vec3, t.vec6, t.transform
-
-    @wp.kernel(module=module_name("contact_between", S), enable_backward=False)
-    def follow(
-        topology: Topology,
-        scene: Scene,
-        geom_pose: wp.array3d(dtype=S),
-        geom_size: wp.array2d(dtype=vec3),
-        link_X: wp.array2d(dtype=transform),
-        dof_S: wp.array2d(dtype=vec6),
-        # in and out
-        contacts: Contacts,
-        # out
-        moved: wp.array2d(dtype=int),
-    ):
-        """`moved` is 1 for the contacts followed, 0 for those kept. Launch over (worlds, max_contacts)."""
-        w, c = wp.tid()
-        if c < contacts.count[w]:
-            p = contacts.pair[w, c]
-            a = scene.pair_geom[p, 0]
-            b = scene.pair_geom[p, 1]
-            if not is_general(scene.geom_type[a]) and not is_general(scene.geom_type[b]):
-                row = w % geom_size.shape[0]
-                X_a = laws.geom_pose_world(scene, geom_pose, link_X, w, a)
-                X_b = laws.geom_pose_world(scene, geom_pose, link_X, w, b)
-                g = d_features.evaluate(
-                    scene.geom_type[a], X_a, geom_size[row, a], scene.geom_type[b], X_b, geom_size[row, b],
-                    contacts.feature[w, c],
-                )  # fmt: skip
-                move_contact(topology, scene, link_X, dof_S, w, c, g, contacts, moved)
-
-    return SimpleNamespace(follow=follow)
+@kernel
+def follow(
+    topology: Topology,
+    scene: Scene,
+    geom_pose: wp.array3d(dtype=real),
+    geom_size: wp.array2d(dtype=vec3),
+    link_X: wp.array2d(dtype=transform),
+    dof_S: wp.array2d(dtype=vec6),
+    # in and out
+    contacts: Contacts,
+    # out
+    moved: wp.array2d(dtype=int),
+):
+    """`moved` is 1 for the contacts followed, 0 for those kept. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        p = contacts.pair[w, c]
+        a = scene.pair_geom[p, 0]
+        b = scene.pair_geom[p, 1]
+        if not is_general(scene.geom_type[a]) and not is_general(scene.geom_type[b]):
+            row = w % geom_size.shape[0]
+            X_a = contact.geom_pose_world(scene, geom_pose, link_X, w, a)
+            X_b = contact.geom_pose_world(scene, geom_pose, link_X, w, b)
+            g = features.evaluate(
+                scene.geom_type[a], X_a, geom_size[row, a], scene.geom_type[b], X_b, geom_size[row, b],
+                contacts.feature[w, c],
+            )  # fmt: skip
+            move_contact(topology, scene, link_X, dof_S, w, c, g, contacts, moved)
 
 
-@cached
-def build_convex(S) -> SimpleNamespace:
-    """Kernel `follow` for cylinder, ellipsoid, mesh and height field."""
-    t = types(S)
-    Scene, Contacts = contact.structs(S).Scene, contact.structs(S).Contacts
-    ConvexScene = contact_convex.structs(S).ConvexScene
-    laws, shapes, narrow = contact.laws(S), contact_convex.functions(S), heightfield.build(S)
-    move_contact = functions(S).move_contact
-    vec3, vec6, transform = t.vec3, t.vec6, t.transform
-
-    @wp.kernel(module=module_name("contact_between_convex", S), enable_backward=False)
-    def follow(
-        convex_scene: ConvexScene,
-        topology: Topology,
-        scene: Scene,
-        geom_pose: wp.array3d(dtype=S),
-        geom_size: wp.array2d(dtype=vec3),
-        link_X: wp.array2d(dtype=transform),
-        dof_S: wp.array2d(dtype=vec6),
-        # in and out
-        contacts: Contacts,
-        # out
-        moved: wp.array2d(dtype=int),
-    ):
-        """`moved` is 1 for the contacts followed, 0 for those kept. Launch over (worlds, max_contacts)."""
-        w, c = wp.tid()
-        if c < contacts.count[w]:
-            p = contacts.pair[w, c]
-            a = scene.pair_geom[p, 0]
-            b = scene.pair_geom[p, 1]
-            if is_general(scene.geom_type[a]) or is_general(scene.geom_type[b]):
-                X_a = laws.geom_pose_world(scene, geom_pose, link_X, w, a)
-                X_b = laws.geom_pose_world(scene, geom_pose, link_X, w, b)
-                shape_a = shapes.geom_shape(scene, convex_scene, geom_size, w, a)
-                shape_b = shapes.geom_shape(scene, convex_scene, geom_size, w, b)
-                g = narrow.evaluate(convex_scene.table, shape_a, X_a, shape_b, X_b, contacts.feature[w, c])
-                move_contact(topology, scene, link_X, dof_S, w, c, g, contacts, moved)
-
-    return SimpleNamespace(follow=follow)
+@kernel(part="convex")
+def follow_convex(
+    convex_scene: ConvexScene,
+    topology: Topology,
+    scene: Scene,
+    geom_pose: wp.array3d(dtype=real),
+    geom_size: wp.array2d(dtype=vec3),
+    link_X: wp.array2d(dtype=transform),
+    dof_S: wp.array2d(dtype=vec6),
+    # in and out
+    contacts: Contacts,
+    # out
+    moved: wp.array2d(dtype=int),
+):
+    """`moved` is 1 for the contacts followed, 0 for those kept. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        p = contacts.pair[w, c]
+        a = scene.pair_geom[p, 0]
+        b = scene.pair_geom[p, 1]
+        if is_general(scene.geom_type[a]) or is_general(scene.geom_type[b]):
+            X_a = contact.geom_pose_world(scene, geom_pose, link_X, w, a)
+            X_b = contact.geom_pose_world(scene, geom_pose, link_X, w, b)
+            shape_a = shapes.geom_shape(scene, convex_scene, geom_size, w, a)
+            shape_b = shapes.geom_shape(scene, convex_scene, geom_size, w, b)
+            g = narrow.evaluate(convex_scene.table, shape_a, X_a, shape_b, X_b, contacts.feature[w, c])
+            move_contact(topology, scene, link_X, dof_S, w, c, g, contacts, moved)

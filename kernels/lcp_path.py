@@ -5,16 +5,13 @@ on A + εI, which has one solution per class set. It is linear in θ between cla
 A, which is smaller than the usual tableau (three columns per friction row) and does not add up rounding.
 """
 
-from types import SimpleNamespace
-
 import numpy as np
 import warp as wp
 
-from warpsim.kernels import lcp_classes
-from warpsim.kernels.cache import cached
-from warpsim.kernels.lcp_classes import CLAMPING, SEPARATING, UPPER
-from warpsim.kernels.linalg import dense, rows
-from warpsim.kernels.precision import types
+from .lcp_classes import CLAMPING, SEPARATING, UPPER, Workspace, World, assemble, measure, project, solve_classes
+from .linalg.dense import lu_factor
+from .linalg.rows import row_dot, row_fill
+from .real import func, real, struct, vec2
 
 # d, e = ½ + the fractional parts of i φ + ψ: all different, so that no two rows change class at the same θ.
 GOLDEN = 0.6180339887498949
@@ -22,149 +19,139 @@ PLASTIC = 0.7548776662466927
 # θ above every event.
 INFINITE = 1e30
 
+epsilon = float(np.finfo(wp.dtype_to_numpy(real)).eps)
 
-@cached
-def build(S) -> SimpleNamespace:
-    """Functions `start_far`, `start_near`, `follow_path` for scalar type S."""
-    vec2 = types(S).vec2
-    f = lcp_classes.build(S)
-    Workspace, World = f.Workspace, f.World
-    measure, project, assemble, solve_classes = f.measure, f.project, f.assemble, f.solve_classes
-    f_rows, f_dense = rows.build(S), dense.build(S)
-    row_dot, row_fill, lu_factor = f_rows.row_dot, f_rows.row_fill, f_dense.lu_factor
-    epsilon = float(np.finfo(wp.dtype_to_numpy(S)).eps)
 
-    @wp.struct
-    class Event:
-        """Where a piece of Lemke's path ends: at θ row `row` leaves its class on `side` (−1 lower, +1 upper)."""
+@struct
+class Event:
+    """Where a piece of Lemke's path ends: at θ row `row` leaves its class on `side` (−1 lower, +1 upper)."""
 
-        theta: S
-        row: int
-        side: int
+    theta: real
+    row: int
+    side: int
 
-    @wp.func(inline=False)
-    def slack(work: Workspace, at: World, i: int, side: int) -> vec2:
-        """Distance of row i from leaving its class at a side: (value at θ = 0, derivative by θ), ≥ 0 on the path."""
-        class_i = work.classes[at.w, i]
-        if class_i == UPPER:
-            return vec2(-work.w[at.w, i], -work.w_theta[at.w, i])
-        if class_i != CLAMPING:
-            return vec2(work.w[at.w, i], work.w_theta[at.w, i])
-        u = vec2(work.hi[at.w, i], S(0.0))
-        j = work.findex[at.w, i]
-        if j >= 0:
-            u = vec2(work.hi[at.w, i] * work.x[at.w, j], work.hi[at.w, i] * work.x_theta[at.w, j] + work.widen[at.w, i])
-        x = vec2(work.x[at.w, i], work.x_theta[at.w, i])
-        if side > 0:
-            return u - x
-        if j >= 0:
-            return u + x
-        return x
 
-    @wp.func(inline=False)
-    def next_event(work: Workspace, at: World, theta: S, sigma: S, last: int, last_side: int) -> Event:
-        """The first slack that falls to 0 as θ moves from its value in direction σ; row −1: none."""
-        event = Event()
-        event.row = -1
-        nearest = S(INFINITE)
+@func(inline=False)
+def slack(work: Workspace, at: World, i: int, side: int) -> vec2:
+    """Distance of row i from leaving its class at a side: (value at θ = 0, derivative by θ), ≥ 0 on the path."""
+    class_i = work.classes[at.w, i]
+    if class_i == UPPER:
+        return vec2(-work.w[at.w, i], -work.w_theta[at.w, i])
+    if class_i != CLAMPING:
+        return vec2(work.w[at.w, i], work.w_theta[at.w, i])
+    u = vec2(work.hi[at.w, i], real(0.0))
+    j = work.findex[at.w, i]
+    if j >= 0:
+        u = vec2(work.hi[at.w, i] * work.x[at.w, j], work.hi[at.w, i] * work.x_theta[at.w, j] + work.widen[at.w, i])
+    x = vec2(work.x[at.w, i], work.x_theta[at.w, i])
+    if side > 0:
+        return u - x
+    if j >= 0:
+        return u + x
+    return x
+
+
+@func(inline=False)
+def next_event(work: Workspace, at: World, theta: real, sigma: real, last: int, last_side: int) -> Event:
+    """The first slack that falls to 0 as θ moves from its value in direction σ; row −1: none."""
+    event = Event()
+    event.row = -1
+    nearest = real(INFINITE)
+    for i in range(at.n):
+        # Clamping rows have two ends (the upper one may be missing), the others one.
+        ends = wp.int32(1)
+        if work.classes[at.w, i] == CLAMPING and work.hi[at.w, i] - work.hi[at.w, i] == real(0.0):
+            ends = 2
+        for end in range(ends):
+            side = 2 * end - 1
+            if i != last or (ends == 2 and side != last_side):
+                s = slack(work, at, i, side)
+                if s[1] * sigma < real(0.0):
+                    # Slacks that rounding has made negative already: now.
+                    along = wp.max(-s[0] / s[1] * sigma, theta * sigma)
+                    if along < nearest:
+                        nearest = along
+                        event.row = i
+                        event.theta = along * sigma
+                        event.side = side
+    return event
+
+
+@func(inline=False)
+def start_far(work: Workspace, at: World, attempt: int) -> real:
+    """Lemke's start: at the θ returned x_1 = 0, w_2 = 0 solve; d < 0 on rows of the first kind, e > 0 on the others."""
+    for i in range(at.n):
+        phase = real(GOLDEN) * real(i + 1) + real(PLASTIC) * real(attempt)
+        cover = real(0.5) + phase - wp.floor(phase)
+        if work.findex[at.w, i] < 0:
+            work.classes[at.w, i] = SEPARATING
+            work.direction[at.w, i] = -cover
+            work.widen[at.w, i] = real(0.0)
+        else:
+            work.classes[at.w, i] = CLAMPING
+            work.direction[at.w, i] = real(0.0)
+            work.widen[at.w, i] = cover
+    return real(INFINITE)
+
+
+@func(inline=False)
+def start_near(work: Workspace, at: World, regularization: real) -> real:
+    """Start at the problem that `x` solves: with z = x − w, x̂ = mid(l, z, u) and ŵ = x̂ − z are its solution."""
+    x = work.x[at.w]
+    z = work.trial[at.w]
+    measure(work, at, regularization, work.target[at.w], x)
+    for i in range(at.n):
+        z[i] = x[i] - work.w[at.w, i]
+    project(work, at, z, x)
+    for i in range(at.n):
+        work.widen[at.w, i] = real(0.0)
+        work.direction[at.w, i] = (
+            row_dot(work.A[at.w, i], x, 0, at.n) + regularization * x[i] - (x[i] - z[i]) - work.target[at.w, i]
+        )
+        if z[i] < x[i]:
+            work.classes[at.w, i] = wp.where(work.findex[at.w, i] < 0, SEPARATING, -UPPER)
+        elif z[i] > x[i]:
+            work.classes[at.w, i] = UPPER
+        else:
+            work.classes[at.w, i] = CLAMPING
+    return real(1.0)
+
+
+@func(inline=False)
+def follow_path(work: Workspace, at: World, regularization: real, start: real, pieces: int) -> int:
+    """The solutions of A + εI for target + θd from θ = `start` to 0; leaves the classes. The number of pieces."""
+    target = work.target[at.w]
+    theta = real(start)
+    sigma = real(-1.0)
+    last = wp.int32(-1)
+    last_side = wp.int32(0)
+    for piece in range(pieces):
+        m = assemble(work, at, regularization)
+        lu_factor(work.K[at.w], m, work.pivots[at.w], real(epsilon) * regularization)
+        row_fill(real(0.0), work.x[at.w], 0, at.n)
+        row_fill(real(0.0), work.x_theta[at.w], 0, at.n)
+        solve_classes(work, at, m, -1, regularization, target, real(1.0), real(0.0), 1, work.x[at.w])
+        solve_classes(work, at, m, -1, regularization, target, real(0.0), real(1.0), 1, work.x_theta[at.w])
         for i in range(at.n):
-            # Clamping rows have two ends (the upper one may be missing), the others one.
-            ends = wp.int32(1)
-            if work.classes[at.w, i] == CLAMPING and work.hi[at.w, i] - work.hi[at.w, i] == S(0.0):
-                ends = 2
-            for end in range(ends):
-                side = 2 * end - 1
-                if i != last or (ends == 2 and side != last_side):
-                    s = slack(work, at, i, side)
-                    if s[1] * sigma < S(0.0):
-                        # Slacks that rounding has made negative already: now.
-                        along = wp.max(-s[0] / s[1] * sigma, theta * sigma)
-                        if along < nearest:
-                            nearest = along
-                            event.row = i
-                            event.theta = along * sigma
-                            event.side = side
-        return event
-
-    @wp.func(inline=False)
-    def start_far(work: Workspace, at: World, attempt: int) -> S:
-        """Lemke's start: at the θ returned x_1 = 0, w_2 = 0 solve; d < 0 on rows of the first kind, e > 0 on the others."""
-        for i in range(at.n):
-            phase = S(GOLDEN) * S(i + 1) + S(PLASTIC) * S(attempt)
-            cover = S(0.5) + phase - wp.floor(phase)
-            if work.findex[at.w, i] < 0:
-                work.classes[at.w, i] = SEPARATING
-                work.direction[at.w, i] = -cover
-                work.widen[at.w, i] = S(0.0)
+            A_i = work.A[at.w, i]
+            work.w[at.w, i] = row_dot(A_i, work.x[at.w], 0, at.n) + regularization * work.x[at.w, i] - target[i]
+            w_theta = row_dot(A_i, work.x_theta[at.w], 0, at.n) + regularization * work.x_theta[at.w, i]
+            work.w_theta[at.w, i] = w_theta - work.direction[at.w, i]
+        if last >= 0:
+            sigma = wp.where(slack(work, at, last, last_side)[1] > real(0.0), real(1.0), real(-1.0))
+        event = next_event(work, at, theta, sigma, last, last_side)
+        if event.row < 0 or (sigma < real(0.0) and event.theta <= real(0.0)):
+            return piece + 1
+        theta = event.theta
+        last = event.row
+        class_i = work.classes[at.w, last]
+        if class_i == CLAMPING:
+            last_side = 0
+            if event.side > 0:
+                work.classes[at.w, last] = UPPER
             else:
-                work.classes[at.w, i] = CLAMPING
-                work.direction[at.w, i] = S(0.0)
-                work.widen[at.w, i] = cover
-        return S(INFINITE)
-
-    @wp.func(inline=False)
-    def start_near(work: Workspace, at: World, regularization: S) -> S:
-        """Start at the problem that `x` solves: with z = x − w, x̂ = mid(l, z, u) and ŵ = x̂ − z are its solution."""
-        x = work.x[at.w]
-        z = work.trial[at.w]
-        measure(work, at, regularization, work.target[at.w], x)
-        for i in range(at.n):
-            z[i] = x[i] - work.w[at.w, i]
-        project(work, at, z, x)
-        for i in range(at.n):
-            work.widen[at.w, i] = S(0.0)
-            work.direction[at.w, i] = (
-                row_dot(work.A[at.w, i], x, 0, at.n) + regularization * x[i] - (x[i] - z[i]) - work.target[at.w, i]
-            )
-            if z[i] < x[i]:
-                work.classes[at.w, i] = wp.where(work.findex[at.w, i] < 0, SEPARATING, -UPPER)
-            elif z[i] > x[i]:
-                work.classes[at.w, i] = UPPER
-            else:
-                work.classes[at.w, i] = CLAMPING
-        return S(1.0)
-
-    @wp.func(inline=False)
-    def follow_path(work: Workspace, at: World, regularization: S, start: S, pieces: int) -> int:
-        """The solutions of A + εI for target + θd from θ = `start` to 0; leaves the classes. The number of pieces."""
-        target = work.target[at.w]
-        theta = S(start)
-        sigma = S(-1.0)
-        last = wp.int32(-1)
-        last_side = wp.int32(0)
-        for piece in range(pieces):
-            m = assemble(work, at, regularization)
-            lu_factor(work.K[at.w], m, work.pivots[at.w], S(epsilon) * regularization)
-            row_fill(S(0.0), work.x[at.w], 0, at.n)
-            row_fill(S(0.0), work.x_theta[at.w], 0, at.n)
-            solve_classes(work, at, m, -1, regularization, target, S(1.0), S(0.0), 1, work.x[at.w])
-            solve_classes(work, at, m, -1, regularization, target, S(0.0), S(1.0), 1, work.x_theta[at.w])
-            for i in range(at.n):
-                A_i = work.A[at.w, i]
-                work.w[at.w, i] = row_dot(A_i, work.x[at.w], 0, at.n) + regularization * work.x[at.w, i] - target[i]
-                w_theta = row_dot(A_i, work.x_theta[at.w], 0, at.n) + regularization * work.x_theta[at.w, i]
-                work.w_theta[at.w, i] = w_theta - work.direction[at.w, i]
-            if last >= 0:
-                sigma = wp.where(slack(work, at, last, last_side)[1] > S(0.0), S(1.0), S(-1.0))
-            event = next_event(work, at, theta, sigma, last, last_side)
-            if event.row < 0 or (sigma < S(0.0) and event.theta <= S(0.0)):
-                return piece + 1
-            theta = event.theta
-            last = event.row
-            class_i = work.classes[at.w, last]
-            if class_i == CLAMPING:
-                last_side = 0
-                if event.side > 0:
-                    work.classes[at.w, last] = UPPER
-                else:
-                    work.classes[at.w, last] = wp.where(work.findex[at.w, last] < 0, SEPARATING, -UPPER)
-            else:
-                last_side = wp.where(class_i == UPPER, 1, -1)
-                work.classes[at.w, last] = CLAMPING
-        return pieces
-
-    return SimpleNamespace(
-        start_far=start_far,
-        start_near=start_near,
-        follow_path=follow_path,
-    )
+                work.classes[at.w, last] = wp.where(work.findex[at.w, last] < 0, SEPARATING, -UPPER)
+        else:
+            last_side = wp.where(class_i == UPPER, 1, -1)
+            work.classes[at.w, last] = CLAMPING
+    return pieces

@@ -14,21 +14,23 @@ others (corners that slide different ways), n = (I − Q⁺Q) B A⁻¹v̄ ≠ 0,
     sᵀ∂Q n = sᵀ∂J_C a + u·∂Bᵀn − uᵀ∂A a,  s = Q⁺ᵀf_C,  a = A⁻¹Bᵀn,  u = A⁻¹J_Cᵀs,
 
 the adjoints of A a − Bᵀn and J_C a. Scalar rows have R > 0 and join in as γ = clamp(−(Jv − v̂)/R), the law that SAP's residual
-has them in: they are in Q, but not in c, and their own ∂J and ∂R are left out of sᵀ∂Q n. `build` has the solves,
-`build_residual` r and c for the tape. Cost 8 |C|³ per world.
+has them in: they are in Q, but not in c, and their own ∂J and ∂R are left out of sᵀ∂Q n. First come the solves,
+then r and c for the tape. Cost 8 |C|³ per world.
 """
-
-from types import SimpleNamespace
 
 import numpy as np
 import warp as wp
 
-from warpsim.kernels import contact, delassus, lcp, lcp_classes, lcp_contact, reverse_jacobian
-from warpsim.kernels import problem as problems
-from warpsim.kernels.cache import cached
-from warpsim.kernels.linalg import dense, ltdl, rows
-from warpsim.kernels.precision import module_name, types
-from warpsim.kernels.reverse_jacobian import PLAIN
+from . import contact, lcp, lcp_classes
+from .contact import Contacts, Scene
+from .delassus import Dual, row_add, row_dot
+from .lcp_contact import impact_target, pair_restitution
+from .linalg.dense import Orthogonal, qr_factor, qr_solve
+from .linalg.ltdl import ltdl_solve_block
+from .linalg.rows import row_dot as dot
+from .problem import Problem
+from .real import func, kernel, real, struct, vec3
+from .reverse_jacobian import PLAIN, tangent_part, turn
 
 SEPARATING, CLAMPING, UPPER = (
     wp.constant(lcp_classes.SEPARATING),
@@ -44,651 +46,620 @@ RANK_LEVEL = {wp.float32: 1e-4, wp.float64: 2e-11}
 TOUCHING = {wp.float32: 1e-6, wp.float64: 1e-10}
 
 
-@cached
-def structs(S) -> SimpleNamespace:
-    """`System`: the linear system of the classes, N = 3 max_contacts + scalar rows. `Law` of the contacts."""
-    vec3 = types(S).vec3
+@struct
+class System:
+    """The linear system of the classes, N = 3 max_contacts + scalar rows."""
 
-    @wp.struct
-    class System:
-        classes: wp.array2d(dtype=int)  # (worlds, N) S, C, ±U of a row by its source
-        bounces: wp.array2d(dtype=int)  # (worlds, max_contacts) 1: t_n = −e J_n v*
-        clamped: wp.array2d(dtype=int)  # (worlds, N) listed rows of class C, ascending
-        pivots: wp.array2d(dtype=int)
-        K: wp.array3d(dtype=S)  # (worlds, N, N) factor of Q or Qᵀ
-        Z: wp.array3d(dtype=S)
-        tau: wp.array2d(dtype=S)  # of the factor, see `dense.Orthogonal`
-        diagonal: wp.array2d(dtype=S)
-        tau_Z: wp.array2d(dtype=S)
-        diagonal_Z: wp.array2d(dtype=S)
-        scale: wp.array2d(dtype=S)  # of clamped row and unknown: 1/√diag
-        r: wp.array2d(dtype=S)
-        y: wp.array2d(dtype=S)
-        f: wp.array2d(dtype=S)  # impulses of the clamped rows
-        f_bar: wp.array2d(dtype=S)  # B A⁻¹v̄
-        full: wp.array2d(dtype=S)  # by listed rows
-        z: wp.array2d(dtype=S)  # (worlds, nv) A⁻¹v̄
-
-    @wp.struct
-    class Null:
-        """What the rule of least norm adds to a gradient, 0 where Q is regular: seeds and arguments of the residual."""
-
-        f: wp.array2d(dtype=vec3)  # (worlds, max_contacts) n, in the place of f
-        v: wp.array2d(dtype=S)  # (worlds, nv) A⁻¹Bᵀn, in the place of v
-        error_bar: wp.array2d(dtype=vec3)  # s
-        seed: wp.array2d(dtype=S)  # −A⁻¹J_Cᵀs
-
-    @wp.struct
-    class Law:
-        """Of the normal rows: w = J v − t ≥ 0, see `lcp_contact.py`."""
-
-        phi: wp.array2d(dtype=S)  # (worlds, max_contacts)
-        restitution: wp.array2d(dtype=S)  # of the geoms
-        h: S
-        error_reduction: S
-        threshold: S
-
-    return SimpleNamespace(System=System, Null=Null, Law=Law)
+    classes: wp.array2d(dtype=int)  # (worlds, N) S, C, ±U of a row by its source
+    bounces: wp.array2d(dtype=int)  # (worlds, max_contacts) 1: t_n = −e J_n v*
+    clamped: wp.array2d(dtype=int)  # (worlds, N) listed rows of class C, ascending
+    pivots: wp.array2d(dtype=int)
+    K: wp.array3d(dtype=real)  # (worlds, N, N) factor of Q or Qᵀ
+    Z: wp.array3d(dtype=real)
+    tau: wp.array2d(dtype=real)  # of the factor, see `dense.Orthogonal`
+    diagonal: wp.array2d(dtype=real)
+    tau_Z: wp.array2d(dtype=real)
+    diagonal_Z: wp.array2d(dtype=real)
+    scale: wp.array2d(dtype=real)  # of clamped row and unknown: 1/√diag
+    r: wp.array2d(dtype=real)
+    y: wp.array2d(dtype=real)
+    f: wp.array2d(dtype=real)  # impulses of the clamped rows
+    f_bar: wp.array2d(dtype=real)  # B A⁻¹v̄
+    full: wp.array2d(dtype=real)  # by listed rows
+    z: wp.array2d(dtype=real)  # (worlds, nv) A⁻¹v̄
 
 
-@cached
-def build(S) -> SimpleNamespace:
-    """Kernels `find_bounces`, `classify`, `escape`, `impulses`, `solve_adjoint`, `solve_smooth`, `bounce`; none is taped."""
-    vec3 = types(S).vec3
-    Problem, System, Null, Law = problems.structs(S).Problem, structs(S).System, structs(S).Null, structs(S).Law
-    Scene = contact.structs(S).Scene
-    f_delassus, f_dense = delassus.build(S), dense.build(S)
-    Dual, row_dot, row_add = f_delassus.Dual, f_delassus.row_dot, f_delassus.row_add
-    dot = rows.build(S).row_dot
-    Orthogonal, qr_factor, qr_solve = f_dense.Orthogonal, f_dense.qr_factor, f_dense.qr_solve
-    ltdl_solve_block, rotations = ltdl.build(S).ltdl_solve_block, reverse_jacobian.build(S)
-    turn, tangent_part = rotations.turn, rotations.tangent_part
-    d_contact = lcp_contact.build(S)
-    pair_restitution, impact_target = d_contact.pair_restitution, d_contact.impact_target
-    epsilon = float(np.finfo(wp.dtype_to_numpy(S)).eps)
-    rank_level, zero_level = RANK_LEVEL[S], (epsilon * lcp.ZERO_EPSILONS) ** 2
-    module = module_name("lcp_residual", S)
+@struct
+class Null:
+    """What the rule of least norm adds to a gradient, 0 where Q is regular: seeds and arguments of the residual."""
 
-    # ---- classes ----------------------------------------------------------------------------------------------------
+    f: wp.array2d(dtype=vec3)  # (worlds, max_contacts) n, in the place of f
+    v: wp.array2d(dtype=real)  # (worlds, nv) A⁻¹Bᵀn, in the place of v
+    error_bar: wp.array2d(dtype=vec3)  # s
+    seed: wp.array2d(dtype=real)  # −A⁻¹J_Cᵀs
 
-    @wp.func
-    def gap_target(scene: Scene, law: Law, w: int, c: int) -> S:
-        """t of a normal row that does not bounce."""
-        target = -law.phi[w, c] / law.h
-        if law.phi[w, c] < S(0.0):
-            target = wp.min(law.error_reduction * target, scene.recovery)
-        return target
 
-    @wp.func
-    def normal_target(
-        problem: Problem, scene: Scene, law: Law, dual: Dual, system: System, w: int, r: int, c: int
-    ) -> S:
-        """t of the normal row r of contact c, after `find_bounces`."""
-        target = gap_target(scene, law, w, c)
-        if system.bounces[w, c] != 0:
-            target = -pair_restitution(scene, law.restitution, w, problem.contact_pair[w, c]) * dual.u_star[w, r]
-        return target
+@struct
+class Law:
+    """Of the normal rows: w = J v − t ≥ 0, see `lcp_contact.py`."""
 
-    @wp.kernel(module=module, enable_backward=False)
-    def find_bounces(
-        problem: Problem, scene: Scene, law: Law, dual: Dual, v_start: wp.array2d(dtype=S), system: System
-    ):
-        """Which contacts have the target of an impact. Launch over (worlds, N)."""
-        w, r = wp.tid()
-        if r >= dual.count[w]:
-            return
-        source = dual.source[w, r]
+    phi: wp.array2d(dtype=real)  # (worlds, max_contacts)
+    restitution: wp.array2d(dtype=real)  # of the geoms
+    h: real
+    error_reduction: real
+    threshold: real
+
+
+epsilon = float(np.finfo(wp.dtype_to_numpy(real)).eps)
+rank_level = RANK_LEVEL[real]
+zero_level = (epsilon * lcp.ZERO_EPSILONS) ** 2
+
+
+@func
+def gap_target(scene: Scene, law: Law, w: int, c: int) -> real:
+    """t of a normal row that does not bounce."""
+    target = -law.phi[w, c] / law.h
+    if law.phi[w, c] < real(0.0):
+        target = wp.min(law.error_reduction * target, scene.recovery)
+    return target
+
+
+@func
+def normal_target(problem: Problem, scene: Scene, law: Law, dual: Dual, system: System, w: int, r: int, c: int) -> real:
+    """t of the normal row r of contact c, after `find_bounces`."""
+    target = gap_target(scene, law, w, c)
+    if system.bounces[w, c] != 0:
+        target = -pair_restitution(scene, law.restitution, w, problem.contact_pair[w, c]) * dual.u_star[w, r]
+    return target
+
+
+@kernel
+def find_bounces(problem: Problem, scene: Scene, law: Law, dual: Dual, v_start: wp.array2d(dtype=real), system: System):
+    """Which contacts have the target of an impact. Launch over (worlds, N)."""
+    w, r = wp.tid()
+    if r >= dual.count[w]:
+        return
+    source = dual.source[w, r]
+    c = source // 3
+    if c < problem.contact_pair.shape[1] and source % 3 == 2:
+        bounces = int(0)
+        e = pair_restitution(scene, law.restitution, w, problem.contact_pair[w, c])
+        v_n = row_dot(problem, w, source, v_start[w])
+        if impact_target(e, v_n, dual.u_star[w, r], law.threshold) >= gap_target(scene, law, w, c):
+            bounces = 1
+        system.bounces[w, c] = bounces
+
+
+@kernel
+def classify(
+    problem: Problem,
+    scene: Scene,
+    law: Law,
+    dual: Dual,
+    x: wp.array2d(dtype=real),
+    system: System,
+):
+    """Classes of the listed rows at the solution v (`problem.v0`), x (worlds, 3 max_contacts), by x_i − w_i/W_ii.
+
+    Launch over (worlds, N).
+    """
+    w, r = wp.tid()
+    if r >= dual.count[w]:
+        return
+    slots = problem.contact_pair.shape[1]
+    source = dual.source[w, r]
+    kind = int(SEPARATING)
+    if source < 3 * slots:
         c = source // 3
-        if c < problem.contact_pair.shape[1] and source % 3 == 2:
-            bounces = int(0)
-            e = pair_restitution(scene, law.restitution, w, problem.contact_pair[w, c])
-            v_n = row_dot(problem, w, source, v_start[w])
-            if impact_target(e, v_n, dual.u_star[w, r], law.threshold) >= gap_target(scene, law, w, c):
-                bounces = 1
-            system.bounces[w, c] = bounces
-
-    @wp.kernel(module=module, enable_backward=False)
-    def classify(
-        problem: Problem,
-        scene: Scene,
-        law: Law,
-        dual: Dual,
-        x: wp.array2d(dtype=S),
-        system: System,
-    ):
-        """Classes of the listed rows at the solution v (`problem.v0`), x (worlds, 3 max_contacts), by x_i − w_i/W_ii.
-
-        Launch over (worlds, N).
-        """
-        w, r = wp.tid()
-        if r >= dual.count[w]:
-            return
-        slots = problem.contact_pair.shape[1]
-        source = dual.source[w, r]
-        kind = int(SEPARATING)
-        if source < 3 * slots:
-            c = source // 3
-            axis = source - 3 * c
-            n = r + 2 - axis
-            w_n = row_dot(problem, w, dual.source[w, n], problem.v0[w])
-            w_n -= normal_target(problem, scene, law, dual, system, w, n, c)
-            x_n = x[w, 3 * c + 2]
-            if dual.W[w, n, n] * x_n > w_n:
-                kind = CLAMPING
-            if axis != 2 and kind == CLAMPING:
-                trial = dual.W[w, r, r] * x[w, source] - row_dot(problem, w, source, problem.v0[w])
-                bound = dual.W[w, r, r] * problem.mu[w, c] * x_n
-                if trial > bound or problem.mu[w, c] == S(0.0):
-                    kind = UPPER
-                elif trial < -bound:
-                    kind = -UPPER
-        else:
-            k = source - 3 * slots
-            y = (problem.row_v_hat[w, k] - row_dot(problem, w, source, problem.v0[w])) / problem.row_R[w, k]
+        axis = source - 3 * c
+        n = r + 2 - axis
+        w_n = row_dot(problem, w, dual.source[w, n], problem.v0[w])
+        w_n -= normal_target(problem, scene, law, dual, system, w, n, c)
+        x_n = x[w, 3 * c + 2]
+        if dual.W[w, n, n] * x_n > w_n:
             kind = CLAMPING
-            if y >= problem.row_upper[w, k]:
+        if axis != 2 and kind == CLAMPING:
+            trial = dual.W[w, r, r] * x[w, source] - row_dot(problem, w, source, problem.v0[w])
+            bound = dual.W[w, r, r] * problem.mu[w, c] * x_n
+            if trial > bound or problem.mu[w, c] == real(0.0):
                 kind = UPPER
-            elif y <= problem.row_lower[w, k]:
+            elif trial < -bound:
                 kind = -UPPER
-        system.classes[w, source] = kind
+    else:
+        k = source - 3 * slots
+        y = (problem.row_v_hat[w, k] - row_dot(problem, w, source, problem.v0[w])) / problem.row_R[w, k]
+        kind = CLAMPING
+        if y >= problem.row_upper[w, k]:
+            kind = UPPER
+        elif y <= problem.row_lower[w, k]:
+            kind = -UPPER
+    system.classes[w, source] = kind
 
-    @wp.kernel(module=module, enable_backward=False)
-    def escape(problem: Problem, dual: Dual, chosen: wp.array(dtype=int), system: System):
-        """Where chosen: normal rows whose impulse the loss wants smaller, ∂ℓ/∂f = J A⁻¹v̄ < 0, separate, others clamp.
 
-        A contact that changes has no friction. Launch over (worlds, N), after `solve_smooth` has filled z.
-        """
-        w, r = wp.tid()
-        if r >= dual.count[w] or chosen[w] == 0:
-            return
-        slots = problem.contact_pair.shape[1]
-        source = dual.source[w, r]
-        c = source // 3
-        if source < 3 * slots and source - 3 * c == 2:
-            slope = row_dot(problem, w, source, system.z[w])
-            kind = system.classes[w, source]
-            wanted = int(kind)
-            if slope < S(0.0):
-                wanted = SEPARATING
-            if slope > S(0.0):
-                wanted = CLAMPING
-            if wanted != kind:
-                system.classes[w, source] = wanted
-                system.classes[w, source - 1] = SEPARATING
-                system.classes[w, source - 2] = SEPARATING
+@kernel
+def escape(problem: Problem, dual: Dual, chosen: wp.array(dtype=int), system: System):
+    """Where chosen: normal rows whose impulse the loss wants smaller, ∂ℓ/∂f = J A⁻¹v̄ < 0, separate, others clamp.
 
-    # ---- linear systems ---------------------------------------------------------------------------------------------
+    A contact that changes has no friction. Launch over (worlds, N), after `solve_smooth` has filled z.
+    """
+    w, r = wp.tid()
+    if r >= dual.count[w] or chosen[w] == 0:
+        return
+    slots = problem.contact_pair.shape[1]
+    source = dual.source[w, r]
+    c = source // 3
+    if source < 3 * slots and source - 3 * c == 2:
+        slope = row_dot(problem, w, source, system.z[w])
+        kind = system.classes[w, source]
+        wanted = int(kind)
+        if slope < real(0.0):
+            wanted = SEPARATING
+        if slope > real(0.0):
+            wanted = CLAMPING
+        if wanted != kind:
+            system.classes[w, source] = wanted
+            system.classes[w, source - 1] = SEPARATING
+            system.classes[w, source - 2] = SEPARATING
 
-    @wp.func
-    def orthogonal(system: System, w: int) -> Orthogonal:
-        """The views of `qr_factor` for one world."""
-        o = Orthogonal()
-        o.Z = system.Z[w]
-        o.tau = system.tau[w]
-        o.diagonal = system.diagonal[w]
-        o.tau_Z = system.tau_Z[w]
-        o.diagonal_Z = system.diagonal_Z[w]
-        o.column = system.pivots[w]
-        o.weight = system.scale[w]
-        return o
 
-    @wp.func
-    def set_scale(system: System, dual: Dual, w: int, m: int):
-        """`scale` from the diagonal of W; rows that move nothing take the largest entry's."""
-        largest = S(0.0)
-        for a in range(m):
-            r = system.clamped[w, a]
-            largest = wp.max(largest, dual.W[w, r, r])
-        if not (largest > S(0.0)):
-            largest = S(1.0)
-        for a in range(m):
-            r = system.clamped[w, a]
-            W_rr = dual.W[w, r, r]
-            system.scale[w, a] = S(1.0) / wp.sqrt(wp.where(W_rr > S(zero_level) * largest, W_rr, largest))
+@func
+def orthogonal(system: System, w: int) -> Orthogonal:
+    """The views of `qr_factor` for one world."""
+    o = Orthogonal()
+    o.Z = system.Z[w]
+    o.tau = system.tau[w]
+    o.diagonal = system.diagonal[w]
+    o.tau_Z = system.tau_Z[w]
+    o.diagonal_Z = system.diagonal_Z[w]
+    o.column = system.pivots[w]
+    o.weight = system.scale[w]
+    return o
 
-    @wp.func
-    def side(problem: Problem, system: System, dual: Dual, w: int, r: int) -> S:
-        """E of a listed row: ±μ of a tangent at its bound, 0 of every other row."""
-        slots = problem.contact_pair.shape[1]
-        source = dual.source[w, r]
-        E = S(0.0)
-        if source < 3 * slots and source % 3 != 2:
-            kind = system.classes[w, source]
-            if kind == UPPER:
-                E = problem.mu[w, source // 3]
-            elif kind == -UPPER:
-                E = -problem.mu[w, source // 3]
-        return E
 
-    @wp.func
-    def first_tangent(problem: Problem, dual: Dual, w: int, r: int) -> int:
-        """The first listed row of the contact whose normal row is r; r where it has no tangents, or is no normal row."""
-        slots = problem.contact_pair.shape[1]
-        source = dual.source[w, r]
-        first = int(r)
-        if source < 3 * slots and source % 3 == 2:
-            while first > 0 and dual.source[w, first - 1] // 3 == source // 3:
-                first -= 1
-        return first
+@func
+def set_scale(system: System, dual: Dual, w: int, m: int):
+    """`scale` from the diagonal of W; rows that move nothing take the largest entry's."""
+    largest = real(0.0)
+    for a in range(m):
+        r = system.clamped[w, a]
+        largest = wp.max(largest, dual.W[w, r, r])
+    if not (largest > real(0.0)):
+        largest = real(1.0)
+    for a in range(m):
+        r = system.clamped[w, a]
+        W_rr = dual.W[w, r, r]
+        system.scale[w, a] = real(1.0) / wp.sqrt(wp.where(W_rr > real(zero_level) * largest, W_rr, largest))
 
-    @wp.func(inline=False)
-    def factor_Q(problem: Problem, dual: Dual, system: System, w: int, transposed: int) -> wp.vec2i:
-        """(|C|, rank) and the factor of the scaled Q, or of Qᵀ."""
-        slots = problem.contact_pair.shape[1]
-        m = int(0)
-        for r in range(dual.count[w]):
-            if system.classes[w, dual.source[w, r]] == CLAMPING:
-                system.clamped[w, m] = r
-                m += 1
-        set_scale(system, dual, w, m)
-        for b in range(m):
-            j = system.clamped[w, b]
-            first = first_tangent(problem, dual, w, j)
-            for a in range(m):
-                i = system.clamped[w, a]
-                Q_ij = dual.W[w, i, j]
-                for k in range(first, j):
-                    Q_ij += side(problem, system, dual, w, k) * dual.W[w, i, k]
-                if a == b and dual.source[w, i] >= 3 * slots:
-                    Q_ij += problem.row_R[w, dual.source[w, i] - 3 * slots]
-                Q_ij = Q_ij * system.scale[w, a] * system.scale[w, b]
-                if transposed == 0:
-                    system.K[w, b, a] = Q_ij
-                else:
-                    system.K[w, a, b] = Q_ij
-        return wp.vec2i(m, qr_factor(system.K[w], m, S(rank_level), orthogonal(system, w)))
 
-    @wp.func
-    def solve_scaled(system: System, w: int, found: wp.vec2i):
-        """y ← the solution of least norm for the right-hand side r, over the clamped rows."""
-        for a in range(found[0]):
-            system.r[w, a] = system.r[w, a] * system.scale[w, a]
-        qr_solve(system.K[w], found[0], found[1], orthogonal(system, w), system.r[w], system.y[w])
-        for a in range(found[0]):
-            system.y[w, a] = system.y[w, a] * system.scale[w, a]
+@func
+def side(problem: Problem, system: System, dual: Dual, w: int, r: int) -> real:
+    """E of a listed row: ±μ of a tangent at its bound, 0 of every other row."""
+    slots = problem.contact_pair.shape[1]
+    source = dual.source[w, r]
+    E = real(0.0)
+    if source < 3 * slots and source % 3 != 2:
+        kind = system.classes[w, source]
+        if kind == UPPER:
+            E = problem.mu[w, source // 3]
+        elif kind == -UPPER:
+            E = -problem.mu[w, source // 3]
+    return E
 
-    @wp.func
-    def solve_A(problem: Problem, A_factor: wp.array2d(dtype=S), x: wp.array1d(dtype=S)):
-        """x ← A⁻¹x."""
-        for tree in range(problem.tree_v.shape[0] - 1):
-            ltdl_solve_block(A_factor, problem.tree_v[tree], problem.tree_v[tree + 1], x)
 
-    @wp.kernel(module=module, enable_backward=False)
-    def impulses(
-        problem: Problem,
-        scene: Scene,
-        law: Law,
-        dual: Dual,
-        chosen: wp.array(dtype=int),
-        system: System,
-        gamma: wp.array2d(dtype=vec3),
-    ):
-        """Impulses of the contacts where the classes were chosen: f_C = Q⁺(t − J v*). Launch over worlds."""
-        w = wp.tid()
-        if chosen[w] == 0:
-            return
-        slots = problem.contact_pair.shape[1]
-        for c in range(slots):
-            gamma[w, c] = vec3(S(0.0), S(0.0), S(0.0))
-        found = factor_Q(problem, dual, system, w, 0)
-        for a in range(found[0]):
-            r = system.clamped[w, a]
-            source = dual.source[w, r]
-            target = S(0.0)
-            if source >= 3 * slots:
-                target = problem.row_v_hat[w, source - 3 * slots]
-            elif source % 3 == 2:
-                target = normal_target(problem, scene, law, dual, system, w, r, source // 3)
-            target -= dual.u_star[w, r]
-            for s in range(dual.count[w]):
-                k = dual.source[w, s] - 3 * slots
-                if k >= 0:
-                    kind = system.classes[w, dual.source[w, s]]
-                    if kind == UPPER:
-                        target -= dual.W[w, r, s] * problem.row_upper[w, k]
-                    elif kind == -UPPER:
-                        target -= dual.W[w, r, s] * problem.row_lower[w, k]
-            system.r[w, a] = target
-        solve_scaled(system, w, found)
-        for a in range(found[0]):
-            r = system.clamped[w, a]
-            source = dual.source[w, r]
-            if source < 3 * slots:
-                c = source // 3
-                g = gamma[w, c]
-                g[source % 3] = system.y[w, a]
-                for k in range(first_tangent(problem, dual, w, r), r):
-                    E = side(problem, system, dual, w, k)
-                    if E != S(0.0):
-                        g[dual.source[w, k] % 3] = E * system.y[w, a]
-                gamma[w, c] = g
+@func
+def first_tangent(problem: Problem, dual: Dual, w: int, r: int) -> int:
+    """The first listed row of the contact whose normal row is r; r where it has no tangents, or is no normal row."""
+    slots = problem.contact_pair.shape[1]
+    source = dual.source[w, r]
+    first = int(r)
+    if source < 3 * slots and source % 3 == 2:
+        while first > 0 and dual.source[w, first - 1] // 3 == source // 3:
+            first -= 1
+    return first
 
-    @wp.kernel(module=module, enable_backward=False)
-    def solve_smooth(
-        problem: Problem, A_factor: wp.array3d(dtype=S), x: wp.array2d(dtype=S), sign: S, y: wp.array2d(dtype=S)
-    ):
-        """y = sign A⁻¹x. Launch over worlds."""
-        w = wp.tid()
-        for d in range(y.shape[1]):
-            y[w, d] = sign * x[w, d]
-        solve_A(problem, A_factor[w], y[w])
 
-    @wp.func
-    def expand(problem: Problem, dual: Dual, system: System, w: int, m: int, x: wp.array1d(dtype=S)):
-        """`full` ← x on clamped rows, E x_n on tangents at their bound, 0 on others."""
-        slots = problem.contact_pair.shape[1]
-        for r in range(dual.count[w]):
-            system.full[w, r] = S(0.0)
-        for a in range(m):
-            system.full[w, system.clamped[w, a]] = x[a]
-        for r in range(dual.count[w]):
-            source = dual.source[w, r]
-            if source < 3 * slots:
-                E = side(problem, system, dual, w, r)
-                if E != S(0.0):
-                    system.full[w, r] = E * system.full[w, r + 2 - source % 3]
-
-    @wp.func
-    def project(problem: Problem, dual: Dual, system: System, w: int, found: wp.vec2i, x: wp.array1d(dtype=S)):
-        """y ← Q⁺Q x, with the factor of Q."""
-        slots = problem.contact_pair.shape[1]
-        expand(problem, dual, system, w, found[0], x)
-        for a in range(found[0]):
-            r = system.clamped[w, a]
-            value = dot(dual.W[w, r], system.full[w], 0, dual.count[w])
-            if dual.source[w, r] >= 3 * slots:
-                value += problem.row_R[w, dual.source[w, r] - 3 * slots] * x[a]
-            system.r[w, a] = value
-        solve_scaled(system, w, found)
-
-    @wp.func
-    def set_contact(x: wp.array2d(dtype=vec3), w: int, source: int, value: S):
-        """Write the entry of one row."""
-        g = x[w, source // 3]
-        g[source % 3] = value
-        x[w, source // 3] = g
-
-    @wp.func(inline=False)
-    def split(
-        problem: Problem, dual: Dual, system: System, null: Null, f: wp.array2d(dtype=vec3), w: int, found: wp.vec2i
-    ):
-        """f̄ ← Q⁺Q f̄, f ← Q⁺Q f, and n = (I − Q⁺Q) f̄ with A⁻¹Bᵀn into `null`."""
-        slots = problem.contact_pair.shape[1]
-        project(problem, dual, system, w, found, system.f_bar[w])
-        for a in range(found[0]):
-            n = system.f_bar[w, a] - system.y[w, a]
-            system.f_bar[w, a] = system.y[w, a]
-            system.f[w, a] = n
-            source = dual.source[w, system.clamped[w, a]]
-            if source < 3 * slots:
-                set_contact(null.f, w, source, n)
-        expand(problem, dual, system, w, found[0], system.f[w])
-        for r in range(dual.count[w]):
-            if system.full[w, r] != S(0.0):
-                for d in range(null.v.shape[1]):
-                    null.v[w, d] = null.v[w, d] + system.full[w, r] * dual.Y[w, r, d]
-        for a in range(found[0]):
-            r = system.clamped[w, a]
-            source = dual.source[w, r]
-            if source < 3 * slots:
-                system.f[w, a] = f[w, source // 3][source % 3]
-            else:
-                k = source - 3 * slots
-                rate = row_dot(problem, w, source, problem.v0[w])
-                system.f[w, a] = (problem.row_v_hat[w, k] - rate) / problem.row_R[w, k]
-        project(problem, dual, system, w, found, system.f[w])
-        for a in range(found[0]):
-            system.f[w, a] = system.y[w, a]
-
-    @wp.kernel(module=module, enable_backward=False)
-    def solve_adjoint(
-        problem: Problem,
-        dual: Dual,
-        f: wp.array2d(dtype=vec3),
-        system: System,
-        # out
-        seed: wp.array2d(dtype=S),
-        error_bar: wp.array2d(dtype=vec3),
-        null: Null,
-    ):
-        """−w and, per contact, −λ from z = A⁻¹v̄; and the rule of least norm. Launch over worlds."""
-        w = wp.tid()
-        slots = problem.contact_pair.shape[1]
-        for c in range(slots):
-            error_bar[w, c] = vec3(S(0.0), S(0.0), S(0.0))
-            null.error_bar[w, c] = vec3(S(0.0), S(0.0), S(0.0))
-            null.f[w, c] = vec3(S(0.0), S(0.0), S(0.0))
-        for d in range(seed.shape[1]):
-            seed[w, d] = -system.z[w, d]
-            null.seed[w, d] = S(0.0)
-            null.v[w, d] = S(0.0)
-        found = factor_Q(problem, dual, system, w, 0)
-        for a in range(found[0]):
-            r = system.clamped[w, a]
-            value = row_dot(problem, w, dual.source[w, r], system.z[w])
-            for k in range(first_tangent(problem, dual, w, r), r):
-                E = side(problem, system, dual, w, k)
-                if E != S(0.0):
-                    value += E * row_dot(problem, w, dual.source[w, k], system.z[w])
-            system.f_bar[w, a] = value
-        singular = found[1] < found[0]
-        if singular:
-            split(problem, dual, system, null, f, w, found)
-        found = factor_Q(problem, dual, system, w, 1)
-        for a in range(found[0]):
-            system.r[w, a] = system.f_bar[w, a]
-        solve_scaled(system, w, found)
-        for a in range(found[0]):
-            r = system.clamped[w, a]
-            multiplier = system.y[w, a]
-            for d in range(seed.shape[1]):
-                seed[w, d] = seed[w, d] + multiplier * dual.Y[w, r, d]
-            if dual.source[w, r] < 3 * slots:
-                set_contact(error_bar, w, dual.source[w, r], -multiplier)
-        if singular:
-            for a in range(found[0]):
-                system.r[w, a] = system.f[w, a]
-            solve_scaled(system, w, found)
-            for a in range(found[0]):
-                r = system.clamped[w, a]
-                for d in range(seed.shape[1]):
-                    null.seed[w, d] = null.seed[w, d] - system.y[w, a] * dual.Y[w, r, d]
-                if dual.source[w, r] < 3 * slots:
-                    set_contact(null.error_bar, w, dual.source[w, r], system.y[w, a])
-
-    # ---- time of collision ------------------------------------------------------------------------------------------
-
-    @wp.kernel(module=module, enable_backward=False)
-    def to_tangent(
-        coordinate: wp.array(dtype=int),
-        axis: wp.array(dtype=int),
-        q: wp.array2d(dtype=S),
-        q_bar: wp.array2d(dtype=S),
-        g: wp.array2d(dtype=S),
-    ):
-        """The gradient by displacements q ⊕ δ, δ as v. Launch over (worlds, nv)."""
-        w, d = wp.tid()
-        g[w, d] = tangent_part(coordinate, axis, q, q_bar, w, d)
-
-    @wp.kernel(module=module, enable_backward=False)
-    def add_tangent(
-        coordinate: wp.array(dtype=int),
-        axis: wp.array(dtype=int),
-        q: wp.array2d(dtype=S),
-        g: wp.array2d(dtype=S),
-        q_bar: wp.array2d(dtype=S),
-    ):
-        """q̄ += the gradient, orthogonal to quaternions, with the tangent part g. Launch over worlds."""
-        w = wp.tid()
-        for d in range(g.shape[1]):
-            i = coordinate[d]
-            if axis[d] == PLAIN:
-                q_bar[w, i] = q_bar[w, i] + g[w, d]
-            else:
-                t = S(4.0) * g[w, d] * turn(q, w, i, axis[d])
-                for k in range(4):
-                    q_bar[w, i + k] = q_bar[w, i + k] + t[k]
-
-    @wp.kernel(module=module, enable_backward=False)
-    def bounce(
-        problem: Problem,
-        scene: Scene,
-        dual: Dual,
-        A_factor: wp.array3d(dtype=S),
-        law: Law,
-        system: System,
-        # in: g, out
-        g: wp.array2d(dtype=S),
-        change: wp.array2d(dtype=S),
-    ):
-        """g ← Xᵀg, and the change Xᵀg − g, with the X of the time of collision (theory §5). Launch over worlds.
-
-        X = I − A⁻¹Nᵀ(N A⁻¹Nᵀ)⁺(I + e) N, N the normal rows of the contacts that bounce in this step.
-        """
-        w = wp.tid()
-        slots = problem.contact_pair.shape[1]
-        for d in range(g.shape[1]):
-            change[w, d] = S(0.0)
-            system.z[w, d] = g[w, d]
-        m = int(0)
-        for r in range(dual.count[w]):
-            source = dual.source[w, r]
-            c = source // 3
-            if source < 3 * slots and source % 3 == 2 and system.classes[w, source] == CLAMPING:
-                if system.bounces[w, c] != 0:
-                    system.clamped[w, m] = r
-                    m += 1
-        if m == 0:
-            return
-        solve_A(problem, A_factor[w], system.z[w])
-        set_scale(system, dual, w, m)
+@func(inline=False)
+def factor_Q(problem: Problem, dual: Dual, system: System, w: int, transposed: int) -> wp.vec2i:
+    """(|C|, rank) and the factor of the scaled Q, or of Qᵀ."""
+    slots = problem.contact_pair.shape[1]
+    m = int(0)
+    for r in range(dual.count[w]):
+        if system.classes[w, dual.source[w, r]] == CLAMPING:
+            system.clamped[w, m] = r
+            m += 1
+    set_scale(system, dual, w, m)
+    for b in range(m):
+        j = system.clamped[w, b]
+        first = first_tangent(problem, dual, w, j)
         for a in range(m):
             i = system.clamped[w, a]
-            for b in range(m):
-                system.K[w, a, b] = dual.W[w, i, system.clamped[w, b]] * system.scale[w, a] * system.scale[w, b]
-            system.r[w, a] = row_dot(problem, w, dual.source[w, i], system.z[w])
-        rank = qr_factor(system.K[w], m, S(rank_level), orthogonal(system, w))
-        solve_scaled(system, w, wp.vec2i(m, rank))
-        for a in range(m):
-            source = dual.source[w, system.clamped[w, a]]
-            e = pair_restitution(scene, law.restitution, w, problem.contact_pair[w, source // 3])
-            row_add(problem, w, source, -(S(1.0) + e) * system.y[w, a], change[w])
-        for d in range(g.shape[1]):
-            g[w, d] = g[w, d] + change[w, d]
-
-    # ---- which of two gradients -------------------------------------------------------------------------------------
-
-    @wp.kernel(module=module, enable_backward=False)
-    def squared_norm(v_bar: wp.array2d(dtype=S), tau_bar: wp.array2d(dtype=S), norm: wp.array(dtype=S)):
-        """‖∂ℓ/∂v‖² + ‖∂ℓ/∂τ‖². Launch over worlds."""
-        w = wp.tid()
-        total = S(0.0)
-        for d in range(v_bar.shape[1]):
-            total += v_bar[w, d] * v_bar[w, d] + tau_bar[w, d] * tau_bar[w, d]
-        norm[w] = total
-
-    @wp.kernel(module=module, enable_backward=False)
-    def choose(derivative: wp.array(dtype=S), other: wp.array(dtype=S), chosen: wp.array(dtype=int)):
-        """1 where the other gradient is the larger. Launch over worlds."""
-        w = wp.tid()
-        chosen[w] = wp.where(other[w] > derivative[w], 1, 0)
-
-    return SimpleNamespace(
-        System=System,
-        Null=Null,
-        Law=Law,
-        find_bounces=find_bounces,
-        classify=classify,
-        escape=escape,
-        impulses=impulses,
-        solve_smooth=solve_smooth,
-        solve_adjoint=solve_adjoint,
-        to_tangent=to_tangent,
-        add_tangent=add_tangent,
-        bounce=bounce,
-        squared_norm=squared_norm,
-        choose=choose,
-    )
+            Q_ij = dual.W[w, i, j]
+            for k in range(first, j):
+                Q_ij += side(problem, system, dual, w, k) * dual.W[w, i, k]
+            if a == b and dual.source[w, i] >= 3 * slots:
+                Q_ij += problem.row_R[w, dual.source[w, i] - 3 * slots]
+            Q_ij = Q_ij * system.scale[w, a] * system.scale[w, b]
+            if transposed == 0:
+                system.K[w, b, a] = Q_ij
+            else:
+                system.K[w, a, b] = Q_ij
+    return wp.vec2i(m, qr_factor(system.K[w], m, real(rank_level), orthogonal(system, w)))
 
 
-@cached
-def build_residual(S) -> SimpleNamespace:
-    """Taped kernels `contact_impulse` and `contact_error`."""
-    vec3 = types(S).vec3
-    st, laws = contact.structs(S), contact.laws(S)
-    Scene, Contacts = st.Scene, st.Contacts
-    module = module_name("lcp_residual", S, True)
-    touching = TOUCHING[S]
+@func
+def solve_scaled(system: System, w: int, found: wp.vec2i):
+    """y ← the solution of least norm for the right-hand side r, over the clamped rows."""
+    for a in range(found[0]):
+        system.r[w, a] = system.r[w, a] * system.scale[w, a]
+    qr_solve(system.K[w], found[0], found[1], orthogonal(system, w), system.r[w], system.y[w])
+    for a in range(found[0]):
+        system.y[w, a] = system.y[w, a] * system.scale[w, a]
 
-    @wp.kernel(module=module)
-    def contact_impulse(
-        scene: Scene,
-        contacts: Contacts,
-        friction: wp.array2d(dtype=S),
-        classes: wp.array2d(dtype=int),
-        f: wp.array2d(dtype=vec3),
-        # out
-        gamma: wp.array2d(dtype=vec3),
-    ):
-        """gamma: f on clamping rows, ±μ f_n on tangents at their bound, 0 on others. Launch over (worlds, max_contacts)."""
-        w, c = wp.tid()
-        if c < contacts.count[w]:
-            mu = laws.friction_coefficient(scene, friction, w, contacts.pair[w, c])
-            n = S(0.0)
-            if classes[w, 3 * c + 2] == CLAMPING:
-                n = f[w, c][2]
-            a = S(0.0)
-            if classes[w, 3 * c] == CLAMPING:
-                a = f[w, c][0]
-            elif classes[w, 3 * c] == UPPER:
-                a = mu * n
-            elif classes[w, 3 * c] == -UPPER:
-                a = -mu * n
-            b = S(0.0)
-            if classes[w, 3 * c + 1] == CLAMPING:
-                b = f[w, c][1]
-            elif classes[w, 3 * c + 1] == UPPER:
-                b = mu * n
-            elif classes[w, 3 * c + 1] == -UPPER:
-                b = -mu * n
-            gamma[w, c] = vec3(a, b, n)
 
-    @wp.kernel(module=module)
-    def contact_error(
-        scene: Scene,
-        contacts: Contacts,
-        restitution: wp.array2d(dtype=S),
-        classes: wp.array2d(dtype=int),
-        bounces: wp.array2d(dtype=int),
-        h: S,
-        error_reduction: S,
-        phi: wp.array2d(dtype=S),
-        v_c: wp.array2d(dtype=vec3),
-        v_c_star: wp.array2d(dtype=vec3),
-        # out
-        error: wp.array2d(dtype=vec3),
-    ):
-        """c = J v − t of clamping rows, 0 on others. Launch over (worlds, max_contacts)."""
-        w, c = wp.tid()
-        if c < contacts.count[w]:
-            a = S(0.0)
-            b = S(0.0)
-            n = S(0.0)
-            if classes[w, 3 * c] == CLAMPING:
-                a = v_c[w, c][0]
-            if classes[w, 3 * c + 1] == CLAMPING:
-                b = v_c[w, c][1]
-            if classes[w, 3 * c + 2] == CLAMPING:
-                n = v_c[w, c][2]
-                if bounces[w, c] != 0:
-                    row = w % restitution.shape[0]
-                    p = contacts.pair[w, c]
-                    e = wp.max(restitution[row, scene.pair_geom[p, 0]], restitution[row, scene.pair_geom[p, 1]])
-                    n += e * v_c_star[w, c][2]
-                elif phi[w, c] <= S(touching):
-                    n -= wp.min(-error_reduction * phi[w, c] / h, scene.recovery)
-                else:
-                    n += phi[w, c] / h
-            error[w, c] = vec3(a, b, n)
+@func
+def solve_A(problem: Problem, A_factor: wp.array2d(dtype=real), x: wp.array1d(dtype=real)):
+    """x ← A⁻¹x."""
+    for tree in range(problem.tree_v.shape[0] - 1):
+        ltdl_solve_block(A_factor, problem.tree_v[tree], problem.tree_v[tree + 1], x)
 
-    return SimpleNamespace(contact_impulse=contact_impulse, contact_error=contact_error)
+
+@kernel
+def impulses(
+    problem: Problem,
+    scene: Scene,
+    law: Law,
+    dual: Dual,
+    chosen: wp.array(dtype=int),
+    system: System,
+    gamma: wp.array2d(dtype=vec3),
+):
+    """Impulses of the contacts where the classes were chosen: f_C = Q⁺(t − J v*). Launch over worlds."""
+    w = wp.tid()
+    if chosen[w] == 0:
+        return
+    slots = problem.contact_pair.shape[1]
+    for c in range(slots):
+        gamma[w, c] = vec3(real(0.0), real(0.0), real(0.0))
+    found = factor_Q(problem, dual, system, w, 0)
+    for a in range(found[0]):
+        r = system.clamped[w, a]
+        source = dual.source[w, r]
+        target = real(0.0)
+        if source >= 3 * slots:
+            target = problem.row_v_hat[w, source - 3 * slots]
+        elif source % 3 == 2:
+            target = normal_target(problem, scene, law, dual, system, w, r, source // 3)
+        target -= dual.u_star[w, r]
+        for s in range(dual.count[w]):
+            k = dual.source[w, s] - 3 * slots
+            if k >= 0:
+                kind = system.classes[w, dual.source[w, s]]
+                if kind == UPPER:
+                    target -= dual.W[w, r, s] * problem.row_upper[w, k]
+                elif kind == -UPPER:
+                    target -= dual.W[w, r, s] * problem.row_lower[w, k]
+        system.r[w, a] = target
+    solve_scaled(system, w, found)
+    for a in range(found[0]):
+        r = system.clamped[w, a]
+        source = dual.source[w, r]
+        if source < 3 * slots:
+            c = source // 3
+            g = gamma[w, c]
+            g[source % 3] = system.y[w, a]
+            for k in range(first_tangent(problem, dual, w, r), r):
+                E = side(problem, system, dual, w, k)
+                if E != real(0.0):
+                    g[dual.source[w, k] % 3] = E * system.y[w, a]
+            gamma[w, c] = g
+
+
+@kernel
+def solve_smooth(
+    problem: Problem, A_factor: wp.array3d(dtype=real), x: wp.array2d(dtype=real), sign: real, y: wp.array2d(dtype=real)
+):
+    """y = sign A⁻¹x. Launch over worlds."""
+    w = wp.tid()
+    for d in range(y.shape[1]):
+        y[w, d] = sign * x[w, d]
+    solve_A(problem, A_factor[w], y[w])
+
+
+@func
+def expand(problem: Problem, dual: Dual, system: System, w: int, m: int, x: wp.array1d(dtype=real)):
+    """`full` ← x on clamped rows, E x_n on tangents at their bound, 0 on others."""
+    slots = problem.contact_pair.shape[1]
+    for r in range(dual.count[w]):
+        system.full[w, r] = real(0.0)
+    for a in range(m):
+        system.full[w, system.clamped[w, a]] = x[a]
+    for r in range(dual.count[w]):
+        source = dual.source[w, r]
+        if source < 3 * slots:
+            E = side(problem, system, dual, w, r)
+            if E != real(0.0):
+                system.full[w, r] = E * system.full[w, r + 2 - source % 3]
+
+
+@func
+def project(problem: Problem, dual: Dual, system: System, w: int, found: wp.vec2i, x: wp.array1d(dtype=real)):
+    """y ← Q⁺Q x, with the factor of Q."""
+    slots = problem.contact_pair.shape[1]
+    expand(problem, dual, system, w, found[0], x)
+    for a in range(found[0]):
+        r = system.clamped[w, a]
+        value = dot(dual.W[w, r], system.full[w], 0, dual.count[w])
+        if dual.source[w, r] >= 3 * slots:
+            value += problem.row_R[w, dual.source[w, r] - 3 * slots] * x[a]
+        system.r[w, a] = value
+    solve_scaled(system, w, found)
+
+
+@func
+def set_contact(x: wp.array2d(dtype=vec3), w: int, source: int, value: real):
+    """Write the entry of one row."""
+    g = x[w, source // 3]
+    g[source % 3] = value
+    x[w, source // 3] = g
+
+
+@func(inline=False)
+def split(problem: Problem, dual: Dual, system: System, null: Null, f: wp.array2d(dtype=vec3), w: int, found: wp.vec2i):
+    """f̄ ← Q⁺Q f̄, f ← Q⁺Q f, and n = (I − Q⁺Q) f̄ with A⁻¹Bᵀn into `null`."""
+    slots = problem.contact_pair.shape[1]
+    project(problem, dual, system, w, found, system.f_bar[w])
+    for a in range(found[0]):
+        n = system.f_bar[w, a] - system.y[w, a]
+        system.f_bar[w, a] = system.y[w, a]
+        system.f[w, a] = n
+        source = dual.source[w, system.clamped[w, a]]
+        if source < 3 * slots:
+            set_contact(null.f, w, source, n)
+    expand(problem, dual, system, w, found[0], system.f[w])
+    for r in range(dual.count[w]):
+        if system.full[w, r] != real(0.0):
+            for d in range(null.v.shape[1]):
+                null.v[w, d] = null.v[w, d] + system.full[w, r] * dual.Y[w, r, d]
+    for a in range(found[0]):
+        r = system.clamped[w, a]
+        source = dual.source[w, r]
+        if source < 3 * slots:
+            system.f[w, a] = f[w, source // 3][source % 3]
+        else:
+            k = source - 3 * slots
+            rate = row_dot(problem, w, source, problem.v0[w])
+            system.f[w, a] = (problem.row_v_hat[w, k] - rate) / problem.row_R[w, k]
+    project(problem, dual, system, w, found, system.f[w])
+    for a in range(found[0]):
+        system.f[w, a] = system.y[w, a]
+
+
+@kernel
+def solve_adjoint(
+    problem: Problem,
+    dual: Dual,
+    f: wp.array2d(dtype=vec3),
+    system: System,
+    # out
+    seed: wp.array2d(dtype=real),
+    error_bar: wp.array2d(dtype=vec3),
+    null: Null,
+):
+    """−w and, per contact, −λ from z = A⁻¹v̄; and the rule of least norm. Launch over worlds."""
+    w = wp.tid()
+    slots = problem.contact_pair.shape[1]
+    for c in range(slots):
+        error_bar[w, c] = vec3(real(0.0), real(0.0), real(0.0))
+        null.error_bar[w, c] = vec3(real(0.0), real(0.0), real(0.0))
+        null.f[w, c] = vec3(real(0.0), real(0.0), real(0.0))
+    for d in range(seed.shape[1]):
+        seed[w, d] = -system.z[w, d]
+        null.seed[w, d] = real(0.0)
+        null.v[w, d] = real(0.0)
+    found = factor_Q(problem, dual, system, w, 0)
+    for a in range(found[0]):
+        r = system.clamped[w, a]
+        value = row_dot(problem, w, dual.source[w, r], system.z[w])
+        for k in range(first_tangent(problem, dual, w, r), r):
+            E = side(problem, system, dual, w, k)
+            if E != real(0.0):
+                value += E * row_dot(problem, w, dual.source[w, k], system.z[w])
+        system.f_bar[w, a] = value
+    singular = found[1] < found[0]
+    if singular:
+        split(problem, dual, system, null, f, w, found)
+    found = factor_Q(problem, dual, system, w, 1)
+    for a in range(found[0]):
+        system.r[w, a] = system.f_bar[w, a]
+    solve_scaled(system, w, found)
+    for a in range(found[0]):
+        r = system.clamped[w, a]
+        multiplier = system.y[w, a]
+        for d in range(seed.shape[1]):
+            seed[w, d] = seed[w, d] + multiplier * dual.Y[w, r, d]
+        if dual.source[w, r] < 3 * slots:
+            set_contact(error_bar, w, dual.source[w, r], -multiplier)
+    if singular:
+        for a in range(found[0]):
+            system.r[w, a] = system.f[w, a]
+        solve_scaled(system, w, found)
+        for a in range(found[0]):
+            r = system.clamped[w, a]
+            for d in range(seed.shape[1]):
+                null.seed[w, d] = null.seed[w, d] - system.y[w, a] * dual.Y[w, r, d]
+            if dual.source[w, r] < 3 * slots:
+                set_contact(null.error_bar, w, dual.source[w, r], system.y[w, a])
+
+
+@kernel
+def to_tangent(
+    coordinate: wp.array(dtype=int),
+    axis: wp.array(dtype=int),
+    q: wp.array2d(dtype=real),
+    q_bar: wp.array2d(dtype=real),
+    g: wp.array2d(dtype=real),
+):
+    """The gradient by displacements q ⊕ δ, δ as v. Launch over (worlds, nv)."""
+    w, d = wp.tid()
+    g[w, d] = tangent_part(coordinate, axis, q, q_bar, w, d)
+
+
+@kernel
+def add_tangent(
+    coordinate: wp.array(dtype=int),
+    axis: wp.array(dtype=int),
+    q: wp.array2d(dtype=real),
+    g: wp.array2d(dtype=real),
+    q_bar: wp.array2d(dtype=real),
+):
+    """q̄ += the gradient, orthogonal to quaternions, with the tangent part g. Launch over worlds."""
+    w = wp.tid()
+    for d in range(g.shape[1]):
+        i = coordinate[d]
+        if axis[d] == PLAIN:
+            q_bar[w, i] = q_bar[w, i] + g[w, d]
+        else:
+            t = real(4.0) * g[w, d] * turn(q, w, i, axis[d])
+            for k in range(4):
+                q_bar[w, i + k] = q_bar[w, i + k] + t[k]
+
+
+@kernel
+def bounce(
+    problem: Problem,
+    scene: Scene,
+    dual: Dual,
+    A_factor: wp.array3d(dtype=real),
+    law: Law,
+    system: System,
+    # in: g, out
+    g: wp.array2d(dtype=real),
+    change: wp.array2d(dtype=real),
+):
+    """g ← Xᵀg, and the change Xᵀg − g, with the X of the time of collision (theory §5). Launch over worlds.
+
+    X = I − A⁻¹Nᵀ(N A⁻¹Nᵀ)⁺(I + e) N, N the normal rows of the contacts that bounce in this step.
+    """
+    w = wp.tid()
+    slots = problem.contact_pair.shape[1]
+    for d in range(g.shape[1]):
+        change[w, d] = real(0.0)
+        system.z[w, d] = g[w, d]
+    m = int(0)
+    for r in range(dual.count[w]):
+        source = dual.source[w, r]
+        c = source // 3
+        if source < 3 * slots and source % 3 == 2 and system.classes[w, source] == CLAMPING:
+            if system.bounces[w, c] != 0:
+                system.clamped[w, m] = r
+                m += 1
+    if m == 0:
+        return
+    solve_A(problem, A_factor[w], system.z[w])
+    set_scale(system, dual, w, m)
+    for a in range(m):
+        i = system.clamped[w, a]
+        for b in range(m):
+            system.K[w, a, b] = dual.W[w, i, system.clamped[w, b]] * system.scale[w, a] * system.scale[w, b]
+        system.r[w, a] = row_dot(problem, w, dual.source[w, i], system.z[w])
+    rank = qr_factor(system.K[w], m, real(rank_level), orthogonal(system, w))
+    solve_scaled(system, w, wp.vec2i(m, rank))
+    for a in range(m):
+        source = dual.source[w, system.clamped[w, a]]
+        e = pair_restitution(scene, law.restitution, w, problem.contact_pair[w, source // 3])
+        row_add(problem, w, source, -(real(1.0) + e) * system.y[w, a], change[w])
+    for d in range(g.shape[1]):
+        g[w, d] = g[w, d] + change[w, d]
+
+
+@kernel
+def squared_norm(v_bar: wp.array2d(dtype=real), tau_bar: wp.array2d(dtype=real), norm: wp.array(dtype=real)):
+    """‖∂ℓ/∂v‖² + ‖∂ℓ/∂τ‖². Launch over worlds."""
+    w = wp.tid()
+    total = real(0.0)
+    for d in range(v_bar.shape[1]):
+        total += v_bar[w, d] * v_bar[w, d] + tau_bar[w, d] * tau_bar[w, d]
+    norm[w] = total
+
+
+@kernel
+def choose(derivative: wp.array(dtype=real), other: wp.array(dtype=real), chosen: wp.array(dtype=int)):
+    """1 where the other gradient is the larger. Launch over worlds."""
+    w = wp.tid()
+    chosen[w] = wp.where(other[w] > derivative[w], 1, 0)
+
+
+touching = TOUCHING[real]
+
+
+@kernel(taped=True)
+def contact_impulse(
+    scene: Scene,
+    contacts: Contacts,
+    friction: wp.array2d(dtype=real),
+    classes: wp.array2d(dtype=int),
+    f: wp.array2d(dtype=vec3),
+    # out
+    gamma: wp.array2d(dtype=vec3),
+):
+    """gamma: f on clamping rows, ±μ f_n on tangents at their bound, 0 on others. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        mu = contact.friction_coefficient(scene, friction, w, contacts.pair[w, c])
+        n = real(0.0)
+        if classes[w, 3 * c + 2] == CLAMPING:
+            n = f[w, c][2]
+        a = real(0.0)
+        if classes[w, 3 * c] == CLAMPING:
+            a = f[w, c][0]
+        elif classes[w, 3 * c] == UPPER:
+            a = mu * n
+        elif classes[w, 3 * c] == -UPPER:
+            a = -mu * n
+        b = real(0.0)
+        if classes[w, 3 * c + 1] == CLAMPING:
+            b = f[w, c][1]
+        elif classes[w, 3 * c + 1] == UPPER:
+            b = mu * n
+        elif classes[w, 3 * c + 1] == -UPPER:
+            b = -mu * n
+        gamma[w, c] = vec3(a, b, n)
+
+
+@kernel(taped=True)
+def contact_error(
+    scene: Scene,
+    contacts: Contacts,
+    restitution: wp.array2d(dtype=real),
+    classes: wp.array2d(dtype=int),
+    bounces: wp.array2d(dtype=int),
+    h: real,
+    error_reduction: real,
+    phi: wp.array2d(dtype=real),
+    v_c: wp.array2d(dtype=vec3),
+    v_c_star: wp.array2d(dtype=vec3),
+    # out
+    error: wp.array2d(dtype=vec3),
+):
+    """c = J v − t of clamping rows, 0 on others. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        a = real(0.0)
+        b = real(0.0)
+        n = real(0.0)
+        if classes[w, 3 * c] == CLAMPING:
+            a = v_c[w, c][0]
+        if classes[w, 3 * c + 1] == CLAMPING:
+            b = v_c[w, c][1]
+        if classes[w, 3 * c + 2] == CLAMPING:
+            n = v_c[w, c][2]
+            if bounces[w, c] != 0:
+                row = w % restitution.shape[0]
+                p = contacts.pair[w, c]
+                e = wp.max(restitution[row, scene.pair_geom[p, 0]], restitution[row, scene.pair_geom[p, 1]])
+                n += e * v_c_star[w, c][2]
+            elif phi[w, c] <= real(touching):
+                n -= wp.min(-error_reduction * phi[w, c] / h, scene.recovery)
+            else:
+                n += phi[w, c] / h
+        error[w, c] = vec3(a, b, n)

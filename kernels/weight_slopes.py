@@ -8,372 +8,356 @@ inertia δI of one link by V_a · δI V_a. The part of δJ is the change of the 
 Two tree passes per constraint, one thread per world.
 """
 
-from types import SimpleNamespace
-
 import warp as wp
 
-from warpsim.kernels import contact, contact_slopes, effective_mass, joints, row_slopes, spatial
-from warpsim.kernels import problem as problems
-from warpsim.kernels import rows as scalar_rows
-from warpsim.kernels.cache import cached
-from warpsim.kernels.constraints import cone
-from warpsim.kernels.linalg import rows as loops
-from warpsim.kernels.precision import module_name, types
-from warpsim.kernels.tree import Topology
+from . import joints
+from . import spatial as sp
+from .constraints import cone
+from .contact import Contacts, Scene
+from .contact_slopes import Flow, arm_of, contact_J, shifted
+from .effective_mass import inverse_mass_times
+from .linalg.rows import row_axpy, row_axpy_at
+from .problem import Problem
+from .real import func, kernel, mat33, real, struct, vec3, vec6, vec10
+from .row_slopes import RowSlopes
+from .rows import Rows
+from .tree import Topology
 
 
-@cached
-def structs(S) -> SimpleNamespace:
-    """`Weights`: what the solver knows of every constraint, and scratch. `Inertias`: parameters that are inertias."""
-    t = types(S)
+@struct
+class Weights:
+    """What the solver knows of every constraint, and scratch."""
 
-    @wp.struct
-    class Weights:
-        M_factor: wp.array3d(dtype=S)
-        contact_w: wp.array2d(dtype=S)  # (worlds, C)
-        contact_u: wp.array2d(dtype=t.vec3)  # (worlds, C) v_c − v̂
-        contact_G: wp.array2d(dtype=t.mat33)
-        contact_gamma: wp.array2d(dtype=t.vec3)
-        # scratch
-        y: wp.array2d(dtype=t.vec3)  # (worlds, nv)
-        V: wp.array3d(dtype=t.vec6)  # (worlds, links, 3)
-        P: wp.array3d(dtype=t.vec6)  # (worlds, links, 3)
-        by_dof: wp.array2d(dtype=S)  # (worlds, nv) ∂w/∂q
-
-    @wp.struct
-    class Inertias:
-        """Per parameter the change of the inertia of a link, or of the armature of a dof (link −1 − dof)."""
-
-        first: int  # column of X
-        link: wp.array(dtype=int)  # (n,)
-        I: wp.array2d(dtype=t.vec10)  # (worlds, n)
-        w: wp.array2d(dtype=S)  # (worlds, n) scratch: ∂w
-
-    return SimpleNamespace(Weights=Weights, Inertias=Inertias)
+    M_factor: wp.array3d(dtype=real)
+    contact_w: wp.array2d(dtype=real)  # (worlds, C)
+    contact_u: wp.array2d(dtype=vec3)  # (worlds, C) v_c − v̂
+    contact_G: wp.array2d(dtype=mat33)
+    contact_gamma: wp.array2d(dtype=vec3)
+    # scratch
+    y: wp.array2d(dtype=vec3)  # (worlds, nv)
+    V: wp.array3d(dtype=vec6)  # (worlds, links, 3)
+    P: wp.array3d(dtype=vec6)  # (worlds, links, 3)
+    by_dof: wp.array2d(dtype=real)  # (worlds, nv) ∂w/∂q
 
 
-@cached
-def functions(S) -> SimpleNamespace:
-    """What every weight needs: the trees of a support, scratch cleared, and X += coefficient ∂w."""
-    st, vec3 = structs(S), types(S).vec3
-    Weights, Inertias = st.Weights, st.Inertias
-    row_axpy, row_axpy_at = loops.build(S).row_axpy, loops.build(S).row_axpy_at
+@struct
+class Inertias:
+    """Per parameter the change of the inertia of a link, or of the armature of a dof (link −1 − dof)."""
 
-    @wp.func
-    def tree_of(topology: Topology, d: int) -> int:
-        return topology.link_tree[topology.dof_link[d]]
-
-    @wp.func
-    def next_tree(topology: Topology, support: wp.array1d(dtype=int), size: int, i: int) -> int:
-        """The first place after i in a support whose dof belongs to another tree."""
-        begin = topology.dof_begin[support[i]]
-        k = int(i + 1)
-        while k < size and topology.dof_begin[support[k]] == begin:
-            k += 1
-        return k
-
-    @wp.func
-    def clear(
-        topology: Topology, inertias: Inertias, weights: Weights, w: int, support: wp.array1d(dtype=int), size: int
-    ):
-        """y = 0 on the trees of a support, and no slopes by inertias."""
-        for k in range(inertias.link.shape[0]):
-            inertias.w[w, k] = S(0.0)
-        i = int(0)
-        while i < size:
-            tree = tree_of(topology, support[i])
-            for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
-                weights.y[w, d] = vec3()
-            i = next_tree(topology, support, size, i)
-
-    @wp.func
-    def add_row(
-        topology: Topology,
-        inertias: Inertias,
-        weights: Weights,
-        w: int,
-        support: wp.array1d(dtype=int),
-        size: int,
-        coefficient: S,
-        x: wp.array1d(dtype=S),
-    ):
-        """x += coefficient ∂w, x one row of X."""
-        i = int(0)
-        while i < size:
-            tree = tree_of(topology, support[i])
-            row_axpy(coefficient, weights.by_dof[w], x, topology.tree_v[tree], topology.tree_v[tree + 1])
-            i = next_tree(topology, support, size, i)
-        row_axpy_at(coefficient, inertias.w[w], inertias.link.shape[0], x, inertias.first)
-
-    return SimpleNamespace(tree_of=tree_of, next_tree=next_tree, clear=clear, add_row=add_row)
+    first: int  # column of X
+    link: wp.array(dtype=int)  # (n,)
+    I: wp.array2d(dtype=vec10)  # (worlds, n)
+    w: wp.array2d(dtype=real)  # (worlds, n) scratch: ∂w
 
 
-@cached
-def build(S) -> SimpleNamespace:
-    """Kernels `contact_weight_columns` and `row_weight_columns`."""
-    t = types(S)
-    st, sc, sf = structs(S), contact.structs(S), contact_slopes.structs(S)
-    Weights, Inertias, Scene, Contacts, Flow = st.Weights, st.Inertias, sc.Scene, sc.Contacts, sf.Flow
-    Problem = problems.structs(S).Problem
-    sp, jt, d_cone = spatial.build(S), joints.build(S), cone.build(S)
-    shared = contact_slopes.functions(S)
-    arm_of, shifted, contact_J = shared.arm_of, shared.shifted, shared.contact_J
-    inverse_mass_times = effective_mass.build(S).inverse_mass_times
-    f = functions(S)
-    tree_of, next_tree, clear, add_row = f.tree_of, f.next_tree, f.clear, f.add_row
-    Rows, RowSlopes = scalar_rows.build(S).Rows, row_slopes.structs(S).RowSlopes
-    vec3, vec6, mat33 = t.vec3, t.vec6, t.mat33
-    module = module_name("weight_slopes", S)
-    floor = S(cone.INVERSE_MASS_FLOOR)
+# What every weight needs: the trees of a support, scratch cleared, and X += coefficient ∂w.
 
-    @wp.func
-    def semidefinite_root(A: mat33) -> mat33:
-        """Lower triangular C with C Cᵀ = A, by Cholesky; a column without a pivot is 0."""
-        C = mat33()
-        for j in range(3):
-            pivot = A[j, j]
-            for k in range(j):
-                pivot -= C[j, k] * C[j, k]
-            if pivot > S(0.0):
-                C[j, j] = wp.sqrt(pivot)
-                for i in range(j + 1, 3):
-                    x = A[i, j]
-                    for k in range(j):
-                        x -= C[i, k] * C[j, k]
-                    C[i, j] = x / C[j, j]
-        return C
 
-    @wp.func
-    def times_inverse_mass(
-        topology: Topology, weights: Weights, w: int, support: wp.array1d(dtype=int), size: int
-    ) -> mat33:
-        """y ← M⁻¹y on the trees of a support, from y = Jᵀ; W."""
-        W = mat33()
-        i = int(0)
-        while i < size:
-            tree = tree_of(topology, support[i])
-            begin = topology.tree_v[tree]
-            W += inverse_mass_times(topology, weights.M_factor, weights.y, w, begin, topology.tree_v[tree + 1])
-            i = next_tree(topology, support, size, i)
-        return W
+@func
+def tree_of(topology: Topology, d: int) -> int:
+    return topology.link_tree[topology.dof_link[d]]
 
-    @wp.func
-    def move_tree(topology: Topology, flow: Flow, weights: Weights, w: int, tree: int, n: int):
-        """V and P of the first n columns of Y."""
-        first = topology.tree_link[tree]
-        end = topology.tree_link[tree + 1]
-        for l in range(first, end):
-            parent = topology.link_parent[l]
-            j = topology.link_v[l]
-            dofs = jt.dofs(topology.link_type[l])
-            I = flow.link_I[w, l]
-            for a in range(n):
-                V = vec6()
-                if parent >= 0:
-                    V = weights.V[w, parent, a]
-                for i in range(dofs):
-                    V += flow.dof_S[w, j + i] * weights.y[w, j + i][a]
-                weights.V[w, l, a] = V
-                weights.P[w, l, a] = sp.momentum(I, V)
-        for k in range(end - first):
-            l = end - 1 - k
-            parent = topology.link_parent[l]
+
+@func
+def next_tree(topology: Topology, support: wp.array1d(dtype=int), size: int, i: int) -> int:
+    """The first place after i in a support whose dof belongs to another tree."""
+    begin = topology.dof_begin[support[i]]
+    k = int(i + 1)
+    while k < size and topology.dof_begin[support[k]] == begin:
+        k += 1
+    return k
+
+
+@func
+def clear(topology: Topology, inertias: Inertias, weights: Weights, w: int, support: wp.array1d(dtype=int), size: int):
+    """y = 0 on the trees of a support, and no slopes by inertias."""
+    for k in range(inertias.link.shape[0]):
+        inertias.w[w, k] = real(0.0)
+    i = int(0)
+    while i < size:
+        tree = tree_of(topology, support[i])
+        for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
+            weights.y[w, d] = vec3()
+        i = next_tree(topology, support, size, i)
+
+
+@func
+def add_row(
+    topology: Topology,
+    inertias: Inertias,
+    weights: Weights,
+    w: int,
+    support: wp.array1d(dtype=int),
+    size: int,
+    coefficient: real,
+    x: wp.array1d(dtype=real),
+):
+    """x += coefficient ∂w, x one row of X."""
+    i = int(0)
+    while i < size:
+        tree = tree_of(topology, support[i])
+        row_axpy(coefficient, weights.by_dof[w], x, topology.tree_v[tree], topology.tree_v[tree + 1])
+        i = next_tree(topology, support, size, i)
+    row_axpy_at(coefficient, inertias.w[w], inertias.link.shape[0], x, inertias.first)
+
+
+floor = real(cone.INVERSE_MASS_FLOOR)
+
+
+@func
+def semidefinite_root(A: mat33) -> mat33:
+    """Lower triangular C with C Cᵀ = A, by Cholesky; a column without a pivot is 0."""
+    C = mat33()
+    for j in range(3):
+        pivot = A[j, j]
+        for k in range(j):
+            pivot -= C[j, k] * C[j, k]
+        if pivot > real(0.0):
+            C[j, j] = wp.sqrt(pivot)
+            for i in range(j + 1, 3):
+                x = A[i, j]
+                for k in range(j):
+                    x -= C[i, k] * C[j, k]
+                C[i, j] = x / C[j, j]
+    return C
+
+
+@func
+def times_inverse_mass(
+    topology: Topology, weights: Weights, w: int, support: wp.array1d(dtype=int), size: int
+) -> mat33:
+    """y ← M⁻¹y on the trees of a support, from y = Jᵀ; W."""
+    W = mat33()
+    i = int(0)
+    while i < size:
+        tree = tree_of(topology, support[i])
+        begin = topology.tree_v[tree]
+        W += inverse_mass_times(topology, weights.M_factor, weights.y, w, begin, topology.tree_v[tree + 1])
+        i = next_tree(topology, support, size, i)
+    return W
+
+
+@func
+def move_tree(topology: Topology, flow: Flow, weights: Weights, w: int, tree: int, n: int):
+    """V and P of the first n columns of Y."""
+    first = topology.tree_link[tree]
+    end = topology.tree_link[tree + 1]
+    for l in range(first, end):
+        parent = topology.link_parent[l]
+        j = topology.link_v[l]
+        dofs = joints.dofs(topology.link_type[l])
+        I = flow.link_I[w, l]
+        for a in range(n):
+            V = vec6()
             if parent >= 0:
-                for a in range(n):
-                    weights.P[w, parent, a] = weights.P[w, parent, a] + weights.P[w, l, a]
-
-    @wp.func
-    def column_before(topology: Topology, weights: Weights, w: int, link: int, a: int) -> vec6:
-        """V⁻ of column a: see `contact_slopes.velocity_before`."""
-        V = vec6()
-        parent = topology.link_parent[link]
+                V = weights.V[w, parent, a]
+            for i in range(dofs):
+                V += flow.dof_S[w, j + i] * weights.y[w, j + i][a]
+            weights.V[w, l, a] = V
+            weights.P[w, l, a] = sp.momentum(I, V)
+    for k in range(end - first):
+        l = end - 1 - k
+        parent = topology.link_parent[l]
         if parent >= 0:
-            V = weights.V[w, parent, a]
-        elif topology.link_type[link] == joints.FREE:
-            j = topology.link_v[link]
-            V = sp.join(vec3(), vec3(weights.y[w, j][a], weights.y[w, j + 1][a], weights.y[w, j + 2][a]))
-        return V
-
-    @wp.func
-    def by_mass_matrix(topology: Topology, flow: Flow, weights: Weights, w: int, tree: int, n: int):
-        """∂w/∂q through M: 2 Σ_a P_a · (S_e × V_a⁻) = 2 S_e · Σ_a V_a⁻ ×* P_a."""
-        for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
-            f = vec6()
             for a in range(n):
-                f += sp.cross_force(column_before(topology, weights, w, l, a), weights.P[w, l, a])
-            j = topology.link_v[l]
-            for i in range(jt.dofs(topology.link_type[l])):
-                weights.by_dof[w, j + i] = S(2.0) * wp.dot(flow.dof_S[w, j + i], f)
+                weights.P[w, parent, a] = weights.P[w, parent, a] + weights.P[w, l, a]
 
-    @wp.func
-    def by_inertias(topology: Topology, inertias: Inertias, weights: Weights, w: int, tree: int, n: int):
-        """∂w by the parameters that belong to the tree: −Σ_a V_a · δI V_a."""
-        for k in range(inertias.link.shape[0]):
-            l = inertias.link[k]
-            slope = S(0.0)
-            if l < 0:
-                d = -1 - l
-                if tree_of(topology, d) == tree:
-                    for a in range(n):
-                        slope -= inertias.I[w, k][0] * weights.y[w, d][a] * weights.y[w, d][a]
-                    inertias.w[w, k] = slope
-            elif topology.link_tree[l] == tree:
+
+@func
+def column_before(topology: Topology, weights: Weights, w: int, link: int, a: int) -> vec6:
+    """V⁻ of column a: see `contact_slopes.velocity_before`."""
+    V = vec6()
+    parent = topology.link_parent[link]
+    if parent >= 0:
+        V = weights.V[w, parent, a]
+    elif topology.link_type[link] == joints.FREE:
+        j = topology.link_v[link]
+        V = sp.join(vec3(), vec3(weights.y[w, j][a], weights.y[w, j + 1][a], weights.y[w, j + 2][a]))
+    return V
+
+
+@func
+def by_mass_matrix(topology: Topology, flow: Flow, weights: Weights, w: int, tree: int, n: int):
+    """∂w/∂q through M: 2 Σ_a P_a · (S_e × V_a⁻) = 2 S_e · Σ_a V_a⁻ ×* P_a."""
+    for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
+        f = vec6()
+        for a in range(n):
+            f += sp.cross_force(column_before(topology, weights, w, l, a), weights.P[w, l, a])
+        j = topology.link_v[l]
+        for i in range(joints.dofs(topology.link_type[l])):
+            weights.by_dof[w, j + i] = real(2.0) * wp.dot(flow.dof_S[w, j + i], f)
+
+
+@func
+def by_inertias(topology: Topology, inertias: Inertias, weights: Weights, w: int, tree: int, n: int):
+    """∂w by the parameters that belong to the tree: −Σ_a V_a · δI V_a."""
+    for k in range(inertias.link.shape[0]):
+        l = inertias.link[k]
+        slope = real(0.0)
+        if l < 0:
+            d = -1 - l
+            if tree_of(topology, d) == tree:
                 for a in range(n):
-                    V = weights.V[w, l, a]
-                    slope -= wp.dot(V, sp.momentum(inertias.I[w, k], V))
+                    slope -= inertias.I[w, k][0] * weights.y[w, d][a] * weights.y[w, d][a]
                 inertias.w[w, k] = slope
+        elif topology.link_tree[l] == tree:
+            for a in range(n):
+                V = weights.V[w, l, a]
+                slope -= wp.dot(V, sp.momentum(inertias.I[w, k], V))
+            inertias.w[w, k] = slope
 
-    @wp.func
-    def by_trees(
-        topology: Topology,
-        flow: Flow,
-        inertias: Inertias,
-        weights: Weights,
-        w: int,
-        support: wp.array1d(dtype=int),
-        size: int,
-        n: int,
-    ):
-        """∂w through M, from the first n columns of YC."""
-        i = int(0)
-        while i < size:
-            tree = tree_of(topology, support[i])
-            move_tree(topology, flow, weights, w, tree, n)
-            by_mass_matrix(topology, flow, weights, w, tree, n)
-            by_inertias(topology, inertias, weights, w, tree, n)
-            i = next_tree(topology, support, size, i)
 
-    @wp.func
-    def column_of_link(
-        topology: Topology, flow: Flow, weights: Weights, w: int, link: int, a: int, point: vec3
-    ) -> vec6:
-        """V_a of a link (-1: the world) about `point`."""
-        V = vec6()
-        if link >= 0:
-            V = shifted(weights.V[w, link, a], arm_of(topology, flow.link_X, w, link, point))
-        return V
+@func
+def by_trees(
+    topology: Topology,
+    flow: Flow,
+    inertias: Inertias,
+    weights: Weights,
+    w: int,
+    support: wp.array1d(dtype=int),
+    size: int,
+    n: int,
+):
+    """∂w through M, from the first n columns of YC."""
+    i = int(0)
+    while i < size:
+        tree = tree_of(topology, support[i])
+        move_tree(topology, flow, weights, w, tree, n)
+        by_mass_matrix(topology, flow, weights, w, tree, n)
+        by_inertias(topology, inertias, weights, w, tree, n)
+        i = next_tree(topology, support, size, i)
 
-    @wp.func
-    def by_geometry(
-        topology: Topology,
-        scene: Scene,
-        contacts: Contacts,
-        flow: Flow,
-        slope: wp.array3d(dtype=vec6),
-        weights: Weights,
-        w: int,
-        c: int,
-        C: mat33,
-    ):
-        """Adds ∂w/∂q through J: 2 Σ_a δ(V_B − V_A)_a(p) · (FC)_a; turning the frame does not change w."""
-        pair = contacts.pair[w, c]
-        p = contacts.point[w, c]
-        a_link = scene.geom_link[scene.pair_geom[pair, 0]]
-        b_link = scene.geom_link[scene.pair_geom[pair, 1]]
-        FC = contacts.frame[w, c] * C
-        k_p = vec3()  # what δp is multiplied with
+
+@func
+def column_of_link(topology: Topology, flow: Flow, weights: Weights, w: int, link: int, a: int, point: vec3) -> vec6:
+    """V_a of a link (-1: the world) about `point`."""
+    V = vec6()
+    if link >= 0:
+        V = shifted(weights.V[w, link, a], arm_of(topology, flow.link_X, w, link, point))
+    return V
+
+
+@func
+def by_geometry(
+    topology: Topology,
+    scene: Scene,
+    contacts: Contacts,
+    flow: Flow,
+    slope: wp.array3d(dtype=vec6),
+    weights: Weights,
+    w: int,
+    c: int,
+    C: mat33,
+):
+    """Adds ∂w/∂q through J: 2 Σ_a δ(V_B − V_A)_a(p) · (FC)_a; turning the frame does not change w."""
+    pair = contacts.pair[w, c]
+    p = contacts.point[w, c]
+    a_link = scene.geom_link[scene.pair_geom[pair, 0]]
+    b_link = scene.geom_link[scene.pair_geom[pair, 1]]
+    FC = contacts.frame[w, c] * C
+    k_p = vec3()  # what δp is multiplied with
+    for a in range(3):
+        spin = sp.angular(column_of_link(topology, flow, weights, w, b_link, a, p))
+        spin -= sp.angular(column_of_link(topology, flow, weights, w, a_link, a, p))
+        k_p += wp.cross(vec3(FC[0, a], FC[1, a], FC[2, a]), spin)
+    k_slope = k_p[0] * slope[w, c, 1] + k_p[1] * slope[w, c, 2] + k_p[2] * slope[w, c, 3]
+    for k in range(scene.support_size[pair]):
+        e = scene.support[pair, k]
+        s = scene.support_sign[pair, k]
+        link = topology.dof_link[e]
+        arm = arm_of(topology, flow.link_X, w, link, p)
+        twist = shifted(flow.dof_S[w, e], arm)
+        moved = b_link
+        change = wp.dot(k_slope, twist)
+        if s < real(0.0):
+            moved = a_link
+            change = wp.dot(k_p, sp.linear(twist)) - change
         for a in range(3):
-            spin = sp.angular(column_of_link(topology, flow, weights, w, b_link, a, p))
-            spin -= sp.angular(column_of_link(topology, flow, weights, w, a_link, a, p))
-            k_p += wp.cross(vec3(FC[0, a], FC[1, a], FC[2, a]), spin)
-        k_slope = k_p[0] * slope[w, c, 1] + k_p[1] * slope[w, c, 2] + k_p[2] * slope[w, c, 3]
-        for k in range(scene.support_size[pair]):
-            e = scene.support[pair, k]
-            s = scene.support_sign[pair, k]
-            link = topology.dof_link[e]
-            arm = arm_of(topology, flow.link_X, w, link, p)
-            twist = shifted(flow.dof_S[w, e], arm)
-            moved = b_link
-            change = wp.dot(k_slope, twist)
-            if s < S(0.0):
-                moved = a_link
-                change = wp.dot(k_p, sp.linear(twist)) - change
-            for a in range(3):
-                V = column_of_link(topology, flow, weights, w, moved, a, p)
-                V -= shifted(column_before(topology, weights, w, link, a), arm)
-                f = vec3(FC[0, a], FC[1, a], FC[2, a])
-                change += s * wp.dot(sp.linear(sp.cross_motion(twist, V)), f)
-            weights.by_dof[w, e] = weights.by_dof[w, e] + S(2.0) * change
+            V = column_of_link(topology, flow, weights, w, moved, a, p)
+            V -= shifted(column_before(topology, weights, w, link, a), arm)
+            f = vec3(FC[0, a], FC[1, a], FC[2, a])
+            change += s * wp.dot(sp.linear(sp.cross_motion(twist, V)), f)
+        weights.by_dof[w, e] = weights.by_dof[w, e] + real(2.0) * change
 
-    @wp.kernel(module=module, enable_backward=False)
-    def contact_weight_columns(
-        topology: Topology,
-        scene: Scene,
-        contacts: Contacts,
-        problem: Problem,
-        beta: S,
-        sigma: S,
-        flow: Flow,
-        slope: wp.array3d(dtype=vec6),
-        inertias: Inertias,
-        weights: Weights,
-        # in and out
-        X: wp.array3d(dtype=S),
-    ):
-        """X −= Jᵀ ∂γ/∂w ∂w of all contacts. Launch over worlds."""
-        w = wp.tid()
-        for c in range(contacts.count[w]):
-            weight = weights.contact_w[w, c]
-            if weights.contact_G[w, c][2, 2] != S(0.0) and weight > floor:
-                pair = contacts.pair[w, c]
-                support = scene.support[pair]
-                size = scene.support_size[pair]
-                clear(topology, inertias, weights, w, support, size)
-                for k in range(size):
-                    weights.y[w, support[k]] = contact_J(contacts, w, c, k)
-                W = times_inverse_mass(topology, weights, w, support, size)
-                C = semidefinite_root(W / (S(9.0) * weight))
-                i = int(0)
-                while i < size:
-                    tree = tree_of(topology, support[i])
-                    for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
-                        weights.y[w, d] = wp.transpose(C) * weights.y[w, d]
-                    i = next_tree(topology, support, size, i)
-                by_trees(topology, flow, inertias, weights, w, support, size, 3)
-                by_geometry(topology, scene, contacts, flow, slope, weights, w, c, C)
-                R = problem.R[w, c]
-                near_rigid = beta * beta * S(cone.INVERSE_FOUR_PI_SQUARED)
-                rate = vec3(sigma, sigma, S(0.0))
-                if R[2] < near_rigid * weight:  # recovery from overlap
-                    rate[2] = R[2] / weight
-                elif R[2] == near_rigid * weight:
-                    rate[2] = near_rigid
-                u = weights.contact_u[w, c]
-                gamma_w = d_cone.cone_impulse_by_R(weights.contact_gamma[w, c], u, R, problem.mu[w, c], rate)
-                for k in range(size):
-                    coefficient = -wp.dot(contact_J(contacts, w, c, k), gamma_w)
-                    add_row(topology, inertias, weights, w, support, size, coefficient, X[w, support[k]])
 
-    @wp.kernel(module=module, enable_backward=False)
-    def row_weight_columns(
-        topology: Topology,
-        rows: Rows,
-        slopes: RowSlopes,
-        row_G: wp.array2d(dtype=S),
-        row_gamma: wp.array2d(dtype=S),
-        flow: Flow,
-        inertias: Inertias,
-        weights: Weights,
-        # in and out
-        X: wp.array3d(dtype=S),
-    ):
-        """X −= Jᵀ ∂γ/∂R ∂R/∂w ∂w of the scalar rows within their bounds, γ = −u/R. Launch over worlds."""
-        w = wp.tid()
-        for k in range(rows.support.shape[0]):
-            if rows.R[w, k] > S(0.0) and row_G[w, k] != S(0.0) and slopes.R_w[w, k] != S(0.0):
-                support = rows.support[k]
-                size = rows.support_size[k]
-                clear(topology, inertias, weights, w, support, size)
+@kernel
+def contact_weight_columns(
+    topology: Topology,
+    scene: Scene,
+    contacts: Contacts,
+    problem: Problem,
+    beta: real,
+    sigma: real,
+    flow: Flow,
+    slope: wp.array3d(dtype=vec6),
+    inertias: Inertias,
+    weights: Weights,
+    # in and out
+    X: wp.array3d(dtype=real),
+):
+    """X −= Jᵀ ∂γ/∂w ∂w of all contacts. Launch over worlds."""
+    w = wp.tid()
+    for c in range(contacts.count[w]):
+        weight = weights.contact_w[w, c]
+        if weights.contact_G[w, c][2, 2] != real(0.0) and weight > floor:
+            pair = contacts.pair[w, c]
+            support = scene.support[pair]
+            size = scene.support_size[pair]
+            clear(topology, inertias, weights, w, support, size)
+            for k in range(size):
+                weights.y[w, support[k]] = contact_J(contacts, w, c, k)
+            W = times_inverse_mass(topology, weights, w, support, size)
+            C = semidefinite_root(W / (real(9.0) * weight))
+            i = int(0)
+            while i < size:
+                tree = tree_of(topology, support[i])
+                for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
+                    weights.y[w, d] = wp.transpose(C) * weights.y[w, d]
+                i = next_tree(topology, support, size, i)
+            by_trees(topology, flow, inertias, weights, w, support, size, 3)
+            by_geometry(topology, scene, contacts, flow, slope, weights, w, c, C)
+            R = problem.R[w, c]
+            near_rigid = beta * beta * real(cone.INVERSE_FOUR_PI_SQUARED)
+            rate = vec3(sigma, sigma, real(0.0))
+            if R[2] < near_rigid * weight:  # recovery from overlap
+                rate[2] = R[2] / weight
+            elif R[2] == near_rigid * weight:
+                rate[2] = near_rigid
+            u = weights.contact_u[w, c]
+            gamma_w = cone.cone_impulse_by_R(weights.contact_gamma[w, c], u, R, problem.mu[w, c], rate)
+            for k in range(size):
+                coefficient = -wp.dot(contact_J(contacts, w, c, k), gamma_w)
+                add_row(topology, inertias, weights, w, support, size, coefficient, X[w, support[k]])
+
+
+@kernel
+def row_weight_columns(
+    topology: Topology,
+    rows: Rows,
+    slopes: RowSlopes,
+    row_G: wp.array2d(dtype=real),
+    row_gamma: wp.array2d(dtype=real),
+    flow: Flow,
+    inertias: Inertias,
+    weights: Weights,
+    # in and out
+    X: wp.array3d(dtype=real),
+):
+    """X −= Jᵀ ∂γ/∂R ∂R/∂w ∂w of the scalar rows within their bounds, γ = −u/R. Launch over worlds."""
+    w = wp.tid()
+    for k in range(rows.support.shape[0]):
+        if rows.R[w, k] > real(0.0) and row_G[w, k] != real(0.0) and slopes.R_w[w, k] != real(0.0):
+            support = rows.support[k]
+            size = rows.support_size[k]
+            clear(topology, inertias, weights, w, support, size)
+            for i in range(size):
+                weights.y[w, support[i]] = vec3(rows.J[w, k, i], real(0.0), real(0.0))
+            times_inverse_mass(topology, weights, w, support, size)
+            by_trees(topology, flow, inertias, weights, w, support, size, 1)
+            for e in range(size * wp.min(slopes.J_q.shape[1], 1)):
                 for i in range(size):
-                    weights.y[w, support[i]] = vec3(rows.J[w, k, i], S(0.0), S(0.0))
-                times_inverse_mass(topology, weights, w, support, size)
-                by_trees(topology, flow, inertias, weights, w, support, size, 1)
-                for e in range(size * wp.min(slopes.J_q.shape[1], 1)):
-                    for i in range(size):
-                        turn = S(2.0) * slopes.J_q[w, k, i, e] * weights.y[w, support[i]][0]
-                        weights.by_dof[w, support[e]] = weights.by_dof[w, support[e]] + turn
-                gamma_w = -row_gamma[w, k] * slopes.R_w[w, k] / rows.R[w, k]
-                for i in range(size):
-                    add_row(topology, inertias, weights, w, support, size, -rows.J[w, k, i] * gamma_w, X[w, support[i]])
-
-    return SimpleNamespace(contact_weight_columns=contact_weight_columns, row_weight_columns=row_weight_columns)
+                    turn = real(2.0) * slopes.J_q[w, k, i, e] * weights.y[w, support[i]][0]
+                    weights.by_dof[w, support[e]] = weights.by_dof[w, support[e]] + turn
+            gamma_w = -row_gamma[w, k] * slopes.R_w[w, k] / rows.R[w, k]
+            for i in range(size):
+                add_row(topology, inertias, weights, w, support, size, -rows.J[w, k, i] * gamma_w, X[w, support[i]])

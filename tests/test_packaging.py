@@ -1,5 +1,6 @@
 """The package as users get it: what a bare import loads, what the wheel holds, and that it runs without the checkout."""
 
+import ast
 import importlib.util
 import os
 import pathlib
@@ -48,11 +49,23 @@ def test_public_names_resolve():
 
 
 def test_cuda_check_covers_every_kernel_file():
-    """Each file of `kernels/` that defines kernels has a factory that the CUDA compile check finds."""
-    checked = {name.rsplit(".", 1)[0] for name, _ in kernel_modules.factories()}
-    files = [path for path in (ROOT / "kernels").rglob("*.py") if "@wp.kernel" in path.read_text()]
-    expected = {".".join(("warpsim", *path.relative_to(ROOT).with_suffix("").parts)) for path in files}
-    assert len(expected) >= 8 and expected <= checked
+    """The CUDA compile check finds every kernel of `kernels/`, for both scalar types."""
+    found = [kernel.func for module in kernel_modules.build_all().values() for kernel in module.kernels.values()]
+    found = {(function.__module__, function.__name__) for function in found}
+    expected = set()
+    for path in (ROOT / "kernels").rglob("*.py"):
+        place = ".".join(path.relative_to(ROOT / "kernels").with_suffix("").parts)
+        for node in ast.parse(path.read_text()).body:
+            if any("kernel" in ast.unparse(decorator) for decorator in getattr(node, "decorator_list", ())):
+                expected |= {(f"warpsim.kernels_{real}.{place}", node.name) for real in ("float32", "float64")}
+    assert len(expected) > 300 and expected == found
+
+
+@pytest.mark.parametrize("name", ["warpsim.warpsim.errors", "warpsim.tests", "warpsim.benchmarks", "warpsim.examples"])
+def test_nothing_beside_the_package_is_in_it(name):
+    """The folders beside the package are no part of it, and none of its modules has a second name."""
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module(name)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,6 @@ import warp as wp
 from scenes import body_on_plane
 
 import warpsim as ws
-from warpsim import kernel_modules
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -183,38 +182,63 @@ def test_what_another_thread_does_during_a_capture_is_neither_recorded_nor_held_
         np.testing.assert_array_equal(doubled, [2, 2, 2])
 
 
-def test_every_factory_of_kernels_declares_them_once():
-    """Two threads that ask for the same kernels at the same time get the same ones."""
-    factories = dict(kernel_modules.factories())
-    assert len(factories) > 40
-    for name, factory in factories.items():
-        assert factory.__code__.co_filename.endswith("cache.py"), f"{name} is not @cached"
+COPIES = """
+import importlib, os, pkgutil, sys, threading
+import warpsim.kernels
+from warpsim.device import SCALARS, adjoints_of, copy
+from warpsim.kernels import sap, tree
+
+names = [info.name for info in pkgutil.walk_packages(warpsim.kernels.__path__, "warpsim.kernels.")]
+files = [importlib.import_module(name) for name in names]
+found, meet = [], threading.Barrier(4)
 
 
-def test_threads_wait_for_the_one_that_declares():
-    """`cached` runs a factory once, however many threads ask, and by position or name."""
-    from warpsim.kernels.cache import cached
+def ask(turn):
+    meet.wait(10)
+    order = files[turn::4] + files
+    made = {(file.__name__, real): copy(file, real) for file in order for real in SCALARS.values()}
+    kernels = {(*key, name): kernel for key, copied in made.items() for name, kernel in adjoints_of(copied).items()}
+    entries = [copy(entry, real, taped=True) for entry in (sap.solve, tree.rnea) for real in SCALARS.values()]
+    found.append((made, kernels, entries))
 
-    calls, meet = [], threading.Barrier(4)
 
-    @cached
-    def factory(S, grad=False):
-        calls.append(S)
-        threading.Event().wait(0.05)
-        return object()
+threads = [threading.Thread(target=ask, args=(turn,)) for turn in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+made, kernels, entries = found[0]
+assert len(made) > 150 and len(kernels) > 80, (len(made), len(kernels))
+for others in found[1:]:
+    assert all(made[key] is others[0][key] for key in made) and all(kernels[key] is others[1][key] for key in kernels)
+    assert all(a is b for a, b in zip(entries, others[2]))
+for kernel in [*kernels.values(), *entries]:
+    assert kernel.module.kernels[kernel.key] is kernel
+print("same")
+"""
 
-    found = []
 
-    def ask():
-        meet.wait(10)
-        found.append(factory("S"))
+def test_threads_get_the_same_copies_of_kernels():
+    """Four threads that ask for the device code at once get the same copies, and every kernel is in its module once."""
+    assert python(COPIES, timeout=120).stdout.split() == ["same"]
 
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(10)
-    assert len(calls) == 1 and len(set(map(id, found))) == 1
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_forked_process_makes_copies_of_its_own():
+    """A process that was forked between two copies makes the missing ones, and has those of its parent."""
+    program = """
+import os
+import warp as wp
+from warpsim.device import copy
+from warpsim.kernels import sap, tree
+solve = copy(sap.solve, wp.float32)
+child = os.fork()
+if child == 0:
+    same = copy(sap.solve, wp.float32) is solve
+    os._exit(0 if same and copy(tree.rnea, wp.float64, taped=True).module.name.endswith("tree_grad") else 1)
+print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert python(program, timeout=120).stdout.split()[-2:] == ["child", "0"]
 
 
 def test_a_warning_of_the_constructor_points_at_its_caller():

@@ -4,16 +4,16 @@ Warp's start-up banner and its line for each module are off, unless the environm
 first, or `warp.config.log_level` is set by you.
 """
 
-import os as _os
-import pathlib as _pathlib
-import sys as _sys
-
-# The device code lives in `kernels/` beside this package in a checkout and in `warpsim/kernels` in a wheel.
-if not (_pathlib.Path(__file__).parent / "kernels").is_dir():
-    __path__.append(str(_pathlib.Path(__file__).parent.parent))
-
 import importlib as _importlib
+import os as _os
+import sys as _sys
 import typing as _typing
+
+if _os.path.isfile(_os.path.join(__path__[0], "kernels")):
+    raise ImportError(
+        "warpsim/kernels is a symbolic link to ../kernels, and this checkout has none: "
+        "run `git config core.symlinks true` and `git checkout warpsim/kernels`, or install a wheel"
+    )
 
 _PUBLIC = {
     "warpsim.errors": ("ModelError",),

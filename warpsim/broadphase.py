@@ -3,6 +3,7 @@
 import numpy as np
 import warp as wp
 
+from warpsim.device import copy, launch
 from warpsim.dynamics import BLOCK, DeviceModel
 from warpsim.kernels.collide import broadphase
 from warpsim.model.extent import bounding_radii
@@ -25,7 +26,6 @@ class BroadPhase:
     def __init__(self, device_model: DeviceModel, capacity: int | None = None):
         model, device, worlds = device_model.model, device_model.device, device_model.worlds
         self.device_model, self.model, self.worlds = device_model, model, worlds
-        self.kernels = broadphase.build(device_model.types.scalar)
         radii = bounding_radii(model)
         moving = radii[np.isfinite(radii)]
         median = np.median(moving) if len(moving) else 0.0
@@ -33,7 +33,7 @@ class BroadPhase:
         keys = model.pair_geom.min(axis=1).astype(np.int64) * model.ngeom + model.pair_geom.max(axis=1)
         order = np.argsort(keys)
         self.capacity = CANDIDATES_PER_GEOM * model.ngeom if capacity is None else capacity
-        grid = broadphase.Grid()
+        grid = copy(broadphase.Grid, device_model.types.real)()
 
         def ints(values):
             return wp.array(np.ascontiguousarray(values, np.int32), dtype=wp.int32, device=device)
@@ -56,27 +56,28 @@ class BroadPhase:
         grid.capacity = self.capacity
         self.grid, self.smalls = grid, smalls
         self._payload = wp.zeros(2 * worlds * self.capacity, dtype=wp.int32, device=device)
-        self._width = wp.zeros(worlds, dtype=device_model.types.scalar, device=device)
+        self._width = wp.zeros(worlds, dtype=device_model.types.real, device=device)
         self._cell_segments = ints(smalls * np.arange(worlds + 1))
         self._candidate_start = ints(self.capacity * np.arange(worlds))
 
     def launch(self, h: float, geom_X: wp.array, geom_size: wp.array, geom_speed: wp.array) -> None:
         """Find the candidates for a step of h."""
         grid, worlds, ngeom = self.grid, self.worlds, self.model.ngeom
-        self._run(self.kernels.measure, worlds, [grid, geom_size, geom_speed, h, self._width])
-        self._run(self.kernels.insert, (worlds, self.smalls), [grid, geom_X, self._width])
+        self._run(broadphase.measure, worlds, [grid, geom_size, geom_speed, h, self._width])
+        self._run(broadphase.insert, (worlds, self.smalls), [grid, geom_X, self._width])
         wp.utils.segmented_sort_pairs(grid.key, grid.member, worlds * self.smalls, self._cell_segments)
         shared = [grid, geom_X, geom_size, geom_speed, h]
-        self._run(self.kernels.index, (worlds, self.smalls), [grid])
-        self._run(self.kernels.search, (worlds, ngeom), shared)
-        self._run(self.kernels.offsets, worlds, [grid])
-        self._run(self.kernels.fill, (worlds, ngeom), shared)
+        self._run(broadphase.index, (worlds, self.smalls), [grid])
+        self._run(broadphase.search, (worlds, ngeom), shared)
+        self._run(broadphase.offsets, worlds, [grid])
+        self._run(broadphase.fill, (worlds, ngeom), shared)
         wp.utils.segmented_sort_pairs(
             grid.candidate, self._payload, worlds * self.capacity, self._candidate_start, grid.end
         )
 
     def _run(self, kernel, dim, inputs) -> None:
-        wp.launch(kernel, dim=dim, inputs=inputs, device=self.device_model.device, block_dim=BLOCK)
+        d = self.device_model
+        launch(kernel, d.types.real, dim, inputs, device=d.device, block_dim=BLOCK)
 
 
 def _own_pairs(model, is_large) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

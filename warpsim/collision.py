@@ -6,11 +6,12 @@ import numpy as np
 import warp as wp
 
 from warpsim.broadphase import LARGEST_LIST, BroadPhase
+from warpsim.device import copy
 from warpsim.dynamics import DeviceModel, Dynamics
 from warpsim.errors import ModelError
 from warpsim.kernels import contact, contact_convex
+from warpsim.kernels.collide import broadphase as broadphase_kernels
 from warpsim.kernels.collide import shape
-from warpsim.kernels.collide.broadphase import Grid
 from warpsim.model.convex import MAX_VERTICES, convex_table
 from warpsim.model.model import GeomType, Model
 from warpsim.model.overlap import start_of
@@ -154,27 +155,24 @@ class Collision:
         if self.enabled:
             refuse_unsupported(model)
         self.capacity = 0
-        S = device_model.types.scalar
-        self.kernels = contact.build(S)
-        self.structs = contact.structs(S)
+        S = device_model.types.real
         self.scene = self._scene()
         self.hulls: dict[int, np.ndarray] = {}  # vertices of the meshes' hulls on the host
         self.convex_scene = self._convex_scene() if self.enabled else None
         if self.enabled:
             self.capacity = default_capacity(model, self.hulls) if max_contacts is None else max_contacts
-        self.convex_kernels = None if self.convex_scene is None else contact_convex.build(S)
         self.contacts = self._contacts()
         t = device_model.types
         self.broadphase = BroadPhase(device_model) if self.enabled and len(model.pair_geom) > LARGEST_LIST else None
-        self.grid = Grid() if self.broadphase is None else self.broadphase.grid
+        self.grid = copy(broadphase_kernels.Grid, S)() if self.broadphase is None else self.broadphase.grid
         placed = model.ngeom if self.enabled or placement else 0
-        self.geom_X, self.geom_speed = dynamics.array(placed, t.transform), dynamics.array(placed, t.scalar)
+        self.geom_X, self.geom_speed = dynamics.array(placed, t.transform), dynamics.array(placed, t.real)
 
     def _scene(self):
         m, device, dtype = self.model, self.device_model.device, self.device_model.dtype
         table, signs, sizes = supports(m)
         link = np.array([-1 if b < 0 else m.body_link[b] for b in m.geom_body], dtype=np.int32)
-        scene = self.structs.Scene()
+        scene = copy(contact.Scene, self.device_model.types.real)()
         scene.recovery = self.device_model.recovery[0]
         for key, value in (
             ("geom_type", m.geom_type),
@@ -186,7 +184,7 @@ class Collision:
         ):
             setattr(scene, key, wp.array(np.asarray(value, np.int32), dtype=wp.int32, device=device))
         for key, value in (("pair_friction", m.pair_friction), ("support_sign", signs)):
-            setattr(scene, key, wp.array(value.astype(dtype), dtype=self.device_model.types.scalar, device=device))
+            setattr(scene, key, wp.array(value.astype(dtype), dtype=self.device_model.types.real, device=device))
         self.max_support = table.shape[1]
         return scene
 
@@ -197,12 +195,12 @@ class Collision:
         if not general.any():
             return None
         t = self.device_model.types
-        scene = contact_convex.structs(t.scalar).ConvexScene()
+        scene = copy(contact_convex.ConvexScene, t.real)()
         scene.pair = wp.array(np.flatnonzero(general).astype(np.int32), dtype=wp.int32, device=device)
         field = m.geom_type == GeomType.HFIELD
         index = np.where(field, np.cumsum(field) - 1, m.geom_mesh).astype(np.int32)
         scene.geom_mesh = wp.array(index, dtype=wp.int32, device=device)
-        table = shape.structs(t.scalar).MeshTable()
+        table = copy(shape.MeshTable, t.real)()
         arrays = convex_table(m)
         _warn_of_simplified_hulls(m, arrays.pop("deviation"))
         for k, (first, count) in enumerate(arrays["mesh_range"][: len(m.meshes), :2]):
@@ -215,15 +213,15 @@ class Collision:
 
     def _contacts(self):
         t, array = self.device_model.types, self.dynamics.array
-        contacts = self.structs.Contacts()
+        contacts = copy(contact.Contacts, self.device_model.types.real)()
         contacts.count = wp.zeros(self.device_model.worlds, dtype=wp.int32, device=self.device_model.device)
         contacts.flags = wp.zeros(self.device_model.worlds, dtype=wp.int32, device=self.device_model.device)
         contacts.pair = array(self.capacity, wp.int32)
         contacts.feature = array(self.capacity, wp.vec3i)
-        contacts.phi = array(self.capacity, t.scalar)
+        contacts.phi = array(self.capacity, t.real)
         contacts.point = array(self.capacity, t.vec3)
         contacts.frame = array(self.capacity, t.mat33)
-        contacts.J = array((self.capacity, 3, self.max_support), t.scalar)
+        contacts.J = array((self.capacity, 3, self.max_support), t.real)
         return contacts
 
     def place_geoms(self, link_V: wp.array, link_V_star: wp.array) -> None:
@@ -231,7 +229,7 @@ class Collision:
         d, p = self.device_model, self.device_model.parameters
         inputs = [d.topology, self.scene, p.stored("geom_pose"), p.stored("geom_size"), p.stored("body_active")]
         inputs += [self.dynamics.link_X, link_V, link_V_star, self.geom_X, self.geom_speed]
-        self.dynamics.launch(self.kernels.place_geoms, self.model.ngeom, inputs)
+        self.dynamics.launch(contact.place_geoms, self.model.ngeom, inputs)
 
     def detect(self, h: float, link_V: wp.array, link_V_star: wp.array) -> None:
         """Find the contacts of the present kinematics that can act within a step of h, and their geometry."""
@@ -244,21 +242,21 @@ class Collision:
         if self.broadphase is not None:
             self.broadphase.launch(h, self.geom_X, size, self.geom_speed)
         inputs = [h, size, *motion, self.geom_X, self.geom_speed, self.grid, self.contacts]
-        self.dynamics.launch(self.kernels.detect, None, [d.topology, self.scene, *inputs])
+        self.dynamics.launch(contact.detect, None, [d.topology, self.scene, *inputs])
         if self.convex_scene is not None:
             inputs = [d.topology, self.scene, self.convex_scene, *inputs]
-            self.dynamics.launch(self.convex_kernels.detect, None, inputs)
+            self.dynamics.launch(contact_convex.detect, None, inputs)
 
     def jacobian(self) -> None:
         """Jacobians of the contacts found."""
         if self.enabled:
             inputs = [self.device_model.topology, self.scene, self.dynamics.link_X, self.dynamics.dof_S, self.contacts]
-            self.dynamics.launch(self.kernels.jacobian, self.capacity, inputs)
+            self.dynamics.launch(contact.jacobian, self.capacity, inputs)
 
     def material(self):
         """The contact parameters as kernels read them."""
         p = self.device_model.parameters
-        material = self.structs.Material()
+        material = copy(contact.Material, self.device_model.types.real)()
         material.friction = p.stored("geom_friction")
         material.stiffness = p.stored("geom_stiffness")
         material.dissipation_time = p.stored("geom_dissipation_time")

@@ -9,9 +9,10 @@ import numpy as np
 import warp as wp
 
 from warpsim.collision import pair_supports
+from warpsim.device import copy, kernels_of
 from warpsim.dynamics import DeviceModel, Dynamics
 from warpsim.integrators import ThetaScheme
-from warpsim.kernels import actuation, effort_rows, rows, theta
+from warpsim.kernels import actuation, compliant_paper, effort_rows, rows, theta
 from warpsim.kernels import constraint_rows as kinds
 from warpsim.model.geometry import IDENTITY
 from warpsim.model.model import BODY_CONSTRAINTS, JOINT_NV, ConstraintType, JointType, Model
@@ -221,9 +222,7 @@ class ScalarRows:
     ):
         self.device_model, self.dynamics, self.follow_bend = device_model, dynamics, follow_bend
         model, t = device_model.model, device_model.types
-        S = t.scalar
-        self.kernels, self.k_effort, self.k_theta = rows.build(S), effort_rows.build(S), theta.build(S)
-        self.k_geometry, self.k_law = kinds.build(S), kinds.build_untaped(S)
+        S = t.real
         kind, joint, supports = joint_rows(model)
         found = constraint_rows(model)
         self.joint_count, self.table_count, self.effort_count = len(kind), len(found), len(actuators)
@@ -252,8 +251,8 @@ class ScalarRows:
         return wp.array(np.ascontiguousarray(values, dtype=dtype), dtype=kind, device=self.device_model.device)
 
     def _rows(self, kind, joint):
-        S, array = self.device_model.types.scalar, self.dynamics.array
-        table = self.kernels.Rows()
+        S, array = self.device_model.types.real, self.dynamics.array
+        table = copy(rows.Rows, S)()
         table.kind, table.joint = self._array(kind), self._array(joint)
         table.support, table.support_size = self._array(self.support), self._array(self.support_size)
         table.J = array(self.support.shape, S)
@@ -263,7 +262,7 @@ class ScalarRows:
 
     def _table(self, found: list[Row], exact: bool):
         t = self.device_model.types
-        table = kinds.structs(t.scalar).Table()
+        table = copy(kinds.Table, t.real)()
         table.first, table.exact = self.joint_count, int(exact)
         for key in ("kind", "axis"):
             setattr(table, key, self._array([getattr(row, key) for row in found]))
@@ -271,25 +270,25 @@ class ScalarRows:
         frames = np.array([row.frame for row in found]).reshape(-1, 2, 7)
         table.frame = self._array(frames[..., [0, 1, 2, 4, 5, 6, 3]], t.transform)  # quaternions scalar last
         for key in ("a", "b"):
-            setattr(table, key, self._array(padded([getattr(r, key) for r in found], self.width, float), t.scalar))
+            setattr(table, key, self._array(padded([getattr(r, key) for r in found], self.width, float), t.real))
         table.q = self._array(padded([row.q for row in found], self.width, np.int32))
-        table.coefficients = self._array(np.array([row.coefficients for row in found]).reshape(-1, 5), t.scalar)
+        table.coefficients = self._array(np.array([row.coefficients for row in found]).reshape(-1, 5), t.real)
         table.reference = self._array(np.array([row.reference for row in found]).reshape(-1, 2), t.vec2)
         for key in ("compliance", "dissipation_time", "stiffness", "damping"):
-            setattr(table, key, self._array([getattr(row, key) for row in found], t.scalar))
+            setattr(table, key, self._array([getattr(row, key) for row in found], t.real))
         model, speeds = self.device_model.model, self.device_model.recovery
-        table.recovery = self._array([row_speed(model, row, speeds) for row in found], t.scalar)
+        table.recovery = self._array([row_speed(model, row, speeds) for row in found], t.real)
         turning = [row.compliance == 0 and row.kind < kinds.COUPLING for row in found]
         levers = Levers(model) if any(turning) and min(speeds) < np.inf else None
         lever = [levers.lever(row) if x and levers else np.inf for row, x in zip(found, turning, strict=True)]
-        table.lever, table.group = self._array(lever, t.scalar), self._array(row_groups(found))
+        table.lever, table.group = self._array(lever, t.real), self._array(row_groups(found))
         table.comes = self._array([levers is not None and levers.comes(row) for row in found])
         self.can_stall = bool(np.isfinite(lever).any())
         return table
 
     def _effort_table(self, actuators):
         """The table of actuators; their moment arms are the rows' constant Jacobian."""
-        model, table = self.device_model.model, effort_rows.EffortTable()
+        model, table = self.device_model.model, copy(effort_rows.EffortTable, self.device_model.types.real)()
         table.first = self.joint_count + self.table_count
         table.actuator, table.tendon = self._array(actuators), self._array(model.actuator_tendon[actuators])
         table.q = self._array(dof_coordinates(model)[self.support[table.first :]])
@@ -304,11 +303,11 @@ class ScalarRows:
         problem.row_J, problem.row_R, problem.row_v_hat = self.rows.J, self.rows.R, self.rows.v_hat
         problem.row_lower, problem.row_upper = self.rows.lower, self.rows.upper
 
-    def kernel_sets(self) -> list:
+    def kernels(self) -> list:
         """Kernels that `launch` uses."""
-        sets = [self.kernels] if self.joint_count else []
-        sets += [self.k_geometry, self.k_law] if self.table_count else []
-        return sets + ([self.k_effort] if self.effort_count else [])
+        counts = {rows: self.joint_count, kinds: self.table_count, effort_rows: self.effort_count}
+        S = self.device_model.types.real
+        return [x for file, count in counts.items() if count for x in kernels_of(file, S)]
 
     def launch(
         self,
@@ -333,33 +332,33 @@ class ScalarRows:
         d, p, dynamics = self.device_model, self.device_model.parameters, self.dynamics
         if self.joint_count:
             inputs = [d.topology, self.joint_type, self.joint_q, p.stored("joint_range"), p.stored("joint_friction")]
-            dynamics.launch(self.kernels.joint_rows, None, [*inputs, h, sigma, q, v, v_star, M_factor, z, self.rows])
+            dynamics.launch(rows.joint_rows, None, [*inputs, h, sigma, q, v, v_star, M_factor, z, self.rows])
         if self.table_count:
             ahead, lead = self.lead(h, moves)
-            dynamics.launch(self.k_theta.integrate_position, d.model.nlink, [d.topology, ahead, q, v, self.q_ahead])
+            dynamics.launch(theta.integrate_position, d.model.nlink, [d.topology, ahead, q, v, self.q_ahead])
             dynamics.kinematics(self.q_ahead, self.link_X_ahead)
             self._geometry(dynamics, q, self.phi)
             inputs = [d.topology, self.table, self.rows, lead, v, M_factor, self.phi, self.floor, self.inertia]
-            dynamics.launch(self.k_law.prepare, max(d.model.nv, self.table_count), inputs)
+            dynamics.launch(kinds.prepare, max(d.model.nv, self.table_count), inputs)
             at = dynamics
             if between is not None:
                 at = between[0]
                 self._geometry(*between, self.phi_between)
             inputs = [d.topology, self.table, self.rows, at.link_X, at.dof_S, self.inertia, self.floor]
-            dynamics.launch(self.k_geometry.least_weight, self.table_count, inputs)
+            dynamics.launch(kinds.least_weight, self.table_count, inputs)
             inputs = [d.topology, self.table, p.stored("body_active"), h, sigma, self.phi, self.floor, v, v_star]
             inputs += [M_factor, p.stored("gravity"), composite, force]
-            dynamics.launch(self.k_law.regularise, None, [*inputs, z, self.load, self.stalled, self.rows])
+            dynamics.launch(kinds.regularise, None, [*inputs, z, self.load, self.stalled, self.rows])
         if self.effort_count:
             inputs = [self.effort, *(p.stored(key) for key in ACTUATOR_PARAMETERS), control, q, v, h, self.rows]
-            dynamics.launch(self.k_effort.effort_rows, self.effort_count, inputs)
+            dynamics.launch(effort_rows.effort_rows, self.effort_count, inputs)
 
     def remember_stalls(self, h: float, v, M_factor, composite, force, z) -> None:
         """Note which rows stall at the velocity `v` that the solver found. `z`: scratch (worlds, nv)."""
         if self.can_stall:
             d, gravity = self.device_model, self.device_model.parameters.stored("gravity")
             inputs = [d.topology, self.table, self.rows, h, self.dynamics.dof_S, M_factor, gravity, composite, force]
-            self.dynamics.launch(self.k_law.remember_stalls, None, [*inputs, v, z, self.stalled])
+            self.dynamics.launch(kinds.remember_stalls, None, [*inputs, v, z, self.stalled])
 
     def state_memory(self) -> dict:
         """The part of the next step's input that these rows leave behind, by name."""
@@ -377,27 +376,24 @@ class ScalarRows:
 
     def allow_bend(self) -> None:
         """Make room for `path_bend`."""
-        array, S = self.dynamics.array, self.device_model.types.scalar
+        array, S = self.dynamics.array, self.device_model.types.real
         scale = wp.zeros(self.device_model.worlds, dtype=S, device=self.device_model.device)
         self.bend = (scale, array(self.device_model.model.nv, S), *(array(self.table_count, S) for _ in range(2)))
 
-    def path_bend(self, h: float, q, v, kernels, bend) -> None:
-        """hĠv0 of constraints and tendons into `bend` (worlds, rows), after `launch` without `follow_bend`.
-
-        `kernels`: of `kernels/compliant_paper.py`.
-        """
+    def path_bend(self, h: float, q, v, bend) -> None:
+        """hĠv0 of constraints and tendons into `bend` (worlds, rows), after `launch` without `follow_bend`."""
         d, dynamics, n = self.device_model, self.dynamics, self.table_count
         if not n:
             return
         scale, u, ahead, behind = self.bend
         for sign, phi in ((1.0, ahead), (-1.0, behind)):
-            dynamics.launch(kernels.reach, None, [v, sign, scale, u])
-            dynamics.launch(self.k_theta.integrate_position, d.model.nlink, [d.topology, 1.0, q, u, self.q_ahead])
+            dynamics.launch(compliant_paper.reach, None, [v, sign, scale, u])
+            dynamics.launch(theta.integrate_position, d.model.nlink, [d.topology, 1.0, q, u, self.q_ahead])
             dynamics.kinematics(self.q_ahead, self.link_X_ahead)
             self._geometry(dynamics, q, phi)
-        dynamics.launch(kernels.path_bend, n, [h, scale, self.phi, ahead, behind, self.joint_count, bend])
+        dynamics.launch(compliant_paper.path_bend, n, [h, scale, self.phi, ahead, behind, self.joint_count, bend])
 
     def _geometry(self, dynamics: Dynamics, q, phi) -> None:
         """J at the kinematics of `dynamics`, and φ where the velocity leads."""
         inputs = [self.device_model.topology, self.table, self.rows, dynamics.link_X, self.link_X_ahead, dynamics.dof_S]
-        dynamics.launch(self.k_geometry.geometry, self.table_count, [*inputs, q, self.q_ahead, phi, self.rows.J])
+        dynamics.launch(kinds.geometry, self.table_count, [*inputs, q, self.q_ahead, 0, phi, self.rows.J])

@@ -11,8 +11,9 @@ import dataclasses
 import numpy as np
 import warp as wp
 
+from warpsim.device import kernels_of, launch
 from warpsim.dynamics import BLOCK, DeviceModel, Dynamics
-from warpsim.kernels import theta, wide
+from warpsim.kernels import theta, tree, wide
 from warpsim.model.model import Model
 from warpsim.solvers.contact_solver import ContactSolver
 from warpsim.solvers.sap import SAP, SAPSolver
@@ -50,7 +51,7 @@ class WideDynamics:
     """`Dynamics` in float64 of a float32 device model: `dynamics`, with the parameters as of the last `refresh`."""
 
     def __init__(self, source: DeviceModel):
-        self.source, self.scalar = source, source.types.scalar
+        self.source, self.scalar = source, source.types.real
         self.device_model = DeviceModel(source.model, source.worlds, "float64", source.device)
         for name in PARAMETERS:
             self.device_model.parameters[name]  # one row per world
@@ -77,7 +78,6 @@ class DeepMotion(WideDynamics):
     def __init__(self, step):
         super().__init__(step.device_model)
         self.step, dynamics = step, self.dynamics
-        self.kernels, self.k_theta = wide.build(self.scalar), theta.build(wp.float64)
         model, array = self.source.model, dynamics.array
         self.q = array(model.nq, wp.float64)
         self.v, self.force, self.damping, self.bias, self.v_star, self.zero = (
@@ -86,8 +86,8 @@ class DeepMotion(WideDynamics):
         self.A, self.M_factor, self.A_factor = (dynamics.blocks() for _ in range(3))
         self.composite = array(model.nlink, self.device_model.types.vec10)
 
-    def kernel_sets(self) -> list:
-        return [self.kernels, self.dynamics.kernels, self.dynamics.untaped, self.k_theta]
+    def kernels(self) -> list:
+        return [*kernels_of(wide, self.scalar), *kernels_of(tree, wp.float64), *kernels_of(theta, wp.float64)]
 
     def launch(self, h: float) -> None:
         """Bias, A = M + h D, the factors of M and A, and v*."""
@@ -101,7 +101,7 @@ class DeepMotion(WideDynamics):
         dynamics.inverse_dynamics(self.v, self.zero, self.bias)
         inputs = [self.device_model.topology, h, self.v, self.force, self.bias, self.damping]
         inputs += [self.A, self.M_factor, self.A_factor, self.v_star]
-        dynamics.launch(self.k_theta.free_motion, dynamics.model.ntree, inputs)
+        dynamics.launch(theta.free_motion, dynamics.model.ntree, inputs)
         for name in ("bias", "A", "M_factor", "A_factor", "v_star"):
             narrow(getattr(self, name), getattr(step, name), self.scalar)
 
@@ -118,8 +118,8 @@ class WideSAP(ContactSolver):
         self.inner = SAPSolver(*size, options=options, **(keywords | {"dtype": "float64"}))
         self.solution.iterations, self.solution.status = self.inner.solution.iterations, self.inner.solution.status
 
-    def kernel_sets(self) -> list:
-        return self.inner.kernel_sets()
+    def kernels(self) -> list:
+        return self.inner.kernels()
 
     def attach(self, motion: DeepMotion) -> None:
         """Make room for the problem, once the struct `problem` is filled."""
@@ -153,18 +153,18 @@ def widen(values: wp.array, target: wp.array, scalar) -> None:
     """Copy an array of scalars of type `scalar` into one of float64, with as many rows or one for all."""
     if target.size:
         rows = [_rows(values, scalar), _rows(target, wp.float64)]
-        _launch(wide.build(scalar).widen, rows[1], rows)
+        _launch(wide.widen, scalar, rows[1], rows)
 
 
 def narrow(values: wp.array, target: wp.array, scalar) -> None:
     """Round an array of float64 into one of the same shape with scalars of type `scalar`."""
     if target.size:
         rows = [_rows(values, wp.float64), _rows(target, scalar)]
-        _launch(wide.build(scalar).narrow, rows[1], rows)
+        _launch(wide.narrow, scalar, rows[1], rows)
 
 
-def _launch(kernel, target: wp.array, inputs) -> None:
-    wp.launch(kernel, dim=target.shape, inputs=inputs, device=target.device, block_dim=BLOCK, record_tape=False)
+def _launch(kernel, scalar, target: wp.array, inputs) -> None:
+    launch(kernel, scalar, target.shape, inputs, device=target.device, block_dim=BLOCK, record_tape=False)
 
 
 def _rows(array: wp.array, scalar) -> wp.array:

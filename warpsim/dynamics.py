@@ -3,8 +3,8 @@
 import numpy as np
 import warp as wp
 
+from warpsim.device import SCALARS, copy, launch, scalar_types
 from warpsim.kernels import energy, rnea_derivative, tree
-from warpsim.kernels.precision import SCALARS, types
 from warpsim.model.model import Model
 from warpsim.parameters import Parameters
 
@@ -29,23 +29,24 @@ class DeviceModel:
     ):
         self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
         self.recovery = recovery
-        self.types = types(SCALARS[dtype])
+        self.types = scalar_types(SCALARS[dtype])
         self.parameters = Parameters(model, worlds, dtype, device, requires_grad)
         self.topology = self._topology()
         t = self.types
         self.link_pose = wp.array(_xyzw(model.link_pose).astype(dtype), dtype=t.transform, device=device)
         self.joint_anchor = wp.array(model.joint_anchor.astype(dtype), dtype=t.vec3, device=device)
-        self.q0 = wp.array(model.q0.astype(dtype), dtype=t.scalar, device=device)
+        self.q0 = wp.array(model.q0.astype(dtype), dtype=t.real, device=device)
 
     def _topology(self):
         m = self.model
         carried = np.full(m.nlink, -1, dtype=np.int32)
         carried[m.body_link] = np.arange(m.nbody)
         last = np.array([(m.ancestors(link) or [-1])[-1] for link in range(m.nlink)], dtype=np.int32)
-        topology = tree.Topology()
+        Topology = copy(tree.Topology, self.types.real)
+        topology = Topology()
         begin = np.repeat(m.tree_v[:-1], np.diff(m.tree_v))
         derived = {"link_body": carried, "link_dof": last, "dof_begin": begin}
-        arrays = {key: getattr(m, key) for key in tree.Topology.vars if key not in derived}
+        arrays = {key: getattr(m, key) for key in Topology.vars if key not in derived}
         for key, value in (arrays | derived).items():
             setattr(topology, key, wp.array(np.asarray(value, np.int32), dtype=wp.int32, device=self.device))
         return topology
@@ -55,17 +56,13 @@ class Dynamics:
     """Workspace and launches of the tree passes over all worlds, for one set of arrays.
 
     After `position(q)` and `velocity(v)`, `link_X`, `dof_S`, `link_I` and `link_V` hold the kinematics; see
-    `kernels/tree.py` for the conventions. `grad=True` uses the kernels that a tape can record.
+    `kernels/tree.py` for the conventions. `grad=True` launches kernels that a tape can record, where there are such.
     """
 
     def __init__(self, device_model: DeviceModel, *, grad: bool = False, requires_grad: bool = False):
         self.device_model = device_model
         self.model, self.worlds = device_model.model, device_model.worlds
-        S = device_model.types.scalar
-        self.kernels = tree.build(S, grad)
-        self.untaped = tree.build_untaped(S)
-        self.energy_kernels = energy.build(S)
-        self.requires_grad = requires_grad
+        self.grad, self.requires_grad = grad, requires_grad
         t, n, nv = device_model.types, self.model.nlink, self.model.nv
         self.link_X = self.array(n, t.transform)
         self.dof_S = self.array(nv, t.vec6)
@@ -82,7 +79,8 @@ class Dynamics:
     def launch(self, kernel, n, inputs) -> None:
         """Launch over (worlds, n) or (worlds, *n), or over worlds where n is None."""
         dim = self.worlds if n is None else (self.worlds, *n) if isinstance(n, tuple) else (self.worlds, n)
-        wp.launch(kernel, dim=dim, inputs=inputs, device=self.device_model.device, block_dim=BLOCK)
+        d = self.device_model
+        launch(kernel, d.types.real, dim, inputs, taped=self.grad, device=d.device, block_dim=BLOCK)
 
     def position(self, q: wp.array) -> None:
         """Kinematics at q: link poses, motion subspaces, inertias in world axes."""
@@ -90,24 +88,24 @@ class Dynamics:
         self.kinematics(q, self.link_X)
         self.motion_subspace(self.link_X, self.dof_S)
         body = [p.stored(key) for key in ("body_mass", "body_com", "body_inertia")]
-        self.launch(self.kernels.link_inertia, self.model.nlink, [d.topology, *body, self.link_X, self.link_I])
+        self.launch(tree.link_inertia, self.model.nlink, [d.topology, *body, self.link_X, self.link_I])
 
     def kinematics(self, q: wp.array, link_X: wp.array) -> None:
         """Link poses at q."""
         d, p = self.device_model, self.device_model.parameters
         inputs = [d.topology, d.link_pose, p.stored("joint_pose"), d.joint_anchor, p.stored("joint_axis"), d.q0, q]
-        self.launch(self.kernels.kinematics, self.model.ntree, [*inputs, link_X])
+        self.launch(tree.kinematics, self.model.ntree, [*inputs, link_X])
 
     def motion_subspace(self, link_X: wp.array, dof_S: wp.array) -> None:
         """Motion subspaces at link poses."""
         d = self.device_model
         inputs = [d.topology, d.joint_anchor, d.parameters.stored("joint_axis"), link_X, dof_S]
-        self.launch(self.kernels.motion_subspace, self.model.nlink, inputs)
+        self.launch(tree.motion_subspace, self.model.nlink, inputs)
 
     def velocity(self, v: wp.array, link_V: wp.array | None = None) -> None:
         """Link velocities at v, after `position`."""
         out = self.link_V if link_V is None else link_V
-        self.launch(self.kernels.link_velocity, self.model.ntree, [self.device_model.topology, self.dof_S, v, out])
+        self.launch(tree.link_velocity, self.model.ntree, [self.device_model.topology, self.dof_S, v, out])
 
     def inverse_dynamics(self, v: wp.array, a: wp.array, tau: wp.array, gravity: wp.array | None = None) -> None:
         """tau = M a + c(q, v) by RNEA, after `position` and `velocity`; `gravity` in place of the model's."""
@@ -115,49 +113,47 @@ class Dynamics:
         gravity = p.stored("gravity") if gravity is None else gravity
         inputs = [self.device_model.topology, gravity, p.stored("joint_armature"), self.dof_S, self.link_I]
         inputs += [self.link_V, v, a, self.link_A, self.link_f, tau]
-        self.launch(self.kernels.rnea, self.model.ntree, inputs)
+        self.launch(tree.rnea, self.model.ntree, inputs)
 
     def mass_matrix(self, composite: wp.array, M: wp.array) -> None:
         """M(q) by CRBA, after `position`, stored by trees `(worlds, nv, widest tree)`: see `blocks`."""
         p = self.device_model.parameters
         inputs = [self.device_model.topology, p.stored("joint_armature"), self.dof_S, self.link_I, composite, M]
-        self.launch(self.untaped.crba, self.model.ntree, inputs)
+        self.launch(tree.crba, self.model.ntree, inputs)
 
     def blocks(self) -> wp.array:
         """A block-diagonal matrix stored by trees, (worlds, nv, dofs of the widest tree): M_de at [d, e - first dof]."""
-        return self.array(
-            (self.model.nv, int(np.diff(self.model.tree_v).max(initial=0))), self.device_model.types.scalar
-        )
+        return self.array((self.model.nv, int(np.diff(self.model.tree_v).max(initial=0))), self.device_model.types.real)
 
     def expand_blocks(self, blocks: wp.array, M: wp.array) -> None:
         """The square matrix of `blocks`; M comes in as zero."""
-        self.launch(self.untaped.expand_blocks, self.model.nv, [self.device_model.topology, blocks, M])
+        self.launch(tree.expand_blocks, self.model.nv, [self.device_model.topology, blocks, M])
 
     def forward_dynamics(self, v: wp.array, tau: wp.array, a: wp.array) -> None:
         """a = M^-1 (tau - c) by ABA, after `position` and `velocity`; allocates its scratch."""
         t, n, nv = self.device_model.types, self.model.nlink, self.model.nv
         p = self.device_model.parameters
         scratch = [self.array(n, t.mat66), self.array(n, t.vec6), self.link_A, self.array(nv, t.vec6)]
-        scratch.append(self.array(nv, t.scalar))
+        scratch.append(self.array(nv, t.real))
         inputs = [self.device_model.topology, p.stored("gravity"), p.stored("joint_armature"), self.dof_S, self.link_I]
-        self.launch(self.untaped.aba, self.model.ntree, [*inputs, self.link_V, v, tau, *scratch, a])
+        self.launch(tree.aba, self.model.ntree, [*inputs, self.link_V, v, tau, *scratch, a])
 
     def body_poses(self, poses: wp.array) -> None:
         """Body poses `(worlds, nbody, 7)`, after `position`."""
-        self.launch(self.untaped.body_poses, self.model.nbody, [self.device_model.topology, self.link_X, poses])
+        self.launch(tree.body_poses, self.model.nbody, [self.device_model.topology, self.link_X, poses])
 
     def jacobian(self, body: int, point: wp.array, J: wp.array) -> None:
         """Rows (angular, linear) at a body-fixed point, after `position`; J comes in as zero."""
         link = int(self.model.body_link[body])
         inputs = [self.device_model.topology, self.link_X, self.dof_S, link, point, J]
-        self.launch(self.untaped.point_jacobian, None, inputs)
+        self.launch(tree.point_jacobian, None, inputs)
 
     def energy(self, q: wp.array, v: wp.array, kinetic: wp.array, potential: wp.array, total: wp.array) -> None:
         """Kinetic and potential energy and their sum, after `position(q)` and `velocity(v)`."""
         keys = ("gravity", "joint_armature", "joint_stiffness", "joint_reference")
         inputs = [self.device_model.topology, *(self.device_model.parameters.stored(key) for key in keys)]
         inputs += [self.link_X, self.link_I, self.link_V, q, v, kinetic, potential, total]
-        self.launch(self.energy_kernels.mechanical_energy, None, inputs)
+        self.launch(energy.mechanical_energy, None, inputs)
 
 
 class InverseDynamicsDerivative:
@@ -166,10 +162,8 @@ class InverseDynamicsDerivative:
     def __init__(self, dynamics: Dynamics):
         self.dynamics, model = dynamics, dynamics.model
         t, array = dynamics.device_model.types, dynamics.array
-        structs = rnea_derivative.structs(t.scalar)
-        self.kernels = rnea_derivative.build(t.scalar)
-        self.motion, self.sweep = structs.Motion(), structs.Sweep()
-        for key in structs.Motion.vars:
+        self.motion, self.sweep = copy(rnea_derivative.Motion, t.real)(), copy(rnea_derivative.Sweep, t.real)()
+        for key in copy(rnea_derivative.Motion, t.real).vars:
             setattr(self.motion, key, getattr(dynamics, key))
         self.sweep.I, self.sweep.T = array(model.nlink, t.vec10), array(model.nlink, t.mat33)
         self.sweep.p, self.sweep.X, self.sweep.Y = (
@@ -190,7 +184,7 @@ class InverseDynamicsDerivative:
         dq = dynamics.dof_S if by_q else self.still
         inputs = [dynamics.device_model.topology, p.stored("gravity"), p.stored("joint_armature"), self.motion, v, a]
         inputs += [dq, c_v, c_a, self.sweep, self.D]
-        dynamics.launch(self.kernels.rnea_derivative, dynamics.model.ntree, inputs)
+        dynamics.launch(rnea_derivative.rnea_derivative, dynamics.model.ntree, inputs)
         return self.D
 
 

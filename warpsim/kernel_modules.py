@@ -1,13 +1,12 @@
 """Compile check of the device code for CUDA, on machines without a GPU: `python -m warpsim.kernel_modules`.
 
-Every factory `build*(S)` in `warpsim.kernels`, for both scalar types and with and without adjoints, registers its Warp
-modules; each is compiled to sm_90, two at a time. Fails on an error, and on a kernel that wants more shared memory than
+The copies of every file of `warpsim.kernels` for both scalar types (`device.py`), with and without adjoints, register their
+Warp modules; each is compiled to sm_90, two at a time. Fails on an error, and on a kernel that wants more shared memory than
 a block may have. A module whose hash passed before is not compiled again.
 """
 
 import concurrent.futures
 import importlib
-import inspect
 import itertools
 import json
 import multiprocessing
@@ -22,10 +21,13 @@ from typing import NamedTuple
 
 import warp as wp
 
+from warpsim import kernels
+from warpsim.device import SCALARS, adjoints_of, copy
+
 ARCH = 90
 SHARED_MEMORY_LIMIT = 227 * 1024  # bytes a block may use on sm_90
 WORKERS = 2  # each holds NVRTC and LLVM: some 1 GB
-PREFIX = "warpsim.kernels."
+PREFIX = f"{kernels.__name__}_"
 
 
 class Compiled(NamedTuple):
@@ -38,26 +40,12 @@ class Compiled(NamedTuple):
     error: str | None
 
 
-def factories():
-    """Yield (name, factory) of every public `build*` function in `warpsim.kernels`."""
-    package = importlib.import_module("warpsim.kernels")
-    for info in sorted(pkgutil.walk_packages(package.__path__, PREFIX), key=lambda info: info.name):
-        module = importlib.import_module(info.name)
-        for name, member in sorted(vars(module).items()):
-            if name.startswith("build") and callable(member) and member.__module__ == info.name:
-                yield f"{info.name}.{name}", member
-
-
 def build_all() -> dict[str, wp.Module]:
-    """Call every factory in every variant; the modules with kernels that this registers, by name."""
-    for name, factory in factories():
-        parameters = [p for p in inspect.signature(factory).parameters.values() if p.name not in ("S", "grad")]
-        missing = [p.name for p in parameters if p.default is inspect.Parameter.empty]
-        if missing:
-            raise RuntimeError(f"{name} takes {', '.join(missing)}; give defaults, so that the check can build it")
-        has_grad = "grad" in inspect.signature(factory).parameters
-        for S, grad in itertools.product((wp.float32, wp.float64), (False, True) if has_grad else (None,)):
-            factory(S) if grad is None else factory(S, grad)
+    """Copy every file in every variant; the modules with kernels that this registers, by name."""
+    for info in sorted(pkgutil.walk_packages(kernels.__path__, f"{kernels.__name__}."), key=lambda info: info.name):
+        file = importlib.import_module(info.name)
+        for real in SCALARS.values():
+            adjoints_of(copy(file, real))
     modules = wp._src.context.user_modules
     return {name: module for name, module in sorted(modules.items()) if name.startswith(PREFIX) and module.kernels}
 
@@ -67,7 +55,7 @@ def compile_module(name: str, known: frozenset[str]) -> tuple[Compiled, str]:
     wp.config.log_level = wp.LOG_WARNING
     module = _modules()[name]
     start = time.perf_counter()
-    kernels, shared, error = len(module.kernels), 0, None
+    count, shared, error = len(module.kernels), 0, None
     digest = ""
     try:
         digest = module.hash_module().hex()
@@ -79,7 +67,7 @@ def compile_module(name: str, known: frozenset[str]) -> tuple[Compiled, str]:
                 error = f"needs {shared} bytes of shared memory, the limit is {SHARED_MEMORY_LIMIT}"
     except Exception as failure:
         error = str(failure).strip() or type(failure).__name__
-    return Compiled(name, kernels, time.perf_counter() - start, shared, error), digest
+    return Compiled(name, count, time.perf_counter() - start, shared, error), digest
 
 
 def _modules(cache={}) -> dict[str, wp.Module]:  # noqa: B006 (one build per process)

@@ -10,7 +10,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.checks import listed, numbers, short
-from warpsim.kernels.precision import SCALARS, types
+from warpsim.device import SCALARS, scalar_types
 from warpsim.model.model import SIZES, GeomType, Model
 from warpsim.recording import refuse_torch_gradient
 from warpsim.threads import in_turn
@@ -69,8 +69,8 @@ class Parameters:
         self._refused: dict[str, str] = {}
         self._checks: list = []
         self.version = 0  # counts expansions, so that captured graphs are made anew
-        t = types(SCALARS[dtype])
-        self._types = {"scalar": t.scalar, "row": t.scalar, "vec3": t.vec3, "mat33": t.mat33}
+        t = scalar_types(SCALARS[dtype])
+        self._types = {"scalar": t.real, "row": t.real, "vec3": t.vec3, "mat33": t.mat33}
         self._numpy = np.dtype(dtype)
         self._arrays = {name: self._upload(name, self._default(name)[None]) for name in SPECS}
 

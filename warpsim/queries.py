@@ -8,6 +8,7 @@ import warp as wp
 
 from warpsim.collision import Collision, ContactList
 from warpsim.deep import WideDynamics, needs_float64
+from warpsim.device import copy
 from warpsim.dynamics import DeviceModel, Dynamics
 from warpsim.kernels import ray
 from warpsim.reprs import show
@@ -33,7 +34,7 @@ class Queries:
     def __init__(self, device_model: DeviceModel):
         self.device_model, self.model = device_model, device_model.model
         self.dynamics = Dynamics(device_model)
-        self.scalar = device_model.types.scalar
+        self.scalar = device_model.types.real
 
     def kinematics(self, q: wp.array) -> wp.array:
         """Body poses `(worlds, nbody, 7)`."""
@@ -109,7 +110,7 @@ class Queries:
         """Nearest hits; see `Simulator.ray_cast`. Arrays are (rows, rays, 3) with rows 1 or worlds."""
         d, t = self.device_model, self.device_model.types
         self.dynamics.position(q)
-        collision, kernels = self._placement, ray.build(self.scalar)
+        collision = self._placement
         collision.place_geoms(self.dynamics.link_V, self.dynamics.link_V)
         rays = (d.worlds, origin.shape[1])
         hits = RayHits(*(wp.zeros(rays, dtype=kind, device=d.device) for kind in (self.scalar, wp.int32, t.vec3)))
@@ -119,7 +120,7 @@ class Queries:
         candidates = wp.array(np.asarray(geoms, np.int32), dtype=wp.int32, device=d.device)
         inputs = [collision.scene.geom_type, d.parameters.stored("geom_size"), collision.geom_X, candidates]
         inputs += [self._triangles(), *arrays, float(min(reach, np.finfo(d.dtype).max))]
-        self.dynamics.launch(kernels.cast, origin.shape[1], [*inputs, hits.distance, hits.geom, hits.normal])
+        self.dynamics.launch(ray.cast, origin.shape[1], [*inputs, hits.distance, hits.geom, hits.normal])
         return hits
 
     @functools.cached_property
@@ -129,7 +130,7 @@ class Queries:
     def _triangles(self):
         """Triangles of the model's meshes on the device."""
         d, m = self.device_model, self.model
-        table = ray.build(self.scalar).Triangles()
+        table = copy(ray.Triangles, self.scalar)()
         starts = np.cumsum([0, *(len(mesh.faces) for mesh in m.meshes)])
         offsets = np.cumsum([0, *(len(mesh.vertices) for mesh in m.meshes)])
         faces = [mesh.faces + offset for mesh, offset in zip(m.meshes, offsets, strict=False)]

@@ -6,11 +6,11 @@ import numpy as np
 import warp as wp
 
 from warpsim.checks import numbers, whole
+from warpsim.device import SCALARS
 from warpsim.gradients.checkpoint import Checkpoints, move_gradient
 from warpsim.gradients.implicit import kept_array
 from warpsim.gradients.kept import KeptParameters
 from warpsim.gradients.report import GradientReport
-from warpsim.kernels.precision import SCALARS
 from warpsim.recording import active_tape, refuse_torch_gradient, tape_paused
 from warpsim.threads import in_turn, turn
 from warpsim.trajectory import Trajectory

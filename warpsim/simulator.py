@@ -12,6 +12,7 @@ import warp as wp
 from warpsim.checks import choice, flag, listed, number, numbers, positive, short, whole
 from warpsim.collision import ContactList
 from warpsim.deep import refuse_gradients
+from warpsim.device import SCALARS
 from warpsim.dynamics import DeviceModel
 from warpsim.gradients.implicit import StepAdjoint, StepRecord, kept_array, pass_on_gradient
 from warpsim.gradients.kept import AdjointParameters, KeptParameters
@@ -22,7 +23,6 @@ from warpsim.gradients.variational import VariationalAdjoint
 from warpsim.guards import check_paper, guard_parameters, refuse_material
 from warpsim.integrators import SymplecticEuler, ThetaScheme, Variational
 from warpsim.kernels import flags, joints
-from warpsim.kernels.precision import SCALARS
 from warpsim.memory import array_bytes
 from warpsim.model.model import JOINT_NQ, GeomType, JointType, Model
 from warpsim.model.overlap import start_of

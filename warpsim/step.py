@@ -13,10 +13,12 @@ import warp as wp
 from warpsim.collision import Collision
 from warpsim.constraints import ACTUATOR_PARAMETERS, ScalarRows, actuator_rows
 from warpsim.deep import DeepMotion, WideSAP, needs_float64
+from warpsim.device import copy, kernels_of
 from warpsim.dynamics import BLOCK, DeviceModel, Dynamics
 from warpsim.integrators import SymplecticEuler, ThetaScheme
 from warpsim.integrators.stages import ThetaStages
-from warpsim.kernels import actuation, compliant, contact_force, lagged, theta
+from warpsim.kernels import actuation, compliant, contact, contact_convex, contact_force, energy, lagged, theta, tree
+from warpsim.kernels.collide import broadphase
 from warpsim.solvers.compliant import Compliant, CompliantContact
 from warpsim.solvers.compliant_paper import PaperContact
 from warpsim.solvers.lcp_adjoint import LCPAdjoint
@@ -46,7 +48,7 @@ class Step:
     ):
         self.device_model, model = device_model, device_model.model
         self.model, self.worlds = model, device_model.worlds
-        t, S, device = device_model.types, device_model.types.scalar, device_model.device
+        t, S, device = device_model.types, device_model.types.real, device_model.device
         self.dynamics = Dynamics(device_model)
         array = self.dynamics.array
         nq, nv = model.nq, model.nv
@@ -71,7 +73,6 @@ class Step:
             wp.array(table.astype(np.int32), dtype=wp.int32, device=device) for table in (actuator_link, actuator_row)
         )
         self.actuator_gear = wp.array(model.actuator_gear.astype(device_model.dtype), dtype=S, device=device)
-        self.k_actuation, self.k_theta = actuation.build(S), theta.build(S)
         self.collision = Collision(device_model, self.dynamics, max_contacts, contact)
         exact = isinstance(solver, Compliant)
         self.collision.scene.expect_impacts = int(exact and solver.formulation == "convex")
@@ -86,7 +87,7 @@ class Step:
 
     def _make_solver(self, options: SAP | LCP | Compliant, for_gradient: bool) -> None:
         model, t, device = self.model, self.device_model.types, self.device_model.device
-        array, S, C = self.dynamics.array, self.device_model.types.scalar, self.collision.capacity
+        array, S, C = self.dynamics.array, self.device_model.types.real, self.collision.capacity
         support, size = self.scalar_rows.support, self.scalar_rows.support_size
         self.options = options if isinstance(options, SAP) else SAP()  # of regularisation
         self.solver_options = options
@@ -113,20 +114,17 @@ class Step:
         self.contact_weight = array(C, S)
         self.R, self.v_hat = problem.R, problem.v_hat  # the convex model's, apart where a lagged one changes them
         if self.options.is_lagged:
-            self.k_lagged = lagged.build(S)
             self.R, self.v_hat = array(C, t.vec3), array(C, t.vec3)
-            self.lag = self.k_lagged.Lag()
+            self.lag = copy(lagged.Lag, S)()
             for name in ("s", "s_before", "answer"):
                 setattr(self.lag, name, array(C, S))
-        if self.compliant is not None:
-            self.k_compliant = compliant.build(S)
         self.scalar_rows.attach(problem)
         if isinstance(self.solver, WideSAP):
             self.solver.attach(self.deep)
 
     def allow_wrench(self) -> None:
         """Make room for wrenches on bodies (torque, force), zero until they are given."""
-        self.wrench = self.dynamics.array((self.model.nbody, 6), self.device_model.types.scalar)
+        self.wrench = self.dynamics.array((self.model.nbody, 6), self.device_model.types.real)
         if self.stages is not None:
             self.stages.allow_wrench()
 
@@ -144,33 +142,23 @@ class Step:
 
     def compile(self) -> None:
         """Compile and load the kernels of a step, modules in parallel."""
-        kernels = [item for group in self.kernel_sets() for item in vars(group).values() if isinstance(item, wp.Kernel)]
-        modules = list({id(kernel.module): kernel.module for kernel in kernels}.values())
+        modules = list({id(kernel.module): kernel.module for kernel in self.kernels()}.values())
         wp.force_load(self.device_model.device, modules=modules, block_dim=BLOCK)
 
-    def kernel_sets(self) -> list:
-        """The namespaces whose kernels a step launches."""
-        sets = [self.dynamics.kernels, self.dynamics.untaped, self.dynamics.energy_kernels]
-        sets += [
-            self.k_actuation,
-            self.k_theta,
-            *self.scalar_rows.kernel_sets(),
-            self.collision.kernels,
-            *self.solver.kernel_sets(),
-        ]
-        if self.collision.broadphase is not None:
-            sets.append(self.collision.broadphase.kernels)
-        if self.collision.convex_kernels is not None:
-            sets.append(self.collision.convex_kernels)
-        if self.options.is_lagged:
-            sets.append(self.k_lagged)
-        if self.compliant is not None:
-            sets.append(self.k_compliant)
-        if self.stages is not None:
-            sets += self.stages.kernel_sets()
-        if self.deep is not None:
-            sets += self.deep.kernel_sets()
-        return sets
+    def kernels(self) -> list:
+        """The kernels that a step launches, and those compiled together with them."""
+        S = self.device_model.types.real
+        optional = {
+            broadphase: self.collision.broadphase is not None,
+            contact_convex: self.collision.convex_scene is not None,
+            lagged: self.options.is_lagged,
+            compliant: self.compliant is not None,
+        }
+        files = [tree, energy, actuation, theta, contact, *(file for file, used in optional.items() if used)]
+        found = [x for file in files for x in kernels_of(file, S)]
+        for part in (self.scalar_rows, self.solver, self.stages, self.deep):
+            found += [] if part is None else part.kernels()
+        return found
 
     def launch(self, h: float) -> None:
         """Advance the internal state by h."""
@@ -211,7 +199,7 @@ class Step:
             self.M_factor,
             self.A_factor,
         ]
-        dynamics.launch(self.k_theta.free_motion, self.model.ntree, [*inputs, self.v_star])
+        dynamics.launch(theta.free_motion, self.model.ntree, [*inputs, self.v_star])
 
     def forces(self) -> None:
         """Generalised forces without linear damping, and its diagonal."""
@@ -225,15 +213,15 @@ class Step:
         d, p, dynamics = self.device_model, self.device_model.parameters, self.dynamics
         springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
         inputs = [d.topology, *springs, q, self.tau, force, damping]
-        dynamics.launch(self.k_actuation.passive_force, self.model.nlink, inputs)
+        dynamics.launch(actuation.passive_force, self.model.nlink, inputs)
         if self.model.nu:
             inputs = [d.topology, self.actuator_link, self.actuator_row, self.actuator_gear]
             inputs += [p.stored(key) for key in ACTUATOR_PARAMETERS]
             inputs += [q, v, self.control, force, damping]
-            dynamics.launch(self.k_actuation.actuator_force, None, inputs)
+            dynamics.launch(actuation.actuator_force, None, inputs)
         if self.wrench is not None:
             inputs = [d.topology, p.stored("body_com"), link_X, dof_S, self.wrench, dynamics.link_f, force]
-            dynamics.launch(self.k_actuation.wrench_force, self.model.ntree, inputs)
+            dynamics.launch(actuation.wrench_force, self.model.ntree, inputs)
 
     def contact_problem(self, h: float) -> None:
         """Contacts, their Jacobians and regularisation, and the scalar rows."""
@@ -246,12 +234,12 @@ class Step:
         if self.collision.enabled and self.compliant is not None:
             inputs = [problem, self.collision.scene, self.collision.material(), self.compliant_law(h)]
             inputs += [self.collision.contacts.phi, self.v, h]
-            dynamics.launch(self.k_compliant.regularise, self.collision.capacity, inputs)
+            dynamics.launch(compliant.regularise, self.collision.capacity, inputs)
         elif self.collision.enabled:
             inputs = [d.topology, self.collision.scene, self.collision.material(), self.collision.contacts]
             inputs += [h, self.options.beta, self.options.sigma, self.M_factor, self.z]
             inputs += [self.R, self.v_hat, problem.mu, self.contact_weight]
-            dynamics.launch(self.collision.kernels.regularise, None, inputs)
+            dynamics.launch(contact.regularise, None, inputs)
             if self.R is not problem.R:
                 wp.copy(problem.R, self.R)
                 wp.copy(problem.v_hat, self.v_hat)
@@ -259,11 +247,11 @@ class Step:
         state = (self.q, self.v, self.v_star, self.M_factor, self.composite, self.force, self.z, self.control)
         self.scalar_rows.launch(h, self.options.sigma, *state, self.scheme.theta_vq > 0.0, between)
         if isinstance(self.solver, PaperContact):
-            self.scalar_rows.path_bend(h, self.q, self.v, self.solver.kernels, self.solver.bend)
+            self.scalar_rows.path_bend(h, self.q, self.v, self.solver.bend)
 
     def compliant_law(self, h: float):
         """What the options of compliant contact and the parameters of the geoms say, as kernels read it."""
-        law, p = compliant.structs(self.device_model.types.scalar).Law(), self.device_model.parameters
+        law, p = copy(compliant.Law, self.device_model.types.real)(), self.device_model.parameters
         law.stiffness, law.R_t = self.compliant.contact_stiffness, self.compliant.tangential_regularization(h)
         law.modulus, law.size = p.stored("geom_hertz_modulus"), p.stored("geom_size")
         return law
@@ -283,7 +271,7 @@ class Step:
                 gravity = self.device_model.parameters.stored("gravity")
                 inputs = [problem, h, options.beta, gravity, self.R, self.contact_weight]
                 inputs += [self.solver.solution.gamma, problem.R]
-                self.dynamics.launch(self.k_lagged.lag_load, self.collision.capacity, inputs)
+                self.dynamics.launch(lagged.lag_load, self.collision.capacity, inputs)
             self.solver.launch_again()
 
     def prepare_solver(self, h: float) -> None:
@@ -295,7 +283,7 @@ class Step:
         if self.options.approximation == "lagged":
             problem, phi = self.solver.problem, self.collision.contacts.phi
             inputs = [problem, phi, self.v_hat, v, solves, self.lag, problem.v_hat]
-            self.dynamics.launch(self.k_lagged.lag_slip, self.collision.capacity, inputs)
+            self.dynamics.launch(lagged.lag_slip, self.collision.capacity, inputs)
 
     def net_contact_force(self, of: str) -> wp.array:
         """Net contact force [N] per body or geom in the last step, new (worlds, n) vec3."""
@@ -303,9 +291,8 @@ class Step:
         owner = model.geom_body if of == "body" else np.arange(model.ngeom)
         owner = wp.array(owner.astype(np.int32), dtype=wp.int32, device=device)
         force = self.dynamics.array(model.nbody if of == "body" else model.ngeom, self.device_model.types.vec3)
-        kernel = contact_force.build(self.device_model.types.scalar).net_force
         inputs = [self.collision.scene, self.collision.contacts, self.solver.solution.gamma, self.last_h, owner, force]
-        self.dynamics.launch(kernel, None, inputs)
+        self.dynamics.launch(contact_force.net_force, None, inputs)
         return force
 
     def integrate(self, h: float) -> None:
@@ -316,7 +303,7 @@ class Step:
             self.stages.report()
             moving = self.stages.position_velocity(v)
         inputs = [self.device_model.topology, h, self.q, moving, self.q_next]
-        self.dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
+        self.dynamics.launch(theta.integrate_position, self.model.nlink, inputs)
         self.scalar_rows.remember_stalls(h, v, self.M_factor, self.composite, self.force, self.z)
         self.commit(h, self.q_next, v)
 
@@ -326,4 +313,4 @@ class Step:
         active = self.device_model.parameters.stored("body_active")
         inputs = [self.device_model.topology, active, h, self.q, self.v, self.time, self.flags, v, q]
         inputs += [solution.status, self.collision.contacts.flags, self.q, self.v, self.time, self.flags]
-        self.dynamics.launch(self.k_theta.commit, None, inputs)
+        self.dynamics.launch(theta.commit, None, inputs)

@@ -3,7 +3,7 @@
 Warp keeps the tape that records and the CPU capture in progress in two attributes of its one runtime object, so a launch
 of another thread lands on a tape that is not its own, or is written into a graph while that is being recorded, which
 ends the process. Here both become attributes per thread (the native recorder of CPU captures is per thread already).
-A module is loaded by one thread at a time; different ones in parallel. Kernels are declared under `kernels/cache.py`.
+A module is loaded by one thread at a time; different ones in parallel. Kernels are declared by one thread at a time (`device.py`).
 Replayed graphs take no lock, so stepping on the CPU runs in parallel.
 
 A CUDA device has one stream for all threads, and a capture there takes in whatever is launched meanwhile: host calls

@@ -26,6 +26,8 @@ In the first row the reference belongs to the box of the side face, in the secon
 
 import warp as wp
 
+from ..real import func, struct
+
 PLANE = wp.constant(0)
 HEIGHT_FIELD = wp.constant(1)
 SPHERE = wp.constant(2)
@@ -45,13 +47,13 @@ MAX_POINTS = wp.constant(8)  # two quadrilaterals intersect in at most eight ver
 features_type = wp.types.matrix((8, 3), wp.int32)
 
 
-@wp.func
+@func
 def is_general(type: wp.int32) -> wp.bool:
     """Types that only the general narrow phase (`convex.py`, `contact_convex.py`) handles."""
     return type == HEIGHT_FIELD or type == ELLIPSOID or type == CYLINDER or type == MESH
 
 
-@wp.struct
+@struct
 class Manifold:
     """Up to MAX_POINTS feature contacts, rows of `features` in deterministic order."""
 
@@ -59,7 +61,7 @@ class Manifold:
     features: features_type
 
 
-@wp.func
+@func
 def add_contact(manifold: Manifold, feature_a: wp.int32, feature_b: wp.int32, reference: wp.int32) -> Manifold:
     """Append one feature contact; drop it when the manifold is full."""
     if manifold.count < MAX_POINTS:
@@ -71,7 +73,7 @@ def add_contact(manifold: Manifold, feature_a: wp.int32, feature_b: wp.int32, re
     return manifold
 
 
-@wp.func
+@func
 def contact_features(manifold: Manifold, i: wp.int32) -> wp.vec3i:
     """The triple (feature_a, feature_b, reference) of contact i."""
     return wp.vec3i(manifold.features[i, 0], manifold.features[i, 1], manifold.features[i, 2])

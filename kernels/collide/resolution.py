@@ -7,36 +7,27 @@ The sign of v_n does not count: v0 is also the way that the last step went, so t
 within one step is found at the next. Planes never count: φ is signed at every depth, so that none can be passed.
 """
 
-from types import SimpleNamespace
-
 import warp as wp
 
-from warpsim.kernels.cache import cached
-from warpsim.kernels.collide.manifold import CAPSULE, CYLINDER, PLANE, SPHERE
-from warpsim.kernels.precision import types
+from ..real import func, real, vec3
+from .manifold import CAPSULE, CYLINDER, PLANE, SPHERE
 
 RESOLVED_SHARE = 0.5  # of the thinner geom's half-extent, the most that a step may move
 
 
-@cached
-def build(S) -> SimpleNamespace:
-    """The functions of this file for scalar type S."""
-    vec3 = types(S).vec3
+@func
+def thickness(type: wp.int32, size: vec3) -> real:
+    """Least half-extent [m] of a geom, not of a plane."""
+    if type == SPHERE or type == CAPSULE:
+        return size[0]
+    if type == CYLINDER:
+        return wp.min(size[0], size[1])
+    return wp.min(size)
 
-    @wp.func
-    def thickness(type: wp.int32, size: vec3) -> S:
-        """Least half-extent [m] of a geom, not of a plane."""
-        if type == SPHERE or type == CAPSULE:
-            return size[0]
-        if type == CYLINDER:
-            return wp.min(size[0], size[1])
-        return wp.min(size)
 
-    @wp.func
-    def longest_way(type_a: wp.int32, size_a: vec3, type_b: wp.int32, size_b: vec3) -> S:
-        """The way along the normal [m] up to which a step resolves two geoms; infinite with a plane."""
-        if type_a == PLANE or type_b == PLANE:
-            return S(wp.inf)
-        return S(RESOLVED_SHARE) * wp.min(thickness(type_a, size_a), thickness(type_b, size_b))
-
-    return SimpleNamespace(longest_way=longest_way)
+@func
+def longest_way(type_a: wp.int32, size_a: vec3, type_b: wp.int32, size_b: vec3) -> real:
+    """The way along the normal [m] up to which a step resolves two geoms; infinite with a plane."""
+    if type_a == PLANE or type_b == PLANE:
+        return real(wp.inf)
+    return real(RESOLVED_SHARE) * wp.min(thickness(type_a, size_a), thickness(type_b, size_b))

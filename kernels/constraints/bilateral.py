@@ -21,13 +21,10 @@ at the acceleration L/(4 h²), or at γ_load where that is more. It does so
 Which rows these are, and γ_load, are constants of the derivatives. Every other row bears any load.
 """
 
-from types import SimpleNamespace
-
 import warp as wp
 
-from warpsim.kernels.cache import cached
-from warpsim.kernels.constraints.cone import INVERSE_FOUR_PI_SQUARED, INVERSE_MASS_FLOOR
-from warpsim.kernels.precision import types
+from ..real import func, real, vec2, vec3
+from .cone import INVERSE_FOUR_PI_SQUARED, INVERSE_MASS_FLOOR
 
 # Near-rigid limit: a row sinks by (h + τ_d) R γ = β²/(4π²) (1 + β/π) h² w f under the force f. On a Stewart platform at 2 ms
 # the gap is 1.35e-6, 6.0e-7, 5.7e-7 m for β = 0.1, 0.03, 0.01, and float32 takes 1.00, 1.04, 2.00 Newton steps.
@@ -41,52 +38,55 @@ HASTE = 8.0  # of v̂ᵀW⁻¹v̂ w_least/|v̂|²: beyond it the joints move man
 HASTE_ROUNDING = 1e-6  # of the least w, added to the diagonal of W, which is singular in a plane
 
 
-@cached
-def build(S) -> SimpleNamespace:
-    """`equality_law`, `equality_slopes`, `softening` for scalar type S."""
-    vec2, vec3 = types(S).vec2, types(S).vec3
+@func
+def softening(weight: real, h: real, lever: real, load: real) -> real:
+    """R/|v̂| of a row whose pull saturates; the lever may be infinite, the load is where it does not."""
+    return wp.min(real(GEOMETRIC_SHARE) * h / lever * weight, real(1.0) / load)
 
-    @wp.func
-    def softening(weight: S, h: S, lever: S, load: S) -> S:
-        """R/|v̂| of a row whose pull saturates; the lever may be infinite, the load is where it does not."""
-        return wp.min(S(GEOMETRIC_SHARE) * h / lever * weight, S(1.0) / load)
 
-    @wp.func
-    def equality_law(
-        weight: S, phi: S, compliance: S, dissipation_time: S, h: S, recovery: S, lever: S, load: S
-    ) -> vec2:
-        """(R, v̂); a `dissipation_time` that is not a number is β h/π. `load`: γ_load, infinite where the pull does not saturate."""
-        tau_d = dissipation_time
-        if not (tau_d == tau_d):
-            tau_d = S(EQUALITY_BETA) * h / S(wp.pi)
-        rigid = S(RIGID) * wp.max(weight, S(INVERSE_MASS_FLOOR))
-        v_hat = -phi / (h + tau_d)
-        softest = compliance / (h * (h + tau_d))
-        if compliance == S(0.0):
-            v_hat = wp.clamp(v_hat, -recovery, recovery)
-            softest = wp.abs(v_hat) * softening(weight, h, lever, load)
-        return vec2(wp.max(rigid, softest), v_hat)
+@func
+def equality_law(
+    weight: real, phi: real, compliance: real, dissipation_time: real, h: real, recovery: real, lever: real, load: real
+) -> vec2:
+    """(R, v̂); a `dissipation_time` that is not a number is β h/π. `load`: γ_load, infinite where the pull does not saturate."""
+    tau_d = dissipation_time
+    if not (tau_d == tau_d):
+        tau_d = real(EQUALITY_BETA) * h / real(wp.pi)
+    rigid = real(RIGID) * wp.max(weight, real(INVERSE_MASS_FLOOR))
+    v_hat = -phi / (h + tau_d)
+    softest = compliance / (h * (h + tau_d))
+    if compliance == real(0.0):
+        v_hat = wp.clamp(v_hat, -recovery, recovery)
+        softest = wp.abs(v_hat) * softening(weight, h, lever, load)
+    return vec2(wp.max(rigid, softest), v_hat)
 
-    @wp.func
-    def equality_slopes(
-        v_hat: S, R: S, weight: S, compliance: S, dissipation_time: S, h: S, recovery: S, lever: S, load: S
-    ) -> vec3:
-        """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ) of `equality_law`, from its results."""
-        tau_d = dissipation_time
-        if not (tau_d == tau_d):
-            tau_d = S(EQUALITY_BETA) * h / S(wp.pi)
-        slope = S(-1.0) / (h + tau_d)
-        if compliance == S(0.0) and wp.abs(v_hat) >= recovery:
-            slope = S(0.0)
-        by_weight = S(RIGID)
-        by_error = S(0.0)
-        if R > by_weight * weight:
-            by_weight = S(0.0)
-            if compliance == S(0.0):
-                share = softening(weight, h, lever, load)
-                if share * load < S(1.0):
-                    by_weight = wp.abs(v_hat) * share / weight
-                by_error = wp.sign(v_hat) * slope * share
-        return vec3(slope, by_weight, by_error)
 
-    return SimpleNamespace(equality_law=equality_law, equality_slopes=equality_slopes, softening=softening)
+@func
+def equality_slopes(
+    v_hat: real,
+    R: real,
+    weight: real,
+    compliance: real,
+    dissipation_time: real,
+    h: real,
+    recovery: real,
+    lever: real,
+    load: real,
+) -> vec3:
+    """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ) of `equality_law`, from its results."""
+    tau_d = dissipation_time
+    if not (tau_d == tau_d):
+        tau_d = real(EQUALITY_BETA) * h / real(wp.pi)
+    slope = real(-1.0) / (h + tau_d)
+    if compliance == real(0.0) and wp.abs(v_hat) >= recovery:
+        slope = real(0.0)
+    by_weight = real(RIGID)
+    by_error = real(0.0)
+    if R > by_weight * weight:
+        by_weight = real(0.0)
+        if compliance == real(0.0):
+            share = softening(weight, h, lever, load)
+            if share * load < real(1.0):
+                by_weight = wp.abs(v_hat) * share / weight
+            by_error = wp.sign(v_hat) * slope * share
+    return vec3(slope, by_weight, by_error)

@@ -12,39 +12,33 @@ With rate v_c, regularisation R > 0 and stabilisation velocity v̂,
 | PD actuator with effort limit e | −h e | h e |
 """
 
-from types import SimpleNamespace
+from ..real import func, real
 
-import warp as wp
-
-from warpsim.kernels.cache import cached
+# Bounds may be infinite, a NaN passes through.
 
 
-@cached
-def build(S) -> SimpleNamespace:
-    """Functions of one scalar row; bounds may be infinite, a NaN passes through."""
+@func
+def box_impulse(y: real, lower: real, upper: real) -> real:
+    """γ = clamp(y, lower, upper)."""
+    if y <= lower:
+        return lower
+    if y >= upper:
+        return upper
+    return y
 
-    @wp.func
-    def box_impulse(y: S, lower: S, upper: S) -> S:
-        """γ = clamp(y, lower, upper)."""
-        if y <= lower:
-            return lower
-        if y >= upper:
-            return upper
-        return y
 
-    @wp.func
-    def box_cost(y: S, R: S, lower: S, upper: S) -> S:
-        """ℓ = γ R y − ½ γ R γ."""
-        gamma = box_impulse(y, lower, upper)
-        return gamma * R * (y - S(0.5) * gamma)
+@func
+def box_cost(y: real, R: real, lower: real, upper: real) -> real:
+    """ℓ = γ R y − ½ γ R γ."""
+    gamma = box_impulse(y, lower, upper)
+    return gamma * R * (y - real(0.5) * gamma)
 
-    @wp.func
-    def box_hessian(y: S, R: S, lower: S, upper: S) -> S:
-        """G = −∂γ/∂v_c; on a bound the outer value 0, of the two that are subgradients."""
-        if y <= lower:
-            return S(0.0)
-        if y >= upper:
-            return S(0.0)
-        return S(1.0) / R
 
-    return SimpleNamespace(box_impulse=box_impulse, box_cost=box_cost, box_hessian=box_hessian)
+@func
+def box_hessian(y: real, R: real, lower: real, upper: real) -> real:
+    """G = −∂γ/∂v_c; on a bound the outer value 0, of the two that are subgradients."""
+    if y <= lower:
+        return real(0.0)
+    if y >= upper:
+        return real(0.0)
+    return real(1.0) / R

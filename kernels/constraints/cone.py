@@ -22,12 +22,9 @@ force acts from v_n = v_r on, while the load borne at v_n = 0, v̂_n/R_n, stays:
 R_n falls to a hundredth at most. Contact of a given stiffness keeps its law.
 """
 
-from types import SimpleNamespace
-
 import warp as wp
 
-from warpsim.kernels.cache import cached
-from warpsim.kernels.precision import types
+from ..real import func, mat33, real, vec3
 
 # 1/(4π²): with it the near-rigid limit has β h as the period of the contact's spring (Castro et al., §V-B).
 INVERSE_FOUR_PI_SQUARED = 0.025330295910584444
@@ -37,151 +34,144 @@ INVERSE_MASS_FLOOR = 1e-12
 LEAST_RECOVERY_SHARE = 1e-2
 
 
-@cached
-def build(S) -> SimpleNamespace:
-    """Functions of one contact, in the axes (t1, t2, n); R = (Rt, Rt, Rn) with equal tangential entries."""
-    t = types(S)
-    vec3, mat33 = t.vec3, t.mat33
+# In the axes (t1, t2, n); R = (Rt, Rt, Rn) with equal tangential entries.
 
-    @wp.func
-    def cone_y(v_c: vec3, v_hat: vec3, R: vec3) -> vec3:
-        """y = −R⁻¹ (v_c − v̂), the impulse that the constraint would have without its cone."""
-        return vec3((v_hat[0] - v_c[0]) / R[0], (v_hat[1] - v_c[1]) / R[1], (v_hat[2] - v_c[2]) / R[2])
 
-    @wp.func
-    def cone_impulse(y: vec3, R: vec3, mu: S) -> vec3:
-        """γ = P(y)."""
-        if mu == S(0.0):
-            if y[2] <= S(0.0):
-                return vec3(S(0.0), S(0.0), S(0.0))
-            return vec3(S(0.0), S(0.0), y[2])
-        y_rr = y[0] * y[0] + y[1] * y[1]
-        mu_hat = mu * R[0] / R[2]
-        if y[2] <= S(0.0) and y[2] * y[2] >= mu_hat * mu_hat * y_rr:
-            return vec3(S(0.0), S(0.0), S(0.0))
-        if y[2] > S(0.0) and y_rr <= mu * mu * y[2] * y[2]:
-            return y
-        y_r = wp.sqrt(y_rr)
-        gamma_n = (y[2] + mu_hat * y_r) / (S(1.0) + mu * mu_hat)
-        slide = mu * gamma_n / y_r
-        return vec3(slide * y[0], slide * y[1], gamma_n)
+@func
+def cone_y(v_c: vec3, v_hat: vec3, R: vec3) -> vec3:
+    """y = −R⁻¹ (v_c − v̂), the impulse that the constraint would have without its cone."""
+    return vec3((v_hat[0] - v_c[0]) / R[0], (v_hat[1] - v_c[1]) / R[1], (v_hat[2] - v_c[2]) / R[2])
 
-    @wp.func
-    def cone_cost(gamma: vec3, R: vec3) -> S:
-        """ℓ = ½ γᵀRγ."""
-        return S(0.5) * (R[0] * gamma[0] * gamma[0] + R[1] * gamma[1] * gamma[1] + R[2] * gamma[2] * gamma[2])
 
-    @wp.func
-    def cone_hessian(y: vec3, R: vec3, mu: S) -> mat33:
-        """G = −∂γ/∂v_c, symmetric positive semidefinite."""
-        zero = S(0.0)
-        if mu == zero:
-            if y[2] <= zero:
-                return mat33(zero, zero, zero, zero, zero, zero, zero, zero, zero)
-            return mat33(zero, zero, zero, zero, zero, zero, zero, zero, S(1.0) / R[2])
-        y_rr = y[0] * y[0] + y[1] * y[1]
-        mu_hat = mu * R[0] / R[2]
-        if y[2] <= zero and y[2] * y[2] >= mu_hat * mu_hat * y_rr:
+@func
+def cone_impulse(y: vec3, R: vec3, mu: real) -> vec3:
+    """γ = P(y)."""
+    if mu == real(0.0):
+        if y[2] <= real(0.0):
+            return vec3(real(0.0), real(0.0), real(0.0))
+        return vec3(real(0.0), real(0.0), y[2])
+    y_rr = y[0] * y[0] + y[1] * y[1]
+    mu_hat = mu * R[0] / R[2]
+    if y[2] <= real(0.0) and y[2] * y[2] >= mu_hat * mu_hat * y_rr:
+        return vec3(real(0.0), real(0.0), real(0.0))
+    if y[2] > real(0.0) and y_rr <= mu * mu * y[2] * y[2]:
+        return y
+    y_r = wp.sqrt(y_rr)
+    gamma_n = (y[2] + mu_hat * y_r) / (real(1.0) + mu * mu_hat)
+    slide = mu * gamma_n / y_r
+    return vec3(slide * y[0], slide * y[1], gamma_n)
+
+
+@func
+def cone_cost(gamma: vec3, R: vec3) -> real:
+    """ℓ = ½ γᵀRγ."""
+    return real(0.5) * (R[0] * gamma[0] * gamma[0] + R[1] * gamma[1] * gamma[1] + R[2] * gamma[2] * gamma[2])
+
+
+@func
+def cone_hessian(y: vec3, R: vec3, mu: real) -> mat33:
+    """G = −∂γ/∂v_c, symmetric positive semidefinite."""
+    zero = real(0.0)
+    if mu == zero:
+        if y[2] <= zero:
             return mat33(zero, zero, zero, zero, zero, zero, zero, zero, zero)
-        if y[2] > zero and y_rr <= mu * mu * y[2] * y[2]:
-            G_t = S(1.0) / R[0]
-            return mat33(G_t, zero, zero, zero, G_t, zero, zero, zero, S(1.0) / R[2])
-        y_r = wp.sqrt(y_rr)
-        t1 = y[0] / y_r
-        t2 = y[1] / y_r
-        G_n = S(1.0) / (R[2] * (S(1.0) + mu * mu_hat))
-        G_t = mu * mu_hat * G_n * R[2] / R[0]
-        G_perp = mu * (mu_hat + y[2] / y_r) * G_n * R[2] / R[0]
-        G_12 = (G_t - G_perp) * t1 * t2
-        G_1n = mu * G_n * t1
-        G_2n = mu * G_n * t2
-        return mat33(
-            G_t * t1 * t1 + G_perp * t2 * t2, G_12, G_1n,
-            G_12, G_t * t2 * t2 + G_perp * t1 * t1, G_2n,
-            G_1n, G_2n, G_n,
-        )  # fmt: skip
+        return mat33(zero, zero, zero, zero, zero, zero, zero, zero, real(1.0) / R[2])
+    y_rr = y[0] * y[0] + y[1] * y[1]
+    mu_hat = mu * R[0] / R[2]
+    if y[2] <= zero and y[2] * y[2] >= mu_hat * mu_hat * y_rr:
+        return mat33(zero, zero, zero, zero, zero, zero, zero, zero, zero)
+    if y[2] > zero and y_rr <= mu * mu * y[2] * y[2]:
+        G_t = real(1.0) / R[0]
+        return mat33(G_t, zero, zero, zero, G_t, zero, zero, zero, real(1.0) / R[2])
+    y_r = wp.sqrt(y_rr)
+    t1 = y[0] / y_r
+    t2 = y[1] / y_r
+    G_n = real(1.0) / (R[2] * (real(1.0) + mu * mu_hat))
+    G_t = mu * mu_hat * G_n * R[2] / R[0]
+    G_perp = mu * (mu_hat + y[2] / y_r) * G_n * R[2] / R[0]
+    G_12 = (G_t - G_perp) * t1 * t2
+    G_1n = mu * G_n * t1
+    G_2n = mu * G_n * t2
+    return mat33(
+        G_t * t1 * t1 + G_perp * t2 * t2, G_12, G_1n,
+        G_12, G_t * t2 * t2 + G_perp * t1 * t1, G_2n,
+        G_1n, G_2n, G_n,
+    )  # fmt: skip
 
-    @wp.func
-    def cone_impulse_by_R(gamma: vec3, u: vec3, R: vec3, mu: S, rate: vec3) -> vec3:
-        """dγ when R changes by `rate` = (dRt, dRt, dRn) at fixed u = v_c − v̂.
 
-        Sliding, γ_n = (μ‖u_t‖ − u_n)/(Rn + μ²Rt) and γ_t = −μ γ_n u_t/‖u_t‖: only the denominator changes.
-        """
-        y = vec3(-u[0] / R[0], -u[1] / R[1], -u[2] / R[2])
-        if mu == S(0.0) or (y[2] > S(0.0) and y[0] * y[0] + y[1] * y[1] <= mu * mu * y[2] * y[2]):
-            return vec3(-gamma[0] * rate[0] / R[0], -gamma[1] * rate[1] / R[1], -gamma[2] * rate[2] / R[2])
-        return (-(rate[2] + mu * mu * rate[0]) / (R[2] + mu * mu * R[0])) * gamma
+@func
+def cone_impulse_by_R(gamma: vec3, u: vec3, R: vec3, mu: real, rate: vec3) -> vec3:
+    """dγ when R changes by `rate` = (dRt, dRt, dRn) at fixed u = v_c − v̂.
 
-    @wp.func
-    def cone_impulse_by_mu(gamma: vec3, u: vec3, R: vec3, mu: S) -> vec3:
-        """∂γ/∂μ at fixed u = v_c − v̂: none in stiction and without contact; see `cone_impulse_by_R`."""
-        slope = vec3(S(0.0), S(0.0), S(0.0))
-        u_t = wp.sqrt(u[0] * u[0] + u[1] * u[1])
-        # y_r > μ y_n with y = −R⁻¹u
-        if gamma[2] > S(0.0) and u_t * R[2] > -mu * u[2] * R[0]:
-            slope[2] = (u_t - S(2.0) * mu * R[0] * gamma[2]) / (R[2] + mu * mu * R[0])
-            tangential = -(gamma[2] + mu * slope[2]) / u_t
-            slope[0] = tangential * u[0]
-            slope[1] = tangential * u[1]
-        return slope
+    Sliding, γ_n = (μ‖u_t‖ − u_n)/(Rn + μ²Rt) and γ_t = −μ γ_n u_t/‖u_t‖: only the denominator changes.
+    """
+    y = vec3(-u[0] / R[0], -u[1] / R[1], -u[2] / R[2])
+    if mu == real(0.0) or (y[2] > real(0.0) and y[0] * y[0] + y[1] * y[1] <= mu * mu * y[2] * y[2]):
+        return vec3(-gamma[0] * rate[0] / R[0], -gamma[1] * rate[1] / R[1], -gamma[2] * rate[2] / R[2])
+    return (-(rate[2] + mu * mu * rate[0]) / (R[2] + mu * mu * R[0])) * gamma
 
-    @wp.func
-    def contact_regularization(w: S, phi: S, compliance: S, tau_d: S, h: S, beta: S, sigma: S) -> vec3:
-        """(Rt, Rt, Rn) from physical parameters: Rn = max(β²/(4π²) w, c/(h (h + τ_d))), Rt = σ w (Castro et al., §V).
 
-        w = ‖W_ii‖_F/3 [1/kg] is the contact's effective inverse mass, c = 1/k [m/N] (0 is near-rigid) and τ_d [s]
-        the dissipation time, taken as 0 while φ > 0 [m] so that no force acts at a distance.
-        """
-        w_floored = wp.max(w, S(INVERSE_MASS_FLOOR))
-        damping = tau_d
-        if phi > S(0.0):
-            damping = S(0.0)
-        R_n = wp.max(beta * beta * S(INVERSE_FOUR_PI_SQUARED) * w_floored, compliance / (h * (h + damping)))
-        R_t = sigma * w_floored
-        return vec3(R_t, R_t, R_n)
+@func
+def cone_impulse_by_mu(gamma: vec3, u: vec3, R: vec3, mu: real) -> vec3:
+    """∂γ/∂μ at fixed u = v_c − v̂: none in stiction and without contact; see `cone_impulse_by_R`."""
+    slope = vec3(real(0.0), real(0.0), real(0.0))
+    u_t = wp.sqrt(u[0] * u[0] + u[1] * u[1])
+    # y_r > μ y_n with y = −R⁻¹u
+    if gamma[2] > real(0.0) and u_t * R[2] > -mu * u[2] * R[0]:
+        slope[2] = (u_t - real(2.0) * mu * R[0] * gamma[2]) / (R[2] + mu * mu * R[0])
+        tangential = -(gamma[2] + mu * slope[2]) / u_t
+        slope[0] = tangential * u[0]
+        slope[1] = tangential * u[1]
+    return slope
 
-    @wp.func
-    def contact_stabilization(phi: S, tau_d: S, h: S) -> vec3:
-        """v̂ = (0, 0, −φ/(h + τ_d)), with τ_d = 0 while φ > 0."""
-        damping = tau_d
-        if phi > S(0.0):
-            damping = S(0.0)
-        return vec3(S(0.0), S(0.0), -phi / (h + damping))
 
-    @wp.func
-    def recovery_share(v_hat: vec3, recovery: S) -> S:
-        """s, 1 where v̂_n ≤ v_r."""
-        share = S(1.0)
-        if v_hat[2] > recovery:
-            share = wp.max(recovery / v_hat[2], S(LEAST_RECOVERY_SHARE))
-        return share
+@func
+def contact_regularization(w: real, phi: real, compliance: real, tau_d: real, h: real, beta: real, sigma: real) -> vec3:
+    """(Rt, Rt, Rn) from physical parameters: Rn = max(β²/(4π²) w, c/(h (h + τ_d))), Rt = σ w (Castro et al., §V).
 
-    @wp.func
-    def recovery_regularization(R: vec3, v_hat: vec3, recovery: S) -> vec3:
-        """R with s R_n in the place of R_n; the same bits where v̂_n ≤ v_r, of the law without a limit."""
-        limited = R
-        if v_hat[2] > recovery:
-            limited = vec3(R[0], R[1], recovery_share(v_hat, recovery) * R[2])
-        return limited
+    w = ‖W_ii‖_F/3 [1/kg] is the contact's effective inverse mass, c = 1/k [m/N] (0 is near-rigid) and τ_d [s]
+    the dissipation time, taken as 0 while φ > 0 [m] so that no force acts at a distance.
+    """
+    w_floored = wp.max(w, real(INVERSE_MASS_FLOOR))
+    damping = tau_d
+    if phi > real(0.0):
+        damping = real(0.0)
+    R_n = wp.max(beta * beta * real(INVERSE_FOUR_PI_SQUARED) * w_floored, compliance / (h * (h + damping)))
+    R_t = sigma * w_floored
+    return vec3(R_t, R_t, R_n)
 
-    @wp.func
-    def recovery_stabilization(v_hat: vec3, recovery: S) -> vec3:
-        """(0, 0, min(v̂_n, v_r))."""
-        limited = v_hat
-        if v_hat[2] > recovery:
-            limited = vec3(v_hat[0], v_hat[1], recovery)
-        return limited
 
-    return SimpleNamespace(
-        recovery_share=recovery_share,
-        recovery_regularization=recovery_regularization,
-        recovery_stabilization=recovery_stabilization,
-        cone_y=cone_y,
-        cone_impulse=cone_impulse,
-        cone_cost=cone_cost,
-        cone_hessian=cone_hessian,
-        cone_impulse_by_R=cone_impulse_by_R,
-        cone_impulse_by_mu=cone_impulse_by_mu,
-        contact_regularization=contact_regularization,
-        contact_stabilization=contact_stabilization,
-    )
+@func
+def contact_stabilization(phi: real, tau_d: real, h: real) -> vec3:
+    """v̂ = (0, 0, −φ/(h + τ_d)), with τ_d = 0 while φ > 0."""
+    damping = tau_d
+    if phi > real(0.0):
+        damping = real(0.0)
+    return vec3(real(0.0), real(0.0), -phi / (h + damping))
+
+
+@func
+def recovery_share(v_hat: vec3, recovery: real) -> real:
+    """s, 1 where v̂_n ≤ v_r."""
+    share = real(1.0)
+    if v_hat[2] > recovery:
+        share = wp.max(recovery / v_hat[2], real(LEAST_RECOVERY_SHARE))
+    return share
+
+
+@func
+def recovery_regularization(R: vec3, v_hat: vec3, recovery: real) -> vec3:
+    """R with s R_n in the place of R_n; the same bits where v̂_n ≤ v_r, of the law without a limit."""
+    limited = R
+    if v_hat[2] > recovery:
+        limited = vec3(R[0], R[1], recovery_share(v_hat, recovery) * R[2])
+    return limited
+
+
+@func
+def recovery_stabilization(v_hat: vec3, recovery: real) -> vec3:
+    """(0, 0, min(v̂_n, v_r))."""
+    limited = v_hat
+    if v_hat[2] > recovery:
+        limited = vec3(v_hat[0], v_hat[1], recovery)
+    return limited

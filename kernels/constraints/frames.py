@@ -11,115 +11,103 @@ of A and B that are at B's origin. R_A has the axes x, y, z of A as columns; e i
 A connect is 3 positions, a weld 3 and 3 rotations, a hinge 3 and 2 tilts, a slide 2 and 3 rotations.
 """
 
-from types import SimpleNamespace
-
 import warp as wp
 
-from warpsim.kernels.cache import cached
-from warpsim.kernels.precision import types
+from ..real import func, real, struct, transform, vec3
 
 
-@cached
-def build(S) -> SimpleNamespace:
-    """Struct `RowGeometry` and the functions that give it, for scalar type S."""
-    t = types(S)
-    vec3, transform = t.vec3, t.transform
+@struct
+class RowGeometry:
+    phi: real
+    axis: vec3
+    angular: int
 
-    @wp.struct
-    class RowGeometry:
-        phi: S
-        axis: vec3
-        angular: int
 
-    @wp.func
-    def unit_axis(i: int) -> vec3:
-        e = vec3(S(1.0), S(0.0), S(0.0))
-        if i == 1:
-            e = vec3(S(0.0), S(1.0), S(0.0))
-        elif i == 2:
-            e = vec3(S(0.0), S(0.0), S(1.0))
-        return e
+@func
+def unit_axis(i: int) -> vec3:
+    e = vec3(real(1.0), real(0.0), real(0.0))
+    if i == 1:
+        e = vec3(real(0.0), real(1.0), real(0.0))
+    elif i == 2:
+        e = vec3(real(0.0), real(0.0), real(1.0))
+    return e
 
-    @wp.func
-    def position_row(X_A: transform, X_B: transform, i: int) -> RowGeometry:
-        axis = wp.quat_rotate(wp.transform_get_rotation(X_A), unit_axis(i))
-        row = RowGeometry()
-        row.axis = axis
-        row.phi = wp.dot(axis, wp.transform_get_translation(X_B) - wp.transform_get_translation(X_A))
-        row.angular = 0
-        return row
 
-    @wp.func
-    def rotation_row(X_A: transform, X_B: transform, i: int) -> RowGeometry:
-        q_A = wp.transform_get_rotation(X_A)
-        Q = wp.quat_inverse(q_A) * wp.transform_get_rotation(X_B)
-        sign = S(1.0)
-        if Q[3] < S(0.0):
-            sign = S(-1.0)
-        e = unit_axis(i)
-        v = sign * vec3(Q[0], Q[1], Q[2])
-        row = RowGeometry()
-        row.phi = S(2.0) * wp.dot(e, v)
-        row.axis = wp.quat_rotate(q_A, sign * Q[3] * e + wp.cross(v, e))
-        row.angular = 1
-        return row
+@func
+def position_row(X_A: transform, X_B: transform, i: int) -> RowGeometry:
+    axis = wp.quat_rotate(wp.transform_get_rotation(X_A), unit_axis(i))
+    row = RowGeometry()
+    row.axis = axis
+    row.phi = wp.dot(axis, wp.transform_get_translation(X_B) - wp.transform_get_translation(X_A))
+    row.angular = 0
+    return row
 
-    @wp.func
-    def tilt_row(X_A: transform, X_B: transform, i: int) -> RowGeometry:
-        q_A = wp.transform_get_rotation(X_A)
-        z = vec3(S(0.0), S(0.0), S(1.0))
-        b = wp.quat_rotate_inv(q_A, wp.quat_rotate(wp.transform_get_rotation(X_B), z))
-        e = unit_axis(i)
-        row = RowGeometry()
-        row.phi = wp.dot(e, wp.cross(z, b))
-        row.axis = wp.quat_rotate(q_A, b[2] * e - wp.dot(e, b) * z)
-        row.angular = 1
-        return row
 
-    @wp.func
-    def distance_row(X_A: transform, X_B: transform) -> RowGeometry:
-        """φ is the distance itself; where the points coincide its direction is x."""
-        d = wp.transform_get_translation(X_B) - wp.transform_get_translation(X_A)
-        length = S(0.0)
-        axis = vec3(S(1.0), S(0.0), S(0.0))
-        if d[0] != S(0.0) or d[1] != S(0.0) or d[2] != S(0.0):
-            length = wp.length(d)
-            axis = d / length
-        row = RowGeometry()
-        row.phi = length
-        row.axis = axis
-        row.angular = 0
-        return row
+@func
+def rotation_row(X_A: transform, X_B: transform, i: int) -> RowGeometry:
+    q_A = wp.transform_get_rotation(X_A)
+    Q = wp.quat_inverse(q_A) * wp.transform_get_rotation(X_B)
+    sign = real(1.0)
+    if Q[3] < real(0.0):
+        sign = real(-1.0)
+    e = unit_axis(i)
+    v = sign * vec3(Q[0], Q[1], Q[2])
+    row = RowGeometry()
+    row.phi = real(2.0) * wp.dot(e, v)
+    row.axis = wp.quat_rotate(q_A, sign * Q[3] * e + wp.cross(v, e))
+    row.angular = 1
+    return row
 
-    @wp.func
-    def rotation_axis_change(X_A: transform, X_B: transform, i: int, omega: vec3) -> vec3:
-        """δa of `rotation_row` when B turns by ω (world axes): δQ = ½ (0, R_Aᵀω) Q."""
-        q_A = wp.transform_get_rotation(X_A)
-        Q = wp.quat_inverse(q_A) * wp.transform_get_rotation(X_B)
-        sign = S(0.5)
-        if Q[3] < S(0.0):
-            sign = S(-0.5)
-        turn = sign * wp.quat_rotate_inv(q_A, omega)
-        v = vec3(Q[0], Q[1], Q[2])
-        e = unit_axis(i)
-        return wp.quat_rotate(q_A, wp.cross(Q[3] * turn + wp.cross(turn, v), e) - wp.dot(turn, v) * e)
 
-    @wp.func
-    def tilt_axis_change(X_A: transform, X_B: transform, i: int, omega: vec3) -> vec3:
-        """δa of `tilt_row` when B turns by ω: δb = R_Aᵀω × b."""
-        q_A = wp.transform_get_rotation(X_A)
-        z = vec3(S(0.0), S(0.0), S(1.0))
-        b = wp.quat_rotate_inv(q_A, wp.quat_rotate(wp.transform_get_rotation(X_B), z))
-        change = wp.cross(wp.quat_rotate_inv(q_A, omega), b)
-        e = unit_axis(i)
-        return wp.quat_rotate(q_A, change[2] * e - wp.dot(e, change) * z)
+@func
+def tilt_row(X_A: transform, X_B: transform, i: int) -> RowGeometry:
+    q_A = wp.transform_get_rotation(X_A)
+    z = vec3(real(0.0), real(0.0), real(1.0))
+    b = wp.quat_rotate_inv(q_A, wp.quat_rotate(wp.transform_get_rotation(X_B), z))
+    e = unit_axis(i)
+    row = RowGeometry()
+    row.phi = wp.dot(e, wp.cross(z, b))
+    row.axis = wp.quat_rotate(q_A, b[2] * e - wp.dot(e, b) * z)
+    row.angular = 1
+    return row
 
-    return SimpleNamespace(
-        rotation_axis_change=rotation_axis_change,
-        tilt_axis_change=tilt_axis_change,
-        RowGeometry=RowGeometry,
-        position_row=position_row,
-        rotation_row=rotation_row,
-        tilt_row=tilt_row,
-        distance_row=distance_row,
-    )
+
+@func
+def distance_row(X_A: transform, X_B: transform) -> RowGeometry:
+    """φ is the distance itself; where the points coincide its direction is x."""
+    d = wp.transform_get_translation(X_B) - wp.transform_get_translation(X_A)
+    length = real(0.0)
+    axis = vec3(real(1.0), real(0.0), real(0.0))
+    if d[0] != real(0.0) or d[1] != real(0.0) or d[2] != real(0.0):
+        length = wp.length(d)
+        axis = d / length
+    row = RowGeometry()
+    row.phi = length
+    row.axis = axis
+    row.angular = 0
+    return row
+
+
+@func
+def rotation_axis_change(X_A: transform, X_B: transform, i: int, omega: vec3) -> vec3:
+    """δa of `rotation_row` when B turns by ω (world axes): δQ = ½ (0, R_Aᵀω) Q."""
+    q_A = wp.transform_get_rotation(X_A)
+    Q = wp.quat_inverse(q_A) * wp.transform_get_rotation(X_B)
+    sign = real(0.5)
+    if Q[3] < real(0.0):
+        sign = real(-0.5)
+    turn = sign * wp.quat_rotate_inv(q_A, omega)
+    v = vec3(Q[0], Q[1], Q[2])
+    e = unit_axis(i)
+    return wp.quat_rotate(q_A, wp.cross(Q[3] * turn + wp.cross(turn, v), e) - wp.dot(turn, v) * e)
+
+
+@func
+def tilt_axis_change(X_A: transform, X_B: transform, i: int, omega: vec3) -> vec3:
+    """δa of `tilt_row` when B turns by ω: δb = R_Aᵀω × b."""
+    q_A = wp.transform_get_rotation(X_A)
+    z = vec3(real(0.0), real(0.0), real(1.0))
+    b = wp.quat_rotate_inv(q_A, wp.quat_rotate(wp.transform_get_rotation(X_B), z))
+    change = wp.cross(wp.quat_rotate_inv(q_A, omega), b)
+    e = unit_axis(i)
+    return wp.quat_rotate(q_A, change[2] * e - wp.dot(e, change) * z)

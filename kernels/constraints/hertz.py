@@ -6,36 +6,27 @@ d is the depth of the overlap, r the radius and E* the contact modulus, 4/3 of w
 1/E* add. K_n is taken at the depth that the present rate of approach leads to; at rest that is d itself.
 """
 
-from types import SimpleNamespace
-
 import warp as wp
 
-from warpsim.kernels.cache import cached
-from warpsim.kernels.precision import types
+from ..real import func, real, vec2
 
 FLATTEST = 1e-14  # [m] least depth of linearisation: K_n > 0, so that R_n is finite
 
 
-@cached
-def build(S) -> SimpleNamespace:
-    """`hertz_law`, `in_series` for scalar type S."""
-    vec2 = types(S).vec2
+@func
+def in_series(a: real, b: real) -> real:
+    """1/(1/a + 1/b); 0 stands for an infinite one."""
+    total = wp.max(a, b)
+    if a > real(0.0) and b > real(0.0):
+        total = a * b / (a + b)
+    return total
 
-    @wp.func
-    def in_series(a: S, b: S) -> S:
-        """1/(1/a + 1/b); 0 stands for an infinite one."""
-        total = wp.max(a, b)
-        if a > S(0.0) and b > S(0.0):
-            total = a * b / (a + b)
-        return total
 
-    @wp.func
-    def hertz_law(modulus: S, radius: S, phi: S, approach: S, h: S) -> vec2:
-        """(1/K_n, φ_n) for a signed distance φ and the velocity −v_n ≥ 0 at which it falls."""
-        depth = wp.max(h * approach - phi, S(FLATTEST))
-        effective = phi
-        if phi < S(0.0):
-            effective = S(2.0) * phi / S(3.0)
-        return vec2(S(2.0) / (S(3.0) * modulus * wp.sqrt(radius * depth)), effective)
-
-    return SimpleNamespace(in_series=in_series, hertz_law=hertz_law)
+@func
+def hertz_law(modulus: real, radius: real, phi: real, approach: real, h: real) -> vec2:
+    """(1/K_n, φ_n) for a signed distance φ and the velocity −v_n ≥ 0 at which it falls."""
+    depth = wp.max(h * approach - phi, real(FLATTEST))
+    effective = phi
+    if phi < real(0.0):
+        effective = real(2.0) * phi / real(3.0)
+    return vec2(real(2.0) / (real(3.0) * modulus * wp.sqrt(radius * depth)), effective)

@@ -7,80 +7,86 @@ near-rigid stop comes back at the recovery speed v_r at most: as for contact (`c
 that the load borne at rest stays, R to a hundredth at most. What cannot come back is softened, see `bilateral.py`.
 """
 
-from types import SimpleNamespace
-
 import warp as wp
 
-from warpsim.kernels.cache import cached
-from warpsim.kernels.constraints import bilateral, cone
-from warpsim.kernels.precision import types
+from ..real import func, real, vec2, vec3
+from . import cone
+from .bilateral import softening
+from .cone import contact_regularization, contact_stabilization
 
 LIMIT_BETA = 0.1  # near-rigid limit of stops
 LIMIT_HORIZON = 2.0  # steps ahead within which a stop counts
 
 
-@cached
-def build(S) -> SimpleNamespace:
-    """`stop_law`, `within_reach` for scalar type S."""
-    vec2, vec3 = types(S).vec2, types(S).vec3
-    contact_regularization = cone.build(S).contact_regularization
-    contact_stabilization = cone.build(S).contact_stabilization
-    softening = bilateral.build(S).softening
+@func
+def within_reach(distance: real, rate: real, rate_star: real, pull: real, h: real) -> bool:
+    """Whether the stop may act in this step, by the rates at v0 and v*, and that which other rows may bring about."""
+    return distance < real(LIMIT_HORIZON) * h * wp.max(wp.max(wp.abs(rate), wp.abs(rate_star)), pull)
 
-    @wp.func
-    def within_reach(distance: S, rate: S, rate_star: S, pull: S, h: S) -> bool:
-        """Whether the stop may act in this step, by the rates at v0 and v*, and that which other rows may bring about."""
-        return distance < S(LIMIT_HORIZON) * h * wp.max(wp.max(wp.abs(rate), wp.abs(rate_star)), pull)
 
-    @wp.func
-    def stop_law(
-        weight: S, distance: S, compliance: S, dissipation_time: S, h: S, recovery: S, lever: S, load: S
-    ) -> vec2:
-        """(R, v̂); a `dissipation_time` that is not a number is β h/π."""
-        tau_d = dissipation_time
-        if not (tau_d == tau_d):
-            tau_d = S(LIMIT_BETA) * h / S(wp.pi)
-        R = contact_regularization(weight, distance, compliance, tau_d, h, S(LIMIT_BETA), S(1.0))
-        v_hat = contact_stabilization(distance, tau_d, h)
-        R_n = R[2]
-        bounded = v_hat[2]
-        if compliance == S(0.0):
-            if bounded > recovery:
-                R_n = wp.max(recovery / bounded, S(cone.LEAST_RECOVERY_SHARE)) * R_n
-                bounded = recovery
-            if bounded > S(0.0):
-                R_n = wp.max(R_n, bounded * softening(weight, h, lever, load))
-        return vec2(R_n, bounded)
+@func
+def stop_law(
+    weight: real,
+    distance: real,
+    compliance: real,
+    dissipation_time: real,
+    h: real,
+    recovery: real,
+    lever: real,
+    load: real,
+) -> vec2:
+    """(R, v̂); a `dissipation_time` that is not a number is β h/π."""
+    tau_d = dissipation_time
+    if not (tau_d == tau_d):
+        tau_d = real(LIMIT_BETA) * h / real(wp.pi)
+    R = contact_regularization(weight, distance, compliance, tau_d, h, real(LIMIT_BETA), real(1.0))
+    v_hat = contact_stabilization(distance, tau_d, h)
+    R_n = R[2]
+    bounded = v_hat[2]
+    if compliance == real(0.0):
+        if bounded > recovery:
+            R_n = wp.max(recovery / bounded, real(cone.LEAST_RECOVERY_SHARE)) * R_n
+            bounded = recovery
+        if bounded > real(0.0):
+            R_n = wp.max(R_n, bounded * softening(weight, h, lever, load))
+    return vec2(R_n, bounded)
 
-    @wp.func
-    def stop_slopes(
-        v_hat: S, R: S, weight: S, compliance: S, dissipation_time: S, h: S, recovery: S, lever: S, load: S
-    ) -> vec3:
-        """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ) of `stop_law`, from its results."""
-        side = S(-1.0)  # of φ
-        if v_hat < S(0.0):
-            side = S(1.0)
-        tau_d = dissipation_time
-        if not (tau_d == tau_d):
-            tau_d = S(LIMIT_BETA) * h / S(wp.pi)
-        slope = side * contact_stabilization(side, tau_d, h)[2]
-        if compliance == S(0.0) and v_hat >= recovery:
-            slope = S(0.0)
-        rigid = S(LIMIT_BETA) * S(LIMIT_BETA) * S(cone.INVERSE_FOUR_PI_SQUARED)
-        by_weight = rigid
-        by_distance = S(0.0)
-        if compliance == S(0.0):
-            by_weight = R / weight
-            share = by_weight / rigid
-            if share < S(1.0) and share > S(1.001 * cone.LEAST_RECOVERY_SHARE):  # R = rigid w v_r (h + τ_d)/(−φ)
-                by_distance = share * R / (recovery * (h + tau_d))
-            if R > rigid * weight:
-                saturation = softening(weight, h, lever, load)
-                by_distance = slope * saturation
-                if saturation * load >= S(1.0):
-                    by_weight = S(0.0)
-        elif R > rigid * weight:
-            by_weight = S(0.0)
-        return vec3(slope, by_weight, by_distance)
 
-    return SimpleNamespace(stop_slopes=stop_slopes, within_reach=within_reach, stop_law=stop_law)
+@func
+def stop_slopes(
+    v_hat: real,
+    R: real,
+    weight: real,
+    compliance: real,
+    dissipation_time: real,
+    h: real,
+    recovery: real,
+    lever: real,
+    load: real,
+) -> vec3:
+    """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ) of `stop_law`, from its results."""
+    side = real(-1.0)  # of φ
+    if v_hat < real(0.0):
+        side = real(1.0)
+    tau_d = dissipation_time
+    if not (tau_d == tau_d):
+        tau_d = real(LIMIT_BETA) * h / real(wp.pi)
+    slope = side * contact_stabilization(side, tau_d, h)[2]
+    if compliance == real(0.0) and v_hat >= recovery:
+        slope = real(0.0)
+    rigid = real(LIMIT_BETA) * real(LIMIT_BETA) * real(cone.INVERSE_FOUR_PI_SQUARED)
+    by_weight = rigid
+    by_distance = real(0.0)
+    if compliance == real(0.0):
+        by_weight = R / weight
+        share = by_weight / rigid
+        if share < real(1.0) and share > real(1.001 * cone.LEAST_RECOVERY_SHARE):  # R = rigid w v_r (h + τ_d)/(−φ)
+            by_distance = share * R / (recovery * (h + tau_d))
+        if R > rigid * weight:
+            saturation = softening(weight, h, lever, load)
+            by_distance = slope * saturation
+            if saturation * load >= real(1.0):
+                by_weight = real(0.0)
+    elif R > rigid * weight:
+        by_weight = real(0.0)
+    return vec3(slope, by_weight, by_distance)

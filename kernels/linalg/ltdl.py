@@ -10,104 +10,93 @@ that constraints couple is square, with the first non-zero of every row beside i
 Leading zeros of a row and zero multipliers are skipped. Cost n³/6 multiply-adds when dense, Σ depth²/2 on a tree.
 """
 
-from types import SimpleNamespace
-
 import warp as wp
 
-from warpsim.kernels.cache import cached
-from warpsim.kernels.linalg import rows
+from ..real import func, real
+from .rows import row_axpy, row_axpy_at, row_dot, row_dot_at, row_fill, row_scale
+
+# `*_block` and `*_envelope` are on the view of one matrix, `ltdl_factor` and `ltdl_solve` on world-major arrays.
 
 
-@cached
-def build(S) -> SimpleNamespace:
-    """`*_block` and `*_envelope` on the view of one matrix, `ltdl_factor`, `ltdl_solve` on world-major arrays."""
-    f = rows.build(S)
-    row_axpy, row_scale, row_dot, row_fill = f.row_axpy, f.row_scale, f.row_dot, f.row_fill
-    row_axpy_at, row_dot_at = f.row_axpy_at, f.row_dot_at
+@func
+def ltdl_factor_block(H: wp.array2d(dtype=real), begin: int, end: int) -> int:
+    """Factor the block in rows [begin, end) in place; 0, or k + 1 when its pivot k is not positive and finite."""
+    failed = wp.int32(0)
+    for reverse in range(end - begin):
+        k = end - begin - 1 - reverse
+        row_k = H[begin + k]
+        pivot = row_k[k]
+        # x − x is 0 for finite x only: one test for NaN, ±∞ and pivots ≤ 0.
+        if not (pivot > real(0.0) and pivot - pivot == real(0.0)):
+            failed = k + 1
+            break
+        inverse = real(1.0) / pivot
+        start = wp.int32(0)
+        while start < k and row_k[start] == real(0.0):
+            start += 1
+        for i in range(start, k):
+            H_ki = row_k[i]
+            if H_ki != real(0.0):
+                row_axpy(-H_ki * inverse, row_k, H[begin + i], start, i + 1)
+        row_scale(inverse, row_k, start, k)
+    return failed
 
-    @wp.func
-    def ltdl_factor_block(H: wp.array2d(dtype=S), begin: int, end: int) -> int:
-        """Factor the block in rows [begin, end) in place; 0, or k + 1 when its pivot k is not positive and finite."""
-        failed = wp.int32(0)
-        for reverse in range(end - begin):
-            k = end - begin - 1 - reverse
-            row_k = H[begin + k]
-            pivot = row_k[k]
-            # x − x is 0 for finite x only: one test for NaN, ±∞ and pivots ≤ 0.
-            if not (pivot > S(0.0) and pivot - pivot == S(0.0)):
-                failed = k + 1
-                break
-            inverse = S(1.0) / pivot
-            start = wp.int32(0)
-            while start < k and row_k[start] == S(0.0):
-                start += 1
-            for i in range(start, k):
-                H_ki = row_k[i]
-                if H_ki != S(0.0):
-                    row_axpy(-H_ki * inverse, row_k, H[begin + i], start, i + 1)
-            row_scale(inverse, row_k, start, k)
-        return failed
 
-    @wp.func
-    def ltdl_solve_block(H: wp.array2d(dtype=S), begin: int, end: int, x: wp.array1d(dtype=S)):
-        """x ← H⁻¹ x on [begin, end) from the factor: Lᵀ from the last row up, D, then L from the first row down."""
-        for reverse in range(end - begin):
-            k = end - begin - 1 - reverse
-            row_axpy_at(-x[begin + k], H[begin + k], k, x, begin)
-        for k in range(end - begin):
-            row_k = H[begin + k]
-            x[begin + k] = x[begin + k] / row_k[k] - row_dot_at(row_k, k, x, begin)
+@func
+def ltdl_solve_block(H: wp.array2d(dtype=real), begin: int, end: int, x: wp.array1d(dtype=real)):
+    """x ← H⁻¹ x on [begin, end) from the factor: Lᵀ from the last row up, D, then L from the first row down."""
+    for reverse in range(end - begin):
+        k = end - begin - 1 - reverse
+        row_axpy_at(-x[begin + k], H[begin + k], k, x, begin)
+    for k in range(end - begin):
+        row_k = H[begin + k]
+        x[begin + k] = x[begin + k] / row_k[k] - row_dot_at(row_k, k, x, begin)
 
-    @wp.func
-    def ltdl_factor_envelope(H: wp.array2d(dtype=S), begin: int, end: int, first: wp.array1d(dtype=int)) -> int:
-        """Factor rows [begin, end) of a square H that holds row k from first[k] on; fill-in lowers `first`."""
-        failed = wp.int32(0)
-        for reverse in range(end - begin):
-            k = end - 1 - reverse
-            row_k = H[k]
-            pivot = row_k[k]
-            if not (pivot > S(0.0) and pivot - pivot == S(0.0)):
-                failed = k + 1
-                break
-            inverse = S(1.0) / pivot
-            start = first[k]
-            for i in range(start, k):
-                H_ki = row_k[i]
-                if H_ki != S(0.0):
-                    if start < first[i]:
-                        row_fill(S(0.0), H[i], start, first[i])
-                        first[i] = start
-                    row_axpy(-H_ki * inverse, row_k, H[i], start, i + 1)
-            row_scale(inverse, row_k, start, k)
-        return failed
 
-    @wp.func
-    def ltdl_solve_envelope(
-        H: wp.array2d(dtype=S), begin: int, end: int, first: wp.array1d(dtype=int), x: wp.array1d(dtype=S)
-    ):
-        """x ← H⁻¹ x on [begin, end) from the factor of `ltdl_factor_envelope`."""
-        for reverse in range(end - begin):
-            k = end - 1 - reverse
-            row_axpy(-x[k], H[k], x, first[k], k)
-        for k in range(begin, end):
-            row_k = H[k]
-            x[k] = x[k] / row_k[k] - row_dot(row_k, x, first[k], k)
+@func
+def ltdl_factor_envelope(H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int)) -> int:
+    """Factor rows [begin, end) of a square H that holds row k from first[k] on; fill-in lowers `first`."""
+    failed = wp.int32(0)
+    for reverse in range(end - begin):
+        k = end - 1 - reverse
+        row_k = H[k]
+        pivot = row_k[k]
+        if not (pivot > real(0.0) and pivot - pivot == real(0.0)):
+            failed = k + 1
+            break
+        inverse = real(1.0) / pivot
+        start = first[k]
+        for i in range(start, k):
+            H_ki = row_k[i]
+            if H_ki != real(0.0):
+                if start < first[i]:
+                    row_fill(real(0.0), H[i], start, first[i])
+                    first[i] = start
+                row_axpy(-H_ki * inverse, row_k, H[i], start, i + 1)
+        row_scale(inverse, row_k, start, k)
+    return failed
 
-    @wp.func
-    def ltdl_factor(H: wp.array3d(dtype=S), w: int, n: int) -> int:
-        """Factor H[w] in place; 0, or k + 1 when pivot k is bad."""
-        return ltdl_factor_block(H[w], 0, n)
 
-    @wp.func
-    def ltdl_solve(H: wp.array3d(dtype=S), w: int, n: int, x: wp.array2d(dtype=S)):
-        """x[w] ← H[w]⁻¹ x[w] from the factor."""
-        ltdl_solve_block(H[w], 0, n, x[w])
+@func
+def ltdl_solve_envelope(
+    H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int), x: wp.array1d(dtype=real)
+):
+    """x ← H⁻¹ x on [begin, end) from the factor of `ltdl_factor_envelope`."""
+    for reverse in range(end - begin):
+        k = end - 1 - reverse
+        row_axpy(-x[k], H[k], x, first[k], k)
+    for k in range(begin, end):
+        row_k = H[k]
+        x[k] = x[k] / row_k[k] - row_dot(row_k, x, first[k], k)
 
-    return SimpleNamespace(
-        ltdl_factor_block=ltdl_factor_block,
-        ltdl_solve_block=ltdl_solve_block,
-        ltdl_factor_envelope=ltdl_factor_envelope,
-        ltdl_solve_envelope=ltdl_solve_envelope,
-        ltdl_factor=ltdl_factor,
-        ltdl_solve=ltdl_solve,
-    )
+
+@func
+def ltdl_factor(H: wp.array3d(dtype=real), w: int, n: int) -> int:
+    """Factor H[w] in place; 0, or k + 1 when pivot k is bad."""
+    return ltdl_factor_block(H[w], 0, n)
+
+
+@func
+def ltdl_solve(H: wp.array3d(dtype=real), w: int, n: int, x: wp.array2d(dtype=real)):
+    """x[w] ← H[w]⁻¹ x[w] from the factor."""
+    ltdl_solve_block(H[w], 0, n, x[w])

@@ -5,12 +5,10 @@ Warp indexes arrays by run-time strides, which keeps the compiler from vectorisi
 in both. The sums of `row_dot` run in eight lanes, a fixed order.
 """
 
-from types import SimpleNamespace
-
 import warp as wp
 
-from warpsim.kernels.cache import cached
-from warpsim.kernels.precision import types
+from .. import real as device
+from ..real import mat33, real, vec3
 
 AXPY = """
 auto* __restrict__ px = x.data;
@@ -151,144 +149,144 @@ for (int i = 0; i < size; ++i) {
 }
 """
 
+scalar = {wp.float32: "float", wp.float64: "double"}[real]
 
-@cached
-def build(S) -> SimpleNamespace:
-    """`row_*` on one-dimensional views over [first, last); `support_*` on the compressed Jacobian of one contact,
-    `sparse_*` on that of one scalar row."""
-    t = types(S)
-    vec3, mat33 = t.vec3, t.mat33
-    scalar = {wp.float32: "float", wp.float64: "double"}[S]
 
-    @wp.func_native(AXPY)
-    def row_axpy(a: S, x: wp.array1d(dtype=S), y: wp.array1d(dtype=S), first: int, last: int):
-        """y ← y + a x; x and y are different rows."""
-        ...
+# `row_*`: on one-dimensional views over [first, last). `support_*`: on the compressed Jacobian of one contact, `sparse_*` on
+# that of one scalar row.
 
-    @wp.func_native(COPY)
-    def row_copy(x: wp.array1d(dtype=S), y: wp.array1d(dtype=S), first: int, last: int):
-        """y ← x."""
-        ...
 
-    @wp.func_native(FILL)
-    def row_fill(a: S, y: wp.array1d(dtype=S), first: int, last: int):
-        """y ← a."""
-        ...
+@device.func_native(AXPY)
+def row_axpy(a: real, x: wp.array1d(dtype=real), y: wp.array1d(dtype=real), first: int, last: int):
+    """y ← y + a x; x and y are different rows."""
+    ...
 
-    @wp.func_native(SCALE)
-    def row_scale(a: S, y: wp.array1d(dtype=S), first: int, last: int):
-        """y ← a y."""
-        ...
 
-    @wp.func_native(DOT.replace("SCALAR", scalar))
-    def row_dot(x: wp.array1d(dtype=S), y: wp.array1d(dtype=S), first: int, last: int) -> S:
-        """xᵀy."""
-        ...
+@device.func_native(COPY)
+def row_copy(x: wp.array1d(dtype=real), y: wp.array1d(dtype=real), first: int, last: int):
+    """y ← x."""
+    ...
 
-    @wp.func_native(AXPY_AT)
-    def row_axpy_at(a: S, x: wp.array1d(dtype=S), size: int, y: wp.array1d(dtype=S), offset: int):
-        """y[offset:offset + size] ← y[…] + a x[:size]."""
-        ...
 
-    @wp.func_native(COPY_AT)
-    def row_copy_at(x: wp.array1d(dtype=S), size: int, y: wp.array1d(dtype=S), offset: int):
-        """y[offset:offset + size] ← x[:size]."""
-        ...
+@device.func_native(FILL)
+def row_fill(a: real, y: wp.array1d(dtype=real), first: int, last: int):
+    """y ← a."""
+    ...
 
-    @wp.func_native(SCALED_COPY)
-    def row_scaled_copy(a: S, x: wp.array1d(dtype=S), first: int, y: wp.array1d(dtype=S), size: int):
-        """y[:size] ← a x[first:first + size]."""
-        ...
 
-    @wp.func_native(DOT_AT.replace("SCALAR", scalar))
-    def row_dot_at(x: wp.array1d(dtype=S), size: int, y: wp.array1d(dtype=S), offset: int) -> S:
-        """x[:size]ᵀ y[offset:offset + size]."""
-        ...
+@device.func_native(SCALE)
+def row_scale(a: real, y: wp.array1d(dtype=real), first: int, last: int):
+    """y ← a y."""
+    ...
 
-    @wp.func_native(GATHER.replace("SCALAR", scalar))
-    def support_rate(J: wp.array2d(dtype=S), support: wp.array1d(dtype=int), size: int, x: wp.array1d(dtype=S)) -> vec3:
-        """J x of one contact."""
-        ...
 
-    @wp.func_native(SCATTER)
-    def support_add(J: wp.array2d(dtype=S), support: wp.array1d(dtype=int), size: int, f: vec3, x: wp.array1d(dtype=S)):
-        """x ← x + Jᵀf of one contact."""
-        ...
+@device.func_native(DOT.replace("SCALAR", scalar))
+def row_dot(x: wp.array1d(dtype=real), y: wp.array1d(dtype=real), first: int, last: int) -> real:
+    """xᵀy."""
+    ...
 
-    @wp.func_native(GRAM)
-    def support_add_gram(
-        J: wp.array2d(dtype=S),
-        support: wp.array1d(dtype=int),
-        size: int,
-        G: mat33,
-        slot: wp.array1d(dtype=int),
-        H: wp.array2d(dtype=S),
-    ):
-        """H ← H + JᵀGJ of one contact, lower triangle; dof d is row and column slot[d] of H."""
-        ...
 
-    @wp.func_native(BLOCK_GRAM)
-    def support_add_block_gram(
-        J: wp.array2d(dtype=S),
-        support: wp.array1d(dtype=int),
-        size: int,
-        G: mat33,
-        dof_begin: wp.array1d(dtype=int),
-        H: wp.array2d(dtype=S),
-    ):
-        """The part of JᵀGJ within the diagonal blocks, H stored by blocks; `dof_begin` is the first dof of each one's."""
-        ...
+@device.func_native(AXPY_AT)
+def row_axpy_at(a: real, x: wp.array1d(dtype=real), size: int, y: wp.array1d(dtype=real), offset: int):
+    """y[offset:offset + size] ← y[…] + a x[:size]."""
+    ...
 
-    @wp.func_native(SPARSE_DOT.replace("SCALAR", scalar))
-    def sparse_dot(a: wp.array1d(dtype=S), support: wp.array1d(dtype=int), size: int, x: wp.array1d(dtype=S)) -> S:
-        """aᵀx over the support of a."""
-        ...
 
-    @wp.func_native(SPARSE_ADD)
-    def sparse_add(a: wp.array1d(dtype=S), support: wp.array1d(dtype=int), size: int, f: S, x: wp.array1d(dtype=S)):
-        """x ← x + f a."""
-        ...
+@device.func_native(COPY_AT)
+def row_copy_at(x: wp.array1d(dtype=real), size: int, y: wp.array1d(dtype=real), offset: int):
+    """y[offset:offset + size] ← x[:size]."""
+    ...
 
-    @wp.func_native(SPARSE_GRAM)
-    def sparse_add_gram(
-        a: wp.array1d(dtype=S),
-        support: wp.array1d(dtype=int),
-        size: int,
-        g: S,
-        slot: wp.array1d(dtype=int),
-        H: wp.array2d(dtype=S),
-    ):
-        """H ← H + g a aᵀ, lower triangle; dof d is row and column slot[d] of H."""
-        ...
 
-    @wp.func_native(SPARSE_BLOCK_GRAM)
-    def sparse_add_block_gram(
-        a: wp.array1d(dtype=S),
-        support: wp.array1d(dtype=int),
-        size: int,
-        g: S,
-        dof_begin: wp.array1d(dtype=int),
-        H: wp.array2d(dtype=S),
-    ):
-        """The part of g a aᵀ within the diagonal blocks, H stored by blocks."""
-        ...
+@device.func_native(SCALED_COPY)
+def row_scaled_copy(a: real, x: wp.array1d(dtype=real), first: int, y: wp.array1d(dtype=real), size: int):
+    """y[:size] ← a x[first:first + size]."""
+    ...
 
-    return SimpleNamespace(
-        sparse_dot=sparse_dot,
-        sparse_add=sparse_add,
-        sparse_add_gram=sparse_add_gram,
-        row_axpy=row_axpy,
-        row_axpy_at=row_axpy_at,
-        row_copy=row_copy,
-        row_copy_at=row_copy_at,
-        row_scaled_copy=row_scaled_copy,
-        row_dot_at=row_dot_at,
-        row_fill=row_fill,
-        row_scale=row_scale,
-        row_dot=row_dot,
-        support_rate=support_rate,
-        support_add=support_add,
-        support_add_gram=support_add_gram,
-        support_add_block_gram=support_add_block_gram,
-        sparse_add_block_gram=sparse_add_block_gram,
-    )
+
+@device.func_native(DOT_AT.replace("SCALAR", scalar))
+def row_dot_at(x: wp.array1d(dtype=real), size: int, y: wp.array1d(dtype=real), offset: int) -> real:
+    """x[:size]ᵀ y[offset:offset + size]."""
+    ...
+
+
+@device.func_native(GATHER.replace("SCALAR", scalar))
+def support_rate(
+    J: wp.array2d(dtype=real), support: wp.array1d(dtype=int), size: int, x: wp.array1d(dtype=real)
+) -> vec3:
+    """J x of one contact."""
+    ...
+
+
+@device.func_native(SCATTER)
+def support_add(
+    J: wp.array2d(dtype=real), support: wp.array1d(dtype=int), size: int, f: vec3, x: wp.array1d(dtype=real)
+):
+    """x ← x + Jᵀf of one contact."""
+    ...
+
+
+@device.func_native(GRAM)
+def support_add_gram(
+    J: wp.array2d(dtype=real),
+    support: wp.array1d(dtype=int),
+    size: int,
+    G: mat33,
+    slot: wp.array1d(dtype=int),
+    H: wp.array2d(dtype=real),
+):
+    """H ← H + JᵀGJ of one contact, lower triangle; dof d is row and column slot[d] of H."""
+    ...
+
+
+@device.func_native(BLOCK_GRAM)
+def support_add_block_gram(
+    J: wp.array2d(dtype=real),
+    support: wp.array1d(dtype=int),
+    size: int,
+    G: mat33,
+    dof_begin: wp.array1d(dtype=int),
+    H: wp.array2d(dtype=real),
+):
+    """The part of JᵀGJ within the diagonal blocks, H stored by blocks; `dof_begin` is the first dof of each one's."""
+    ...
+
+
+@device.func_native(SPARSE_DOT.replace("SCALAR", scalar))
+def sparse_dot(a: wp.array1d(dtype=real), support: wp.array1d(dtype=int), size: int, x: wp.array1d(dtype=real)) -> real:
+    """aᵀx over the support of a."""
+    ...
+
+
+@device.func_native(SPARSE_ADD)
+def sparse_add(
+    a: wp.array1d(dtype=real), support: wp.array1d(dtype=int), size: int, f: real, x: wp.array1d(dtype=real)
+):
+    """x ← x + f a."""
+    ...
+
+
+@device.func_native(SPARSE_GRAM)
+def sparse_add_gram(
+    a: wp.array1d(dtype=real),
+    support: wp.array1d(dtype=int),
+    size: int,
+    g: real,
+    slot: wp.array1d(dtype=int),
+    H: wp.array2d(dtype=real),
+):
+    """H ← H + g a aᵀ, lower triangle; dof d is row and column slot[d] of H."""
+    ...
+
+
+@device.func_native(SPARSE_BLOCK_GRAM)
+def sparse_add_block_gram(
+    a: wp.array1d(dtype=real),
+    support: wp.array1d(dtype=int),
+    size: int,
+    g: real,
+    dof_begin: wp.array1d(dtype=int),
+    H: wp.array2d(dtype=real),
+):
+    """The part of g a aᵀ within the diagonal blocks, H stored by blocks."""
+    ...

@@ -8,12 +8,12 @@ Cholesky with diagonal pivoting, up to pivots that are rounding; S diagonal. Eve
 square, N having the root of it. (Higham: Accuracy and Stability of Numerical Algorithms, §10.3.)
 """
 
-from types import SimpleNamespace
-
 import warp as wp
 
-from warpsim.kernels.cache import cached
-from warpsim.kernels.linalg import dense, rows
+from .. import real as device
+from ..real import func, real, struct
+from .dense import cholesky_backward, cholesky_factor, cholesky_forward, gather_axpy
+from .rows import row_axpy, row_copy, row_dot, row_fill, row_scale
 
 DOWNDATE = """
 const auto* px = x.data;
@@ -31,110 +31,100 @@ for (int a = 0; a < count; ++a) py[a] = px[a] / (pw[a] * pw[a]);
 """
 
 
-@cached
-def build(S) -> SimpleNamespace:
-    """Struct `Product`; `product_factor`, `product_bound`, `product_normal`, `product_solve`, for scalar type S."""
-    f, f_dense = rows.build(S), dense.build(S)
-    row_axpy, row_copy, row_dot, row_fill, row_scale = f.row_axpy, f.row_copy, f.row_dot, f.row_fill, f.row_scale
-    gather_axpy, cholesky_factor = f_dense.gather_axpy, f_dense.cholesky_factor
-    cholesky_forward, cholesky_backward = f_dense.cholesky_forward, f_dense.cholesky_backward
+@device.func_native(DOWNDATE)
+def downdate(x: wp.array1d(dtype=real), y: wp.array1d(dtype=real), count: int) -> int:
+    """y ← y − x²; the first place of the largest y."""
+    ...
 
-    @wp.func_native(DOWNDATE)
-    def downdate(x: wp.array1d(dtype=S), y: wp.array1d(dtype=S), count: int) -> int:
-        """y ← y − x²; the first place of the largest y."""
-        ...
 
-    @wp.func_native(WEIGHTED)
-    def weighted(x: wp.array1d(dtype=S), weight: wp.array1d(dtype=S), y: wp.array1d(dtype=S), count: int):
-        """y ← x / weight²."""
-        ...
+@device.func_native(WEIGHTED)
+def weighted(x: wp.array1d(dtype=real), weight: wp.array1d(dtype=real), y: wp.array1d(dtype=real), count: int):
+    """y ← x / weight²."""
+    ...
 
-    @wp.struct
-    class Product:
-        """The factors of one world: matrices (n, n), vectors (n,), n ≥ m + |u|."""
 
-        L: wp.array2d(dtype=S)  # row k: its m columns, then those of M
-        N: wp.array2d(dtype=S)
-        G: wp.array2d(dtype=S)  # lower triangle: Cholesky factor of N S⁻²Nᵀ
-        rest: wp.array1d(dtype=S)  # what is left of the diagonal; scratch
-        pivot: wp.array1d(dtype=int)  # place in c of the k-th pivot
-        weight: wp.array1d(dtype=S)  # given: the diagonal of S over c
+@struct
+class Product:
+    """The factors of one world: matrices (n, n), vectors (n,), n ≥ m + |u|."""
 
-    @wp.func(inline=False)
-    def product_factor(
-        A: wp.array2d(dtype=S), index: wp.array1d(dtype=int), m: int, bounds: int, tolerance: S, o: Product
-    ) -> int:
-        """L and M for c = index[:m], u = index[m : m + bounds]; N = L. The rank: pivots above `tolerance` times the first."""
-        rank = wp.int32(0)
-        best = wp.int32(0)
-        for a in range(m):
-            o.rest[a] = A[index[a], index[a]]
-            if o.rest[a] > o.rest[best]:
-                best = a
-        least = S(0.0)
-        if m > 0:
-            least = tolerance * o.rest[best]
-        for k in range(m):
-            if not (o.rest[best] > least):
-                break
-            L_k = o.L[k]
-            diagonal = wp.sqrt(o.rest[best])
-            row_fill(S(0.0), L_k, 0, m + bounds)
-            gather_axpy(S(1.0), A[index[best]], index, m + bounds, L_k)
-            for j in range(k):
-                row_axpy(-o.L[j, best], o.L[j], L_k, 0, m + bounds)
-            row_scale(S(1.0) / diagonal, L_k, 0, m + bounds)
-            for j in range(k):
-                L_k[o.pivot[j]] = S(0.0)
-            L_k[best] = diagonal
-            o.pivot[k] = best
-            place = wp.int32(best)
-            rank += 1
-            best = downdate(L_k, o.rest, m)
-            o.rest[place] = S(-1.0)  # used
-            if best == place:
-                for a in range(m):
-                    if o.rest[a] > o.rest[best]:
-                        best = a
-        for k in range(rank):
-            row_copy(o.L[k], o.N[k], 0, m)
-        return rank
+    L: wp.array2d(dtype=real)  # row k: its m columns, then those of M
+    N: wp.array2d(dtype=real)
+    G: wp.array2d(dtype=real)  # lower triangle: Cholesky factor of N S⁻²Nᵀ
+    rest: wp.array1d(dtype=real)  # what is left of the diagonal; scratch
+    pivot: wp.array1d(dtype=int)  # place in c of the k-th pivot
+    weight: wp.array1d(dtype=real)  # given: the diagonal of S over c
 
-    @wp.func
-    def product_bound(E_u: S, a: int, place: int, rank: int, o: Product):
-        """N ← L + M E for one row of u, at `place` in index: x_u = E_u x_c[a]."""
-        for k in range(rank):
-            o.N[k, a] = o.N[k, a] + E_u * o.L[k, place]
 
-    @wp.func(inline=False)
-    def product_normal(m: int, rank: int, floor: S, o: Product):
-        """The factor of N S⁻²Nᵀ; squared pivots below `floor` of the largest diagonal entry are raised to it."""
-        largest = S(0.0)
-        for k in range(rank):
-            weighted(o.N[k], o.weight, o.rest, m)
-            for l in range(k + 1):
-                o.G[k, l] = row_dot(o.rest, o.N[l], 0, m)
-            largest = wp.max(largest, o.G[k, k])
-        cholesky_factor(o.G, rank, floor * largest)
+@func(inline=False)
+def product_factor(
+    A: wp.array2d(dtype=real), index: wp.array1d(dtype=int), m: int, bounds: int, tolerance: real, o: Product
+) -> int:
+    """L and M for c = index[:m], u = index[m : m + bounds]; N = L. The rank: pivots above `tolerance` times the first."""
+    rank = wp.int32(0)
+    best = wp.int32(0)
+    for a in range(m):
+        o.rest[a] = A[index[a], index[a]]
+        if o.rest[a] > o.rest[best]:
+            best = a
+    least = real(0.0)
+    if m > 0:
+        least = tolerance * o.rest[best]
+    for k in range(m):
+        if not (o.rest[best] > least):
+            break
+        L_k = o.L[k]
+        diagonal = wp.sqrt(o.rest[best])
+        row_fill(real(0.0), L_k, 0, m + bounds)
+        gather_axpy(real(1.0), A[index[best]], index, m + bounds, L_k)
+        for j in range(k):
+            row_axpy(-o.L[j, best], o.L[j], L_k, 0, m + bounds)
+        row_scale(real(1.0) / diagonal, L_k, 0, m + bounds)
+        for j in range(k):
+            L_k[o.pivot[j]] = real(0.0)
+        L_k[best] = diagonal
+        o.pivot[k] = best
+        place = wp.int32(best)
+        rank += 1
+        best = downdate(L_k, o.rest, m)
+        o.rest[place] = real(-1.0)  # used
+        if best == place:
+            for a in range(m):
+                if o.rest[a] > o.rest[best]:
+                    best = a
+    for k in range(rank):
+        row_copy(o.L[k], o.N[k], 0, m)
+    return rank
 
-    @wp.func(inline=False)
-    def product_solve(m: int, rank: int, r: wp.array1d(dtype=S), o: Product, x: wp.array1d(dtype=S)):
-        """x of least ‖S x‖ with Q x = r, r consistent to rounding; r is overwritten."""
-        z = o.rest
-        for k in range(rank):
-            z[k] = r[o.pivot[k]] / o.L[k, o.pivot[k]]
-            row_axpy(-z[k], o.L[k], r, 0, m)
-        cholesky_forward(o.G, rank, z)
-        cholesky_backward(o.G, rank, z)
-        row_fill(S(0.0), r, 0, m)
-        for k in range(rank):
-            row_axpy(z[k], o.N[k], r, 0, m)
-        weighted(r, o.weight, x, m)
 
-    return SimpleNamespace(
-        Product=Product,
-        product_factor=product_factor,
-        product_bound=product_bound,
-        product_normal=product_normal,
-        product_solve=product_solve,
-    )
+@func
+def product_bound(E_u: real, a: int, place: int, rank: int, o: Product):
+    """N ← L + M E for one row of u, at `place` in index: x_u = E_u x_c[a]."""
+    for k in range(rank):
+        o.N[k, a] = o.N[k, a] + E_u * o.L[k, place]
+
+
+@func(inline=False)
+def product_normal(m: int, rank: int, floor: real, o: Product):
+    """The factor of N S⁻²Nᵀ; squared pivots below `floor` of the largest diagonal entry are raised to it."""
+    largest = real(0.0)
+    for k in range(rank):
+        weighted(o.N[k], o.weight, o.rest, m)
+        for l in range(k + 1):
+            o.G[k, l] = row_dot(o.rest, o.N[l], 0, m)
+        largest = wp.max(largest, o.G[k, k])
+    cholesky_factor(o.G, rank, floor * largest)
+
+
+@func(inline=False)
+def product_solve(m: int, rank: int, r: wp.array1d(dtype=real), o: Product, x: wp.array1d(dtype=real)):
+    """x of least ‖S x‖ with Q x = r, r consistent to rounding; r is overwritten."""
+    z = o.rest
+    for k in range(rank):
+        z[k] = r[o.pivot[k]] / o.L[k, o.pivot[k]]
+        row_axpy(-z[k], o.L[k], r, 0, m)
+    cholesky_forward(o.G, rank, z)
+    cholesky_backward(o.G, rank, z)
+    row_fill(real(0.0), r, 0, m)
+    for k in range(rank):
+        row_axpy(z[k], o.N[k], r, 0, m)
+    weighted(r, o.weight, x, m)

@@ -8,10 +8,10 @@ import pytest
 import warp as wp
 from scipy.optimize import lsq_linear
 
+from warpsim.device import copy, scalar_types
 from warpsim.kernels.collide import detect as detect_module
 from warpsim.kernels.collide import features as features_module
-from warpsim.kernels.collide.manifold import contact_features
-from warpsim.kernels.precision import module_name, types
+from warpsim.kernels.collide import manifold as manifold_module
 
 DEVICE = wp.get_preferred_device()
 PLANE, SPHERE, CAPSULE, BOX = 0, 2, 3, 6
@@ -24,16 +24,18 @@ NUMPY = {wp.float32: np.float32, wp.float64: np.float64}
 @functools.cache
 def kernels(S):
     """One kernel that detects and evaluates every pair of a batch."""
-    t = types(S)
-    detect = detect_module.build(S).detect
-    shapes = features_module.build(S)
+    t = scalar_types(S)
+    detect = copy(detect_module, S).detect
+    shapes = copy(features_module, S)
     evaluate, bounding_radius, plane_distance_bound = (
         shapes.evaluate,
         shapes.bounding_radius,
         shapes.plane_distance_bound,
     )
 
-    @wp.kernel(module=module_name("test_collide", S), enable_backward=False)
+    contact_features = copy(manifold_module, S).contact_features
+
+    @wp.kernel(module=f"test_collide_{S.__name__}", enable_backward=False)
     def collide(
         kinds: wp.array2d(dtype=wp.int32),
         poses: wp.array2d(dtype=t.transform),
@@ -70,7 +72,7 @@ class Contacts:
     """Host copies of the outputs; unused rows of phi are +inf."""
 
     def __init__(self, S, kinds, poses, sizes, margin):
-        t, n = types(S), len(poses)
+        t, n = scalar_types(S), len(poses)
         dtype = NUMPY[S]
         kinds = np.broadcast_to(np.asarray(kinds, np.int32), (n, 2))
         out = [

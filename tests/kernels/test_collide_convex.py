@@ -9,11 +9,11 @@ import warp as wp
 from scipy.spatial import ConvexHull
 from test_collide import Contacts as SimpleContacts
 
+from warpsim.device import copy, scalar_types
 from warpsim.kernels.collide import convex as convex_module
 from warpsim.kernels.collide import convex_features as features_module
+from warpsim.kernels.collide import manifold as manifold_module
 from warpsim.kernels.collide import shape as shape_module
-from warpsim.kernels.collide.manifold import contact_features
-from warpsim.kernels.precision import module_name, types
 from warpsim.model import ModelBuilder
 from warpsim.model.convex import convex_table
 from warpsim.model.model import Mesh
@@ -51,8 +51,8 @@ class Meshes:
 
 @functools.cache
 def table(S, scale=1.0):
-    t, host = types(S), convex_table(Meshes(scale))
-    out = shape_module.structs(S).MeshTable()
+    t, host = scalar_types(S), convex_table(Meshes(scale))
+    out = copy(shape_module, S).MeshTable()
     for key, value in host.items():
         if key != "deviation":
             dtype = t.vec3 if key in ("vertex", "face_normal") else wp.int32
@@ -63,12 +63,14 @@ def table(S, scale=1.0):
 @functools.cache
 def kernels(S):
     """One kernel that detects and evaluates every pair of a batch."""
-    t = types(S)
-    st = shape_module.structs(S)
-    detect, evaluate = convex_module.build(S).detect, features_module.build(S).evaluate
+    t = scalar_types(S)
+    st = copy(shape_module, S)
+    detect, evaluate = copy(convex_module, S).detect, copy(features_module, S).evaluate
     MeshTable, Shape = st.MeshTable, st.Shape
 
-    @wp.kernel(module=module_name("test_collide_convex", S), enable_backward=False)
+    contact_features = copy(manifold_module, S).contact_features
+
+    @wp.kernel(module=f"test_collide_convex_{S.__name__}", enable_backward=False)
     def collide(
         table: MeshTable,
         kinds: wp.array2d(dtype=wp.int32),
@@ -110,7 +112,7 @@ class Contacts:
     """Host copies of the outputs; unused rows of phi are +inf."""
 
     def __init__(self, S, kinds, poses, sizes, margin, meshes=None, scale=1.0):
-        t, n, dtype = types(S), len(poses), NUMPY[S]
+        t, n, dtype = scalar_types(S), len(poses), NUMPY[S]
         kinds = np.broadcast_to(np.asarray(kinds, np.int32), (n, 2))
         meshes = default_meshes(n) if meshes is None else np.broadcast_to(np.asarray(meshes, np.int32), (n, 2))
         out = [

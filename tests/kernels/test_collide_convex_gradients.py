@@ -16,9 +16,9 @@ from test_collide_convex import (
 )
 
 import warpsim as ws
+from warpsim.device import copy, scalar_types
 from warpsim.kernels.collide import convex_features as features_module
 from warpsim.kernels.collide import shape as shape_module
-from warpsim.kernels.precision import module_name, types
 from warpsim.model import ModelBuilder
 
 S = wp.float64
@@ -29,12 +29,12 @@ FROZEN = 1 << 30
 
 @functools.cache
 def kernel():
-    t = types(S)
-    st = shape_module.structs(S)
+    t = scalar_types(S)
+    st = copy(shape_module, S)
     MeshTable, Shape = st.MeshTable, st.Shape
-    evaluate = features_module.build(S).evaluate
+    evaluate = copy(features_module, S).evaluate
 
-    @wp.kernel(module=module_name("test_collide_convex", S, grad=True))
+    @wp.kernel(module=f"test_collide_convex_{S.__name__}_grad")
     def geometry(
         table: MeshTable,
         kinds: wp.array2d(dtype=wp.int32),
@@ -67,7 +67,7 @@ class Problem:
     """All cases in one launch: x holds per row the 14 pose and 6 size components, y the 7 outputs."""
 
     def __init__(self, kinds, meshes, features, poses, sizes):
-        t, n = types(S), len(kinds)
+        t, n = scalar_types(S), len(kinds)
         self.rows = n
         self.kinds, self.meshes = (
             wp.array(np.asarray(x, np.int32), dtype=wp.int32, device=DEVICE) for x in (kinds, meshes)
@@ -77,7 +77,7 @@ class Problem:
         self.x = np.concatenate([np.reshape(poses, (n, 14)), np.reshape(sizes, (n, 6))], axis=1)
 
     def launch(self, x, requires_grad=False):
-        t, n = types(S), self.rows
+        t, n = scalar_types(S), self.rows
         self.inputs = [
             wp.array(x[:, :14].reshape(n, 2, 7), dtype=t.transform, requires_grad=requires_grad, device=DEVICE),
             wp.array(x[:, 14:].reshape(n, 2, 3), dtype=t.vec3, requires_grad=requires_grad, device=DEVICE),

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import warp as wp
 
+from warpsim.device import copy, scalar_types
 from warpsim.kernels.collide import features as features_module
-from warpsim.kernels.precision import module_name, types
 
 DEVICE = wp.get_preferred_device()
 PLANE, SPHERE, CAPSULE, BOX = 0, 2, 3, 6
@@ -56,11 +56,11 @@ SAMPLES = 6  # random poses per case
 
 @functools.cache
 def kernel():
-    t = types(S)
-    shapes = features_module.build(S)
+    t = scalar_types(S)
+    shapes = copy(features_module, S)
     evaluate, contact_frame = shapes.evaluate, shapes.contact_frame
 
-    @wp.kernel(module=module_name("test_collide", S, grad=True))
+    @wp.kernel(module=f"test_collide_{S.__name__}_grad")
     def geometry(
         kinds: wp.array2d(dtype=wp.int32),
         features: wp.array(dtype=wp.vec3i),
@@ -85,7 +85,7 @@ class Problem:
     """All cases in one launch: x holds per row the 14 pose and 6 size components, y the 16 outputs."""
 
     def __init__(self, cases, seed=0):
-        t = types(S)
+        t = scalar_types(S)
         rng = np.random.default_rng(seed)
         n = self.rows = len(cases)
         self.kinds = wp.array(np.array([c[:2] for c in cases], np.int32), dtype=wp.int32, device=DEVICE)
@@ -96,7 +96,7 @@ class Problem:
         self.x = np.concatenate([poses.reshape(n, 14), rng.uniform(0.3, 1.0, (n, 6))], axis=1)
 
     def launch(self, x, requires_grad=False):
-        t = types(S)
+        t = scalar_types(S)
         n = self.rows
         self.inputs = [
             wp.array(x[:, :14].reshape(n, 2, 7), dtype=t.transform, requires_grad=requires_grad, device=DEVICE),

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 import warp as wp
 
+from warpsim.device import SCALARS, copy
 from warpsim.kernels.linalg import dense
-from warpsim.kernels.precision import SCALARS
 
 N = 12
 
 
 def kernel(dtype):
     S = SCALARS[dtype]
-    f = dense.build(S)
+    f = copy(dense, S)
     lu_factor, lu_solve, qr_factor, qr_solve, Orthogonal = (
         f.lu_factor, f.lu_solve, f.qr_factor, f.qr_solve, f.Orthogonal,
     )  # fmt: skip

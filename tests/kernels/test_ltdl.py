@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 import warp as wp
 
+from warpsim.device import SCALARS, copy
 from warpsim.kernels.linalg import ltdl
-from warpsim.kernels.precision import SCALARS
 
 PARENT = [-1, 0, 1, 2, 3, 4, 5, 6, 7, 5, 9, 10, 10]
 
 
 def kernel(dtype):
     S = SCALARS[dtype]
-    f = ltdl.build(S)
+    f = copy(ltdl, S)
     ltdl_factor, ltdl_solve = f.ltdl_factor, f.ltdl_solve
 
     @wp.kernel(module=f"test_ltdl_{dtype}", enable_backward=False)

@@ -5,15 +5,15 @@ import pytest
 import warp as wp
 from test_ltdl import PARENT, tree_matrices
 
+from warpsim.device import SCALARS, copy
 from warpsim.kernels.linalg import lu
-from warpsim.kernels.precision import SCALARS
 
 FIRST = 3  # rows before the block: storage by blocks
 
 
 def kernel(dtype):
     S = SCALARS[dtype]
-    f = lu.build(S)
+    f = copy(lu, S)
     lu_factor_block, lu_solve_block = f.lu_factor_block, f.lu_solve_block
     lu_solve_transposed_block = f.lu_solve_transposed_block
 

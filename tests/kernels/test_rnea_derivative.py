@@ -32,7 +32,7 @@ def derivative(model, q, v, a, by, device, dtype="float64") -> np.ndarray:
     """(worlds, nv, nv) of d tau / d `by`, the trees' blocks put on the diagonal."""
     dynamics = Dynamics(DeviceModel(model, len(q), dtype, device))
     derivatives = InverseDynamicsDerivative(dynamics)
-    S = dynamics.device_model.types.scalar
+    S = dynamics.device_model.types.real
     q, v, a = (wp.array(x.astype(dtype), dtype=S, device=device) for x in (q, v, a))
     dynamics.position(q)
     dynamics.velocity(v)

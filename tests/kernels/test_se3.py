@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import warp as wp
 
+from warpsim.device import SCALARS, copy, scalar_types
 from warpsim.kernels import se3
-from warpsim.kernels.precision import SCALARS, module_name, types
 
 DTYPES = ("float64", "float32")
 EPSILON = {"float64": 2.3e-16, "float32": 1.2e-7}
@@ -71,16 +71,16 @@ def samples(angles) -> np.ndarray:
 def kernels(dtype):
     """A kernel that writes exp, log and dlog of one sample per thread."""
     S = SCALARS[dtype]
-    f, t = se3.build(S), types(S)
+    f, t = copy(se3, S), scalar_types(S)
 
-    @wp.kernel(module=module_name("test_se3", S), enable_backward=False)
+    @wp.kernel(module=f"test_se3_{S.__name__}", enable_backward=False)
     def exponential(xi: wp.array(dtype=t.vec6), A: wp.array(dtype=t.mat33), p: wp.array(dtype=t.vec3)):
         i = wp.tid()
         phi = t.vec3(xi[i][0], xi[i][1], xi[i][2])
         A[i] = f.exp_rotation(phi)
         p[i] = f.exp_translation(phi, t.vec3(xi[i][3], xi[i][4], xi[i][5]))
 
-    @wp.kernel(module=module_name("test_se3", S), enable_backward=False)
+    @wp.kernel(module=f"test_se3_{S.__name__}", enable_backward=False)
     def logarithm(
         A: wp.array(dtype=t.mat33),
         p: wp.array(dtype=t.vec3),

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import warp as wp
 
+from warpsim.device import SCALARS, copy
 from warpsim.kernels.constraints import second_order_cone
-from warpsim.kernels.precision import SCALARS
 
 J = np.diag([-1.0, -1.0, 1.0])
 
@@ -13,7 +13,7 @@ J = np.diag([-1.0, -1.0, 1.0])
 def evaluate(name, a, b, dtype="float64"):
     """f(a, b) of every pair of rows, as vectors (scalars in the last component)."""
     S = SCALARS[dtype]
-    f = second_order_cone.build(S)
+    f = copy(second_order_cone, S)
     project, product, divide, longest_step, scaling_point = (
         f.project, f.product, f.divide, f.longest_step, f.scaling_point,
     )  # fmt: skip

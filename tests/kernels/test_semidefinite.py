@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import warp as wp
 
+from warpsim.device import SCALARS, copy
 from warpsim.kernels.linalg import semidefinite
-from warpsim.kernels.precision import SCALARS
 
 N, M = 12, 8  # rows of A, rows of c; the others are u
 
@@ -13,7 +13,7 @@ N, M = 12, 8  # rows of A, rows of c; the others are u
 def solve(dtype: str, A, E, right, weight):
     """x of Q x = r with Q = A_cc + A_cu E, c the last M rows, u the others, each tied to one row of c; and the ranks."""
     S = SCALARS[dtype]
-    f = semidefinite.build(S)
+    f = copy(semidefinite, S)
     product_factor, product_bound, Product = f.product_factor, f.product_bound, f.Product
     product_normal, product_solve = f.product_normal, f.product_solve
     floor = float(np.finfo(wp.dtype_to_numpy(S)).eps)

@@ -10,9 +10,8 @@ from scipy.spatial.transform import Rotation
 from test_dynamics_reference import DRIVES, ZOO, load_quietly, random_states
 
 import warpsim as ws
-from warpsim.kernels import joints, rnea_derivative, theta_newton
-from warpsim.kernels.precision import types
-from warpsim.kernels.tree import Topology
+from warpsim.device import copy, scalar_types
+from warpsim.kernels import joints, rnea_derivative, theta_newton, tree
 
 WORLDS = 6
 SCHEMES = {"implicit Euler": ws.ImplicitEuler(), "midpoint": ws.Midpoint()}
@@ -22,24 +21,20 @@ EPSILON = 1e-3  # of five-point differences
 @functools.cache
 def equations_kernel():
     """A kernel that leaves r and dr/dv at `work.v` in `work.r` and `work.J`."""
-    f, st, sd = (
-        theta_newton.functions(wp.float64),
-        theta_newton.structs(wp.float64),
-        rnea_derivative.structs(wp.float64),
-    )
+    f, sd, Topology = copy(theta_newton, wp.float64), copy(rnea_derivative, wp.float64), copy(tree.Topology, wp.float64)
     residual, linearise = f.residual, f.linearise
 
     @wp.kernel(module="test_theta_equations", enable_backward=False)
     def equations(
         topology: Topology,
-        plant: st.Plant,
-        load: st.Load,
-        scheme: st.Scheme,
+        plant: f.Plant,
+        load: f.Load,
+        scheme: f.Scheme,
         q0: wp.array2d(dtype=wp.float64),
         v0: wp.array2d(dtype=wp.float64),
         motion: sd.Motion,
         sweep: sd.Sweep,
-        work: st.Newton,
+        work: f.Newton,
     ):
         w, tree = wp.tid()
         residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
@@ -55,8 +50,8 @@ def five_point(f, epsilon=EPSILON):
 
 def test_derivatives_of_rotations(within):
     """dexp and dlog, right-handed: exp(r + dr) = exp(r) exp(dexp dr), and dlog is its inverse; 0 to pi, series and closed form."""
-    t = types(wp.float64)
-    f = joints.build(wp.float64)
+    t = scalar_types(wp.float64)
+    f = copy(joints, wp.float64)
     rotation_dexp, rotation_dlog = f.rotation_dexp, f.rotation_dlog
 
     @wp.kernel(module="test_rotation_derivatives", enable_backward=False)

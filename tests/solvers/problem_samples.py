@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import warp as wp
 
-from warpsim.kernels.precision import SCALARS
+from warpsim.device import SCALARS
 from warpsim.solvers import SAPSolver
 
 # (nv, contacts) of `hard_problems`, from one free body to ten, with fewer and with more rows than dofs.

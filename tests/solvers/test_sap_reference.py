@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import warp as wp
 
+from warpsim.device import SCALARS, copy
 from warpsim.kernels.constraints import cone
-from warpsim.kernels.precision import SCALARS
 from warpsim.solvers import SAP, ContactProblem, solve_contact
 
 DATA = pathlib.Path(__file__).parents[1] / "reference" / "data"
@@ -83,7 +83,7 @@ def test_socp_cases():
 def test_friction_cone_numbers(dtype):
     """Impulses of one contact with h = 0.01, w = 1, φ = −2.5e-3, μ = 0.5, k = 3e5, τ_d = 0.02, σ = 1e-3."""
     S = SCALARS[dtype]
-    f = cone.build(S)
+    f = copy(cone, S)
     vec3 = wp.types.vector(3, S)
     regularization, stabilization, y, impulse = (
         f.contact_regularization, f.contact_stabilization, f.cone_y, f.cone_impulse,

@@ -10,10 +10,10 @@ import warnings
 import numpy as np
 
 from warpsim.checks import choice, numbers, positive, whole
+from warpsim.device import SCALARS
 from warpsim.gradients.taped import STATE_NAMES, Inputs, TapedRollout, device_array, input_shapes
 from warpsim.kernels.flags import NONFINITE
 from warpsim.kernels.lcp_residual import TOUCHING
-from warpsim.kernels.precision import SCALARS
 from warpsim.parameters import SPECS
 from warpsim.solvers.lcp_contact import LCP
 

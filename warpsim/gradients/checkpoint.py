@@ -8,16 +8,15 @@ instead of going on.
 import numpy as np
 import warp as wp
 
+from warpsim.device import launch
 from warpsim.dynamics import BLOCK
 from warpsim.kernels import gradient
-from warpsim.kernels.precision import SCALARS
 from warpsim.threads import in_turn
 
 
 def move_gradient(source: wp.array, target: wp.array) -> None:
     """target += source, source <- 0; arrays (worlds, n)."""
-    kernel = gradient.build(source.dtype).move
-    wp.launch(kernel, dim=source.shape, inputs=[source, target], device=source.device, block_dim=BLOCK)
+    launch(gradient.move, source.dtype, source.shape, [source, target], device=source.device, block_dim=BLOCK)
 
 
 def move_state_gradient(source, target) -> None:
@@ -36,7 +35,6 @@ class Checkpoints:
         self.sim, self.steps, self.every, self.substeps = sim, steps, every, substeps
         self.source, self.kept, self.controls, self.report = source, kept, controls, report
         self.states = []
-        self.kernels = gradient.build(SCALARS[sim.dtype])
 
     @in_turn
     def keep(self, step: int, state) -> None:
@@ -100,12 +98,9 @@ class Checkpoints:
     def _compare(self, state, expected, differences: wp.array) -> None:
         for name in ("q", "v"):
             arrays = [getattr(state, name), getattr(expected, name)]
-            wp.launch(
-                self.kernels.differ,
-                dim=arrays[0].shape,
-                inputs=[*arrays, differences],
-                device=differences.device,
-                block_dim=BLOCK,
+            inputs = [*arrays, differences]
+            launch(
+                gradient.differ, arrays[0].dtype, arrays[0].shape, inputs, device=differences.device, block_dim=BLOCK
             )
 
     def _refuse_differences(self, differences: wp.array) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.constraints import ACTUATOR_PARAMETERS
+from warpsim.device import copy, launch
 from warpsim.dynamics import DeviceModel, Dynamics
 from warpsim.gradients.lcp import RigidAdjoint
 from warpsim.gradients.rows import RowsAdjoint
@@ -37,7 +38,7 @@ class StepAdjoint:
         scheme=None,
     ):
         model, t = device_model.model, device_model.types
-        S, nv, nq = t.scalar, model.nv, model.nq
+        S, nv, nq = t.real, model.nv, model.nq
         self._replay, self.device = replay, device_model.device
         self.device_model, self.model, self.worlds = device_model, model, device_model.worlds
         self.step = self._make_step(options, max_contacts, contact, scheme)
@@ -51,8 +52,6 @@ class StepAdjoint:
         else:
             self.step.solver.options.keep_factor = 1
         array, C = self.dynamics.array, self.step.collision.capacity
-        self.kernels = residual.build(S)
-        self.k_actuation, self.k_theta = actuation.build(S, True), theta.build(S, True)
         # inputs
         self.q, self.v0, self.v = array(nq, S), array(nv, S), array(nv, S)
         self.control, self.tau = array(model.nu, S), array(nv, S)
@@ -80,13 +79,12 @@ class StepAdjoint:
         return Step(self.device_model, options, max_contacts, contact, scheme, for_gradient=True)
 
     def _make_inputs(self) -> None:
-        step, array, S = self.step, self.step.dynamics.array, self.device_model.types.scalar
-        self.k_gradient = gradient.build(S)
-        self.inputs = self.k_gradient.Inputs()
+        step, array, S = self.step, self.step.dynamics.array, self.device_model.types.real
+        self.inputs = copy(gradient.Inputs, S)()
         self.inputs.q, self.inputs.v, self.inputs.control, self.inputs.tau = step.q, step.v, step.control, step.tau
         self.inputs.v_next = self.v_solved
         self.inputs.q_next_bar, self.inputs.v_next_bar = array(self.model.nq, S), array(self.model.nv, S)
-        self.switches = self.k_gradient.Switches()
+        self.switches = copy(gradient.Switches, S)()
         model, device = self.model, self.device_model.device
         root = model.link_body[model.tree_reference[model.link_tree]]
         for name, widths in (("q_body", JOINT_NQ), ("v_body", JOINT_NV)):
@@ -113,7 +111,7 @@ class StepAdjoint:
         control, tau = (none if x is None else x for x in (r.used["control"], r.used["tau"]))
         loaded = [r.flags, self.device_model.q0, r.used["q"], r.used["v"], control, tau, r.v_next]
         loaded += [r.q_next.grad, r.v_next.grad]
-        dynamics.launch(self.k_gradient.begin, self._entries, [*loaded, switches, self.inputs])
+        dynamics.launch(gradient.begin, self._entries, [*loaded, switches, self.inputs])
         self._begin_wrench(r)
         self._begin_memory(r)
         self.step.scalar_rows.load_memory(r.used)
@@ -124,10 +122,10 @@ class StepAdjoint:
         found = [x.grad for x in (self.q, self.v0, self.control, self.tau)]
         totals = [x.grad if _has_gradient(x) else none for x in (r.q, r.v, r.control, r.tau)]
         totals += [r.q_next.grad, r.v_next.grad]
-        dynamics.launch(self.k_gradient.finish, self._entries, [r.flags, *found, switches, *totals])
+        dynamics.launch(gradient.finish, self._entries, [r.flags, *found, switches, *totals])
         if _has_gradient(r.wrench):
             inputs = [r.flags, self.wrench.grad, r.wrench.grad]
-            dynamics.launch(self.k_gradient.finish_wrench, self.wrench.shape[1:], inputs)
+            dynamics.launch(gradient.finish_wrench, self.wrench.shape[1:], inputs)
         self._finish_memory(r)
 
     def _begin_memory(self, record: "StepRecord") -> None:
@@ -147,13 +145,13 @@ class StepAdjoint:
             if record.wrench is None:
                 return
             self.step.allow_wrench()
-            self.wrench = self.dynamics.array((self.model.nbody, 6), self.device_model.types.scalar)
+            self.wrench = self.dynamics.array((self.model.nbody, 6), self.device_model.types.real)
             self.link_F = self.dynamics.array(self.model.nlink, self.device_model.types.vec6)
             self.__dict__.pop("_cleared", None)  # is to hold these, too
             self._replay.clear()
         wrench = self._no_wrench if record.wrench is None else record.used["wrench"]
         inputs = [record.flags, wrench, self.step.wrench]
-        self.dynamics.launch(self.k_gradient.begin_wrench, self.wrench.shape[1:], inputs)
+        self.dynamics.launch(gradient.begin_wrench, self.wrench.shape[1:], inputs)
 
     def _parameter_gradients(self) -> list[int]:
         """Addresses that a graph of the backward pass holds and that a user may replace."""
@@ -209,7 +207,7 @@ class StepAdjoint:
         tape = wp.Tape()
         with tape:
             inputs = [self.device_model.topology, h, self.q, self._record_position_velocity(), self.q_next]
-            self.dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
+            self.dynamics.launch(theta.integrate_position, self.model.nlink, inputs)
         self.q_next.grad.assign(self.inputs.q_next_bar)
         tape.backward()
         if self.rigid is not None:
@@ -238,7 +236,7 @@ class StepAdjoint:
         step = self.step
         inputs = [self.device_model.topology, step.collision.scene, step.collision.contacts, step.scalar_rows.rows]
         inputs += [self.ancestor, step.M_factor, self.J, self.weight, self.weight.grad, self.rows.weight.grad, step.z]
-        self.dynamics.launch(self.kernels.weight_adjoint, None, [*inputs, self.J.grad, self.rows.J.grad, self.M.grad])
+        self.dynamics.launch(residual.weight_adjoint, None, [*inputs, self.J.grad, self.rows.J.grad, self.M.grad])
         geometry.backward()
 
     def _restitution_adjoint(self, h: float) -> None:
@@ -258,7 +256,7 @@ class StepAdjoint:
         tape = wp.Tape()
         with tape:
             self._record_inertia(h, null.v)
-            self.rigid.record_null(self.kernels, self.J, self.r)
+            self.rigid.record_null(self.J, self.r)
         self.r.grad.assign(null.seed)
         self.rigid.rate_null.grad.assign(null.error_bar)
         tape.backward()
@@ -279,11 +277,11 @@ class StepAdjoint:
         """r = A v."""
         dynamics, nv, still = self.dynamics, self.model.nv, self.rigid.still
         dynamics.velocity(still)
-        dynamics.launch(self.kernels.acceleration, nv, [h, still, v, self.a])
+        dynamics.launch(residual.acceleration, nv, [h, still, v, self.a])
         dynamics.inverse_dynamics(still, self.a, self.inverse_dynamics, self.rigid.no_gravity)
         self._record_forces(self.q, self.v0, dynamics)
         inputs = [h, self.inverse_dynamics, self._record_damping(h), still, v, self.r]
-        dynamics.launch(self.kernels.smooth_residual, nv, inputs)
+        dynamics.launch(residual.smooth_residual, nv, inputs)
 
     def _free_velocity(self) -> wp.array:
         """v* on the tape."""
@@ -307,21 +305,21 @@ class StepAdjoint:
     def _record_mass(self, dynamics: Dynamics) -> None:
         """The entries of M at the configuration of `dynamics`."""
         topology, p = self.device_model.topology, self.device_model.parameters
-        dynamics.launch(self.kernels.composite_inertia, self.model.ntree, [topology, dynamics.link_I, self.composite])
+        dynamics.launch(residual.composite_inertia, self.model.ntree, [topology, dynamics.link_I, self.composite])
         inputs = [topology, self.ancestor, p.stored("joint_armature"), dynamics.dof_S, self.composite, self.M]
-        dynamics.launch(self.kernels.mass_entries, self.model.nv, inputs)
+        dynamics.launch(residual.mass_entries, self.model.nv, inputs)
 
     def _record_contact_geometry(self, dynamics: Dynamics, phi: wp.array, point: wp.array, frame: wp.array) -> None:
         """Distances, points and frames of the contacts at the configuration of `dynamics`, features frozen."""
-        d, p, collision = self.device_model, self.device_model.parameters, self.step.collision
+        p, collision = self.device_model.parameters, self.step.collision
         if not collision.enabled:
             return
         inputs = [collision.scene, collision.contacts, p.stored("geom_pose"), p.stored("geom_size"), dynamics.link_X]
         inputs += [phi, point, frame]
-        dynamics.launch(self.kernels.contact_geometry, collision.capacity, inputs)
+        dynamics.launch(residual.contact_geometry, collision.capacity, inputs)
         if collision.convex_scene is not None:
-            kernel = contact_convex.build_residual(d.types.scalar).contact_geometry
-            dynamics.launch(kernel, collision.capacity, [collision.scene, collision.convex_scene, *inputs[1:]])
+            inputs = [collision.scene, collision.convex_scene, *inputs[1:]]
+            dynamics.launch(contact_convex.contact_geometry, collision.capacity, inputs)
 
     def _record_jacobian(self, dynamics: Dynamics, point: wp.array, frame: wp.array, choice: int) -> None:
         """Jacobians of the contacts with `moved` = choice."""
@@ -330,7 +328,7 @@ class StepAdjoint:
             return
         inputs = [self.device_model.topology, collision.scene, collision.contacts, dynamics.link_X, dynamics.dof_S]
         inputs += [point, frame, self.moved, choice, self.J]
-        dynamics.launch(self.kernels.contact_jacobian, collision.capacity, inputs)
+        dynamics.launch(residual.contact_jacobian, collision.capacity, inputs)
 
     def _record_residual(self, h: float) -> None:
         """r(v; q, v0, control, tau, parameters, J, phi, w)."""
@@ -341,11 +339,11 @@ class StepAdjoint:
         """A (v - v*)."""
         dynamics, nv = self.dynamics, self.model.nv
         dynamics.velocity(self.v0)
-        dynamics.launch(self.kernels.acceleration, nv, [h, self.v0, v, self.a])
+        dynamics.launch(residual.acceleration, nv, [h, self.v0, v, self.a])
         dynamics.inverse_dynamics(self.v0, self.a, self.inverse_dynamics)
         self._record_forces(self.q, self.v0, self.dynamics)
         inputs = [h, self.inverse_dynamics, self._record_damping(h), self.force, v, self.r]
-        dynamics.launch(self.kernels.smooth_residual, nv, inputs)
+        dynamics.launch(residual.smooth_residual, nv, inputs)
 
     def _record_damping(self, h: float) -> wp.array:
         """D of A = M + h D."""
@@ -357,10 +355,10 @@ class StepAdjoint:
         collision = step.collision
         scene, contacts = collision.scene, collision.contacts
         if collision.enabled:
-            dynamics.launch(self.kernels.contact_rate, collision.capacity, [scene, contacts, self.J, self.v, self.v_c])
+            dynamics.launch(residual.contact_rate, collision.capacity, [scene, contacts, self.J, self.v, self.v_c])
             self._record_contact_law(h)
             inputs = [scene, contacts, self.J, self.gamma, self.r]
-            dynamics.launch(self.kernels.contact_residual, collision.capacity, inputs)
+            dynamics.launch(residual.contact_residual, collision.capacity, inputs)
         lead = self._row_lead(h)[1]
         self.rows.record_residual(h, step.options.sigma, lead, self.q, self.v0, self.v, self.control, self.r)
 
@@ -369,15 +367,15 @@ class StepAdjoint:
         p, step = self.device_model.parameters, self.step
         if self.rigid is not None:
             inputs = [self._free_velocity(), self.J, self.phi, self.v_c, self.gamma]
-            self.rigid.record(h, self.kernels.contact_rate, *inputs)
+            self.rigid.record(h, *inputs)
             return
         collision = step.collision
         material = [p.stored(f"geom_{key}") for key in ("friction", "stiffness", "dissipation_time")]
         if step.compliant is None:
-            kernel = self.kernels.contact_impulse
+            kernel = residual.contact_impulse
             law = [h, step.options.beta, step.options.sigma, self.weight]
         else:
-            kernel = compliant.build_residual(self.device_model.types.scalar).contact_impulse
+            kernel = compliant.contact_impulse
             law = [step.compliant_law(h), h, step.solver.problem.mu]
         inputs = [collision.scene, collision.contacts, *material, *law, self.phi, self.v_c, self.gamma]
         self.dynamics.launch(kernel, collision.capacity, inputs)
@@ -389,15 +387,15 @@ class StepAdjoint:
         force, damping, link_F = (self.force, self.damping, self.link_F) if out is None else out
         springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
         inputs = [d.topology, *springs, q, self.tau, force, damping]
-        dynamics.launch(self.k_actuation.passive_force, self.model.nlink, inputs)
+        dynamics.launch(actuation.passive_force, self.model.nlink, inputs)
         if self.model.nu:
             inputs = [d.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
             inputs += [p.stored(key) for key in ACTUATOR_PARAMETERS]
             inputs += [q, v, self.control, force, damping]
-            dynamics.launch(self.k_actuation.actuator_force, None, inputs)
+            dynamics.launch(actuation.actuator_force, None, inputs)
         if self.wrench is not None:
             inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench]
-            dynamics.launch(self.k_actuation.wrench_force, self.model.ntree, [*inputs, link_F, force])
+            dynamics.launch(actuation.wrench_force, self.model.ntree, [*inputs, link_F, force])
 
 
 class StepRecord:
@@ -441,8 +439,7 @@ def pass_on_gradient(stays: wp.array, source, target) -> None:
         for name, array in source.smooth_arrays().items():
             if array.size:
                 inputs = [stays, array.grad, targets[name].grad]
-                kernel = gradient.build(array.dtype).pass_on
-                wp.launch(kernel, dim=array.shape, inputs=inputs, device=array.device, record_tape=False)
+                launch(gradient.pass_on, array.dtype, array.shape, inputs, device=array.device, record_tape=False)
 
 
 def with_gradient(*owners) -> list[wp.array]:

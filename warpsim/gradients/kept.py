@@ -7,6 +7,7 @@ the steps, as in a rollout, they share one copy.
 
 import warp as wp
 
+from warpsim.device import launch
 from warpsim.dynamics import BLOCK
 from warpsim.gradients.taped import scalars
 from warpsim.kernels import gradient
@@ -32,8 +33,8 @@ class KeptParameters:
             return
         source, target = scalars(self.value(name)), scalars(target)
         rows = [x.reshape((x.shape[0], x.size // x.shape[0])) for x in (source, target)]
-        kernel = gradient.build(source.dtype).load_rows
-        wp.launch(kernel, dim=rows[1].shape, inputs=rows, device=target.device, block_dim=BLOCK, record_tape=False)
+        options = {"device": target.device, "block_dim": BLOCK, "record_tape": False}
+        launch(gradient.load_rows, source.dtype, rows[1].shape, rows, **options)
 
     def used(self):
         """A context in which the simulator's parameters have the values kept."""

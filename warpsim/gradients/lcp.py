@@ -8,7 +8,7 @@ import warp as wp
 
 from warpsim.dynamics import Dynamics
 from warpsim.gradients.reverse import tangent_tables
-from warpsim.kernels import lcp_residual
+from warpsim.kernels import lcp_residual, residual
 from warpsim.step import Step
 
 
@@ -18,8 +18,7 @@ class RigidAdjoint:
     def __init__(self, step: Step, dynamics: Dynamics):
         self.step, self.dynamics, self.solver = step, dynamics, step.solver
         t, array, C = step.device_model.types, dynamics.array, step.collision.capacity
-        self.kernels = lcp_residual.build_residual(t.scalar)
-        self.v_star = array(step.model.nv, t.scalar)
+        self.v_star = array(step.model.nv, t.real)
         self.rate_star, self.error = array(C, t.vec3), array(C, t.vec3)
         self.rate_null, self.gamma_null = array(C, t.vec3), array(C, t.vec3)
         self.still = wp.zeros_like(self.v_star, requires_grad=False)
@@ -39,27 +38,27 @@ class RigidAdjoint:
         """The impulses of a record."""
         wp.copy(self.solver.contact_x, memory["lcp_contact_x"])
 
-    def record(self, h: float, contact_rate, v_star: wp.array, J: wp.array, phi, v_c, gamma) -> None:
-        """γ and c; `contact_rate` is the kernel that gives v_c = J v."""
+    def record(self, h: float, v_star: wp.array, J: wp.array, phi, v_c, gamma) -> None:
+        """γ and c."""
         step, solver, p = self.step, self.solver, self.step.device_model.parameters
         scene, contacts, capacity = step.collision.scene, step.collision.contacts, step.collision.capacity
         system = solver.system
         inputs = [scene, contacts, p.stored("geom_friction"), system.classes, solver.impulse, gamma]
-        self.dynamics.launch(self.kernels.contact_impulse, capacity, inputs)
-        self.dynamics.launch(contact_rate, capacity, [scene, contacts, J, v_star, self.rate_star])
+        self.dynamics.launch(lcp_residual.contact_impulse, capacity, inputs)
+        self.dynamics.launch(residual.contact_rate, capacity, [scene, contacts, J, v_star, self.rate_star])
         inputs = [scene, contacts, p.stored("geom_restitution"), system.classes, system.bounces, h]
         inputs += [solver.options.error_reduction, phi, v_c, self.rate_star, self.error]
-        self.dynamics.launch(self.kernels.contact_error, capacity, inputs)
+        self.dynamics.launch(lcp_residual.contact_error, capacity, inputs)
 
-    def record_null(self, kernels, J: wp.array, r: wp.array) -> None:
-        """J a and r −= Bᵀn of the rule of least norm; `kernels` of the residual."""
+    def record_null(self, J: wp.array, r: wp.array) -> None:
+        """J a and r −= Bᵀn of the rule of least norm."""
         step, solver = self.step, self.solver
         scene, contacts, capacity = step.collision.scene, step.collision.contacts, step.collision.capacity
-        self.dynamics.launch(kernels.contact_rate, capacity, [scene, contacts, J, solver.null.v, self.rate_null])
+        self.dynamics.launch(residual.contact_rate, capacity, [scene, contacts, J, solver.null.v, self.rate_null])
         friction = step.device_model.parameters.stored("geom_friction")
         inputs = [scene, contacts, friction, solver.system.classes, solver.null.f, self.gamma_null]
-        self.dynamics.launch(self.kernels.contact_impulse, capacity, inputs)
-        self.dynamics.launch(kernels.contact_residual, capacity, [scene, contacts, J, self.gamma_null, r])
+        self.dynamics.launch(lcp_residual.contact_impulse, capacity, inputs)
+        self.dynamics.launch(residual.contact_residual, capacity, [scene, contacts, J, self.gamma_null, r])
 
     def adjust(self, q: wp.array, v_bar: wp.array, v_next_bar: wp.array) -> None:
         """What the options ask for, given the gradients of the position update by q, v and v'."""

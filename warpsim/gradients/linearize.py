@@ -12,6 +12,7 @@ import warp as wp
 from warpsim.checks import choice, flag
 from warpsim.constraints import ACTUATOR_PARAMETERS
 from warpsim.deep import refuse_gradients
+from warpsim.device import copy, launch
 from warpsim.dynamics import BLOCK, DeviceModel, InverseDynamicsDerivative
 from warpsim.integrators import SymplecticEuler
 from warpsim.kernels import (
@@ -92,7 +93,7 @@ class Columns:
         starts = np.cumsum([0, *entries.values()])
         self.entries, self.parameters = entries, tuple(chosen)
         self.first = dict(zip(entries, (int(n) for n in starts[:-1]), strict=True))
-        self.X = self._zeros((model.nv, int(starts[-1])), t.scalar)
+        self.X = self._zeros((model.nv, int(starts[-1])), t.real)
         self._make_inertias([name for name in chosen if name in INERTIAS])
 
     def _zeros(self, shape, kind) -> wp.array:
@@ -111,10 +112,10 @@ class Columns:
         self.kind, self.index, self.component, link = (
             wp.array(np.ascontiguousarray(x), dtype=wp.int32, device=device) for x in table
         )
-        self.inertias = weight_slopes.structs(t.scalar).Inertias()
+        self.inertias = copy(weight_slopes.Inertias, t.real)()
         self.inertias.first = self.first[names[0]] if names else 0
         self.inertias.link = link
-        self.inertias.I, self.inertias.w = self._zeros((len(rows),), t.vec10), self._zeros((len(rows),), t.scalar)
+        self.inertias.I, self.inertias.w = self._zeros((len(rows),), t.vec10), self._zeros((len(rows),), t.real)
 
     def start(self, name: str) -> int:
         """First column of a variable, -1 where it was not asked for."""
@@ -123,7 +124,7 @@ class Columns:
 
 def blank_result(device_model: DeviceModel, entries: dict[str, int]) -> Linearization:
     """Arrays for a result with so many columns by each variable."""
-    S, device, rows = device_model.types.scalar, device_model.device, 2 * device_model.model.nv
+    S, device, rows = device_model.types.real, device_model.device, 2 * device_model.model.nv
     arrays = {name: wp.zeros((device_model.worlds, rows, n), dtype=S, device=device) for name, n in entries.items()}
     parameters = {name: x for name, x in arrays.items() if name not in ("A", "B", "tau")}
     return Linearization(arrays["A"], arrays["B"], arrays.get("tau"), parameters)
@@ -131,7 +132,7 @@ def blank_result(device_model: DeviceModel, entries: dict[str, int]) -> Lineariz
 
 def check_result(device_model: DeviceModel, entries: dict[str, int], out: Linearization) -> None:
     """Raise `ValueError` unless `out` has the arrays of this request."""
-    S, device, rows = device_model.types.scalar, device_model.device, 2 * device_model.model.nv
+    S, device, rows = device_model.types.real, device_model.device, 2 * device_model.model.nv
     wanted = {name: (device_model.worlds, rows, n) for name, n in entries.items()}
     found = {
         name: x.shape if (x.dtype, x.device) == (S, device) else (x.dtype.__name__, str(x.device))
@@ -152,15 +153,13 @@ class Linearizer:
 
     def __init__(self, device_model: DeviceModel, options, max_contacts: int | None, contact: bool):
         self.device_model, self.model = device_model, device_model.model
-        t, S, nv = device_model.types, device_model.types.scalar, device_model.model.nv
+        t, S, nv = device_model.types, device_model.types.real, device_model.model.nv
         self.step = Step(device_model, options, max_contacts, contact, for_gradient=True)
         self.step.solver.options.keep_factor = 1
         self.derivative = InverseDynamicsDerivative(self.step.dynamics)
-        self.kernels, self.k_contacts = kernels.build(S), contact_slopes.build(S)
-        self.k_rows, self.k_weights = row_slopes.build(S), weight_slopes.build(S)
         array = self.step.dynamics.array
         self.a, self.inverse_dynamics, self.dof = array(nv, S), array(nv, S), array(nv, wp.int32)
-        self.flow = contact_slopes.structs(S).Flow()
+        self.flow = copy(contact_slopes.Flow, S)()
         for key in ("link_X", "link_I", "dof_S"):
             setattr(self.flow, key, getattr(self.step.dynamics, key))
         self.flow.link_V, self.flow.v = array(self.model.nlink, t.vec6), self.step.solver.solution.v
@@ -171,25 +170,26 @@ class Linearizer:
 
     def _make_contacts(self) -> None:
         t, collision = self.device_model.types, self.step.collision
-        self.changes = contact_slopes.structs(t.scalar).Changes()
-        for key in contact_slopes.structs(t.scalar).Changes.vars:
+        Changes = copy(contact_slopes.Changes, t.real)
+        self.changes = Changes()
+        for key in Changes.vars:
             setattr(self.changes, key, self.step.dynamics.array((collision.capacity, collision.max_support), t.vec3))
         shape, device = (
             (self.device_model.worlds, collision.capacity, contact_variation.ROWS),
             self.device_model.device,
         )
         self.motion = wp.zeros(shape, dtype=t.vec6, device=device, requires_grad=True)
-        self.value = wp.zeros(shape, dtype=t.scalar, device=device, requires_grad=True)
+        self.value = wp.zeros(shape, dtype=t.real, device=device, requires_grad=True)
 
     def _make_rows(self) -> None:
         t, forward, array = self.device_model.types, self.step.scalar_rows, self.step.dynamics.array
-        S, K, width = t.scalar, forward.count, forward.width
+        S, K, width = t.real, forward.count, forward.width
         turning = forward.table_count > 0 or bool((self.model.joint_type == JointType.BALL).any())
-        slopes = self.row_slopes = row_slopes.structs(S).RowSlopes()
+        slopes = self.row_slopes = copy(row_slopes.RowSlopes, S)()
         slopes.J_q = array((K if turning else 0, width, width), S)
         slopes.gamma_q, slopes.gamma_v = array((K, width), S), array((K, width), S)
         slopes.R_w, slopes.R_floor = array(K, S), array(K if forward.table_count else 0, S)
-        Place = constraint_slopes.structs(S).Place
+        Place = copy(constraint_slopes.Place, S)
         self.here, self.ahead = Place(), Place()
         self.here.q, self.here.link_X, self.here.dof_S = self.step.q, self.flow.link_X, self.flow.dof_S
         self.ahead.q, self.ahead.link_X = forward.q_ahead, forward.link_X_ahead
@@ -198,11 +198,11 @@ class Linearizer:
     def _make_weights(self) -> None:
         t, array, nv = self.device_model.types, self.step.dynamics.array, self.model.nv
         solver = self.step.solver
-        weights = self.weights = weight_slopes.structs(t.scalar).Weights()
+        weights = self.weights = copy(weight_slopes.Weights, t.real)()
         weights.M_factor, weights.contact_w = self.step.M_factor, self.step.contact_weight
         weights.contact_u, weights.contact_G = solver.work.u_c, solver.work.newton.G
         weights.contact_gamma = solver.solution.gamma
-        weights.y, weights.by_dof = array(nv, t.vec3), array(nv, t.scalar)
+        weights.y, weights.by_dof = array(nv, t.vec3), array(nv, t.real)
         weights.V, weights.P = (array((self.model.nlink, 3), t.vec6) for _ in range(2))
 
     def columns(self, force: bool, parameters: tuple[str, ...]) -> Columns:
@@ -232,45 +232,41 @@ class Linearizer:
         self._contact_columns(h, columns)
         self._row_columns(h, columns)
         problem, work = step.solver.problem, step.solver.work
-        launch(self.kernels.list_dofs, nv, [problem, work, self.dof])
+        launch(kernels.list_dofs, nv, [problem, work, self.dof])
         width = min(COLUMNS_PER_THREAD[self.device_model.device.is_cuda], X.shape[2])
         blocks = -(-X.shape[2] // width)
-        launch(self.kernels.solve_columns, (self.model.ntree, blocks), [work, self.dof, width, X])
+        launch(kernels.solve_columns, (self.model.ntree, blocks), [work, self.dof, width, X])
         for name, Y in result.arrays().items():
             if not Y.size:
                 continue
-            launch(self.kernels.store_jacobian, self.model.nlink, [topology, h, v, X, columns.first[name], Y])
-        launch(self.kernels.add_position, self.model.nlink, [topology, h, v, result.A])
+            launch(kernels.store_jacobian, self.model.nlink, [topology, h, v, X, columns.first[name], Y])
+        launch(kernels.add_position, self.model.nlink, [topology, h, v, result.A])
 
     def _smooth_columns(self, h: float, columns: Columns) -> None:
         """Inertial forces, springs, actuators, generalised forces."""
         step, d, X, nv = self.step, self.device_model, columns.X, self.model.nv
-        launch, dynamics, p, k = step.dynamics.launch, step.dynamics, d.parameters, self.kernels
-        launch(k.acceleration, nv, [h, step.v, self.flow.v, self.a])
+        launch, dynamics, p = step.dynamics.launch, step.dynamics, d.parameters
+        launch(kernels.acceleration, nv, [h, step.v, self.flow.v, self.a])
         dynamics.inverse_dynamics(step.v, self.a, self.inverse_dynamics)
         dynamics.velocity(self.flow.v, self.flow.link_V)
         D = self.derivative.launch_along(step.v, self.a, True, 0.0, 0.0)
-        launch(k.block_columns, nv, [d.topology, h, D, 0, X])
+        launch(kernels.block_columns, nv, [d.topology, h, D, 0, X])
         D = self.derivative.launch_along(step.v, self.a, False, 1.0, -1.0 / h)
-        launch(k.block_columns, nv, [d.topology, h, D, nv, X])
+        launch(kernels.block_columns, nv, [d.topology, h, D, nv, X])
         springs = [p.stored("joint_stiffness"), p.stored("joint_reference"), step.q]
-        launch(k.spring_columns, self.model.nlink, [d.topology, h, *springs, X])
+        launch(kernels.spring_columns, self.model.nlink, [d.topology, h, *springs, X])
         if self.model.nu:
-            kernel = actuator_slopes.build(d.types.scalar).actuator_columns
-            launch(kernel, None, [d.topology, h, *self._actuators(columns), step.q, step.v, self.flow.v, X])
+            inputs = [d.topology, h, *self._actuators(columns), step.q, step.v, self.flow.v, X]
+            launch(actuator_slopes.actuator_columns, None, inputs)
         if "tau" in columns.first:
-            launch(k.force_columns, nv, [h, columns.first["tau"], X])
+            launch(kernels.force_columns, nv, [h, columns.first["tau"], X])
         if columns.parameters:
             self._parameter_columns(h, columns)
 
     def _actuators(self, columns: Columns) -> list:
         """The actuators and their first columns, as kernels read them."""
-        step, p, structs = (
-            self.step,
-            self.device_model.parameters,
-            actuator_slopes.structs(self.device_model.types.scalar),
-        )
-        actuators, first = structs.Actuators(), structs.FirstColumns()
+        step, p, S = self.step, self.device_model.parameters, self.device_model.types.real
+        actuators, first = copy(actuator_slopes.Actuators, S)(), copy(actuator_slopes.FirstColumns, S)()
         actuators.link, actuators.row, actuators.gear = step.actuator_link, step.actuator_row, step.actuator_gear
         actuators.gain, actuators.bias = p.stored("actuator_gain"), p.stored("actuator_bias")
         actuators.control_range, actuators.force_range = p.stored("control_range"), p.stored("force_range")
@@ -283,23 +279,23 @@ class Linearizer:
     def _parameter_columns(self, h: float, columns: Columns) -> None:
         """The parameters of inertias and of the laws of joints."""
         step, d, X, nv, first = self.step, self.device_model, columns.X, self.model.nv, columns.start
-        launch, p, k = step.dynamics.launch, d.parameters, parameter_slopes.build(d.types.scalar)
-        structs = parameter_slopes.structs(d.types.scalar)
+        launch, p = step.dynamics.launch, d.parameters
         if columns.kind.shape[0]:
-            bodies = structs.Bodies()
+            bodies = copy(parameter_slopes.Bodies, d.types.real)()
             bodies.mass, bodies.com, bodies.a = p.stored("body_mass"), p.stored("body_com"), self.a
             for key in ("link_X", "link_V", "link_A", "dof_S"):
                 setattr(bodies, key, getattr(step.dynamics, key))
             inputs = [d.topology, h, bodies, columns.kind, columns.index, columns.component, columns.inertias, X]
-            launch(k.inertia_columns, columns.kind.shape[0], inputs)
+            launch(parameter_slopes.inertia_columns, columns.kind.shape[0], inputs)
         if first("gravity") >= 0:
-            launch(k.gravity_columns, nv, [d.topology, h, self.flow.dof_S, step.composite, first("gravity"), X])
+            inputs = [d.topology, h, self.flow.dof_S, step.composite, first("gravity"), X]
+            launch(parameter_slopes.gravity_columns, nv, inputs)
         if first("joint_damping") >= 0:
-            launch(k.damping_columns, nv, [h, self.flow.v, first("joint_damping"), X])
+            launch(parameter_slopes.damping_columns, nv, [h, self.flow.v, first("joint_damping"), X])
         if max(first("joint_stiffness"), first("joint_reference")) >= 0:
             inputs = [d.topology, h, p.stored("joint_stiffness"), p.stored("joint_reference"), step.q]
             inputs += [first("joint_stiffness"), first("joint_reference"), X]
-            launch(k.spring_parameter_columns, self.model.nlink, inputs)
+            launch(parameter_slopes.spring_parameter_columns, self.model.nlink, inputs)
 
     def _contact_columns(self, h: float, columns: Columns) -> None:
         step, collision, X = self.step, self.step.collision, columns.X
@@ -313,36 +309,36 @@ class Linearizer:
         inputs = [d.topology, scene, collision.material(), contacts, problem, h, options.beta, self.flow, slope]
         inputs += [u_c, G, gamma]
         size = (collision.capacity, collision.max_support)
-        launch(self.k_contacts.contact_changes, size, [*inputs, self.changes])
+        launch(contact_slopes.contact_changes, size, [*inputs, self.changes])
         inputs = [d.topology, scene, contacts, self.flow.dof_S, G, self.changes, X]
-        launch(self.k_contacts.contact_columns, None, inputs)
+        launch(contact_slopes.contact_columns, None, inputs)
         inputs = [d.topology, scene, contacts, problem, options.beta, options.sigma, self.flow, slope]
-        launch(self.k_weights.contact_weight_columns, None, [*inputs, columns.inertias, self.weights, X])
-        structs = parameter_slopes.structs(d.types.scalar)
-        chosen = structs.MaterialFirst()
-        for key in structs.MaterialFirst.vars:
+        launch(weight_slopes.contact_weight_columns, None, [*inputs, columns.inertias, self.weights, X])
+        MaterialFirst = copy(parameter_slopes.MaterialFirst, d.types.real)
+        chosen = MaterialFirst()
+        for key in MaterialFirst.vars:
             setattr(chosen, key, columns.start(f"geom_{key}"))
         if max(chosen.friction, chosen.stiffness, chosen.dissipation_time) >= 0:
             inputs = [scene, collision.material(), contacts, problem, h, options.beta, self.weights.contact_w]
             inputs += [u_c, G, gamma, chosen, X]
-            launch(parameter_slopes.build(d.types.scalar).material_columns, None, inputs)
+            launch(parameter_slopes.material_columns, None, inputs)
 
     def _vary_contacts(self) -> None:
         """Gradients of (φ, p, n) by the motion of geom B, into `motion.grad`."""
-        collision, S = self.step.collision, self.device_model.types.scalar
+        collision = self.step.collision
         self.motion.grad.zero_()
         size = _without_gradient(self.device_model.parameters.stored("geom_size"))
-        variants = [(contact_variation.build(S).vary, [collision.scene])]
+        variants = [(contact_variation.vary, [collision.scene])]
         if collision.convex_scene is not None:
-            kernel = contact_variation.build_convex(S).vary
-            variants.append((kernel, [collision.scene, collision.convex_scene]))
+            variants.append((contact_variation.vary_convex, [collision.scene, collision.convex_scene]))
         for kernel, scenes in variants:
             self.value.grad.fill_(1.0)  # the adjoint consumes it
             inputs = [*scenes, collision.contacts, size, collision.geom_X, self.motion, self.value]
-            wp.launch(
+            launch(
                 kernel,
-                dim=self.motion.shape,
-                inputs=inputs,
+                self.device_model.types.real,
+                self.motion.shape,
+                inputs,
                 adj_inputs=[None if isinstance(x, wp.array) else x._cls() for x in inputs],
                 adjoint=True,
                 device=self.device_model.device,
@@ -360,25 +356,23 @@ class Linearizer:
             return
         if forward.joint_count:
             inputs = [rows, forward.joint_type, forward.joint_q, h, sigma, step.q, G, gamma, slopes]
-            launch(self.k_rows.joint_row_slopes, forward.joint_count, inputs)
+            launch(row_slopes.joint_row_slopes, forward.joint_count, inputs)
             bounds = [columns.start("joint_range"), columns.start("joint_friction")]
             if max(bounds) >= 0:
-                kernel = parameter_slopes.build(d.types.scalar).row_parameter_columns
-                launch(kernel, None, [rows, h, G, gamma, *bounds, X])
+                launch(parameter_slopes.row_parameter_columns, None, [rows, h, G, gamma, *bounds, X])
         if forward.effort_count:
             inputs = [forward.effort, rows, h, *self._actuators(columns), step.q, step.v, self.flow.v, G, gamma]
-            launch(actuator_slopes.build(d.types.scalar).effort_columns, None, [*inputs, slopes, X])
+            launch(actuator_slopes.effort_columns, None, [*inputs, slopes, X])
         if forward.table_count:
             step.dynamics.motion_subspace(self.ahead.link_X, self.ahead.dof_S)
             inputs = [d.topology, forward.table, rows, h, sigma, self.here, self.ahead, step.v]
             inputs += [forward.phi, forward.floor, forward.load, G, gamma, slopes]
-            k = constraint_slopes.build(d.types.scalar)
-            launch(k.constraint_row_slopes, forward.table_count, inputs)
+            launch(constraint_slopes.constraint_row_slopes, forward.table_count, inputs)
             inputs = [d.topology, forward.table, rows, slopes, self.here, step.composite, forward.inertia, G, gamma]
-            launch(k.floor_columns, None, [*inputs, columns.inertias, self.weights, X])
-        launch(self.k_rows.row_columns, None, [rows, slopes, G, gamma, self.flow.v, X])
+            launch(constraint_slopes.floor_columns, None, [*inputs, columns.inertias, self.weights, X])
+        launch(row_slopes.row_columns, None, [rows, slopes, G, gamma, self.flow.v, X])
         inputs = [d.topology, rows, slopes, G, gamma, self.flow, columns.inertias, self.weights, X]
-        launch(self.k_weights.row_weight_columns, None, inputs)
+        launch(weight_slopes.row_weight_columns, None, inputs)
 
 
 def linearize(sim, state, control, tau, parameters, force_jacobian, out) -> Linearization:

@@ -5,9 +5,9 @@ import functools
 import numpy as np
 import warp as wp
 
+from warpsim.device import SCALARS, launch
 from warpsim.kernels import gradient
 from warpsim.kernels.flags import NONFINITE
-from warpsim.kernels.precision import SCALARS
 from warpsim.pickled import pack, unpack
 from warpsim.threads import in_turn, turn
 
@@ -59,8 +59,7 @@ class GradientReport:
         """The norms of a state's present gradient."""
         self._passed = True
         inputs = [state.q.grad, state.v.grad, self._norms[step]]
-        kernel = gradient.build(self._norms.dtype).norm
-        wp.launch(kernel, dim=self.worlds, inputs=inputs, device=state.q.device)
+        launch(gradient.norm, self._norms.dtype, self.worlds, inputs, device=state.q.device)
 
     def frozen_from(self) -> np.ndarray:
         """`(worlds,)`: the step (from 1) at which each world stopped moving because it was not finite; 0 for none."""

@@ -6,10 +6,10 @@ Cost: 2 nv backward passes of all worlds. `linearize.py` is the fast way, for wh
 import numpy as np
 import warp as wp
 
+from warpsim.device import SCALARS, launch
 from warpsim.dynamics import BLOCK
 from warpsim.gradients.taped import scalars
 from warpsim.kernels import reverse_jacobian
-from warpsim.kernels.precision import SCALARS
 from warpsim.model.tangent import tangent_coordinates
 
 
@@ -17,7 +17,7 @@ class ReverseLinearizer:
     """Tables and launches. `sim` must have been made with `requires_grad=True`."""
 
     def __init__(self, sim):
-        self.sim, self.kernels = sim, reverse_jacobian.build(SCALARS[sim.dtype])
+        self.sim = sim
         self.coordinate, self.axis = (wp.array(x, dtype=wp.int32, device=sim.device) for x in tangent_tables(sim.model))
 
     def fill(self, state, control, tau, out) -> None:
@@ -37,9 +37,8 @@ class ReverseLinearizer:
         for row in range(2 * sim.model.nv):
             for array in (start.q.grad, start.v.grad, control.grad, tau.grad, *gradients.values()):
                 array.zero_()
-            self._launch(
-                self.kernels.seed, sim.worlds, [row, self.coordinate, self.axis, after.q, after.q.grad, after.v.grad]
-            )
+            seeds = [row, self.coordinate, self.axis, after.q, after.q.grad, after.v.grad]
+            self._launch(reverse_jacobian.seed, sim.worlds, seeds)
             tape.backward()
             self._gather(row, start, after, gradients, out)
         for name, array in kept.items():
@@ -50,9 +49,9 @@ class ReverseLinearizer:
     def _gather(self, row: int, start, after, gradients, out) -> None:
         flags, arrays, nv = after.memory["flags"], out.arrays(), self.sim.model.nv
         inputs = [row, self.coordinate, self.axis, start.q, start.q.grad, start.v.grad, flags, out.A]
-        self._launch(self.kernels.gather_state, (self.sim.worlds, nv), inputs)
+        self._launch(reverse_jacobian.gather_state, (self.sim.worlds, nv), inputs)
         for name, bar in gradients.items():
-            self._launch(self.kernels.gather, bar.shape, [row, bar, flags, arrays[name]])
+            self._launch(reverse_jacobian.gather, bar.shape, [row, bar, flags, arrays[name]])
 
     def _hold_gradients(self, names) -> dict[str, wp.array]:
         """Copies of the gradients that parameters have from the user's own tapes."""
@@ -68,7 +67,7 @@ class ReverseLinearizer:
         return array
 
     def _launch(self, kernel, dim, inputs) -> None:
-        wp.launch(kernel, dim=dim, inputs=inputs, device=self.sim.device, block_dim=BLOCK)
+        launch(kernel, SCALARS[self.sim.dtype], dim, inputs, device=self.sim.device, block_dim=BLOCK)
 
 
 def tangent_tables(model) -> tuple[np.ndarray, np.ndarray]:

@@ -15,10 +15,7 @@ class RowsAdjoint:
 
     def __init__(self, device_model: DeviceModel, scalar_rows: ScalarRows, dynamics: Dynamics, follows: bool = False):
         self.device_model, self.forward, self.dynamics = device_model, scalar_rows, dynamics
-        S, array, n = device_model.types.scalar, dynamics.array, scalar_rows.table_count
-        self.kernels = residual.build(S)
-        self.k_theta, self.k_effort = theta.build(S, True), effort_rows.build(S, True)
-        self.k_geometry, self.k_residual = constraint_rows.build(S, True), constraint_rows.build_residual(S)
+        S, array, n = device_model.types.real, dynamics.array, scalar_rows.table_count
         self.J, self.weight = array(scalar_rows.support.shape, S), array(scalar_rows.count, S)
         self.J_start = array(scalar_rows.support.shape, S) if follows else self.J  # at q
         self.phi, self.phi_between, self.floor, self.gamma, self.rate, self.rate0 = (array(n, S) for _ in range(6))
@@ -47,38 +44,38 @@ class RowsAdjoint:
         d, dynamics, f = self.device_model, self.dynamics, self.forward
         if f.joint_count:
             inputs = [f.rows, f.joint_type, f.joint_q, q, self.J]
-            dynamics.launch(self.kernels.row_jacobian, f.joint_count, inputs)
+            dynamics.launch(residual.row_jacobian, f.joint_count, inputs)
         if f.table_count:
-            dynamics.launch(self.k_theta.integrate_position, d.model.nlink, [d.topology, ahead, q, v0, self.q_ahead])
+            dynamics.launch(theta.integrate_position, d.model.nlink, [d.topology, ahead, q, v0, self.q_ahead])
             dynamics.kinematics(self.q_ahead, self.link_X_ahead)
             self._record_table(dynamics, q, self.phi, self.J_start)
             if between is not None:
                 self._record_table(*between, self.phi_between, self.J)
-            dynamics.launch(self.k_residual.diagonal, d.model.nv, [d.topology, M, self.inertia])
+            dynamics.launch(constraint_rows.diagonal, d.model.nv, [d.topology, M, self.inertia])
             at = dynamics if between is None else between[0]
             inputs = [d.topology, f.table, f.rows, at.link_X, at.dof_S, self.inertia, self.floor]
-            dynamics.launch(self.k_geometry.least_weight, f.table_count, inputs)
+            dynamics.launch(constraint_rows.least_weight, f.table_count, inputs)
 
     def _record_table(self, dynamics: Dynamics, q: wp.array, phi: wp.array, J: wp.array) -> None:
         """J at the kinematics of `dynamics`, and φ where the velocity leads."""
         f = self.forward
         inputs = [self.device_model.topology, f.table, f.rows, dynamics.link_X, self.link_X_ahead, dynamics.dof_S]
-        dynamics.launch(self.k_geometry.geometry, f.table_count, [*inputs, q, self.q_ahead, phi, J])
+        dynamics.launch(constraint_rows.geometry, f.table_count, [*inputs, q, self.q_ahead, 1, phi, J])
 
     def record_residual(self, h: float, sigma: float, lead: float, q, v0, v, control, r) -> None:
         """r -= Jᵀγ of every row; the errors are φ − lead J v0."""
         p, dynamics, f = self.device_model.parameters, self.dynamics, self.forward
         if f.joint_count:
             inputs = [f.rows, f.joint_type, f.joint_q, p.stored("joint_range"), p.stored("joint_friction")]
-            dynamics.launch(self.kernels.row_residual, f.joint_count, [*inputs, h, sigma, self.J, self.weight, q, v, r])
+            dynamics.launch(residual.row_residual, f.joint_count, [*inputs, h, sigma, self.J, self.weight, q, v, r])
         if f.table_count:
             for J, x, rate in ((self.J, v, self.rate), (self.J_start, v0, self.rate0)):
-                dynamics.launch(self.k_residual.row_rate, f.table_count, [f.table, f.rows, J, x, rate])
+                dynamics.launch(constraint_rows.row_rate, f.table_count, [f.table, f.rows, J, x, rate])
             inputs = [f.table, f.rows, h, sigma, lead, self.phi, self.weight, self.floor]
             inputs += [f.load, self.rate, self.rate0]
-            dynamics.launch(self.k_residual.row_impulse, f.table_count, [*inputs, self.gamma])
+            dynamics.launch(constraint_rows.row_impulse, f.table_count, [*inputs, self.gamma])
             inputs = [f.table, f.rows, self.J, self.gamma, r]
-            dynamics.launch(self.k_residual.row_residual, (f.table_count, f.width), inputs)
+            dynamics.launch(constraint_rows.row_residual, (f.table_count, f.width), inputs)
         if f.effort_count:
             inputs = [f.effort, f.rows, *(p.stored(key) for key in ACTUATOR_PARAMETERS), control, q, v0, v, h, r]
-            dynamics.launch(self.k_effort.effort_residual, f.effort_count, inputs)
+            dynamics.launch(effort_rows.effort_residual, f.effort_count, inputs)

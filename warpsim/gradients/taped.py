@@ -7,7 +7,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.checks import short, whole
-from warpsim.kernels.precision import SCALARS
+from warpsim.device import SCALARS
 
 STATE_NAMES = ("q", "v")
 

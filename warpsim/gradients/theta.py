@@ -13,7 +13,7 @@ from warpsim.dynamics import DeviceModel, Dynamics
 from warpsim.gradients.implicit import StepAdjoint, with_gradient
 from warpsim.integrators import ThetaScheme
 from warpsim.integrators.stages import DAMPING_PARAMETERS
-from warpsim.kernels import theta, theta_newton
+from warpsim.kernels import residual, theta, theta_newton
 
 
 class SchemeAdjoint(StepAdjoint):
@@ -23,12 +23,10 @@ class SchemeAdjoint(StepAdjoint):
         super().__init__(device_model, options, max_contacts, contact, replay, scheme)
         self.scheme, self.stages = scheme, self.step.stages
         t, model, array = device_model.types, device_model.model, self.dynamics.array
-        S, nq, nv, C = t.scalar, model.nq, model.nv, self.step.collision.capacity
-        self.k_schemes = theta.build_schemes(S, True)
+        S, nq, nv, C = t.real, model.nq, model.nv, self.step.collision.capacity
         self.effective, self.v_moving = array(nv, S), array(nv, S)
         if scheme.implicit:
             self.between = Dynamics(device_model, grad=True, requires_grad=True)
-            self.k_newton = theta_newton.build_adjoint(S)
             self.v_star, self.v_theta, self.q_theta = array(nv, S), array(nv, S), array(nq, S)
             self.still, self.m = array(nv, S), array(nv, S)
             self.no_gravity = wp.zeros(1, dtype=t.vec3, device=device_model.device)
@@ -47,7 +45,7 @@ class SchemeAdjoint(StepAdjoint):
 
     def _record_between(self, share: float, v: wp.array, out: wp.array) -> wp.array:
         """out = share v + (1 - share) v0."""
-        self.dynamics.launch(self.k_schemes.velocity_between, self.model.nv, [share, self.v0, v, out])
+        self.dynamics.launch(theta.velocity_between, self.model.nv, [share, self.v0, v, out])
         return out
 
     def _residual_adjoint(self, h: float) -> None:
@@ -66,7 +64,7 @@ class SchemeAdjoint(StepAdjoint):
         inputs = [self.device_model.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
         inputs += [p.stored(key) for key in DAMPING_PARAMETERS]
         inputs += [self.control, self.scheme.damping_share, h * self.scheme.stiffness_share, q, v, self.effective]
-        self.dynamics.launch(self.k_schemes.effective_damping, None, inputs)
+        self.dynamics.launch(theta.effective_damping, None, inputs)
         return self.effective
 
     # the contact stage of the implicit schemes -----------------------------------------------------------------------
@@ -105,7 +103,7 @@ class SchemeAdjoint(StepAdjoint):
         """v^θ, q^θ and the kinematics there."""
         self._record_between(self.scheme.theta, self.v_star, self.v_theta)
         inputs = [self.device_model.topology, h * self.scheme.theta, self.q, self.v_theta, self.q_theta]
-        self.dynamics.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
+        self.dynamics.launch(theta.integrate_position, self.model.nlink, inputs)
         self.between.position(self.q_theta)
 
     def _record_momentum_balance(self, h: float, v: wp.array) -> None:
@@ -124,10 +122,10 @@ class SchemeAdjoint(StepAdjoint):
         """r = A (v - v_from)."""
         between, nv = self.between, self.model.nv
         between.velocity(self.still)
-        between.launch(self.kernels.acceleration, nv, [h, v_from, v, self.a])
+        between.launch(residual.acceleration, nv, [h, v_from, v, self.a])
         between.inverse_dynamics(self.still, self.a, self.inverse_dynamics, self.no_gravity)
         inputs = [h, self.inverse_dynamics, self._record_damping(h), v_from, v, self.r]
-        between.launch(self.k_schemes.momentum_balance, nv, inputs)
+        between.launch(theta.momentum_balance, nv, inputs)
 
     # the free motion of the implicit schemes -------------------------------------------------------------------------
 
@@ -136,7 +134,7 @@ class SchemeAdjoint(StepAdjoint):
         stages, step = self.stages, self.step
         inputs = [self.device_model.topology, stages.plant, stages.load, stages.options, step.q, step.v, self.v_star]
         inputs += [self.v_star.grad, stages.motion, stages.sweep, stages.newton, self.seed]
-        self.dynamics.launch(self.k_newton.root_adjoint, self.model.ntree, inputs)
+        self.dynamics.launch(theta_newton.root_adjoint, self.model.ntree, inputs)
         reused = (self.v_theta, self.q_theta, self.a, self.inverse_dynamics, self.force, self.damping)
         for array in (*reused, *with_gradient(self.between)):
             array.grad.zero_()
@@ -151,8 +149,8 @@ class SchemeAdjoint(StepAdjoint):
         between, nv = self.between, self.model.nv
         self._record_configuration(h)
         between.velocity(self.v_theta)
-        between.launch(self.kernels.acceleration, nv, [h, self.v0, self.v_star, self.a])
+        between.launch(residual.acceleration, nv, [h, self.v0, self.v_star, self.a])
         between.inverse_dynamics(self.v_theta, self.a, self.inverse_dynamics)
         self._record_forces(self.q_theta, self.v_theta, between)
         inputs = [h, self.inverse_dynamics, self.damping, self.force, self.v_theta, self.m]
-        between.launch(self.kernels.smooth_residual, nv, inputs)
+        between.launch(residual.smooth_residual, nv, inputs)

@@ -12,10 +12,11 @@ import functools
 
 import warp as wp
 
+from warpsim.device import copy
 from warpsim.dynamics import DeviceModel, Dynamics
 from warpsim.gradients.implicit import StepAdjoint, StepRecord, with_gradient
 from warpsim.integrators import Variational
-from warpsim.kernels import drnea, variational, variational_adjoint, variational_roots
+from warpsim.kernels import drnea, gradient, theta, variational, variational_adjoint, variational_roots
 from warpsim.variational_step import VariationalStep
 
 
@@ -29,9 +30,7 @@ class VariationalAdjoint(StepAdjoint):
         super().__init__(device_model, options, max_contacts, contact, replay)
         self.step.solver.problem.v0 = self.step.v  # what is recorded is not the velocity of the contact solve
         t, model, array = device_model.types, device_model.model, self.dynamics.array
-        S, nv, nl = t.scalar, model.nv, model.nlink
-        self.k_balance, self.k_solve = variational_adjoint.build_residual(S), variational_adjoint.build(S)
-        self.k_velocities = variational.build_velocities(S, True)
+        S, nv, nl = t.real, model.nv, model.nlink
         self.after = Dynamics(device_model, grad=True, requires_grad=True)  # at q'
         self.jump, self.v_left, self.dq, self.dq_star, self.v_star = (array(nv, S) for _ in range(5))
         self.impulse, self.residual, self.residual_end = (array(nv, S) for _ in range(3))
@@ -56,10 +55,7 @@ class VariationalAdjoint(StepAdjoint):
 
     def _make_elimination(self) -> None:
         t, model, array = self.device_model.types, self.model, self.step.dynamics.array
-        self.elimination, self.turned = (
-            variational_roots.structs(t.scalar).Elimination(),
-            drnea.structs(t.scalar).Frame(),
-        )
+        self.elimination, self.turned = copy(variational_roots.Elimination, t.real)(), copy(drnea.Frame, t.real)()
         for key in ("aa", "al", "la", "ll"):
             setattr(self.elimination, key, array(model.nlink, t.mat33))
         self.elimination.row, self.elimination.axis = array(model.nv, t.vec6), array(model.nv, t.vec3)
@@ -78,15 +74,15 @@ class VariationalAdjoint(StepAdjoint):
     def _begin_memory(self, record: StepRecord) -> None:
         before, after = record.used["jump"], record.memory["jump"]
         inputs = [record.flags, before, after.grad, self.step.jump, self.jump_next_bar]
-        self.dynamics.launch(self.k_gradient.begin_memory, self.model.nv, inputs)
+        self.dynamics.launch(gradient.begin_memory, self.model.nv, inputs)
         if self.rigid is not None:  # which takes the solution as given
             inputs = [record.flags, record.v_contact, record.v_contact, self.v_contact, self._unused]
-            self.dynamics.launch(self.k_gradient.begin_memory, self.model.nv, inputs)
+            self.dynamics.launch(gradient.begin_memory, self.model.nv, inputs)
 
     def _finish_memory(self, record: StepRecord) -> None:
         before, after = record.memory_before["jump"], record.memory["jump"]
         inputs = [record.flags, self.jump.grad, before.grad, after.grad]
-        self.dynamics.launch(self.k_gradient.finish_memory, self.model.nv, inputs)
+        self.dynamics.launch(gradient.finish_memory, self.model.nv, inputs)
 
     def _repeat(self, h: float) -> None:
         step = self.step
@@ -115,7 +111,7 @@ class VariationalAdjoint(StepAdjoint):
         """Kinematics, momenta and forces at (q, v)."""
         self.dynamics.position(self.q)
         inputs = [self.v0, self.jump, self.v_left]
-        self.dynamics.launch(self.k_velocities.left_velocity, self.model.nv, inputs)
+        self.dynamics.launch(variational.left_velocity, self.model.nv, inputs)
         self.dynamics.velocity(self.v_left)
         self._record_forces(self.q, self.v0, self.dynamics)
 
@@ -123,26 +119,26 @@ class VariationalAdjoint(StepAdjoint):
         """Displacements and momenta of the links from q to q ⊕ dq."""
         p, dynamics, topology = self.device_model.parameters, self.dynamics, self.device_model.topology
         inputs = [topology, dynamics.dof_S, dq, self.link_A, self.link_d]
-        dynamics.launch(self.k_balance.displace, self.model.ntree, inputs)
+        dynamics.launch(variational_adjoint.displace, self.model.ntree, inputs)
         body = [p.stored(key) for key in ("body_mass", "body_com", "body_inertia")]
         inputs = [topology, h, *body, dynamics.link_X, self.link_A, self.link_d, self.mu]
-        dynamics.launch(self.k_balance.interval_momentum, self.model.nlink, inputs)
+        dynamics.launch(variational_adjoint.interval_momentum, self.model.nlink, inputs)
 
     def _record_balance(self, h: float, c: float, node: Dynamics, v: wp.array, dq: wp.array, force, wrench, r) -> None:
         """The equation of one node."""
         p, topology = self.device_model.parameters, self.device_model.topology
         inputs = [topology, h, c, p.stored("gravity"), p.stored("joint_armature"), self.dynamics.link_X, node.link_X]
         inputs += [node.dof_S, node.link_I, node.link_V, self.mu, v, dq, self.damping, force, wrench, r]
-        self.dynamics.launch(self.k_balance.node_balance, self.model.ntree, inputs)
+        self.dynamics.launch(variational_adjoint.node_balance, self.model.ntree, inputs)
 
     def _record_end(self, h: float) -> None:
         """q' = q ⊕ dq, and the equation of the Legendre velocity there."""
         after, nv = self.after, self.model.nv
         inputs = [self.device_model.topology, 1.0, self.q, self.dq, self.q_next]
-        after.launch(self.k_theta.integrate_position, self.model.nlink, inputs)
+        after.launch(theta.integrate_position, self.model.nlink, inputs)
         after.position(self.q_next)
         after.velocity(self.v_free)
-        after.launch(self.k_velocities.extrapolate, nv, [h, self.v_left, self.dq, self.v_estimate])
+        after.launch(variational.extrapolate, nv, [h, self.v_left, self.dq, self.v_estimate])
         self._record_forces(self.q_next, self.v_estimate, after, (self.force_next, self.damping_next, self.link_F_next))
         end = (self.force_next, self.wrench_end, self.residual_end)
         self._record_balance(h, -0.5 * h, after, self.v_free, self.dq, *end)
@@ -164,7 +160,7 @@ class VariationalAdjoint(StepAdjoint):
             self._jump_adjoint(h)
         step = self.step
         inputs = [self.device_model.topology, step.frame_next, step.factor, self.v_free.grad, step.work, self.seed]
-        self.dynamics.launch(self.k_solve.velocity_adjoint, self.model.ntree, inputs)
+        self.dynamics.launch(variational_adjoint.velocity_adjoint, self.model.ntree, inputs)
         self.residual_end.grad.assign(self.seed)
         end.backward()
         interval.backward()
@@ -176,7 +172,7 @@ class VariationalAdjoint(StepAdjoint):
         self.jump_next.grad.assign(self.jump_next_bar)
         inputs = [self.device_model.parameters.stored("gravity"), h * self.tolerance]
         inputs += [self.v_left, self.v_star, self.v, self.v_free, self.jump_next, self.v_next]
-        self._record_and_reverse(self.k_velocities.jump_of, inputs)
+        self._record_and_reverse(variational.jump_of, inputs)
 
     def _residual_adjoint(self, h: float) -> None:
         self._root_adjoint(h, self.dq)
@@ -184,7 +180,7 @@ class VariationalAdjoint(StepAdjoint):
             self._contact_adjoint(h)
             for kept in reversed(self.earlier):
                 self._earlier_pass(h, kept)
-            self._record_and_reverse(self.k_velocities.average_velocity, [h, self.dq_star, self.v_star])
+            self._record_and_reverse(variational.average_velocity, [h, self.dq_star, self.v_star])
             self._root_adjoint(h, self.dq_star)
         self.node.backward()
 
@@ -196,7 +192,7 @@ class VariationalAdjoint(StepAdjoint):
             wp.copy(array, source)
             array.grad.zero_()
         inputs = [h, self.dq, self.v, self.v_star, self.v_corrected]
-        self._record_and_reverse(self.k_velocities.corrected_velocity, inputs)
+        self._record_and_reverse(variational.corrected_velocity, inputs)
         wp.copy(step.v_star, self.v_star)
         step.solve(h)
         of_contact = [
@@ -228,7 +224,7 @@ class VariationalAdjoint(StepAdjoint):
         step = self.step
         inputs = [self.device_model.topology, step.frame, step.equation(h), dq, dq.grad]
         inputs += [step.work, self.elimination, self.turned, self.seed]
-        self.dynamics.launch(self.k_solve.root_adjoint, self.model.ntree, inputs)
+        self.dynamics.launch(variational_adjoint.root_adjoint, self.model.ntree, inputs)
         for array in (self.link_A, self.link_d, self.mu, self.wrench_begin):
             array.grad.zero_()
         interval, balance = wp.Tape(), wp.Tape()
@@ -245,7 +241,7 @@ class VariationalAdjoint(StepAdjoint):
         """From the impulse i = A (v − v*), v and v* to v* and what is at the node. `seed` is that of the root."""
         step, dynamics = self.step, self.dynamics
         inputs = [self.device_model.topology, step.A, self.seed, self.impulse.grad, self.v.grad]
-        dynamics.launch(self.k_solve.impulse_adjoint, self.model.ntree, inputs)
+        dynamics.launch(variational_adjoint.impulse_adjoint, self.model.ntree, inputs)
         super()._residual_adjoint(h)
 
     def _record_geometry(self, h: float) -> None:
@@ -270,4 +266,4 @@ class VariationalAdjoint(StepAdjoint):
         """impulse and r = A (v − v_from)."""
         impulse.zero_()
         inputs = [self.device_model.topology, h, self.ancestor, self.M, self.damping, v_from, v]
-        self.dynamics.launch(self.k_balance.node_impulse, self.model.nv, [*inputs, impulse, self.r])
+        self.dynamics.launch(variational_adjoint.node_impulse, self.model.nv, [*inputs, impulse, self.r])

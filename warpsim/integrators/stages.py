@@ -3,6 +3,7 @@
 import numpy as np
 import warp as wp
 
+from warpsim.device import copy, kernels_of
 from warpsim.dynamics import Dynamics, InverseDynamicsDerivative
 from warpsim.integrators.theta import ThetaScheme
 from warpsim.kernels import contact_between, theta, theta_newton
@@ -31,8 +32,7 @@ class ThetaStages:
     def __init__(self, step, scheme: ThetaScheme):
         self.step, self.scheme = step, scheme
         d, array = step.device_model, step.dynamics.array
-        S = d.types.scalar
-        self.kernels = theta.build_schemes(S)
+        S = d.types.real
         self.v_between = array(step.model.nv, S)
         if scheme.implicit:
             self._make_newton()
@@ -52,38 +52,36 @@ class ThetaStages:
 
     def _make_newton(self) -> None:
         d, model = self.step.device_model, self.step.model
-        t, S, dtype = d.types, d.types.scalar, d.dtype
-        structs = theta_newton.structs(S)
-        self.newton_kernels = theta_newton.build(S)
-        self.plant, self.load = structs.Plant(), structs.Load()
+        t, S, dtype = d.types, d.types.real, d.dtype
+        self.plant, self.load = copy(theta_newton.Plant, S)(), copy(theta_newton.Load, S)()
         self._set_actuators()
         self.between = Dynamics(d)
         derivative = InverseDynamicsDerivative(self.between)
         self.motion, self.sweep = derivative.motion, derivative.sweep
         array, nv = self.between.array, model.nv
-        work = self.newton = structs.Newton()
+        work = self.newton = copy(theta_newton.Newton, S)()
         work.q, work.link_X, work.J = array(model.nq, S), self.between.link_X, derivative.D
         for key in ("v", "v_theta", "a", "magnitude", "r", "dv", "weight"):
             setattr(work, key, array(nv, S))
         work.dq, work.pivot = array(nv, t.vec6), array(nv, wp.int32)
         work.evaluations, work.status = array(model.ntree, wp.int32), array(model.ntree, wp.int32)
-        self.options = structs.Scheme()
+        self.options = copy(theta_newton.Scheme, S)()
         self.options.theta = self.scheme.theta
         self.options.tolerance = self.scheme.relative_tolerance(dtype)
         self.options.stall = STALL_EPSILONS * float(np.finfo(dtype).eps)
         self.options.max_evaluations = self.scheme.max_evaluations
 
-    def kernel_sets(self) -> list:
+    def kernels(self) -> list:
         """The kernels that a step uses."""
-        sets = [self.kernels]
+        S = self.step.device_model.types.real
+        found = kernels_of(theta, S, "schemes")
         if self.scheme.implicit:
-            sets.append(self.newton_kernels)
+            found += kernels_of(theta_newton, S)
         if self.follows_contacts:
-            collision = self.step.collision
-            sets.append(contact_between.build(self.step.device_model.types.scalar))
-            if collision.convex_scene is not None:
-                sets.append(contact_between.build_convex(self.step.device_model.types.scalar))
-        return sets
+            found += kernels_of(contact_between, S)
+            if self.step.collision.convex_scene is not None:
+                found += kernels_of(contact_between, S, "convex")
+        return found
 
     @property
     def follows_contacts(self) -> bool:
@@ -96,7 +94,7 @@ class ThetaStages:
             return
         d, plant, load = self.step.device_model, self.plant, self.load
         plant.link_pose, plant.joint_anchor, plant.q0 = d.link_pose, d.joint_anchor, d.q0
-        for key in SPECS.keys() & theta_newton.structs(d.types.scalar).Plant.vars.keys():
+        for key in SPECS.keys() & copy(theta_newton.Plant, d.types.real).vars.keys():
             setattr(plant, key, d.parameters.stored(key))
         load.control, load.tau = self.step.control, self.step.tau
 
@@ -114,7 +112,7 @@ class ThetaStages:
         inputs = [step.device_model.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
         inputs += [p.stored(key) for key in DAMPING_PARAMETERS]
         inputs += [step.control, scheme.damping_share, h * scheme.stiffness_share, q, v, step.damping]
-        step.dynamics.launch(self.kernels.effective_damping, None, inputs)
+        step.dynamics.launch(theta.effective_damping, None, inputs)
 
     def free_motion(self, h: float) -> None:
         """v* by Newton's method; A and the factors of M and A at q^θ(v*)."""
@@ -122,29 +120,27 @@ class ThetaStages:
         topology, ntree = step.device_model.topology, step.model.ntree
         self.options.h = h
         inputs = [topology, self.plant, self.load, self.options, step.q, step.v, self.motion, self.sweep, self.newton]
-        between.launch(self.newton_kernels.free_motion, ntree, [*inputs, step.v_star])
+        between.launch(theta_newton.free_motion, ntree, [*inputs, step.v_star])
         self.effective_damping(h, self.newton.q, self.newton.v_theta)
         between.mass_matrix(step.composite, step.A)
         inputs = [topology, h, step.damping, step.A, step.M_factor, step.A_factor]
-        between.launch(self.kernels.contact_stage, ntree, inputs)
+        between.launch(theta.contact_stage, ntree, inputs)
 
     def follow_contacts(self) -> None:
         """Points, frames and Jacobians of the contacts as their features have moved at q^θ(v*); distances stay."""
         step, between, collision = self.step, self.between, self.step.collision
-        d, S = step.device_model, step.device_model.types.scalar
-        p = d.parameters
+        d, p = step.device_model, step.device_model.parameters
         inputs = [d.topology, collision.scene, p.stored("geom_pose"), p.stored("geom_size")]
         inputs += [between.link_X, between.dof_S, collision.contacts, self.moved]
-        between.launch(contact_between.build(S).follow, collision.capacity, inputs)
+        between.launch(contact_between.follow, collision.capacity, inputs)
         if collision.convex_scene is not None:
-            kernel = contact_between.build_convex(S).follow
-            between.launch(kernel, collision.capacity, [collision.convex_scene, *inputs])
+            between.launch(contact_between.follow_convex, collision.capacity, [collision.convex_scene, *inputs])
 
     def report(self) -> None:
         """What became of the free motion goes into the solver's status."""
         if self.scheme.implicit:
             inputs = [self.newton.status, self.step.solver.solution.status]
-            self.step.dynamics.launch(self.kernels.report, None, inputs)
+            self.step.dynamics.launch(theta.report, None, inputs)
 
     def position_velocity(self, v: wp.array) -> wp.array:
         """v^θvq of the new velocity v."""
@@ -154,5 +150,5 @@ class ThetaStages:
         if theta_vq == 0.0:
             return step.v
         inputs = [theta_vq, step.v, v, self.v_between]
-        step.dynamics.launch(self.kernels.velocity_between, step.model.nv, inputs)
+        step.dynamics.launch(theta.velocity_between, step.model.nv, inputs)
         return self.v_between

@@ -5,7 +5,7 @@ import numpy as np
 import warp as wp
 
 from warpsim import checks
-from warpsim.kernels.precision import SCALARS
+from warpsim.device import SCALARS
 
 # Largest asymmetry |A − Aᵀ| accepted, relative to the largest entry: storage in float32.
 ASYMMETRY = 1e-5

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from warpsim import checks
-from warpsim.kernels import compliant as kernels
+from warpsim.device import copy, kernels_of
+from warpsim.kernels import compliant, cone_qp, delassus
 from warpsim.solvers.cone_qp import ConeQPSolver
 from warpsim.solvers.contact_solver import ContactSolver
 from warpsim.solvers.delassus import Delassus
@@ -86,7 +87,6 @@ class CompliantContact(ContactSolver):
     def __init__(self, *size, options: Compliant | None = None, **keywords):
         super().__init__(*size, **keywords)
         self.options = Compliant() if options is None else options
-        self.kernels = kernels.build(self.scalar)
         self.delassus = Delassus(self, all_tangents=False)
         W, N, K = self.worlds, self.delassus.size, self.rows
         C = self.max_contacts + K
@@ -100,23 +100,23 @@ class CompliantContact(ContactSolver):
         data.g, data.A, data.q = self.zeros((W, N)), self.zeros((W, K, N)), self.zeros((W, K))
         data.rows, data.cones = self.zeros(W, int), self.zeros(W, int)
         data.start, data.size, data.mu = self.zeros((W, C), int), self.zeros((W, C), int), self.zeros((W, C))
-        self.bounds = self.kernels.Bounds()
+        self.bounds = copy(compliant.Bounds, self.scalar)()
         self.bounds.lower, self.bounds.upper, self.impulse = (self.zeros((W, N)) for _ in range(3))
         result = self.qp.solution
         self.solution.momentum_error, self.solution.iterations = result.residual, result.iterations
         self.solution.status = result.status
 
-    def kernel_sets(self) -> list:
-        return [self.kernels, self.delassus.kernels, self.qp.kernels]
+    def kernels(self) -> list:
+        return [x for file in (compliant, delassus, cone_qp) for x in kernels_of(file, self.scalar)]
 
     def launch(self):
         """Solve every world, off the tape."""
         dual, data, per_row = self.delassus.dual, self.qp.problem, (self.worlds, self.delassus.size)
         self.delassus.form(self.problem)
-        self.run(self.kernels.fill, per_row, [self.problem, dual, data, self.bounds])
-        self.run(self.kernels.assemble, self.worlds, [self.problem, dual, self.bounds, data])
+        self.run(compliant.fill, per_row, [self.problem, dual, data, self.bounds])
+        self.run(compliant.assemble, self.worlds, [self.problem, dual, self.bounds, data])
         self.qp.launch()
         inputs = [self.problem, dual, self.bounds, self.qp.solution.x]
-        self.run(self.kernels.recover, per_row, [*inputs, self.impulse])
+        self.run(compliant.recover, per_row, [*inputs, self.impulse])
         self.delassus.recover(self.problem, self.impulse, self.solution)
         return self.solution

@@ -1,6 +1,7 @@
 """Contact solver of `Compliant(formulation="paper")`: workspace and launches of `kernels/compliant_paper.py`."""
 
-from warpsim.kernels import compliant_paper as kernels
+from warpsim.device import copy, kernels_of
+from warpsim.kernels import compliant_paper, cone_qp, delassus
 from warpsim.solvers import arrays
 from warpsim.solvers.cone_qp import ConeQPSolver
 from warpsim.solvers.contact_solver import ContactSolver
@@ -16,12 +17,11 @@ class PaperContact(ContactSolver):
     def __init__(self, *size, options, **keywords):
         super().__init__(*size, **keywords)
         self.options, self.zeta = options, 0.0
-        self.kernels = kernels.build(self.scalar)
         self.delassus = Delassus(self, all_tangents=False)
         W, N, K, C = self.worlds, self.delassus.size, self.rows, self.max_contacts + self.rows
         limits = {"max_iterations": int(options.max_iterations), "tolerance": options.tolerance}
         self.qp = ConeQPSolver(W, N, C, C, **limits, dtype=self.dtype, device=self.device)
-        data, self.paper = self.qp.problem, self.kernels.Paper()
+        data, self.paper = self.qp.problem, copy(compliant_paper.Paper, self.scalar)()
         shapes = {1: W, 2: (W, N), "H": (W, N, N), "A": (W, C, N), "q": (W, C)}
         arrays.allocate(data, self.device, shapes | dict.fromkeys(("start", "size", "mu"), (W, C)))
         rows = (
@@ -45,8 +45,8 @@ class PaperContact(ContactSolver):
         self.solution.momentum_error, self.solution.iterations = result.residual, result.iterations
         self.solution.status = result.status
 
-    def kernel_sets(self) -> list:
-        return [self.kernels, self.delassus.kernels, self.qp.kernels]
+    def kernels(self) -> list:
+        return [x for file in (compliant_paper, delassus, cone_qp) for x in kernels_of(file, self.scalar)]
 
     def prepare(self, collision, restitution, h: float) -> None:
         """The weight ζ for the step h [s]."""
@@ -56,8 +56,8 @@ class PaperContact(ContactSolver):
         """Solve every world, off the tape."""
         dual, data = self.delassus.dual, self.qp.problem
         self.delassus.form(self.problem)
-        self.run(self.kernels.assemble, self.worlds, [self.problem, dual, self.paper, self.zeta, data])
+        self.run(compliant_paper.assemble, self.worlds, [self.problem, dual, self.paper, self.zeta, data])
         self.qp.launch()
-        self.run(self.kernels.recover, self.worlds, [dual, self.paper, data, self.qp.solution.x, self.impulse])
+        self.run(compliant_paper.recover, self.worlds, [dual, self.paper, data, self.qp.solution.x, self.impulse])
         self.delassus.recover(self.problem, self.impulse, self.solution)
         return self.solution

@@ -7,7 +7,8 @@ import numpy as np
 import warp as wp
 
 from warpsim import checks
-from warpsim.kernels import cone_qp as kernels
+from warpsim.device import copy, launch
+from warpsim.kernels import cone_qp
 from warpsim.kernels.cone_qp_system import Vm, Vn
 from warpsim.reprs import ShownByShapes
 from warpsim.solvers import arrays
@@ -19,10 +20,10 @@ DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-9}
 # 9 to 15 factorisations are usual, 25 very hard; without strict complementarity the last digits come slowly.
 DEFAULT_ITERATIONS = 50
 
-NOT_CONVERGED = kernels.NOT_CONVERGED
-NON_FINITE = kernels.NON_FINITE
-INFEASIBLE = kernels.INFEASIBLE
-UNBOUNDED = kernels.UNBOUNDED
+NOT_CONVERGED = cone_qp.NOT_CONVERGED
+NON_FINITE = cone_qp.NON_FINITE
+INFEASIBLE = cone_qp.INFEASIBLE
+UNBOUNDED = cone_qp.UNBOUNDED
 
 # Variables of one cone, by the kind given to `solve_cone_qp`.
 CONE_SIZES = {"halfline": 1, "friction2d": 2, "friction": 3}
@@ -52,12 +53,11 @@ class ConeQPSolver:
         dtype: str = "float64",
         device=None,
     ):
-        scalar = arrays.check_dtype("ConeQPSolver", dtype)
+        self.scalar = scalar = arrays.check_dtype("ConeQPSolver", dtype)
         arrays.check_tolerance("ConeQPSolver", tolerance)
         checks.whole(max_iterations, "ConeQPSolver: max_iterations", 1)
         self.worlds, self.device = worlds, wp.get_device(device)
-        self.kernels = kernels.build(scalar)
-        self.work, self.solution = self.kernels.Workspace(), self.kernels.Solution()
+        self.work, self.solution = copy(cone_qp.Workspace, scalar)(), copy(cone_qp.Solution, scalar)()
         shapes = {1: worlds, 2: (worlds, n), "y": (worlds, m)}
         shapes |= {"H": (worlds, n, n), "N": (worlds, n, n), "schur": (worlds, m, m)}
         shapes |= {name: (worlds, m, n) for name in ("A", "T")}
@@ -65,22 +65,15 @@ class ConeQPSolver:
         shapes |= {name: (worlds, cones) for name in ("axis", "start", "size")}
         for struct in (self.work, self.solution):
             arrays.allocate(struct, self.device, shapes)
-        self.problem, self.options = self.kernels.Problem(), self.kernels.Options()
+        self.problem, self.options = copy(cone_qp.Problem, scalar)(), copy(cone_qp.Options, scalar)()
         self.options.tolerance = DEFAULT_TOLERANCE[dtype] if tolerance is None else float(tolerance)
         self.options.accepted = self.options.tolerance if accepted is None else float(accepted)
         self.options.max_iterations = int(max_iterations)
 
     def launch(self):
         """Solve every world: one kernel launch, off the tape."""
-        wp.launch(
-            self.kernels.solve,
-            dim=self.worlds,
-            inputs=[self.problem, self.work, self.options],
-            outputs=[self.solution],
-            device=self.device,
-            record_tape=False,
-            block_dim=BLOCK,
-        )
+        inputs, device = [self.problem, self.work, self.options, self.solution], self.device
+        launch(cone_qp.solve, self.scalar, self.worlds, inputs, device=device, record_tape=False, block_dim=BLOCK)
         return self.solution
 
 
@@ -144,7 +137,7 @@ def solve_cone_qp(
 
 
 def _check(H, g, A, q, cones, variables, rows) -> dict[str, np.ndarray]:
-    """The arrays of `kernels.Problem` on the host."""
+    """The arrays of `cone_qp.Problem` on the host."""
     H = arrays.host(H, f"{OWNER}: H")
     if H.ndim not in (2, 3) or H.shape[-1] != H.shape[-2]:
         raise ValueError(f"{OWNER}: H has shape {H.shape}; give (worlds, n, n) or (n, n).")

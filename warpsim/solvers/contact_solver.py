@@ -3,8 +3,8 @@
 import numpy as np
 import warp as wp
 
+from warpsim.device import SCALARS, copy, launch
 from warpsim.kernels import problem as problems
-from warpsim.kernels.precision import SCALARS
 from warpsim.threads import alone
 
 # Threads per block: a thread solves a whole island or world, and small blocks spread them over a GPU.
@@ -17,7 +17,7 @@ class ContactSolver:
     `tree_v (trees + 1,)`: the diagonal blocks of A, by first dof. `row_support (K, Mr)`, padded, with `row_support_size`:
     the dofs of the scalar rows. `problem` (struct) is otherwise filled by the caller with its own arrays, field by field,
     and `solution` (struct) holds the results; see `kernels/problem.py`. A subclass has `launch()`, which solves every
-    world off the tape and returns `solution`, and `kernel_sets()`, the namespaces of its kernels.
+    world off the tape and returns `solution`, and `kernels()`, see `Step`.
     """
 
     @alone
@@ -59,7 +59,7 @@ class ContactSolver:
     def _problem(self):
         """The problem struct with the tables that are fixed."""
         sizes = np.diff(self.tree_v)
-        table = problems.structs(self.scalar).Problem()
+        table = copy(problems.Problem, self.scalar)()
         for name, value in {
             "tree_v": self.tree_v,
             "dof_tree": np.repeat(np.arange(self.trees), sizes),
@@ -71,7 +71,7 @@ class ContactSolver:
         return table
 
     def _solution(self):
-        solution = problems.structs(self.scalar).Solution()
+        solution = copy(problems.Solution, self.scalar)()
         solution.v = self.zeros((self.worlds, self.nv))
         solution.gamma = self.zeros((self.worlds, self.max_contacts), self.vec3)
         solution.row_gamma = self.zeros((self.worlds, self.rows))
@@ -82,4 +82,4 @@ class ContactSolver:
 
     def run(self, kernel, dim, inputs) -> None:
         """Launch off the tape."""
-        wp.launch(kernel, dim=dim, inputs=inputs, device=self.device, record_tape=False, block_dim=BLOCK)
+        launch(kernel, self.scalar, dim, inputs, device=self.device, record_tape=False, block_dim=BLOCK)

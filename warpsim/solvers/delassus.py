@@ -3,6 +3,7 @@
 import numpy as np
 import warp as wp
 
+from warpsim.device import copy
 from warpsim.kernels import delassus
 
 
@@ -16,10 +17,9 @@ class Delassus:
         worlds, nv, scalar, device = solver.worlds, solver.nv, solver.scalar, solver.device
         self.worlds, self.size, self._launch = worlds, 3 * solver.max_contacts + solver.rows, solver.run
         self.all_tangents, self.trees = int(all_tangents), solver.trees
-        self.kernels = delassus.build(scalar)
         widest = int(np.diff(solver.tree_v).max(initial=0))
         self.A_factor = wp.zeros((worlds, nv, widest), dtype=scalar, device=device)
-        self.dual = self.kernels.Dual()
+        self.dual = copy(delassus.Dual, scalar)()
         self.dual.count = wp.zeros(worlds, dtype=int, device=device)
         self.dual.source = wp.zeros((worlds, self.size), dtype=int, device=device)
         self.dual.trees = wp.zeros((worlds, self.size), dtype=wp.vec2i, device=device)
@@ -29,13 +29,13 @@ class Delassus:
 
     def form(self, problem) -> None:
         """Factor A, list the active rows of `problem` and fill W and u*."""
-        self._launch(self.kernels.factor, (self.worlds, self.trees), [problem, self.A_factor])
-        self._launch(self.kernels.list_rows, self.worlds, [problem, self.all_tangents, self.dual])
-        self._launch(self.kernels.solve_rows, (self.worlds, self.size), [problem, self.A_factor, self.dual])
-        self._launch(self.kernels.multiply_rows, (self.worlds, self.size), [problem, self.dual])
+        self._launch(delassus.factor, (self.worlds, self.trees), [problem, self.A_factor])
+        self._launch(delassus.list_rows, self.worlds, [problem, self.all_tangents, self.dual])
+        self._launch(delassus.solve_rows, (self.worlds, self.size), [problem, self.A_factor, self.dual])
+        self._launch(delassus.multiply_rows, (self.worlds, self.size), [problem, self.dual])
 
     def recover(self, problem, impulse: wp.array, solution) -> None:
         """v = v* + A⁻¹Jᵀγ and the impulses of contacts and rows, from the listed ones `(worlds, size)`."""
-        self._launch(self.kernels.apply, self.worlds, [problem, self.dual, impulse, solution.v])
+        self._launch(delassus.apply, self.worlds, [problem, self.dual, impulse, solution.v])
         inputs = [problem, self.dual, impulse, solution.gamma, solution.row_gamma]
-        self._launch(self.kernels.scatter, self.worlds, inputs)
+        self._launch(delassus.scatter, self.worlds, inputs)

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from warpsim.kernels import lcp as kernels
-from warpsim.kernels import lcp_classes
+from warpsim.device import copy, launch
+from warpsim.kernels import lcp, lcp_classes
 from warpsim.reprs import ShownByShapes
 from warpsim.solvers import arrays
 from warpsim.solvers.contact_solver import BLOCK
@@ -16,9 +16,9 @@ from warpsim.threads import alone
 # Relative residual per dtype when the user gives none.
 DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-10}
 
-NOT_CONVERGED = kernels.NOT_CONVERGED
-NON_FINITE = kernels.NON_FINITE
-NOTHING, CLASSES, IMPULSES = kernels.NOTHING, kernels.CLASSES, kernels.IMPULSES
+NOT_CONVERGED = lcp.NOT_CONVERGED
+NON_FINITE = lcp.NON_FINITE
+NOTHING, CLASSES, IMPULSES = lcp.NOTHING, lcp.CLASSES, lcp.IMPULSES
 SEPARATING, CLAMPING, UPPER, TIED = lcp_classes.SEPARATING, lcp_classes.CLAMPING, lcp_classes.UPPER, lcp_classes.TIED
 
 OWNER = "solve_lcp"
@@ -34,29 +34,21 @@ class LCPSolver:
 
     @alone
     def __init__(self, worlds: int, n: int, *, tolerance: float | None = None, dtype: str = "float64", device=None):
-        scalar = arrays.check_dtype("LCPSolver", dtype)
+        self.scalar = scalar = arrays.check_dtype("LCPSolver", dtype)
         arrays.check_tolerance("LCPSolver", tolerance)
         self.worlds, self.device = worlds, wp.get_device(device)
-        self.kernels = kernels.build(scalar)
         shapes = {1: worlds, 2: (worlds, n), 3: (worlds, n, n)}
-        self.work, self.solution = self.kernels.Workspace(), self.kernels.Solution()
+        self.work, self.solution = copy(lcp.Workspace, scalar)(), copy(lcp.Solution, scalar)()
         for struct in (self.work, self.solution):
             arrays.allocate(struct, self.device, shapes)
-        self.problem, self.options = self.kernels.Problem(), self.kernels.Options()
+        self.problem, self.options = copy(lcp.Problem, scalar)(), copy(lcp.Options, scalar)()
         self.problem.x = wp.zeros((worlds, 0), dtype=scalar, device=self.device)
         self.options.tolerance = DEFAULT_TOLERANCE[dtype] if tolerance is None else float(tolerance)
 
     def launch(self):
         """Solve every world: one kernel launch, off the tape."""
-        wp.launch(
-            self.kernels.solve,
-            dim=self.worlds,
-            inputs=[self.problem, self.work, self.options],
-            outputs=[self.solution],
-            device=self.device,
-            record_tape=False,
-            block_dim=BLOCK,
-        )
+        inputs, device = [self.problem, self.work, self.options, self.solution], self.device
+        launch(lcp.solve, self.scalar, self.worlds, inputs, device=device, record_tape=False, block_dim=BLOCK)
         return self.solution
 
 
@@ -111,7 +103,7 @@ def solve_lcp(
 
 
 def _check(A, b, hi, findex, classes, rows) -> dict[str, np.ndarray]:
-    """The arrays of `kernels.Problem` on the host."""
+    """The arrays of `lcp.Problem` on the host."""
     A = arrays.host(A, f"{OWNER}: A")
     if A.ndim not in (2, 3) or A.shape[-1] != A.shape[-2]:
         raise ValueError(f"{OWNER}: A has shape {A.shape}; give (worlds, n, n) or (n, n).")

@@ -2,7 +2,8 @@
 
 import warp as wp
 
-from warpsim.kernels import lcp_residual
+from warpsim.device import copy, kernels_of
+from warpsim.kernels import delassus, lcp_residual
 from warpsim.solvers.contact_solver import ContactSolver
 from warpsim.solvers.delassus import Delassus
 from warpsim.solvers.lcp_contact import LCP
@@ -17,10 +18,10 @@ class LCPAdjoint(ContactSolver):
 
     def __init__(self, *size, options: LCP, **keywords):
         super().__init__(*size, **keywords)
-        self.options, self.kernels = options, lcp_residual.build(self.scalar)
+        self.options = options
         self.delassus = Delassus(self)
         W, N, C = self.worlds, self.delassus.size, self.max_contacts
-        self.system = lcp_residual.structs(self.scalar).System()
+        self.system = copy(lcp_residual.System, self.scalar)()
         for name in ("classes", "clamped", "pivots"):
             setattr(self.system, name, self.zeros((W, N), int))
         for name in ("tau", "diagonal", "tau_Z", "diagonal_Z", "scale", "r", "y", "f", "f_bar", "full"):
@@ -33,18 +34,18 @@ class LCPAdjoint(ContactSolver):
             pointer = self.contact_x.ptr
             self.recorded = wp.array(ptr=pointer, dtype=self.vec3, shape=(W, C), device=self.device)
         self.error_bar = self.zeros((W, C), self.vec3)
-        self.null = self.kernels.Null()
+        self.null = copy(lcp_residual.Null, self.scalar)()
         self.null.f, self.null.error_bar = self.zeros((W, C), self.vec3), self.zeros((W, C), self.vec3)
         self.null.v, self.null.seed = self.zeros((W, self.nv)), self.zeros((W, self.nv))
         self.tangent, self.change = self.zeros((W, self.nv)), self.zeros((W, self.nv))
         self.chosen, self.norms = self.zeros(W, int), [self.zeros(W), self.zeros(W)]
         self.v_start = None
 
-    def kernel_sets(self) -> list:
-        return [self.kernels, self.delassus.kernels]
+    def kernels(self) -> list:
+        return [*kernels_of(lcp_residual, self.scalar), *kernels_of(delassus, self.scalar)]
 
     def prepare(self, collision, restitution, h: float) -> None:
-        self.collision, law = collision, self.kernels.Law()
+        self.collision, law = collision, copy(lcp_residual.Law, self.scalar)()
         law.phi, law.restitution, law.h = collision.contacts.phi, restitution, h
         law.error_reduction, law.threshold = self.options.error_reduction, self.options.restitution_threshold
         self.law = law
@@ -59,28 +60,28 @@ class LCPAdjoint(ContactSolver):
         """Classes and impulses of the recorded solution, after `launch`."""
         per_row = (self.worlds, self.delassus.size)
         inputs = [self.problem, self.collision.scene, self.law, self.delassus.dual]
-        self.run(self.kernels.find_bounces, per_row, [*inputs, self.v_start, self.system])
-        self.run(self.kernels.classify, per_row, [*inputs, self.contact_x, self.system])
+        self.run(lcp_residual.find_bounces, per_row, [*inputs, self.v_start, self.system])
+        self.run(lcp_residual.classify, per_row, [*inputs, self.contact_x, self.system])
         wp.copy(self.impulse, self.recorded)
 
     def solve_smooth(self, x: wp.array, y: wp.array, sign: float = 1.0) -> None:
         """y = sign A⁻¹x `(worlds, nv)`."""
-        self.run(self.kernels.solve_smooth, self.worlds, [self.problem, self.delassus.A_factor, x, sign, y])
+        self.run(lcp_residual.solve_smooth, self.worlds, [self.problem, self.delassus.A_factor, x, sign, y])
 
     def escape(self, v_bar: wp.array) -> None:
         """Change the classes of the chosen worlds, given the adjoint of v."""
         dual = self.delassus.dual
         self.solve_smooth(v_bar, self.system.z)
         inputs = [self.problem, dual, self.chosen, self.system]
-        self.run(self.kernels.escape, (self.worlds, self.delassus.size), inputs)
+        self.run(lcp_residual.escape, (self.worlds, self.delassus.size), inputs)
         inputs = [self.problem, self.collision.scene, self.law, dual, self.chosen, self.system, self.impulse]
-        self.run(self.kernels.impulses, self.worlds, inputs)
+        self.run(lcp_residual.impulses, self.worlds, inputs)
 
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
         """seed = −w `(worlds, nv)` and `error_bar` = −λ from the adjoint of v; `null`, which a further pass wants."""
         self.solve_smooth(v_bar, self.system.z)
         inputs = [self.problem, self.delassus.dual, self.impulse, self.system, seed, self.error_bar, self.null]
-        self.run(self.kernels.solve_adjoint, self.worlds, inputs)
+        self.run(lcp_residual.solve_adjoint, self.worlds, inputs)
 
     def correct_bounce(self, tables, q: wp.array, q_bar: wp.array, v_bar: wp.array) -> None:
         """Multiply gradients through q' = q ⊕ h v, by q and v, with Xᵀ of the time of collision.
@@ -89,15 +90,15 @@ class LCPAdjoint(ContactSolver):
         """
         inputs = [self.problem, self.collision.scene, self.delassus.dual, self.delassus.A_factor, self.law]
         inputs.append(self.system)
-        self.run(self.kernels.to_tangent, (self.worlds, self.nv), [*tables, q, q_bar, self.tangent])
-        self.run(self.kernels.bounce, self.worlds, [*inputs, self.tangent, self.change])
-        self.run(self.kernels.add_tangent, self.worlds, [*tables, q, self.change, q_bar])
-        self.run(self.kernels.bounce, self.worlds, [*inputs, v_bar, self.change])
+        self.run(lcp_residual.to_tangent, (self.worlds, self.nv), [*tables, q, q_bar, self.tangent])
+        self.run(lcp_residual.bounce, self.worlds, [*inputs, self.tangent, self.change])
+        self.run(lcp_residual.add_tangent, self.worlds, [*tables, q, self.change, q_bar])
+        self.run(lcp_residual.bounce, self.worlds, [*inputs, v_bar, self.change])
 
     def measure(self, which: int, v_bar: wp.array, tau_bar: wp.array) -> None:
         """Keep the size of the gradient that was found with `chosen` = which everywhere."""
-        self.run(self.kernels.squared_norm, self.worlds, [v_bar, tau_bar, self.norms[which]])
+        self.run(lcp_residual.squared_norm, self.worlds, [v_bar, tau_bar, self.norms[which]])
 
     def choose(self) -> None:
         """`chosen` from the sizes of both gradients."""
-        self.run(self.kernels.choose, self.worlds, [*self.norms, self.chosen])
+        self.run(lcp_residual.choose, self.worlds, [*self.norms, self.chosen])

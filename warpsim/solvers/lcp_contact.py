@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from warpsim import checks
-from warpsim.kernels import lcp_contact
+from warpsim.device import copy, kernels_of
+from warpsim.kernels import delassus, lcp, lcp_contact
 from warpsim.solvers.contact_solver import ContactSolver
 from warpsim.solvers.delassus import Delassus
 from warpsim.solvers.lcp import DEFAULT_TOLERANCE, IMPULSES, NOTHING, LCPSolver
@@ -56,8 +57,7 @@ class LCPContact(ContactSolver):
         self.delassus = Delassus(self)
         W, N = self.worlds, self.delassus.size
         self.lcp = LCPSolver(W, N, tolerance=self.options.tolerance, dtype=self.dtype, device=self.device)
-        self.kernels = lcp_contact.build(self.scalar)
-        self.boxed, self.memory = self.kernels.Boxed(), self.kernels.Memory()
+        self.boxed, self.memory = copy(lcp_contact.Boxed, self.scalar)(), copy(lcp_contact.Memory, self.scalar)()
         for name in ("b", "hi", "shift", "E_b"):
             setattr(self.boxed, name, self.zeros((W, N)))
         for name in ("findex", "bilateral"):
@@ -75,8 +75,8 @@ class LCPContact(ContactSolver):
         self.solution.momentum_error, self.solution.iterations = result.residual, result.factorizations
         self.solution.status, self.warm_start_hits = result.status, result.hit
 
-    def kernel_sets(self) -> list:
-        return [self.kernels, self.delassus.kernels, self.lcp.kernels]
+    def kernels(self) -> list:
+        return [x for file in (lcp_contact, delassus, lcp) for x in kernels_of(file, self.scalar)]
 
     def state_memory(self) -> dict:
         """The arrays that a step hands to the next."""
@@ -94,12 +94,12 @@ class LCPContact(ContactSolver):
         self.delassus.form(self.problem)
         inputs = [self.problem, self.collision.scene, contacts.phi, self.restitution, self.h]
         inputs += [self.options.error_reduction, self.options.restitution_threshold, dual, self.boxed]
-        self.run(self.kernels.fill, per_row, inputs)
-        self.run(self.kernels.eliminate, self.worlds, [dual, self.boxed])
+        self.run(lcp_contact.fill, per_row, inputs)
+        self.run(lcp_contact.eliminate, self.worlds, [dual, self.boxed])
         if self.options.warm_start:
-            self.run(self.kernels.recall, self.worlds, [contacts, dual, self.memory, self.guess])
+            self.run(lcp_contact.recall, self.worlds, [contacts, dual, self.memory, self.guess])
         self.lcp.launch()
-        self.run(self.kernels.remember, self.worlds, [contacts, dual, self.lcp.solution.x, self.memory])
-        self.run(self.kernels.recover, self.worlds, [dual, self.boxed, self.lcp.solution.x, self.impulse])
+        self.run(lcp_contact.remember, self.worlds, [contacts, dual, self.lcp.solution.x, self.memory])
+        self.run(lcp_contact.recover, self.worlds, [dual, self.boxed, self.lcp.solution.x, self.impulse])
         self.delassus.recover(self.problem, self.impulse, self.solution)
         return self.solution

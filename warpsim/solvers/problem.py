@@ -12,8 +12,8 @@ import numpy as np
 import warp as wp
 
 from warpsim import checks
+from warpsim.device import SCALARS, launch
 from warpsim.kernels import sap
-from warpsim.kernels.precision import SCALARS
 from warpsim.reprs import ShownByShapes, show
 from warpsim.solvers.arrays import batch, check_symmetric, counts, first_device_array, host
 from warpsim.solvers.compliant import Compliant, CompliantContact
@@ -224,15 +224,9 @@ def fill_problem(solver: ContactSolver, problem: ContactProblem, options: SAP, d
         if tau_d is None:
             tau_d = np.full((W, nc), options.beta * problem.dt / np.pi)
         struct.R, struct.v_hat = (wp.zeros((W, nc), dtype=vec3, device=device) for _ in range(2))
-        wp.launch(
-            sap.build(S).regularize,
-            dim=(W, nc),
-            inputs=[array(problem.w_effective), array(problem.phi), array(problem.compliance), array(tau_d)]
-            + [problem.dt, options.beta, options.sigma],
-            outputs=[struct.R, struct.v_hat],
-            device=device,
-            record_tape=False,
-        )
+        given = (problem.w_effective, problem.phi, problem.compliance, tau_d)
+        inputs = [*map(array, given), problem.dt, options.beta, options.sigma, struct.R, struct.v_hat]
+        launch(sap.regularize, S, (W, nc), inputs, device=device, record_tape=False)
     struct.row_J = wp.zeros((W, 0, 1), dtype=S, device=device)
     for name in ("row_R", "row_v_hat", "row_lower", "row_upper"):
         setattr(struct, name, wp.zeros((W, 0), dtype=S, device=device))

@@ -7,8 +7,8 @@ import numpy as np
 import warp as wp
 
 from warpsim import checks
-from warpsim.kernels import islands
-from warpsim.kernels import sap as kernels
+from warpsim.device import copy, kernels_of
+from warpsim.kernels import islands, sap
 from warpsim.kernels.linalg import newton
 from warpsim.solvers.contact_solver import ContactSolver
 
@@ -21,8 +21,8 @@ APPROXIMATIONS = ("convex", "lagged")
 # "auto" changes to conjugate gradients above this many dofs in a world of several trees.
 AUTO_CG_DOFS = 2400
 
-NOT_CONVERGED = kernels.NOT_CONVERGED
-NON_FINITE = kernels.NON_FINITE
+NOT_CONVERGED = sap.NOT_CONVERGED
+NON_FINITE = sap.NON_FINITE
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class SAP:
         checks.tolerance(self.tolerance, "SAP: tolerance")
         for name in ("beta", "sigma"):
             checks.positive(getattr(self, name), f"SAP: {name}")
-        checks.choice(self.line_search, "SAP: line_search", kernels.LINE_SEARCHES)
+        checks.choice(self.line_search, "SAP: line_search", sap.LINE_SEARCHES)
         checks.choice(self.linear_solver, "SAP: linear_solver", ("auto", *newton.LINEAR_SOLVERS))
         checks.choice(self.approximation, "SAP: approximation", APPROXIMATIONS)
         checks.flag(self.supported_load, "SAP: supported_load")
@@ -90,29 +90,28 @@ class SAP:
 
 
 class SAPSolver(ContactSolver):
-    """Workspace and launches of the SAP kernels. With `keep_factor`, `solve_adjoint` works after `launch`."""
+    """Workspace and launches of the SAP sap. With `keep_factor`, `solve_adjoint` works after `launch`."""
 
     def __init__(self, *size, options: SAP | None = None, keep_factor: bool = False, **keywords):
         super().__init__(*size, **keywords)
         options = SAP() if options is None else options
-        self.kernels, self.k_islands = kernels.build(self.scalar), islands.build(self.scalar)
-        self.options = self.kernels.Options()
+        self.options = copy(sap.Options, self.scalar)()
         self.options.tolerance = options.relative_tolerance(self.dtype)
         self.options.absolute = ABSOLUTE_TOLERANCE
         self.options.max_iterations = int(options.max_iterations)
-        self.options.line_search = kernels.LINE_SEARCHES[options.line_search]
+        self.options.line_search = sap.LINE_SEARCHES[options.line_search]
         self.options.linear_solver = newton.LINEAR_SOLVERS[options.direct_or_cg(self.tree_v)]
         self.options.keep_factor = int(keep_factor)
         self.work = self._workspace()
 
-    def kernel_sets(self) -> list:
-        return [self.kernels, self.k_islands]
+    def kernels(self) -> list:
+        return [*kernels_of(sap, self.scalar), *kernels_of(islands, self.scalar)]
 
     def _workspace(self):
         W, nv, C, K = self.worlds, self.nv, self.max_contacts, self.rows
         cg = self.options.linear_solver == newton.CG
-        work = self.kernels.Workspace()
-        system = newton.build(self.scalar).Newton()
+        work = copy(sap.Workspace, self.scalar)()
+        system = copy(newton.Newton, self.scalar)()
         system.H = self.zeros((W, 0 if cg else nv, nv))
         system.first = self.zeros((W, nv), int)
         system.x = self.zeros((W, nv))
@@ -137,7 +136,7 @@ class SAPSolver(ContactSolver):
             len(set(tree[dofs[:n]])) - 1 for dofs, n in zip(self.row_support, self.row_support_size, strict=True)
         )
         edges = self.max_contacts + joined if T > 1 else 0
-        found = islands.Islands()
+        found = copy(islands.Islands, self.scalar)()
         found.count = self.zeros(W, int)
         columns = {"tree": T, "of_tree": T, "slot": len(tree), "edge": 2 * edges}
         columns |= {"contact": self.max_contacts, "row": self.rows}
@@ -148,7 +147,7 @@ class SAPSolver(ContactSolver):
 
     def launch(self):
         """Solve every world, off the tape."""
-        self.run(self.k_islands.find_islands, self.worlds, [self.problem, self.work.islands])
+        self.run(islands.find_islands, self.worlds, [self.problem, self.work.islands])
         return self._solve(again=False)
 
     def launch_again(self):
@@ -161,11 +160,11 @@ class SAPSolver(ContactSolver):
 
     def _solve(self, again: bool):
         per_tree = (self.worlds, self.trees)
-        self.run(self.kernels.solve, per_tree, [self.problem, self.work, self.options, self.solution])
-        self.run(self.kernels.certify, self.worlds, [self.problem, self.work, int(again), self.solution])
+        self.run(sap.solve, per_tree, [self.problem, self.work, self.options, self.solution])
+        self.run(sap.certify, self.worlds, [self.problem, self.work, int(again), self.solution])
         return self.solution
 
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
         """seed = −H⁻¹ v̄ `(worlds, nv)` with the Hessian at the last solution; needs `keep_factor`."""
         inputs = [self.problem, self.work, self.options, v_bar, seed]
-        self.run(self.kernels.solve_adjoint, (self.worlds, self.trees), inputs)
+        self.run(sap.solve_adjoint, (self.worlds, self.trees), inputs)

@@ -1,0 +1,78 @@
+"""`real`, the scalar type of a copy of the device code, the types that follow from it, and the decorators of kernels.
+
+The files of this folder are written once, against `real`. `warpsim.device` loads a copy of them per scalar type (packages
+`warpsim.kernels_float32`, `warpsim.kernels_float64`): two scalar types in one Warp module would recompile each other.
+Imported as `warpsim.kernels` the files are a directory: a kernel or a struct is an `Entry` that says where it stands,
+nothing is parsed or compiled, and `warpsim.device.launch(sap.solve, wp.float64, ...)` finds the copy.
+"""
+
+import functools
+import sys
+
+import warp as wp
+
+COPY = getattr(sys.modules[__package__], "REAL", None)  # the scalar type of this copy; None in the directory
+real = COPY or wp.float32
+vec2 = wp.types.vector(2, real)
+vec3 = wp.types.vector(3, real)
+vec4 = wp.types.vector(4, real)
+vec6 = wp.types.vector(6, real)  # spatial vectors: (angular, linear)
+vec10 = wp.types.vector(10, real)
+mat33 = wp.types.matrix((3, 3), real)
+mat66 = wp.types.matrix((6, 6), real)
+quat = wp.types.quaternion(real)
+transform = wp.types.transformation(real)
+
+
+class Entry:
+    """A kernel or a struct by its place: `source` is the function or class as written. For the rest see `kernel`."""
+
+    def __init__(self, source, taped: bool = False, twin: bool = False, part: str = ""):
+        self.source, self.taped, self.twin, self.part = source, taped, twin, part
+        functools.update_wrapper(self, source, updated=())
+
+    def __repr__(self) -> str:
+        return f"<{self.__module__}.{self.__name__}>"
+
+
+def kernel(source=None, *, taped: bool = False, twin: bool = False, part: str = ""):
+    """A kernel. One that is `taped` has an adjoint, for tapes; `twin`: there is one without and one with an adjoint.
+
+    Kernels with adjoints are made when the first of a file is asked for (`with_adjoint`). `part` names a Warp module of
+    its own within the file, for kernels that few scenes launch.
+    """
+    if source is None:
+        return functools.partial(kernel, taped=taped, twin=twin, part=part)
+    if COPY is None or taped:
+        return Entry(source, taped, twin, part)
+    made = wp.kernel(source, enable_backward=False, module=_warp_module(source, part))
+    made.source, made.taped, made.twin, made.part = source, taped, twin, part
+    return made
+
+
+def with_adjoint(entry) -> wp.Kernel:
+    """The kernel with an adjoint of what `kernel` has made in a copy, from the same function."""
+    source, module = entry.source, wp.get_module(_warp_module(entry.source, entry.part) + "_grad")
+    return wp.Kernel(func=source, key=source.__name__, module=module, options={"enable_backward": True})
+
+
+def _warp_module(source, part: str) -> str:
+    """Name of the Warp module of a kernel. Adjoints are apart: they take several times as long to compile."""
+    return source.__module__ + (f"_{part}" if part else "")
+
+
+def func(source=None, **options):
+    """A device function; `inline=False`: compiled once and called."""
+    if source is None:
+        return functools.partial(func, **options)
+    return source if COPY is None else wp.func(source, **options)
+
+
+def func_native(snippet: str):
+    """A device function whose body is `snippet`, C++. Warp knows it by the decorator's text: `@device.func_native(...)`."""
+    return (lambda source: source) if COPY is None else wp.func_native(snippet)
+
+
+def struct(source):
+    """A struct of device data."""
+    return Entry(source) if COPY is None else wp.struct(source)

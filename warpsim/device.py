@@ -1,0 +1,80 @@
+"""Copies of the device code per scalar type (`kernels/real.py`), and launches of their kernels.
+
+Host code imports a file of `warpsim.kernels` like any other and names what it wants of it: `launch(sap.solve, real, ...)`
+launches a kernel, `copy(sap.Workspace, real)()` makes a struct, `real` being `wp.float32` or `wp.float64`.
+"""
+
+import importlib
+import sys
+import threading
+import types
+
+import warp as wp
+
+import warpsim.kernels
+from warpsim.kernels import real as real_module
+from warpsim.kernels.real import Entry, with_adjoint
+
+SCALARS = {"float32": wp.float32, "float64": wp.float64}
+SOURCE = warpsim.kernels.__name__
+# Warp's own lock around hashing and code generation, so that no module is hashed while kernels are added to it; and one thread
+# at a time makes a copy: two sets of kernels of the same names in one Warp module would not fit each other.
+_DECLARING = getattr(wp._src.codegen, "_codegen_lock", None) or threading.RLock()
+_copies: dict = {}
+_adjoints: dict[str, dict[str, wp.Kernel]] = {}
+
+
+def copy(item, real, taped: bool = False):
+    """The copy for scalar type `real` of a file of device code, a kernel or a struct.
+
+    A kernel is the one with an adjoint if it has no other, or if `taped` and it has both. A `wp.Kernel` is its own copy.
+    """
+    key = (item, real, taped)
+    if key not in _copies:
+        with _DECLARING:
+            if key not in _copies:
+                _copies[key] = _make(item, real, taped)
+    return _copies[key]
+
+
+def launch(kernel: Entry | wp.Kernel, real, dim, inputs, *, taped: bool = False, **options) -> None:
+    """`wp.launch` of the copy of a kernel, see `copy`; `options` are those of `wp.launch`."""
+    wp.launch(copy(kernel, real, taped), dim, inputs, **options)
+
+
+def scalar_types(real) -> types.ModuleType:
+    """`real` and the vector, matrix and transform types that follow from it."""
+    return copy(real_module, real)
+
+
+def kernels_of(file: types.ModuleType, real, part: str = "") -> list[wp.Kernel]:
+    """The kernels without an adjoint of one part of a file: they are compiled together."""
+    return [x for x in vars(copy(file, real)).values() if isinstance(x, wp.Kernel) and x.part == part]
+
+
+def adjoints_of(copied: types.ModuleType) -> dict[str, wp.Kernel]:
+    """The kernels with an adjoint of a copied file, by name; all made at once, because a new one has the others compiled anew."""
+    name = copied.__name__
+    with _DECLARING:
+        if name not in _adjoints:
+            found = [x for x in vars(copied).values() if getattr(x, "taped", False) or getattr(x, "twin", False)]
+            _adjoints[name] = {x.source.__name__: with_adjoint(x) for x in found}
+    return _adjoints[name]
+
+
+def _copy_file(file: types.ModuleType, real) -> types.ModuleType:
+    package = f"{SOURCE}_{real.__name__}"
+    if package not in sys.modules:
+        made = types.ModuleType(package, f"The device code for {real.__name__}, see {__name__}.")
+        made.__path__, made.__package__, made.REAL = list(warpsim.kernels.__path__), package, real
+        sys.modules[package] = made
+    return importlib.import_module(package + file.__name__.removeprefix(SOURCE))
+
+
+def _make(item, real, taped: bool):
+    if isinstance(item, wp.Kernel):
+        return item
+    if not isinstance(item, Entry):
+        return _copy_file(item, real)
+    copied = copy(sys.modules[item.__module__], real)
+    return adjoints_of(copied)[item.__name__] if item.taped or (taped and item.twin) else getattr(copied, item.__name__)
