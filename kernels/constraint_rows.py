@@ -8,12 +8,12 @@ with one Newton step. A constant table says what every row is.
 import warp as wp
 
 from . import spatial as sp
-from .constraints import bilateral, coupling, frames
+from .constraints import bilateral, cone, coupling, frames
 from .constraints.bilateral import equality_law
 from .constraints.box import box_impulse
 from .constraints.frames import RowGeometry
-from .constraints.limit import stop_law, within_reach
-from .real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec4, vec6, vec10
+from .constraints.limit import LIMIT_BETA, stop_law, within_reach
+from .real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec4, vec6
 from .rows import Rows, effective_weight
 from .tree import Topology
 
@@ -35,8 +35,12 @@ TENDON_FRICTION = wp.constant(10)
 # reference point.
 PERPENDICULAR = 1.0 / 3.0
 ON_AXIS = 1e-4
+# R/w of a one-sided row that recovers, at least.
+LEAST_STOP = cone.LEAST_RECOVERY_SHARE * LIMIT_BETA**2 * cone.INVERSE_FOUR_PI_SQUARED
 # Entries of J below this, relative to what they are the difference of, are rounding.
 ROUNDING = {wp.float32: 2e-6, wp.float64: 4e-15}
+# Directions of less mobility, relative to the least w, do not move: out of the plane of a mechanism.
+STILL = {wp.float32: 1e-6, wp.float64: 1e-9}
 
 
 @struct
@@ -58,13 +62,16 @@ class Table:
     recovery: wp.array(dtype=real)  # [m/s, rad/s] of near-rigid rows
     lever: wp.array(dtype=real)  # [m, rad] infinite where the row does not turn
     comes: wp.array(dtype=int)  # 1: a free body can come to meet it
+    part: wp.array(dtype=int)  # the mechanism that it belongs to: trees that rows of the table connect
+    body_part: wp.array(dtype=int)  # (nbody,) likewise, -1 of bodies that stand still
+    dof_part: wp.array(dtype=int)  # (nv,)
     group: wp.array(dtype=int)  # rows from this one on that measure one vector; 0: counted with one before
     dissipation_time: wp.array(dtype=real)  # not a number: the default
     stiffness: wp.array(dtype=real)  # of a spring, as the next
     damping: wp.array(dtype=real)
 
 
-rounding = ROUNDING[real]
+rounding, still = ROUNDING[real], STILL[real]
 
 
 @func
@@ -208,8 +215,8 @@ def least_weight(
 
 
 @func
-def row_law(table: Table, i: int, weight: real, load: real, phi: real, h: real, sigma: real) -> vec4:
-    """(R, v̂, lower, upper) of an active row; R = 0 where it does not act. `load`: γ_load of `bilateral.py`, infinite where the pull does not saturate."""
+def row_law(table: Table, i: int, weight: real, speed: real, phi: real, h: real, sigma: real) -> vec4:
+    """(R, v̂, lower, upper) of an active row; R = 0 where it does not act. `speed`: at which it closes at most."""
     kind = table.kind[i]
     c = table.compliance[i]
     time = table.dissipation_time[i]
@@ -220,7 +227,7 @@ def row_law(table: Table, i: int, weight: real, load: real, phi: real, h: real, 
     if table.exact == 1 and c > real(0.0):
         limit_weight = real(0.0)
     if kind <= DISTANCE or kind == COUPLING:
-        law = equality_law(limit_weight, phi, c, time, h, table.recovery[i], table.lever[i], load)
+        law = equality_law(limit_weight, phi, c, time, h, speed)
     elif kind == TENDON_SPRING:
         law = coupling.spring_law(phi, table.stiffness[i], table.damping[i], table.reference[i], h)
     elif kind == TENDON_FRICTION:
@@ -228,7 +235,7 @@ def row_law(table: Table, i: int, weight: real, load: real, phi: real, h: real, 
         upper = h * table.coefficients[i, 0]
         lower = -upper
     else:
-        law = stop_law(limit_weight, phi, c, time, h, table.recovery[i], table.lever[i], load)
+        law = stop_law(limit_weight, phi, c, time, h, speed)
         lower = real(0.0)
     return vec4(law[0], law[1], lower, upper)
 
@@ -314,55 +321,85 @@ def group_mobility(
 
 @func
 def load_bound(
-    topology: Topology,
+    table: Table,
+    body_mass: wp.array2d(dtype=real),
     gravity: wp.array(dtype=vec3),
-    composite: wp.array2d(dtype=vec10),
     force: wp.array2d(dtype=real),
-    lever: real,
     h: real,
     w: int,
+    i: int,
 ) -> real:
-    """γ_load of a row: a multiple of the impulse of all weights and forces, up to the next power of two."""
+    """γ_load of a row: a multiple of the impulse of the weights and forces of its part of the model."""
     mass = real(0.0)
-    for tree in range(topology.tree_v.shape[0] - 1):
-        mass += composite[w, topology.dof_link[topology.tree_v[tree]]][0]
+    for body in range(table.body_part.shape[0]):
+        if table.body_part[body] == table.part[i]:
+            mass += body_mass[w % body_mass.shape[0], body]
     total = mass * wp.length(gravity[w % gravity.shape[0]])
     for d in range(force.shape[1]):
-        total += wp.abs(force[w, d]) / wp.min(lever, real(1.0))
-    total = real(bilateral.LOAD_SHARE) * h * total
-    if total == real(0.0):
-        return total
-    return wp.pow(real(2.0), wp.ceil(wp.log2(total)))
+        if table.dof_part[d] == table.part[i]:
+            total += wp.abs(force[w, d]) / wp.min(table.lever[i], real(1.0))
+    return real(bilateral.LOAD_SHARE) * h * total
 
 
 @func
-def reaches(
+def held_speed(table: Table, weight: real, load: real, h: real, i: int) -> real:
+    """v_h of `bilateral.py`; `weight`: w, `load`: γ_load."""
+    share = real(bilateral.RIGID)
+    if table.kind[i] == SHORTEST or table.kind[i] == LONGEST:
+        share = real(LEAST_STOP)
+    return share * wp.max(real(bilateral.GEOMETRIC_SHARE) * table.lever[i] / h, weight * load)
+
+
+@func
+def drift_speed(table: Table, rows: Rows, v: wp.array2d(dtype=real), h: real, w: int, i: int) -> real:
+    """|v̂| of a group that its motion explains: the positions of an explicit step leave their constraints by h² u²/L."""
+    square = real(0.0)
+    for m in range(table.group[i]):
+        k = table.first + i + m
+        size = real(0.0)
+        for j in range(rows.support_size[k]):
+            size += wp.abs(rows.J[w, k, j] * v[w, rows.support[k, j]])
+        square += size * size
+    speed = real(0.0)
+    if h * h * square < real(bilateral.DRIFT_TURN * bilateral.DRIFT_TURN) * table.lever[i] * table.lever[i]:
+        speed = real(bilateral.DRIFT) * h * square / table.lever[i]
+    return speed
+
+
+@func
+def closing_speed(
     topology: Topology,
     table: Table,
     rows: Rows,
     L: wp.array3d(dtype=real),
     z: wp.array2d(dtype=vec3),
     phi: wp.array2d(dtype=real),
-    floor: real,
+    least: real,
     h: real,
     w: int,
     i: int,
-) -> bool:
-    """Whether the rows of a group, three at most, can move in the direction of their v̂, and a fast one without haste."""
+) -> vec2:
+    """(speed at which the rows of a group, three at most, can close without haste, |v̂|). `least`: the least w."""
     wanted = vec3(real(0.0), real(0.0), real(0.0))
     for m in range(table.group[i]):
-        wanted[m] = row_law(table, i + m, real(1.0), real(wp.inf), phi[w, i + m], h, real(1.0))[1]
+        wanted[m] = row_law(table, i + m, real(1.0), table.recovery[i + m], phi[w, i + m], h, real(1.0))[1]
     speed = wp.length(wanted)
     if speed == real(0.0):
-        return True
+        return vec2(real(wp.inf), real(0.0))
     wanted = wanted / speed
-    W = group_mobility(topology, rows, L, z, table.first + i, table.group[i], w)
-    able = wp.dot(wanted, W * wanted) >= real(bilateral.STUCK_SHARE) * floor
-    if able:
-        for m in range(3):
-            W[m, m] = W[m, m] + real(bilateral.HASTE_ROUNDING) * floor
-        able = wp.dot(wanted, wp.inverse(W) * wanted) * floor < real(bilateral.HASTE)
-    return able
+    W = group_mobility(topology, rows, L, z, table.first + i, table.group[i], w) / least
+    if wp.dot(wanted, W * wanted) < real(bilateral.STUCK_SHARE):
+        return vec2(real(0.0), speed)
+    axes, mobility = wp.eig3(W)
+    haste = real(0.0)
+    for m in range(3):
+        if mobility[m] > real(still):
+            along = wanted[0] * axes[0, m] + wanted[1] * axes[1, m] + wanted[2] * axes[2, m]
+            haste += along * along / wp.max(mobility[m], real(bilateral.RIGID))
+    slowest = real(wp.inf)
+    if haste > real(bilateral.HASTE):
+        slowest = table.recovery[i] * real(bilateral.HASTE) / haste
+    return vec2(slowest, speed)
 
 
 @kernel
@@ -377,19 +414,20 @@ def regularise(
     v0: wp.array2d(dtype=real),
     v_star: wp.array2d(dtype=real),
     M_factor: wp.array3d(dtype=real),
+    body_mass: wp.array2d(dtype=real),
     gravity: wp.array(dtype=vec3),
-    composite: wp.array2d(dtype=vec10),
     force: wp.array2d(dtype=real),
     # scratch
     z: wp.array2d(dtype=vec3),
     # out
-    load: wp.array2d(dtype=real),
+    speed: wp.array2d(dtype=real),
     stalled: wp.array2d(dtype=int),
     rows: Rows,
 ):
     """R, v̂, bounds and w of every row of the table; R = 0 where it does not act or moves nothing. Launch over worlds."""
     w = wp.tid()
-    bears = real(wp.inf)  # of the present group
+    limit = real(wp.inf)  # of the present group
+    load = real(0.0)
     for i in range(table.kind.shape[0]):
         k = table.first + i
         kind = table.kind[i]
@@ -406,17 +444,23 @@ def regularise(
             not stop or within_reach(error, rate, rate_star, rows.pull, h)
         ):
             weight = effective_weight(topology, M_factor, z, w, rows, k)
+            row_weight = wp.max(weight, floor[w, i])
             if table.group[i] > 0 and floor[w, i] > real(0.0):
-                bears = real(wp.inf)
+                limit = real(wp.inf)
                 if stalled[w, i] != 0:
-                    bears = load_bound(topology, gravity, composite, force, table.lever[i], h, w)
-                if table.comes[i] == 0:
-                    if not reaches(topology, table, rows, M_factor, z, phi, floor[w, i], h, w, i):
-                        bears = real(0.0)
-            load[w, i] = real(wp.inf)
-            if kind < COUPLING:
-                load[w, i] = bears
-            law = row_law(table, i, wp.max(weight, floor[w, i]), load[w, i], error, h, sigma)
+                    limit = real(0.0)
+                elif table.comes[i] == 0 and table.lever[i] < real(wp.inf):
+                    closing = closing_speed(topology, table, rows, M_factor, z, phi, floor[w, i], h, w, i)
+                    if closing[1] > drift_speed(table, rows, v0, h, w, i):
+                        limit = closing[0]
+                load = real(0.0)
+                if limit < table.recovery[i]:
+                    load = load_bound(table, body_mass, gravity, force, h, w, i)
+            speed[w, i] = table.recovery[i]
+            if limit < table.recovery[i] and kind < COUPLING:
+                most = wp.max(limit, held_speed(table, row_weight, load, h, i))
+                speed[w, i] = wp.min(table.recovery[i], wp.pow(real(2.0), wp.ceil(wp.log2(most))))
+            law = row_law(table, i, row_weight, speed[w, i], error, h, sigma)
             if weight > real(0.0):
                 rows.weight[w, k] = weight
                 rows.R[w, k] = law[0]
@@ -449,10 +493,11 @@ def remember_stalls(
     table: Table,
     rows: Rows,
     h: real,
+    phi: wp.array2d(dtype=real),
     dof_S: wp.array2d(dtype=vec6),
     M_factor: wp.array3d(dtype=real),
+    body_mass: wp.array2d(dtype=real),
     gravity: wp.array(dtype=vec3),
-    composite: wp.array2d(dtype=vec10),
     force: wp.array2d(dtype=real),
     v: wp.array2d(dtype=real),
     # scratch
@@ -468,20 +513,26 @@ def remember_stalls(
             wanted = vec3(real(0.0), real(0.0), real(0.0))
             rate = vec3(real(0.0), real(0.0), real(0.0))
             gamma = vec3(real(0.0), real(0.0), real(0.0))
+            free = vec3(real(0.0), real(0.0), real(0.0))  # v̂ without a limit
             for m in range(table.group[i]):
                 k = table.first + i + m
                 if rows.R[w, k] > real(0.0):
                     for j in range(rows.support_size[k]):
                         rate[m] = rate[m] + rows.J[w, k, j] * v[w, rows.support[k, j]]
                     wanted[m] = rows.v_hat[w, k]
+                    free[m] = row_law(table, i + m, real(1.0), real(wp.inf), phi[w, i + m], h, real(1.0))[1]
                     gamma[m] = (wanted[m] - rate[m]) / rows.R[w, k]
             limit = table.lever[i] / h  # of W γ
-            if wp.length(wanted) < real(0.5) * real(bilateral.RIGID) * limit:
+            if wp.length(free) < real(0.5) * real(bilateral.RIGID) * limit:
                 stalled[w, i] = 0
-            elif wp.dot(wanted, rate) < real(0.5) * wp.length_sq(wanted) and is_turning(table, rows, h, dof_S, v, w, i):
+            elif (
+                wp.dot(wanted, rate) < real(0.5) * wp.length_sq(wanted)
+                and wp.length(free) > drift_speed(table, rows, v, h, w, i)
+                and is_turning(table, rows, h, dof_S, v, w, i)
+            ):
                 W = group_mobility(topology, rows, M_factor, z, table.first + i, table.group[i], w)
                 size = wp.length(gamma)
-                bound = load_bound(topology, gravity, composite, force, table.lever[i], h, w)
+                bound = load_bound(table, body_mass, gravity, force, h, w, i)
                 if wp.dot(gamma, W * gamma) > limit * size and size > bound:
                     stalled[w, i] = 1
 
@@ -528,7 +579,7 @@ def row_impulse(
     phi: wp.array2d(dtype=real),
     weight: wp.array2d(dtype=real),
     floor: wp.array2d(dtype=real),
-    load: wp.array2d(dtype=real),
+    speed: wp.array2d(dtype=real),
     rate: wp.array2d(dtype=real),
     rate0: wp.array2d(dtype=real),
     # out
@@ -539,7 +590,7 @@ def row_impulse(
     k = table.first + i
     if rows.R[w, k] > real(0.0):
         w_row = wp.max(weight[w, k], floor[w, i])
-        law = row_law(table, i, w_row, load[w, i], phi[w, i] - lead * rate0[w, i], h, sigma)
+        law = row_law(table, i, w_row, speed[w, i], phi[w, i] - lead * rate0[w, i], h, sigma)
         gamma[w, i] = box_impulse((law[1] - rate[w, i]) / law[0], law[2], law[3])
 
 

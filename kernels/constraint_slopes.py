@@ -39,18 +39,18 @@ class Place:
 
 @func
 def law_slopes(
-    table: Table, rows: Rows, w: int, i: int, weight: real, load: real, phi: real, h: real, sigma: real
+    table: Table, rows: Rows, w: int, i: int, weight: real, speed: real, phi: real, h: real, sigma: real
 ) -> vec3:
     """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ) of a row; w with its floor."""
     k = table.first + i
     kind = table.kind[i]
     c = table.compliance[i]
     time = table.dissipation_time[i]
-    recovery = table.recovery[i]
-    lever = table.lever[i]
     slopes = vec3(real(0.0), real(0.0), real(0.0))
     if kind <= kinds.DISTANCE or kind == kinds.COUPLING:
-        slopes = equality_slopes(rows.v_hat[w, k], rows.R[w, k], weight, c, time, h, recovery, lever, load)
+        law = equality_slopes(rows.v_hat[w, k], rows.R[w, k], weight, c, time, h, speed)
+        slopes[0] = law[0]
+        slopes[1] = law[1]
     elif kind == kinds.TENDON_SPRING:  # v̂ = −K (φ beyond the slack)/(h K + D), R = 1/(h (h K + D))
         slack = table.reference[i]
         if phi < slack[0] or phi > slack[1] or slack[0] == slack[1]:
@@ -58,7 +58,7 @@ def law_slopes(
     elif kind == kinds.TENDON_FRICTION:
         slopes[1] = sigma
     else:
-        slopes = stop_slopes(rows.v_hat[w, k], rows.R[w, k], weight, c, time, h, recovery, lever, load)
+        slopes = stop_slopes(rows.v_hat[w, k], rows.R[w, k], weight, c, time, h, speed)
     return slopes
 
 
@@ -172,7 +172,7 @@ def constraint_row_slopes(
     v0: wp.array2d(dtype=real),
     phi: wp.array2d(dtype=real),
     floor: wp.array2d(dtype=real),
-    load: wp.array2d(dtype=real),
+    speed: wp.array2d(dtype=real),
     row_G: wp.array2d(dtype=real),
     row_gamma: wp.array2d(dtype=real),
     # out
@@ -207,7 +207,7 @@ def constraint_row_slopes(
                 slopes.J_q[w, k, j, e] = -curvature * table.b[i, j] * table.b[i, e]
     follow(topology, rows, k, v0, h, w, slopes)
     weight = rows.weight[w, k]
-    law = law_slopes(table, rows, w, i, wp.max(weight, floor[w, i]), load[w, i], phi[w, i], h, sigma)
+    law = law_slopes(table, rows, w, i, wp.max(weight, floor[w, i]), speed[w, i], phi[w, i], h, sigma)
     slopes.R_w[w, k] = law[1]
     slopes.R_floor[w, k] = real(0.0)
     if floor[w, i] > weight:

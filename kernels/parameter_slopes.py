@@ -192,15 +192,7 @@ def row_parameter_columns(
                     column += 1
                     by_bound = real(1.0)
                 slopes = stop_slopes(
-                    table.v_hat[w, k],
-                    table.R[w, k],
-                    table.weight[w, k],
-                    real(0.0),
-                    real(wp.nan),
-                    h,
-                    table.recovery[k],
-                    real(wp.inf),
-                    real(wp.inf),
+                    table.v_hat[w, k], table.R[w, k], table.weight[w, k], real(0.0), real(wp.nan), h, table.recovery[k]
                 )
                 gamma = row_G[w, k] * (slopes[0] - row_gamma[w, k] * slopes[2]) * by_bound
                 for i in range(table.support_size[k]):

@@ -272,9 +272,7 @@ def row_residual(
                 distance = q[w, i] - joint_range[bounds, joint, 0]
             else:
                 distance = joint_range[bounds, joint, 1] - q[w, i]
-            law = stop_law(
-                weight[w, k], distance, real(0.0), real(wp.nan), h, table.recovery[k], real(wp.inf), real(wp.inf)
-            )
+            law = stop_law(weight[w, k], distance, real(0.0), real(wp.nan), h, table.recovery[k])
             if joint_type[joint] == joints.BALL:
                 J = vec3(row_J[w, k, 0], row_J[w, k, 1], row_J[w, k, 2])
                 rate = J[0] * v[w, dof] + J[1] * v[w, dof + 1] + J[2] * v[w, dof + 2]

@@ -55,15 +55,7 @@ def joint_row_slopes(
         slopes.R_w[w, k] = sigma
         return
     law = stop_slopes(
-        table.v_hat[w, k],
-        table.R[w, k],
-        table.weight[w, k],
-        real(0.0),
-        real(wp.nan),
-        h,
-        table.recovery[k],
-        real(wp.inf),
-        real(wp.inf),
+        table.v_hat[w, k], table.R[w, k], table.weight[w, k], real(0.0), real(wp.nan), h, table.recovery[k]
     )
     slopes.R_w[w, k] = law[1]
     gamma_phi = row_G[w, k] * (law[0] - row_gamma[w, k] * law[2])  # γ = (v̂ − u)/R

@@ -135,9 +135,7 @@ def joint_rows(
                 for d in range(n):
                     rows.J[w, k, d] = J[d]
                 weight = effective_weight(topology, M_factor, z, w, rows, k)
-                law = stop_law(
-                    weight, distance, real(0.0), real(wp.nan), h, rows.recovery[k], real(wp.inf), real(wp.inf)
-                )
+                law = stop_law(weight, distance, real(0.0), real(wp.nan), h, rows.recovery[k])
                 rows.weight[w, k] = weight
                 rows.R[w, k] = law[0]
                 rows.v_hat[w, k] = law[1]

@@ -123,6 +123,19 @@ def row_groups(found: list[Row]) -> list[int]:
     return sizes
 
 
+def row_parts(model: Model, found: list[Row]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The parts of a model, trees that rows connect: of every row, of every body (-1: it stands still), of every dof."""
+    tree = model.link_tree
+    part = np.arange(int(tree.max(initial=-1)) + 1)
+    for row in found:
+        trees = np.unique(part[tree[model.dof_link[row.support]]])
+        part[np.isin(part, trees[1:])] = trees[0]
+    dofs = part[tree[model.dof_link]]
+    moves = [link >= 0 and len(model.ancestors(int(link))) > 0 for link in model.body_link]
+    bodies = np.where(moves, part[tree[model.body_link]], -1)
+    return np.array([dofs[row.support[0]] for row in found], dtype=np.int32), bodies, dofs
+
+
 def dof_coordinates(model: Model) -> np.ndarray:
     """`(nv,)` the coordinate in q of each degree of freedom of a hinge or slide; -1 of others."""
     table = np.full(model.nv, -1, dtype=np.int32)
@@ -238,7 +251,7 @@ class ScalarRows:
         )
         self.table, self.effort = self._table(found, exact), self._effort_table(actuators)
         self.rows.pull = CONSTRAINT_SPEED if self.can_stall else 0.0
-        self.phi, self.phi_between, self.floor, self.load = (dynamics.array(len(found), S) for _ in range(4))
+        self.phi, self.phi_between, self.floor, self.speed = (dynamics.array(len(found), S) for _ in range(4))
         self.stalled = dynamics.array(len(found), wp.int32)  # (worlds, rows of the table), see `bilateral.py`
         self.inertia = dynamics.array(model.nv if found else 0, S)
         self.q_ahead = dynamics.array(model.nq if found else 0, S)
@@ -283,6 +296,7 @@ class ScalarRows:
         lever = [levers.lever(row) if x and levers else np.inf for row, x in zip(found, turning, strict=True)]
         table.lever, table.group = self._array(lever, t.real), self._array(row_groups(found))
         table.comes = self._array([levers is not None and levers.comes(row) for row in found])
+        table.part, table.body_part, table.dof_part = map(self._array, row_parts(model, found))
         self.can_stall = bool(np.isfinite(lever).any())
         return table
 
@@ -317,7 +331,6 @@ class ScalarRows:
         v,
         v_star,
         M_factor,
-        composite,
         force,
         z,
         control,
@@ -347,18 +360,19 @@ class ScalarRows:
             inputs = [d.topology, self.table, self.rows, at.link_X, at.dof_S, self.inertia, self.floor]
             dynamics.launch(kinds.least_weight, self.table_count, inputs)
             inputs = [d.topology, self.table, p.stored("body_active"), h, sigma, self.phi, self.floor, v, v_star]
-            inputs += [M_factor, p.stored("gravity"), composite, force]
-            dynamics.launch(kinds.regularise, None, [*inputs, z, self.load, self.stalled, self.rows])
+            inputs += [M_factor, p.stored("body_mass"), p.stored("gravity"), force]
+            dynamics.launch(kinds.regularise, None, [*inputs, z, self.speed, self.stalled, self.rows])
         if self.effort_count:
             inputs = [self.effort, *(p.stored(key) for key in ACTUATOR_PARAMETERS), control, q, v, h, self.rows]
             dynamics.launch(effort_rows.effort_rows, self.effort_count, inputs)
 
-    def remember_stalls(self, h: float, v, M_factor, composite, force, z) -> None:
+    def remember_stalls(self, h: float, v, M_factor, force, z) -> None:
         """Note which rows stall at the velocity `v` that the solver found. `z`: scratch (worlds, nv)."""
         if self.can_stall:
-            d, gravity = self.device_model, self.device_model.parameters.stored("gravity")
-            inputs = [d.topology, self.table, self.rows, h, self.dynamics.dof_S, M_factor, gravity, composite, force]
-            self.dynamics.launch(kinds.remember_stalls, None, [*inputs, v, z, self.stalled])
+            d, p = self.device_model, self.device_model.parameters
+            inputs = [d.topology, self.table, self.rows, h, self.phi, self.dynamics.dof_S, M_factor]
+            inputs += [p.stored("body_mass"), p.stored("gravity"), force, v, z, self.stalled]
+            self.dynamics.launch(kinds.remember_stalls, None, inputs)
 
     def state_memory(self) -> dict:
         """The part of the next step's input that these rows leave behind, by name."""

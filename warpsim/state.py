@@ -57,7 +57,7 @@ class State:
         if arrays.keys() != kinds.keys():
             raise ValueError(
                 f"{label} has the memory {listed(self.memory)}, this simulator's has {listed(list(kinds)[3:])}: it is "
-                "of one with another solver or integrator; make a state with this sim.state(q, v)"
+                "of one with another solver, integrator or recovery_speed; make a state with this sim.state(q, v)"
             )
         for name, (shape, kind) in kinds.items():
             array = arrays[name]

@@ -244,7 +244,7 @@ class Step:
                 wp.copy(problem.R, self.R)
                 wp.copy(problem.v_hat, self.v_hat)
         between = (self.stages.between, self.stages.newton.q) if self.scheme.order > 1 else None
-        state = (self.q, self.v, self.v_star, self.M_factor, self.composite, self.force, self.z, self.control)
+        state = (self.q, self.v, self.v_star, self.M_factor, self.force, self.z, self.control)
         self.scalar_rows.launch(h, self.options.sigma, *state, self.scheme.theta_vq > 0.0, between)
         if isinstance(self.solver, PaperContact):
             self.scalar_rows.path_bend(h, self.q, self.v, self.solver.bend)
@@ -304,7 +304,7 @@ class Step:
             moving = self.stages.position_velocity(v)
         inputs = [self.device_model.topology, h, self.q, moving, self.q_next]
         self.dynamics.launch(theta.integrate_position, self.model.nlink, inputs)
-        self.scalar_rows.remember_stalls(h, v, self.M_factor, self.composite, self.force, self.z)
+        self.scalar_rows.remember_stalls(h, v, self.M_factor, self.force, self.z)
         self.commit(h, self.q_next, v)
 
     def commit(self, h: float, q: wp.array, v: wp.array) -> None:

@@ -117,7 +117,7 @@ class VariationalStep(Step):
             self.find_root(h, from_guess=False)
             if visit is not None:
                 visit(further)
-        self.scalar_rows.remember_stalls(h, solution.v, self.M_factor, self.composite, self.force, self.z)
+        self.scalar_rows.remember_stalls(h, solution.v, self.M_factor, self.force, self.z)
 
     def equation(self, h: float):
         """DRNEA(dq) = impulse with step h."""

@@ -4,14 +4,13 @@
 
 c = 1/k is the compliance (0 is near-rigid); τ_d counts only in penetration, so that no force acts at a distance. What is beyond a
 near-rigid stop comes back at the recovery speed v_r at most: as for contact (`cone.py`), v̂ and R are scaled alike where v̂ > v_r, so
-that the load borne at rest stays, R to a hundredth at most. What cannot come back is softened, see `bilateral.py`.
+that the load borne at rest stays, R to a hundredth at most. What cannot come back is held, see `bilateral.py`.
 """
 
 import warp as wp
 
 from ..real import func, real, vec2, vec3
 from . import cone
-from .bilateral import softening
 from .cone import contact_regularization, contact_stabilization
 
 LIMIT_BETA = 0.1  # near-rigid limit of stops
@@ -32,8 +31,6 @@ def stop_law(
     dissipation_time: real,
     h: real,
     recovery: real,
-    lever: real,
-    load: real,
 ) -> vec2:
     """(R, v̂); a `dissipation_time` that is not a number is β h/π."""
     tau_d = dissipation_time
@@ -47,8 +44,6 @@ def stop_law(
         if bounded > recovery:
             R_n = wp.max(recovery / bounded, real(cone.LEAST_RECOVERY_SHARE)) * R_n
             bounded = recovery
-        if bounded > real(0.0):
-            R_n = wp.max(R_n, bounded * softening(weight, h, lever, load))
     return vec2(R_n, bounded)
 
 
@@ -61,8 +56,6 @@ def stop_slopes(
     dissipation_time: real,
     h: real,
     recovery: real,
-    lever: real,
-    load: real,
 ) -> vec3:
     """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ) of `stop_law`, from its results."""
     side = real(-1.0)  # of φ
@@ -82,11 +75,6 @@ def stop_slopes(
         share = by_weight / rigid
         if share < real(1.0) and share > real(1.001 * cone.LEAST_RECOVERY_SHARE):  # R = rigid w v_r (h + τ_d)/(−φ)
             by_distance = share * R / (recovery * (h + tau_d))
-        if R > rigid * weight:
-            saturation = softening(weight, h, lever, load)
-            by_distance = slope * saturation
-            if saturation * load >= real(1.0):
-                by_weight = real(0.0)
     elif R > rigid * weight:
         by_weight = real(0.0)
     return vec3(slope, by_weight, by_distance)

@@ -366,7 +366,7 @@ class Linearizer:
         if forward.table_count:
             step.dynamics.motion_subspace(self.ahead.link_X, self.ahead.dof_S)
             inputs = [d.topology, forward.table, rows, h, sigma, self.here, self.ahead, step.v]
-            inputs += [forward.phi, forward.floor, forward.load, G, gamma, slopes]
+            inputs += [forward.phi, forward.floor, forward.speed, G, gamma, slopes]
             launch(constraint_slopes.constraint_row_slopes, forward.table_count, inputs)
             inputs = [d.topology, forward.table, rows, slopes, self.here, step.composite, forward.inertia, G, gamma]
             launch(constraint_slopes.floor_columns, None, [*inputs, columns.inertias, self.weights, X])

@@ -72,7 +72,7 @@ class RowsAdjoint:
             for J, x, rate in ((self.J, v, self.rate), (self.J_start, v0, self.rate0)):
                 dynamics.launch(constraint_rows.row_rate, f.table_count, [f.table, f.rows, J, x, rate])
             inputs = [f.table, f.rows, h, sigma, lead, self.phi, self.weight, self.floor]
-            inputs += [f.load, self.rate, self.rate0]
+            inputs += [f.speed, self.rate, self.rate0]
             dynamics.launch(constraint_rows.row_impulse, f.table_count, [*inputs, self.gamma])
             inputs = [f.table, f.rows, self.J, self.gamma, r]
             dynamics.launch(constraint_rows.row_residual, (f.table_count, f.width), inputs)
