@@ -1,4 +1,4 @@
-"""One step on the device, in the order of the theory sheet; every line is one or a few launches.
+"""One step on the device, in the order of docs/step.md; every line is one or a few launches.
 
     kinematics → mass matrix, bias, forces → free motion v*, A → contacts → R, v_hat → solver → v → integrate → commit
 

@@ -1,4 +1,4 @@
-"""The contact problem that a step hands to its solver, recomputed from public queries by the theory sheet's formulas.
+"""The contact problem that a step hands to its solver, recomputed from public queries by the formulas of docs/theory.md.
 
 A = M + h D,  v* = v0 + h A^-1 (k - D v0 - c),  J = frame^T (J_B - J_A),  w = |J M^-1 J^T|_F / 3,
 Rn = max(beta^2 w/(4 pi^2), 1/(h k (h + tau_d))),  Rt = sigma w,  v_hat = -phi/(h + tau_d), tau_d = 0 while phi > 0
