@@ -17,9 +17,9 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
-from warpsim import collision
 from warpsim.bench import machine
-from warpsim.broadphase import LARGEST_LIST
+from warpsim.contact import collision
+from warpsim.contact.broadphase import LARGEST_LIST
 
 RADIUS = 0.05  # [m]
 SPACING = 1.99 * RADIUS  # lattice neighbours overlap by 0.5 mm

@@ -29,7 +29,7 @@ from sap_paper import table  # noqa: E402
 
 import warpsim as ws  # noqa: E402
 from warpsim.bench import machine  # noqa: E402
-from warpsim.solvers.lcp import CLAMPING, CLASSES, IMPULSES, NOTHING, SEPARATING, LCPSolver  # noqa: E402
+from warpsim.solve.lcp.lcp import CLAMPING, CLASSES, IMPULSES, NOTHING, SEPARATING, LCPSolver  # noqa: E402
 
 GRAVITY = 9.81
 FULL = {"seconds": 6.0, "steps": (0.01, 0.005, 0.0025, 0.001), "stacks": range(1, 13), "repeats": 20}

@@ -18,7 +18,7 @@ import warp as wp
 
 import warpsim as ws
 from warpsim.bench import machine
-from warpsim.gradients.differences import StepDifferences
+from warpsim.differentiate.differences import StepDifferences
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from accuracy import asset

@@ -14,8 +14,10 @@ from types import SimpleNamespace
 import numpy as np
 import warp as wp
 
-from warpsim.device import copy, scalar_types
-from warpsim.kernels import drnea, spatial, tree, variational_roots
+from warpsim.device.copies import copy, scalar_types
+from warpsim.kernels.integrate.variational import drnea
+from warpsim.kernels.integrate.variational import roots as variational_roots
+from warpsim.kernels.tree import passes, spatial
 
 DRNEA, SVI = wp.constant(0), wp.constant(1)
 RIQN, NEWTON, BROYDEN = wp.constant(0), wp.constant(1), wp.constant(2)
@@ -32,7 +34,7 @@ def kernels() -> SimpleNamespace:
     angular, linear, join = sp.angular, sp.linear, sp.join
     vec3, vec6, vec10, mat33 = t.vec3, t.vec6, t.vec10, t.mat33
     Frame, Factor, Motion, Equation, Root = f.Frame, f.Factor, f.Motion, f.Equation, f.Root
-    Elimination, Topology = roots.Elimination, copy(tree.Topology, S)
+    Elimination, Topology = roots.Elimination, copy(passes.Topology, S)
     Options = roots.Options
 
     @wp.struct
@@ -268,12 +270,12 @@ def kernels() -> SimpleNamespace:
         residual: wp.array2d(dtype=S),
     ):
         """Root of `evaluation` by `method` from the guess in `work`."""
-        w, tree = wp.tid()
+        w, passes = wp.tid()
         n = work.dq.shape[1]
-        roots.start(root, w, tree)
+        roots.start(root, w, passes)
         first = options.first_step
         if first != S(0.0):  # the second half of the guess "dynamics" is left in work.u
-            f.solve_tree(topology, frame, factor, work, w, tree)
+            f.solve_tree(topology, frame, factor, work, w, passes)
             for d in range(n):
                 work.dq[w, d] = work.dq[w, d] + first * work.u[w, d]
         if evaluation == SVI:
@@ -286,13 +288,13 @@ def kernels() -> SimpleNamespace:
             if evaluation == SVI:
                 svi_evaluate(chain, dense, equation, work, residual, w, n)
             else:
-                f.evaluate_tree(topology, frame, factor, equation, work, S(0.0), w, tree)
-                f.residual_tree(topology, frame, equation, work, residual, w, tree)
+                f.evaluate_tree(topology, frame, factor, equation, work, S(0.0), w, passes)
+                f.residual_tree(topology, frame, equation, work, residual, w, passes)
             for d in range(n):
                 work.u[w, d] = residual[w, d]
                 work.wrench[w, d] = vec6()
-            norm = f.reduce_tree(topology, frame, factor, work, w, tree)
-            over = roots.judge(topology, equation, options, work, norm, previous, root, w, tree)
+            norm = f.reduce_tree(topology, frame, factor, work, w, passes)
+            over = roots.judge(topology, equation, options, work, norm, previous, root, w, passes)
             if not over:
                 if method == NEWTON:
                     if evaluation == SVI:
@@ -305,7 +307,7 @@ def kernels() -> SimpleNamespace:
                     for d in range(n):
                         work.dq[w, d] = work.dq[w, d] - dense.x[w, d]
                 else:
-                    f.solve_tree(topology, frame, factor, work, w, tree)
+                    f.solve_tree(topology, frame, factor, work, w, passes)
                     if method == RIQN:
                         for d in range(n):
                             work.dq[w, d] = work.dq[w, d] - equation.h * work.u[w, d]
@@ -315,9 +317,9 @@ def kernels() -> SimpleNamespace:
                         broyden_step(steps, square, work, equation.h, count, w, n)
                         count += 1
         if evaluation == SVI:
-            f.evaluate_tree(topology, frame, factor, equation, work, S(0.0), w, tree)
+            f.evaluate_tree(topology, frame, factor, equation, work, S(0.0), w, passes)
             svi_end(frame, dense, work, residual, w, n)
-        root.error[w, tree] = wp.sqrt(root.least[w, tree] / equation.scale[w, tree])
+        root.error[w, passes] = wp.sqrt(root.least[w, passes] / equation.scale[w, passes])
 
     return SimpleNamespace(Chain=Chain, Dense=Dense, Elimination=Elimination, search=search)
 

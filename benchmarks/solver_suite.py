@@ -24,7 +24,7 @@ from lcp_samples import BoxedLCP, natural_residual, random_lcp, stack_problems  
 
 import warpsim as ws  # noqa: E402
 from warpsim.bench import machine  # noqa: E402
-from warpsim.solvers.cone_qp import INFEASIBLE, UNBOUNDED  # noqa: E402
+from warpsim.solve.cone_qp.cone_qp import INFEASIBLE, UNBOUNDED  # noqa: E402
 
 RECORDED = TESTS / "reference" / "data" / "boxed_lcps.npz"
 DTYPES = ("float64", "float32")
@@ -49,8 +49,8 @@ def recorded_lcps() -> list[BoxedLCP]:
 
 def lcps(name: str, problems: list[BoxedLCP]) -> list[dict]:
     """One row per dtype: how many are solved, residuals, factorisations, warm start, time of the kernel."""
-    from warpsim.solvers import arrays
-    from warpsim.solvers.lcp import LCPSolver, _check
+    from warpsim.solve import arrays
+    from warpsim.solve.lcp.lcp import LCPSolver, _check
 
     stacked, rows = stack_problems(problems), []
     checked = _check(*(stacked[k] for k in ("A", "b", "hi", "findex")), None, stacked["rows"])
@@ -145,7 +145,7 @@ def certificates(count: int) -> list[dict]:
 
 def compliant_contact(count: int) -> list[dict]:
     """min ½λᵀ(S⁻¹ + W)λ − bᵀλ over friction cones, W of the random LCPs, S = 1 … 10¹⁵ per row; time of the kernel."""
-    from warpsim.solvers import ConeQPSolver
+    from warpsim.solve import ConeQPSolver
 
     rng = np.random.default_rng(2)
     problems = [random_lcp(rng) for _ in range(count)]

@@ -3,8 +3,8 @@
 import numpy as np
 
 import warpsim as ws
-from warpsim.io.host_kinematics import body_poses
 from warpsim.model.geometry import IDENTITY, axis_angle, compose
+from warpsim.model.host_kinematics import body_poses
 
 TURN_Z_INTO_Y = axis_angle([1, 0, 0], -np.pi / 2)
 

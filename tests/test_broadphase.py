@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from warpsim import collision
+from warpsim.contact import collision
 
 
 def pile(count: int, seed: int) -> ws.Model:

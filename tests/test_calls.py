@@ -14,8 +14,8 @@ from scenes import body_on_plane
 
 import warpsim as ws
 from warpsim.cli import main
-from warpsim.io.render import Camera, render_image
-from warpsim.io.store import StoreError
+from warpsim.files.store.store import StoreError
+from warpsim.show.render import Camera, render_image
 
 NAN, INF = float("nan"), float("inf")
 LONGEST = 700  # characters of a message

@@ -149,14 +149,14 @@ reveal_type(sim.step(state, out=state))  # warpsim.state.State
 reveal_type(trajectory)  # warpsim.trajectory.Trajectory
 reveal_type(trajectory.final)  # warpsim.state.State | None
 reveal_type(trajectory.poses())  # numpy.ndarray
-reveal_type(sim.linearize(state))  # warpsim.gradients.linearize.Linearization
-reveal_type(sim.contacts(state))  # warpsim.collision.ContactList
-reveal_type(sim.ray_cast(state, [[0, 0, 1]], [[0, 0, -1]]))  # warpsim.queries.RayHits
+reveal_type(sim.linearize(state))  # warpsim.differentiate.linearize.Linearization
+reveal_type(sim.contacts(state))  # warpsim.contact.collision.ContactList
+reveal_type(sim.ray_cast(state, [[0, 0, 1]], [[0, 0, -1]]))  # warpsim.contact.queries.RayHits
 reveal_type(sim.parameters["body_mass"])  # array
 reveal_type(ws.ModelBuilder("a").build())  # warpsim.model.model.Model
-reveal_type(ws.solve_contact(ws.ContactProblem([[1]], [], [], [])))  # warpsim.solvers.problem.ContactSolution
-reveal_type(ws.solve_lcp([[1]], [1], [1], [-1]))  # warpsim.solvers.lcp.LCPSolution
-reveal_type(ws.check_gradients(sim))  # warpsim.gradients.check.GradientCheck
+reveal_type(ws.solve_contact(ws.ContactProblem([[1]], [], [], [])))  # warpsim.solve.problem.ContactSolution
+reveal_type(ws.solve_lcp([[1]], [1], [1], [-1]))  # warpsim.solve.lcp.lcp.LCPSolution
+reveal_type(ws.check_gradients(sim))  # warpsim.differentiate.check.GradientCheck
 reveal_type(ws.Trajectory.load("a"))  # warpsim.trajectory.Trajectory
 """
 WRONG = """

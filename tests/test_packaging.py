@@ -21,9 +21,9 @@ HEAVY = ("torch", "jax", "cupy", "ray", "viser", "matplotlib")
 ROLLOUT = """
 import pathlib, sys
 import warpsim as ws
-import warpsim.kernels.tree
+import warpsim.kernels.tree.passes
 assert pathlib.Path(ws.__file__).is_relative_to(sys.prefix), ws.__file__
-assert pathlib.Path(warpsim.kernels.tree.__file__).is_relative_to(sys.prefix), warpsim.kernels.tree.__file__
+assert pathlib.Path(warpsim.kernels.tree.passes.__file__).is_relative_to(sys.prefix), warpsim.kernels.tree.passes.__file__
 sim = ws.Simulator(ws.load(sys.argv[1]), worlds=2, device="cpu")
 trajectory = sim.rollout(sim.state(), steps=10)
 assert [ws.load(ws.robots.path(name)).name for name in ws.robots.names()] == ws.robots.names()

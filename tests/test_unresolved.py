@@ -135,7 +135,7 @@ def test_worlds_and_the_broad_phase_agree(device):
     for largest in (None, 0):
         with pytest.MonkeyPatch.context() as patch:
             if largest is not None:
-                patch.setattr("warpsim.collision.LARGEST_LIST", largest)
+                patch.setattr("warpsim.contact.collision.LARGEST_LIST", largest)
             sim = ws.Simulator(model, worlds=3, dtype="float64", device=device)
         assert (sim._step.collision.broadphase is not None) == (largest == 0)
         state = sim.step(sim.step(sim.state(v=v)))

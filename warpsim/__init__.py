@@ -17,26 +17,26 @@ if _os.path.isfile(_os.path.join(__path__[0], "kernels")):
 
 _PUBLIC = {
     "warpsim.errors": ("ModelError",),
-    "warpsim.gradients.linearize": ("Linearization",),
-    "warpsim.io.load": ("load",),
+    "warpsim.differentiate.linearize": ("Linearization",),
+    "warpsim.files.load": ("load",),
     "warpsim.model": ("ConstraintType", "GeomType", "JointType", "Model", "ModelBuilder"),
     "warpsim.simulator": ("CONTACT_OVERFLOW", "NONFINITE", "NOT_CONVERGED", "UNRESOLVED", "Simulator"),
     "warpsim.state": ("State",),
     "warpsim.trajectory": ("Trajectory",),
-    "warpsim.integrators": ("ExplicitEuler", "ImplicitEuler", "Midpoint", "SymplecticEuler", "Variational"),
-    "warpsim.gradients.check": ("check_gradients",),
-    "warpsim.interop.objective": ("Objective",),
-    "warpsim.solvers.sap": ("SAP",),
-    "warpsim.solvers.compliant": ("Compliant",),
-    "warpsim.solvers.lcp_contact": ("LCP",),
-    "warpsim.solvers.nocontact": ("NoContact",),
-    "warpsim.solvers.lcp": ("LCPSolution", "solve_lcp"),
-    "warpsim.solvers.cone_qp": ("ConeQPSolution", "solve_cone_qp"),
-    "warpsim.solvers.problem": ("ContactProblem", "ContactSolution", "solve_contact"),
+    "warpsim.integrate": ("ExplicitEuler", "ImplicitEuler", "Midpoint", "SymplecticEuler", "Variational"),
+    "warpsim.differentiate.check": ("check_gradients",),
+    "warpsim.differentiate.objective": ("Objective",),
+    "warpsim.solve.sap.sap": ("SAP",),
+    "warpsim.solve.cone_qp.compliant": ("Compliant",),
+    "warpsim.solve.lcp.contact_lcp": ("LCP",),
+    "warpsim.solve.nocontact": ("NoContact",),
+    "warpsim.solve.lcp.lcp": ("LCPSolution", "solve_lcp"),
+    "warpsim.solve.cone_qp.cone_qp": ("ConeQPSolution", "solve_cone_qp"),
+    "warpsim.solve.problem": ("ContactProblem", "ContactSolution", "solve_contact"),
 }
 _MODULES = {"robots": "warpsim.robots"}
 # Adapters that load their framework; not in `__all__`, so that a look at every public name loads none.
-_ADAPTERS = {name: f"warpsim.interop.{name}" for name in ("torch", "jax")}
+_ADAPTERS = {name: f"warpsim.differentiate.{name}" for name in ("torch", "jax")}
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
 __all__ = [*_HOME, *_MODULES]  # noqa: PLE0604 (names)
 __version__ = "0.1.0"
@@ -62,18 +62,18 @@ if "warp" in _sys.modules:  # else at the first use of what needs it; a level se
 
 if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which cannot follow what is loaded on demand
     from warpsim import robots as robots
+    from warpsim.differentiate import jax as jax
+    from warpsim.differentiate import torch as torch
+    from warpsim.differentiate.check import check_gradients as check_gradients
+    from warpsim.differentiate.linearize import Linearization as Linearization
+    from warpsim.differentiate.objective import Objective as Objective
     from warpsim.errors import ModelError as ModelError
-    from warpsim.gradients.check import check_gradients as check_gradients
-    from warpsim.gradients.linearize import Linearization as Linearization
-    from warpsim.integrators import ExplicitEuler as ExplicitEuler
-    from warpsim.integrators import ImplicitEuler as ImplicitEuler
-    from warpsim.integrators import Midpoint as Midpoint
-    from warpsim.integrators import SymplecticEuler as SymplecticEuler
-    from warpsim.integrators import Variational as Variational
-    from warpsim.interop import jax as jax
-    from warpsim.interop import torch as torch
-    from warpsim.interop.objective import Objective as Objective
-    from warpsim.io.load import load as load
+    from warpsim.files.load import load as load
+    from warpsim.integrate import ExplicitEuler as ExplicitEuler
+    from warpsim.integrate import ImplicitEuler as ImplicitEuler
+    from warpsim.integrate import Midpoint as Midpoint
+    from warpsim.integrate import SymplecticEuler as SymplecticEuler
+    from warpsim.integrate import Variational as Variational
     from warpsim.model import ConstraintType as ConstraintType
     from warpsim.model import GeomType as GeomType
     from warpsim.model import JointType as JointType
@@ -84,17 +84,17 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.simulator import NOT_CONVERGED as NOT_CONVERGED
     from warpsim.simulator import UNRESOLVED as UNRESOLVED
     from warpsim.simulator import Simulator as Simulator
-    from warpsim.solvers.compliant import Compliant as Compliant
-    from warpsim.solvers.cone_qp import ConeQPSolution as ConeQPSolution
-    from warpsim.solvers.cone_qp import solve_cone_qp as solve_cone_qp
-    from warpsim.solvers.lcp import LCPSolution as LCPSolution
-    from warpsim.solvers.lcp import solve_lcp as solve_lcp
-    from warpsim.solvers.lcp_contact import LCP as LCP
-    from warpsim.solvers.nocontact import NoContact as NoContact
-    from warpsim.solvers.problem import ContactProblem as ContactProblem
-    from warpsim.solvers.problem import ContactSolution as ContactSolution
-    from warpsim.solvers.problem import solve_contact as solve_contact
-    from warpsim.solvers.sap import SAP as SAP
+    from warpsim.solve.cone_qp.compliant import Compliant as Compliant
+    from warpsim.solve.cone_qp.cone_qp import ConeQPSolution as ConeQPSolution
+    from warpsim.solve.cone_qp.cone_qp import solve_cone_qp as solve_cone_qp
+    from warpsim.solve.lcp.contact_lcp import LCP as LCP
+    from warpsim.solve.lcp.lcp import LCPSolution as LCPSolution
+    from warpsim.solve.lcp.lcp import solve_lcp as solve_lcp
+    from warpsim.solve.nocontact import NoContact as NoContact
+    from warpsim.solve.problem import ContactProblem as ContactProblem
+    from warpsim.solve.problem import ContactSolution as ContactSolution
+    from warpsim.solve.problem import solve_contact as solve_contact
+    from warpsim.solve.sap.sap import SAP as SAP
     from warpsim.state import State as State
     from warpsim.trajectory import Trajectory as Trajectory
 else:

@@ -58,7 +58,7 @@ class Run:
 
     def __call__(self) -> None:
         from warpsim import Simulator, load
-        from warpsim.io.output import replacing
+        from warpsim.files.output import replacing
         from warpsim.runs import perturbed_start, print_summary, smooth_controls, timed_rollout
 
         self._check()
@@ -93,10 +93,10 @@ class Run:
         """Refuse what could not be written in the end, before anything is computed."""
         import importlib.util
 
-        from warpsim.io.output import check_file
-        from warpsim.io.plot import check_plot
-        from warpsim.io.store import check_replaceable
-        from warpsim.io.usd_write import SUFFIXES
+        from warpsim.files.output import check_file
+        from warpsim.files.store.store import check_replaceable
+        from warpsim.files.usd.usd_write import SUFFIXES
+        from warpsim.show.plot import check_plot
 
         for package, wanted in (("viser", self.html), ("matplotlib", self.plot or self.png)):
             if wanted and importlib.util.find_spec(package) is None:
@@ -115,7 +115,7 @@ class Run:
 
     def _open_store(self, sim):
         """A writer of the store that was asked for, or None."""
-        from warpsim.io.store import StoreWriter
+        from warpsim.files.store.store import StoreWriter
 
         if not self.store:
             return None
@@ -272,7 +272,7 @@ class View:
         import tempfile
 
         from warpsim import Trajectory
-        from warpsim.io.output import check_file
+        from warpsim.files.output import check_file
 
         if not 0 <= self.port < 1 << 16:
             raise ValueError(f"port is {self.port}; give 0 to 65535")

@@ -67,7 +67,7 @@ def _page(trajectory, path) -> None:
 
 
 def _picture(trajectory, path) -> None:
-    from warpsim.io.render import Camera
+    from warpsim.show.render import Camera
 
     frame = int(PICTURE_TIME * trajectory.steps)
     camera = Camera(EYE, TARGET, FIELD_OF_VIEW) if trajectory.worlds >= PICTURED else None

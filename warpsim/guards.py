@@ -5,14 +5,14 @@ Values that a kernel writes into the arrays are not checked: nothing in a step r
 
 import numpy as np
 
-from warpsim.constraints import actuator_rows
-from warpsim.integrators import SymplecticEuler
-from warpsim.kernels import actuation
+from warpsim.integrate import SymplecticEuler
+from warpsim.kernels.forces import actuators
 from warpsim.model.model import Model
-from warpsim.parameters import Parameters
-from warpsim.solvers.compliant import Compliant
-from warpsim.solvers.lcp_contact import LCP
-from warpsim.solvers.sap import SAP
+from warpsim.model.parameters import Parameters
+from warpsim.rows.scalar_rows import actuator_rows
+from warpsim.solve.cone_qp.compliant import Compliant
+from warpsim.solve.lcp.contact_lcp import LCP
+from warpsim.solve.sap.sap import SAP
 
 
 def refuse_material(model: Model, solver) -> None:
@@ -50,7 +50,7 @@ def check_paper(model: Model, integrator, dtype: str, requires_grad: bool) -> No
         raise ValueError(f'{paper} squares the condition of its problem; use dtype="float64", not {dtype!r}')
     if integrator != SymplecticEuler():
         raise ValueError(f"{paper} is a scheme of its own; use integrator=ws.SymplecticEuler(), not {integrator!r}")
-    dry, drives = (model.joint_friction > 0).any(), actuator_rows(model, integrator) != actuation.NEVER
+    dry, drives = (model.joint_friction > 0).any(), actuator_rows(model, integrator.implicit) != actuators.NEVER
     if dry or model.tendon_friction.any():
         raise ValueError(f"{paper} has no dry friction of joints and tendons; set it to 0")
     if drives.any():

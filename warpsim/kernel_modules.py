@@ -1,6 +1,6 @@
 """Compile check of the device code for CUDA, on machines without a GPU: `python -m warpsim.kernel_modules`.
 
-The copies of every file of `warpsim.kernels` for both scalar types (`device.py`), with and without adjoints, register their
+The copies of every file of `warpsim.kernels` for both scalar types (`copies.py`), with and without adjoints, register their
 Warp modules; each is compiled to sm_90, two at a time. Fails on an error, and on a kernel that wants more shared memory than
 a block may have. A module whose hash passed before is not compiled again.
 """
@@ -22,7 +22,7 @@ from typing import NamedTuple
 import warp as wp
 
 from warpsim import kernels
-from warpsim.device import SCALARS, adjoints_of, copy
+from warpsim.device.copies import SCALARS, adjoints_of, copy
 
 ARCH = 90
 SHARED_MEMORY_LIMIT = 227 * 1024  # bytes a block may use on sm_90

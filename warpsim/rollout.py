@@ -6,13 +6,13 @@ import numpy as np
 import warp as wp
 
 from warpsim.checks import numbers, whole
-from warpsim.device import SCALARS
-from warpsim.gradients.checkpoint import Checkpoints, move_gradient
-from warpsim.gradients.implicit import kept_array
-from warpsim.gradients.kept import KeptParameters
-from warpsim.gradients.report import GradientReport
-from warpsim.recording import active_tape, refuse_torch_gradient, tape_paused
-from warpsim.threads import in_turn, turn
+from warpsim.device.copies import SCALARS
+from warpsim.device.recording import active_tape, refuse_torch_gradient, tape_paused
+from warpsim.device.threads import in_turn, turn
+from warpsim.differentiate.checkpoint import Checkpoints, move_gradient
+from warpsim.differentiate.implicit import kept_array
+from warpsim.differentiate.kept import KeptParameters
+from warpsim.differentiate.report import GradientReport
 from warpsim.trajectory import Trajectory
 
 RECORDED = {"iterations": wp.int32, "momentum_error": None, "contacts": wp.int32, "energy": None, "flags": wp.int32}

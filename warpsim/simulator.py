@@ -10,37 +10,38 @@ import numpy as np
 import warp as wp
 
 from warpsim.checks import choice, flag, listed, number, numbers, positive, short, whole
-from warpsim.collision import ContactList
-from warpsim.deep import refuse_gradients
-from warpsim.device import SCALARS
-from warpsim.dynamics import DeviceModel
-from warpsim.gradients.implicit import StepAdjoint, StepRecord, kept_array, pass_on_gradient
-from warpsim.gradients.kept import AdjointParameters, KeptParameters
-from warpsim.gradients.linearize import Linearization, Linearizer, linearize
-from warpsim.gradients.reverse import ReverseLinearizer
-from warpsim.gradients.theta import SchemeAdjoint
-from warpsim.gradients.variational import VariationalAdjoint
+from warpsim.contact.collision import ContactList
+from warpsim.contact.queries import Queries, RayHits
+from warpsim.device.copies import SCALARS
+from warpsim.device.memory import array_bytes
+from warpsim.device.recording import active_tape, refuse_torch_gradient, tape_paused
+from warpsim.device.replay import Replay
+from warpsim.device.threads import alone, in_turn, turn
+from warpsim.differentiate.implicit import StepAdjoint, StepRecord, kept_array, pass_on_gradient
+from warpsim.differentiate.kept import AdjointParameters, KeptParameters
+from warpsim.differentiate.linearize import Linearization, Linearizer, linearize
+from warpsim.differentiate.reverse import ReverseLinearizer
+from warpsim.differentiate.theta_adjoint import SchemeAdjoint
+from warpsim.differentiate.variational_adjoint import VariationalAdjoint
 from warpsim.guards import check_paper, guard_parameters, refuse_material
-from warpsim.integrators import SymplecticEuler, ThetaScheme, Variational
-from warpsim.kernels import flags, joints
-from warpsim.memory import array_bytes
+from warpsim.integrate import SymplecticEuler, ThetaScheme, Variational
+from warpsim.integrate.step import Step
+from warpsim.integrate.variational.variational_step import VariationalStep
+from warpsim.kernels import flags
+from warpsim.kernels.tree import joints
 from warpsim.model.model import JOINT_NQ, GeomType, JointType, Model
 from warpsim.model.overlap import start_of
-from warpsim.queries import Queries, RayHits
-from warpsim.recording import active_tape, refuse_torch_gradient, tape_paused
-from warpsim.recovery import RECOVERY_SPEED, recovery_speeds
-from warpsim.replay import Replay
 from warpsim.reprs import show
 from warpsim.rollout import rollout
-from warpsim.solvers.compliant import Compliant
-from warpsim.solvers.lcp_contact import LCP
-from warpsim.solvers.nocontact import NoContact
-from warpsim.solvers.sap import SAP
+from warpsim.rows.recovery import RECOVERY_SPEED, recovery_speeds
+from warpsim.solve.cone_qp.compliant import Compliant
+from warpsim.solve.lcp.contact_lcp import LCP
+from warpsim.solve.nocontact import NoContact
+from warpsim.solve.sap.sap import SAP
 from warpsim.state import State
-from warpsim.step import Step
-from warpsim.threads import alone, in_turn, turn
 from warpsim.trajectory import Trajectory
-from warpsim.variational_step import VariationalStep
+from warpsim.tree.dynamics import DeviceModel
+from warpsim.tree.wide import refuse_gradients
 
 NONFINITE = int(flags.NONFINITE)
 NOT_CONVERGED = int(flags.NOT_CONVERGED)

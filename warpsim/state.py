@@ -4,8 +4,8 @@ import numpy as np
 import warp as wp
 
 from warpsim.checks import listed
+from warpsim.device.recording import tape_paused
 from warpsim.pickled import pack, unpack
-from warpsim.recording import tape_paused
 from warpsim.reprs import show
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from warpsim.checks import choice, short, whole
-from warpsim.io import host_kinematics
+from warpsim.model import host_kinematics
 from warpsim.model.model import Model
 from warpsim.pickled import pack, unpack
 from warpsim.state import State
@@ -19,7 +19,7 @@ from warpsim.state import State
 if TYPE_CHECKING:
     import warp as wp
 
-    from warpsim.gradients.report import GradientReport
+    from warpsim.differentiate.report import GradientReport
 
 
 @dataclasses.dataclass(eq=False)
@@ -122,25 +122,25 @@ class Trajectory:
 
     def pose_chunks(self, rows=None, worlds=None) -> Iterator[np.ndarray]:
         """Yield body poses `(some rows, worlds, nbody, 7)` in order, a bounded number of bytes at a time."""
-        from warpsim.io.scene import world_indices
+        from warpsim.files.scene import world_indices
 
         rows = np.arange(self.frames) if rows is None else _row_indices(rows, self.frames)
         return host_kinematics.body_pose_chunks(self.model, self.q, rows, world_indices(worlds, self.worlds))
 
     def save(self, path) -> None:
-        """Write a Zarr v3 store with the model inside; see `warpsim.io.store`.
+        """Write a Zarr v3 store with the model inside; see `warpsim.files.store.store`.
 
         A warpsim store that is there is replaced once the new one is whole; any other file or folder is an error, as is a
         store with something else in its folder.
         """
-        from warpsim.io.store import save_trajectory
+        from warpsim.files.store.store import save_trajectory
 
         save_trajectory(self, path)
 
     @classmethod
     def load(cls, path, model: Model | None = None) -> "Trajectory":
         """Read a store written by `save` or a rollout. `model` replaces the stored one, and must fit it."""
-        from warpsim.io.store import load_trajectory
+        from warpsim.files.store.store import load_trajectory
 
         if model is not None and not isinstance(model, Model):
             raise ValueError(f"model is a {type(model).__name__}; give a Model, or None for the stored one")
@@ -153,7 +153,7 @@ class Trajectory:
         UsdPhysics; several become point instancers on a grid `spacing` [m] apart. `fps` [1/s]: None keeps the recorded
         rate, thinned to at most 60.
         """
-        from warpsim.io.usd_write import write_trajectory
+        from warpsim.files.usd.usd_write import write_trajectory
 
         write_trajectory(self, path, worlds=worlds, fps=fps, spacing=spacing)
 
@@ -162,7 +162,7 @@ class Trajectory:
 
         `worlds` as in `to_usd`, at most 64 by default; `fps` [1/s] frames kept; `spacing` [m] between worlds.
         """
-        from warpsim.io.html import write_html
+        from warpsim.show.html import write_html
 
         write_html(self, path, worlds=worlds, fps=fps, spacing=spacing)
 
@@ -172,14 +172,14 @@ class Trajectory:
         Saved to `path` if given (PNG, PDF, SVG); returned either way. `worlds` as in `to_usd`; `tolerance` draws the
         solver's stopping tolerance beside the momentum error.
         """
-        from warpsim.io.plot import plot_trajectory
+        from warpsim.show.plot import plot_trajectory
 
         return plot_trajectory(self, path, worlds=worlds, tolerance=tolerance)
 
     def render(self, path, worlds=None, frame: int = -1, **options) -> None:
-        """Write a PNG of the chosen worlds at row `frame`; options as in `warpsim.io.render.render_png`."""
-        from warpsim.io.render import render_png
-        from warpsim.io.scene import world_indices
+        """Write a PNG of the chosen worlds at row `frame`; options as in `warpsim.show.render.render_png`."""
+        from warpsim.files.scene import world_indices
+        from warpsim.show.render import render_png
 
         if not -self.frames <= whole(frame, "frame") < self.frames:
             raise ValueError(f"frame={frame}: the trajectory has rows 0 to {self.frames - 1}")

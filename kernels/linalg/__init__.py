@@ -1,0 +1,1 @@
+"""Small dense and tree-sparse linear algebra."""

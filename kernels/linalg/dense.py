@@ -13,7 +13,7 @@ import warp as wp
 
 from .. import real as device
 from ..real import func, real, struct
-from .rows import row_axpy, row_dot, row_fill
+from .loops import row_axpy, row_dot, row_fill
 
 GATHER_AXPY = """
 const auto* px = x.data;

@@ -13,7 +13,7 @@ Leading zeros of a row and zero multipliers are skipped. Cost n³/6 multiply-add
 import warp as wp
 
 from ..real import func, real
-from .rows import row_axpy, row_axpy_at, row_dot, row_dot_at, row_fill, row_scale
+from .loops import row_axpy, row_axpy_at, row_dot, row_dot_at, row_fill, row_scale
 
 # `*_block` and `*_envelope` are on the view of one matrix, `ltdl_factor` and `ltdl_solve` on world-major arrays.
 

@@ -12,7 +12,7 @@ multiply-adds when dense, Σ depth² on a tree. Storage by blocks: row begin + k
 import warp as wp
 
 from ..real import func, real
-from .rows import row_axpy, row_axpy_at, row_dot_at
+from .loops import row_axpy, row_axpy_at, row_dot_at
 
 THRESHOLD = 0.1  # growth of an entry per elimination stays below 1 + 1/THRESHOLD
 

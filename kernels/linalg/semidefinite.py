@@ -13,7 +13,7 @@ import warp as wp
 from .. import real as device
 from ..real import func, real, struct
 from .dense import cholesky_backward, cholesky_factor, cholesky_forward, gather_axpy
-from .rows import row_axpy, row_copy, row_dot, row_fill, row_scale
+from .loops import row_axpy, row_copy, row_dot, row_fill, row_scale
 
 DOWNDATE = """
 const auto* px = x.data;

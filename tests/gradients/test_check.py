@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from warpsim.gradients.check import _judge
-from warpsim.kernels import gradient
+from warpsim.differentiate.check import _judge
+from warpsim.kernels.differentiate import gradient
 
 FINE = {"dtype": "float64", "requires_grad": True, "solver": ws.SAP(tolerance=1e-13), "device": "cpu"}
 

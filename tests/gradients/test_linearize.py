@@ -8,7 +8,7 @@ from scenes import body_on_plane
 from test_step_gradient import all_joints
 
 import warpsim as ws
-from warpsim.gradients.differences import StepDifferences
+from warpsim.differentiate.differences import StepDifferences
 
 SOLVER = ws.SAP(tolerance=1e-13)  # far below the differences' own error
 BAR = 1e-6

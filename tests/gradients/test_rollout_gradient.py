@@ -8,7 +8,7 @@ import pytest
 import warp as wp
 
 import warpsim as ws
-from warpsim.gradients.checkpoint import Checkpoints
+from warpsim.differentiate.checkpoint import Checkpoints
 
 STEPS, WORLDS = 23, 3
 

@@ -10,10 +10,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "solvers"))
 from cone_samples import random_cone_qp
 from lcp_samples import random_lcp
 
-from warpsim.gradients.cone_qp_adjoint import cone_qp_adjoint
-from warpsim.gradients.lcp_adjoint import lcp_adjoint
-from warpsim.solvers import solve_cone_qp, solve_lcp
-from warpsim.solvers.lcp import CLAMPING, TIED
+from warpsim.differentiate.cone_qp_adjoint import cone_qp_adjoint
+from warpsim.differentiate.lcp_solution import lcp_adjoint
+from warpsim.solve import solve_cone_qp, solve_lcp
+from warpsim.solve.lcp.lcp import CLAMPING, TIED
 
 STEP = 1e-6
 

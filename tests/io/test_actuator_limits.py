@@ -6,7 +6,7 @@ import pytest
 
 import warpsim as ws
 from warpsim.errors import ModelError
-from warpsim.io.load import load
+from warpsim.files.load import load
 
 STEP = 1e-6  # s; so short that forces do not change within it
 

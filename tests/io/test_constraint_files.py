@@ -6,11 +6,11 @@ import pytest
 from constraint_scenes import every_constraint
 
 from warpsim.errors import ModelError
-from warpsim.io.host_kinematics import body_poses
-from warpsim.io.load import load
-from warpsim.io.mjcf_constraints import compliance
+from warpsim.files.load import load
+from warpsim.files.mjcf.mjcf_constraints import compliance
 from warpsim.model import ConstraintType
 from warpsim.model.geometry import compose, inverse
+from warpsim.model.host_kinematics import body_poses
 
 SCENE = """<mujoco><compiler angle="radian"/><worldbody>
   <body name="a" pos="0 0 1" euler=".1 .2 .3"><joint name="j" springref=".3" ref=".1" range="-2 2"/><geom size=".1"/>

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from warpsim.errors import ModelError
-from warpsim.io.load import load
-from warpsim.io.mjcf import compile_bundle
-from warpsim.io.mjcf_files import bundle
+from warpsim.files.load import load
+from warpsim.files.mjcf.mjcf import compile_bundle
+from warpsim.files.mjcf.mjcf_files import bundle
 
 TETRA = "v 0 0 0\nv {0} 0 0\nv 0 {0} 0\nv 0 0 {0}\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
 SHOWN = '<worldbody><geom type="mesh" mesh="m"/></worldbody>'

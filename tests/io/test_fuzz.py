@@ -19,9 +19,10 @@ from test_urdf import ROBOT
 from trajectory_helpers import ASSETS
 
 from warpsim.errors import ModelError
-from warpsim.io import safe_files, urdf_parse
-from warpsim.io.load import load
-from warpsim.io.meshes import load_mesh
+from warpsim.files import safe_files
+from warpsim.files.load import load
+from warpsim.files.meshes import load_mesh
+from warpsim.files.urdf import urdf_parse
 from warpsim.model.mesh_mass import convex_hull
 
 SECONDS = 10.0  # that one file may take; the usual is milliseconds
@@ -308,7 +309,7 @@ USD = """
     warnings.simplefilter("ignore")
     from trajectory_helpers import small
     from warpsim.errors import ModelError
-    from warpsim.io.load import load
+    from warpsim.files.load import load
 
     folder, rng, loaded, tried = pathlib.Path(sys.argv[1]), np.random.default_rng(7), 0, 0
     for suffix, cut, changed in (("usda", 30, 60), ("usdc", 10, 15), ("usdz", 4, 4)):  # a binary one takes half a second

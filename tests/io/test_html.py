@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from trajectory_helpers import rollout, small
 
-from warpsim.io.scene import default_spacing, grid_origins
+from warpsim.files.scene import default_spacing, grid_origins
 
 pytest.importorskip("viser")
 
@@ -47,7 +47,7 @@ def test_page_is_whole_and_plays_the_recording(tmp_path, capfd):
 
 def test_worlds_stand_on_the_grid(tmp_path):
     """The first frame's instances are the geoms' positions plus the grid's origins."""
-    from warpsim.io.host_kinematics import body_poses, geom_poses
+    from warpsim.model.host_kinematics import body_poses, geom_poses
 
     t = rollout(*small(), worlds=4, steps=1)
     t.to_html(tmp_path / "t.html", spacing=default_spacing(t.model))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from warpsim.errors import ModelError
-from warpsim.io import isolated
-from warpsim.io.load import load
+from warpsim.files import isolated
+from warpsim.files.load import load
 
 TETRA = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
 TEXT = """<mujoco><asset><mesh name="t" file="../t.obj"/><hfield name="h" nrow="4" ncol="4" size="1 1 1 1"/></asset>

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from warpsim.errors import ModelError
-from warpsim.io import limits
-from warpsim.io.load import load
+from warpsim.files import limits
+from warpsim.files.load import load
 
 SECONDS = 20.0  # 2 s on an idle machine
 

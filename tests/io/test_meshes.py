@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from warpsim.errors import ModelError
-from warpsim.io import meshes
-from warpsim.io.meshes import convex_parts, decompose, load_mesh
+from warpsim.files import meshes
+from warpsim.files.meshes import convex_parts, decompose, load_mesh
 from warpsim.model import ModelBuilder
 from warpsim.model.mesh_mass import convex_hull, integrals, is_watertight, solid
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from warpsim.errors import ModelError
-from warpsim.io.load import load
-from warpsim.io.mjcf import contact_material
-from warpsim.io.mjcf_report import (
+from warpsim.files.load import load
+from warpsim.files.mjcf.mjcf import contact_material
+from warpsim.files.mjcf.mjcf_report import (
     DISABLE_FLAGS,
     ENABLE_FLAGS,
     FIELDS,

@@ -4,7 +4,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from warpsim.io.load import load
+from warpsim.files.load import load
 from warpsim.model import ModelBuilder
 
 

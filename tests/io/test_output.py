@@ -9,7 +9,7 @@ import sys
 import pytest
 from trajectory_helpers import rollout, small
 
-from warpsim.io import output
+from warpsim.files import output
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WAYS = (("to_usd", ".usda"), ("to_usd", ".usdz"), ("to_html", ".html"), ("plot", ".png"), ("render", ".png"))

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from trajectory_helpers import rollout, small
 
-from warpsim.io import plot
-from warpsim.io.render import Camera, render_image, render_png
-from warpsim.io.shapes import triangles
+from warpsim.files.shapes import triangles
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import volume_and_inertia
+from warpsim.show import plot
+from warpsim.show.render import Camera, render_image, render_png
 from warpsim.trajectory import Trajectory
 
 
@@ -64,7 +64,7 @@ def test_shadow_falls_away_from_the_sun():
     model = scene("sphere", [0.3])
     camera = Camera((0.01, 0.0, 12.0), (0.0, 0.0, 0.0), fov=30.0)
     image = render_image(model, model.q0, camera, 200, 200, samples=1).astype(float).mean(axis=-1)
-    from warpsim.io.render import SUN
+    from warpsim.show.render import SUN
 
     def at(x, y):
         frame = camera.frame()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from trajectory_helpers import asset, rollout, small
 
-from warpsim.io.store import StoreError, StoreWriter
+from warpsim.files.store.store import StoreError, StoreWriter
 from warpsim.model.builder import ModelBuilder
 from warpsim.trajectory import Trajectory
 
@@ -297,7 +297,7 @@ def test_a_store_stays_when_its_successor_cannot_be_begun(tmp_path, monkeypatch)
     def fail(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("warpsim.io.store.model_to_group", fail)
+    monkeypatch.setattr("warpsim.files.store.store.model_to_group", fail)
     with pytest.raises(OSError, match="No space left"):
         StoreWriter(tmp_path / "a.zarr", t.model, 2)
     same(t, Trajectory.load(tmp_path / "a.zarr"))
@@ -345,7 +345,7 @@ def test_a_stored_model_with_too_few_rows_is_refused(tmp_path):
 
 def test_a_disk_that_fills_up_keeps_the_frames_of_the_last_flush(tmp_path, monkeypatch):
     """An error in the middle of a flush leaves a store that can be read, and gone on with once there is room."""
-    from warpsim.io import store as module
+    from warpsim.files.store import store as module
 
     t = rollout(*small(), worlds=2, steps=20)
     dtypes = {name: "float64" for name in ("q", "v", "time")}

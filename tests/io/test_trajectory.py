@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from trajectory_helpers import asset, random_q, rollout, small
 
-from warpsim.io import host_kinematics
-from warpsim.io.scene import frame_rows, grid_origins, world_indices
+from warpsim.files.scene import frame_rows, grid_origins, world_indices
+from warpsim.model import host_kinematics
 from warpsim.trajectory import Trajectory
 
 

@@ -5,8 +5,8 @@ import pytest
 
 import warpsim as ws
 from warpsim.errors import ModelError
-from warpsim.io.load import load
-from warpsim.io.urdf_inertia import LEAST_MASS, physical_inertia
+from warpsim.files.load import load
+from warpsim.files.urdf.urdf_inertia import LEAST_MASS, physical_inertia
 from warpsim.model import ConstraintType, JointType
 
 INERTIA = '<inertia ixx="0.4" ixy="0.01" ixz="0.02" iyy="0.5" iyz="0.03" izz="0.6"/>'

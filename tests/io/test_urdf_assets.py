@@ -9,9 +9,9 @@ import pytest
 
 import warpsim as ws
 from warpsim.errors import ModelError
-from warpsim.io.host_kinematics import body_poses
-from warpsim.io.urdf import load_urdf
+from warpsim.files.urdf.urdf import load_urdf
 from warpsim.model.geometry import rotation_matrix
+from warpsim.model.host_kinematics import body_poses
 
 pytestmark = pytest.mark.assets
 REFUSED = {"ur3.urdf": "no links"}

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from trajectory_helpers import asset, rollout, small
 
-from warpsim.io.host_kinematics import body_poses, geom_poses
-from warpsim.io.scene import default_spacing, grid_origins
-from warpsim.io.usd_prims import Names, matrix_quaternion
-from warpsim.io.usd_write import continuous_signs, half_quaternions, write_model
+from warpsim.files.scene import default_spacing, grid_origins
+from warpsim.files.usd.usd_prims import Names, matrix_quaternion
+from warpsim.files.usd.usd_write import continuous_signs, half_quaternions, write_model
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import compose, rotation_matrix
+from warpsim.model.host_kinematics import body_poses, geom_poses
 from warpsim.model.model import JointType
 
 pxr = pytest.importorskip("pxr")
@@ -263,7 +263,8 @@ MEMORY = """
     import numpy as np
     from pxr import Usd, UsdGeom, UsdPhysics, UsdShade, Vt
     from trajectory_helpers import asset
-    from warpsim.io import host_kinematics, usd_write
+    from warpsim.files.usd import usd_write
+    from warpsim.model import host_kinematics
     from warpsim.trajectory import Trajectory
 
     frames, worlds = int(sys.argv[1]), 128

@@ -10,8 +10,8 @@ from trajectory_helpers import asset, small
 
 import warpsim as ws
 from warpsim.errors import ModelError
-from warpsim.io import usd_extra
-from warpsim.io.load import load
+from warpsim.files.load import load
+from warpsim.files.usd import usd_extra
 from warpsim.model import GeomType, JointType, ModelBuilder
 
 pytest.importorskip("pxr")

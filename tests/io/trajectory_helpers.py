@@ -6,7 +6,7 @@ import gymnasium
 import mujoco
 import numpy as np
 
-from warpsim.io.mjcf import load_mujoco
+from warpsim.files.mjcf.mjcf import load_mujoco
 from warpsim.trajectory import Trajectory
 
 ASSETS = pathlib.Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"

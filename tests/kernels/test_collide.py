@@ -8,10 +8,10 @@ import pytest
 import warp as wp
 from scipy.optimize import lsq_linear
 
-from warpsim.device import copy, scalar_types
-from warpsim.kernels.collide import detect as detect_module
-from warpsim.kernels.collide import features as features_module
-from warpsim.kernels.collide import manifold as manifold_module
+from warpsim.device.copies import copy, scalar_types
+from warpsim.kernels.contact.narrow import detect as detect_module
+from warpsim.kernels.contact.narrow import features as features_module
+from warpsim.kernels.contact.narrow import manifold as manifold_module
 
 DEVICE = wp.get_preferred_device()
 PLANE, SPHERE, CAPSULE, BOX = 0, 2, 3, 6

@@ -9,13 +9,13 @@ import warp as wp
 from scipy.spatial import ConvexHull
 from test_collide import Contacts as SimpleContacts
 
-from warpsim.device import copy, scalar_types
-from warpsim.kernels.collide import convex as convex_module
-from warpsim.kernels.collide import convex_features as features_module
-from warpsim.kernels.collide import manifold as manifold_module
-from warpsim.kernels.collide import shape as shape_module
+from warpsim.device.copies import copy, scalar_types
+from warpsim.kernels.contact.narrow import convex as convex_module
+from warpsim.kernels.contact.narrow import convex_features as features_module
+from warpsim.kernels.contact.narrow import manifold as manifold_module
+from warpsim.kernels.contact.narrow import shape as shape_module
 from warpsim.model import ModelBuilder
-from warpsim.model.convex import convex_table
+from warpsim.model.hull import convex_table
 from warpsim.model.model import Mesh
 from warpsim.simulator import Simulator
 

@@ -16,9 +16,9 @@ from test_collide_convex import (
 )
 
 import warpsim as ws
-from warpsim.device import copy, scalar_types
-from warpsim.kernels.collide import convex_features as features_module
-from warpsim.kernels.collide import shape as shape_module
+from warpsim.device.copies import copy, scalar_types
+from warpsim.kernels.contact.narrow import convex_features as features_module
+from warpsim.kernels.contact.narrow import shape as shape_module
 from warpsim.model import ModelBuilder
 
 S = wp.float64

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import warp as wp
 
-from warpsim.device import copy, scalar_types
-from warpsim.kernels.collide import features as features_module
+from warpsim.device.copies import copy, scalar_types
+from warpsim.kernels.contact.narrow import features as features_module
 
 DEVICE = wp.get_preferred_device()
 PLANE, SPHERE, CAPSULE, BOX = 0, 2, 3, 6

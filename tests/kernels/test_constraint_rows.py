@@ -6,7 +6,7 @@ from constraint_scenes import every_constraint
 from test_constraints import run_box
 
 import warpsim as ws
-from warpsim.kernels import constraint_rows as kinds
+from warpsim.kernels.rows import constraint_rows as kinds
 
 
 class Rows:

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import warp as wp
 
-from warpsim.device import copy
-from warpsim.kernels.constraints import box, cone
+from warpsim.device.copies import copy
+from warpsim.kernels.laws import bounds, cone
 
 S = wp.float64
 vec3, mat33 = wp.types.vector(3, S), wp.types.matrix((3, 3), S)
-CONE, BOX = copy(cone, S), copy(box, S)
+CONE, BOX = copy(cone, S), copy(bounds, S)
 cone_y, cone_impulse, cone_cost, cone_hessian = CONE.cone_y, CONE.cone_impulse, CONE.cone_cost, CONE.cone_hessian
 box_impulse, box_cost, box_hessian = BOX.box_impulse, BOX.box_cost, BOX.box_hessian
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from warpsim.device import SCALARS, copy
+from warpsim.device.copies import SCALARS, copy
 from warpsim.kernels.linalg import dense
 
 N = 12

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from warpsim.device import SCALARS, copy
+from warpsim.device.copies import SCALARS, copy
 from warpsim.kernels.linalg import ltdl
 
 PARENT = [-1, 0, 1, 2, 3, 4, 5, 6, 7, 5, 9, 10, 10]

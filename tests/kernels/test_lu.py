@@ -5,7 +5,7 @@ import pytest
 import warp as wp
 from test_ltdl import PARENT, tree_matrices
 
-from warpsim.device import SCALARS, copy
+from warpsim.device.copies import SCALARS, copy
 from warpsim.kernels.linalg import lu
 
 FIRST = 3  # rows before the block: storage by blocks

@@ -7,7 +7,7 @@ import warp as wp
 from test_dynamics_reference import ZOO, load_quietly, random_states
 
 import warpsim as ws
-from warpsim.dynamics import DeviceModel, Dynamics, InverseDynamicsDerivative
+from warpsim.tree.dynamics import DeviceModel, Dynamics, InverseDynamicsDerivative
 
 WORLDS = 5
 EPSILON = 1e-3  # of the five-point difference: error O(eps^4) of the method, 1e-16/eps of rounding

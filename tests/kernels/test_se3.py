@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import warp as wp
 
-from warpsim.device import SCALARS, copy, scalar_types
-from warpsim.kernels import se3
+from warpsim.device.copies import SCALARS, copy, scalar_types
+from warpsim.kernels.tree import se3
 
 DTYPES = ("float64", "float32")
 EPSILON = {"float64": 2.3e-16, "float32": 1.2e-7}

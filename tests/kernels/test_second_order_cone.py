@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import warp as wp
 
-from warpsim.device import SCALARS, copy
-from warpsim.kernels.constraints import second_order_cone
+from warpsim.device.copies import SCALARS, copy
+from warpsim.kernels.solve.cone_qp import second_order_cone
 
 J = np.diag([-1.0, -1.0, 1.0])
 

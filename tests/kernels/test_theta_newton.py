@@ -10,8 +10,9 @@ from scipy.spatial.transform import Rotation
 from test_dynamics_reference import DRIVES, ZOO, load_quietly, random_states
 
 import warpsim as ws
-from warpsim.device import copy, scalar_types
-from warpsim.kernels import joints, rnea_derivative, theta_newton, tree
+from warpsim.device.copies import copy, scalar_types
+from warpsim.kernels.integrate.theta import free_motion
+from warpsim.kernels.tree import joints, passes, rnea_derivative
 
 WORLDS = 6
 SCHEMES = {"implicit Euler": ws.ImplicitEuler(), "midpoint": ws.Midpoint()}
@@ -21,7 +22,11 @@ EPSILON = 1e-3  # of five-point differences
 @functools.cache
 def equations_kernel():
     """A kernel that leaves r and dr/dv at `work.v` in `work.r` and `work.J`."""
-    f, sd, Topology = copy(theta_newton, wp.float64), copy(rnea_derivative, wp.float64), copy(tree.Topology, wp.float64)
+    f, sd, Topology = (
+        copy(free_motion, wp.float64),
+        copy(rnea_derivative, wp.float64),
+        copy(passes.Topology, wp.float64),
+    )
     residual, linearise = f.residual, f.linearise
 
     @wp.kernel(module="test_theta_equations", enable_backward=False)
@@ -36,9 +41,9 @@ def equations_kernel():
         sweep: sd.Sweep,
         work: f.Newton,
     ):
-        w, tree = wp.tid()
-        residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
-        linearise(topology, plant, load, scheme, w, tree, motion, sweep, work)
+        w, passes = wp.tid()
+        residual(topology, plant, load, scheme, q0, v0, w, passes, motion, sweep, work)
+        linearise(topology, plant, load, scheme, w, passes, motion, sweep, work)
 
     return equations
 

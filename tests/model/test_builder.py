@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from warpsim.errors import ModelError
-from warpsim.io.host_kinematics import body_poses
-from warpsim.io.mjcf import load_mujoco
+from warpsim.files.mjcf.mjcf import load_mujoco
 from warpsim.model import JointType, ModelBuilder
 from warpsim.model.geometry import axis_angle, compose, inverse, rotation_vector
+from warpsim.model.host_kinematics import body_poses
 from warpsim.model.model import FrictionRule
 
 NAN, INF = float("nan"), float("inf")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from warpsim.io.load import load
-from warpsim.model.convex import convex_mesh
+from warpsim.files.load import load
+from warpsim.model.hull import convex_mesh
 from warpsim.model.overlap import Start, start_of
 
 KINDS = {"sphere": 1, "capsule": 2, "cylinder": 2, "box": 3, "ellipsoid": 3}

@@ -9,8 +9,8 @@ import warp as wp
 from scipy.integrate import solve_ivp
 
 import warpsim as ws
-from warpsim.dynamics import DeviceModel
-from warpsim.step import Step
+from warpsim.integrate.step import Step
+from warpsim.tree.dynamics import DeviceModel
 
 G = scenes.GRAVITY
 STIFFNESSES = 10.0 ** np.arange(16)  # [N/m]

@@ -9,9 +9,9 @@ from constraint_scenes import TURN_Z_INTO_Y, fourbar, gaps, mimic_pair, stewart
 from scenes import GRAVITY, cart, pendulum
 
 import warpsim as ws
-from warpsim.io.host_kinematics import body_poses
-from warpsim.kernels.constraints.bilateral import EQUALITY_BETA, RIGID
+from warpsim.kernels.rows.bilateral import EQUALITY_BETA, RIGID
 from warpsim.model.geometry import rotation_vector
+from warpsim.model.host_kinematics import body_poses
 
 DTYPES = ("float64", "float32")
 

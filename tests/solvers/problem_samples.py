@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import warp as wp
 
-from warpsim.device import SCALARS
-from warpsim.solvers import SAPSolver
+from warpsim.device.copies import SCALARS
+from warpsim.solve import SAPSolver
 
 # (nv, contacts) of `hard_problems`, from one free body to ten, with fewer and with more rows than dofs.
 SIZES = ((6, 3), (12, 6), (18, 12), (30, 10), (30, 30), (45, 20), (60, 8), (60, 30))

@@ -7,8 +7,8 @@ from cone_samples import clarabel_solution, infeasible_cone_qp, random_cone_qp, 
 from lcp_samples import random_lcp
 from problem_samples import random_problem
 
-from warpsim.solvers import SAP, ConeQPSolver, ContactProblem, solve_cone_qp, solve_contact
-from warpsim.solvers.cone_qp import INFEASIBLE, NON_FINITE, NOT_CONVERGED, UNBOUNDED
+from warpsim.solve import SAP, ConeQPSolver, ContactProblem, solve_cone_qp, solve_contact
+from warpsim.solve.cone_qp.cone_qp import INFEASIBLE, NON_FINITE, NOT_CONVERGED, UNBOUNDED
 
 FIELDS = ("x", "duals", "cone_duals", "iterations", "residual", "flags")
 

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 import warp as wp
 from lcp_samples import BoxedLCP, bounds, natural_residual, random_lcp, stack_problems
 
-from warpsim.solvers import LCPSolver, solve_lcp
-from warpsim.solvers.lcp import CLAMPING, IMPULSES, NON_FINITE, NOT_CONVERGED, SEPARATING, TIED, UPPER
+from warpsim.solve import LCPSolver, solve_lcp
+from warpsim.solve.lcp.lcp import CLAMPING, IMPULSES, NON_FINITE, NOT_CONVERGED, SEPARATING, TIED, UPPER
 
 DATA = pathlib.Path(__file__).parents[1] / "reference" / "data" / "boxed_lcps.npz"
 FIELDS = ("x", "residual", "classes", "factorizations", "warm_start_hits", "flags")

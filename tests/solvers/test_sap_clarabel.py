@@ -11,7 +11,7 @@ import pytest
 from contact_problems import Problem, interior_point
 from problem_samples import SIZES, hard_problems
 
-from warpsim.solvers import SAP, ContactProblem, solve_contact
+from warpsim.solve import SAP, ContactProblem, solve_contact
 
 WORLDS = 20  # problems per size
 TOLERANCE = 1e-11

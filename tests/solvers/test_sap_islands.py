@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from problem_samples import forest_solver, random_forest
 
-from warpsim.solvers import SAP, ContactProblem, solve_contact
+from warpsim.solve import SAP, ContactProblem, solve_contact
 
 TOLERANCE = 1e-12
 CASES = 40

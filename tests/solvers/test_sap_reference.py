@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import warp as wp
 
-from warpsim.device import SCALARS, copy
-from warpsim.kernels.constraints import cone
-from warpsim.solvers import SAP, ContactProblem, solve_contact
+from warpsim.device.copies import SCALARS, copy
+from warpsim.kernels.laws import cone
+from warpsim.solve import SAP, ContactProblem, solve_contact
 
 DATA = pathlib.Path(__file__).parents[1] / "reference" / "data"
 

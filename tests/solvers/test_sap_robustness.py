@@ -6,8 +6,8 @@ import warp as wp
 from contact_problems import Problem
 from problem_samples import random_problem
 
-from warpsim.solvers import SAP, ContactProblem, SAPSolver, solve_contact
-from warpsim.solvers.problem import fill_problem
+from warpsim.solve import SAP, ContactProblem, SAPSolver, solve_contact
+from warpsim.solve.problem import fill_problem
 
 FIELDS = ("v", "impulse", "iterations", "momentum_error", "flags")
 

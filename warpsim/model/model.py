@@ -374,6 +374,6 @@ class Model:
 
     def to_usd(self, path, **options) -> None:
         """Write the model in its initial pose as a USD stage with UsdPhysics prims."""
-        from warpsim.io.usd_write import write_model
+        from warpsim.files.usd.usd_write import write_model
 
         write_model(self, path, **options)

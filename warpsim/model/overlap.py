@@ -10,9 +10,9 @@ import weakref
 
 import numpy as np
 
-from warpsim.io.host_kinematics import body_poses, geom_poses
 from warpsim.model.extent import bounding_radii
 from warpsim.model.geometry import rotate, rotation_matrix
+from warpsim.model.host_kinematics import body_poses, geom_poses
 from warpsim.model.model import GeomType, Model
 
 DEEP = 1e-3  # m; what rests or touches is not deeper than this,

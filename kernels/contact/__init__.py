@@ -1,0 +1,1 @@
+"""Contacts: which pairs, where they touch, their Jacobians."""

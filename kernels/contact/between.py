@@ -1,0 +1,102 @@
+"""Contact geometry within the step: the features found at q0, their points and normals followed to q^θ (midpoint rule).
+
+φ stays that of q0: the contact law wants the distance at the end, φ0 + h v_n, and n·v at the middle of the step is the mean
+rate of φ to second order. A contact whose normal turns by more than 60° on the way (a small body that the free motion
+carries past the centre of another) keeps its geometry at q0.
+"""
+
+import warp as wp
+
+from ..real import func, kernel, real, transform, vec3, vec6
+from ..tree.passes import Topology
+from . import contacts as contact
+from . import convex_contacts as shapes
+from .contacts import Contacts, Scene, write_jacobian
+from .convex_contacts import ConvexScene
+from .narrow import features
+from .narrow import heightfield as narrow
+from .narrow.features import ContactGeometry, contact_frame
+from .narrow.manifold import is_general
+
+LEAST_COSINE = 0.5  # between the normals at q0 and at q^θ
+
+
+@func
+def move_contact(
+    topology: Topology,
+    scene: Scene,
+    link_X: wp.array2d(dtype=transform),
+    dof_S: wp.array2d(dtype=vec6),
+    w: int,
+    c: int,
+    g: ContactGeometry,
+    contacts: Contacts,
+    moved: wp.array2d(dtype=int),
+):
+    """Point, frame and Jacobian of contact c from its geometry g, unless its normal has turned too far."""
+    frame = contacts.frame[w, c]
+    moved[w, c] = 0
+    if wp.dot(g.normal, vec3(frame[0, 2], frame[1, 2], frame[2, 2])) > real(LEAST_COSINE):
+        contacts.point[w, c] = g.point
+        contacts.frame[w, c] = contact_frame(g.normal)
+        write_jacobian(topology, scene, link_X, dof_S, w, c, contacts)
+        moved[w, c] = 1
+
+
+@kernel
+def follow(
+    topology: Topology,
+    scene: Scene,
+    geom_pose: wp.array3d(dtype=real),
+    geom_size: wp.array2d(dtype=vec3),
+    link_X: wp.array2d(dtype=transform),
+    dof_S: wp.array2d(dtype=vec6),
+    # in and out
+    contacts: Contacts,
+    # out
+    moved: wp.array2d(dtype=int),
+):
+    """`moved` is 1 for the contacts followed, 0 for those kept. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        p = contacts.pair[w, c]
+        a = scene.pair_geom[p, 0]
+        b = scene.pair_geom[p, 1]
+        if not is_general(scene.geom_type[a]) and not is_general(scene.geom_type[b]):
+            row = w % geom_size.shape[0]
+            X_a = contact.geom_pose_world(scene, geom_pose, link_X, w, a)
+            X_b = contact.geom_pose_world(scene, geom_pose, link_X, w, b)
+            g = features.evaluate(
+                scene.geom_type[a], X_a, geom_size[row, a], scene.geom_type[b], X_b, geom_size[row, b],
+                contacts.feature[w, c],
+            )  # fmt: skip
+            move_contact(topology, scene, link_X, dof_S, w, c, g, contacts, moved)
+
+
+@kernel(part="convex")
+def follow_convex(
+    convex_scene: ConvexScene,
+    topology: Topology,
+    scene: Scene,
+    geom_pose: wp.array3d(dtype=real),
+    geom_size: wp.array2d(dtype=vec3),
+    link_X: wp.array2d(dtype=transform),
+    dof_S: wp.array2d(dtype=vec6),
+    # in and out
+    contacts: Contacts,
+    # out
+    moved: wp.array2d(dtype=int),
+):
+    """`moved` is 1 for the contacts followed, 0 for those kept. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        p = contacts.pair[w, c]
+        a = scene.pair_geom[p, 0]
+        b = scene.pair_geom[p, 1]
+        if is_general(scene.geom_type[a]) or is_general(scene.geom_type[b]):
+            X_a = contact.geom_pose_world(scene, geom_pose, link_X, w, a)
+            X_b = contact.geom_pose_world(scene, geom_pose, link_X, w, b)
+            shape_a = shapes.geom_shape(scene, convex_scene, geom_size, w, a)
+            shape_b = shapes.geom_shape(scene, convex_scene, geom_size, w, b)
+            g = narrow.evaluate(convex_scene.table, shape_a, X_a, shape_b, X_b, contacts.feature[w, c])
+            move_contact(topology, scene, link_X, dof_S, w, c, g, contacts, moved)

@@ -1,0 +1,265 @@
+"""Broad phase of large scenes: a hashed uniform grid per world, near-linear in the number of geoms.
+
+Small geoms (by bounding radius) go to the grid cell of their centre; the cell is as wide as the largest reach of any, so
+that touching ones lie in neighbouring cells. Large geoms and planes are tested against everything, and the geoms of one robot
+against each other by a list. What survives the sphere test and is a pair of the model's table becomes a candidate;
+candidates are sorted by pair, so that the order of contacts does not depend on how they were found. Cells whose hashes
+collide are told apart by their coordinates.
+"""
+
+import warp as wp
+
+from ..real import func, kernel, real, struct, transform, vec3
+from .narrow import features
+from .narrow.manifold import PLANE
+
+HASH_X = wp.constant(73856093)
+HASH_Y = wp.constant(19349663)
+HASH_Z = wp.constant(83492791)
+
+
+@struct
+class Grid:
+    """Tables shared by all worlds, and the working arrays of the search."""
+
+    geom_type: wp.array(dtype=wp.int32)
+    small: wp.array(dtype=wp.int32)  # geoms in the grid
+    large: wp.array(dtype=wp.int32)  # geoms tested against all
+    is_large: wp.array(dtype=wp.int32)  # (ngeom,)
+    group: wp.array(dtype=wp.int32)  # (ngeom,) small geoms of one tree whose pairs are listed, -1: none
+    own_start: wp.array(dtype=wp.int32)  # (ngeom + 1,) where a geom's listed pairs begin
+    own_pair: wp.array(dtype=wp.int32)  # rows of the pair table
+    own_other: wp.array(dtype=wp.int32)  # the other geom
+    pair_key: wp.array(dtype=wp.int32)  # (pairs,) ascending: lower geom index * ngeom + higher
+    pair_id: wp.array(dtype=wp.int32)  # (pairs,) row of the pair table
+    cell: wp.array2d(dtype=wp.vec3i)  # (worlds, ngeom)
+    key: wp.array(dtype=wp.int32)  # (2 worlds * smalls,) buckets, sorted within a world
+    bucket: wp.array2d(dtype=wp.int32)  # (worlds, buckets + 1) first entry of each, a power of two of them
+    member: wp.array(dtype=wp.int32)  # the geoms in that order
+    number: wp.array2d(dtype=wp.int32)  # (worlds, ngeom) candidates of each geom
+    offset: wp.array2d(dtype=wp.int32)  # (worlds, ngeom) where they begin
+    near: wp.array3d(dtype=wp.int32)  # (worlds, ngeom, kept) the first of them
+    count: wp.array(dtype=wp.int32)  # (worlds,) candidates
+    end: wp.array(dtype=wp.int32)  # (worlds,) end of the world's segment
+    overflow: wp.array(dtype=wp.int32)  # (worlds,) 1 where candidates ran out of slots
+    candidate: wp.array(dtype=wp.int32)  # (2 worlds * capacity,) pairs, sorted within a world
+    capacity: int
+
+
+@func
+def bucket_of(grid: Grid, c: wp.vec3i) -> int:
+    return ((c[0] * HASH_X) ^ (c[1] * HASH_Y) ^ (c[2] * HASH_Z)) & (grid.bucket.shape[1] - 2)
+
+
+@func
+def reach(
+    grid: Grid, geom_size: wp.array2d(dtype=vec3), geom_speed: wp.array2d(dtype=real), h: real, w: int, g: int
+) -> real:
+    """Bounding radius plus the way within a step; geoms of inactive bodies (speed -1) reach nothing."""
+    radius = features.bounding_radius(grid.geom_type[g], geom_size[w % geom_size.shape[0], g])
+    speed = geom_speed[w, g]
+    if speed < real(0.0):
+        return real(0.0)
+    return radius + h * speed
+
+
+@kernel
+def measure(
+    grid: Grid,
+    geom_size: wp.array2d(dtype=vec3),
+    geom_speed: wp.array2d(dtype=real),
+    h: real,
+    # out
+    width: wp.array(dtype=real),
+):
+    """Cell width of each world: twice the largest reach of a small geom. Launch over worlds."""
+    w = wp.tid()
+    largest = real(1.0e-6)
+    for i in range(grid.small.shape[0]):
+        r = reach(grid, geom_size, geom_speed, h, w, grid.small[i])
+        if r > largest and r - r == real(0.0):
+            largest = r
+    width[w] = real(2.0) * largest
+
+
+@kernel
+def insert(grid: Grid, geom_X: wp.array2d(dtype=transform), width: wp.array(dtype=real)):
+    """Cell and bucket of each small geom. Launch over (worlds, smalls)."""
+    w, i = wp.tid()
+    g = grid.small[i]
+    p = wp.transform_get_translation(geom_X[w, g]) / width[w]
+    c = wp.vec3i(int(wp.floor(p[0])), int(wp.floor(p[1])), int(wp.floor(p[2])))
+    grid.cell[w, g] = c
+    slot = w * grid.small.shape[0] + i
+    grid.key[slot] = bucket_of(grid, c)
+    grid.member[slot] = g
+
+
+@kernel
+def index(grid: Grid):
+    """First entry of every bucket, from the sorted keys. Launch over (worlds, smalls)."""
+    w, i = wp.tid()
+    smalls = grid.small.shape[0]
+    key = grid.key[w * smalls + i]
+    first = int(0)
+    if i > 0:
+        first = grid.key[w * smalls + i - 1] + 1
+    for b in range(first, key + 1):
+        grid.bucket[w, b] = i
+    if i == smalls - 1:
+        for b in range(key + 1, grid.bucket.shape[1]):
+            grid.bucket[w, b] = smalls
+
+
+@func
+def first_at_least(keys: wp.array(dtype=wp.int32), start: int, end: int, value: int) -> int:
+    """First index in [start, end) whose key is >= value, else end."""
+    low = start
+    high = end
+    while low < high:
+        middle = (low + high) // 2
+        if keys[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@func
+def close(
+    grid: Grid,
+    geom_X: wp.array2d(dtype=transform),
+    geom_size: wp.array2d(dtype=vec3),
+    geom_speed: wp.array2d(dtype=real),
+    h: real,
+    w: int,
+    a: int,
+    b: int,
+) -> bool:
+    """Bounding spheres, or plane and sphere, can touch within the step."""
+    p = a
+    q = b
+    if grid.geom_type[b] == PLANE:
+        p = b
+        q = a
+    r_q = reach(grid, geom_size, geom_speed, h, w, q)
+    if grid.geom_type[p] == PLANE:
+        return features.plane_distance_bound(geom_X[w, p], geom_X[w, q], r_q) <= h * geom_speed[w, p]
+    r = r_q + reach(grid, geom_size, geom_speed, h, w, p)
+    x = wp.transform_get_translation(geom_X[w, p]) - wp.transform_get_translation(geom_X[w, q])
+    return wp.dot(x, x) <= r * r
+
+
+@func
+def pair_row(grid: Grid, ngeom: int, a: int, b: int) -> int:
+    """Row of the pair of geoms in the pair table, -1 where they never touch."""
+    value = wp.min(a, b) * ngeom + wp.max(a, b)
+    end = grid.pair_key.shape[0]
+    i = first_at_least(grid.pair_key, 0, end, value)
+    if i < end and grid.pair_key[i] == value:
+        return grid.pair_id[i]
+    return -1
+
+
+@func
+def store(grid: Grid, w: int, g: int, n: int, at: int, fill: int, row: int):
+    """Candidate n of geom g: into its first slots, or where `fill` is 1 to its place in the list, from `at` on."""
+    if fill == 1:
+        if at + n < grid.capacity:
+            grid.candidate[w * grid.capacity + at + n] = row
+    elif n < grid.near.shape[2]:
+        grid.near[w, g, n] = row
+
+
+@func
+def walk(
+    grid: Grid,
+    geom_X: wp.array2d(dtype=transform),
+    geom_size: wp.array2d(dtype=vec3),
+    geom_speed: wp.array2d(dtype=real),
+    h: real,
+    w: int,
+    g: int,
+    at: int,
+    fill: int,
+) -> int:
+    """Visit and `store` the candidates of geom g with geoms after it; their number."""
+    ngeom = geom_X.shape[1]
+    n = int(0)
+    for i in range(grid.large.shape[0]):
+        other = grid.large[i]
+        if grid.is_large[g] == 0 or g < other:
+            if close(grid, geom_X, geom_size, geom_speed, h, w, g, other):
+                row = pair_row(grid, ngeom, g, other)
+                if row >= 0:
+                    store(grid, w, g, n, at, fill, row)
+                    n += 1
+    for i in range(grid.own_start[g], grid.own_start[g + 1]):
+        if close(grid, geom_X, geom_size, geom_speed, h, w, g, grid.own_other[i]):
+            store(grid, w, g, n, at, fill, grid.own_pair[i])
+            n += 1
+    if grid.is_large[g] == 0:
+        group = grid.group[g]
+        start = w * grid.small.shape[0]
+        home = grid.cell[w, g]
+        for k in range(14):  # this cell and the 13 after it: every two neighbours meet once
+            c = home + wp.vec3i((k + 13) % 3 - 1, ((k + 13) // 3) % 3 - 1, (k + 13) // 9 - 1)
+            b = bucket_of(grid, c)
+            for i in range(grid.bucket[w, b], grid.bucket[w, b + 1]):
+                other = grid.member[start + i]
+                stranger = group < 0 or grid.group[other] != group
+                if stranger and (k > 0 or other > g) and grid.cell[w, other] == c:
+                    if close(grid, geom_X, geom_size, geom_speed, h, w, g, other):
+                        row = pair_row(grid, ngeom, g, other)
+                        if row >= 0:
+                            store(grid, w, g, n, at, fill, row)
+                            n += 1
+    return n
+
+
+@kernel
+def search(
+    grid: Grid,
+    geom_X: wp.array2d(dtype=transform),
+    geom_size: wp.array2d(dtype=vec3),
+    geom_speed: wp.array2d(dtype=real),
+    h: real,
+):
+    """Count the candidates of each geom, and keep the first of them. Launch over (worlds, ngeom)."""
+    w, g = wp.tid()
+    grid.number[w, g] = walk(grid, geom_X, geom_size, geom_speed, h, w, g, 0, 0)
+
+
+@kernel
+def fill(
+    grid: Grid,
+    geom_X: wp.array2d(dtype=transform),
+    geom_size: wp.array2d(dtype=vec3),
+    geom_speed: wp.array2d(dtype=real),
+    h: real,
+):
+    """List the candidates; a geom with more than were kept looks for them again. Launch over (worlds, ngeom)."""
+    w, g = wp.tid()
+    at = grid.offset[w, g]
+    n = grid.number[w, g]
+    if n > grid.near.shape[2]:
+        walk(grid, geom_X, geom_size, geom_speed, h, w, g, at, 1)
+    else:
+        for i in range(n):
+            store(grid, w, g, i, at, 1, grid.near[w, g, i])
+
+
+@kernel
+def offsets(grid: Grid):
+    """Counts to offsets, and the number of candidates. Launch over worlds."""
+    w = wp.tid()
+    total = int(0)
+    for g in range(grid.number.shape[1]):
+        grid.offset[w, g] = total
+        total += grid.number[w, g]
+    grid.overflow[w] = 0
+    if total > grid.capacity:
+        grid.overflow[w] = 1
+        total = grid.capacity
+    grid.count[w] = total
+    grid.end[w] = w * grid.capacity + total

@@ -1,0 +1,469 @@
+"""From geoms to a contact problem: which features touch, where, their Jacobians, and SAP's regularisation.
+
+Contact frame: columns t1, t2, n; n points from geom A into geom B; v_c is the velocity of B relative to A. A contact's
+Jacobian is stored by its *support*, the degrees of freedom that move one of the two geoms but not both, with sign +1
+for B's side and -1 for A's: common ancestors cancel exactly and are not stored. Pairs are visited in a fixed order.
+"""
+
+import warp as wp
+
+from ..flags import CONTACT_OVERFLOW, NONFINITE, UNRESOLVED
+from ..laws import cone
+from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec6
+from ..tree import joints as jt
+from ..tree import spatial as sp
+from ..tree.passes import Topology
+from .broadphase import Grid
+from .narrow.detect import detect as detect_features
+from .narrow.features import ContactGeometry, bounding_radius, contact_frame, evaluate, plane_distance_bound
+from .narrow.manifold import PLANE, contact_features
+from .narrow.resolution import longest_way
+
+RULE_FIRST = wp.constant(1)
+RULE_SECOND = wp.constant(2)
+RULE_HARMONIC = wp.constant(3)
+RULE_FRICTIONLESS = wp.constant(4)
+RULE_EXPLICIT = wp.constant(5)
+TOUCHES = wp.constant(1)  # of `look_ahead`, beside UNRESOLVED
+
+
+@struct
+class Scene:
+    """Tables shared by all worlds."""
+
+    geom_type: wp.array(dtype=int)
+    geom_link: wp.array(dtype=int)  # -1: fixed to the world
+    pair_geom: wp.array2d(dtype=int)
+    pair_rule: wp.array(dtype=int)
+    pair_friction: wp.array(dtype=real)
+    support: wp.array2d(dtype=int)
+    support_sign: wp.array2d(dtype=real)
+    support_size: wp.array(dtype=int)
+    expect_impacts: int  # 1: contacts also enter that come about where one of the two is stopped
+    recovery: real  # [m/s] fastest separation of near-rigid geoms that overlap
+
+
+@struct
+class Material:
+    """Per-geom parameters, shared or per world."""
+
+    friction: wp.array2d(dtype=real)
+    stiffness: wp.array2d(dtype=real)
+    dissipation_time: wp.array2d(dtype=real)
+
+
+@struct
+class Contacts:
+    """Results."""
+
+    count: wp.array(dtype=int)  # (worlds,)
+    flags: wp.array(dtype=int)  # (worlds,) CONTACT_OVERFLOW, UNRESOLVED, NONFINITE (a geom's pose or size)
+    pair: wp.array2d(dtype=int)  # (worlds, max_contacts)
+    feature: wp.array2d(dtype=wp.vec3i)
+    phi: wp.array2d(dtype=real)
+    point: wp.array2d(dtype=vec3)
+    frame: wp.array2d(dtype=mat33)
+    J: wp.array4d(dtype=real)  # (worlds, max_contacts, 3, max_support)
+
+
+# How the parameters of a pair follow from its geoms'; usable in taped kernels.
+
+
+@func
+def friction_coefficient(scene: Scene, friction: wp.array2d(dtype=real), w: int, p: int) -> real:
+    """Coulomb friction of a pair by its rule; 0 where both geoms have none."""
+    rule = scene.pair_rule[p]
+    row = w % friction.shape[0]
+    a = friction[row, scene.pair_geom[p, 0]]
+    b = friction[row, scene.pair_geom[p, 1]]
+    mu = wp.max(a, b)
+    if rule == RULE_FIRST:
+        mu = a
+    elif rule == RULE_SECOND:
+        mu = b
+    elif rule == RULE_HARMONIC:
+        mu = real(0.0)
+        if a + b > real(0.0):
+            mu = real(2.0) * a * b / (a + b)
+    elif rule == RULE_FRICTIONLESS:
+        mu = real(0.0)
+    elif rule == RULE_EXPLICIT:
+        mu = scene.pair_friction[p]
+    return mu
+
+
+@func
+def geom_dissipation_time(dissipation_time: wp.array2d(dtype=real), w: int, g: int, default: real) -> real:
+    tau = dissipation_time[w % dissipation_time.shape[0], g]
+    if not (tau == tau):
+        tau = default
+    return tau
+
+
+@func
+def pair_compliance(
+    scene: Scene,
+    stiffness: wp.array2d(dtype=real),
+    dissipation_time: wp.array2d(dtype=real),
+    w: int,
+    p: int,
+    default_tau: real,
+) -> vec2:
+    """(c, tau_d) of a pair: c = cA + cB, tau_d the mean weighted by compliance (plain when c = 0); c = 1/k."""
+    row = w % stiffness.shape[0]
+    a = scene.pair_geom[p, 0]
+    b = scene.pair_geom[p, 1]
+    c_a = real(1.0) / stiffness[row, a]
+    c_b = real(1.0) / stiffness[row, b]
+    tau_a = geom_dissipation_time(dissipation_time, w, a, default_tau)
+    tau_b = geom_dissipation_time(dissipation_time, w, b, default_tau)
+    tau = real(0.5) * (tau_a + tau_b)
+    c = c_a + c_b
+    if c > real(0.0):
+        tau = (c_a * tau_a + c_b * tau_b) / c
+    return vec2(c, tau)
+
+
+@func
+def pair_recovery(scene: Scene, compliance: real) -> real:
+    """Recovery speed of a pair; contact of a given stiffness has no limit."""
+    recovery = scene.recovery
+    if compliance > real(0.0):
+        recovery = real(wp.inf)
+    return recovery
+
+
+@func
+def geom_pose_world(
+    scene: Scene, geom_pose: wp.array3d(dtype=real), link_X: wp.array2d(dtype=transform), w: int, g: int
+) -> transform:
+    """World pose of a geom."""
+    X = jt.read_pose(geom_pose, w % geom_pose.shape[0], g)
+    l = scene.geom_link[g]
+    if l >= 0:
+        X = link_X[w, l] * X
+    return X
+
+
+@func
+def origin(topology: Topology, link_X: wp.array2d(dtype=transform), w: int, l: int) -> vec3:
+    return wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
+
+
+@kernel
+def place_geoms(
+    topology: Topology,
+    scene: Scene,
+    geom_pose: wp.array3d(dtype=real),
+    geom_size: wp.array2d(dtype=vec3),
+    body_active: wp.array2d(dtype=real),
+    link_X: wp.array2d(dtype=transform),
+    link_V: wp.array2d(dtype=vec6),
+    link_V_star: wp.array2d(dtype=vec6),
+    # out
+    geom_X: wp.array2d(dtype=transform),
+    geom_speed: wp.array2d(dtype=real),
+):
+    """World poses of geoms, and a bound of the speed of their points at v0 and at v*.
+
+    -1 marks an inactive body, NaN a pose or size that is not finite. Launch over (worlds, geoms).
+    """
+    w, g = wp.tid()
+    l = scene.geom_link[g]
+    X = jt.read_pose(geom_pose, w % geom_pose.shape[0], g)
+    size = geom_size[w % geom_size.shape[0], g]
+    speed = real(0.0)
+    if l >= 0:
+        X = link_X[w, l] * X
+        arm = wp.transform_get_translation(X) - origin(topology, link_X, w, l)
+        radius = wp.max(bounding_radius(scene.geom_type[g], size), real(0.0))
+        V = link_V[w, l]
+        V_star = link_V_star[w, l]
+        now = wp.length(sp.velocity_at(V, arm)) + radius * wp.length(sp.angular(V))
+        then = wp.length(sp.velocity_at(V_star, arm)) + radius * wp.length(sp.angular(V_star))
+        speed = wp.max(now, then)
+    x = wp.transform_get_translation(X)
+    r = wp.transform_get_rotation(X)
+    total = x[0] + x[1] + x[2] + r[0] + r[1] + r[2] + r[3] + size[0] + size[1] + size[2]
+    if not (total - total == real(0.0)):
+        speed = real(wp.nan)
+    if l >= 0:
+        if body_active[w % body_active.shape[0], topology.link_body[l]] == real(0.0):
+            speed = real(-1.0)
+    geom_X[w, g] = X
+    geom_speed[w, g] = speed
+
+
+@func
+def point_velocity(
+    topology: Topology,
+    link_X: wp.array2d(dtype=transform),
+    link_V: wp.array2d(dtype=vec6),
+    w: int,
+    l: int,
+    point: vec3,
+) -> vec3:
+    """Velocity of the point of link l (-1: the world) that is at `point`."""
+    u = vec3()
+    if l >= 0:
+        u = sp.velocity_at(link_V[w, l], point - origin(topology, link_X, w, l))
+    return u
+
+
+@func
+def is_still(geom_speed: wp.array2d(dtype=real), w: int, a: int, b: int) -> bool:
+    """Whether one of two geoms takes no part: that of an inactive body, or one that is not finite."""
+    return not (geom_speed[w, a] >= real(0.0) and geom_speed[w, b] >= real(0.0))
+
+
+@func
+def apart(
+    scene: Scene,
+    geom_X: wp.array2d(dtype=transform),
+    sizes: wp.array2d(dtype=vec3),
+    w: int,
+    a: int,
+    b: int,
+    margin: real,
+) -> bool:
+    """Bounding spheres (or plane and sphere) further apart than `margin`."""
+    row = w % sizes.shape[0]
+    radius_b = bounding_radius(scene.geom_type[b], sizes[row, b])
+    distance = real(0.0)
+    if scene.geom_type[a] == PLANE:
+        distance = plane_distance_bound(geom_X[w, a], geom_X[w, b], radius_b)
+    else:
+        radius_a = bounding_radius(scene.geom_type[a], sizes[row, a])
+        offset = wp.transform_get_translation(geom_X[w, b]) - wp.transform_get_translation(geom_X[w, a])
+        reach = radius_a + radius_b + margin
+        if wp.dot(offset, offset) > reach * reach:
+            distance = margin + real(1.0)
+    return distance > margin
+
+
+@func
+def look_ahead(
+    topology: Topology,
+    scene: Scene,
+    link_X: wp.array2d(dtype=transform),
+    link_V: wp.array2d(dtype=vec6),
+    link_V_star: wp.array2d(dtype=vec6),
+    h: real,
+    way: real,
+    w: int,
+    a: int,
+    b: int,
+    g: ContactGeometry,
+) -> int:
+    """TOUCHES where a contact exists, or would come about within h at v0 or at v*, or by the motion of either side alone;
+    UNRESOLVED where v0 leads farther than `way` within h, see `resolution.py`.
+    """
+    l_a = scene.geom_link[a]
+    l_b = scene.geom_link[b]
+    u_a = point_velocity(topology, link_X, link_V, w, l_a, g.point)
+    u_b = point_velocity(topology, link_X, link_V, w, l_b, g.point)
+    u_star_a = point_velocity(topology, link_X, link_V_star, w, l_a, g.point)
+    u_star_b = point_velocity(topology, link_X, link_V_star, w, l_b, g.point)
+    now = wp.dot(g.normal, u_b - u_a)
+    approach = wp.min(now, wp.dot(g.normal, u_star_b - u_star_a))
+    if scene.expect_impacts == 1:
+        alone_a = wp.min(wp.dot(g.normal, -u_a), wp.dot(g.normal, -u_star_a))
+        alone_b = wp.min(wp.dot(g.normal, u_b), wp.dot(g.normal, u_star_b))
+        approach = wp.min(approach, wp.min(alone_a, alone_b))
+    found = int(0)
+    if g.phi + h * wp.min(approach, real(0.0)) < real(0.0):
+        found = int(TOUCHES)
+    if h * wp.abs(now) > way and g.phi < h * wp.abs(now):
+        found = found | UNRESOLVED
+    return found
+
+
+@func
+def store_contact(contacts: Contacts, w: int, c: int, p: int, feature: wp.vec3i, g: ContactGeometry):
+    """Write contact c of pair p."""
+    contacts.pair[w, c] = p
+    contacts.feature[w, c] = feature
+    contacts.phi[w, c] = g.phi
+    contacts.point[w, c] = g.point
+    contacts.frame[w, c] = contact_frame(g.normal)
+
+
+@kernel
+def detect(
+    topology: Topology,
+    scene: Scene,
+    h: real,
+    geom_size: wp.array2d(dtype=vec3),
+    link_X: wp.array2d(dtype=transform),
+    link_V: wp.array2d(dtype=vec6),
+    link_V_star: wp.array2d(dtype=vec6),
+    geom_X: wp.array2d(dtype=transform),
+    geom_speed: wp.array2d(dtype=real),
+    grid: Grid,
+    # out
+    contacts: Contacts,
+):
+    """Contacts that exist, phi < 0, or that v0 or the free velocity v* would bring about within the step.
+
+    A point that passes by or recedes is left out: the convex cone would rub it at a distance of h mu |v_t|.
+    Pairs are those of the table, or the candidates of the broad phase where `grid.capacity` > 0, in the same order.
+    Launch over worlds.
+    """
+    w = wp.tid()
+    count = int(0)
+    flags = int(0)
+    for i in range(geom_speed.shape[1]):
+        if not (geom_speed[w, i] == geom_speed[w, i]):
+            flags = int(NONFINITE)
+    capacity = contacts.pair.shape[1]
+    row = w % geom_size.shape[0]
+    pairs = scene.pair_geom.shape[0]
+    if grid.capacity > 0:
+        pairs = grid.count[w]
+        flags = flags | (grid.overflow[w] * CONTACT_OVERFLOW)
+    for k in range(pairs):
+        p = k
+        if grid.capacity > 0:
+            p = grid.candidate[w * grid.capacity + k]
+        a = scene.pair_geom[p, 0]
+        b = scene.pair_geom[p, 1]
+        margin = h * (geom_speed[w, a] + geom_speed[w, b])
+        if not is_still(geom_speed, w, a, b) and not apart(scene, geom_X, geom_size, w, a, b, margin):
+            type_a = scene.geom_type[a]
+            type_b = scene.geom_type[b]
+            X_a = geom_X[w, a]
+            X_b = geom_X[w, b]
+            size_a = geom_size[row, a]
+            size_b = geom_size[row, b]
+            manifold = detect_features(type_a, X_a, size_a, type_b, X_b, size_b, margin)
+            way = longest_way(type_a, size_a, type_b, size_b)
+            for i in range(manifold.count):
+                feature = contact_features(manifold, i)
+                g = evaluate(type_a, X_a, size_a, type_b, X_b, size_b, feature)
+                found = look_ahead(topology, scene, link_X, link_V, link_V_star, h, way, w, a, b, g)
+                flags = flags | (found & UNRESOLVED)
+                if found & TOUCHES != 0:
+                    if count < capacity:
+                        store_contact(contacts, w, count, p, feature, g)
+                        count += 1
+                    else:
+                        flags = flags | CONTACT_OVERFLOW
+    contacts.count[w] = count
+    contacts.flags[w] = flags
+
+
+@func
+def write_jacobian(
+    topology: Topology,
+    scene: Scene,
+    link_X: wp.array2d(dtype=transform),
+    dof_S: wp.array2d(dtype=vec6),
+    w: int,
+    c: int,
+    contacts: Contacts,
+):
+    """Rows t1, t2, n of the Jacobian of contact c on its support."""
+    p = contacts.pair[w, c]
+    frame = contacts.frame[w, c]
+    for k in range(scene.support_size[p]):
+        d = scene.support[p, k]
+        arm = contacts.point[w, c] - origin(topology, link_X, w, topology.dof_link[d])
+        u = scene.support_sign[p, k] * sp.velocity_at(dof_S[w, d], arm)
+        for i in range(3):
+            contacts.J[w, c, i, k] = frame[0, i] * u[0] + frame[1, i] * u[1] + frame[2, i] * u[2]
+
+
+@kernel
+def jacobian(
+    topology: Topology,
+    scene: Scene,
+    link_X: wp.array2d(dtype=transform),
+    dof_S: wp.array2d(dtype=vec6),
+    contacts: Contacts,
+):
+    """Jacobians of all contacts. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        write_jacobian(topology, scene, link_X, dof_S, w, c, contacts)
+
+
+@func
+def eliminate(
+    topology: Topology, L: wp.array3d(dtype=real), z: wp.array2d(dtype=vec3), w: int, begin: int, last: int
+) -> mat33:
+    """J M^-1 J^T of one tree from M = L^T D L, with J^T in z: z <- L^-T z along the ancestors, sum of z z^T / D."""
+    W = mat33()
+    for k in range(last + 1 - begin):
+        d = last - k
+        x = z[w, d]
+        if x[0] != real(0.0) or x[1] != real(0.0) or x[2] != real(0.0):
+            e = topology.dof_parent[d]
+            while e >= 0:
+                z[w, e] = z[w, e] - L[w, d, e - begin] * x
+                e = topology.dof_parent[e]
+            W += wp.outer(x, x / L[w, d, d - begin])
+    return W
+
+
+@func
+def inverse_mass(
+    topology: Topology,
+    scene: Scene,
+    contacts: Contacts,
+    L: wp.array3d(dtype=real),
+    z: wp.array2d(dtype=vec3),
+    w: int,
+    c: int,
+    p: int,
+) -> mat33:
+    """J M^-1 J^T of one contact, tree by tree."""
+    W = mat33()
+    size = scene.support_size[p]
+    k = int(0)
+    while k < size:
+        begin = topology.dof_begin[scene.support[p, k]]
+        end = int(k + 1)
+        while end < size and topology.dof_begin[scene.support[p, end]] == begin:
+            end += 1
+        last = scene.support[p, end - 1]
+        for d in range(begin, last + 1):
+            z[w, d] = vec3(real(0.0), real(0.0), real(0.0))
+        for i in range(k, end):
+            z[w, scene.support[p, i]] = vec3(contacts.J[w, c, 0, i], contacts.J[w, c, 1, i], contacts.J[w, c, 2, i])
+        W += eliminate(topology, L, z, w, begin, last)
+        k = end
+    return W
+
+
+@kernel
+def regularise(
+    topology: Topology,
+    scene: Scene,
+    material: Material,
+    contacts: Contacts,
+    h: real,
+    beta: real,
+    sigma: real,
+    M_factor: wp.array3d(dtype=real),
+    # scratch
+    z: wp.array2d(dtype=vec3),
+    # out
+    R: wp.array2d(dtype=vec3),
+    v_hat: wp.array2d(dtype=vec3),
+    mu: wp.array2d(dtype=real),
+    weight: wp.array2d(dtype=real),
+):
+    """R, v_hat, mu and w of every contact; w = |J M^-1 J^T|_F / 3 (theory §3.1). Launch over worlds."""
+    w = wp.tid()
+    for c in range(contacts.count[w]):
+        p = contacts.pair[w, c]
+        W = inverse_mass(topology, scene, contacts, M_factor, z, w, c, p)
+        w_c = wp.sqrt(wp.ddot(W, W)) / real(3.0)
+        weight[w, c] = w_c
+        law = pair_compliance(scene, material.stiffness, material.dissipation_time, w, p, beta * h / real(wp.pi))
+        R_free = cone.contact_regularization(w_c, contacts.phi[w, c], law[0], law[1], h, beta, sigma)
+        v_free = cone.contact_stabilization(contacts.phi[w, c], law[1], h)
+        recovery = pair_recovery(scene, law[0])
+        R[w, c] = cone.recovery_regularization(R_free, v_free, recovery)
+        v_hat[w, c] = cone.recovery_stabilization(v_free, recovery)
+        mu[w, c] = friction_coefficient(scene, material.friction, w, p)

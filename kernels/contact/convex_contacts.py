@@ -1,0 +1,128 @@
+"""Contacts of the pairs with a cylinder, ellipsoid, mesh or height field; built only for models that have such pairs.
+
+`detect` runs after that of `contacts.py` and appends to its contacts: first the pairs of plane, sphere, capsule and box
+in the order of the pair table, then these in that order. `contact_geometry` is the taped twin of that in `residual.py`
+for them. So models of simple shapes neither compile nor run the general code.
+"""
+
+import warp as wp
+
+from ..flags import CONTACT_OVERFLOW, UNRESOLVED
+from ..real import func, kernel, mat33, real, struct, transform, vec3, vec6
+from ..tree.passes import Topology
+from . import contacts as laws
+from .broadphase import Grid
+from .contacts import TOUCHES, Contacts, Scene, apart, is_still, look_ahead, store_contact
+from .narrow import heightfield
+from .narrow.features import bounding_radius, contact_frame
+from .narrow.heightfield import detect as detect_features
+from .narrow.heightfield import evaluate
+from .narrow.manifold import contact_features, is_general
+from .narrow.resolution import longest_way
+from .narrow.shape import MeshTable, Shape
+
+
+@struct
+class ConvexScene:
+    """Which pairs are handled here, and the geometry of meshes."""
+
+    pair: wp.array(dtype=int)  # rows of the pair table
+    geom_mesh: wp.array(dtype=int)  # index of the mesh or height field, -1
+    table: MeshTable
+
+
+@func
+def geom_shape(scene: Scene, convex_scene: ConvexScene, geom_size: wp.array2d(dtype=vec3), w: int, g: int):
+    s = Shape()
+    s.type = scene.geom_type[g]
+    s.mesh = convex_scene.geom_mesh[g]
+    s.size = geom_size[w % geom_size.shape[0], g]
+    return s
+
+
+@kernel
+def detect(
+    topology: Topology,
+    scene: Scene,
+    convex_scene: ConvexScene,
+    h: real,
+    geom_size: wp.array2d(dtype=vec3),
+    link_X: wp.array2d(dtype=transform),
+    link_V: wp.array2d(dtype=vec6),
+    link_V_star: wp.array2d(dtype=vec6),
+    geom_X: wp.array2d(dtype=transform),
+    geom_speed: wp.array2d(dtype=real),
+    grid: Grid,
+    # in and out
+    contacts: Contacts,
+):
+    """Append contacts of the convex pairs that exist or would come about within the step. Launch over worlds."""
+    w = wp.tid()
+    count = contacts.count[w]
+    flags = contacts.flags[w]
+    capacity = contacts.pair.shape[1]
+    pairs = convex_scene.pair.shape[0]
+    if grid.capacity > 0:
+        pairs = grid.count[w]
+    for k in range(pairs):
+        p = int(0)
+        if grid.capacity > 0:
+            p = grid.candidate[w * grid.capacity + k]
+        else:
+            p = convex_scene.pair[k]
+        a = scene.pair_geom[p, 0]
+        b = scene.pair_geom[p, 1]
+        margin = h * (geom_speed[w, a] + geom_speed[w, b])
+        general = is_general(scene.geom_type[a]) or is_general(scene.geom_type[b])
+        still = is_still(geom_speed, w, a, b)
+        if general and not still and not apart(scene, geom_X, geom_size, w, a, b, margin):
+            shape_a = geom_shape(scene, convex_scene, geom_size, w, a)
+            shape_b = geom_shape(scene, convex_scene, geom_size, w, b)
+            X_a = geom_X[w, a]
+            X_b = geom_X[w, b]
+            radius_b = bounding_radius(shape_b.type, shape_b.size)
+            manifold = detect_features(convex_scene.table, shape_a, X_a, shape_b, X_b, radius_b, margin)
+            way = longest_way(shape_a.type, shape_a.size, shape_b.type, shape_b.size)
+            for i in range(manifold.count):
+                feature = contact_features(manifold, i)
+                g = evaluate(convex_scene.table, shape_a, X_a, shape_b, X_b, feature)
+                found = look_ahead(topology, scene, link_X, link_V, link_V_star, h, way, w, a, b, g)
+                flags = flags | (found & UNRESOLVED)
+                if found & TOUCHES != 0:
+                    if count < capacity:
+                        store_contact(contacts, w, count, p, feature, g)
+                        count += 1
+                    else:
+                        flags = flags | CONTACT_OVERFLOW
+    contacts.count[w] = count
+    contacts.flags[w] = flags
+
+
+@kernel(taped=True)
+def contact_geometry(
+    scene: Scene,
+    convex_scene: ConvexScene,
+    contacts: Contacts,
+    geom_pose: wp.array3d(dtype=real),
+    geom_size: wp.array2d(dtype=vec3),
+    link_X: wp.array2d(dtype=transform),
+    # out
+    phi: wp.array2d(dtype=real),
+    point: wp.array2d(dtype=vec3),
+    frame: wp.array2d(dtype=mat33),
+):
+    """Distance, point and frame of the convex contacts with their features frozen. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        p = contacts.pair[w, c]
+        a = scene.pair_geom[p, 0]
+        b = scene.pair_geom[p, 1]
+        if is_general(scene.geom_type[a]) or is_general(scene.geom_type[b]):
+            X_a = laws.geom_pose_world(scene, geom_pose, link_X, w, a)
+            X_b = laws.geom_pose_world(scene, geom_pose, link_X, w, b)
+            shape_a = geom_shape(scene, convex_scene, geom_size, w, a)
+            shape_b = geom_shape(scene, convex_scene, geom_size, w, b)
+            g = heightfield.evaluate(convex_scene.table, shape_a, X_a, shape_b, X_b, contacts.feature[w, c])
+            phi[w, c] = g.phi
+            point[w, c] = g.point
+            frame[w, c] = contact_frame(g.normal)

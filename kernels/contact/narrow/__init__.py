@@ -1,0 +1,1 @@
+"""Where two shapes touch."""

@@ -1,0 +1,419 @@
+"""Contact geometry of a pair of features of any two convex geoms, smooth in poses and sizes.
+
+Adds to `features.py` the mesh's vertices, edges and faces and the curved features: the rim of a cylinder and the
+surface of an ellipsoid. A feature is a point, a line or a plane, or a curved point x(n), the support point of the
+feature along n. Against a plane or, for a rim, a point, x is closed-form. Else n is the root of
+
+    t(n) = (1 − n nᵀ)(x_b(−n) − x_a(n)) = 0,
+
+found by Newton steps (K_a + K_b + φ) δ = t(n), K the Hessian of the feature's support function, φ = n·(x_b − x_a).
+The start is the normal that `detect` found, kept in the contact's third code to 6e-5 rad in axes of geom A; with
+that start STEPS straight-line steps reach rounding, and so does the derivative of the last step, which alone carries
+the implicit function's derivative −t_n⁻¹ t_p. All features are exact in this sense, except a contact marked FROZEN:
+its normal is the recorded one, fixed to geom A.
+
+The third code (reference): NO_REFERENCE; r ≥ 0: face r / 2 of geom A (B if r is odd), against which a line is cut at
+the plane through the other feature, a side of that face, along its normal, or a vertex of that face is projected on
+the other geom's face along the normal; else −2 − s with the recorded normal in 30 bits s and bit FROZEN.
+"""
+
+import warp as wp
+
+from ...real import func, quat, real, struct, transform, vec3
+from . import features
+from .features import (
+    ContactGeometry,
+    across,
+    against_flat,
+    assemble,
+    box_signs,
+    line_through_plane,
+    orthogonal,
+    point_line,
+    unit_or,
+)
+from .manifold import BOX, CAPSULE, CAPSULE_AXIS, CYLINDER, ELLIPSOID, FIRST_EDGE, FIRST_FACE, MESH, PLANE
+from .shape import (
+    FIRST_CAP,
+    FIRST_CHORD,
+    FIRST_MESH_EDGE,
+    FIRST_MESH_FACE,
+    FIRST_RIM_POINT,
+    RIM_POINTS,
+    SIDE,
+    MeshTable,
+    Shape,
+    rim_direction,
+)
+
+POINT = features.POINT
+LINE = features.LINE
+FLAT = features.FLAT
+STRAIGHT = wp.constant(0)
+RIM = wp.constant(1)
+SURFACE = wp.constant(2)
+
+GRID = wp.constant(32767)  # points per axis of the grid of recorded normals, odd: the axes are exact
+FROZEN = wp.constant(1 << 30)
+LARGEST_STEP = 0.3  # [rad] of a Newton step
+# Squared sine under which two lines have no common perpendicular: its direction has no digits left.
+PARALLEL = {wp.float32: 1e-10, wp.float64: 1e-20}
+CONDITION = {wp.float32: 1e-6, wp.float64: 1e-12}  # relative determinant under which a Newton step is left out
+
+condition = float(CONDITION[real])
+parallel = float(PARALLEL[real])
+
+
+@struct
+class Feature:
+    """Kind, curvature, point, direction (of a line) or outward normal, and radius of a feature."""
+
+    kind: wp.int32
+    curve: wp.int32
+    p: vec3
+    u: vec3
+    r: real
+
+
+@func(inline=False)
+def fold(x: real, y: real) -> real:
+    """(1 − |y|) with the sign of x, for the lower half of the octahedron."""
+    if x < real(0.0):
+        return wp.abs(y) - real(1.0)
+    return real(1.0) - wp.abs(y)
+
+
+@func(inline=False)
+def record_normal(n: vec3) -> wp.int32:
+    """A unit vector as a reference code: octahedral coordinates on a grid of GRID² points."""
+    m = n / (wp.abs(n[0]) + wp.abs(n[1]) + wp.abs(n[2]))
+    x = m[0]
+    y = m[1]
+    if n[2] < real(0.0):
+        x = fold(m[0], m[1])
+        y = fold(m[1], m[0])
+    half = real(GRID // 2)
+    i = wp.int32(wp.floor(x * half + half + real(0.5)))
+    j = wp.int32(wp.floor(y * half + half + real(0.5)))
+    return -2 - (i * GRID + j)
+
+
+@func(inline=False)
+def recorded_normal(reference: wp.int32) -> vec3:
+    """The unit vector of a reference code."""
+    s = (-2 - reference) & (FROZEN - 1)
+    half = real(GRID // 2)
+    x = real(s // GRID) / half - real(1.0)
+    y = real(s % GRID) / half - real(1.0)
+    z = real(1.0) - wp.abs(x) - wp.abs(y)
+    if z < real(0.0):
+        return wp.normalize(vec3(fold(x, y), fold(y, x), z))
+    return wp.normalize(vec3(x, y, z))
+
+
+@func(inline=False)
+def box_feature(size: vec3, code: wp.int32) -> Feature:
+    f = Feature()
+    s = box_signs(code)
+    f.kind = POINT
+    f.p = wp.cw_mul(s, size)
+    f.u = s
+    if code >= FIRST_FACE:
+        f.kind = FLAT
+    elif code >= FIRST_EDGE:
+        f.kind = LINE
+        f.u = vec3(real(1.0) - wp.abs(s[0]), real(1.0) - wp.abs(s[1]), real(1.0) - wp.abs(s[2]))
+    return f
+
+
+@func(inline=False)
+def cylinder_feature(size: vec3, code: wp.int32) -> Feature:
+    f = Feature()
+    f.u = vec3(real(0.0), real(0.0), real(1.0))
+    if code == SIDE:
+        f.kind = LINE
+        f.r = size[0]
+    elif code >= FIRST_CHORD:
+        k = code - FIRST_CHORD
+        f.kind = LINE
+        first = rim_direction(k % RIM_POINTS)
+        f.u = wp.normalize(rim_direction((k + 1) % RIM_POINTS) - first)
+        f.p = size[0] * first + vec3(real(0.0), real(0.0), real(2 * (k // RIM_POINTS) - 1) * size[1])
+    elif code >= FIRST_RIM_POINT:
+        k = code - FIRST_RIM_POINT
+        f.p = size[0] * rim_direction(k % RIM_POINTS) + vec3(
+            real(0.0), real(0.0), real(2 * (k // RIM_POINTS) - 1) * size[1]
+        )
+    elif code >= FIRST_CAP:
+        f.kind = FLAT
+        f.u = vec3(real(0.0), real(0.0), real(2 * (code - FIRST_CAP) - 1))
+        f.p = size[1] * f.u
+    else:
+        f.curve = RIM
+        f.p = vec3(real(0.0), real(0.0), real(2 * code - 1) * size[1])
+    return f
+
+
+@func(inline=False)
+def mesh_feature(table: MeshTable, mesh: wp.int32, code: wp.int32) -> Feature:
+    f = Feature()
+    start = table.mesh_range[mesh, 0]
+    if code >= FIRST_MESH_FACE:
+        face = table.mesh_range[mesh, 4] + code - FIRST_MESH_FACE
+        f.kind = FLAT
+        f.p = table.vertex[start + table.face_vertex[table.face[face, 0]]]
+        f.u = table.face_normal[face]
+    elif code >= FIRST_MESH_EDGE:
+        edge = table.mesh_range[mesh, 2] + code - FIRST_MESH_EDGE
+        f.kind = LINE
+        f.p = table.vertex[start + table.edge[edge, 0]]
+        f.u = wp.normalize(table.vertex[start + table.edge[edge, 1]] - f.p)
+    else:
+        f.p = table.vertex[start + code]
+    return f
+
+
+@func(inline=False)
+def local_feature(table: MeshTable, geom: Shape, code: wp.int32) -> Feature:
+    """A feature in the geom's axes."""
+    if geom.type == BOX:
+        return box_feature(geom.size, code)
+    if geom.type == CYLINDER:
+        return cylinder_feature(geom.size, code)
+    if geom.type == MESH:
+        return mesh_feature(table, geom.mesh, code)
+    f = Feature()
+    f.u = vec3(real(0.0), real(0.0), real(1.0))
+    if geom.type == PLANE:
+        f.kind = FLAT
+    elif geom.type == ELLIPSOID:
+        f.curve = SURFACE
+    elif geom.type == CAPSULE and code == CAPSULE_AXIS:
+        f.kind = LINE
+        f.r = geom.size[0]
+    elif geom.type == CAPSULE:
+        f.p = vec3(real(0.0), real(0.0), real(2 * code - 1) * geom.size[1])
+        f.r = geom.size[0]
+    else:
+        f.r = geom.size[0]
+    return f
+
+
+@func(inline=False)
+def place(f: Feature, q: quat, offset: vec3) -> Feature:
+    """The feature of a geom whose pose is (q, offset)."""
+    g = Feature()
+    g.kind = f.kind
+    g.curve = f.curve
+    g.r = f.r
+    g.p = offset + wp.quat_rotate(q, f.p)
+    g.u = wp.quat_rotate(q, f.u)
+    return g
+
+
+@func(inline=False)
+def bulge(curve: wp.int32, q: quat, size: vec3, n: vec3) -> vec3:
+    """x(n) − p: from the feature's point to its support point along n."""
+    if curve == STRAIGHT:
+        return vec3(real(0.0), real(0.0), real(0.0))
+    m = wp.quat_rotate_inv(q, n)
+    if curve == SURFACE:
+        e = wp.cw_mul(size, m)
+        return wp.quat_rotate(q, wp.cw_mul(size, e) / wp.length(e))
+    return wp.quat_rotate(q, size[0] * unit_or(vec3(m[0], m[1], real(0.0)), vec3(real(1.0), real(0.0), real(0.0))))
+
+
+@func(inline=False)
+def curvature(curve: wp.int32, q: quat, size: vec3, n: vec3, v: vec3) -> vec3:
+    """K v with K the Hessian of the support function at n."""
+    if curve == STRAIGHT:
+        return vec3(real(0.0), real(0.0), real(0.0))
+    m = wp.quat_rotate_inv(q, n)
+    w = wp.quat_rotate_inv(q, v)
+    if curve == SURFACE:
+        h = wp.length(wp.cw_mul(size, m))
+        x = wp.cw_mul(wp.cw_mul(size, size), m) / h
+        return wp.quat_rotate(q, (wp.cw_mul(wp.cw_mul(size, size), w) - wp.dot(x, w) * x) / h)
+    square = m[0] * m[0] + m[1] * m[1]
+    if square < real(features.SMALLEST_SQUARE):
+        return vec3(real(0.0), real(0.0), real(0.0))
+    turn = vec3(-m[1], m[0], real(0.0))
+    return wp.quat_rotate(q, (size[0] * wp.dot(turn, w) / (square * wp.sqrt(square))) * turn)
+
+
+@func(inline=False)
+def normal_step(n: vec3, a: Feature, q_a: quat, size_a: vec3, b: Feature, q_b: quat, size_b: vec3) -> vec3:
+    """One Newton step of t(n) = 0 on the sphere, or on the circle across the direction of a line."""
+    gap = b.p + bulge(b.curve, q_b, size_b, -n) - a.p - bulge(a.curve, q_a, size_a, n)
+    phi = wp.dot(n, gap)
+    e = orthogonal(n)
+    if a.kind == LINE:
+        e = unit_or(wp.cross(a.u, n), e)
+    if b.kind == LINE:
+        e = unit_or(wp.cross(b.u, n), e)
+    K_e = curvature(a.curve, q_a, size_a, n, e) + curvature(b.curve, q_b, size_b, n, e)
+    h_ee = wp.dot(e, K_e) + phi
+    if a.kind == LINE or b.kind == LINE:
+        if h_ee > real(condition) * wp.length(gap) and h_ee > real(0.0):
+            slope = wp.dot(e, gap) / h_ee
+            if wp.abs(slope) < real(LARGEST_STEP):
+                return wp.normalize(n + slope * e)
+            return wp.normalize(n + wp.sign(slope) * real(LARGEST_STEP) * e)
+        return n
+    f = wp.cross(n, e)
+    K_f = curvature(a.curve, q_a, size_a, n, f) + curvature(b.curve, q_b, size_b, n, f)
+    h_ff = wp.dot(f, K_f) + phi
+    h_ef = wp.dot(e, K_f)
+    determinant = h_ee * h_ff - h_ef * h_ef
+    largest = wp.max(h_ee, h_ff)
+    if determinant > real(condition) * largest * largest and h_ee > real(0.0):
+        g_e = wp.dot(e, gap)
+        g_f = wp.dot(f, gap)
+        x = (h_ff * g_e - h_ef * g_f) / determinant
+        y = (h_ee * g_f - h_ef * g_e) / determinant
+        square = x * x + y * y
+        if square < real(LARGEST_STEP * LARGEST_STEP):
+            return wp.normalize(n + x * e + y * f)
+        return wp.normalize(n + (real(LARGEST_STEP) / wp.sqrt(square)) * (x * e + y * f))
+    return n
+
+
+@func(inline=False)
+def across_line(n: vec3, u: vec3) -> vec3:
+    return unit_or(across(n, u), orthogonal(u))
+
+
+@func(inline=False)
+def curved_pair(n_0: vec3, a: Feature, q_a: quat, size_a: vec3, b: Feature, q_b: quat, size_b: vec3) -> ContactGeometry:
+    """Stationary distance between a curved feature and a curved one, a point or a line, from the normal n_0."""
+    n = n_0
+    if a.kind == LINE:
+        n = across_line(n_0, a.u)
+    if b.kind == LINE:
+        n = across_line(n_0, b.u)
+    n_1 = normal_step(n, a, q_a, size_a, b, q_b, size_b)
+    n_2 = normal_step(n_1, a, q_a, size_a, b, q_b, size_b)
+    n_3 = normal_step(n_2, a, q_a, size_a, b, q_b, size_b)
+    n_4 = normal_step(n_3, a, q_a, size_a, b, q_b, size_b)
+    x_a = a.p + bulge(a.curve, q_a, size_a, n_4)
+    x_b = b.p + bulge(b.curve, q_b, size_b, -n_4)
+    if a.kind == LINE:
+        return assemble(x_b - across(x_b - a.p, a.u), x_b, n_4, a.r, b.r)
+    if b.kind == LINE:
+        return assemble(x_a, x_a + across(b.p - x_a, b.u), n_4, a.r, b.r)
+    return assemble(x_a, x_b, n_4, a.r, b.r)
+
+
+@func(inline=False)
+def nearest_on_rim(c: vec3, q: quat, size: vec3, x: vec3) -> vec3:
+    """The point of the rim around c nearest to x."""
+    m = wp.quat_rotate_inv(q, x - c)
+    return c + wp.quat_rotate(q, size[0] * unit_or(vec3(m[0], m[1], real(0.0)), vec3(real(1.0), real(0.0), real(0.0))))
+
+
+@func(inline=False)
+def line_line(a: Feature, b: Feature, n: vec3) -> ContactGeometry:
+    """Common perpendicular of two lines, on the side of n."""
+    c = wp.cross(a.u, b.u)
+    square = wp.dot(c, c)
+    r = b.p - a.p
+    if square > real(parallel):
+        x_a = a.p + (wp.dot(wp.cross(r, b.u), c) / square) * a.u
+        x_b = b.p + (wp.dot(wp.cross(r, a.u), c) / square) * b.u
+        if wp.dot(c, n) < real(0.0):
+            return assemble(x_a, x_b, -c / wp.sqrt(square), a.r, b.r)
+        return assemble(x_a, x_b, c / wp.sqrt(square), a.r, b.r)
+    return point_line(a.p, b.p, b.u, n, a.r, b.r, True)
+
+
+@func(inline=False)
+def flat_pair(a: Feature, q_a: quat, size_a: vec3, b: Feature, q_b: quat, size_b: vec3) -> ContactGeometry:
+    """A plane or face against a point, straight or curved."""
+    if b.kind == FLAT:
+        return against_flat(a.p + bulge(a.curve, q_a, size_a, -b.u), b.p, b.u, a.r, b.r, True)
+    return against_flat(b.p + bulge(b.curve, q_b, size_b, -a.u), a.p, a.u, b.r, a.r, False)
+
+
+@func(inline=False)
+def facing_line(f: Feature, geom: Shape, code: wp.int32, q: quat, d: vec3) -> Feature:
+    """A line to be cut: of a cylinder's side its straight line farthest along d, else the line itself."""
+    if geom.type != CYLINDER or code != SIDE:
+        return f
+    g = Feature()
+    g.kind = f.kind
+    g.u = f.u
+    g.p = f.p + bulge(RIM, q, geom.size, d)
+    return g
+
+
+@func(inline=False)
+def clipped_pair(own: Feature, other: Feature, face: Feature, face_is_b: wp.bool) -> ContactGeometry:
+    """Contacts of a face: the other's line cut by a side of the face, or its face above a vertex of the face."""
+    x = own.p
+    if other.kind == LINE:
+        x = line_through_plane(other.p, other.u, own.p, wp.cross(face.u, own.u))
+    else:
+        x = line_through_plane(own.p, face.u, other.p, other.u)
+    return against_flat(x, face.p, face.u, other.r, face.r, face_is_b)
+
+
+@func(inline=False)
+def relative_geometry(
+    table: MeshTable, geom_a: Shape, q_a: quat, geom_b: Shape, q_b: quat, offset: vec3, feature: wp.vec3i
+) -> ContactGeometry:
+    """`evaluate` with geom A's origin at zero and B's at `offset`."""
+    reference = feature[2]
+    zero = vec3(real(0.0), real(0.0), real(0.0))
+    a = place(local_feature(table, geom_a, feature[0]), q_a, zero)
+    b = place(local_feature(table, geom_b, feature[1]), q_b, offset)
+    if reference >= 0:
+        if reference % 2 == 1:
+            face_b = place(local_feature(table, geom_b, reference // 2), q_b, offset)
+            a = facing_line(a, geom_a, feature[0], q_a, -face_b.u)
+            return clipped_pair(b, a, face_b, True)
+        face_a = place(local_feature(table, geom_a, reference // 2), q_a, zero)
+        b = facing_line(b, geom_b, feature[1], q_b, -face_a.u)
+        return clipped_pair(a, b, face_a, False)
+    if a.kind == FLAT or b.kind == FLAT:
+        return flat_pair(a, q_a, geom_a.size, b, q_b, geom_b.size)
+    n = wp.quat_rotate(q_a, recorded_normal(reference))
+    if ((-2 - reference) & FROZEN) != 0:
+        x_a = a.p + bulge(a.curve, q_a, geom_a.size, n)
+        return assemble(x_a, b.p + bulge(b.curve, q_b, geom_b.size, -n), n, a.r, b.r)
+    if a.curve == RIM and b.curve == STRAIGHT and b.kind == POINT:
+        x = nearest_on_rim(a.p, q_a, geom_a.size, b.p)
+        return assemble(x, b.p, unit_or(b.p - x, n), a.r, b.r)
+    if b.curve == RIM and a.curve == STRAIGHT and a.kind == POINT:
+        x = nearest_on_rim(b.p, q_b, geom_b.size, a.p)
+        return assemble(a.p, x, unit_or(x - a.p, n), a.r, b.r)
+    if a.curve != STRAIGHT or b.curve != STRAIGHT:
+        return curved_pair(n, a, q_a, geom_a.size, b, q_b, geom_b.size)
+    if a.kind == LINE and b.kind == LINE:
+        return line_line(a, b, n)
+    if a.kind == LINE:
+        return point_line(b.p, a.p, a.u, -n, b.r, a.r, False)
+    if b.kind == LINE:
+        return point_line(a.p, b.p, b.u, n, a.r, b.r, True)
+    return assemble(a.p, b.p, unit_or(b.p - a.p, n), a.r, b.r)
+
+
+@func(inline=False)
+def evaluate(
+    table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform, feature: wp.vec3i
+) -> ContactGeometry:
+    """Geometry of one feature contact (feature_a, feature_b, reference) between geoms at world poses X_a, X_b."""
+    origin = wp.transform_get_translation(X_a)
+    relative = relative_geometry(
+        table,
+        geom_a,
+        wp.transform_get_rotation(X_a),
+        geom_b,
+        wp.transform_get_rotation(X_b),
+        wp.transform_get_translation(X_b) - origin,
+        feature,
+    )
+    geometry = ContactGeometry()
+    geometry.phi = relative.phi
+    geometry.point = relative.point + origin
+    geometry.normal = relative.normal
+    return geometry

@@ -1,0 +1,79 @@
+"""The feature codes of contact geometry and the manifold, a short list of feature contacts between two geoms.
+
+A feature contact is a triple (feature_a, feature_b, reference) of integer codes; `features.evaluate` gives its
+geometry. Codes of a feature, by geom type:
+
+| type    | code   | feature                                                                                     |
+|---------|--------|---------------------------------------------------------------------------------------------|
+| plane   | 0      | the plane z = 0, outward normal +z                                                          |
+| sphere  | 0      | the centre                                                                                  |
+| capsule | 0, 1   | end of the axis at z = −half_length, z = +half_length                                       |
+| capsule | 2      | the interior of the axis                                                                    |
+| box     | 0..7   | vertex; bit i is set on the positive side of axis i                                         |
+| box     | 8..19  | edge 8 + 4 i + k along axis i; bits 0 and 1 of k: positive side of axes i+1, i+2 (mod 3)    |
+| box     | 20..25 | face 20 + 2 i + s with normal along axis i, s = 1 on the positive side                      |
+
+`reference` is NO_REFERENCE, or the code of a reference face (20..25) that belongs to the same box as the other
+face or vertex of the triple, as follows:
+
+| (one feature, other feature, reference)                | what touches the reference face                                   |
+|--------------------------------------------------------|-------------------------------------------------------------------|
+| (edge or capsule axis, side face, reference face)      | the point where the line crosses the side face's plane            |
+| (face, vertex of the reference face, reference face)   | the point of the face's plane above that vertex along the normal  |
+
+In the first row the reference belongs to the box of the side face, in the second to the box of the vertex.
+"""
+
+import warp as wp
+
+from ...real import func, struct
+
+PLANE = wp.constant(0)
+HEIGHT_FIELD = wp.constant(1)
+SPHERE = wp.constant(2)
+CAPSULE = wp.constant(3)
+ELLIPSOID = wp.constant(4)
+CYLINDER = wp.constant(5)
+BOX = wp.constant(6)
+MESH = wp.constant(7)
+
+CAPSULE_AXIS = wp.constant(2)
+FIRST_EDGE = wp.constant(8)
+FIRST_FACE = wp.constant(20)
+NO_REFERENCE = wp.constant(-1)
+
+MAX_POINTS = wp.constant(8)  # two quadrilaterals intersect in at most eight vertices
+
+features_type = wp.types.matrix((8, 3), wp.int32)
+
+
+@func
+def is_general(type: wp.int32) -> wp.bool:
+    """Types that only the general narrow phase (`convex.py`, `convex_contacts.py`) handles."""
+    return type == HEIGHT_FIELD or type == ELLIPSOID or type == CYLINDER or type == MESH
+
+
+@struct
+class Manifold:
+    """Up to MAX_POINTS feature contacts, rows of `features` in deterministic order."""
+
+    count: wp.int32
+    features: features_type
+
+
+@func
+def add_contact(manifold: Manifold, feature_a: wp.int32, feature_b: wp.int32, reference: wp.int32) -> Manifold:
+    """Append one feature contact; drop it when the manifold is full."""
+    if manifold.count < MAX_POINTS:
+        k = manifold.count
+        manifold.features[k, 0] = feature_a
+        manifold.features[k, 1] = feature_b
+        manifold.features[k, 2] = reference
+        manifold.count = k + 1
+    return manifold
+
+
+@func
+def contact_features(manifold: Manifold, i: wp.int32) -> wp.vec3i:
+    """The triple (feature_a, feature_b, reference) of contact i."""
+    return wp.vec3i(manifold.features[i, 0], manifold.features[i, 1], manifold.features[i, 2])

@@ -1,0 +1,46 @@
+"""Contacts of a plane (geom A) with a sphere, capsule or box: their points nearest to the plane, in code order."""
+
+import warp as wp
+
+from ...real import func, real, transform, vec3
+from .features import box_signs
+from .manifold import NO_REFERENCE, Manifold, add_contact
+
+
+@func
+def plane_sphere(X_a: transform, X_b: transform, size_b: vec3, margin: real) -> Manifold:
+    """The sphere's lowest point."""
+    manifold = Manifold()
+    center = wp.transform_point(wp.transform_inverse(X_a), wp.transform_get_translation(X_b))
+    if center[2] - size_b[0] < margin:
+        manifold = add_contact(manifold, 0, 0, NO_REFERENCE)
+    return manifold
+
+
+@func
+def plane_capsule(X_a: transform, X_b: transform, size_b: vec3, margin: real) -> Manifold:
+    """The lowest points of both end balls."""
+    manifold = Manifold()
+    X = wp.transform_multiply(wp.transform_inverse(X_a), X_b)
+    half_axis = wp.transform_vector(X, vec3(real(0.0), real(0.0), size_b[1]))
+    height = wp.transform_get_translation(X)[2] - size_b[0]
+    if height - half_axis[2] < margin:
+        manifold = add_contact(manifold, 0, 0, NO_REFERENCE)
+    if height + half_axis[2] < margin:
+        manifold = add_contact(manifold, 0, 1, NO_REFERENCE)
+    return manifold
+
+
+@func
+def plane_box(X_a: transform, X_b: transform, size_b: vec3, margin: real) -> Manifold:
+    """All vertices nearer than the margin."""
+    manifold = Manifold()
+    X = wp.transform_multiply(wp.transform_inverse(X_a), X_b)
+    slope = wp.quat_rotate_inv(wp.transform_get_rotation(X), vec3(real(0.0), real(0.0), real(1.0)))
+    height = wp.transform_get_translation(X)[2]
+    code = wp.int32(0)
+    while code < 8:
+        if height + wp.dot(slope, wp.cw_mul(box_signs(code), size_b)) < margin:
+            manifold = add_contact(manifold, 0, code, NO_REFERENCE)
+        code += 1
+    return manifold

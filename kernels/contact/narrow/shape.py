@@ -1,0 +1,313 @@
+"""Convex shapes as the general narrow phase sees them: support points, candidate features and polygon faces.
+
+A shape is a core (point, segment, box, ellipsoid, cylinder, polytope) grown by a radius. Codes of the features of
+sphere, capsule, box and plane are those of `manifold.py`; further ones are
+
+| type      | code            | feature                                                                           |
+|-----------|-----------------|-----------------------------------------------------------------------------------|
+| ellipsoid | 0               | the surface                                                                       |
+| cylinder  | 0, 1            | rim at z = −half_length, +half_length: its point nearest to the other geom        |
+| cylinder  | 2               | the side                                                                          |
+| cylinder  | 3, 4            | cap at z = −half_length, +half_length                                             |
+| cylinder  | 8 + 8 s + k     | the fixed point at angle k π/4 of rim s = 0, 1                                    |
+| cylinder  | 24 + 8 s + k    | the chord of rim s from fixed point k to k + 1                                    |
+| mesh      | i               | vertex i                                                                          |
+| mesh      | FIRST_MESH_EDGE + i, FIRST_MESH_FACE + i | edge i, face i                                           |
+
+For clipping, a cap counts as the octagon of its fixed points.
+"""
+
+import warp as wp
+
+from ...real import func, real, struct, vec3
+from .box_core import edge_code, face_toward
+from .manifold import BOX, CAPSULE, CAPSULE_AXIS, CYLINDER, ELLIPSOID, FIRST_EDGE, FIRST_FACE, MESH, PLANE, SPHERE
+
+SIDE = wp.constant(2)
+FIRST_CAP = wp.constant(3)
+FIRST_RIM_POINT = wp.constant(8)
+FIRST_CHORD = wp.constant(24)
+RIM_POINTS = wp.constant(8)
+FIRST_MESH_EDGE = wp.constant(1 << 20)
+FIRST_MESH_FACE = wp.constant(2 << 20)
+NO_FEATURE = wp.constant(-1)
+
+HALF_SQRT2 = 0.5**0.5
+
+
+@struct
+class MeshTable:
+    """Convex meshes as flat arrays (see `warpsim.model.hull`)."""
+
+    vertex: wp.array(dtype=vec3)
+    edge: wp.array2d(dtype=int)  # two vertices, numbered within the mesh
+    face: wp.array2d(dtype=int)  # start and count in face_vertex and face_edge
+    face_vertex: wp.array(dtype=int)
+    face_edge: wp.array(dtype=int)
+    face_normal: wp.array(dtype=vec3)
+    mesh_range: wp.array2d(dtype=int)  # start and count of vertices, edges, faces
+    field_range: wp.array2d(dtype=int)  # per height field: its first prism (a mesh), rows and columns of cells
+
+
+@struct
+class Shape:
+    """One geom."""
+
+    type: wp.int32
+    mesh: wp.int32
+    size: vec3
+
+
+@func(inline=False)
+def rim_direction(k: wp.int32) -> vec3:
+    """Unit direction of fixed rim point k, at angle k π/4."""
+    c = vec3(real(1.0), real(0.0), real(0.0))
+    if k % 2 == 1:
+        c = vec3(real(HALF_SQRT2), real(HALF_SQRT2), real(0.0))
+    if (k // 2) % 2 == 1:
+        c = vec3(-c[1], c[0], real(0.0))
+    if k >= 4:
+        c = -c
+    return c
+
+
+@func(inline=False)
+def mesh_support(table: MeshTable, mesh: wp.int32, d: vec3) -> wp.int32:
+    """The vertex farthest along d, the first of equals; numbered within the mesh."""
+    start = table.mesh_range[mesh, 0]
+    best = wp.int32(0)
+    farthest = wp.dot(table.vertex[start], d)
+    k = wp.int32(1)
+    while k < table.mesh_range[mesh, 1]:
+        height = wp.dot(table.vertex[start + k], d)
+        if height > farthest:
+            farthest = height
+            best = k
+        k += 1
+    return best
+
+
+@func(inline=False)
+def support(table: MeshTable, shape: Shape, d: vec3) -> vec3:
+    """The point of the core farthest along d, in the shape's axes."""
+    h = shape.size
+    if shape.type == CAPSULE:
+        return vec3(real(0.0), real(0.0), wp.sign(d[2]) * h[1])
+    if shape.type == ELLIPSOID:
+        e = wp.cw_mul(h, d)
+        return wp.cw_mul(h, e) / wp.max(wp.length(e), real(1e-30))
+    if shape.type == CYLINDER:
+        across = wp.sqrt(d[0] * d[0] + d[1] * d[1])
+        r = real(0.0)
+        if across > real(1e-30):
+            r = h[0] / across
+        return vec3(r * d[0], r * d[1], wp.sign(d[2]) * h[1])
+    if shape.type == BOX:
+        return vec3(wp.sign(d[0]) * h[0], wp.sign(d[1]) * h[1], wp.sign(d[2]) * h[2])
+    if shape.type == MESH:
+        return table.vertex[table.mesh_range[shape.mesh, 0] + mesh_support(table, shape.mesh, d)]
+    return vec3(real(0.0), real(0.0), real(0.0))
+
+
+@func(inline=False)
+def radius(shape: Shape) -> real:
+    """The radius by which the core is grown."""
+    if shape.type == SPHERE or shape.type == CAPSULE:
+        return shape.size[0]
+    return real(0.0)
+
+
+@func(inline=False)
+def extent(table: MeshTable, shape: Shape) -> real:
+    """A length of the order of the shape's size, for tolerances."""
+    if shape.type == MESH:
+        low = wp.length(support(table, shape, vec3(real(1.0), real(0.0), real(0.0))))
+        high = wp.length(support(table, shape, vec3(real(-1.0), real(0.0), real(0.0))))
+        return wp.max(low, high)
+    if shape.type == PLANE:
+        return real(0.0)
+    if shape.type == SPHERE:
+        return shape.size[0]
+    if shape.type == CAPSULE or shape.type == CYLINDER:
+        return shape.size[0] + shape.size[1]
+    return wp.length(shape.size)
+
+
+@func(inline=False)
+def mesh_edge_toward(table: MeshTable, mesh: wp.int32, point: wp.int32, d: vec3) -> wp.int32:
+    """Of the edges at a vertex, the one least inclined against the plane across d."""
+    first = table.mesh_range[mesh, 2]
+    start = table.mesh_range[mesh, 0]
+    x = table.vertex[start + point]
+    best = NO_FEATURE
+    least = real(0.0)
+    k = wp.int32(0)
+    while k < table.mesh_range[mesh, 3]:
+        i = table.edge[first + k, 0]
+        j = table.edge[first + k, 1]
+        if i == point or j == point:
+            u = table.vertex[start + i + j - point] - x
+            slope = -wp.dot(u, d) / wp.length(u)
+            if best == NO_FEATURE or slope < least:
+                least = slope
+                best = FIRST_MESH_EDGE + k
+        k += 1
+    return best
+
+
+@func(inline=False)
+def mesh_face_toward(table: MeshTable, mesh: wp.int32, d: vec3) -> wp.int32:
+    """The face whose normal is most aligned with d."""
+    first = table.mesh_range[mesh, 4]
+    best = wp.int32(0)
+    largest = real(-2.0)
+    k = wp.int32(0)
+    while k < table.mesh_range[mesh, 5]:
+        c = wp.dot(table.face_normal[first + k], d)
+        if c > largest:
+            largest = c
+            best = k
+        k += 1
+    return FIRST_MESH_FACE + best
+
+
+@func(inline=False)
+def positive(x: real) -> wp.int32:
+    if x > real(0.0):
+        return 1
+    return 0
+
+
+@func(inline=False)
+def box_edge_toward(d: vec3) -> wp.int32:
+    a = wp.abs(d)
+    if a[0] <= a[1] and a[0] <= a[2]:
+        return edge_code(0, d[1], d[2])
+    if a[1] <= a[2]:
+        return edge_code(1, d[2], d[0])
+    return edge_code(2, d[0], d[1])
+
+
+@func(inline=False)
+def features_toward(table: MeshTable, shape: Shape, d: vec3) -> wp.vec3i:
+    """The point-like, line-like and flat features that may be nearest along the unit direction d (-1: none)."""
+    if shape.type == CAPSULE:
+        return wp.vec3i(positive(d[2]), CAPSULE_AXIS, NO_FEATURE)
+    if shape.type == CYLINDER:
+        return wp.vec3i(positive(d[2]), SIDE, FIRST_CAP + positive(d[2]))
+    if shape.type == BOX:
+        vertex = positive(d[0]) + 2 * positive(d[1]) + 4 * positive(d[2])
+        return wp.vec3i(vertex, box_edge_toward(d), face_toward(d))
+    if shape.type == MESH:
+        vertex = mesh_support(table, shape.mesh, d)
+        edge = mesh_edge_toward(table, shape.mesh, vertex, d)
+        return wp.vec3i(vertex, edge, mesh_face_toward(table, shape.mesh, d))
+    return wp.vec3i(0, NO_FEATURE, NO_FEATURE)
+
+
+@func(inline=False)
+def beyond_mesh_feature(table: MeshTable, mesh: wp.int32, code: wp.int32, x: vec3) -> real:
+    start = table.mesh_range[mesh, 0]
+    beyond = real(0.0)
+    if code >= FIRST_MESH_FACE:
+        f = table.mesh_range[mesh, 4] + code - FIRST_MESH_FACE
+        n = table.face[f, 1]
+        k = wp.int32(0)
+        while k < n:
+            p = table.vertex[start + table.face_vertex[table.face[f, 0] + k]]
+            u = table.vertex[start + table.face_vertex[table.face[f, 0] + (k + 1) % n]] - p
+            beyond = wp.max(beyond, wp.dot(wp.cross(u, table.face_normal[f]), x - p) / wp.length(u))
+            k += 1
+    elif code >= FIRST_MESH_EDGE:
+        e = table.mesh_range[mesh, 2] + code - FIRST_MESH_EDGE
+        p = table.vertex[start + table.edge[e, 0]]
+        u = table.vertex[start + table.edge[e, 1]] - p
+        length = wp.length(u)
+        along = wp.dot(u, x - p) / length
+        beyond = wp.max(wp.max(-along, along - length), real(0.0))
+    return beyond
+
+
+@func(inline=False)
+def beyond_feature(table: MeshTable, shape: Shape, code: wp.int32, x: vec3) -> real:
+    """How far a point of the feature's line or plane is beyond the feature's ends or rim; 0 within and on points."""
+    h = shape.size
+    if shape.type == BOX:
+        return wp.max(wp.max(wp.abs(x) - h), real(0.0))
+    if shape.type == MESH:
+        return beyond_mesh_feature(table, shape.mesh, code, x)
+    if shape.type == CAPSULE and code == CAPSULE_AXIS:
+        return wp.max(wp.abs(x[2]) - h[1], real(0.0))
+    if shape.type == CYLINDER and code == SIDE:
+        return wp.max(wp.abs(x[2]) - h[1], real(0.0))
+    if shape.type == CYLINDER and code >= FIRST_CAP:
+        return wp.max(wp.sqrt(x[0] * x[0] + x[1] * x[1]) - h[0], real(0.0))
+    return real(0.0)
+
+
+@func(inline=False)
+def corners(table: MeshTable, shape: Shape, face: wp.int32) -> wp.int32:
+    """Number of corners of a flat feature; 2 for a side line or an axis, 1 for a point."""
+    if shape.type == BOX:
+        return 4
+    if shape.type == MESH:
+        return table.face[table.mesh_range[shape.mesh, 4] + face - FIRST_MESH_FACE, 1]
+    if shape.type == CYLINDER and face >= FIRST_CAP:
+        return RIM_POINTS
+    if shape.type == CYLINDER or shape.type == CAPSULE:
+        return 2
+    return 1
+
+
+@func(inline=False)
+def box_face_sign(face: wp.int32, k: wp.int32, i: wp.int32) -> wp.int32:
+    """Bit of axis i of corner k of a box face, counterclockwise from outside."""
+    axis = (face - FIRST_FACE) // 2
+    up = (face - FIRST_FACE) % 2
+    turn = (i - axis + 3) % 3
+    if turn == 0:
+        return up
+    step = k
+    if up == 0:
+        step = 3 - k
+    if turn == 1:
+        return ((step + 1) // 2) % 2
+    return step // 2
+
+
+@func(inline=False)
+def corner_code(table: MeshTable, shape: Shape, face: wp.int32, k: wp.int32) -> wp.int32:
+    """Code of corner k of a flat feature (counterclockwise from outside) or of an end of a line."""
+    if shape.type == BOX:
+        return box_face_sign(face, k, 0) + 2 * box_face_sign(face, k, 1) + 4 * box_face_sign(face, k, 2)
+    if shape.type == MESH:
+        return table.face_vertex[table.face[table.mesh_range[shape.mesh, 4] + face - FIRST_MESH_FACE, 0] + k]
+    if shape.type == CYLINDER and face == FIRST_CAP:
+        return FIRST_RIM_POINT + RIM_POINTS - 1 - k
+    if shape.type == CYLINDER and face == FIRST_CAP + 1:
+        return FIRST_RIM_POINT + RIM_POINTS + k
+    return k
+
+
+@func(inline=False)
+def side_code(table: MeshTable, shape: Shape, face: wp.int32, k: wp.int32) -> wp.int32:
+    """Code of the edge from corner k to corner k + 1."""
+    if shape.type == BOX:
+        next = (k + 1) % 4
+        axis = (face - FIRST_FACE) // 2
+        i = (axis + 1) % 3
+        j = (axis + 2) % 3
+        along = i
+        if box_face_sign(face, k, i) == box_face_sign(face, next, i):
+            along = j
+        n = (along + 1) % 3
+        m = (along + 2) % 3
+        return FIRST_EDGE + 4 * along + box_face_sign(face, k, n) + 2 * box_face_sign(face, k, m)
+    if shape.type == MESH:
+        start = table.face[table.mesh_range[shape.mesh, 4] + face - FIRST_MESH_FACE, 0]
+        return FIRST_MESH_EDGE + table.face_edge[start + k]
+    if shape.type == CYLINDER and face == FIRST_CAP:
+        return FIRST_CHORD + (2 * RIM_POINTS - 2 - k) % RIM_POINTS
+    if shape.type == CYLINDER and face == FIRST_CAP + 1:
+        return FIRST_CHORD + RIM_POINTS + k
+    return SIDE

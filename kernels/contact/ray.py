@@ -1,0 +1,267 @@
+"""Ray casts against the geoms of a world: the nearest hit, its geom and its outward normal.
+
+Each shape solves for the smallest t >= 0 at which origin + t direction enters its surface, in the geom's own frame, for a
+unit direction. From inside a shape the ray hits its far side, as in MuJoCo. Meshes test every triangle
+(Moeller and Trumbore 1997). Cost: rays x geoms; one thread per ray.
+"""
+
+import warp as wp
+
+from ..real import func, kernel, real, struct, transform, vec3
+from .narrow.manifold import BOX, CAPSULE, PLANE, SPHERE
+from .narrow.shape import CYLINDER, ELLIPSOID, MESH
+
+MISS = -1.0  # distance of a ray that hits nothing
+
+
+@struct
+class Triangles:
+    vertex: wp.array(dtype=vec3)
+    face: wp.array2d(dtype=int)
+    mesh_start: wp.array(dtype=int)  # (meshes + 1,) first face of each mesh
+    geom_mesh: wp.array(dtype=int)
+
+
+@struct
+class Hit:
+    t: real
+    normal: vec3
+
+
+@func
+def miss() -> Hit:
+    hit = Hit()
+    hit.t = real(MISS)
+    return hit
+
+
+@func
+def nearest(a: real, b: real) -> real:
+    """The smaller root that is not behind the origin, or MISS; a <= b."""
+    if a >= real(0.0):
+        return a
+    if b >= real(0.0):
+        return b
+    return real(MISS)
+
+
+@func
+def ray_plane(o: vec3, d: vec3) -> Hit:
+    """The plane z = 0, seen from above only."""
+    hit = miss()
+    if d[2] < real(0.0) and o[2] >= real(0.0):
+        hit.t = -o[2] / d[2]
+        hit.normal = vec3(real(0.0), real(0.0), real(1.0))
+    return hit
+
+
+@func
+def ray_ellipsoid(o: vec3, d: vec3, size: vec3) -> Hit:
+    hit = miss()
+    p = wp.cw_div(o, size)
+    u = wp.cw_div(d, size)
+    a = wp.dot(u, u)
+    b = wp.dot(u, p)
+    c = wp.dot(p, p) - real(1.0)
+    root = b * b - a * c
+    if root >= real(0.0):
+        s = wp.sqrt(root)
+        hit.t = nearest((-b - s) / a, (-b + s) / a)
+        if hit.t >= real(0.0):
+            hit.normal = wp.normalize(wp.cw_div(p + hit.t * u, size))
+    return hit
+
+
+@func
+def ray_sphere(o: vec3, d: vec3, radius: real) -> Hit:
+    return ray_ellipsoid(o, d, vec3(radius, radius, radius))
+
+
+@func
+def side_roots(o: vec3, d: vec3, radius: real) -> vec3:
+    """(found, first, last) crossing of the infinite cylinder around z."""
+    a = d[0] * d[0] + d[1] * d[1]
+    b = o[0] * d[0] + o[1] * d[1]
+    c = o[0] * o[0] + o[1] * o[1] - radius * radius
+    root = b * b - a * c
+    if a <= real(0.0) or root < real(0.0):
+        return vec3(real(0.0), real(0.0), real(0.0))
+    s = wp.sqrt(root)
+    return vec3(real(1.0), (-b - s) / a, (-b + s) / a)
+
+
+@func
+def closer(best: Hit, t_new: real, normal: vec3) -> Hit:
+    """The nearer of a hit and a candidate at t_new >= 0."""
+    hit = best
+    if t_new >= real(0.0) and (best.t < real(0.0) or t_new < best.t):
+        hit.t = t_new
+        hit.normal = normal
+    return hit
+
+
+@func
+def side_hit(best: Hit, o: vec3, d: vec3, half: real, t_new: real) -> Hit:
+    """The candidate on the side of a cylinder or capsule, if within its length."""
+    x = o + t_new * d
+    hit = best
+    if wp.abs(x[2]) <= half:
+        hit = closer(best, t_new, wp.normalize(vec3(x[0], x[1], real(0.0))))
+    return hit
+
+
+@func
+def end_hit(best: Hit, o: vec3, d: vec3, radius: real, half: real, end: real) -> Hit:
+    """The outer half of the sphere at one end of a capsule."""
+    centre = vec3(real(0.0), real(0.0), end * half)
+    p = o - centre
+    b = wp.dot(p, d)
+    root = b * b - (wp.dot(p, p) - radius * radius)
+    hit = best
+    if root >= real(0.0):
+        s = wp.sqrt(root)
+        for k in range(2):
+            t_new = -b + (real(2.0) * real(k) - real(1.0)) * s
+            x = p + t_new * d
+            if x[2] * end >= real(0.0):
+                hit = closer(hit, t_new, x / radius)
+    return hit
+
+
+@func
+def ray_capsule(o: vec3, d: vec3, size: vec3) -> Hit:
+    hit = miss()
+    side = side_roots(o, d, size[0])
+    if side[0] > real(0.0):
+        hit = side_hit(hit, o, d, size[1], side[1])
+        hit = side_hit(hit, o, d, size[1], side[2])
+    hit = end_hit(hit, o, d, size[0], size[1], real(-1.0))
+    return end_hit(hit, o, d, size[0], size[1], real(1.0))
+
+
+@func
+def cap_hit(best: Hit, o: vec3, d: vec3, size: vec3, end: real) -> Hit:
+    """One flat end of a cylinder."""
+    hit = best
+    if d[2] != real(0.0):
+        t_new = (end * size[1] - o[2]) / d[2]
+        x = o + t_new * d
+        if x[0] * x[0] + x[1] * x[1] <= size[0] * size[0]:
+            hit = closer(best, t_new, vec3(real(0.0), real(0.0), end))
+    return hit
+
+
+@func
+def ray_cylinder(o: vec3, d: vec3, size: vec3) -> Hit:
+    hit = miss()
+    side = side_roots(o, d, size[0])
+    if side[0] > real(0.0):
+        hit = side_hit(hit, o, d, size[1], side[1])
+        hit = side_hit(hit, o, d, size[1], side[2])
+    hit = cap_hit(hit, o, d, size, real(-1.0))
+    return cap_hit(hit, o, d, size, real(1.0))
+
+
+@func
+def face_hit(best: Hit, o: vec3, d: vec3, size: vec3, i: int, j: int, k: int, sign: real) -> Hit:
+    """One face of a box, normal along axis i; j and k are the other axes."""
+    hit = best
+    if d[i] != real(0.0):
+        t_new = (sign * size[i] - o[i]) / d[i]
+        x = o + t_new * d
+        if wp.abs(x[j]) <= size[j] and wp.abs(x[k]) <= size[k]:
+            normal = vec3(real(0.0), real(0.0), real(0.0))
+            normal[i] = sign
+            hit = closer(best, t_new, normal)
+    return hit
+
+
+@func
+def ray_box(o: vec3, d: vec3, size: vec3) -> Hit:
+    hit = miss()
+    for i in range(3):
+        j = (i + 1) % 3
+        k = (i + 2) % 3
+        hit = face_hit(hit, o, d, size, i, j, k, real(-1.0))
+        hit = face_hit(hit, o, d, size, i, j, k, real(1.0))
+    return hit
+
+
+@func
+def ray_mesh(o: vec3, d: vec3, triangles: Triangles, mesh: int) -> Hit:
+    hit = miss()
+    for f in range(triangles.mesh_start[mesh], triangles.mesh_start[mesh + 1]):
+        a = triangles.vertex[triangles.face[f, 0]]
+        e1 = triangles.vertex[triangles.face[f, 1]] - a
+        e2 = triangles.vertex[triangles.face[f, 2]] - a
+        p = wp.cross(d, e2)
+        det = wp.dot(e1, p)
+        if det != real(0.0):
+            r = o - a
+            u = wp.dot(r, p) / det
+            q = wp.cross(r, e1)
+            v = wp.dot(d, q) / det
+            if u >= real(0.0) and v >= real(0.0) and u + v <= real(1.0):
+                hit = closer(hit, wp.dot(e2, q) / det, wp.normalize(wp.cross(e1, e2)))
+    return hit
+
+
+@func
+def ray_geom(o: vec3, d: vec3, kind: int, size: vec3, triangles: Triangles, g: int) -> Hit:
+    hit = miss()
+    if kind == PLANE:
+        hit = ray_plane(o, d)
+    elif kind == SPHERE:
+        hit = ray_sphere(o, d, size[0])
+    elif kind == CAPSULE:
+        hit = ray_capsule(o, d, size)
+    elif kind == ELLIPSOID:
+        hit = ray_ellipsoid(o, d, size)
+    elif kind == CYLINDER:
+        hit = ray_cylinder(o, d, size)
+    elif kind == BOX:
+        hit = ray_box(o, d, size)
+    elif kind == MESH:
+        hit = ray_mesh(o, d, triangles, triangles.geom_mesh[g])
+    return hit
+
+
+@kernel
+def cast(
+    geom_type: wp.array(dtype=int),
+    geom_size: wp.array2d(dtype=vec3),
+    geom_X: wp.array2d(dtype=transform),
+    candidate: wp.array(dtype=int),
+    triangles: Triangles,
+    origin: wp.array2d(dtype=vec3),
+    direction: wp.array2d(dtype=vec3),
+    reach: real,
+    # out
+    distance: wp.array2d(dtype=real),
+    geom: wp.array2d(dtype=int),
+    normal: wp.array2d(dtype=vec3),
+):
+    """Nearest hit of each ray within `reach` among the candidate geoms. Launch over (worlds, rays)."""
+    w, r = wp.tid()
+    o = origin[w % origin.shape[0], r]
+    d = wp.normalize(direction[w % direction.shape[0], r])
+    best = miss()
+    found = int(-1)
+    for i in range(candidate.shape[0]):
+        g = candidate[i]
+        X = wp.transform_inverse(geom_X[w, g])
+        hit = ray_geom(
+            wp.transform_point(X, o),
+            wp.transform_vector(X, d),
+            geom_type[g],
+            geom_size[w % geom_size.shape[0], g],
+            triangles,
+            g,
+        )
+        if hit.t >= real(0.0) and hit.t <= reach and (best.t < real(0.0) or hit.t < best.t):
+            best.t = hit.t
+            best.normal = wp.transform_vector(geom_X[w, g], hit.normal)
+            found = g
+    distance[w, r] = best.t
+    geom[w, r] = found
+    normal[w, r] = best.normal

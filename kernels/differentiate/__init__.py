@@ -1,0 +1,1 @@
+"""The step's derivatives: the residual on the tape, and closed forms."""

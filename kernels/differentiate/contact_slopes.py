@@ -1,0 +1,214 @@
+"""What the configuration changes about contact impulses: the contacts' part of the columns ∂r/∂q (theory §3.5).
+
+A contact puts the wrench f = Fγ at its point p on body B and −f on A. Dof e of its support (those that move one body and not
+the other) moves the one on side s = ±1 with the twist (ω; u) at p. Features frozen, that changes φ, p and n
+(`contact_variation.py`), turns the frame by θ = n × δn (its spin about n does not matter, friction is isotropic), and
+
+    δv_c = Fᵀ(δ(V_B − V_A)(p) − θ × u_c),   δγ = −G (δv_c − δv̂),   δf = θ × f + F δγ,   δ(moment about p) = δp × f.
+
+The generalised force Σ S_d·wrench changes also because S_d turns with e where e moves d: (S_e × S_d)·f = −S_d·(S_e ×* f),
+so that there the change counts as seen from the moving body. Dofs that move both bodies change nothing here. Contact that
+recovers from overlap has a v̂ that is fixed and an R ∝ 1/φ, δγ += ∂γ/∂R δR. The change of R with the effective mass is in
+`weight_slopes.py`.
+"""
+
+import warp as wp
+
+from ..contact import contacts as contact
+from ..contact.contacts import Contacts, Material, Scene
+from ..laws import cone
+from ..laws.cone import contact_stabilization as stabilization
+from ..real import func, kernel, mat33, real, struct, transform, vec3, vec6, vec10
+from ..solve.problem import Problem
+from ..tree import joints
+from ..tree import spatial as sp
+from ..tree.passes import Topology
+
+
+@struct
+class Flow:
+    """Kinematics with the velocities at the end of the step."""
+
+    link_X: wp.array2d(dtype=transform)
+    link_I: wp.array2d(dtype=vec10)
+    link_V: wp.array2d(dtype=vec6)
+    dof_S: wp.array2d(dtype=vec6)
+    v: wp.array2d(dtype=real)
+
+
+@struct
+class Changes:
+    """(worlds, C, M), per dof of the support: Fᵀδf and the moment about p, the latter in world axes."""
+
+    force: wp.array3d(dtype=vec3)
+    torque: wp.array3d(dtype=vec3)
+    turned_force: wp.array3d(dtype=vec3)  # as seen from what the dof moves
+    turned_torque: wp.array3d(dtype=vec3)
+
+
+# Shared with `weight_slopes.py`, `constraint_slopes.py` and `parameter_slopes.py`.
+
+
+@func
+def arm_of(topology: Topology, link_X: wp.array2d(dtype=transform), w: int, link: int, point: vec3) -> vec3:
+    """The point from the reference point of the link's tree."""
+    return point - wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[link]]])
+
+
+@func
+def shifted(a: vec6, arm: vec3) -> vec6:
+    """The motion about the point at `arm`."""
+    return sp.join(sp.angular(a), sp.velocity_at(a, arm))
+
+
+@func
+def first_turning(topology: Topology, e: int) -> int:
+    """The first dof of its own joint that turns with dof e."""
+    l = topology.dof_link[e]
+    first = e
+    if topology.link_type[l] == joints.BALL:
+        first = topology.link_v[l]
+    elif topology.link_type[l] == joints.FREE and e >= topology.link_v[l] + 3:
+        first = topology.link_v[l] + 3
+    return first
+
+
+@func
+def contact_J(contacts: Contacts, w: int, c: int, k: int) -> vec3:
+    """Column k of the Jacobian of contact c."""
+    return vec3(contacts.J[w, c, 0, k], contacts.J[w, c, 1, k], contacts.J[w, c, 2, k])
+
+
+@func
+def velocity_about(topology: Topology, flow: Flow, w: int, link: int, point: vec3) -> vec6:
+    """Velocity of a link (-1: the world) about `point`."""
+    V = vec6()
+    if link >= 0:
+        V = shifted(flow.link_V[w, link], arm_of(topology, flow.link_X, w, link, point))
+    return V
+
+
+@func
+def velocity_before(topology: Topology, flow: Flow, w: int, link: int) -> vec6:
+    """Velocity of what the link's joint does not move; the linear velocity of a free joint counts as such."""
+    V = vec6()
+    parent = topology.link_parent[link]
+    if parent >= 0:
+        V = flow.link_V[w, parent]
+    elif topology.link_type[link] == joints.FREE:
+        j = topology.link_v[link]
+        V = sp.join(vec3(), vec3(flow.v[w, j], flow.v[w, j + 1], flow.v[w, j + 2]))
+    return V
+
+
+@kernel
+def contact_changes(
+    topology: Topology,
+    scene: Scene,
+    material: Material,
+    contacts: Contacts,
+    problem: Problem,
+    h: real,
+    beta: real,
+    flow: Flow,
+    slope: wp.array3d(dtype=vec6),
+    u_c: wp.array2d(dtype=vec3),
+    G: wp.array2d(dtype=mat33),
+    gamma: wp.array2d(dtype=vec3),
+    # out
+    changes: Changes,
+):
+    """Change of the wrench of every contact that acts. Launch over (worlds, max_contacts, max_support)."""
+    w, c, k = wp.tid()
+    if c >= contacts.count[w]:
+        return
+    pair = contacts.pair[w, c]
+    if k >= scene.support_size[pair] or G[w, c][2, 2] == real(0.0):
+        return
+    e = scene.support[pair, k]
+    s = scene.support_sign[pair, k]
+    p = contacts.point[w, c]
+    link = topology.dof_link[e]
+    arm = arm_of(topology, flow.link_X, w, link, p)
+    twist = shifted(flow.dof_S[w, e], arm)
+    omega = sp.angular(twist)
+    u = sp.linear(twist)
+    # Geometry: of B past A, and for side A of both, less that.
+    F = contacts.frame[w, c]
+    n = vec3(F[0, 2], F[1, 2], F[2, 2])
+    delta_phi = s * wp.dot(slope[w, c, 0], twist)
+    delta_p = vec3(wp.dot(slope[w, c, 1], twist), wp.dot(slope[w, c, 2], twist), wp.dot(slope[w, c, 3], twist))
+    delta_n = vec3(wp.dot(slope[w, c, 4], twist), wp.dot(slope[w, c, 5], twist), wp.dot(slope[w, c, 6], twist))
+    if s < real(0.0):
+        delta_p = u - delta_p
+        delta_n = wp.cross(omega, n) - delta_n
+    theta = wp.cross(n, delta_n)
+    # Rate of the contact at fixed v.
+    V_a = velocity_about(topology, flow, w, scene.geom_link[scene.pair_geom[pair, 0]], p)
+    V_b = velocity_about(topology, flow, w, scene.geom_link[scene.pair_geom[pair, 1]], p)
+    moved = V_b
+    if s < real(0.0):
+        moved = V_a
+    moved -= shifted(velocity_before(topology, flow, w, link), arm)
+    relative = V_b - V_a
+    delta_u = s * sp.linear(sp.cross_motion(twist, moved)) + wp.cross(sp.angular(relative), delta_p)
+    delta_v_c = wp.transpose(F) * (delta_u - wp.cross(theta, sp.linear(relative)))
+    # v̂ is proportional to φ, with the slope of its side of φ = 0.
+    phi = contacts.phi[w, c]
+    law = contact.pair_compliance(scene, material.stiffness, material.dissipation_time, w, pair, beta * h / real(wp.pi))
+    side = real(-1.0)
+    if phi > real(0.0):
+        side = real(1.0)
+    delta_v_hat = side * delta_phi * stabilization(side, law[1], h)
+    delta_gamma = G[w, c] * (delta_v_hat - delta_v_c)
+    v_free = stabilization(phi, law[1], h)
+    recovery = contact.pair_recovery(scene, law[0])
+    if v_free[2] > recovery:
+        R = problem.R[w, c]
+        rate = vec3(real(0.0), real(0.0), -R[2] * delta_phi / phi)
+        if recovery < real(cone.LEAST_RECOVERY_SHARE) * v_free[2]:
+            rate[2] = real(0.0)
+        by_R = cone.cone_impulse_by_R(gamma[w, c], u_c[w, c], R, problem.mu[w, c], rate)
+        delta_gamma = by_R - G[w, c] * delta_v_c
+    # The wrench, about the fixed point p.
+    force = F * gamma[w, c]
+    change = wp.cross(theta, force)
+    changes.force[w, c, k] = wp.transpose(F) * change + delta_gamma
+    changes.torque[w, c, k] = wp.cross(delta_p, force)
+    changes.turned_force[w, c, k] = wp.transpose(F) * (change - wp.cross(omega, force)) + delta_gamma
+    changes.turned_torque[w, c, k] = wp.cross(delta_p - u, force)
+
+
+@kernel
+def contact_columns(
+    topology: Topology,
+    scene: Scene,
+    contacts: Contacts,
+    dof_S: wp.array2d(dtype=vec6),
+    G: wp.array2d(dtype=mat33),
+    changes: Changes,
+    # in and out
+    X: wp.array3d(dtype=real),
+):
+    """X −= δ(Jᵀγ) by the dofs of the support, contact after contact. Launch over worlds."""
+    w = wp.tid()
+    for c in range(contacts.count[w]):
+        if G[w, c][2, 2] != real(0.0):
+            pair = contacts.pair[w, c]
+            size = scene.support_size[pair]
+            for k in range(size):
+                e = scene.support[pair, k]
+                s = scene.support_sign[pair, k]
+                first = first_turning(topology, e)
+                g = changes.force[w, c, k]
+                m = changes.torque[w, c, k]
+                g_turned = changes.turned_force[w, c, k]
+                m_turned = changes.turned_torque[w, c, k]
+                for i in range(size):
+                    d = scene.support[pair, i]
+                    J = contact_J(contacts, w, c, i)
+                    omega = scene.support_sign[pair, i] * sp.angular(dof_S[w, d])
+                    if d >= first and scene.support_sign[pair, i] == s:
+                        X[w, d, e] = X[w, d, e] - wp.dot(J, g_turned) - wp.dot(omega, m_turned)
+                    else:
+                        X[w, d, e] = X[w, d, e] - wp.dot(J, g) - wp.dot(omega, m)

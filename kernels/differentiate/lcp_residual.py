@@ -1,0 +1,667 @@
+"""The backward pass through rigid contact (Werling et al., §4 and §5; theory §5).
+
+With the classes of the solved LCP (C clamping, U at a bound, f_U = E f_C) a step obeys
+
+    r = A (v − v*) − Bᵀf_C = 0,  B = J_C + EᵀJ_U;      c = J_C v + R f_C − t = 0
+
+and so, for the adjoint v̄ of v, p̄ = −wᵀ∂r/∂p − λᵀ∂c/∂p with
+
+    Qᵀλ = B A⁻¹v̄,  w = A⁻¹(v̄ − J_Cᵀλ),  Q = J_C A⁻¹Bᵀ + R.
+
+Redundant contacts make Q singular; f_C and λ are of least norm then, and where impulses n of no effect on the clamping rows move
+others (corners that slide different ways), n = (I − Q⁺Q) B A⁻¹v̄ ≠ 0, the rule of least norm changes the motion. It adds
+
+    sᵀ∂Q n = sᵀ∂J_C a + u·∂Bᵀn − uᵀ∂A a,  s = Q⁺ᵀf_C,  a = A⁻¹Bᵀn,  u = A⁻¹J_Cᵀs,
+
+the adjoints of A a − Bᵀn and J_C a. Scalar rows have R > 0 and join in as γ = clamp(−(Jv − v̂)/R), the law that SAP's residual
+has them in: they are in Q, but not in c, and their own ∂J and ∂R are left out of sᵀ∂Q n. First come the solves,
+then r and c for the tape. Cost 8 |C|³ per world.
+"""
+
+import numpy as np
+import warp as wp
+
+from ..contact import contacts as contact
+from ..contact.contacts import Contacts, Scene
+from ..linalg.dense import Orthogonal, qr_factor, qr_solve
+from ..linalg.loops import row_dot as dot
+from ..linalg.ltdl import ltdl_solve_block
+from ..real import func, kernel, real, struct, vec3
+from ..solve.delassus import Dual, row_add, row_dot
+from ..solve.lcp import classes as lcp_classes
+from ..solve.lcp import lcp
+from ..solve.lcp.contact_lcp import impact_target, pair_restitution
+from ..solve.problem import Problem
+from .reverse_jacobian import PLAIN, tangent_part, turn
+
+SEPARATING, CLAMPING, UPPER = (
+    wp.constant(lcp_classes.SEPARATING),
+    wp.constant(lcp_classes.CLAMPING),
+    wp.constant(lcp_classes.UPPER),
+)
+
+# Rank of the scaled Q: pivots above this part of the first. Sliding contacts make it nearly singular without redundancy.
+RANK_LEVEL = {wp.float32: 1e-4, wp.float64: 2e-11}
+
+# Distance [m] up to which a contact counts as an overlap in the derivative. A gap that a step has closed is 0 to rounding, which
+# must not choose, contact by contact, between the slopes of t above and below.
+TOUCHING = {wp.float32: 1e-6, wp.float64: 1e-10}
+
+
+@struct
+class System:
+    """The linear system of the classes, N = 3 max_contacts + scalar rows."""
+
+    classes: wp.array2d(dtype=int)  # (worlds, N) S, C, ±U of a row by its source
+    bounces: wp.array2d(dtype=int)  # (worlds, max_contacts) 1: t_n = −e J_n v*
+    clamped: wp.array2d(dtype=int)  # (worlds, N) listed rows of class C, ascending
+    pivots: wp.array2d(dtype=int)
+    K: wp.array3d(dtype=real)  # (worlds, N, N) factor of Q or Qᵀ
+    Z: wp.array3d(dtype=real)
+    tau: wp.array2d(dtype=real)  # of the factor, see `dense.Orthogonal`
+    diagonal: wp.array2d(dtype=real)
+    tau_Z: wp.array2d(dtype=real)
+    diagonal_Z: wp.array2d(dtype=real)
+    scale: wp.array2d(dtype=real)  # of clamped row and unknown: 1/√diag
+    r: wp.array2d(dtype=real)
+    y: wp.array2d(dtype=real)
+    f: wp.array2d(dtype=real)  # impulses of the clamped rows
+    f_bar: wp.array2d(dtype=real)  # B A⁻¹v̄
+    full: wp.array2d(dtype=real)  # by listed rows
+    z: wp.array2d(dtype=real)  # (worlds, nv) A⁻¹v̄
+
+
+@struct
+class Null:
+    """What the rule of least norm adds to a gradient, 0 where Q is regular: seeds and arguments of the residual."""
+
+    f: wp.array2d(dtype=vec3)  # (worlds, max_contacts) n, in the place of f
+    v: wp.array2d(dtype=real)  # (worlds, nv) A⁻¹Bᵀn, in the place of v
+    error_bar: wp.array2d(dtype=vec3)  # s
+    seed: wp.array2d(dtype=real)  # −A⁻¹J_Cᵀs
+
+
+@struct
+class Law:
+    """Of the normal rows: w = J v − t ≥ 0, see `contact_lcp.py`."""
+
+    phi: wp.array2d(dtype=real)  # (worlds, max_contacts)
+    restitution: wp.array2d(dtype=real)  # of the geoms
+    h: real
+    error_reduction: real
+    threshold: real
+
+
+epsilon = float(np.finfo(wp.dtype_to_numpy(real)).eps)
+rank_level = RANK_LEVEL[real]
+zero_level = (epsilon * lcp.ZERO_EPSILONS) ** 2
+
+
+@func
+def gap_target(scene: Scene, law: Law, w: int, c: int) -> real:
+    """t of a normal row that does not bounce."""
+    target = -law.phi[w, c] / law.h
+    if law.phi[w, c] < real(0.0):
+        target = wp.min(law.error_reduction * target, scene.recovery)
+    return target
+
+
+@func
+def normal_target(problem: Problem, scene: Scene, law: Law, dual: Dual, system: System, w: int, r: int, c: int) -> real:
+    """t of the normal row r of contact c, after `find_bounces`."""
+    target = gap_target(scene, law, w, c)
+    if system.bounces[w, c] != 0:
+        target = -pair_restitution(scene, law.restitution, w, problem.contact_pair[w, c]) * dual.u_star[w, r]
+    return target
+
+
+@kernel
+def find_bounces(problem: Problem, scene: Scene, law: Law, dual: Dual, v_start: wp.array2d(dtype=real), system: System):
+    """Which contacts have the target of an impact. Launch over (worlds, N)."""
+    w, r = wp.tid()
+    if r >= dual.count[w]:
+        return
+    source = dual.source[w, r]
+    c = source // 3
+    if c < problem.contact_pair.shape[1] and source % 3 == 2:
+        bounces = int(0)
+        e = pair_restitution(scene, law.restitution, w, problem.contact_pair[w, c])
+        v_n = row_dot(problem, w, source, v_start[w])
+        if impact_target(e, v_n, dual.u_star[w, r], law.threshold) >= gap_target(scene, law, w, c):
+            bounces = 1
+        system.bounces[w, c] = bounces
+
+
+@kernel
+def classify(
+    problem: Problem,
+    scene: Scene,
+    law: Law,
+    dual: Dual,
+    x: wp.array2d(dtype=real),
+    system: System,
+):
+    """Classes of the listed rows at the solution v (`problem.v0`), x (worlds, 3 max_contacts), by x_i − w_i/W_ii.
+
+    Launch over (worlds, N).
+    """
+    w, r = wp.tid()
+    if r >= dual.count[w]:
+        return
+    slots = problem.contact_pair.shape[1]
+    source = dual.source[w, r]
+    kind = int(SEPARATING)
+    if source < 3 * slots:
+        c = source // 3
+        axis = source - 3 * c
+        n = r + 2 - axis
+        w_n = row_dot(problem, w, dual.source[w, n], problem.v0[w])
+        w_n -= normal_target(problem, scene, law, dual, system, w, n, c)
+        x_n = x[w, 3 * c + 2]
+        if dual.W[w, n, n] * x_n > w_n:
+            kind = CLAMPING
+        if axis != 2 and kind == CLAMPING:
+            trial = dual.W[w, r, r] * x[w, source] - row_dot(problem, w, source, problem.v0[w])
+            bound = dual.W[w, r, r] * problem.mu[w, c] * x_n
+            if trial > bound or problem.mu[w, c] == real(0.0):
+                kind = UPPER
+            elif trial < -bound:
+                kind = -UPPER
+    else:
+        k = source - 3 * slots
+        y = (problem.row_v_hat[w, k] - row_dot(problem, w, source, problem.v0[w])) / problem.row_R[w, k]
+        kind = CLAMPING
+        if y >= problem.row_upper[w, k]:
+            kind = UPPER
+        elif y <= problem.row_lower[w, k]:
+            kind = -UPPER
+    system.classes[w, source] = kind
+
+
+@kernel
+def escape(problem: Problem, dual: Dual, chosen: wp.array(dtype=int), system: System):
+    """Where chosen: normal rows whose impulse the loss wants smaller, ∂ℓ/∂f = J A⁻¹v̄ < 0, separate, others clamp.
+
+    A contact that changes has no friction. Launch over (worlds, N), after `solve_smooth` has filled z.
+    """
+    w, r = wp.tid()
+    if r >= dual.count[w] or chosen[w] == 0:
+        return
+    slots = problem.contact_pair.shape[1]
+    source = dual.source[w, r]
+    c = source // 3
+    if source < 3 * slots and source - 3 * c == 2:
+        slope = row_dot(problem, w, source, system.z[w])
+        kind = system.classes[w, source]
+        wanted = int(kind)
+        if slope < real(0.0):
+            wanted = SEPARATING
+        if slope > real(0.0):
+            wanted = CLAMPING
+        if wanted != kind:
+            system.classes[w, source] = wanted
+            system.classes[w, source - 1] = SEPARATING
+            system.classes[w, source - 2] = SEPARATING
+
+
+@func
+def orthogonal(system: System, w: int) -> Orthogonal:
+    """The views of `qr_factor` for one world."""
+    o = Orthogonal()
+    o.Z = system.Z[w]
+    o.tau = system.tau[w]
+    o.diagonal = system.diagonal[w]
+    o.tau_Z = system.tau_Z[w]
+    o.diagonal_Z = system.diagonal_Z[w]
+    o.column = system.pivots[w]
+    o.weight = system.scale[w]
+    return o
+
+
+@func
+def set_scale(system: System, dual: Dual, w: int, m: int):
+    """`scale` from the diagonal of W; rows that move nothing take the largest entry's."""
+    largest = real(0.0)
+    for a in range(m):
+        r = system.clamped[w, a]
+        largest = wp.max(largest, dual.W[w, r, r])
+    if not (largest > real(0.0)):
+        largest = real(1.0)
+    for a in range(m):
+        r = system.clamped[w, a]
+        W_rr = dual.W[w, r, r]
+        system.scale[w, a] = real(1.0) / wp.sqrt(wp.where(W_rr > real(zero_level) * largest, W_rr, largest))
+
+
+@func
+def side(problem: Problem, system: System, dual: Dual, w: int, r: int) -> real:
+    """E of a listed row: ±μ of a tangent at its bound, 0 of every other row."""
+    slots = problem.contact_pair.shape[1]
+    source = dual.source[w, r]
+    E = real(0.0)
+    if source < 3 * slots and source % 3 != 2:
+        kind = system.classes[w, source]
+        if kind == UPPER:
+            E = problem.mu[w, source // 3]
+        elif kind == -UPPER:
+            E = -problem.mu[w, source // 3]
+    return E
+
+
+@func
+def first_tangent(problem: Problem, dual: Dual, w: int, r: int) -> int:
+    """The first listed row of the contact whose normal row is r; r where it has no tangents, or is no normal row."""
+    slots = problem.contact_pair.shape[1]
+    source = dual.source[w, r]
+    first = int(r)
+    if source < 3 * slots and source % 3 == 2:
+        while first > 0 and dual.source[w, first - 1] // 3 == source // 3:
+            first -= 1
+    return first
+
+
+@func(inline=False)
+def factor_Q(problem: Problem, dual: Dual, system: System, w: int, transposed: int) -> wp.vec2i:
+    """(|C|, rank) and the factor of the scaled Q, or of Qᵀ."""
+    slots = problem.contact_pair.shape[1]
+    m = int(0)
+    for r in range(dual.count[w]):
+        if system.classes[w, dual.source[w, r]] == CLAMPING:
+            system.clamped[w, m] = r
+            m += 1
+    set_scale(system, dual, w, m)
+    for b in range(m):
+        j = system.clamped[w, b]
+        first = first_tangent(problem, dual, w, j)
+        for a in range(m):
+            i = system.clamped[w, a]
+            Q_ij = dual.W[w, i, j]
+            for k in range(first, j):
+                Q_ij += side(problem, system, dual, w, k) * dual.W[w, i, k]
+            if a == b and dual.source[w, i] >= 3 * slots:
+                Q_ij += problem.row_R[w, dual.source[w, i] - 3 * slots]
+            Q_ij = Q_ij * system.scale[w, a] * system.scale[w, b]
+            if transposed == 0:
+                system.K[w, b, a] = Q_ij
+            else:
+                system.K[w, a, b] = Q_ij
+    return wp.vec2i(m, qr_factor(system.K[w], m, real(rank_level), orthogonal(system, w)))
+
+
+@func
+def solve_scaled(system: System, w: int, found: wp.vec2i):
+    """y ← the solution of least norm for the right-hand side r, over the clamped rows."""
+    for a in range(found[0]):
+        system.r[w, a] = system.r[w, a] * system.scale[w, a]
+    qr_solve(system.K[w], found[0], found[1], orthogonal(system, w), system.r[w], system.y[w])
+    for a in range(found[0]):
+        system.y[w, a] = system.y[w, a] * system.scale[w, a]
+
+
+@func
+def solve_A(problem: Problem, A_factor: wp.array2d(dtype=real), x: wp.array1d(dtype=real)):
+    """x ← A⁻¹x."""
+    for tree in range(problem.tree_v.shape[0] - 1):
+        ltdl_solve_block(A_factor, problem.tree_v[tree], problem.tree_v[tree + 1], x)
+
+
+@kernel
+def impulses(
+    problem: Problem,
+    scene: Scene,
+    law: Law,
+    dual: Dual,
+    chosen: wp.array(dtype=int),
+    system: System,
+    gamma: wp.array2d(dtype=vec3),
+):
+    """Impulses of the contacts where the classes were chosen: f_C = Q⁺(t − J v*). Launch over worlds."""
+    w = wp.tid()
+    if chosen[w] == 0:
+        return
+    slots = problem.contact_pair.shape[1]
+    for c in range(slots):
+        gamma[w, c] = vec3(real(0.0), real(0.0), real(0.0))
+    found = factor_Q(problem, dual, system, w, 0)
+    for a in range(found[0]):
+        r = system.clamped[w, a]
+        source = dual.source[w, r]
+        target = real(0.0)
+        if source >= 3 * slots:
+            target = problem.row_v_hat[w, source - 3 * slots]
+        elif source % 3 == 2:
+            target = normal_target(problem, scene, law, dual, system, w, r, source // 3)
+        target -= dual.u_star[w, r]
+        for s in range(dual.count[w]):
+            k = dual.source[w, s] - 3 * slots
+            if k >= 0:
+                kind = system.classes[w, dual.source[w, s]]
+                if kind == UPPER:
+                    target -= dual.W[w, r, s] * problem.row_upper[w, k]
+                elif kind == -UPPER:
+                    target -= dual.W[w, r, s] * problem.row_lower[w, k]
+        system.r[w, a] = target
+    solve_scaled(system, w, found)
+    for a in range(found[0]):
+        r = system.clamped[w, a]
+        source = dual.source[w, r]
+        if source < 3 * slots:
+            c = source // 3
+            g = gamma[w, c]
+            g[source % 3] = system.y[w, a]
+            for k in range(first_tangent(problem, dual, w, r), r):
+                E = side(problem, system, dual, w, k)
+                if E != real(0.0):
+                    g[dual.source[w, k] % 3] = E * system.y[w, a]
+            gamma[w, c] = g
+
+
+@kernel
+def solve_smooth(
+    problem: Problem, A_factor: wp.array3d(dtype=real), x: wp.array2d(dtype=real), sign: real, y: wp.array2d(dtype=real)
+):
+    """y = sign A⁻¹x. Launch over worlds."""
+    w = wp.tid()
+    for d in range(y.shape[1]):
+        y[w, d] = sign * x[w, d]
+    solve_A(problem, A_factor[w], y[w])
+
+
+@func
+def expand(problem: Problem, dual: Dual, system: System, w: int, m: int, x: wp.array1d(dtype=real)):
+    """`full` ← x on clamped rows, E x_n on tangents at their bound, 0 on others."""
+    slots = problem.contact_pair.shape[1]
+    for r in range(dual.count[w]):
+        system.full[w, r] = real(0.0)
+    for a in range(m):
+        system.full[w, system.clamped[w, a]] = x[a]
+    for r in range(dual.count[w]):
+        source = dual.source[w, r]
+        if source < 3 * slots:
+            E = side(problem, system, dual, w, r)
+            if E != real(0.0):
+                system.full[w, r] = E * system.full[w, r + 2 - source % 3]
+
+
+@func
+def project(problem: Problem, dual: Dual, system: System, w: int, found: wp.vec2i, x: wp.array1d(dtype=real)):
+    """y ← Q⁺Q x, with the factor of Q."""
+    slots = problem.contact_pair.shape[1]
+    expand(problem, dual, system, w, found[0], x)
+    for a in range(found[0]):
+        r = system.clamped[w, a]
+        value = dot(dual.W[w, r], system.full[w], 0, dual.count[w])
+        if dual.source[w, r] >= 3 * slots:
+            value += problem.row_R[w, dual.source[w, r] - 3 * slots] * x[a]
+        system.r[w, a] = value
+    solve_scaled(system, w, found)
+
+
+@func
+def set_contact(x: wp.array2d(dtype=vec3), w: int, source: int, value: real):
+    """Write the entry of one row."""
+    g = x[w, source // 3]
+    g[source % 3] = value
+    x[w, source // 3] = g
+
+
+@func(inline=False)
+def split(problem: Problem, dual: Dual, system: System, null: Null, f: wp.array2d(dtype=vec3), w: int, found: wp.vec2i):
+    """f̄ ← Q⁺Q f̄, f ← Q⁺Q f, and n = (I − Q⁺Q) f̄ with A⁻¹Bᵀn into `null`."""
+    slots = problem.contact_pair.shape[1]
+    project(problem, dual, system, w, found, system.f_bar[w])
+    for a in range(found[0]):
+        n = system.f_bar[w, a] - system.y[w, a]
+        system.f_bar[w, a] = system.y[w, a]
+        system.f[w, a] = n
+        source = dual.source[w, system.clamped[w, a]]
+        if source < 3 * slots:
+            set_contact(null.f, w, source, n)
+    expand(problem, dual, system, w, found[0], system.f[w])
+    for r in range(dual.count[w]):
+        if system.full[w, r] != real(0.0):
+            for d in range(null.v.shape[1]):
+                null.v[w, d] = null.v[w, d] + system.full[w, r] * dual.Y[w, r, d]
+    for a in range(found[0]):
+        r = system.clamped[w, a]
+        source = dual.source[w, r]
+        if source < 3 * slots:
+            system.f[w, a] = f[w, source // 3][source % 3]
+        else:
+            k = source - 3 * slots
+            rate = row_dot(problem, w, source, problem.v0[w])
+            system.f[w, a] = (problem.row_v_hat[w, k] - rate) / problem.row_R[w, k]
+    project(problem, dual, system, w, found, system.f[w])
+    for a in range(found[0]):
+        system.f[w, a] = system.y[w, a]
+
+
+@kernel
+def solve_adjoint(
+    problem: Problem,
+    dual: Dual,
+    f: wp.array2d(dtype=vec3),
+    system: System,
+    # out
+    seed: wp.array2d(dtype=real),
+    error_bar: wp.array2d(dtype=vec3),
+    null: Null,
+):
+    """−w and, per contact, −λ from z = A⁻¹v̄; and the rule of least norm. Launch over worlds."""
+    w = wp.tid()
+    slots = problem.contact_pair.shape[1]
+    for c in range(slots):
+        error_bar[w, c] = vec3(real(0.0), real(0.0), real(0.0))
+        null.error_bar[w, c] = vec3(real(0.0), real(0.0), real(0.0))
+        null.f[w, c] = vec3(real(0.0), real(0.0), real(0.0))
+    for d in range(seed.shape[1]):
+        seed[w, d] = -system.z[w, d]
+        null.seed[w, d] = real(0.0)
+        null.v[w, d] = real(0.0)
+    found = factor_Q(problem, dual, system, w, 0)
+    for a in range(found[0]):
+        r = system.clamped[w, a]
+        value = row_dot(problem, w, dual.source[w, r], system.z[w])
+        for k in range(first_tangent(problem, dual, w, r), r):
+            E = side(problem, system, dual, w, k)
+            if E != real(0.0):
+                value += E * row_dot(problem, w, dual.source[w, k], system.z[w])
+        system.f_bar[w, a] = value
+    singular = found[1] < found[0]
+    if singular:
+        split(problem, dual, system, null, f, w, found)
+    found = factor_Q(problem, dual, system, w, 1)
+    for a in range(found[0]):
+        system.r[w, a] = system.f_bar[w, a]
+    solve_scaled(system, w, found)
+    for a in range(found[0]):
+        r = system.clamped[w, a]
+        multiplier = system.y[w, a]
+        for d in range(seed.shape[1]):
+            seed[w, d] = seed[w, d] + multiplier * dual.Y[w, r, d]
+        if dual.source[w, r] < 3 * slots:
+            set_contact(error_bar, w, dual.source[w, r], -multiplier)
+    if singular:
+        for a in range(found[0]):
+            system.r[w, a] = system.f[w, a]
+        solve_scaled(system, w, found)
+        for a in range(found[0]):
+            r = system.clamped[w, a]
+            for d in range(seed.shape[1]):
+                null.seed[w, d] = null.seed[w, d] - system.y[w, a] * dual.Y[w, r, d]
+            if dual.source[w, r] < 3 * slots:
+                set_contact(null.error_bar, w, dual.source[w, r], system.y[w, a])
+
+
+@kernel
+def to_tangent(
+    coordinate: wp.array(dtype=int),
+    axis: wp.array(dtype=int),
+    q: wp.array2d(dtype=real),
+    q_bar: wp.array2d(dtype=real),
+    g: wp.array2d(dtype=real),
+):
+    """The gradient by displacements q ⊕ δ, δ as v. Launch over (worlds, nv)."""
+    w, d = wp.tid()
+    g[w, d] = tangent_part(coordinate, axis, q, q_bar, w, d)
+
+
+@kernel
+def add_tangent(
+    coordinate: wp.array(dtype=int),
+    axis: wp.array(dtype=int),
+    q: wp.array2d(dtype=real),
+    g: wp.array2d(dtype=real),
+    q_bar: wp.array2d(dtype=real),
+):
+    """q̄ += the gradient, orthogonal to quaternions, with the tangent part g. Launch over worlds."""
+    w = wp.tid()
+    for d in range(g.shape[1]):
+        i = coordinate[d]
+        if axis[d] == PLAIN:
+            q_bar[w, i] = q_bar[w, i] + g[w, d]
+        else:
+            t = real(4.0) * g[w, d] * turn(q, w, i, axis[d])
+            for k in range(4):
+                q_bar[w, i + k] = q_bar[w, i + k] + t[k]
+
+
+@kernel
+def bounce(
+    problem: Problem,
+    scene: Scene,
+    dual: Dual,
+    A_factor: wp.array3d(dtype=real),
+    law: Law,
+    system: System,
+    # in: g, out
+    g: wp.array2d(dtype=real),
+    change: wp.array2d(dtype=real),
+):
+    """g ← Xᵀg, and the change Xᵀg − g, with the X of the time of collision (theory §5). Launch over worlds.
+
+    X = I − A⁻¹Nᵀ(N A⁻¹Nᵀ)⁺(I + e) N, N the normal rows of the contacts that bounce in this step.
+    """
+    w = wp.tid()
+    slots = problem.contact_pair.shape[1]
+    for d in range(g.shape[1]):
+        change[w, d] = real(0.0)
+        system.z[w, d] = g[w, d]
+    m = int(0)
+    for r in range(dual.count[w]):
+        source = dual.source[w, r]
+        c = source // 3
+        if source < 3 * slots and source % 3 == 2 and system.classes[w, source] == CLAMPING:
+            if system.bounces[w, c] != 0:
+                system.clamped[w, m] = r
+                m += 1
+    if m == 0:
+        return
+    solve_A(problem, A_factor[w], system.z[w])
+    set_scale(system, dual, w, m)
+    for a in range(m):
+        i = system.clamped[w, a]
+        for b in range(m):
+            system.K[w, a, b] = dual.W[w, i, system.clamped[w, b]] * system.scale[w, a] * system.scale[w, b]
+        system.r[w, a] = row_dot(problem, w, dual.source[w, i], system.z[w])
+    rank = qr_factor(system.K[w], m, real(rank_level), orthogonal(system, w))
+    solve_scaled(system, w, wp.vec2i(m, rank))
+    for a in range(m):
+        source = dual.source[w, system.clamped[w, a]]
+        e = pair_restitution(scene, law.restitution, w, problem.contact_pair[w, source // 3])
+        row_add(problem, w, source, -(real(1.0) + e) * system.y[w, a], change[w])
+    for d in range(g.shape[1]):
+        g[w, d] = g[w, d] + change[w, d]
+
+
+@kernel
+def squared_norm(v_bar: wp.array2d(dtype=real), tau_bar: wp.array2d(dtype=real), norm: wp.array(dtype=real)):
+    """‖∂ℓ/∂v‖² + ‖∂ℓ/∂τ‖². Launch over worlds."""
+    w = wp.tid()
+    total = real(0.0)
+    for d in range(v_bar.shape[1]):
+        total += v_bar[w, d] * v_bar[w, d] + tau_bar[w, d] * tau_bar[w, d]
+    norm[w] = total
+
+
+@kernel
+def choose(derivative: wp.array(dtype=real), other: wp.array(dtype=real), chosen: wp.array(dtype=int)):
+    """1 where the other gradient is the larger. Launch over worlds."""
+    w = wp.tid()
+    chosen[w] = wp.where(other[w] > derivative[w], 1, 0)
+
+
+touching = TOUCHING[real]
+
+
+@kernel(taped=True)
+def contact_impulse(
+    scene: Scene,
+    contacts: Contacts,
+    friction: wp.array2d(dtype=real),
+    classes: wp.array2d(dtype=int),
+    f: wp.array2d(dtype=vec3),
+    # out
+    gamma: wp.array2d(dtype=vec3),
+):
+    """gamma: f on clamping rows, ±μ f_n on tangents at their bound, 0 on others. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        mu = contact.friction_coefficient(scene, friction, w, contacts.pair[w, c])
+        n = real(0.0)
+        if classes[w, 3 * c + 2] == CLAMPING:
+            n = f[w, c][2]
+        a = real(0.0)
+        if classes[w, 3 * c] == CLAMPING:
+            a = f[w, c][0]
+        elif classes[w, 3 * c] == UPPER:
+            a = mu * n
+        elif classes[w, 3 * c] == -UPPER:
+            a = -mu * n
+        b = real(0.0)
+        if classes[w, 3 * c + 1] == CLAMPING:
+            b = f[w, c][1]
+        elif classes[w, 3 * c + 1] == UPPER:
+            b = mu * n
+        elif classes[w, 3 * c + 1] == -UPPER:
+            b = -mu * n
+        gamma[w, c] = vec3(a, b, n)
+
+
+@kernel(taped=True)
+def contact_error(
+    scene: Scene,
+    contacts: Contacts,
+    restitution: wp.array2d(dtype=real),
+    classes: wp.array2d(dtype=int),
+    bounces: wp.array2d(dtype=int),
+    h: real,
+    error_reduction: real,
+    phi: wp.array2d(dtype=real),
+    v_c: wp.array2d(dtype=vec3),
+    v_c_star: wp.array2d(dtype=vec3),
+    # out
+    error: wp.array2d(dtype=vec3),
+):
+    """c = J v − t of clamping rows, 0 on others. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        a = real(0.0)
+        b = real(0.0)
+        n = real(0.0)
+        if classes[w, 3 * c] == CLAMPING:
+            a = v_c[w, c][0]
+        if classes[w, 3 * c + 1] == CLAMPING:
+            b = v_c[w, c][1]
+        if classes[w, 3 * c + 2] == CLAMPING:
+            n = v_c[w, c][2]
+            if bounces[w, c] != 0:
+                row = w % restitution.shape[0]
+                p = contacts.pair[w, c]
+                e = wp.max(restitution[row, scene.pair_geom[p, 0]], restitution[row, scene.pair_geom[p, 1]])
+                n += e * v_c_star[w, c][2]
+            elif phi[w, c] <= real(touching):
+                n -= wp.min(-error_reduction * phi[w, c] / h, scene.recovery)
+            else:
+                n += phi[w, c] / h
+        error[w, c] = vec3(a, b, n)

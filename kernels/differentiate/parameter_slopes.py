@@ -1,0 +1,298 @@
+"""Columns ∂r/∂p of physical parameters p (theory §3.5), r as in `linearize.py`; none is taped.
+
+Inertias: RNEA is linear in them, ∂r = h S_d · (δI A + V ×* δI V); what they change through the effective masses is added in
+`weight_slopes.py`. The laws of springs, stops, dry friction and contact materials are differentiated in place; of actuators in
+`actuator_slopes.py`.
+"""
+
+import warp as wp
+
+from ..contact import contacts as contact
+from ..contact.contacts import Contacts, Material, Scene
+from ..laws import cone
+from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec6, vec10
+from ..rows import joint_rows
+from ..rows.joint_rows import Rows
+from ..rows.stop import stop_slopes
+from ..solve.problem import Problem
+from ..tree import joints
+from ..tree import joints as jt
+from ..tree import spatial as sp
+from ..tree.passes import Topology
+from .contact_slopes import contact_J
+from .weight_slopes import Inertias
+
+MASS = wp.constant(0)
+COM = wp.constant(1)
+INERTIA = wp.constant(2)
+ARMATURE = wp.constant(3)
+
+
+@struct
+class Bodies:
+    """What inertias are made of."""
+
+    mass: wp.array2d(dtype=real)
+    com: wp.array2d(dtype=vec3)
+    link_X: wp.array2d(dtype=transform)
+    link_V: wp.array2d(dtype=vec6)
+    link_A: wp.array2d(dtype=vec6)  # with gravity's share
+    dof_S: wp.array2d(dtype=vec6)
+    a: wp.array2d(dtype=real)
+
+
+@struct
+class MaterialFirst:
+    """First columns, −1 where not asked for."""
+
+    friction: int
+    stiffness: int
+    dissipation_time: int
+
+
+@func
+def inertia_slope(topology: Topology, bodies: Bodies, w: int, kind: int, body: int, component: int) -> vec10:
+    """Change of a body's inertia about its tree's reference point."""
+    l = topology.body_link[body]
+    X = bodies.link_X[w, l]
+    R = wp.quat_to_matrix(wp.transform_get_rotation(X))
+    o = wp.transform_get_translation(bodies.link_X[w, topology.tree_reference[topology.link_tree[l]]])
+    com = wp.transform_point(X, bodies.com[w % bodies.com.shape[0], body]) - o
+    E = mat33()
+    slope = vec10()
+    if kind == MASS:
+        slope = sp.rigid_inertia(real(1.0), com, R, E)
+    elif kind == COM:  # quadratic in the COM, so that a central difference is exact
+        mass = bodies.mass[w % bodies.mass.shape[0], body]
+        axis = vec3(R[0, component], R[1, component], R[2, component])
+        slope = real(0.5) * (sp.rigid_inertia(mass, com + axis, R, E) - sp.rigid_inertia(mass, com - axis, R, E))
+    else:
+        E[component // 3, component % 3] = real(1.0)
+        slope = sp.rigid_inertia(real(0.0), com, R, E)
+    return slope
+
+
+@kernel
+def inertia_columns(
+    topology: Topology,
+    h: real,
+    bodies: Bodies,
+    kind: wp.array(dtype=int),
+    index: wp.array(dtype=int),
+    component: wp.array(dtype=int),
+    # out
+    inertias: Inertias,
+    X: wp.array3d(dtype=real),
+):
+    """δI of every inertial parameter, and its column but for the effective masses. Launch over (worlds, n)."""
+    w, k = wp.tid()
+    column = inertias.first + k
+    if kind[k] == ARMATURE:
+        d = index[k]
+        inertias.I[w, k] = vec10(
+            real(1.0), real(0.0), real(0.0), real(0.0), real(0.0), real(0.0), real(0.0), real(0.0), real(0.0), real(0.0)
+        )
+        X[w, d, column] = h * bodies.a[w, d]
+    else:
+        I = inertia_slope(topology, bodies, w, kind[k], index[k], component[k])
+        inertias.I[w, k] = I
+        l = inertias.link[k]
+        V = bodies.link_V[w, l]
+        f = h * (sp.momentum(I, bodies.link_A[w, l]) + sp.cross_force(V, sp.momentum(I, V)))
+        d = topology.link_dof[l]
+        while d >= 0:
+            X[w, d, column] = wp.dot(bodies.dof_S[w, d], f)
+            d = topology.dof_parent[d]
+
+
+@kernel
+def gravity_columns(
+    topology: Topology,
+    h: real,
+    dof_S: wp.array2d(dtype=vec6),
+    composite: wp.array2d(dtype=vec10),
+    first: int,
+    X: wp.array3d(dtype=real),
+):
+    """Gravity acts as an acceleration −g of the world; `composite` inertias of subtrees. Launch over (worlds, nv)."""
+    w, d = wp.tid()
+    f = sp.linear(sp.momentum(composite[w, topology.dof_link[d]], dof_S[w, d]))
+    for k in range(3):
+        X[w, d, first + k] = -h * f[k]
+
+
+@kernel
+def damping_columns(h: real, v: wp.array2d(dtype=real), first: int, X: wp.array3d(dtype=real)):
+    """Linear damping acts on the new velocity. Launch over (worlds, nv)."""
+    w, d = wp.tid()
+    X[w, d, first + d] = h * v[w, d]
+
+
+@kernel
+def spring_parameter_columns(
+    topology: Topology,
+    h: real,
+    stiffness: wp.array2d(dtype=real),
+    reference: wp.array2d(dtype=real),
+    q: wp.array2d(dtype=real),
+    first_stiffness: int,
+    first_reference: int,
+    X: wp.array3d(dtype=real),
+):
+    """K (q − reference): by K and by the reference; either may be −1. Launch over (worlds, links).
+
+    A rotation's deflection log(exp(ref)⁻¹ q) changes by −dlogᵀ dexp(ref) δref: the change comes from the left.
+    """
+    w, l = wp.tid()
+    kind = topology.link_type[l]
+    j = topology.link_v[l]
+    n = jt.dofs(kind)
+    if n == 0:
+        return
+    x = joints.spring_deflection(kind, q, reference, w, topology.link_q[l], j)
+    row = w % stiffness.shape[0]
+    for i in range(n):
+        if first_stiffness >= 0:
+            X[w, j + i, first_stiffness + j + i] = h * x[i]
+        if first_reference >= 0:
+            X[w, j + i, first_reference + j + i] = -h * stiffness[row, j + i]
+    if first_reference >= 0 and n >= 3:
+        m = n - 3
+        j += m
+        r = w % reference.shape[0]
+        rest = vec3(reference[r, j], reference[r, j + 1], reference[r, j + 2])
+        turn = wp.transpose(jt.rotation_dlog(vec3(x[m], x[m + 1], x[m + 2]))) * jt.rotation_dexp(rest)
+        for i in range(3):
+            for e in range(3):
+                X[w, j + i, first_reference + j + e] = -h * stiffness[row, j + i] * turn[i, e]
+
+
+@kernel
+def row_parameter_columns(
+    table: Rows,
+    h: real,
+    row_G: wp.array2d(dtype=real),
+    row_gamma: wp.array2d(dtype=real),
+    first_range: int,
+    first_friction: int,
+    X: wp.array3d(dtype=real),
+):
+    """Bounds of joint ranges and of dry friction; either may be −1. Launch over worlds."""
+    w = wp.tid()
+    for k in range(table.kind.shape[0]):
+        if table.R[w, k] > real(0.0):
+            kind = table.kind[k]
+            d = table.support[k, 0]
+            if kind == joint_rows.DRY_FRICTION:
+                if first_friction >= 0 and row_G[w, k] == real(0.0):
+                    X[w, d, first_friction + d] = -h * wp.sign(row_gamma[w, k])
+            elif first_range >= 0:
+                column = first_range + 2 * table.joint[k]
+                by_bound = real(-1.0)  # of the distance
+                if kind == joint_rows.UPPER:
+                    column += 1
+                    by_bound = real(1.0)
+                slopes = stop_slopes(
+                    table.v_hat[w, k], table.R[w, k], table.weight[w, k], real(0.0), real(wp.nan), h, table.recovery[k]
+                )
+                gamma = row_G[w, k] * (slopes[0] - row_gamma[w, k] * slopes[2]) * by_bound
+                for i in range(table.support_size[k]):
+                    d = table.support[k, i]
+                    X[w, d, column] = X[w, d, column] - table.J[w, k, i] * gamma
+
+
+@func
+def friction_shares(scene: Scene, friction: wp.array2d(dtype=real), w: int, p: int) -> vec2:
+    """∂μ/∂(μ_A, μ_B) of a pair by its rule; of two equal ones the first counts as the larger."""
+    rule = scene.pair_rule[p]
+    row = w % friction.shape[0]
+    a = friction[row, scene.pair_geom[p, 0]]
+    b = friction[row, scene.pair_geom[p, 1]]
+    shares = vec2(real(0.0), real(0.0))
+    if rule == contact.RULE_FIRST:
+        shares[0] = real(1.0)
+    elif rule == contact.RULE_SECOND:
+        shares[1] = real(1.0)
+    elif rule == contact.RULE_HARMONIC:
+        if a + b > real(0.0):
+            total = (a + b) * (a + b)
+            shares = vec2(real(2.0) * b * b / total, real(2.0) * a * a / total)
+    elif rule != contact.RULE_FRICTIONLESS and rule != contact.RULE_EXPLICIT:
+        if a >= b:
+            shares[0] = real(1.0)
+        else:
+            shares[1] = real(1.0)
+    return shares
+
+
+@func
+def add_contact(scene: Scene, contacts: Contacts, w: int, c: int, change: vec3, column: int, X: wp.array3d(dtype=real)):
+    """X −= Jᵀ δγ, one column."""
+    pair = contacts.pair[w, c]
+    for k in range(scene.support_size[pair]):
+        d = scene.support[pair, k]
+        X[w, d, column] = X[w, d, column] - wp.dot(contact_J(contacts, w, c, k), change)
+
+
+@kernel
+def material_columns(
+    scene: Scene,
+    material: Material,
+    contacts: Contacts,
+    problem: Problem,
+    h: real,
+    beta: real,
+    weight: wp.array2d(dtype=real),
+    u_c: wp.array2d(dtype=vec3),
+    G: wp.array2d(dtype=mat33),
+    gamma: wp.array2d(dtype=vec3),
+    first: MaterialFirst,
+    X: wp.array3d(dtype=real),
+):
+    """Friction, stiffness and dissipation time of the two geoms of every contact that acts. Launch over worlds."""
+    w = wp.tid()
+    for c in range(contacts.count[w]):
+        if G[w, c][2, 2] != real(0.0):
+            pair = contacts.pair[w, c]
+            R = problem.R[w, c]
+            u = u_c[w, c]
+            by_mu = cone.cone_impulse_by_mu(gamma[w, c], u, R, problem.mu[w, c])
+            shares = friction_shares(scene, material.friction, w, pair)
+            default = beta * h / real(wp.pi)
+            law = contact.pair_compliance(scene, material.stiffness, material.dissipation_time, w, pair, default)
+            phi = contacts.phi[w, c]
+            span = h
+            damped = real(0.0)  # ∂span/∂τ_d
+            if phi <= real(0.0):
+                span = h + law[1]
+                damped = real(1.0)
+            floor_w = wp.max(weight[w, c], real(cone.INVERSE_MASS_FLOOR))
+            compliant = real(0.0)
+            if R[2] > beta * beta * real(cone.INVERSE_FOUR_PI_SQUARED) * floor_w:
+                compliant = real(1.0)
+            by_R = cone.cone_impulse_by_R(gamma[w, c], u, R, problem.mu[w, c], vec3(real(0.0), real(0.0), real(1.0)))
+            v_hat_slope = damped * phi / (span * span)
+            by_tau = -compliant * damped * law[0] / (h * span * span) * by_R
+            recovery = contact.pair_recovery(scene, law[0])
+            if -phi / span > recovery:
+                v_hat_slope = real(0.0)
+                if recovery >= real(cone.LEAST_RECOVERY_SHARE) * (-phi / span):
+                    by_tau = R[2] / span * by_R
+            by_tau += v_hat_slope * vec3(G[w, c][0, 2], G[w, c][1, 2], G[w, c][2, 2])
+            by_compliance = compliant / (h * span) * by_R
+            for side in range(2):
+                g = scene.pair_geom[pair, side]
+                if first.friction >= 0:
+                    add_contact(scene, contacts, w, c, shares[side] * by_mu, first.friction + g, X)
+                own = real(1.0) / material.stiffness[w % material.stiffness.shape[0], g]
+                share = real(0.5)
+                if law[0] > real(0.0):
+                    share = own / law[0]
+                tau = material.dissipation_time[w % material.dissipation_time.shape[0], g]
+                if first.dissipation_time >= 0 and tau == tau:
+                    add_contact(scene, contacts, w, c, share * by_tau, first.dissipation_time + g, X)
+                if first.stiffness >= 0 and own > real(0.0):
+                    if not (tau == tau):
+                        tau = default
+                    change = by_compliance + ((tau - law[1]) / law[0]) * by_tau
+                    add_contact(scene, contacts, w, c, (-own * own) * change, first.stiffness + g, X)

@@ -1,0 +1,360 @@
+"""The optimality residual of one step, written to be taped: gradients of a step are those of its equations.
+
+    r(v; q, v0, tau, p) = h RNEA(q, v0, (v - v0)/h) + h D v - h force(q, v0) - J^T gamma(J v; R, v_hat, mu) - rows = 0
+
+which is A (v - v*) - J^T gamma without A ever being formed (theory §3.5, §7). Contact features are frozen. The effective
+inverse mass w of a contact enters R as a value; its derivative dw = 2 G : (dJ Y) - (Y G Y^T) : dM, Y = M^-1 J^T,
+G = W / (9 w), is added by `weight_adjoint` between the two halves of the tape.
+"""
+
+import warp as wp
+
+from ..contact import contacts as contact
+from ..contact.contacts import Contacts, Scene
+from ..contact.narrow import features
+from ..contact.narrow.manifold import is_general
+from ..laws import bounds as box
+from ..laws import cone
+from ..real import func, kernel, mat33, real, transform, vec3, vec6, vec10
+from ..rows import joint_rows
+from ..rows.joint_rows import Rows
+from ..rows.stop import stop_law
+from ..tree import joints
+from ..tree import spatial as sp
+from ..tree.effective_mass import inverse_mass_times
+from ..tree.passes import Topology
+
+
+@kernel(taped=True)
+def contact_geometry(
+    scene: Scene,
+    contacts: Contacts,
+    geom_pose: wp.array3d(dtype=real),
+    geom_size: wp.array2d(dtype=vec3),
+    link_X: wp.array2d(dtype=transform),
+    # out
+    phi: wp.array2d(dtype=real),
+    point: wp.array2d(dtype=vec3),
+    frame: wp.array2d(dtype=mat33),
+):
+    """Distance, point and frame of every simple contact with its features frozen. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        p = contacts.pair[w, c]
+        a = scene.pair_geom[p, 0]
+        b = scene.pair_geom[p, 1]
+        if not is_general(scene.geom_type[a]) and not is_general(scene.geom_type[b]):
+            row = w % geom_size.shape[0]
+            X_a = contact.geom_pose_world(scene, geom_pose, link_X, w, a)
+            X_b = contact.geom_pose_world(scene, geom_pose, link_X, w, b)
+            feature = contacts.feature[w, c]
+            g = features.evaluate(
+                scene.geom_type[a], X_a, geom_size[row, a], scene.geom_type[b], X_b, geom_size[row, b], feature
+            )
+            phi[w, c] = g.phi
+            point[w, c] = g.point
+            frame[w, c] = features.contact_frame(g.normal)
+
+
+@kernel(taped=True)
+def contact_jacobian(
+    topology: Topology,
+    scene: Scene,
+    contacts: Contacts,
+    link_X: wp.array2d(dtype=transform),
+    dof_S: wp.array2d(dtype=vec6),
+    point: wp.array2d(dtype=vec3),
+    frame: wp.array2d(dtype=mat33),
+    chosen: wp.array2d(dtype=int),
+    choice: int,
+    # out
+    J: wp.array4d(dtype=real),
+):
+    """Jacobians of the chosen contacts. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w] and chosen[w, c] == choice:
+        p = contacts.pair[w, c]
+        for k in range(scene.support_size[p]):
+            d = scene.support[p, k]
+            root = topology.tree_reference[topology.link_tree[topology.dof_link[d]]]
+            arm = point[w, c] - wp.transform_get_translation(link_X[w, root])
+            u = scene.support_sign[p, k] * sp.velocity_at(dof_S[w, d], arm)
+            local = wp.transpose(frame[w, c]) * u
+            J[w, c, 0, k] = local[0]
+            J[w, c, 1, k] = local[1]
+            J[w, c, 2, k] = local[2]
+
+
+@kernel(taped=True)
+def composite_inertia(
+    topology: Topology,
+    link_I: wp.array2d(dtype=vec10),
+    # out
+    composite: wp.array2d(dtype=vec10),
+):
+    """Inertia of every subtree; `composite` comes in as zero. Launch over (worlds, trees)."""
+    w, tree = wp.tid()
+    end = topology.tree_link[tree + 1]
+    for k in range(end - topology.tree_link[tree]):
+        l = end - 1 - k
+        composite[w, l] += link_I[w, l]
+        parent = topology.link_parent[l]
+        if parent >= 0:
+            composite[w, parent] += composite[w, l]
+
+
+@kernel(taped=True)
+def mass_entries(
+    topology: Topology,
+    ancestor: wp.array2d(dtype=int),
+    armature: wp.array2d(dtype=real),
+    dof_S: wp.array2d(dtype=vec6),
+    composite: wp.array2d(dtype=vec10),
+    # out
+    M: wp.array3d(dtype=real),
+):
+    """M_de, by trees, for e = d or an ancestor of d; other entries are not written. Launch over (worlds, nv)."""
+    w, d = wp.tid()
+    begin = topology.dof_begin[d]
+    f = sp.momentum(composite[w, topology.dof_link[d]], dof_S[w, d])
+    for k in range(d - begin):
+        if ancestor[d, k] != 0:
+            M[w, d, k] = wp.dot(dof_S[w, begin + k], f)
+    M[w, d, d - begin] = wp.dot(dof_S[w, d], f) + armature[w % armature.shape[0], d]
+
+
+@kernel(taped=True)
+def row_jacobian(
+    table: Rows,
+    joint_type: wp.array(dtype=int),
+    joint_q: wp.array(dtype=int),
+    q: wp.array2d(dtype=real),
+    # out
+    J: wp.array3d(dtype=real),
+):
+    """Jacobian of active rows; only a ball joint's stop depends on q. Launch over (worlds, joint rows)."""
+    w, k = wp.tid()
+    if table.R[w, k] > real(0.0):
+        joint = table.joint[k]
+        turning = int(0)
+        if table.kind[k] != joint_rows.DRY_FRICTION and joint_type[joint] == joints.BALL:
+            turn = joints.quaternion_log(joints.read_quaternion(q, w, joint_q[joint]))
+            angle = wp.length(turn)
+            if angle > real(0.0):
+                turning = 1
+                for i in range(3):
+                    J[w, k, i] = -turn[i] / angle
+        if turning == 0:
+            for i in range(table.support_size[k]):
+                J[w, k, i] = table.J[w, k, i]
+
+
+@kernel(taped=True)
+def acceleration(h: real, v0: wp.array2d(dtype=real), v: wp.array2d(dtype=real), a: wp.array2d(dtype=real)):
+    """a = (v - v0)/h. Launch over (worlds, nv)."""
+    w, d = wp.tid()
+    a[w, d] = (v[w, d] - v0[w, d]) / h
+
+
+@kernel(taped=True)
+def smooth_residual(
+    h: real,
+    inverse_dynamics: wp.array2d(dtype=real),
+    D: wp.array2d(dtype=real),
+    force: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    # out
+    r: wp.array2d(dtype=real),
+):
+    """r = h (RNEA + D v - force). Launch over (worlds, nv)."""
+    w, d = wp.tid()
+    r[w, d] = h * (inverse_dynamics[w, d] + D[w, d] * v[w, d] - force[w, d])
+
+
+@kernel(taped=True)
+def contact_rate(
+    scene: Scene,
+    contacts: Contacts,
+    J: wp.array4d(dtype=real),
+    v: wp.array2d(dtype=real),
+    # out
+    v_c: wp.array2d(dtype=vec3),
+):
+    """v_c = J v; `v_c` comes in as zero. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        p = contacts.pair[w, c]
+        for k in range(scene.support_size[p]):
+            d = scene.support[p, k]
+            v_c[w, c] += vec3(J[w, c, 0, k], J[w, c, 1, k], J[w, c, 2, k]) * v[w, d]
+
+
+@kernel(taped=True)
+def contact_impulse(
+    scene: Scene,
+    contacts: Contacts,
+    friction: wp.array2d(dtype=real),
+    stiffness: wp.array2d(dtype=real),
+    dissipation_time: wp.array2d(dtype=real),
+    h: real,
+    beta: real,
+    sigma: real,
+    weight: wp.array2d(dtype=real),
+    phi: wp.array2d(dtype=real),
+    v_c: wp.array2d(dtype=vec3),
+    # out
+    gamma: wp.array2d(dtype=vec3),
+):
+    """gamma = P(-R^-1 (v_c - v_hat)) with R and v_hat from the physical parameters. (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        p = contacts.pair[w, c]
+        law = contact.pair_compliance(scene, stiffness, dissipation_time, w, p, beta * h / real(wp.pi))
+        R_free = cone.contact_regularization(weight[w, c], phi[w, c], law[0], law[1], h, beta, sigma)
+        v_free = cone.contact_stabilization(phi[w, c], law[1], h)
+        recovery = contact.pair_recovery(scene, law[0])
+        R = cone.recovery_regularization(R_free, v_free, recovery)
+        v_hat = cone.recovery_stabilization(v_free, recovery)
+        mu = contact.friction_coefficient(scene, friction, w, p)
+        gamma[w, c] = cone.cone_impulse(cone.cone_y(v_c[w, c], v_hat, R), R, mu)
+
+
+@kernel(taped=True)
+def contact_residual(
+    scene: Scene,
+    contacts: Contacts,
+    J: wp.array4d(dtype=real),
+    gamma: wp.array2d(dtype=vec3),
+    # out
+    r: wp.array2d(dtype=real),
+):
+    """r -= J^T gamma. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        p = contacts.pair[w, c]
+        for k in range(scene.support_size[p]):
+            g = gamma[w, c]
+            x = J[w, c, 0, k] * g[0] + J[w, c, 1, k] * g[1] + J[w, c, 2, k] * g[2]
+            wp.atomic_add(r, w, scene.support[p, k], -x)
+
+
+@kernel(taped=True)
+def row_residual(
+    table: Rows,
+    joint_type: wp.array(dtype=int),
+    joint_q: wp.array(dtype=int),
+    joint_range: wp.array3d(dtype=real),
+    joint_friction: wp.array2d(dtype=real),
+    h: real,
+    sigma: real,
+    row_J: wp.array3d(dtype=real),
+    weight: wp.array2d(dtype=real),
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    # out
+    r: wp.array2d(dtype=real),
+):
+    """r -= J^T gamma of one scalar row; which rows are active is frozen. Launch over (worlds, rows)."""
+    w, k = wp.tid()
+    if table.R[w, k] > real(0.0):
+        joint = table.joint[k]
+        dof = table.support[k, 0]
+        kind = table.kind[k]
+        if kind == joint_rows.DRY_FRICTION:
+            bound = h * joint_friction[w % joint_friction.shape[0], dof]
+            y = -v[w, dof] / (sigma * weight[w, k])
+            wp.atomic_add(r, w, dof, -box.box_impulse(y, -bound, bound))
+        else:
+            i = joint_q[joint]
+            bounds = w % joint_range.shape[0]
+            distance = real(0.0)
+            if joint_type[joint] == joints.BALL:
+                angle = wp.length(joints.quaternion_log(joints.read_quaternion(q, w, i)))
+                distance = joint_range[bounds, joint, 1] - angle
+            elif kind == joint_rows.LOWER:
+                distance = q[w, i] - joint_range[bounds, joint, 0]
+            else:
+                distance = joint_range[bounds, joint, 1] - q[w, i]
+            law = stop_law(weight[w, k], distance, real(0.0), real(wp.nan), h, table.recovery[k])
+            if joint_type[joint] == joints.BALL:
+                J = vec3(row_J[w, k, 0], row_J[w, k, 1], row_J[w, k, 2])
+                rate = J[0] * v[w, dof] + J[1] * v[w, dof + 1] + J[2] * v[w, dof + 2]
+                g = box.box_impulse((law[1] - rate) / law[0], real(0.0), real(wp.inf))
+                wp.atomic_add(r, w, dof, -J[0] * g)
+                wp.atomic_add(r, w, dof + 1, -J[1] * g)
+                wp.atomic_add(r, w, dof + 2, -J[2] * g)
+            else:
+                g = box.box_impulse((law[1] - row_J[w, k, 0] * v[w, dof]) / law[0], real(0.0), real(wp.inf))
+                wp.atomic_add(r, w, dof, -row_J[w, k, 0] * g)
+
+
+@func
+def add_mass_adjoint(
+    topology: Topology,
+    ancestor: wp.array2d(dtype=int),
+    z: wp.array2d(dtype=vec3),
+    w: int,
+    nv: int,
+    G: mat33,
+    M_bar: wp.array3d(dtype=real),
+):
+    """M_bar -= Y G Y^T on the entries that `mass_entries` writes; each off-diagonal one stands for two."""
+    for d in range(nv):
+        x = G * z[w, d]
+        begin = topology.dof_begin[d]
+        diagonal = d - begin
+        for k in range(diagonal):
+            if ancestor[d, k] != 0:
+                M_bar[w, d, k] = M_bar[w, d, k] - real(2.0) * wp.dot(x, z[w, begin + k])
+        M_bar[w, d, diagonal] = M_bar[w, d, diagonal] - wp.dot(x, z[w, d])
+
+
+@kernel
+def weight_adjoint(
+    topology: Topology,
+    scene: Scene,
+    contacts: Contacts,
+    table: Rows,
+    ancestor: wp.array2d(dtype=int),
+    M_factor: wp.array3d(dtype=real),
+    J: wp.array4d(dtype=real),
+    weight: wp.array2d(dtype=real),
+    weight_bar: wp.array2d(dtype=real),
+    row_weight_bar: wp.array2d(dtype=real),
+    # scratch
+    z: wp.array2d(dtype=vec3),
+    # out
+    J_bar: wp.array4d(dtype=real),
+    row_J_bar: wp.array3d(dtype=real),
+    M_bar: wp.array3d(dtype=real),
+):
+    """Adds the gradient of the contact and row weights to those of J and M. Launch over worlds."""
+    w = wp.tid()
+    nv = z.shape[1]
+    for c in range(contacts.count[w]):
+        if weight_bar[w, c] != real(0.0):
+            p = contacts.pair[w, c]
+            for d in range(nv):
+                z[w, d] = vec3(real(0.0), real(0.0), real(0.0))
+            for k in range(scene.support_size[p]):
+                z[w, scene.support[p, k]] = vec3(J[w, c, 0, k], J[w, c, 1, k], J[w, c, 2, k])
+            W = inverse_mass_times(topology, M_factor, z, w, 0, nv)
+            G = W * (weight_bar[w, c] / (real(9.0) * wp.max(weight[w, c], real(cone.INVERSE_MASS_FLOOR))))
+            for k in range(scene.support_size[p]):
+                x = real(2.0) * (G * z[w, scene.support[p, k]])
+                for i in range(3):
+                    J_bar[w, c, i, k] = J_bar[w, c, i, k] + x[i]
+            add_mass_adjoint(topology, ancestor, z, w, nv, G, M_bar)
+    for k in range(table.support.shape[0]):
+        if table.R[w, k] > real(0.0) and row_weight_bar[w, k] != real(0.0):
+            for d in range(nv):
+                z[w, d] = vec3(real(0.0), real(0.0), real(0.0))
+            for i in range(table.support_size[k]):
+                z[w, table.support[k, i]] = vec3(table.J[w, k, i], real(0.0), real(0.0))
+            W = inverse_mass_times(topology, M_factor, z, w, 0, nv)
+            G = mat33()
+            G[0, 0] = row_weight_bar[w, k]
+            for i in range(table.support_size[k]):
+                J_k = real(2.0) * row_weight_bar[w, k] * z[w, table.support[k, i]][0]
+                row_J_bar[w, k, i] = row_J_bar[w, k, i] + J_k
+            add_mass_adjoint(topology, ancestor, z, w, nv, G, M_bar)

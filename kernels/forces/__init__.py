@@ -1,0 +1,1 @@
+"""Forces besides contact and rows: springs, actuators, wrenches."""

@@ -1,0 +1,451 @@
+"""Free motion of the implicit theta-schemes: Newton's method for v*, one thread per (world, tree) (theory §2, stage 1).
+
+    m(v) = M(q^θ)(v − v0) − h k(q^θ, v^θ) = h r(v),   r(v) = RNEA(q^θ, v^θ, (v − v0)/h) − force(q^θ, v^θ)
+    v^θ = θ v + (1 − θ) v0,   q^θ = q0 ⊕ h θ v^θ       (implicit Euler θ = 1, midpoint rule θ = 1/2; both have θvq = θ)
+
+`force` holds joint springs and dampers, actuators within their limits, tau, and wrenches on bodies, all at (q^θ, v^θ). The
+Jacobian dr/dv is exact: the derivatives of RNEA along dq = h θ² dexp(h θ v^θ), dv = θ, da = 1/h, and the slopes of the
+forces. It is not symmetric: LU with threshold pivoting, without fill-in on a tree. A step along the Newton direction is
+halved until ‖D m‖ falls, D = diag(A)^(−1/2); the iteration ends at ‖D m‖ ≤ ε · scale, where the scale adds up the momentum,
+the impulses of all forces, and that of the tree's weight, all in the same norm.
+"""
+
+import warp as wp
+
+from ...forces import actuators as forces
+from ...linalg.lu import lu_factor_block, lu_solve_block, lu_solve_transposed_block
+from ...real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec6
+from ...solve.sap import sap
+from ...tree import joints, passes
+from ...tree import spatial as sp
+from ...tree.passes import Topology
+from ...tree.rnea_derivative import Motion, Sweep, derivative, load_rotation
+
+RUNNING = wp.constant(-1)
+CONVERGED = wp.constant(0)
+NOT_CONVERGED = wp.constant(sap.NOT_CONVERGED)
+NON_FINITE = wp.constant(sap.NON_FINITE)
+
+# A shortened step is accepted when the residual falls by this share of what a linear residual would.
+DECREASE = 1e-4
+# A step shorter than this share of Newton's means that the residual cannot fall any more.
+SHORTEST_STEP = 1e-3
+# The factor of an earlier Jacobian is used again while each step with it divides the residual by this at least.
+KEPT_REDUCTION = 10.0
+
+
+@struct
+class Plant:
+    """Parameters have one row, shared, or one per world."""
+
+    link_pose: wp.array(dtype=transform)
+    joint_anchor: wp.array(dtype=vec3)
+    q0: wp.array(dtype=real)
+    joint_pose: wp.array3d(dtype=real)
+    joint_axis: wp.array2d(dtype=vec3)
+    body_mass: wp.array2d(dtype=real)
+    body_com: wp.array2d(dtype=vec3)
+    body_inertia: wp.array2d(dtype=mat33)
+    gravity: wp.array(dtype=vec3)
+    joint_armature: wp.array2d(dtype=real)
+    joint_stiffness: wp.array2d(dtype=real)
+    joint_reference: wp.array2d(dtype=real)
+    joint_damping: wp.array2d(dtype=real)
+    actuator_link: wp.array(dtype=int)
+    actuator_gear: wp.array2d(dtype=real)
+    actuator_gain: wp.array3d(dtype=real)
+    actuator_bias: wp.array3d(dtype=real)
+    control_range: wp.array3d(dtype=real)
+    force_range: wp.array3d(dtype=real)
+    tree_actuator: wp.array(dtype=int)  # (trees + 1,) first row of `actuator` of each tree
+    actuator: wp.array(dtype=int)  # actuators on joints, tree by tree
+
+
+@struct
+class Load:
+    """What acts on it."""
+
+    control: wp.array2d(dtype=real)
+    tau: wp.array2d(dtype=real)
+    wrench: wp.array3d(dtype=real)  # (worlds, bodies, 6) or empty
+
+
+@struct
+class Scheme:
+    """Options."""
+
+    h: real
+    theta: real
+    tolerance: real
+    stall: real  # a residual that cannot fall is round-off below this share of the scale
+    max_evaluations: int
+
+
+@struct
+class Newton:
+    """Workspace."""
+
+    q: wp.array2d(dtype=real)  # (worlds, nq) q^θ
+    v: wp.array2d(dtype=real)  # (worlds, nv) v on trial
+    v_theta: wp.array2d(dtype=real)
+    a: wp.array2d(dtype=real)  # (v − v0)/h
+    link_X: wp.array2d(dtype=transform)  # at q^θ
+    magnitude: wp.array2d(dtype=real)  # sum of the magnitudes of the terms of r
+    r: wp.array2d(dtype=real)
+    dv: wp.array2d(dtype=real)
+    weight: wp.array2d(dtype=real)  # diag(A)
+    dq: wp.array2d(dtype=vec6)  # motion of q^θ per unit of v
+    J: wp.array3d(dtype=real)  # dr/dv, then its factor, stored by trees
+    pivot: wp.array2d(dtype=int)
+    evaluations: wp.array2d(dtype=int)  # (worlds, trees) of r
+    status: wp.array2d(dtype=int)  # (worlds, trees)
+
+
+@func
+def gravity_of(plant: Plant, w: int) -> vec3:
+    return plant.gravity[w % plant.gravity.shape[0]]
+
+
+@func(inline=False)
+def apply_wrench(
+    topology: Topology, plant: Plant, load: Load, work: Newton, w: int, l: int, motion: Motion, sweep: Sweep
+):
+    """f_l ← f_l − wrench, and how it changes when the link turns."""
+    body = topology.link_body[l]
+    sweep.E[w, l] = mat33()
+    sweep.e[w, l] = vec3()
+    if body >= 0:
+        F = forces.wrench_about_reference(topology, plant.body_com, work.link_X, load.wrench, w, body)
+        motion.link_f[w, l] = motion.link_f[w, l] - F
+        torque = vec3(load.wrench[w, body, 0], load.wrench[w, body, 1], load.wrench[w, body, 2])
+        o = wp.transform_get_translation(work.link_X[w, topology.tree_reference[topology.link_tree[l]]])
+        com = wp.transform_point(work.link_X[w, l], plant.body_com[w % plant.body_com.shape[0], body]) - o
+        sweep.E[w, l] = load_rotation(torque, sp.linear(F), com)
+        sweep.e[w, l] = sp.linear(F)
+
+
+@func(inline=False)
+def inertial_force(
+    topology: Topology,
+    plant: Plant,
+    load: Load,
+    scheme: Scheme,
+    q0: wp.array2d(dtype=real),
+    v0: wp.array2d(dtype=real),
+    w: int,
+    tree: int,
+    motion: Motion,
+    sweep: Sweep,
+    work: Newton,
+):
+    """r ← RNEA(q^θ, v^θ, (v − v0)/h) of the velocity on trial; wrenches are subtracted on the way."""
+    first = topology.tree_link[tree]
+    end = topology.tree_link[tree + 1]
+    h, theta = scheme.h, scheme.theta
+    g = gravity_of(plant, w)
+    for l in range(first, end):
+        kind = topology.link_type[l]
+        j = topology.link_v[l]
+        for i in range(joints.dofs(kind)):
+            d = j + i
+            work.v_theta[w, d] = theta * work.v[w, d] + (real(1.0) - theta) * v0[w, d]
+            work.a[w, d] = (work.v[w, d] - v0[w, d]) / h
+        joints.advance(kind, q0, work.v_theta, h * theta, w, topology.link_q[l], j, work.q)
+        passes.place_link(
+            topology, plant.link_pose, plant.joint_pose, plant.joint_anchor, plant.joint_axis, plant.q0, work.q, w, l,
+            work.link_X,
+        )  # fmt: skip
+        passes.place_axes(topology, plant.joint_anchor, plant.joint_axis, work.link_X, w, l, motion.dof_S)
+        motion.link_I[w, l] = passes.inertia_of_link(
+            topology, plant.body_mass, plant.body_com, plant.body_inertia, work.link_X, w, l
+        )
+        passes.move_link(topology, motion.dof_S, work.v_theta, w, l, motion.link_V)
+        passes.accelerate_link(
+            topology, g, motion.dof_S, motion.link_I, motion.link_V, work.v_theta, work.a, w, l,
+            motion.link_A, motion.link_f,
+        )  # fmt: skip
+        if load.wrench.shape[0] > 0:
+            apply_wrench(topology, plant, load, work, w, l, motion, sweep)
+    for k in range(end - first):
+        l = end - 1 - k
+        parent = topology.link_parent[l]
+        if parent >= 0:
+            motion.link_f[w, parent] = motion.link_f[w, parent] + motion.link_f[w, l]
+    for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
+        rotor = plant.joint_armature[w % plant.joint_armature.shape[0], d] * work.a[w, d]
+        r = wp.dot(motion.dof_S[w, d], motion.link_f[w, topology.dof_link[d]]) + rotor
+        work.r[w, d] = r
+        work.magnitude[w, d] = wp.abs(r)
+
+
+@func
+def push(work: Newton, w: int, d: int, f: real):
+    """r ← r − f."""
+    work.r[w, d] = work.r[w, d] - f
+    work.magnitude[w, d] = work.magnitude[w, d] + wp.abs(f)
+
+
+@func
+def drive_force(plant: Plant, work: Newton, law: vec3, w: int, a: int, i: int, j: int) -> vec2:
+    """(force before its limits, force) of an actuator on one degree of freedom, in units of the actuator."""
+    ratio = plant.actuator_gear[a, 0]
+    total = law[0] + law[1] * (ratio * work.q[w, i]) + law[2] * (ratio * work.v_theta[w, j])
+    return vec2(total, forces.clamped(total, plant.force_range, w, a))
+
+
+@func(inline=False)
+def residual(
+    topology: Topology,
+    plant: Plant,
+    load: Load,
+    scheme: Scheme,
+    q0: wp.array2d(dtype=real),
+    v0: wp.array2d(dtype=real),
+    w: int,
+    tree: int,
+    motion: Motion,
+    sweep: Sweep,
+    work: Newton,
+):
+    """r of the velocity on trial."""
+    inertial_force(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
+    for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
+        kind = topology.link_type[l]
+        j = topology.link_v[l]
+        if kind != joints.FIXED:
+            x = joints.spring_deflection(kind, work.q, plant.joint_reference, w, topology.link_q[l], j)
+            for i in range(joints.dofs(kind)):
+                d = j + i
+                push(work, w, d, -plant.joint_stiffness[w % plant.joint_stiffness.shape[0], d] * x[i])
+                push(work, w, d, -plant.joint_damping[w % plant.joint_damping.shape[0], d] * work.v_theta[w, d])
+                push(work, w, d, load.tau[w, d])
+    for k in range(plant.tree_actuator[tree], plant.tree_actuator[tree + 1]):
+        a = plant.actuator[k]
+        l = plant.actuator_link[a]
+        j = topology.link_v[l]
+        law = forces.actuator_law(plant.actuator_gain, plant.actuator_bias, plant.control_range, load.control, w, a)
+        n = joints.dofs(topology.link_type[l])
+        if n == 1:
+            f = drive_force(plant, work, law, w, a, topology.link_q[l], j)
+            push(work, w, j, plant.actuator_gear[a, 0] * f[1])
+        else:
+            limit = forces.clamped(law[0], plant.force_range, w, a)
+            for i in range(n):
+                push(work, w, j + i, plant.actuator_gear[a, i] * limit)
+
+
+@func
+def turn_columns(motion: Motion, work: Newton, c: real, angle: real, w: int, j: int) -> mat33:
+    """dq = c S dexp(angle v^θ) of the three rotations that start at j; the matrix dexp."""
+    dexp = joints.rotation_dexp(angle * vec3(work.v_theta[w, j], work.v_theta[w, j + 1], work.v_theta[w, j + 2]))
+    for i in range(3):
+        work.dq[w, j + i] = c * (
+            dexp[0, i] * motion.dof_S[w, j] + dexp[1, i] * motion.dof_S[w, j + 1] + dexp[2, i] * motion.dof_S[w, j + 2]
+        )
+    return dexp
+
+
+@func(inline=False)
+def linearise(
+    topology: Topology,
+    plant: Plant,
+    load: Load,
+    scheme: Scheme,
+    w: int,
+    tree: int,
+    motion: Motion,
+    sweep: Sweep,
+    work: Newton,
+):
+    """J ← dr/dv at the velocity of the last `residual`."""
+    first = topology.tree_link[tree]
+    end = topology.tree_link[tree + 1]
+    begin = topology.tree_v[tree]
+    theta = scheme.theta
+    angle = scheme.h * theta
+    c_q = angle * theta
+    for l in range(first, end):
+        kind = topology.link_type[l]
+        j = topology.link_v[l]
+        n = joints.dofs(kind)
+        if kind == joints.BALL or kind == joints.FREE:
+            turn_columns(motion, work, c_q, angle, w, j + n - 3)
+            n -= 3
+        for i in range(n):
+            work.dq[w, j + i] = c_q * motion.dof_S[w, j + i]
+    g = gravity_of(plant, w)
+    derivative(topology, g, motion, work.v_theta, work.a, work.dq, theta, real(1.0) / scheme.h, w, tree, sweep, work.J)
+    for l in range(first, end):
+        kind = topology.link_type[l]
+        j = topology.link_v[l]
+        n = joints.dofs(kind)
+        for i in range(n):
+            d = j + i
+            slope = plant.joint_armature[w % plant.joint_armature.shape[0], d] / scheme.h
+            slope += theta * plant.joint_damping[w % plant.joint_damping.shape[0], d]
+            if kind != joints.BALL and (kind != joints.FREE or i < 3):
+                slope += c_q * plant.joint_stiffness[w % plant.joint_stiffness.shape[0], d]
+            work.J[w, d, d - begin] = work.J[w, d, d - begin] + slope
+        if kind == joints.BALL or kind == joints.FREE:
+            x = joints.spring_deflection(kind, work.q, plant.joint_reference, w, topology.link_q[l], j)
+            t0 = j + n - 3
+            # d log(rest^-1 q^θ) = dlog dexp c_q dv
+            turned = joints.rotation_dlog(vec3(x[n - 3], x[n - 2], x[n - 1])) * turn_columns(
+                motion, work, c_q, angle, w, t0
+            )
+            for i in range(3):
+                K = plant.joint_stiffness[w % plant.joint_stiffness.shape[0], t0 + i]
+                for e in range(3):
+                    k = t0 + e - begin
+                    work.J[w, t0 + i, k] = work.J[w, t0 + i, k] + K * c_q * turned[i, e]
+    for k in range(plant.tree_actuator[tree], plant.tree_actuator[tree + 1]):
+        a = plant.actuator[k]
+        l = plant.actuator_link[a]
+        if joints.dofs(topology.link_type[l]) == 1:
+            j = topology.link_v[l]
+            law = forces.actuator_law(plant.actuator_gain, plant.actuator_bias, plant.control_range, load.control, w, a)
+            f = drive_force(plant, work, law, w, a, topology.link_q[l], j)
+            if f[0] == f[1]:  # at its limit the force does not change
+                ratio = plant.actuator_gear[a, 0]
+                slope = ratio * ratio * (c_q * law[1] + theta * law[2])
+                work.J[w, j, j - begin] = work.J[w, j, j - begin] - slope
+
+
+@func(inline=False)
+def set_weights(
+    topology: Topology, plant: Plant, scheme: Scheme, w: int, tree: int, motion: Motion, sweep: Sweep, work: Newton
+):
+    """diag(A), A ≈ h dr/dv, at the first velocity; never below diag(M), which keeps it positive."""
+    begin = topology.tree_v[tree]
+    for d in range(begin, topology.tree_v[tree + 1]):
+        S_d = motion.dof_S[w, d]
+        M = wp.dot(S_d, sp.momentum(sweep.I[w, topology.dof_link[d]], S_d))
+        M += plant.joint_armature[w % plant.joint_armature.shape[0], d]
+        work.weight[w, d] = wp.max(M, scheme.h * work.J[w, d, d - begin])
+
+
+@func(inline=False)
+def measure(topology: Topology, plant: Plant, scheme: Scheme, w: int, tree: int, sweep: Sweep, work: Newton) -> vec2:
+    """(‖D m‖, scale) of the velocity on trial [√J]."""
+    residual_sq = real(0.0)
+    impulse_sq = real(0.0)
+    momentum_sq = real(0.0)
+    for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
+        A = work.weight[w, d]
+        residual_sq += work.r[w, d] * work.r[w, d] / A
+        impulse_sq += work.magnitude[w, d] * work.magnitude[w, d] / A
+        momentum_sq += work.v[w, d] * work.v[w, d] * A
+    fall = scheme.h * wp.length(gravity_of(plant, w)) * wp.sqrt(sweep.I[w, topology.tree_link[tree]][0])
+    return vec2(scheme.h * wp.sqrt(residual_sq), scheme.h * wp.sqrt(impulse_sq) + wp.sqrt(momentum_sq) + fall)
+
+
+@func
+def newton_step(topology: Topology, w: int, tree: int, work: Newton):
+    """dv ← −J⁻¹ r from the factor."""
+    begin = topology.tree_v[tree]
+    end = topology.tree_v[tree + 1]
+    for d in range(begin, end):
+        work.dv[w, d] = -work.r[w, d]
+    lu_solve_block(work.J[w], begin, end, work.pivot[w], work.dv[w])
+
+
+@kernel
+def free_motion(
+    topology: Topology,
+    plant: Plant,
+    load: Load,
+    scheme: Scheme,
+    q0: wp.array2d(dtype=real),
+    v0: wp.array2d(dtype=real),
+    # scratch; out: the kinematics at q^θ(v*), evaluations, status
+    motion: Motion,
+    sweep: Sweep,
+    work: Newton,
+    # out
+    v_star: wp.array2d(dtype=real),
+):
+    """v* from v0 on. A residual that is not finite at v0 gives a v* that is not. Launch over (worlds, trees)."""
+    w, tree = wp.tid()
+    begin = topology.tree_v[tree]
+    end = topology.tree_v[tree + 1]
+    for d in range(begin, end):
+        v_star[w, d] = v0[w, d]
+        work.v[w, d] = v0[w, d]
+    size = vec2()
+    alpha = real(0.0)  # share of the Newton step on trial; 0 at v0, and where a trial has been given up
+    kept = int(0)  # 1 while the factor is that of an earlier Jacobian
+    stalled = int(0)
+    evaluations = int(0)
+    state = int(RUNNING)
+    while state == RUNNING:
+        residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
+        evaluations += 1
+        after = measure(topology, plant, scheme, w, tree, sweep, work)
+        if alpha > real(0.0) and not (after[0] <= (real(1.0) - real(DECREASE) * alpha) * size[0]):
+            alpha = real(0.5) * alpha
+            if kept == 1 or alpha < real(SHORTEST_STEP) or evaluations >= scheme.max_evaluations:
+                stalled = 1 - kept
+                kept = 0
+                alpha = real(0.0)
+        else:
+            kept = int(alpha == real(1.0) and after[0] * real(KEPT_REDUCTION) <= size[0])
+            if evaluations == 1 or (kept == 0 and stalled == 0 and after[0] > scheme.tolerance * after[1]):
+                linearise(topology, plant, load, scheme, w, tree, motion, sweep, work)
+            if evaluations == 1:
+                set_weights(topology, plant, scheme, w, tree, motion, sweep, work)
+            size = measure(topology, plant, scheme, w, tree, sweep, work)
+            for d in range(begin, end):
+                v_star[w, d] = work.v[w, d]
+            if not (size[0] - size[0] == real(0.0)):
+                state = NON_FINITE
+            elif size[0] <= scheme.tolerance * size[1] or (stalled == 1 and size[0] <= scheme.stall * size[1]):
+                state = CONVERGED
+            elif stalled == 1 or evaluations >= scheme.max_evaluations:
+                state = NOT_CONVERGED
+            elif kept == 0 and lu_factor_block(work.J[w], begin, end, work.pivot[w]) != 0:
+                state = NOT_CONVERGED
+            else:
+                newton_step(topology, w, tree, work)
+                alpha = real(1.0)
+        for d in range(begin, end):
+            work.v[w, d] = v_star[w, d]
+            if alpha > real(0.0):
+                work.v[w, d] = v_star[w, d] + alpha * work.dv[w, d]
+    if state == NON_FINITE:
+        for d in range(begin, end):
+            v_star[w, d] = size[0]
+    work.evaluations[w, tree] = evaluations
+    work.status[w, tree] = state
+
+
+@kernel(part="adjoint")
+def root_adjoint(
+    topology: Topology,
+    plant: Plant,
+    load: Load,
+    scheme: Scheme,
+    q0: wp.array2d(dtype=real),
+    v0: wp.array2d(dtype=real),
+    v_star: wp.array2d(dtype=real),
+    v_star_bar: wp.array2d(dtype=real),
+    # scratch
+    motion: Motion,
+    sweep: Sweep,
+    work: Newton,
+    # out
+    seed: wp.array2d(dtype=real),
+):
+    """seed = -(dm/dv)^-T v_star_bar at the root m(v*) = 0; NaN where dm/dv is singular. Launch over (worlds, trees)."""
+    w, tree = wp.tid()
+    begin = topology.tree_v[tree]
+    end = topology.tree_v[tree + 1]
+    for d in range(begin, end):
+        work.v[w, d] = v_star[w, d]
+        seed[w, d] = -v_star_bar[w, d] / scheme.h
+    residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
+    linearise(topology, plant, load, scheme, w, tree, motion, sweep, work)
+    if lu_factor_block(work.J[w], begin, end, work.pivot[w]) == 0:
+        lu_solve_transposed_block(work.J[w], begin, end, work.pivot[w], seed[w])
+    else:
+        for d in range(begin, end):
+            seed[w, d] = real(wp.nan)

@@ -1,0 +1,224 @@
+"""Time stepping around the contact solve: free motion and finiteness (theory §2).
+
+Every step needs the first kernels, and symplectic Euler no others; part "schemes" is what the other theta-schemes add. Their
+free motion where it is implicit is in `free_motion.py`.
+"""
+
+import warp as wp
+
+from ...flags import NONFINITE, NOT_CONVERGED
+from ...forces.actuators import actuator_law, clamped, has_row
+from ...linalg.ltdl import ltdl_factor_block, ltdl_solve_block
+from ...real import kernel, real
+from ...solve.sap import sap
+from ...tree import joints
+from ...tree.passes import Topology
+
+SOLVER_NON_FINITE = wp.constant(sap.NON_FINITE)
+
+
+@kernel
+def free_motion(
+    topology: Topology,
+    h: real,
+    v0: wp.array2d(dtype=real),
+    force: wp.array2d(dtype=real),
+    bias: wp.array2d(dtype=real),
+    D: wp.array2d(dtype=real),
+    # in: M, out: A = M + h D, stored by blocks of trees
+    A: wp.array3d(dtype=real),
+    # out
+    M_factor: wp.array3d(dtype=real),
+    A_factor: wp.array3d(dtype=real),
+    v_star: wp.array2d(dtype=real),
+):
+    """v* = v0 + h (M + h D)^-1 (force - D v0 - bias), and the factors of M and A. Launch over (worlds, trees)."""
+    w, tree = wp.tid()
+    begin = topology.tree_v[tree]
+    end = topology.tree_v[tree + 1]
+    for i in range(begin, end):
+        diagonal = i - begin
+        for j in range(diagonal + 1):
+            m = A[w, i, j]
+            M_factor[w, i, j] = m
+            A_factor[w, i, j] = m
+        damped = A[w, i, diagonal] + h * D[w, i]
+        A[w, i, diagonal] = damped
+        A_factor[w, i, diagonal] = damped
+        v_star[w, i] = h * (force[w, i] - D[w, i] * v0[w, i] - bias[w, i])
+    ltdl_factor_block(M_factor[w], begin, end)
+    ltdl_factor_block(A_factor[w], begin, end)
+    ltdl_solve_block(A_factor[w], begin, end, v_star[w])
+    for i in range(begin, end):
+        v_star[w, i] = v_star[w, i] + v0[w, i]
+
+
+@kernel
+def commit(
+    topology: Topology,
+    body_active: wp.array2d(dtype=real),
+    h: wp.float64,
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    time: wp.array(dtype=wp.float64),
+    flags: wp.array(dtype=int),
+    v_solved: wp.array2d(dtype=real),
+    q_solved: wp.array2d(dtype=real),
+    solver_status: wp.array(dtype=int),
+    contact_flags: wp.array(dtype=int),
+    # out
+    q_next: wp.array2d(dtype=real),
+    v_next: wp.array2d(dtype=real),
+    time_next: wp.array(dtype=wp.float64),
+    flags_next: wp.array(dtype=int),
+):
+    """Accept the step where it is finite; else the world keeps its last finite state, flagged. Launch over worlds.
+
+    A world whose NONFINITE flag is set stands still until it is reset; a tree whose root body is inactive stands still.
+    """
+    w = wp.tid()
+    flag = flags[w]
+    bad = int(0)
+    if solver_status[w] & SOLVER_NON_FINITE != 0 or contact_flags[w] & NONFINITE != 0:
+        bad = int(1)
+    for i in range(v.shape[1]):
+        x = v_solved[w, i]
+        if not (x - x == real(0.0)):
+            bad = int(1)
+    for i in range(q.shape[1]):
+        x = q_solved[w, i]
+        if not (x - x == real(0.0)):
+            bad = int(1)
+    if bad == 1:
+        flag = flag | NONFINITE
+    elif flag & NONFINITE == 0:
+        if solver_status[w] != 0:
+            flag = flag | NOT_CONVERGED
+        flag = flag | contact_flags[w]
+    if flag & NONFINITE == 0:
+        time_next[w] = time[w] + h
+    else:
+        time_next[w] = time[w]
+    for l in range(topology.link_type.shape[0]):
+        kind = topology.link_type[l]
+        root = topology.link_body[topology.tree_reference[topology.link_tree[l]]]
+        i = topology.link_q[l]
+        j = topology.link_v[l]
+        if flag & NONFINITE == 0 and body_active[w % body_active.shape[0], root] != real(0.0):
+            for k in range(joints.coordinates(kind)):
+                q_next[w, i + k] = q_solved[w, i + k]
+            for k in range(joints.dofs(kind)):
+                v_next[w, j + k] = v_solved[w, j + k]
+        else:
+            for k in range(joints.coordinates(kind)):
+                q_next[w, i + k] = q[w, i + k]
+            for k in range(joints.dofs(kind)):
+                v_next[w, j + k] = v[w, j + k]
+    flags_next[w] = flag
+
+
+# The theta-schemes besides symplectic Euler.
+
+
+@kernel(twin=True, part="schemes")
+def effective_damping(
+    topology: Topology,
+    actuator_link: wp.array(dtype=int),
+    actuator_row: wp.array(dtype=int),
+    gear: wp.array2d(dtype=real),
+    gain: wp.array3d(dtype=real),
+    bias: wp.array3d(dtype=real),
+    control_range: wp.array3d(dtype=real),
+    force_range: wp.array3d(dtype=real),
+    stiffness: wp.array2d(dtype=real),
+    damping: wp.array2d(dtype=real),
+    control: wp.array2d(dtype=real),
+    share: real,
+    span: real,
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    # out
+    D: wp.array2d(dtype=real),
+):
+    """D <- share D + span K, with D and K the damping and stiffness of joints and actuators at (q, v).
+
+    A = M + h D then: share = theta, span = h theta theta_vq of the scheme. An actuator at its limit counts nothing, nor
+    does a gain that feeds energy in, nor an actuator that a row stands for. Launch over worlds.
+    """
+    w = wp.tid()
+    for d in range(D.shape[1]):
+        own = damping[w % damping.shape[0], d]
+        D[w, d] = share * own + span * stiffness[w % stiffness.shape[0], d]
+    for a in range(actuator_link.shape[0]):
+        law = actuator_law(gain, bias, control_range, control, w, a)
+        if not has_row(actuator_row, law, force_range, w, a):
+            l = actuator_link[a]
+            kind = topology.link_type[l]
+            if kind == joints.HINGE or kind == joints.SLIDE:
+                j = topology.link_v[l]
+                ratio = gear[a, 0]
+                total = law[0] + law[1] * (ratio * q[w, topology.link_q[l]]) + law[2] * (ratio * v[w, j])
+                if total == clamped(total, force_range, w, a):
+                    # At 0 the derivative is that of what takes energy out, as in `actuator_force`; `min` has none.
+                    damping_gain = wp.where(law[2] <= real(0.0), law[2], real(0.0))
+                    stiffness_gain = wp.where(law[1] <= real(0.0), law[1], real(0.0))
+                    D[w, j] += -ratio * ratio * (share * damping_gain + span * stiffness_gain)
+
+
+@kernel(twin=True, part="schemes")
+def velocity_between(
+    theta: real, v0: wp.array2d(dtype=real), v: wp.array2d(dtype=real), v_theta: wp.array2d(dtype=real)
+):
+    """theta v + (1 - theta) v0. Launch over (worlds, nv)."""
+    w, d = wp.tid()
+    v_theta[w, d] = theta * v[w, d] + (real(1.0) - theta) * v0[w, d]
+
+
+@kernel(twin=True, part="schemes")
+def momentum_balance(
+    h: real,
+    inertial_force: wp.array2d(dtype=real),
+    D: wp.array2d(dtype=real),
+    v_star: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    # out
+    r: wp.array2d(dtype=real),
+):
+    """r = A (v - v*) from M (v - v*)/h and A = M + h D. Launch over (worlds, nv)."""
+    w, d = wp.tid()
+    r[w, d] = h * (inertial_force[w, d] + D[w, d] * (v[w, d] - v_star[w, d]))
+
+
+@kernel(part="schemes")
+def contact_stage(
+    topology: Topology,
+    h: real,
+    D: wp.array2d(dtype=real),
+    # in: M, out: A = M + h D
+    A: wp.array3d(dtype=real),
+    # out
+    M_factor: wp.array3d(dtype=real),
+    A_factor: wp.array3d(dtype=real),
+):
+    """A of the second stage and the factors of M and A. Launch over (worlds, trees)."""
+    w, tree = wp.tid()
+    begin = topology.tree_v[tree]
+    end = topology.tree_v[tree + 1]
+    for i in range(begin, end):
+        diagonal = i - begin
+        for j in range(diagonal + 1):
+            M_factor[w, i, j] = A[w, i, j]
+            A_factor[w, i, j] = A[w, i, j]
+        damped = A[w, i, diagonal] + h * D[w, i]
+        A[w, i, diagonal] = damped
+        A_factor[w, i, diagonal] = damped
+    ltdl_factor_block(M_factor[w], begin, end)
+    ltdl_factor_block(A_factor[w], begin, end)
+
+
+@kernel(part="schemes")
+def report(status: wp.array2d(dtype=int), solver_status: wp.array(dtype=int)):
+    """Add the status of each tree's free motion to that of the contact solve. Launch over worlds."""
+    w = wp.tid()
+    for tree in range(status.shape[1]):
+        solver_status[w] = solver_status[w] | status[w, tree]

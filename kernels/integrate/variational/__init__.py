@@ -1,0 +1,1 @@
+"""The linear-time variational integrator."""

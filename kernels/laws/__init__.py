@@ -1,0 +1,1 @@
+"""Contact laws: γ = P(y) and its regularisation."""

@@ -1,0 +1,1 @@
+"""Scalar rows: stops, dry friction, constraints, tendons, servos."""

@@ -1,0 +1,70 @@
+"""Two-sided rows: welds, hinges, slides, balls, rods, couplings. φ = 0 holds up to the compliance c = 1/k.
+
+    R = max(β²/(4π²) w, c/(h (h + τ_d))),   v̂ = −φ/(h + τ_d),   γ = y unbounded
+
+so that γ = −h k (φ + (h + τ_d) v_c) where the compliance decides: an implicit spring and damper.
+
+Near-rigid rows that are violated close at the row's `recovery` speed at most, |v̂| ≤ v_r. Rows that contradict each other would pull with
+v̂/R all the time, many thousand weights. Their axes turn with the bodies at a lever L: the tension γ/h acts like a spring γ/(h L)
+across, explicitly, and h w γ/L ≫ 1 makes the mechanism whirl. So rows that cannot close are held: v_r is then
+
+    v_h = RIGID max(L/(4 h), w γ_load),   γ_load = 4 h (weight of the mechanism + forces given),
+
+under which a row at standstill pulls with the acceleration L/(4 h²), or as much as the load, and velocities along it are stopped
+as ever. A load of more than that makes it creep at R γ. Held are
+
+* rows of a mechanism hung on the world that move next to nothing along v̂ (the weight along v̂ is a tenth of the least w). Where they
+  could close with haste only (v̂ᵀW⁻¹v̂ w_least/|v̂|² = n > 8, over directions that move at all) they close at 8/n of v_r, v_h or more.
+  Both where |v̂| is more than motion explains, h u²/(20 L) at the speed u of what the row holds;
+* positions that have stalled: closing at less than v̂/2 under h γᵀWγ/|γ| > L and γ > γ_load, with |v̂| likewise, while one of the bodies turns by more than
+  2 mrad in the step; until v̂ is small. A state remembers it (`memory["stalled"]`).
+
+Which rows these are, and v_h (up to the next power of two), are constants of the derivatives.
+"""
+
+import warp as wp
+
+from ..laws.cone import INVERSE_FOUR_PI_SQUARED, INVERSE_MASS_FLOOR
+from ..real import func, real, vec2
+
+# Near-rigid limit: a row sinks by (h + τ_d) R γ = β²/(4π²) (1 + β/π) h² w f under the force f. On a Stewart platform at 2 ms
+# the gap is 1.35e-6, 6.0e-7, 5.7e-7 m for β = 0.1, 0.03, 0.01, and float32 takes 1.00, 1.04, 2.00 Newton steps.
+EQUALITY_BETA = 0.03
+RIGID = EQUALITY_BETA**2 * INVERSE_FOUR_PI_SQUARED
+GEOMETRIC_SHARE = 0.25  # of L/h: a tension below what an explicit step can follow in a chain
+LOAD_SHARE = 4.0  # of all weights and forces in γ_load
+STUCK_SHARE = 0.1  # of the least w: a row of less along v̂ is at the end of its reach
+STALL_TURN = 0.002  # [rad] of a body in a step
+HASTE = 8.0  # of v̂ᵀW⁻¹v̂ w_least/|v̂|²: beyond it the joints move many times as fast as the row closes
+DRIFT = 0.05  # of h u²/L, u the speed of what the row holds: errors of that size come from motion
+DRIFT_TURN = 3.0  # of h u/L: beyond it they do not
+
+
+@func
+def equality_law(weight: real, phi: real, compliance: real, dissipation_time: real, h: real, recovery: real) -> vec2:
+    """(R, v̂); a `dissipation_time` that is not a number is β h/π."""
+    tau_d = dissipation_time
+    if not (tau_d == tau_d):
+        tau_d = real(EQUALITY_BETA) * h / real(wp.pi)
+    rigid = real(RIGID) * wp.max(weight, real(INVERSE_MASS_FLOOR))
+    v_hat = -phi / (h + tau_d)
+    if compliance == real(0.0):
+        v_hat = wp.clamp(v_hat, -recovery, recovery)
+    return vec2(wp.max(rigid, compliance / (h * (h + tau_d))), v_hat)
+
+
+@func
+def equality_slopes(
+    v_hat: real, R: real, weight: real, compliance: real, dissipation_time: real, h: real, recovery: real
+) -> vec2:
+    """(∂v̂/∂φ, ∂R/∂w) of `equality_law`, from its results."""
+    tau_d = dissipation_time
+    if not (tau_d == tau_d):
+        tau_d = real(EQUALITY_BETA) * h / real(wp.pi)
+    slope = real(-1.0) / (h + tau_d)
+    if compliance == real(0.0) and wp.abs(v_hat) >= recovery:
+        slope = real(0.0)
+    by_weight = real(RIGID)
+    if R > by_weight * weight:
+        by_weight = real(0.0)
+    return vec2(slope, by_weight)

@@ -1,0 +1,1 @@
+"""Contact solvers and the problem they read."""

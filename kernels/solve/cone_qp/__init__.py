@@ -1,0 +1,1 @@
+"""Cone programs by an interior point."""

@@ -1,0 +1,1 @@
+"""Boxed linear complementarity problems."""

@@ -1,0 +1,211 @@
+"""The contact problem of a step as a boxed LCP (Werling et al., §4; theory §5), and the impulses kept between steps.
+
+    w = (W + R) x − b ≥ 0 ⟂ x  on normals and one-sided rows,  |x_t| ≤ μ x_n on tangents,  γ = x − shift
+
+W = J A⁻¹Jᵀ from `delassus.py`. Contacts are rigid (R = 0): v_n ≥ −φ/h where they are apart, v_n ≥ r |φ|/h where they overlap
+(r: error reduction; at the recovery speed at most), and v_n ≥ −e v*_n where they meet at v_n0 < 0 with a restitution e > 0.
+Scalar rows keep their compliance R and their v̂; one with two finite bounds is shifted to [0, u − l], and a bilateral row is
+eliminated beforehand, its impulse recovered afterwards.
+"""
+
+import warp as wp
+
+from ...contact.contacts import Contacts, Scene
+from ...linalg.loops import sparse_dot
+from ...real import func, kernel, real, struct
+from ..delassus import Dual
+from ..problem import Problem
+
+
+@struct
+class Boxed:
+    """Rows as listed in `Dual`; N of them."""
+
+    b: wp.array2d(dtype=real)  # (worlds, N)
+    hi: wp.array2d(dtype=real)
+    findex: wp.array2d(dtype=int)
+    shift: wp.array2d(dtype=real)
+    bilateral: wp.array2d(dtype=int)  # 1: eliminated
+    E: wp.array3d(dtype=real)  # (worlds, N, N) row r of a bilateral r: x_r = E_b − Σ E_rj x_j
+    E_b: wp.array2d(dtype=real)
+
+
+@struct
+class Memory:
+    """What a step hands to the next: contacts by pair and feature, and x of their rows; 0 contacts: none."""
+
+    count: wp.array(dtype=int)  # (worlds,)
+    key: wp.array2d(dtype=int)  # (worlds, 4 max_contacts) pair, feature
+    contact_x: wp.array2d(dtype=real)  # (worlds, 3 max_contacts); backward passes read it, too
+    row_x: wp.array2d(dtype=real)  # (worlds, K)
+
+
+@func
+def pair_restitution(scene: Scene, restitution: wp.array2d(dtype=real), w: int, p: int) -> real:
+    """The larger of the two geoms'."""
+    row = w % restitution.shape[0]
+    return wp.max(restitution[row, scene.pair_geom[p, 0]], restitution[row, scene.pair_geom[p, 1]])
+
+
+@func
+def impact_target(e: real, v_n: real, v_n_star: real, threshold: real) -> real:
+    """−e v*_n of a contact that meets at v_n < −threshold; −∞ where nothing bounces.
+
+    Without restitution there is no impact law: the target −φ/h alone lets bodies meet, and stops them there.
+    """
+    if e > real(0.0) and v_n < -threshold:
+        return -e * v_n_star
+    return -real(wp.inf)
+
+
+@kernel
+def fill(
+    problem: Problem,
+    scene: Scene,
+    phi: wp.array2d(dtype=real),
+    restitution: wp.array2d(dtype=real),
+    h: real,
+    error_reduction: real,
+    threshold: real,
+    dual: Dual,
+    # out
+    boxed: Boxed,
+):
+    """b, bounds and shifts of every listed row; R joins the diagonal of W. Launch over (worlds, N)."""
+    w, r = wp.tid()
+    if r >= dual.count[w]:
+        return
+    slots = problem.contact_pair.shape[1]
+    source = dual.source[w, r]
+    target = real(0.0)
+    hi = real(wp.inf)
+    findex = int(-1)
+    shift = real(0.0)
+    bilateral = int(0)
+    if source < 3 * slots:
+        c = source // 3
+        axis = source - 3 * c
+        p = problem.contact_pair[w, c]
+        if axis == 2:
+            target = -phi[w, c] / h
+            if phi[w, c] < real(0.0):
+                target = wp.min(error_reduction * target, scene.recovery)
+            e = pair_restitution(scene, restitution, w, p)
+            v_n = sparse_dot(problem.J[w, c, 2], problem.support[p], problem.support_size[p], problem.v0[w])
+            target = wp.max(target, impact_target(e, v_n, dual.u_star[w, r], threshold))
+        else:
+            hi = problem.mu[w, c]
+            findex = r - axis + 2
+    else:
+        k = source - 3 * slots
+        lower = problem.row_lower[w, k]
+        upper = problem.row_upper[w, k]
+        target = problem.row_v_hat[w, k]
+        dual.W[w, r, r] = dual.W[w, r, r] + problem.row_R[w, k]
+        if lower == -real(wp.inf):
+            bilateral = 1
+        else:
+            shift = -lower
+            hi = upper - lower
+    boxed.b[w, r] = target - dual.u_star[w, r]
+    boxed.hi[w, r] = hi
+    boxed.findex[w, r] = findex
+    boxed.shift[w, r] = shift
+    boxed.bilateral[w, r] = bilateral
+
+
+@kernel
+def eliminate(dual: Dual, boxed: Boxed):
+    """Apply the shifts to b, then pivot on the bilateral rows, which become x = 0. Launch over worlds."""
+    w = wp.tid()
+    n = dual.count[w]
+    for r in range(n):
+        s = boxed.shift[w, r]
+        if s != real(0.0):
+            for i in range(n):
+                boxed.b[w, i] = boxed.b[w, i] + dual.W[w, i, r] * s
+    for r in range(n):
+        if boxed.bilateral[w, r] == 1:
+            inverse = real(1.0) / dual.W[w, r, r]
+            for j in range(n):
+                boxed.E[w, r, j] = dual.W[w, r, j] * inverse
+            boxed.E[w, r, r] = real(0.0)
+            boxed.E_b[w, r] = boxed.b[w, r] * inverse
+            for i in range(n):
+                W_ir = dual.W[w, i, r]
+                if i != r and W_ir != real(0.0):
+                    boxed.b[w, i] = boxed.b[w, i] - W_ir * boxed.E_b[w, r]
+                    for j in range(n):
+                        if j != r:
+                            dual.W[w, i, j] = dual.W[w, i, j] - W_ir * boxed.E[w, r, j]
+            for i in range(n):
+                dual.W[w, i, r] = real(0.0)
+                dual.W[w, r, i] = real(0.0)
+            dual.W[w, r, r] = real(1.0)
+            boxed.b[w, r] = real(0.0)
+            boxed.hi[w, r] = real(0.0)
+
+
+@kernel
+def recover(dual: Dual, boxed: Boxed, x: wp.array2d(dtype=real), impulse: wp.array2d(dtype=real)):
+    """γ = x − shift, and the bilateral impulses from the last eliminated to the first. Launch over worlds."""
+    w = wp.tid()
+    n = dual.count[w]
+    for r in range(n):
+        impulse[w, r] = x[w, r]
+    for reverse in range(n):
+        r = n - 1 - reverse
+        if boxed.bilateral[w, r] == 1:
+            value = boxed.E_b[w, r]
+            for j in range(n):
+                value -= boxed.E[w, r, j] * impulse[w, j]
+            impulse[w, r] = value
+    for r in range(n):
+        impulse[w, r] = impulse[w, r] - boxed.shift[w, r]
+
+
+@kernel
+def recall(contacts: Contacts, dual: Dual, memory: Memory, guess: wp.array2d(dtype=real)):
+    """x of the last step for the rows listed now, 0 for contacts that are new. Launch over worlds.
+
+    Memory is a user's array: a count that it cannot hold, as from a damaged file, is no memory at all.
+    """
+    w = wp.tid()
+    slots = contacts.pair.shape[1]
+    kept = memory.count[w]
+    if kept > memory.key.shape[1] // 4:
+        kept = 0
+    start = int(0)  # both lists are in pair order
+    for c in range(wp.min(contacts.count[w], slots)):
+        p = contacts.pair[w, c]
+        feature = contacts.feature[w, c]
+        for axis in range(3):
+            guess[w, 3 * c + axis] = real(0.0)
+        while start < kept and memory.key[w, 4 * start] < p:
+            start += 1
+        for m in range(start, kept):
+            if memory.key[w, 4 * m] == p and memory.key[w, 4 * m + 1] == feature[0]:
+                if memory.key[w, 4 * m + 2] == feature[1] and memory.key[w, 4 * m + 3] == feature[2]:
+                    for axis in range(3):
+                        guess[w, 3 * c + axis] = memory.contact_x[w, 3 * m + axis]
+    for r in range(3 * wp.min(contacts.count[w], slots), dual.count[w]):
+        guess[w, r] = memory.row_x[w, dual.source[w, r] - 3 * slots]
+
+
+@kernel
+def remember(contacts: Contacts, dual: Dual, x: wp.array2d(dtype=real), memory: Memory):
+    """Keep x for the next step. Launch over worlds."""
+    w = wp.tid()
+    slots = contacts.pair.shape[1]
+    count = wp.min(contacts.count[w], slots)
+    memory.count[w] = count
+    for c in range(count):
+        feature = contacts.feature[w, c]
+        memory.key[w, 4 * c] = contacts.pair[w, c]
+        for i in range(3):
+            memory.key[w, 4 * c + 1 + i] = feature[i]
+            memory.contact_x[w, 3 * c + i] = x[w, 3 * c + i]
+    for k in range(memory.row_x.shape[1]):
+        memory.row_x[w, k] = real(0.0)
+    for r in range(3 * count, dual.count[w]):
+        memory.row_x[w, dual.source[w, r] - 3 * slots] = x[w, r]

@@ -1,0 +1,51 @@
+"""The contact problem of one step: what every contact solver reads (theory §3.1).
+
+    A (v − v*) = Jᵀγ,  γ from each constraint's own law of v_c = J v
+
+A is block diagonal by trees and stored so: row d holds its tree's columns, counted from the tree's first dof. Jacobians are
+stored by their *support*, the dofs that a constraint moves. A contact has three rows and a cone, a scalar row an interval.
+"""
+
+import warp as wp
+
+from ..real import real, struct, vec3
+
+NOT_CONVERGED = 1  # bit of `Solution.status`: stopped above the tolerance
+NON_FINITE = 2  # bit of `Solution.status`: a NaN or an infinity was met
+
+
+@struct
+class Problem:
+    """Data of every world; C = max_contacts, M = max support, B = dofs of the widest tree, K = scalar rows."""
+
+    tree_v: wp.array(dtype=int)  # (trees + 1,) first dof of each tree; shared
+    dof_tree: wp.array(dtype=int)  # (nv,); shared
+    dof_begin: wp.array(dtype=int)  # (nv,) first dof of its tree; shared
+    A: wp.array3d(dtype=real)  # (worlds, nv, B) SPD, both triangles, by trees
+    v_star: wp.array2d(dtype=real)  # (worlds, nv) velocity of the free motion
+    v0: wp.array2d(dtype=real)  # (worlds, nv) first guess
+    contacts: wp.array(dtype=int)  # (worlds,) used contact slots
+    contact_pair: wp.array2d(dtype=int)  # (worlds, C) row of the support tables
+    support: wp.array2d(dtype=int)  # (pairs, M) dofs that a contact of the pair moves, ascending; shared
+    support_size: wp.array(dtype=int)  # (pairs,); shared
+    J: wp.array4d(dtype=real)  # (worlds, C, 3, M) rows t1, t2, n; columns: the support
+    R: wp.array2d(dtype=vec3)  # (worlds, C) (Rt, Rt, Rn)
+    v_hat: wp.array2d(dtype=vec3)  # (worlds, C)
+    mu: wp.array2d(dtype=real)  # (worlds, C)
+    row_support: wp.array2d(dtype=int)  # (K, Mr) dofs that a scalar row moves, ascending; shared
+    row_support_size: wp.array(dtype=int)  # (K,); shared
+    row_J: wp.array3d(dtype=real)  # (worlds, K, Mr); columns: the row's support
+    row_R: wp.array2d(dtype=real)  # (worlds, K); ≤ 0: the row is not active
+    row_v_hat: wp.array2d(dtype=real)  # (worlds, K)
+    row_lower: wp.array2d(dtype=real)  # (worlds, K)
+    row_upper: wp.array2d(dtype=real)  # (worlds, K)
+
+
+@struct
+class Solution:
+    v: wp.array2d(dtype=real)  # (worlds, nv)
+    gamma: wp.array2d(dtype=vec3)  # (worlds, C) impulses, 0 in unused slots
+    row_gamma: wp.array2d(dtype=real)  # (worlds, K)
+    iterations: wp.array(dtype=int)  # (worlds,) of the island that took most
+    momentum_error: wp.array(dtype=real)  # (worlds,) the certificate, see the solver
+    status: wp.array(dtype=int)  # (worlds,) bits NOT_CONVERGED, NON_FINITE

@@ -1,0 +1,1 @@
+"""SAP: the convex contact solver."""

@@ -1,0 +1,217 @@
+"""Islands: trees that active constraints join, found anew every step, and their order of elimination (theory §3.4).
+
+Nodes are trees, edges are pairs of trees that a contact or a row joins. Every connected component is solved by itself, so
+that a tree without contact costs nothing and no island waits for another. Within one, trees are numbered breadth first
+from a peripheral tree, neighbours of low degree first (Cuthill and McKee 1969): the Hessian then keeps its entries near
+the diagonal, and rows are eliminated from the last to the first. One thread per world, O(trees + constraints).
+"""
+
+import warp as wp
+
+from ...real import func, kernel, real, struct
+from ..problem import Problem
+
+UNSEEN = wp.constant(-1)  # marks of a tree before it has an island
+SWEPT = wp.constant(-2)
+
+
+@struct
+class Islands:
+    """Per world. Island k holds the entries from its predecessor's end to its own of `tree`, `contact` and `row`."""
+
+    count: wp.array(dtype=int)  # (worlds,)
+    tree: wp.array2d(dtype=int)  # (worlds, trees) in the order of their rows in H
+    contact: wp.array2d(dtype=int)  # (worlds, C) slots, ascending within an island
+    row: wp.array2d(dtype=int)  # (worlds, K) active rows, ascending within an island
+    tree_end: wp.array2d(dtype=int)  # (worlds, trees + 1), entry k + 1 of island k
+    contact_end: wp.array2d(dtype=int)
+    row_end: wp.array2d(dtype=int)
+    slot_end: wp.array2d(dtype=int)  # one past the island's last row of H
+    slot: wp.array2d(dtype=int)  # (worlds, nv) row of H of each dof
+    # scratch
+    of_tree: wp.array2d(dtype=int)  # (worlds, trees) island of a tree
+    edge_start: wp.array2d(dtype=int)  # (worlds, trees + 1)
+    edge: wp.array2d(dtype=int)  # (worlds, 2 edges) neighbours
+
+
+@func
+def add_edge(islands: Islands, w: int, a: int, b: int, fill: int):
+    """Count the edge of trees a and b, or enter it where `fill` is 1; `edge_start` then moves on."""
+    for side in range(2):
+        tree = a
+        other = b
+        if side == 1:
+            tree = b
+            other = a
+        at = islands.edge_start[w, tree]
+        if fill == 1:
+            islands.edge[w, at] = other
+        islands.edge_start[w, tree] = at + 1
+
+
+@func
+def visit_edges(problem: Problem, islands: Islands, w: int, contacts: int, fill: int):
+    """Every edge once per patch (contacts of a pair stand together) and per row."""
+    last = int(-1)
+    for c in range(contacts):
+        p = problem.contact_pair[w, c]
+        size = problem.support_size[p]
+        if p != last and size > 0:
+            a = problem.dof_tree[problem.support[p, 0]]
+            b = problem.dof_tree[problem.support[p, size - 1]]
+            if a != b:
+                add_edge(islands, w, a, b, fill)
+        last = p
+    for k in range(problem.row_support.shape[0]):
+        if problem.row_R[w, k] > real(0.0):
+            for i in range(1, problem.row_support_size[k]):
+                a = problem.dof_tree[problem.row_support[k, i - 1]]
+                b = problem.dof_tree[problem.row_support[k, i]]
+                if a != b:
+                    add_edge(islands, w, a, b, fill)
+
+
+@func
+def degree(islands: Islands, w: int, tree: int) -> int:
+    return islands.edge_start[w, tree + 1] - islands.edge_start[w, tree]
+
+
+@func
+def sweep(islands: Islands, w: int, root: int, begin: int, mark: int) -> int:
+    """Breadth first from `root` into `tree[begin:]`, marking; returns the end."""
+    islands.tree[w, begin] = root
+    islands.of_tree[w, root] = mark
+    head = int(begin)
+    tail = int(begin + 1)
+    while head < tail:
+        here = islands.tree[w, head]
+        first = tail
+        for e in range(islands.edge_start[w, here], islands.edge_start[w, here + 1]):
+            tree = islands.edge[w, e]
+            seen = islands.of_tree[w, tree]
+            if seen != mark and seen < 0:
+                islands.of_tree[w, tree] = mark
+                at = int(tail)
+                while at > first and degree(islands, w, islands.tree[w, at - 1]) > degree(islands, w, tree):
+                    islands.tree[w, at] = islands.tree[w, at - 1]
+                    at -= 1
+                islands.tree[w, at] = tree
+                tail += 1
+        head += 1
+    return tail
+
+
+@func
+def find_components(problem: Problem, islands: Islands, w: int, trees: int, contacts: int) -> int:
+    """Number the trees by islands; returns how many there are."""
+    for t in range(trees + 1):
+        islands.edge_start[w, t] = 0
+    visit_edges(problem, islands, w, contacts, 0)
+    total = int(0)
+    for t in range(trees):
+        islands.of_tree[w, t] = UNSEEN
+        n = islands.edge_start[w, t]
+        islands.edge_start[w, t] = total
+        total += n
+    visit_edges(problem, islands, w, contacts, 1)
+    for back in range(trees):  # filling moved every start to its end
+        islands.edge_start[w, trees - back] = islands.edge_start[w, trees - back - 1]
+    islands.edge_start[w, 0] = 0
+    count = int(0)
+    end = int(0)
+    for t in range(trees):
+        if islands.of_tree[w, t] == UNSEEN:
+            root = int(t)
+            if degree(islands, w, t) > 0:
+                far = sweep(islands, w, t, end, SWEPT)
+                root = islands.tree[w, far - 1]
+            end = sweep(islands, w, root, end, count)
+            islands.tree_end[w, count + 1] = end
+            count += 1
+    return count
+
+
+@func
+def contact_island(problem: Problem, islands: Islands, w: int, c: int) -> int:
+    """-1: the contact moves nothing."""
+    p = problem.contact_pair[w, c]
+    island = int(-1)
+    if problem.support_size[p] > 0:
+        island = islands.of_tree[w, problem.dof_tree[problem.support[p, 0]]]
+    return island
+
+
+@func
+def row_island(problem: Problem, islands: Islands, w: int, k: int) -> int:
+    """-1: the row is not active."""
+    island = int(-1)
+    if problem.row_R[w, k] > real(0.0):
+        island = islands.of_tree[w, problem.dof_tree[problem.row_support[k, 0]]]
+    return island
+
+
+@func
+def starts_from_counts(end: wp.array1d(dtype=int), count: int):
+    """Counts in entries 1 … count become starts; placing an entry then moves its island's start on to its end."""
+    total = int(0)
+    for k in range(count):
+        n = end[k + 1]
+        end[k + 1] = total
+        total += n
+
+
+@func
+def sort_constraints(problem: Problem, islands: Islands, w: int, contacts: int, count: int):
+    """List contacts and active rows by island."""
+    for k in range(count + 1):
+        islands.contact_end[w, k] = 0
+        islands.row_end[w, k] = 0
+    for c in range(contacts):
+        k = contact_island(problem, islands, w, c)
+        if k >= 0:
+            islands.contact_end[w, k + 1] = islands.contact_end[w, k + 1] + 1
+    for r in range(problem.row_support.shape[0]):
+        k = row_island(problem, islands, w, r)
+        if k >= 0:
+            islands.row_end[w, k + 1] = islands.row_end[w, k + 1] + 1
+    starts_from_counts(islands.contact_end[w], count)
+    starts_from_counts(islands.row_end[w], count)
+    for c in range(contacts):
+        k = contact_island(problem, islands, w, c)
+        if k >= 0:
+            at = islands.contact_end[w, k + 1]
+            islands.contact[w, at] = c
+            islands.contact_end[w, k + 1] = at + 1
+    for r in range(problem.row_support.shape[0]):
+        k = row_island(problem, islands, w, r)
+        if k >= 0:
+            at = islands.row_end[w, k + 1]
+            islands.row[w, at] = r
+            islands.row_end[w, k + 1] = at + 1
+
+
+@kernel
+def find_islands(problem: Problem, islands: Islands):
+    """Islands of every world, their constraints, and the rows of H. Launch over worlds."""
+    w = wp.tid()
+    trees = problem.tree_v.shape[0] - 1
+    contacts = wp.min(problem.contacts[w], islands.contact.shape[1])
+    count = wp.min(trees, 1)
+    islands.tree_end[w, 0] = 0
+    islands.slot_end[w, 0] = 0
+    if trees == 1:
+        islands.tree[w, 0] = 0
+        islands.tree_end[w, 1] = 1
+        islands.of_tree[w, 0] = 0
+    elif trees > 1:
+        count = find_components(problem, islands, w, trees, contacts)
+    islands.count[w] = count
+    slot = int(0)
+    for k in range(count):
+        for at in range(islands.tree_end[w, k], islands.tree_end[w, k + 1]):
+            tree = islands.tree[w, at]
+            for d in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+                islands.slot[w, d] = slot
+                slot += 1
+        islands.slot_end[w, k + 1] = slot
+    sort_constraints(problem, islands, w, contacts, count)

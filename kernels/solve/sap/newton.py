@@ -1,0 +1,288 @@
+"""The Newton system H x = b of one island, H = A + JᵀGJ, G given per constraint (theory §3.4).
+
+Direct: H in rows of an envelope, trees in the order of `islands.py`, factored as LᵀDL. Iterative: conjugate gradients, H
+never formed, preconditioned by the factors of H's tree blocks; memory and work per iteration are linear in the scene.
+"""
+
+import warp as wp
+
+from ...linalg.loops import (
+    row_axpy_at,
+    row_copy_at,
+    row_fill,
+    sparse_add,
+    sparse_add_block_gram,
+    sparse_add_gram,
+    sparse_dot,
+    support_add,
+    support_add_block_gram,
+    support_add_gram,
+    support_rate,
+)
+from ...linalg.ltdl import ltdl_factor_block, ltdl_factor_envelope, ltdl_solve_block, ltdl_solve_envelope
+from ...real import func, mat33, real, struct, vec3
+from ..problem import Problem
+from .islands import Islands
+
+LINEAR_SOLVERS = {"cholesky": 0, "cg": 1}
+CG = wp.constant(1)
+CG_TRIALS_PER_DOF = 4  # rounding can cost CG more iterations than there are dofs
+CG_TRIALS = 20
+
+
+@struct
+class Newton:
+    H: wp.array3d(dtype=real)  # (worlds, nv, nv) lower triangle in slots, then its LᵀDL factor; empty with CG
+    first: wp.array2d(dtype=int)  # (worlds, nv) first held entry of each row of H
+    x: wp.array2d(dtype=real)  # (worlds, nv) right-hand side and solution in slots; CG: the solution
+    P: wp.array3d(dtype=real)  # (worlds, nv, B) CG: factors of the tree blocks of H
+    residual: wp.array2d(dtype=real)  # (worlds, nv) CG, and the three below
+    z: wp.array2d(dtype=real)
+    direction: wp.array2d(dtype=real)
+    product: wp.array2d(dtype=real)
+    G: wp.array2d(dtype=mat33)  # (worlds, C)
+    row_G: wp.array2d(dtype=real)  # (worlds, K)
+
+
+@struct
+class Range:
+    """What belongs to one island: positions in the lists of `Islands`, and rows of H."""
+
+    island: int
+    tree_begin: int
+    tree_end: int
+    contact_begin: int
+    contact_end: int
+    row_begin: int
+    row_end: int
+    slot_begin: int
+    slot_end: int
+
+
+@func
+def island_range(islands: Islands, w: int, k: int) -> Range:
+    r = Range()
+    r.island = k
+    r.tree_begin = islands.tree_end[w, k]
+    r.tree_end = islands.tree_end[w, k + 1]
+    r.contact_begin = islands.contact_end[w, k]
+    r.contact_end = islands.contact_end[w, k + 1]
+    r.row_begin = islands.row_end[w, k]
+    r.row_end = islands.row_end[w, k + 1]
+    r.slot_begin = islands.slot_end[w, k]
+    r.slot_end = islands.slot_end[w, k + 1]
+    return r
+
+
+@func
+def constraint_rates(
+    problem: Problem, islands: Islands, w: int, r: Range, x: wp.array1d(dtype=real),
+    v_c: wp.array1d(dtype=vec3), row_v_c: wp.array1d(dtype=real),
+):  # fmt: skip
+    """v_c ← J x for every active constraint of the island."""
+    for at in range(r.contact_begin, r.contact_end):
+        c = islands.contact[w, at]
+        pair = problem.contact_pair[w, c]
+        v_c[c] = support_rate(problem.J[w, c], problem.support[pair], problem.support_size[pair], x)
+    for at in range(r.row_begin, r.row_end):
+        k = islands.row[w, at]
+        row_v_c[k] = sparse_dot(problem.row_J[w, k], problem.row_support[k], problem.row_support_size[k], x)
+
+
+@func
+def widen(problem: Problem, newton: Newton, islands: Islands, w: int, support: wp.array1d(dtype=int), size: int):
+    """Let the envelope hold the rows of a constraint that joins trees."""
+    if problem.dof_begin[support[0]] != problem.dof_begin[support[size - 1]]:
+        lowest = islands.slot[w, support[0]]
+        for a in range(1, size):
+            lowest = wp.min(lowest, islands.slot[w, support[a]])
+        for a in range(size):
+            s = islands.slot[w, support[a]]
+            if lowest < newton.first[w, s]:
+                row_fill(real(0.0), newton.H[w, s], lowest, newton.first[w, s])
+                newton.first[w, s] = lowest
+
+
+@func
+def assemble(problem: Problem, newton: Newton, islands: Islands, w: int, r: Range):
+    """Lower triangle of H."""
+    H = newton.H[w]
+    for at in range(r.tree_begin, r.tree_end):
+        tree = islands.tree[w, at]
+        begin = problem.tree_v[tree]
+        end = problem.tree_v[tree + 1]
+        for i in range(begin, end):
+            s = islands.slot[w, i]
+            row_copy_at(problem.A[w, i], i - begin + 1, H[s], s - (i - begin))
+            newton.first[w, s] = s - (i - begin)
+    for at in range(r.contact_begin, r.contact_end):
+        c = islands.contact[w, at]
+        G = newton.G[w, c]
+        if G[2, 2] != real(0.0):
+            pair = problem.contact_pair[w, c]
+            support = problem.support[pair]
+            size = problem.support_size[pair]
+            widen(problem, newton, islands, w, support, size)
+            support_add_gram(problem.J[w, c], support, size, G, islands.slot[w], H)
+    for at in range(r.row_begin, r.row_end):
+        k = islands.row[w, at]
+        G_k = newton.row_G[w, k]
+        if G_k != real(0.0):
+            support = problem.row_support[k]
+            size = problem.row_support_size[k]
+            widen(problem, newton, islands, w, support, size)
+            sparse_add_gram(problem.row_J[w, k], support, size, G_k, islands.slot[w], H)
+
+
+@func
+def prepare_preconditioner(problem: Problem, newton: Newton, islands: Islands, w: int, r: Range) -> int:
+    """Factors of the tree blocks of H; 0, or a positive number when one is not positive definite."""
+    P = newton.P[w]
+    for at in range(r.tree_begin, r.tree_end):
+        tree = islands.tree[w, at]
+        begin = problem.tree_v[tree]
+        for i in range(begin, problem.tree_v[tree + 1]):
+            row_copy_at(problem.A[w, i], i - begin + 1, P[i], 0)
+    for at in range(r.contact_begin, r.contact_end):
+        c = islands.contact[w, at]
+        pair = problem.contact_pair[w, c]
+        support_add_block_gram(
+            problem.J[w, c], problem.support[pair], problem.support_size[pair], newton.G[w, c], problem.dof_begin, P
+        )
+    for at in range(r.row_begin, r.row_end):
+        k = islands.row[w, at]
+        sparse_add_block_gram(
+            problem.row_J[w, k],
+            problem.row_support[k],
+            problem.row_support_size[k],
+            newton.row_G[w, k],
+            problem.dof_begin,
+            P,
+        )
+    failed = wp.int32(0)
+    for at in range(r.tree_begin, r.tree_end):
+        tree = islands.tree[w, at]
+        failed = wp.max(failed, ltdl_factor_block(P, problem.tree_v[tree], problem.tree_v[tree + 1]))
+    return failed
+
+
+@func
+def prepare(problem: Problem, newton: Newton, islands: Islands, w: int, r: Range, linear_solver: int) -> int:
+    """Factor H, or CG's preconditioner, from G; 0 where it is positive definite and finite."""
+    failed = wp.int32(0)
+    if linear_solver == CG:
+        failed = prepare_preconditioner(problem, newton, islands, w, r)
+    else:
+        assemble(problem, newton, islands, w, r)
+        failed = ltdl_factor_envelope(newton.H[w], r.slot_begin, r.slot_end, newton.first[w])
+    return failed
+
+
+@func
+def multiply(problem: Problem, newton: Newton, islands: Islands, w: int, r: Range):
+    """product ← H direction."""
+    x = newton.direction[w]
+    y = newton.product[w]
+    for at in range(r.tree_begin, r.tree_end):
+        tree = islands.tree[w, at]
+        begin = problem.tree_v[tree]
+        end = problem.tree_v[tree + 1]
+        for i in range(begin, end):
+            y[i] = real(0.0)
+        for i in range(begin, end):
+            row_axpy_at(x[i], problem.A[w, i], end - begin, y, begin)
+    for at in range(r.contact_begin, r.contact_end):
+        c = islands.contact[w, at]
+        pair = problem.contact_pair[w, c]
+        support = problem.support[pair]
+        size = problem.support_size[pair]
+        f = newton.G[w, c] * support_rate(problem.J[w, c], support, size, x)
+        support_add(problem.J[w, c], support, size, f, y)
+    for at in range(r.row_begin, r.row_end):
+        k = islands.row[w, at]
+        support = problem.row_support[k]
+        size = problem.row_support_size[k]
+        f_k = newton.row_G[w, k] * sparse_dot(problem.row_J[w, k], support, size, x)
+        sparse_add(problem.row_J[w, k], support, size, f_k, y)
+
+
+@func
+def precondition(problem: Problem, newton: Newton, islands: Islands, w: int, r: Range) -> real:
+    """z ← P⁻¹ residual; residualᵀ z."""
+    z = newton.z[w]
+    product = real(0.0)
+    for at in range(r.tree_begin, r.tree_end):
+        tree = islands.tree[w, at]
+        begin = problem.tree_v[tree]
+        end = problem.tree_v[tree + 1]
+        for i in range(begin, end):
+            z[i] = newton.residual[w, i]
+        ltdl_solve_block(newton.P[w], begin, end, z)
+        for i in range(begin, end):
+            product += z[i] * newton.residual[w, i]
+    return product
+
+
+@func
+def conjugate_gradients(
+    problem: Problem, newton: Newton, islands: Islands, w: int, r: Range, forcing: real, b: wp.array1d(dtype=real)
+):
+    """b ← H⁻¹ b, up to `forcing` times the first residual in the norm of P⁻¹."""
+    for at in range(r.tree_begin, r.tree_end):
+        tree = islands.tree[w, at]
+        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+            newton.residual[w, i] = b[i]
+            newton.direction[w, i] = real(0.0)
+            b[i] = real(0.0)
+    rz = precondition(problem, newton, islands, w, r)
+    target = forcing * forcing * rz
+    beta = real(0.0)
+    trials = wp.int32(CG_TRIALS) + CG_TRIALS_PER_DOF * (r.slot_end - r.slot_begin)
+    while rz > target and trials > 0:
+        for at in range(r.tree_begin, r.tree_end):
+            tree = islands.tree[w, at]
+            for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+                newton.direction[w, i] = newton.z[w, i] + beta * newton.direction[w, i]
+        multiply(problem, newton, islands, w, r)
+        curvature = real(0.0)
+        for at in range(r.tree_begin, r.tree_end):
+            tree = islands.tree[w, at]
+            for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+                curvature += newton.direction[w, i] * newton.product[w, i]
+        alpha = rz / curvature
+        for at in range(r.tree_begin, r.tree_end):
+            tree = islands.tree[w, at]
+            for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+                b[i] = b[i] + alpha * newton.direction[w, i]
+                newton.residual[w, i] = newton.residual[w, i] - alpha * newton.product[w, i]
+        before = rz
+        rz = precondition(problem, newton, islands, w, r)
+        beta = rz / before
+        trials -= 1
+
+
+@func
+def solve_prepared(
+    problem: Problem,
+    newton: Newton,
+    islands: Islands,
+    w: int,
+    r: Range,
+    linear_solver: int,
+    forcing: real,
+    b: wp.array1d(dtype=real),
+):
+    """b ← H⁻¹ b after `prepare`; `forcing` is CG's relative tolerance."""
+    if linear_solver == CG:
+        conjugate_gradients(problem, newton, islands, w, r, forcing, b)
+    else:
+        x = newton.x[w]
+        for at in range(r.tree_begin, r.tree_end):
+            tree = islands.tree[w, at]
+            for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+                x[islands.slot[w, i]] = b[i]
+        ltdl_solve_envelope(newton.H[w], r.slot_begin, r.slot_end, newton.first[w], x)
+        for at in range(r.tree_begin, r.tree_end):
+            tree = islands.tree[w, at]
+            for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+                b[i] = x[islands.slot[w, i]]

@@ -1,0 +1,550 @@
+"""SAP: the convex contact problem of one step, solved by Newton's method (Castro, Permenter, Han; theory §3).
+
+    ℓ(v) = ½ (v − v*)ᵀ A (v − v*) + Σ ℓ_i(J_i v),   ∇ℓ = A (v − v*) − Jᵀγ(v),   H = A + JᵀGJ
+
+One thread solves one island of one world (`islands.py`), from v0, until ‖D∇ℓ‖ ≤ ε_a + ε_r max(‖D A v‖, ‖D Jᵀγ‖),
+D = diag(A)^(−1/2); a tree that nothing touches keeps v*. The Newton system is solved directly (LᵀDL within an envelope,
+which keeps the sparsity of kinematic trees) or by conjugate gradients without forming H (`linalg/newton.py`).
+Every sum runs in a fixed order inside one world, so the bits of a world depend on nothing outside it.
+
+A(v − v*) and u_c = Jv − v̂ are carried along the iteration (each step adds α AΔv and α JΔv) instead of being computed
+anew from v: an impulse changes by R⁻¹ δu_c, so a fresh Jv would put its rounding error, amplified by 1/R, into every
+residual. Carried, u_c = −Rγ settles to rounding relative to itself and float32 reaches residuals of 10⁻⁶, also where v̂
+is large (a joint far beyond its stop); the price is that u_c + v̂ and Jv differ by rounding, a change of v̂ of that size.
+That rounding is relative to the largest v on the way, so both are computed anew once momenta have become far smaller.
+"""
+
+import numpy as np
+import warp as wp
+
+from ...laws.bounds import box_cost, box_hessian, box_impulse
+from ...laws.cone import cone_cost, cone_hessian, cone_impulse, contact_regularization, contact_stabilization
+from ...linalg.loops import row_axpy_at, sparse_add, support_add
+from ...real import func, kernel, real, struct, vec3
+from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution
+from .islands import Islands
+from .newton import Newton, Range, constraint_rates, island_range, prepare, solve_prepared
+
+LINE_SEARCHES = {"exact": 0, "backtracking": 1}
+
+# Exact line search: α = 1 is taken at once when |dℓ/dα| there is below this fraction of the slope at 0 (the strong Wolfe
+# condition, which keeps global and quadratic convergence); fractions from 0.5 to 1e-6 need the same iterations.
+ACCEPTED_SLOPE = 0.1
+# A root of dℓ/dα is refined to this fraction of the slope at 0.
+ROOT_SLOPE = {wp.float32: 1e-4, wp.float64: 1e-10}
+ROOT_TRIALS = 60
+LARGEST_STEP = 16.0
+# Backtracking (Castro et al., §IV-B): start, factor and Armijo constant.
+BACKTRACK_START = 1.25
+BACKTRACK_FACTOR = 0.8
+ARMIJO = 1e-4
+BACKTRACK_TRIALS = 60
+# Below this multiple of the machine epsilon (relative to the energy scale) a decrease of the cost is lost in rounding;
+# dℓ/dα is not, so the exact search takes over.
+COST_EPSILONS = 1e2
+# Round-off: below this multiple of the machine epsilon, a residual that some iterations have not halved never will be.
+STALL_EPSILONS = 1e3
+STALL_SHRINK = 0.5
+STALL_ITERATIONS = 10
+# After so many iterations without that, a residual below this multiple of the machine epsilon times ‖D |J|ᵀ|γ|‖ is taken: where
+# impulses oppose each other (a stop against a deep contact) the rounding of γ alone leaves as much in Jᵀγ.
+OPPOSED_ITERATIONS = 3
+OPPOSED_EPSILONS = 4.0
+# A(v − v*) and u_c are computed anew when momenta have fallen to this fraction of the largest since they last were: their
+# rounding, relative to that one, counts a hundredfold then (1e-5 in float32).
+FRESH_FRACTION = 1e-2
+# Islands that each meet the tolerance meet it together up to this factor (one may be ruled by A v, another by Jᵀγ).
+SHARED_TOLERANCE = 0.5**0.5
+# Conjugate gradients stop at this fraction of the first residual, or at the root of the present momentum error if lower.
+CG_FORCING = 0.1
+CG_ADJOINT = {wp.float32: 1e-6, wp.float64: 1e-13}  # of an adjoint solve, which nothing corrects afterwards
+
+epsilon = float(np.finfo(wp.dtype_to_numpy(real)).eps)
+stall_level = epsilon * STALL_EPSILONS
+opposed_level = epsilon * OPPOSED_EPSILONS
+cost_level = epsilon * COST_EPSILONS
+root_slope = ROOT_SLOPE[real]
+cg_adjoint = CG_ADJOINT[real]
+
+
+@struct
+class Workspace:
+    newton: Newton
+    islands: Islands
+    p_star: wp.array2d(dtype=real)  # (worlds, nv) A v*
+    m: wp.array2d(dtype=real)  # (worlds, nv) A (v − v*)
+    j_c: wp.array2d(dtype=real)  # (worlds, nv) Jᵀγ
+    dv: wp.array2d(dtype=real)  # (worlds, nv) Newton step
+    dp: wp.array2d(dtype=real)  # (worlds, nv) A Δv
+    u_c: wp.array2d(dtype=vec3)  # (worlds, C) v_c − v̂
+    dv_c: wp.array2d(dtype=vec3)  # (worlds, C)
+    row_u_c: wp.array2d(dtype=real)  # (worlds, K)
+    row_dv_c: wp.array2d(dtype=real)  # (worlds, K)
+    norms: wp.array2d(dtype=vec3)  # (worlds, trees) ‖D∇ℓ‖², ‖D A v‖², ‖D Jᵀγ‖² of every island
+    iterations: wp.array2d(dtype=int)  # (worlds, trees)
+    status: wp.array2d(dtype=int)  # (worlds, trees)
+
+
+@struct
+class Options:
+    tolerance: real  # ε_r
+    absolute: real  # ε_a [√J]
+    max_iterations: int
+    line_search: int  # value of LINE_SEARCHES
+    linear_solver: int  # value of newton.LINEAR_SOLVERS
+    keep_factor: int  # 1: leave the factor of H at the solution in the workspace
+
+
+@struct
+class Step:
+    """Newton step seen along its line: dℓ/dα at 0, ΔvᵀA(v − v*), ΔvᵀAΔv."""
+
+    slope: real
+    slope_A: real
+    curvature_A: real
+
+
+@func
+def contact_y(u_c: vec3, R: vec3) -> vec3:
+    """y = −R⁻¹ u_c."""
+    return vec3(-u_c[0] / R[0], -u_c[1] / R[1], -u_c[2] / R[2])
+
+
+@func
+def first_guess(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range):
+    """v = v0."""
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+            solution.v[w, i] = problem.v0[w, i]
+
+
+@func
+def start(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range):
+    """A (v − v*), A v*, J v − v̂ at the present v."""
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        begin = problem.tree_v[tree]
+        end = problem.tree_v[tree + 1]
+        for i in range(begin, end):
+            work.m[w, i] = real(0.0)
+            work.p_star[w, i] = real(0.0)
+        for i in range(begin, end):
+            row_axpy_at(solution.v[w, i] - problem.v_star[w, i], problem.A[w, i], end - begin, work.m[w], begin)
+            row_axpy_at(problem.v_star[w, i], problem.A[w, i], end - begin, work.p_star[w], begin)
+    constraint_rates(problem, work.islands, w, r, solution.v[w], work.u_c[w], work.row_u_c[w])
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        work.u_c[w, c] = work.u_c[w, c] - problem.v_hat[w, c]
+    for at in range(r.row_begin, r.row_end):
+        k = work.islands.row[w, at]
+        work.row_u_c[w, k] = work.row_u_c[w, k] - problem.row_v_hat[w, k]
+
+
+@func
+def residual(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range) -> vec3:
+    """γ = P(y) and j_c = Jᵀγ at the present u_c; squares of ‖D∇ℓ‖, ‖D A v‖, ‖D j_c‖."""
+    j_c = work.j_c[w]
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+            j_c[i] = real(0.0)
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        R = problem.R[w, c]
+        gamma = cone_impulse(contact_y(work.u_c[w, c], R), R, problem.mu[w, c])
+        solution.gamma[w, c] = gamma
+        if gamma[0] != real(0.0) or gamma[1] != real(0.0) or gamma[2] != real(0.0):
+            pair = problem.contact_pair[w, c]
+            support_add(problem.J[w, c], problem.support[pair], problem.support_size[pair], gamma, j_c)
+    for at in range(r.row_begin, r.row_end):
+        k = work.islands.row[w, at]
+        y_k = -work.row_u_c[w, k] / problem.row_R[w, k]
+        gamma_k = box_impulse(y_k, problem.row_lower[w, k], problem.row_upper[w, k])
+        solution.row_gamma[w, k] = gamma_k
+        sparse_add(problem.row_J[w, k], problem.row_support[k], problem.row_support_size[k], gamma_k, j_c)
+    gradient_sq = real(0.0)
+    momentum_sq = real(0.0)
+    impulse_sq = real(0.0)
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        begin = problem.tree_v[tree]
+        for i in range(begin, problem.tree_v[tree + 1]):
+            D_sq = real(1.0) / problem.A[w, i, i - begin]
+            gradient = work.m[w, i] - j_c[i]
+            momentum = work.m[w, i] + work.p_star[w, i]
+            gradient_sq += gradient * gradient * D_sq
+            momentum_sq += momentum * momentum * D_sq
+            impulse_sq += j_c[i] * j_c[i] * D_sq
+    return vec3(gradient_sq, momentum_sq, impulse_sq)
+
+
+@func
+def opposing_impulses(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range) -> real:
+    """‖D |J|ᵀ|γ|‖, the size of the impulses whose sum is Jᵀγ. Overwrites dp."""
+    total = work.dp[w]
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+            total[i] = real(0.0)
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        pair = problem.contact_pair[w, c]
+        gamma = solution.gamma[w, c]
+        for i in range(problem.support_size[pair]):
+            d = problem.support[pair, i]
+            for axis in range(3):
+                total[d] = total[d] + wp.abs(problem.J[w, c, axis, i] * gamma[axis])
+    for at in range(r.row_begin, r.row_end):
+        k = work.islands.row[w, at]
+        for i in range(problem.row_support_size[k]):
+            d = problem.row_support[k, i]
+            total[d] = total[d] + wp.abs(problem.row_J[w, k, i] * solution.row_gamma[w, k])
+    square = real(0.0)
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        begin = problem.tree_v[tree]
+        for i in range(begin, problem.tree_v[tree + 1]):
+            square += total[i] * total[i] / problem.A[w, i, i - begin]
+    return wp.sqrt(square)
+
+
+@func
+def linearise(problem: Problem, work: Workspace, options: Options, w: int, r: Range) -> int:
+    """G of every constraint at the present u_c, and from it the factor of H, or of CG's preconditioner; 0 if sound."""
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        R = problem.R[w, c]
+        work.newton.G[w, c] = cone_hessian(contact_y(work.u_c[w, c], R), R, problem.mu[w, c])
+    for at in range(r.row_begin, r.row_end):
+        k = work.islands.row[w, at]
+        R_k = problem.row_R[w, k]
+        y_k = -work.row_u_c[w, k] / R_k
+        work.newton.row_G[w, k] = box_hessian(y_k, R_k, problem.row_lower[w, k], problem.row_upper[w, k])
+    return prepare(problem, work.newton, work.islands, w, r, options.linear_solver)
+
+
+@func
+def newton_step(problem: Problem, work: Workspace, options: Options, w: int, r: Range, forcing: real) -> Step:
+    """Δv = −H⁻¹∇ℓ, Δp = AΔv, Δv_c = JΔv, and what the line search needs of them."""
+    dv = work.dv[w]
+    dp = work.dp[w]
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+            dv[i] = work.j_c[w, i] - work.m[w, i]
+            dp[i] = real(0.0)
+    solve_prepared(problem, work.newton, work.islands, w, r, options.linear_solver, forcing, dv)
+    step = Step()
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        begin = problem.tree_v[tree]
+        end = problem.tree_v[tree + 1]
+        for i in range(begin, end):
+            row_axpy_at(dv[i], problem.A[w, i], end - begin, dp, begin)
+        for i in range(begin, end):
+            step.slope += dv[i] * (work.m[w, i] - work.j_c[w, i])
+            step.slope_A += dv[i] * work.m[w, i]
+            step.curvature_A += dv[i] * dp[i]
+    constraint_rates(problem, work.islands, w, r, dv, work.dv_c[w], work.row_dv_c[w])
+    return step
+
+
+@func
+def line_slope(
+    problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, step: Step, alpha: real
+) -> real:
+    """dℓ/dα = dℓ/dα(0) + α ΔvᵀAΔv − Σ Δv_cᵀ (γ(α) − γ(0)), which does not cancel near the solution."""
+    slope = step.slope + alpha * step.curvature_A
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        R = problem.R[w, c]
+        dv_c = work.dv_c[w, c]
+        y = contact_y(work.u_c[w, c] + alpha * dv_c, R)
+        slope -= wp.dot(dv_c, cone_impulse(y, R, problem.mu[w, c]) - solution.gamma[w, c])
+    for at in range(r.row_begin, r.row_end):
+        k = work.islands.row[w, at]
+        dv_c_k = work.row_dv_c[w, k]
+        y_k = -(work.row_u_c[w, k] + alpha * dv_c_k) / problem.row_R[w, k]
+        gamma_k = box_impulse(y_k, problem.row_lower[w, k], problem.row_upper[w, k])
+        slope -= dv_c_k * (gamma_k - solution.row_gamma[w, k])
+    return slope
+
+
+@func
+def line_curvature(problem: Problem, work: Workspace, w: int, r: Range, step: Step, alpha: real) -> real:
+    """d²ℓ/dα² = ΔvᵀAΔv + Σ Δv_cᵀ G(α) Δv_c."""
+    curvature = step.curvature_A
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        R = problem.R[w, c]
+        dv_c = work.dv_c[w, c]
+        y = contact_y(work.u_c[w, c] + alpha * dv_c, R)
+        curvature += wp.dot(dv_c, cone_hessian(y, R, problem.mu[w, c]) * dv_c)
+    for at in range(r.row_begin, r.row_end):
+        k = work.islands.row[w, at]
+        R_k = problem.row_R[w, k]
+        dv_c_k = work.row_dv_c[w, k]
+        y_k = -(work.row_u_c[w, k] + alpha * dv_c_k) / R_k
+        curvature += dv_c_k * dv_c_k * box_hessian(y_k, R_k, problem.row_lower[w, k], problem.row_upper[w, k])
+    return curvature
+
+
+@func
+def cost_change(problem: Problem, work: Workspace, w: int, r: Range, step: Step, alpha: real) -> real:
+    """ℓ(v + αΔv) − ℓ(v)."""
+    change = alpha * step.slope_A + real(0.5) * alpha * alpha * step.curvature_A
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        R = problem.R[w, c]
+        mu = problem.mu[w, c]
+        u_c = work.u_c[w, c]
+        after = cone_cost(cone_impulse(contact_y(u_c + alpha * work.dv_c[w, c], R), R, mu), R)
+        change += after - cone_cost(cone_impulse(contact_y(u_c, R), R, mu), R)
+    for at in range(r.row_begin, r.row_end):
+        k = work.islands.row[w, at]
+        R_k = problem.row_R[w, k]
+        lower = problem.row_lower[w, k]
+        upper = problem.row_upper[w, k]
+        u_c_k = work.row_u_c[w, k]
+        after_k = box_cost(-(u_c_k + alpha * work.row_dv_c[w, k]) / R_k, R_k, lower, upper)
+        change += after_k - box_cost(-u_c_k / R_k, R_k, lower, upper)
+    return change
+
+
+@func
+def exact_line_search(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, step: Step) -> real:
+    """α with dℓ/dα = 0: 1 when it is as good, else safeguarded Newton on a bracket (rtsafe, Numerical Recipes §9.4)."""
+    alpha = real(1.0)
+    slope = line_slope(problem, work, solution, w, r, step, alpha)
+    if wp.abs(slope) <= real(ACCEPTED_SLOPE) * -step.slope:
+        return alpha
+    low = real(0.0)
+    high = alpha
+    while slope < real(0.0) and alpha < real(LARGEST_STEP):
+        low = alpha
+        alpha = real(2.0) * alpha
+        high = alpha
+        slope = line_slope(problem, work, solution, w, r, step, alpha)
+    if slope < real(0.0):
+        return alpha
+    previous = real(2.0) * wp.abs(slope)
+    for _trial in range(ROOT_TRIALS):
+        size = wp.abs(slope)
+        if size <= real(root_slope) * -step.slope or high - low <= real(epsilon) * high:
+            break
+        newton = alpha - slope / line_curvature(problem, work, w, r, step, alpha)
+        # Bisect when Newton leaves the bracket or does not halve the slope.
+        if newton > low and newton < high and size <= real(0.5) * previous:
+            alpha = newton
+        else:
+            alpha = real(0.5) * (low + high)
+        previous = size
+        slope = line_slope(problem, work, solution, w, r, step, alpha)
+        if slope < real(0.0):
+            low = alpha
+        else:
+            high = alpha
+    return alpha
+
+
+@func
+def backtracking_line_search(problem: Problem, work: Workspace, w: int, r: Range, step: Step) -> real:
+    """Largest-decrease point of 1.25 · 0.8ᵏ that meets Armijo's rule: walk down while the cost falls."""
+    alpha = real(BACKTRACK_START)
+    change = cost_change(problem, work, w, r, step, alpha)
+    for _trial in range(BACKTRACK_TRIALS):
+        shorter = real(BACKTRACK_FACTOR) * alpha
+        shorter_change = cost_change(problem, work, w, r, step, shorter)
+        if shorter_change > change and change < real(ARMIJO) * alpha * step.slope:
+            return alpha
+        alpha = shorter
+        change = shorter_change
+    return alpha
+
+
+@func
+def advance(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, alpha: real):
+    """v ← v + αΔv, and with it A (v − v*) and u_c."""
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+            solution.v[w, i] = solution.v[w, i] + alpha * work.dv[w, i]
+            work.m[w, i] = work.m[w, i] + alpha * work.dp[w, i]
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        work.u_c[w, c] = work.u_c[w, c] + alpha * work.dv_c[w, c]
+    for at in range(r.row_begin, r.row_end):
+        k = work.islands.row[w, at]
+        work.row_u_c[w, k] = work.row_u_c[w, k] + alpha * work.row_dv_c[w, k]
+
+
+@func
+def keep_free_motion(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range) -> int:
+    """v = v*, and ‖D A v*‖² for the certificate; the status."""
+    status = wp.int32(0)
+    momentum_sq = real(0.0)
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        begin = problem.tree_v[tree]
+        end = problem.tree_v[tree + 1]
+        p = work.p_star[w]
+        for i in range(begin, end):
+            p[i] = real(0.0)
+        for i in range(begin, end):
+            v = problem.v_star[w, i]
+            solution.v[w, i] = v
+            if v - v != real(0.0):
+                status = wp.int32(NON_FINITE)
+            row_axpy_at(v, problem.A[w, i], end - begin, p, begin)
+        for i in range(begin, end):
+            momentum_sq += p[i] * p[i] / problem.A[w, i, i - begin]
+    work.norms[w, r.island] = vec3(real(0.0), momentum_sq, real(0.0))
+    return status
+
+
+@kernel
+def solve(problem: Problem, work: Workspace, options: Options, solution: Solution):
+    """One island per thread: v and γ from (A, v*, J, R, v̂, μ) and the scalar rows. Launch over (worlds, trees)."""
+    w, island = wp.tid()
+    if island >= work.islands.count[w]:
+        return
+    r = island_range(work.islands, w, island)
+    tolerance = options.tolerance
+    if work.islands.count[w] > 1:
+        tolerance = tolerance * real(SHARED_TOLERANCE)
+    iterations = wp.int32(0)
+    status = wp.int32(0)
+    if r.contact_end == r.contact_begin and r.row_end == r.row_begin:
+        status = keep_free_motion(problem, work, solution, w, r)
+    else:
+        first_guess(problem, work, solution, w, r)
+        best = real(0.0)
+        largest = real(0.0)
+        stalled = wp.int32(0)
+        fresh = wp.int32(0)
+        running = wp.int32(1)
+        while running == 1:
+            if fresh == 0:
+                start(problem, work, solution, w, r)
+                fresh = 1
+            squares = residual(problem, work, solution, w, r)
+            work.norms[w, island] = squares
+            gradient = wp.sqrt(squares[0])
+            scale = wp.sqrt(wp.max(squares[1], squares[2]))
+            error = gradient
+            if scale > real(0.0):
+                error = gradient / scale
+            total = squares[0] + squares[1] + squares[2]
+            if iterations == 0 or error < real(STALL_SHRINK) * best:
+                best = error
+                stalled = 0
+            else:
+                stalled += 1
+            largest = wp.max(largest, scale)
+            if total - total != real(0.0):
+                status = wp.int32(NON_FINITE)
+                running = 0
+            elif scale < real(FRESH_FRACTION) * largest:
+                largest = scale
+                fresh = 0
+            elif gradient <= options.absolute + tolerance * scale:
+                running = 0
+            elif stalled >= OPPOSED_ITERATIONS and gradient <= real(opposed_level) * opposing_impulses(
+                problem, work, solution, w, r
+            ):
+                running = 0
+            elif iterations >= options.max_iterations or (stalled >= STALL_ITERATIONS and error < real(stall_level)):
+                status = wp.int32(NOT_CONVERGED)
+                running = 0
+            elif linearise(problem, work, options, w, r) != 0:
+                status = wp.int32(NOT_CONVERGED)
+                running = 0
+            else:
+                forcing = wp.min(real(CG_FORCING), wp.sqrt(error))
+                step = newton_step(problem, work, options, w, r, forcing)
+                if step.slope < real(0.0):
+                    alpha = real(1.0)
+                    if options.line_search == 1 and -step.slope > real(cost_level) * scale * scale:
+                        alpha = backtracking_line_search(problem, work, w, r, step)
+                    else:
+                        alpha = exact_line_search(problem, work, solution, w, r, step)
+                    advance(problem, work, solution, w, r, alpha)
+                    iterations += 1
+                else:
+                    status = wp.int32(NOT_CONVERGED)
+                    running = 0
+    if options.keep_factor == 1:
+        linearise(problem, work, options, w, r)
+    work.iterations[w, island] = iterations
+    work.status[w, island] = status
+
+
+@kernel
+def certify(problem: Problem, work: Workspace, again: int, solution: Solution):
+    """Iterations, momentum error and status of every world; γ = 0 where nothing acts. Launch over worlds.
+
+    With `again` the iterations add to those of the solve before.
+    """
+    w = wp.tid()
+    squares = vec3(real(0.0), real(0.0), real(0.0))
+    iterations = wp.int32(0)
+    status = wp.int32(0)
+    for k in range(work.islands.count[w]):
+        squares += work.norms[w, k]
+        iterations = wp.max(iterations, work.iterations[w, k])
+        status = status | work.status[w, k]
+    error = wp.sqrt(squares[0])
+    scale = wp.sqrt(wp.max(squares[1], squares[2]))
+    if scale > real(0.0):
+        error = error / scale
+    for c in range(solution.gamma.shape[1]):
+        idle = c >= problem.contacts[w]
+        if not idle:
+            idle = problem.support_size[problem.contact_pair[w, c]] == 0
+        if idle:
+            solution.gamma[w, c] = vec3(real(0.0), real(0.0), real(0.0))
+    for k in range(problem.row_support.shape[0]):
+        if not (problem.row_R[w, k] > real(0.0)):
+            solution.row_gamma[w, k] = real(0.0)
+    if again == 1:
+        iterations += solution.iterations[w]
+    solution.iterations[w] = iterations
+    solution.momentum_error[w] = error
+    solution.status[w] = status
+
+
+@kernel
+def solve_adjoint(
+    problem: Problem, work: Workspace, options: Options, v_bar: wp.array2d(dtype=real), seed: wp.array2d(dtype=real)
+):
+    """seed = −H⁻¹ v̄ from what `keep_factor` left. Launch over (worlds, trees)."""
+    w, island = wp.tid()
+    if island >= work.islands.count[w]:
+        return
+    r = island_range(work.islands, w, island)
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+            seed[w, i] = -v_bar[w, i]
+    solve_prepared(problem, work.newton, work.islands, w, r, options.linear_solver, real(cg_adjoint), seed[w])
+
+
+@kernel
+def regularize(
+    # in
+    w_effective: wp.array2d(dtype=real),
+    phi: wp.array2d(dtype=real),
+    compliance: wp.array2d(dtype=real),
+    tau_d: wp.array2d(dtype=real),
+    h: real,
+    beta: real,
+    sigma: real,
+    # out
+    R: wp.array2d(dtype=vec3),
+    v_hat: wp.array2d(dtype=vec3),
+):
+    """R and v̂ of every contact from its physical parameters."""
+    w, c = wp.tid()
+    R[w, c] = contact_regularization(w_effective[w, c], phi[w, c], compliance[w, c], tau_d[w, c], h, beta, sigma)
+    v_hat[w, c] = contact_stabilization(phi[w, c], tau_d[w, c], h)

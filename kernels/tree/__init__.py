@@ -1,0 +1,1 @@
+"""Motion of trees of links: joints, poses, velocities, mass matrix, bias forces."""

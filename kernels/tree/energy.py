@@ -1,0 +1,50 @@
+"""Mechanical energy of a state: kinetic (rotors included), and potential of gravity and joint springs."""
+
+import warp as wp
+
+from ..real import kernel, real, transform, vec3, vec6, vec10
+from . import joints
+from . import spatial as sp
+from .joints import spring_deflection
+from .passes import Topology
+
+
+@kernel
+def mechanical_energy(
+    topology: Topology,
+    gravity: wp.array(dtype=vec3),
+    armature: wp.array2d(dtype=real),
+    stiffness: wp.array2d(dtype=real),
+    reference: wp.array2d(dtype=real),
+    link_X: wp.array2d(dtype=transform),
+    link_I: wp.array2d(dtype=vec10),
+    link_V: wp.array2d(dtype=vec6),
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    # out
+    kinetic: wp.array(dtype=real),
+    potential: wp.array(dtype=real),
+    total: wp.array(dtype=real),
+):
+    """Launch over worlds; the potential of gravity is zero with every centre of mass at the world's origin."""
+    w = wp.tid()
+    T = real(0.0)
+    U = real(0.0)
+    g = gravity[w % gravity.shape[0]]
+    for l in range(topology.link_type.shape[0]):
+        I = link_I[w, l]
+        V = link_V[w, l]
+        T += real(0.5) * wp.dot(V, sp.momentum(I, V))
+        o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
+        U -= wp.dot(g, vec3(I[1], I[2], I[3]) + I[0] * o)
+        kind = topology.link_type[l]
+        if kind != joints.FIXED:
+            j = topology.link_v[l]
+            x = spring_deflection(kind, q, reference, w, topology.link_q[l], j)
+            for i in range(joints.dofs(kind)):
+                d = j + i
+                T += real(0.5) * armature[w % armature.shape[0], d] * v[w, d] * v[w, d]
+                U += real(0.5) * stiffness[w % stiffness.shape[0], d] * x[i] * x[i]
+    kinetic[w] = T
+    potential[w] = U
+    total[w] = T + U

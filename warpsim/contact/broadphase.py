@@ -1,0 +1,93 @@
+"""Host side of the broad phase: the grid's tables and working arrays, and its launches."""
+
+import numpy as np
+import warp as wp
+
+from warpsim.device.copies import copy, launch
+from warpsim.kernels.contact import broadphase
+from warpsim.model.extent import bounding_radii
+from warpsim.tree.dynamics import BLOCK, DeviceModel
+
+# Up to this many pairs a list that is walked in full is quicker than the grid on the CPU (benchmarks/broadphase.py: they
+# cross at about 850 spheres, 360,000 pairs).
+LARGEST_LIST = 300_000
+# A geom this many times larger than the median goes to the list that is tested against everything.
+LARGE_RATIO = 4.0
+CANDIDATES_PER_GEOM = 32
+# Candidates of a geom that are kept while they are counted; of further ones the geom makes a second search.
+KEPT_PER_GEOM = 16
+# Pairs within a tree of up to this many small geoms are listed; larger trees go through the grid.
+LARGEST_GROUP = 64
+
+
+class BroadPhase:
+    """Candidates of every world, sorted by pair: `grid.candidate`, `grid.count`."""
+
+    def __init__(self, device_model: DeviceModel, capacity: int | None = None):
+        model, device, worlds = device_model.model, device_model.device, device_model.worlds
+        self.device_model, self.model, self.worlds = device_model, model, worlds
+        radii = bounding_radii(model)
+        moving = radii[np.isfinite(radii)]
+        median = np.median(moving) if len(moving) else 0.0
+        is_large = ~np.isfinite(radii) | (radii > LARGE_RATIO * median)
+        keys = model.pair_geom.min(axis=1).astype(np.int64) * model.ngeom + model.pair_geom.max(axis=1)
+        order = np.argsort(keys)
+        self.capacity = CANDIDATES_PER_GEOM * model.ngeom if capacity is None else capacity
+        grid = copy(broadphase.Grid, device_model.types.real)()
+
+        def ints(values):
+            return wp.array(np.ascontiguousarray(values, np.int32), dtype=wp.int32, device=device)
+
+        grid.geom_type, grid.is_large = ints(model.geom_type), ints(is_large)
+        grid.small, grid.large = ints(np.flatnonzero(~is_large)), ints(np.flatnonzero(is_large))
+        grid.pair_key, grid.pair_id = ints(keys[order]), ints(order)
+        group, *own = _own_pairs(model, is_large)
+        grid.group = ints(group)
+        grid.own_start, grid.own_pair, grid.own_other = (ints(values) for values in own)
+        smalls = int((~is_large).sum())
+        grid.cell = wp.zeros((worlds, model.ngeom), dtype=wp.vec3i, device=device)
+        grid.key, grid.member = (wp.zeros(2 * worlds * smalls, dtype=wp.int32, device=device) for _ in range(2))
+        buckets = 1 << max(1, 2 * smalls - 1).bit_length()
+        grid.bucket = wp.zeros((worlds, buckets + 1), dtype=wp.int32, device=device)
+        grid.number, grid.offset = (wp.zeros((worlds, model.ngeom), dtype=wp.int32, device=device) for _ in range(2))
+        grid.near = wp.zeros((worlds, model.ngeom, KEPT_PER_GEOM), dtype=wp.int32, device=device)
+        grid.count, grid.end, grid.overflow = (wp.zeros(worlds, dtype=wp.int32, device=device) for _ in range(3))
+        grid.candidate = wp.zeros(2 * worlds * self.capacity, dtype=wp.int32, device=device)
+        grid.capacity = self.capacity
+        self.grid, self.smalls = grid, smalls
+        self._payload = wp.zeros(2 * worlds * self.capacity, dtype=wp.int32, device=device)
+        self._width = wp.zeros(worlds, dtype=device_model.types.real, device=device)
+        self._cell_segments = ints(smalls * np.arange(worlds + 1))
+        self._candidate_start = ints(self.capacity * np.arange(worlds))
+
+    def launch(self, h: float, geom_X: wp.array, geom_size: wp.array, geom_speed: wp.array) -> None:
+        """Find the candidates for a step of h."""
+        grid, worlds, ngeom = self.grid, self.worlds, self.model.ngeom
+        self._run(broadphase.measure, worlds, [grid, geom_size, geom_speed, h, self._width])
+        self._run(broadphase.insert, (worlds, self.smalls), [grid, geom_X, self._width])
+        wp.utils.segmented_sort_pairs(grid.key, grid.member, worlds * self.smalls, self._cell_segments)
+        shared = [grid, geom_X, geom_size, geom_speed, h]
+        self._run(broadphase.index, (worlds, self.smalls), [grid])
+        self._run(broadphase.search, (worlds, ngeom), shared)
+        self._run(broadphase.offsets, worlds, [grid])
+        self._run(broadphase.fill, (worlds, ngeom), shared)
+        wp.utils.segmented_sort_pairs(
+            grid.candidate, self._payload, worlds * self.capacity, self._candidate_start, grid.end
+        )
+
+    def _run(self, kernel, dim, inputs) -> None:
+        d = self.device_model
+        launch(kernel, d.types.real, dim, inputs, device=d.device, block_dim=BLOCK)
+
+
+def _own_pairs(model, is_large) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Group of each geom (its tree, -1: none), and per geom the pairs within its group: start, pair, other geom."""
+    tree = np.array([-1 if b < 0 else model.link_tree[model.body_link[b]] for b in model.geom_body], dtype=np.int32)
+    tree[is_large] = -1
+    size = np.bincount(tree[tree >= 0], minlength=model.ntree)
+    group = np.where((tree >= 0) & (size[tree] <= LARGEST_GROUP), tree, -1)
+    a, b = np.sort(model.pair_geom, axis=1).T
+    listed = np.flatnonzero((group[a] >= 0) & (group[a] == group[b]))
+    listed = listed[np.argsort(a[listed], kind="stable")]
+    start = np.searchsorted(a[listed], np.arange(model.ngeom + 1))
+    return group, start, listed, b[listed]

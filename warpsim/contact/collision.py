@@ -1,0 +1,301 @@
+"""Host side of contact: the pair and support tables of a model, the per-world contact slots, and their launches."""
+
+import warnings
+
+import numpy as np
+import warp as wp
+
+from warpsim.contact.broadphase import LARGEST_LIST, BroadPhase
+from warpsim.device.copies import copy
+from warpsim.errors import ModelError
+from warpsim.kernels.contact import broadphase as broadphase_kernels
+from warpsim.kernels.contact import contacts as contact
+from warpsim.kernels.contact import convex_contacts
+from warpsim.kernels.contact.narrow import shape
+from warpsim.model.hull import MAX_VERTICES, convex_table
+from warpsim.model.model import GeomType, Model
+from warpsim.model.overlap import start_of
+from warpsim.tree.dynamics import DeviceModel, Dynamics
+
+SIMPLE = (GeomType.PLANE, GeomType.SPHERE, GeomType.CAPSULE, GeomType.BOX)  # others: kernels/contact/convex_contacts.py
+SUPPORTED = (*SIMPLE, GeomType.HFIELD, GeomType.ELLIPSOID, GeomType.CYLINDER, GeomType.MESH)
+SLOTS_PER_ROBOT = 64
+HULL_WARNING = 0.02  # of a mesh's size
+SLOTS_PER_FURTHER_TREE = 16
+
+# Most contact points that a pair of types can have; other pairs have one.
+PAIR_POINTS = {
+    (GeomType.PLANE, GeomType.CAPSULE): 2,
+    (GeomType.PLANE, GeomType.BOX): 8,
+    (GeomType.CAPSULE, GeomType.CAPSULE): 2,
+    (GeomType.CAPSULE, GeomType.BOX): 2,
+    (GeomType.BOX, GeomType.BOX): 8,
+    (GeomType.PLANE, GeomType.CYLINDER): 6,
+    (GeomType.PLANE, GeomType.MESH): 8,
+    (GeomType.CAPSULE, GeomType.CYLINDER): 2,
+    (GeomType.CAPSULE, GeomType.MESH): 2,
+    (GeomType.CYLINDER, GeomType.CYLINDER): 8,
+    (GeomType.CYLINDER, GeomType.BOX): 8,
+    (GeomType.CYLINDER, GeomType.MESH): 8,
+    (GeomType.BOX, GeomType.MESH): 8,
+    (GeomType.MESH, GeomType.MESH): 8,
+} | {(GeomType.HFIELD, kind): 8 for kind in (*SIMPLE[1:], GeomType.ELLIPSOID, GeomType.CYLINDER, GeomType.MESH)}
+
+
+def supports(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`pair_supports` of the pairs of geoms that may touch."""
+    link = np.array([-1 if b < 0 else model.body_link[b] for b in model.geom_body], dtype=int)
+    return pair_supports(model, link[model.pair_geom] if len(model.pair_geom) else np.zeros((0, 2), dtype=int))
+
+
+def pair_supports(model: Model, links) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Per pair of links (-1: the world): the degrees of freedom that move one but not both (ascending), their signs (+1
+    moves the second), and their count."""
+    chains = [model.ancestors(link) for link in range(model.nlink)] + [[]]  # the last is the world's, -1
+    tree = np.append(model.link_tree, -1)
+    depth = max(len(chain) for chain in chains)
+    padded = np.zeros((len(chains), depth), dtype=np.int32)
+    length = np.array([len(chain) for chain in chains], dtype=np.int32)
+    for row, chain in zip(padded, chains, strict=True):
+        row[: len(chain)] = chain
+    a, b = np.asarray(links, dtype=int).reshape(-1, 2).T
+    swap = tree[a] > tree[b]
+    first, second = np.where(swap, b, a), np.where(swap, a, b)
+    table = np.zeros((len(a), 2 * depth), dtype=np.int32)
+    signs = np.zeros((len(a), 2 * depth))
+    size = length[first] + length[second]
+    for n in np.unique(length[first]):  # two trees: one chain after the other
+        rows = np.flatnonzero(length[first] == n)
+        table[rows, :n] = padded[first[rows], :n]
+        signs[rows, :n] = np.where(swap[rows], 1.0, -1.0)[:, None]
+        table[rows, n : n + depth] = padded[second[rows]]
+        signs[rows, n : n + depth] = np.where(swap[rows], -1.0, 1.0)[:, None]
+    cache: dict[tuple[int, int], tuple[list[int], list[float]]] = {}
+    for row in np.flatnonzero(tree[a] == tree[b]):  # one tree: what the chains do not share
+        key = (int(a[row]), int(b[row]))
+        if key not in cache:
+            mine, other = set(chains[key[0]]), set(chains[key[1]])
+            dofs = sorted(mine ^ other)
+            cache[key] = (dofs, [1.0 if d in other else -1.0 for d in dofs])
+        dofs, sign = cache[key]
+        size[row] = len(dofs)
+        table[row, : len(dofs)], signs[row, : len(dofs)] = dofs, sign
+    width = int(size.max(initial=0))
+    used = np.arange(width) < size[:, None]
+    return np.where(used, table[:, :width], 0), np.where(used, signs[:, :width], 0.0), size.astype(np.int32)
+
+
+def default_capacity(model: Model, hulls: dict[int, np.ndarray]) -> int:
+    """Contact slots per world: what the pairs can produce, but at most 64 for one tree and 16 more for each further one;
+    more where the pairs that touch at q0 can produce more."""
+    points = _points(model, np.arange(len(model.pair_geom)))
+    moving = max(1, int(np.sum(np.diff(model.tree_v) > 0)))
+    usual = SLOTS_PER_ROBOT + SLOTS_PER_FURTHER_TREE * (moving - 1)
+    if points <= usual:
+        return points
+    start = start_of(model, hulls)
+    if _points(model, start.near) <= usual:
+        return usual
+    return max(usual, _points(model, start.touching()))
+
+
+def _points(model: Model, pairs) -> int:
+    """Most contact points of these pairs together."""
+    kinds, counts = np.unique(model.geom_type[model.pair_geom[pairs]].reshape(-1, 2), axis=0, return_counts=True)
+    return int(np.dot([PAIR_POINTS.get((GeomType(a), GeomType(b)), 1) for a, b in kinds], counts))
+
+
+def refuse_unsupported(model: Model) -> None:
+    """Raise `ModelError` when a pair that may touch has a shape without contact kernels."""
+    bad: dict[str, str] = {}
+    for pair in model.pair_geom:
+        for g in pair:
+            kind = GeomType(model.geom_type[g])
+            if kind not in SUPPORTED:
+                bad[model.geom_names[g]] = kind.name.lower()
+    if bad:
+        listed = ", ".join(f"{name!r} ({kind})" for name, kind in list(bad.items())[:6])
+        raise ModelError(
+            f"model {model.name!r}: no contact yet for geoms {listed}{' and more' if len(bad) > 6 else ''}; make them "
+            "another shape, switch their contact off (contype = conaffinity = 0), or simulate with "
+            "solver=ws.NoContact()"
+        )
+
+
+def _warn_of_simplified_hulls(model: Model, deviation: np.ndarray) -> None:
+    """One warning where the hulls that touch stand off their meshes by more than `HULL_WARNING` of their size."""
+    touching = np.unique(model.geom_mesh[model.pair_geom])
+    coarse = []
+    for k in touching[touching >= 0]:
+        size = np.ptp(model.meshes[k].vertices, axis=0).max()
+        if deviation[k] > HULL_WARNING * size:
+            coarse.append((deviation[k] / size, model.meshes[k].name, deviation[k]))
+    if coarse:
+        share, name, worst = max(coarse)
+        warnings.warn(
+            f"model {model.name!r}: the hulls of {len(coarse)} meshes are cut to {MAX_VERTICES} vertices; worst {name!r}, "
+            f"up to {worst:.2g} m ({share:.1%} of its size) inside the mesh's own hull",
+            stacklevel=6,
+        )
+
+
+class Collision:
+    """Contact slots of all worlds and the launches that fill them. See `kernels/contact/contacts.py`."""
+
+    def __init__(
+        self,
+        device_model: DeviceModel,
+        dynamics: Dynamics,
+        max_contacts: int | None,
+        enabled: bool = True,
+        placement: bool = False,
+    ):
+        model = device_model.model
+        self.device_model, self.dynamics, self.model = device_model, dynamics, model
+        self.enabled = enabled and len(model.pair_geom) > 0
+        if self.enabled:
+            refuse_unsupported(model)
+        self.capacity = 0
+        S = device_model.types.real
+        self.scene = self._scene()
+        self.hulls: dict[int, np.ndarray] = {}  # vertices of the meshes' hulls on the host
+        self.convex_scene = self._convex_scene() if self.enabled else None
+        if self.enabled:
+            self.capacity = default_capacity(model, self.hulls) if max_contacts is None else max_contacts
+        self.contacts = self._contacts()
+        t = device_model.types
+        self.broadphase = BroadPhase(device_model) if self.enabled and len(model.pair_geom) > LARGEST_LIST else None
+        self.grid = copy(broadphase_kernels.Grid, S)() if self.broadphase is None else self.broadphase.grid
+        placed = model.ngeom if self.enabled or placement else 0
+        self.geom_X, self.geom_speed = dynamics.array(placed, t.transform), dynamics.array(placed, t.real)
+
+    def _scene(self):
+        m, device, dtype = self.model, self.device_model.device, self.device_model.dtype
+        table, signs, sizes = supports(m)
+        link = np.array([-1 if b < 0 else m.body_link[b] for b in m.geom_body], dtype=np.int32)
+        scene = copy(contact.Scene, self.device_model.types.real)()
+        scene.recovery = self.device_model.recovery[0]
+        for key, value in (
+            ("geom_type", m.geom_type),
+            ("geom_link", link),
+            ("pair_geom", m.pair_geom),
+            ("pair_rule", m.pair_rule),
+            ("support", table),
+            ("support_size", sizes),
+        ):
+            setattr(scene, key, wp.array(np.asarray(value, np.int32), dtype=wp.int32, device=device))
+        for key, value in (("pair_friction", m.pair_friction), ("support_sign", signs)):
+            setattr(scene, key, wp.array(value.astype(dtype), dtype=self.device_model.types.real, device=device))
+        self.max_support = table.shape[1]
+        return scene
+
+    def _convex_scene(self):
+        """What the general narrow phase reads, or None for a model without pairs for it."""
+        m, device = self.model, self.device_model.device
+        general = ~np.isin(m.geom_type[m.pair_geom].reshape(-1, 2), SIMPLE).all(1)
+        if not general.any():
+            return None
+        t = self.device_model.types
+        scene = copy(convex_contacts.ConvexScene, t.real)()
+        scene.pair = wp.array(np.flatnonzero(general).astype(np.int32), dtype=wp.int32, device=device)
+        field = m.geom_type == GeomType.HFIELD
+        index = np.where(field, np.cumsum(field) - 1, m.geom_mesh).astype(np.int32)
+        scene.geom_mesh = wp.array(index, dtype=wp.int32, device=device)
+        table = copy(shape.MeshTable, t.real)()
+        arrays = convex_table(m)
+        _warn_of_simplified_hulls(m, arrays.pop("deviation"))
+        for k, (first, count) in enumerate(arrays["mesh_range"][: len(m.meshes), :2]):
+            self.hulls[k] = arrays["vertex"][first : first + count]
+        for key, value in arrays.items():
+            kind = t.vec3 if key in ("vertex", "face_normal") else wp.int32
+            setattr(table, key, wp.array(value, dtype=kind, device=device))
+        scene.table = table
+        return scene
+
+    def _contacts(self):
+        t, array = self.device_model.types, self.dynamics.array
+        contacts = copy(contact.Contacts, self.device_model.types.real)()
+        contacts.count = wp.zeros(self.device_model.worlds, dtype=wp.int32, device=self.device_model.device)
+        contacts.flags = wp.zeros(self.device_model.worlds, dtype=wp.int32, device=self.device_model.device)
+        contacts.pair = array(self.capacity, wp.int32)
+        contacts.feature = array(self.capacity, wp.vec3i)
+        contacts.phi = array(self.capacity, t.real)
+        contacts.point = array(self.capacity, t.vec3)
+        contacts.frame = array(self.capacity, t.mat33)
+        contacts.J = array((self.capacity, 3, self.max_support), t.real)
+        return contacts
+
+    def place_geoms(self, link_V: wp.array, link_V_star: wp.array) -> None:
+        """World poses of the geoms and bounds of their speeds at two sets of link velocities."""
+        d, p = self.device_model, self.device_model.parameters
+        inputs = [d.topology, self.scene, p.stored("geom_pose"), p.stored("geom_size"), p.stored("body_active")]
+        inputs += [self.dynamics.link_X, link_V, link_V_star, self.geom_X, self.geom_speed]
+        self.dynamics.launch(contact.place_geoms, self.model.ngeom, inputs)
+
+    def detect(self, h: float, link_V: wp.array, link_V_star: wp.array) -> None:
+        """Find the contacts of the present kinematics that can act within a step of h, and their geometry."""
+        if not self.enabled:
+            return
+        self.place_geoms(link_V, link_V_star)
+        d, p = self.device_model, self.device_model.parameters
+        size = p.stored("geom_size")
+        motion = [self.dynamics.link_X, link_V, link_V_star]
+        if self.broadphase is not None:
+            self.broadphase.launch(h, self.geom_X, size, self.geom_speed)
+        inputs = [h, size, *motion, self.geom_X, self.geom_speed, self.grid, self.contacts]
+        self.dynamics.launch(contact.detect, None, [d.topology, self.scene, *inputs])
+        if self.convex_scene is not None:
+            inputs = [d.topology, self.scene, self.convex_scene, *inputs]
+            self.dynamics.launch(convex_contacts.detect, None, inputs)
+
+    def jacobian(self) -> None:
+        """Jacobians of the contacts found."""
+        if self.enabled:
+            inputs = [self.device_model.topology, self.scene, self.dynamics.link_X, self.dynamics.dof_S, self.contacts]
+            self.dynamics.launch(contact.jacobian, self.capacity, inputs)
+
+    def material(self):
+        """The contact parameters as kernels read them."""
+        p = self.device_model.parameters
+        material = copy(contact.Material, self.device_model.types.real)()
+        material.friction = p.stored("geom_friction")
+        material.stiffness = p.stored("geom_stiffness")
+        material.dissipation_time = p.stored("geom_dissipation_time")
+        return material
+
+
+class ContactList:
+    """Contacts of every world on the host. `count (worlds,)` says how many rows of the others are used.
+
+    `geoms (worlds, n, 2)` geom indices A, B; `feature (worlds, n, 3)` codes of the features that touch; `point` [m] and
+    `frame` (columns t1, t2, n from A into B) in the world; `phi` signed distance [m]; `impulse` on B in the contact
+    frame [N s], or None where nothing has been solved.
+    """
+
+    def __init__(self, collision: Collision, impulse: np.ndarray | None):
+        c = collision.contacts
+        self.count = c.count.numpy().copy()
+        n = int(self.count.max(initial=0))
+        used = np.arange(n)[None] < self.count[:, None]
+
+        def read(array, fill):
+            values = array.numpy()[:, :n].copy()
+            values[~used] = fill
+            return values
+
+        pair = read(c.pair, -1)
+        geoms = np.where(pair[..., None] >= 0, collision.model.pair_geom[np.maximum(pair, 0)], -1) if n else None
+        self.geoms = np.zeros((len(self.count), 0, 2), dtype=np.int32) if geoms is None else geoms
+        self.feature = read(c.feature, -1)
+        self.point, self.frame, self.phi = read(c.point, 0.0), read(c.frame, 0.0), read(c.phi, 0.0)
+        self.impulse = None
+        if impulse is not None:
+            self.impulse = impulse[:, :n].copy()
+            self.impulse[~used] = 0.0
+
+    def __len__(self) -> int:
+        return int(self.count.sum())
+
+    def __repr__(self) -> str:
+        solved = "without impulses" if self.impulse is None else "with impulses"
+        return f"ContactList({len(self)} contacts in {len(self.count)} worlds, {solved})"

@@ -1,0 +1,151 @@
+"""Dynamics and contact quantities at a given state, with a workspace of their own: a step is never disturbed."""
+
+import functools
+import typing
+
+import numpy as np
+import warp as wp
+
+from warpsim.contact.collision import Collision, ContactList
+from warpsim.device.copies import copy
+from warpsim.kernels.contact import ray
+from warpsim.reprs import show
+from warpsim.tree.dynamics import DeviceModel, Dynamics
+from warpsim.tree.wide import WideDynamics, needs_float64
+
+
+class RayHits(typing.NamedTuple):
+    """`distance (worlds, rays)` [m] along the ray, -1 where nothing is hit; `geom` index, -1; outward `normal`."""
+
+    distance: wp.array
+    geom: wp.array
+    normal: wp.array
+
+    def __repr__(self) -> str:
+        return show("RayHits", self._asdict())
+
+
+class Queries:
+    """Answers for `Simulator`: kinematics, mass matrix, inverse and forward dynamics, Jacobian, energy, contacts.
+
+    All inputs are arrays on the device; results are new arrays.
+    """
+
+    def __init__(self, device_model: DeviceModel):
+        self.device_model, self.model = device_model, device_model.model
+        self.dynamics = Dynamics(device_model)
+        self.scalar = device_model.types.real
+
+    def kinematics(self, q: wp.array) -> wp.array:
+        """Body poses `(worlds, nbody, 7)`."""
+        self.dynamics.position(q)
+        poses = self.dynamics.array((self.model.nbody, 7), self.scalar)
+        self.dynamics.body_poses(poses)
+        return poses
+
+    def mass_matrix(self, q: wp.array) -> wp.array:
+        """`(worlds, nv, nv)`."""
+
+        def fill(dynamics: Dynamics, q, M):
+            dynamics.position(q)
+            blocks = dynamics.blocks()
+            composite = dynamics.array(self.model.nlink, dynamics.device_model.types.vec10)
+            dynamics.mass_matrix(composite, blocks)
+            dynamics.expand_blocks(blocks, M)
+
+        return self._evaluate(fill, (self.model.nv, self.model.nv), q)
+
+    def inverse_dynamics(self, q: wp.array, v: wp.array, a: wp.array) -> wp.array:
+        """M a + c `(worlds, nv)`."""
+
+        def fill(dynamics: Dynamics, q, v, a, tau):
+            dynamics.position(q)
+            dynamics.velocity(v)
+            dynamics.inverse_dynamics(v, a, tau)
+
+        return self._evaluate(fill, self.model.nv, q, v, a)
+
+    def forward_dynamics(self, q: wp.array, v: wp.array, tau: wp.array) -> wp.array:
+        """M^-1 (tau - c) `(worlds, nv)`."""
+
+        def fill(dynamics: Dynamics, q, v, tau, a):
+            dynamics.position(q)
+            dynamics.velocity(v)
+            dynamics.forward_dynamics(v, tau, a)
+
+        return self._evaluate(fill, self.model.nv, q, v, tau)
+
+    def _evaluate(self, function, shape, *inputs) -> wp.array:
+        """`function(dynamics, *inputs, out)`, in float64 where a float32 model has a deep tree (`deep.py`)."""
+        out = self.dynamics.array(shape, self.scalar)
+        if self._wide is None:
+            function(self.dynamics, *inputs, out)
+        else:
+            self._wide.evaluate(function, inputs, out)
+        return out
+
+    @functools.cached_property
+    def _wide(self) -> WideDynamics | None:
+        return WideDynamics(self.device_model) if needs_float64(self.device_model) else None
+
+    def jacobian(self, q: wp.array, body: int, point: np.ndarray) -> wp.array:
+        """`(worlds, 6, nv)` at `point (rows, 3)` in body axes, rows 1 or worlds."""
+        self.dynamics.position(q)
+        J = self.dynamics.array((6, self.model.nv), self.scalar)
+        points = wp.array(point, dtype=self.device_model.types.vec3, device=self.device_model.device)
+        self.dynamics.jacobian(body, points, J)
+        return J
+
+    def energy(self, q: wp.array, v: wp.array) -> tuple[wp.array, wp.array]:
+        """Kinetic and potential energy, each `(worlds,)`."""
+        self.dynamics.position(q)
+        self.dynamics.velocity(v)
+        result = tuple(
+            wp.zeros(self.device_model.worlds, dtype=self.scalar, device=self.device_model.device) for _ in range(3)
+        )
+        self.dynamics.energy(q, v, *result)
+        return result[:2]
+
+    def ray_cast(self, q: wp.array, origin: np.ndarray, direction: np.ndarray, reach: float, geoms) -> "RayHits":
+        """Nearest hits; see `Simulator.ray_cast`. Arrays are (rows, rays, 3) with rows 1 or worlds."""
+        d, t = self.device_model, self.device_model.types
+        self.dynamics.position(q)
+        collision = self._placement
+        collision.place_geoms(self.dynamics.link_V, self.dynamics.link_V)
+        rays = (d.worlds, origin.shape[1])
+        hits = RayHits(*(wp.zeros(rays, dtype=kind, device=d.device) for kind in (self.scalar, wp.int32, t.vec3)))
+        arrays = [
+            wp.array(np.ascontiguousarray(x, d.dtype), dtype=t.vec3, device=d.device) for x in (origin, direction)
+        ]
+        candidates = wp.array(np.asarray(geoms, np.int32), dtype=wp.int32, device=d.device)
+        inputs = [collision.scene.geom_type, d.parameters.stored("geom_size"), collision.geom_X, candidates]
+        inputs += [self._triangles(), *arrays, float(min(reach, np.finfo(d.dtype).max))]
+        self.dynamics.launch(ray.cast, origin.shape[1], [*inputs, hits.distance, hits.geom, hits.normal])
+        return hits
+
+    @functools.cached_property
+    def _placement(self) -> Collision:
+        return Collision(self.device_model, self.dynamics, 1, enabled=False, placement=True)
+
+    def _triangles(self):
+        """Triangles of the model's meshes on the device."""
+        d, m = self.device_model, self.model
+        table = copy(ray.Triangles, self.scalar)()
+        starts = np.cumsum([0, *(len(mesh.faces) for mesh in m.meshes)])
+        offsets = np.cumsum([0, *(len(mesh.vertices) for mesh in m.meshes)])
+        faces = [mesh.faces + offset for mesh, offset in zip(m.meshes, offsets, strict=False)]
+        vertices = np.concatenate([mesh.vertices for mesh in m.meshes]) if m.meshes else np.zeros((0, 3))
+        table.vertex = wp.array(vertices.astype(d.dtype), dtype=d.types.vec3, device=d.device)
+        faces = np.concatenate(faces) if faces else np.zeros((0, 3))
+        table.face = wp.array(faces.astype(np.int32), dtype=wp.int32, device=d.device)
+        table.mesh_start = wp.array(starts.astype(np.int32), dtype=wp.int32, device=d.device)
+        table.geom_mesh = wp.array(m.geom_mesh, dtype=wp.int32, device=d.device)
+        return table
+
+    def contacts(self, q: wp.array, v: wp.array, h: float, capacity: int) -> ContactList:
+        """The contacts at (q, v) that exist or can come about within h at the present velocity."""
+        collision = Collision(self.device_model, self.dynamics, capacity or None, enabled=capacity > 0)
+        self.dynamics.position(q)
+        self.dynamics.velocity(v)
+        collision.detect(h, self.dynamics.link_V, self.dynamics.link_V)
+        return ContactList(collision, None)

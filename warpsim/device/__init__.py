@@ -1,0 +1,1 @@
+"""Copies of the device code, launches, replay and records."""

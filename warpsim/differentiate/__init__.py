@@ -1,0 +1,1 @@
+"""Gradients, Jacobians, and adapters to torch and JAX."""

@@ -1,0 +1,351 @@
+"""`check_gradients`: the gradients of a user's own model against central differences, with a sweep of step sizes.
+
+A difference is only evidence where it means something. Where neighbouring step sizes disagree, or the two one-sided
+differences do, the reason is named: a kink, contacts that come or go, or a motion that amplifies round-off.
+"""
+
+import dataclasses
+import warnings
+
+import numpy as np
+
+from warpsim.checks import choice, numbers, positive, whole
+from warpsim.device.copies import SCALARS
+from warpsim.differentiate.taped import STATE_NAMES, Inputs, TapedRollout, device_array, input_shapes
+from warpsim.kernels.differentiate.lcp_residual import TOUCHING
+from warpsim.kernels.flags import NONFINITE
+from warpsim.model.parameters import SPECS
+from warpsim.solve.lcp.contact_lcp import LCP
+
+STEP_SIZES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+# Gradients below this are compared absolutely: a variable without effect has a gradient of 0.
+SMALLEST_SCALE = 1e-3
+# Growth of a gradient over a horizon beyond which differences that do not settle are put down to chaos.
+CHAOTIC_GROWTH = 1e3
+# The solver tolerance down to which differences of 1e-6 relative are possible.
+FINE_TOLERANCE = 1e-10
+
+# One-sided differences have settled when the next step size changes them by this share of the gap between them: the
+# gap of a smooth function shrinks tenfold, and then so changes each side.
+SETTLED = 0.1
+
+OK, WRONG, MEANINGLESS = "ok", "WRONG", "meaningless"
+
+
+@dataclasses.dataclass
+class GradientRow:
+    """One variable at one horizon. `error`: the largest |gradient - difference| / max |gradient|, each entry at its best
+    step size, over the differences that mean something; `step_size` that of the worst one. `where`: its world and entry.
+    `growth`: ‖∂loss/∂x‖ of this horizon. `notes`: why other differences mean nothing, with their number."""
+
+    variable: str
+    horizon: int
+    error: float
+    step_size: float
+    where: str
+    growth: float
+    verdict: str
+    compared: int
+    notes: list[str]
+
+
+class GradientCheck:
+    """The rows of `check_gradients`; `ok` if no gradient is wrong. `str()` is the table."""
+
+    def __init__(self, rows: list[GradientRow], notes: list[str]):
+        self.rows, self.notes = rows, notes
+
+    @property
+    def ok(self) -> bool:
+        """Whether every difference that means something agrees with its gradient."""
+        return all(row.verdict != WRONG for row in self.rows)
+
+    def worst(self, horizon: int | None = None) -> float:
+        """The largest relative error, at one horizon or all."""
+        errors = [row.error for row in self.rows if horizon in (None, row.horizon) and row.compared]
+        return max(errors, default=float("nan"))
+
+    def __repr__(self) -> str:
+        wrong = sum(row.verdict == WRONG for row in self.rows)
+        return f"GradientCheck({len(self.rows)} rows, {wrong} wrong, worst relative error {self.worst():.1e}; print it for the table)"
+
+    def __str__(self) -> str:
+        lines = [f"{'variable':24s} {'steps':>5s} {'rel. error':>10s} {'step size':>9s} {'|gradient|':>10s}  verdict"]
+        for r in self.rows:
+            numbers = f"{r.error:10.1e} {r.step_size:9.0e}" if r.compared else f"{'-':>10s} {'-':>9s}"
+            where = f" at {r.where}" if r.verdict == WRONG else ""
+            notes = f" ({'; '.join(r.notes)})" if r.notes else ""
+            lines.append(f"{r.variable:24s} {r.horizon:5d} {numbers} {r.growth:10.2e}  {r.verdict}{where}{notes}")
+        return "\n".join(lines + self.notes)
+
+
+def check_gradients(
+    sim,
+    state=None,
+    controls=None,
+    *,
+    horizons=(1, 10, 40),
+    parameters=(),
+    variables=("q", "v", "controls"),
+    entries: int = 8,
+    step_sizes=STEP_SIZES,
+    tolerance: float = 1e-5,
+    substeps: int = 1,
+    seed: int = 0,
+) -> GradientCheck:
+    """Gradients of a random linear loss of the state after `horizons` steps, against central differences.
+
+    From `state` (default `sim.state()`) under `controls` (steps, worlds, nu) (default: random, a third of the range), to
+    `variables` and the `parameters` named, all at their present values: along `entries` entries of each and one random
+    direction, in every world. `step_sizes` are relative to the largest entry of a parameter, absolute for q and v.
+    Prints nothing: `print(ws.check_gradients(sim))` shows the table. In float32, or with a loose solver tolerance,
+    differences are coarse: it warns or notes so. Parameters are as before afterwards. Raises `ValueError` for a name of
+    `variables` or `parameters` that does not exist, or where nothing is left to check.
+    """
+    if not getattr(sim, "requires_grad", False):
+        raise ValueError("check_gradients needs a simulator made with requires_grad=True")
+    horizons, parameters, variables = _request(sim, horizons, parameters, variables)
+    for name, value, least in (("entries", entries, 1), ("substeps", substeps, 1), ("seed", seed, 0)):
+        whole(value, name, least)
+    positive(tolerance, "tolerance")
+    step_sizes = tuple(
+        positive(size, "an entry of step_sizes") for size in np.atleast_1d(numbers(step_sizes, "step_sizes"))
+    )
+    if not step_sizes:
+        raise ValueError("step_sizes is empty; give at least one")
+    if sim.dtype == "float32":
+        warnings.warn(
+            "check_gradients in float32: differences are good to 1e-2 at best; use dtype='float64'", stacklevel=2
+        )
+    checker = _Checker(sim, state, controls, horizons, parameters, variables, substeps, seed)
+    rows = []
+    for name in checker.names:
+        rows += checker.rows(name, entries, step_sizes, tolerance)
+    return GradientCheck(rows, _notes(sim, checker.point))
+
+
+def _request(sim, horizons, parameters, variables):
+    """Horizons, sorted, and the names of what is varied, each known."""
+    horizons = [horizons] if np.ndim(horizons) == 0 else horizons
+    horizons = tuple(sorted({whole(h, "an entry of horizons", 1) for h in horizons}))
+    if not horizons:
+        raise ValueError("horizons is empty; give at least one number of steps")
+    parameters, variables = ((x,) if isinstance(x, str) else tuple(x) for x in (parameters, variables))
+    for name in parameters:
+        choice(name, "an entry of parameters", SPECS)
+    for name in variables:
+        choice(name, "an entry of variables", (*STATE_NAMES, "controls"))
+    if not parameters and not (set(variables) - (set() if sim.model.nu else {"controls"})):
+        raise ValueError("nothing to check: variables and parameters name nothing that this model has")
+    return horizons, parameters, variables
+
+
+class _Checker:
+    """Runs of one simulator from one point, and their losses per world and horizon."""
+
+    def __init__(self, sim, state, controls, horizons, parameters, variables, substeps, seed):
+        self.sim, self.horizons, self.steps, self.substeps = sim, horizons, horizons[-1], substeps
+        self.random = np.random.default_rng(seed)
+        shapes = input_shapes(sim, self.steps, parameters)
+        state = sim.state() if state is None else state
+        sim._check_state(state)
+        self.point = {"q": state.q.numpy(), "v": state.v.numpy()}
+        if sim.model.nu:
+            self.point["controls"] = self._controls(controls, shapes["controls"])
+        self.point |= {name: sim.parameters[name].numpy() for name in parameters}
+        self.point = {name: np.array(x, float).reshape(shapes[name]) for name, x in self.point.items()}
+        self.names = [name for name in self.point if name in (*variables, *parameters)]
+        self.weights = [self.random.normal(size=n) for n in (sim.model.nq, sim.model.nv)]
+        self.loss0, self.contacts0 = self.losses(self.point)
+        stopped = self.trajectory.diagnostics["flags"].numpy() & int(NONFINITE)
+        self.stopped = stopped[np.array(horizons) - 1] != 0
+        self.gradients = {h: self._gradient(h) for h in horizons}
+
+    def _controls(self, controls, shape) -> np.ndarray:
+        if controls is not None:
+            given = numbers(controls.numpy() if hasattr(controls, "numpy") else controls, "controls")
+            if given.ndim != 3 or given.shape[0] < shape[0] or given.shape[1:] != shape[1:]:
+                raise ValueError(f"controls has shape {given.shape}; the longest horizon needs {shape}")
+            return given[: shape[0]]
+        low, high = np.clip(self.sim.model.control_range, -1.0, 1.0).T
+        return (low + high) / 2 + self.random.uniform(-1, 1, size=shape) * (high - low) / 6
+
+    def _arrays(self, point):
+        return {name: device_array(self.sim, name, x, x.shape) for name, x in point.items()}
+
+    def losses(self, point):
+        """Loss (horizons, worlds), and contacts after every step (steps, worlds)."""
+        inputs = Inputs(self.sim, self._arrays(point))
+        t = self.trajectory = self.sim.rollout(inputs.start, inputs.controls, self.steps, substeps=self.substeps)
+        rows = list(self.horizons)
+        q, v = (x.numpy()[rows].astype(float) for x in (t.q, t.v))
+        return q @ self.weights[0] + v @ self.weights[1], t.diagnostics["contacts"].numpy().copy()
+
+    def _gradient(self, horizon: int) -> dict[str, np.ndarray]:
+        point = {name: x[:horizon] if name == "controls" else x for name, x in self.point.items()}
+        run = TapedRollout(self.sim, self._arrays(point), horizon, substeps=self.substeps)
+        seeds = {}
+        for array, weight in zip((run.trajectory.q, run.trajectory.v), self.weights, strict=True):
+            values = np.zeros(array.shape)
+            values[-1] = weight
+            seeds[array] = device_array(self.sim, "gradient", values, values.shape)
+        found = {name: x.numpy().astype(float) for name, x in run.gradients(grads=seeds).items()}
+        if "controls" in found:
+            found["controls"] = np.concatenate([found["controls"], np.zeros_like(self.point["controls"][horizon:])])
+        return found
+
+    def directions(self, name: str, entries: int) -> list[tuple[str, np.ndarray]]:
+        """Directions without the worlds' axis, moved to where it broadcasts: single entries and one random mixture."""
+        axis = 1 if name == "controls" else 0
+        value = self.point[name]
+        free = np.isfinite(value).all(axis=axis)
+        indices = [tuple(i) for i in np.argwhere(free)]
+        if name == "body_inertia":
+            indices = [i for i in indices if i[-2] <= i[-1]]
+        if name == "controls":  # half of them where the shortest horizon sees them
+            early = [i for i in indices if i[0] < self.horizons[0]]
+            chosen = self._choose(early, entries // 2) + self._choose(indices, entries - entries // 2)
+        else:
+            chosen = self._choose(indices, entries)
+        unit = 1.0 if name in STATE_NAMES else np.abs(value[np.isfinite(value)]).max(initial=0.0) or 1.0
+        found = []
+        for index in dict.fromkeys(chosen):
+            direction = np.zeros(free.shape)
+            direction[index] = unit
+            if name == "body_inertia":  # only its symmetric part means anything
+                direction[(*index[:-2], index[-1], index[-2])] = unit
+            found.append((str(tuple(int(i) for i in index)), np.expand_dims(direction, axis)))
+        if len(found) > 1:
+            mixture = sum(self.random.normal() * direction for _, direction in found) / len(found)
+            found.append(("a random direction", mixture))
+        return found
+
+    def _choose(self, indices, count: int):
+        if len(indices) <= count:
+            return indices
+        return [indices[k] for k in self.random.choice(len(indices), count, replace=False)]
+
+    def rows(self, name: str, entries: int, step_sizes, tolerance: float) -> list[GradientRow]:
+        """One row per horizon."""
+        axes = {
+            h: tuple(i for i in range(g[name].ndim) if i != (1 if name == "controls" else 0))
+            for h, g in self.gradients.items()
+        }
+        scale = np.array([np.abs(self.gradients[h][name]).max(axis=axes[h]) for h in self.horizons])
+        scale = np.maximum(scale, SMALLEST_SCALE)
+        found = [[] for _ in self.horizons]
+        for label, direction in self.directions(name, entries):
+            expected = np.array([(self.gradients[h][name] * direction).sum(axis=axes[h]) for h in self.horizons])
+            size = np.abs(direction).max()
+            sweep = [self._difference(name, direction, s) for s in step_sizes]
+            for k, w in np.ndindex(expected.shape):
+                until = self.horizons[k]
+                entry = _judge(
+                    expected[k, w],
+                    np.array([d.sides[:, k, w] for d in sweep]),
+                    [bool(d.contact_changes[:until, w].any()) for d in sweep],
+                    scale[k, w] * size,
+                    tolerance,
+                    scale[k, w] / scale[0, w],
+                )
+                if self.stopped[k, w]:
+                    entry = (np.nan, 0, "the world stopped (NONFINITE)")
+                found[k].append((f"world {w}, {label}", step_sizes[entry[1]], *entry))
+        return [self._row(name, k, found[k], scale[k].max()) for k in range(len(self.horizons))]
+
+    def _difference(self, name: str, direction: np.ndarray, size: float) -> "_Difference":
+        runs = []
+        for sign in (1.0, -1.0):
+            runs.append(self.losses(self.point | {name: self.point[name] + sign * size * direction}))
+        (up, contacts_up), (down, contacts_down) = runs
+        sides = np.stack([up - self.loss0, self.loss0 - down]) / size
+        return _Difference(sides, (contacts_up != self.contacts0) | (contacts_down != self.contacts0))
+
+    def _row(self, name: str, k: int, found, growth: float) -> GradientRow:
+        good = [f for f in found if f[4] in (OK, WRONG)]
+        worst = max(good, key=lambda f: f[2], default=(" ", 0.0, float("nan")))
+        reasons: dict[str, int] = {}
+        for f in found:
+            if f[4] not in (OK, WRONG):
+                reasons[f[4]] = reasons.get(f[4], 0) + 1
+        verdict = MEANINGLESS if not good else WRONG if any(f[4] == WRONG for f in good) else OK
+        notes = [f"{count} of {len(found)} differences mean nothing: {reason}" for reason, count in reasons.items()]
+        return GradientRow(
+            name, self.horizons[k], float(worst[2]), float(worst[1]), worst[0], float(growth), verdict, len(good), notes
+        )
+
+
+@dataclasses.dataclass
+class _Difference:
+    """One-sided differences (2, horizons, worlds) of one step size, and where contacts changed (steps, worlds)."""
+
+    sides: np.ndarray
+    contact_changes: np.ndarray
+
+
+def _judge(
+    expected: float, sides: np.ndarray, contacts_change: list[bool], scale: float, tolerance: float, growth: float
+):
+    """(error, index of its step size, verdict) of one directional derivative; a verdict other than OK and WRONG is the
+    reason why its differences mean nothing. `sides (sizes, 2)`: one-sided differences, step sizes descending."""
+    central = sides.mean(axis=1)
+    errors = np.abs(central - expected) / scale
+    best = int(np.nanargmin(errors)) if np.isfinite(errors).any() else 0
+    if errors[best] <= tolerance:
+        return float(errors[best]), best, OK
+    # Three step sizes in a row: two can agree by chance where round-off or the solver's tolerance shows.
+    windows = np.lib.stride_tricks.sliding_window_view(central, min(3, len(central)))
+    spread = np.ptp(windows, axis=1) if len(central) > 1 else np.array([np.inf])
+    settled = spread.min() <= tolerance * scale
+    if contacts_change[-1]:
+        reason = "contacts come or go within the smallest step"
+    elif _is_kink(sides, tolerance * scale):
+        of_a_side = np.abs(sides - expected).min() <= tolerance * scale
+        reason = "a kink" + (" (the gradient is that of one side)" if of_a_side else " (one-sided differences differ)")
+    elif settled:
+        reason = WRONG
+    elif growth > CHAOTIC_GROWTH:
+        reason = f"chaos (gradients grow {growth:.0e}-fold)"
+    else:
+        reason = "differences of neighbouring step sizes disagree"
+    return float(errors[best]), best, reason
+
+
+def _is_kink(sides: np.ndarray, tolerance: float) -> bool:
+    """Whether somewhere in the sweep both one-sided differences have settled, on different values."""
+    change = np.abs(np.diff(sides, axis=0)).max(axis=1)
+    gap = np.abs(sides[1:, 0] - sides[1:, 1])
+    return bool(((gap > tolerance) & (change < SETTLED * gap)).any())
+
+
+def _notes(sim, point) -> list[str]:
+    notes = []
+    options = sim._step.solver_options
+    tight = options.relative_tolerance(sim.dtype)
+    if tight > FINE_TOLERANCE:
+        notes.append(
+            f"the solver stops at {tight:g}, which shows in differences and gradients; for a sharper check use "
+            f"ws.{type(options).__name__}(tolerance=1e-13)"
+        )
+    chosen = [name for name in ("bounce_correction", "saddle_escape") if getattr(options, name, False)]
+    if chosen and not sim.parameters.stored("geom_restitution").numpy().any():
+        chosen = [name for name in chosen if name != "bounce_correction"]
+    if chosen:
+        notes.append(f"{' and '.join(chosen)}: gradients are then not the derivative of the step, on purpose")
+    flags = int(np.bitwise_or.reduce(sim.diagnostics.flags.numpy(), initial=0))
+    if flags:
+        notes.append(
+            f"flags {flags} were raised in the last run (1 NONFINITE, 2 NOT_CONVERGED, 4 CONTACT_OVERFLOW, 8 UNRESOLVED)"
+        )
+    if isinstance(sim.solver, LCP):
+        sim.step(sim.state(point["q"], point["v"]))  # finds what touches within a step
+        contacts = sim.last_contacts
+        used = np.arange(contacts.phi.shape[1]) < np.asarray(contacts.count)[:, None]
+        reach = TOUCHING[SCALARS[sim.dtype]]
+        touching = int((used & (np.abs(contacts.phi) <= reach)).sum())
+        if touching:
+            notes.append(
+                f"{touching} contacts touch at the start (distance below {reach:g} m): under LCP each is a kink there, with "
+                "other slopes by height and tilt above than below; gradients by q are those of an overlap"
+            )
+    return notes

@@ -1,0 +1,122 @@
+"""Gradients of long rollouts: the state at every n-th step is kept, the steps between are repeated (theory §7).
+
+Memory O(T/n + n) states instead of O(T), for one more forward pass. Parameters are those that were kept, so that the
+repeated states are the same bits; where they are not, because controls were changed in between, the backward pass says so
+instead of going on.
+"""
+
+import numpy as np
+import warp as wp
+
+from warpsim.device.copies import launch
+from warpsim.device.threads import in_turn
+from warpsim.kernels.differentiate import gradient
+from warpsim.tree.dynamics import BLOCK
+
+
+def move_gradient(source: wp.array, target: wp.array) -> None:
+    """target += source, source <- 0; arrays (worlds, n)."""
+    launch(gradient.move, source.dtype, source.shape, [source, target], device=source.device, block_dim=BLOCK)
+
+
+def move_state_gradient(source, target) -> None:
+    """Hand the gradient of one state on to another one."""
+    targets = target.smooth_arrays()
+    for name, array in source.smooth_arrays().items():
+        move_gradient(array.grad, targets[name].grad)
+
+
+class Checkpoints:
+    """The kept states of one rollout and its backward pass. `source(step, state)` gives the step's row of `controls`, an
+    array or None; `kept.of(step)` the parameters and the row as they were."""
+
+    def __init__(self, sim, steps: int, every: int, substeps: int, source, kept, controls, report):
+        self.device = sim.device
+        self.sim, self.steps, self.every, self.substeps = sim, steps, every, substeps
+        self.source, self.kept, self.controls, self.report = source, kept, controls, report
+        self.states = []
+
+    @in_turn
+    def keep(self, step: int, state) -> None:
+        """Keep a state if it begins a segment."""
+        if step % self.every == 0 and step < self.steps:
+            self.states.append(state.without_gradient())
+        if self.report is not None and step > 0:
+            wp.copy(self.report.flags[step - 1], state.memory["flags"])
+
+    @in_turn
+    def record(self, tape, start, recorder, final):
+        """Put the rollout on the tape as one operation; returns the last state, with a gradient."""
+        self.start, self.recorder = start.alias(), recorder
+        returned = self.sim._blank_state()
+        returned.assign(final)
+        returned.recorded = True
+        self.final = returned.alias()
+        arrays = [x for s in (start, self.final) for x in s.smooth_arrays().values()] + [recorder.q, recorder.v]
+        if self.controls is not None and self.controls.grad is not None:
+            arrays.append(self.controls)
+        tape.record_func(self.backward, arrays)
+        return returned
+
+    @in_turn
+    def backward(self) -> None:
+        """Add the gradient of the rollout's inputs, given those of its recorded rows and its last state."""
+        saved = self._save_diagnostics()
+        differences = wp.zeros(self.sim.worlds, dtype=wp.int32, device=self.sim.device)
+        end, after = self.final, self.final  # the state that a segment must arrive at, and the one its gradient is at
+        with self.kept.parameters.used():
+            for segment in reversed(range(len(self.states))):
+                chain, tape = self._repeat(segment)
+                self._compare(chain[-1], end, differences)
+                move_state_gradient(after, chain[-1])
+                tape.backward()
+                end, after = self.states[segment], chain[0]
+        move_state_gradient(after, self.start)
+        self.recorder.give_back(0, self.start)
+        if self.report is not None:
+            self.report.measure(0, self.start)
+        self._restore_diagnostics(saved)
+        self._refuse_differences(differences)
+
+    def _repeat(self, segment: int):
+        """The states of a segment, recorded; all but the first have the gradients of their rows."""
+        first = segment * self.every
+        chain = [self.sim._blank_state()]
+        chain[0].assign(self.states[segment])
+        chain[0].recorded = True
+        with wp.Tape() as tape:
+            for step in range(first, min(first + self.every, self.steps)):
+                control = self.source(step, chain[-1])
+                state = self.sim._taped_step(chain[-1], control, None, None, self.substeps, kept=self.kept.of(step))
+                if self.report is not None:
+                    tape.record_func(lambda s=state, k=step + 1: self.report.measure(k, s), [state.q, state.v])
+                chain.append(state)
+        for k, state in enumerate(chain[1:], start=first + 1):
+            self.recorder.give_back(k, state)
+        return chain, tape
+
+    def _compare(self, state, expected, differences: wp.array) -> None:
+        for name in ("q", "v"):
+            arrays = [getattr(state, name), getattr(expected, name)]
+            inputs = [*arrays, differences]
+            launch(
+                gradient.differ, arrays[0].dtype, arrays[0].shape, inputs, device=differences.device, block_dim=BLOCK
+            )
+
+    def _refuse_differences(self, differences: wp.array) -> None:
+        if differences.device.is_capturing:
+            return  # nothing can be read back here
+        worlds = np.flatnonzero(differences.numpy())
+        if len(worlds):
+            raise ValueError(
+                f"the steps of a checkpointed rollout could not be repeated in world {worlds[0]} ({len(worlds)} in all): "
+                "its gradients are wrong. Leave controls, and what the rollout gave, as they are until tape.backward"
+            )
+
+    def _save_diagnostics(self) -> dict[str, wp.array]:
+        """Repeated steps must not show in `sim.diagnostics`."""
+        return {name: wp.clone(getattr(self.sim.diagnostics, name)) for name in self.recorder.diagnostics}
+
+    def _restore_diagnostics(self, saved: dict[str, wp.array]) -> None:
+        for name, array in saved.items():
+            wp.copy(getattr(self.sim.diagnostics, name), array)

@@ -1,0 +1,97 @@
+"""Gradients of a cone QP at its solution (implicit function theorem on the natural map), on the host.
+
+In variables where every cone is the second-order cone (x_n times μ), at a solution with u = Hx + g − Aᵀy,
+
+    (H + Ω) dx − A_aᵀ dy = −(dH x + dg − dA_aᵀ y),   A_a dx = dq_a − dA_a x   on the range of V = P_K'(x − u),
+
+with Ω = (1 − V)/V (the curvature |u|/|x| of a cone whose boundary holds x) and A_a the rows that push. The matrix is
+symmetric, so one solve with x_bar gives all adjoints. Derivatives exist where complementarity is strict; redundant rows
+must stay redundant.
+"""
+
+import numpy as np
+
+from warpsim.solve.cone_qp.cone_qp import cone_blocks
+
+# Singular values below this fraction of the largest are 0: redundant rows.
+RANK = 1e-12
+# A cone whose point is this close to the boundary, relative to its size, is on it.
+BOUNDARY = 1e-7
+
+
+def cone_qp_adjoint(H, g, A, q, cones, x, duals, x_bar):
+    """Adjoints from x_bar, that of x: (H_bar, g_bar, A_bar, q_bar, mu_bar), for one world, in NumPy.
+
+    The arguments are those of `solve_cone_qp` (μ as numbers) and the x and duals of its solution. H_bar is symmetric;
+    mu_bar has an entry per entry of `cones`, 0 where that is no friction cone, and the one-sided derivative where μ = 0.
+    """
+    H, g, x, x_bar = (np.asarray(value, dtype=np.float64) for value in (H, g, x, x_bar))
+    n = len(g)
+    A = np.zeros((0, n)) if A is None else np.asarray(A, dtype=np.float64)
+    q, y = (np.zeros(0) if value is None else np.asarray(value, dtype=np.float64) for value in (q, duals))
+    blocks = cone_blocks(cones)
+    T = np.ones(n)
+    for block, mu, _ in blocks:
+        if len(block) > 1 and mu > 0.0:
+            T[block[-1]] = mu
+    # Standard variables.
+    H, g, A, x, x_bar = H / T / T[:, None], g / T, A / T, T * x, x_bar / T
+    u = H @ x + g - A.T @ y
+    pushing = y > (A @ x - q)
+    basis, curvature = _moving(blocks, x, u)
+    M = basis.T @ H @ basis + np.diag(curvature)
+    rows = -A[pushing] @ basis
+    K = np.block([[M, rows.T], [rows, np.zeros((len(rows), len(rows)))]])
+    solved = np.linalg.pinv(K, rcond=RANK) @ np.concatenate([basis.T @ x_bar, np.zeros(len(rows))])
+    p, r = basis @ solved[: basis.shape[1]], np.zeros(len(q))
+    r[pushing] = solved[basis.shape[1] :]
+
+    H_bar = -0.5 * (np.outer(p, x) + np.outer(x, p))
+    g_bar, A_bar, q_bar = -p, np.outer(y, p) + np.outer(r, x), -r
+    mu_bar = np.zeros(len(cones))
+    prescribed_bar = x_bar - H @ p + A.T @ r
+    for block, mu, entry in blocks:
+        k = block[-1]
+        if len(block) == 1:
+            continue
+        if mu > 0.0:
+            slope = 2.0 * H_bar[k] @ H[k] + g_bar[k] * g[k] + A_bar[:, k] @ A[:, k] + x_bar[k] * x[k]
+            mu_bar[entry] -= slope / mu
+        else:
+            # x_t = −μ x_n u_t/|u_t| begins to act, and u_n = μ |u_t|.
+            size = np.linalg.norm(u[block[:-1]])
+            if size > 0.0:
+                mu_bar[entry] += p[k] * size - x[k] * prescribed_bar[block[:-1]] @ u[block[:-1]] / size
+    return H_bar / T / T[:, None], g_bar / T, A_bar / T, q_bar, mu_bar
+
+
+def _moving(blocks, x, u):
+    """A basis of the directions in which x can move, as columns, and the curvature Ω along each."""
+    n = len(x)
+    free = np.ones(n, dtype=bool)
+    columns, curvature = [], []
+
+    def add(block, vector, omega):
+        column = np.zeros(n)
+        column[block] = vector
+        columns.append(column)
+        curvature.append(omega)
+
+    for block, mu, _ in blocks:
+        free[block] = False
+        if len(block) > 1 and mu == 0.0:
+            block = block[-1:]
+        t, axis = (x - u)[block[:-1]], (x - u)[block[-1]]
+        radius = np.linalg.norm(t)
+        if axis >= radius * (1.0 + BOUNDARY) and axis > 0.0:
+            for row in np.eye(len(block)):
+                add(block, row, 0.0)
+        elif axis > -radius * (1.0 + BOUNDARY) and radius > 0.0:
+            t = t / radius
+            add(block, np.append(t, 1.0) * np.sqrt(0.5), 0.0)
+            if len(block) == 3:
+                across = 0.5 * (axis + radius) / radius
+                add(block, np.array([-t[1], t[0], 0.0]), (1.0 - across) / across)
+    for i in np.flatnonzero(free):
+        add(np.array([i]), np.ones(1), 0.0)
+    return np.array(columns).reshape(-1, n).T, np.array(curvature)

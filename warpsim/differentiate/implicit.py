@@ -1,0 +1,456 @@
+"""The backward pass of one step: an adjoint solve with the Hessian, then the adjoint of the residual (theory §3.5).
+
+A step keeps its inputs and its result: copies of what others may write to, references to what the tape made itself.
+Backward repeats the smooth part of the step from them in a workspace of its own (the same kernels, so the same bits and
+the same contacts), factors the Hessian at the solution, solves H w = v_bar, and runs the taped residual backwards with
+the seed -w. All of that is one graph per step size,
+between a launch that loads the record and one that adds the gradients found to those of its inputs.
+"""
+
+import functools
+
+import numpy as np
+import warp as wp
+
+from warpsim.device.copies import copy, launch
+from warpsim.device.replay import Replay
+from warpsim.device.threads import in_turn, turn
+from warpsim.differentiate.lcp_adjoint import ADJOINT_SOLVERS
+from warpsim.differentiate.rigid_adjoint import RigidAdjoint
+from warpsim.differentiate.rows_adjoint import RowsAdjoint
+from warpsim.integrate.step import Step
+from warpsim.kernels.contact import convex_contacts
+from warpsim.kernels.differentiate import gradient, residual
+from warpsim.kernels.forces import actuators
+from warpsim.kernels.solve.cone_qp import compliant
+from warpsim.kernels.tree import passes
+from warpsim.model.model import JOINT_NQ, JOINT_NV, JointType
+from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS
+from warpsim.solve.lcp.contact_lcp import LCP
+from warpsim.tree.dynamics import DeviceModel, Dynamics
+
+
+class StepAdjoint:
+    """Workspace of the backward pass, shared by all steps of a simulator; nothing in it outlives one `backward`."""
+
+    def __init__(
+        self,
+        device_model: DeviceModel,
+        options,
+        max_contacts: int | None,
+        contact: bool,
+        replay: Replay,
+        scheme=None,
+    ):
+        model, t = device_model.model, device_model.types
+        S, nv, nq = t.real, model.nv, model.nq
+        self._replay, self.device = replay, device_model.device
+        self.device_model, self.model, self.worlds = device_model, model, device_model.worlds
+        self.step = self._make_step(options, max_contacts, contact, scheme)
+        self.v_solved = self.step.dynamics.array(nv, S)
+        self.step.solver.problem.v0 = self.v_solved
+        self.dynamics = Dynamics(device_model, grad=True, requires_grad=True)
+        self.rigid = None
+        if isinstance(options, LCP):
+            self.rigid = RigidAdjoint(self.step, self.dynamics)
+            self.step.solver.v_start = self.step.v
+        else:
+            self.step.solver.options.keep_factor = 1
+        array, C = self.dynamics.array, self.step.collision.capacity
+        # inputs
+        self.q, self.v0, self.v = array(nq, S), array(nv, S), array(nv, S)
+        self.control, self.tau = array(model.nu, S), array(nv, S)
+        self.weight = array(C, S)
+        follows = self.step.scheme.order > 1
+        self.rows = RowsAdjoint(device_model, self.step.scalar_rows, self.dynamics, follows)
+        # geometry
+        self.phi, self.point, self.frame = array(C, S), array(C, t.vec3), array(C, t.mat33)
+        self.J = array((C, 3, self.step.collision.max_support), S)
+        self.composite, self.M = array(model.nlink, t.vec10), self.dynamics.blocks()
+        # residual
+        self.a, self.inverse_dynamics, self.force, self.damping = (array(nv, S) for _ in range(4))
+        self.v_c, self.gamma, self.r = array(C, t.vec3), array(C, t.vec3), array(nv, S)
+        self.q_next, self.seed = array(nq, S), array(nv, S)
+        table = np.zeros(self.M.shape[1:], dtype=np.int32)
+        begin = np.repeat(model.tree_v[:-1], np.diff(model.tree_v))
+        for d in range(nv):
+            table[d, [e - begin[d] for e in model.ancestors(int(model.dof_link[d])) if e <= d]] = 1
+        self.ancestor = wp.array(table, dtype=wp.int32, device=device_model.device)
+        # 1 for the contacts whose Jacobian is not taken at q.
+        self.moved = wp.zeros((self.worlds, C), dtype=wp.int32, device=device_model.device)
+        self._make_inputs()
+
+    def _make_step(self, options, max_contacts: int | None, contact: bool, scheme) -> Step:
+        return Step(self.device_model, options, max_contacts, contact, scheme, adjoints=ADJOINT_SOLVERS)
+
+    def _make_inputs(self) -> None:
+        step, array, S = self.step, self.step.dynamics.array, self.device_model.types.real
+        self.inputs = copy(gradient.Inputs, S)()
+        self.inputs.q, self.inputs.v, self.inputs.control, self.inputs.tau = step.q, step.v, step.control, step.tau
+        self.inputs.v_next = self.v_solved
+        self.inputs.q_next_bar, self.inputs.v_next_bar = array(self.model.nq, S), array(self.model.nv, S)
+        self.switches = copy(gradient.Switches, S)()
+        model, device = self.model, self.device_model.device
+        root = model.link_body[model.tree_reference[model.link_tree]]
+        for name, widths in (("q_body", JOINT_NQ), ("v_body", JOINT_NV)):
+            table = np.repeat(root, [widths[JointType(kind)] for kind in model.link_type]).astype(np.int32)
+            setattr(self.switches, name, wp.array(table, dtype=wp.int32, device=device))
+        self.wrench = self.link_F = None
+        self._none, self._no_wrench = (wp.empty((0,) * n, dtype=S, device=self.device_model.device) for n in (2, 3))
+        self._entries = max(self.model.nq, self.model.nv, self.model.nu)
+
+    @functools.cached_property
+    def _cleared(self) -> list[wp.array]:
+        """The arrays that a backward pass begins with zero gradients of."""
+        return with_gradient(*self._owners())
+
+    def _owners(self) -> list:
+        """What holds arrays of the tape."""
+        return [self, self.dynamics, self.rows] + ([] if self.rigid is None else [self.rigid])
+
+    @in_turn
+    def backward(self, record: "StepRecord") -> None:
+        """Add the gradient of the step's inputs, given that of its result, which is cleared."""
+        self.device_model.parameters.load(record.parameters)
+        r, none, dynamics, switches = record, self._none, self.step.dynamics, self._switches()
+        control, tau = (none if x is None else x for x in (r.used["control"], r.used["tau"]))
+        loaded = [r.flags, self.device_model.q0, r.used["q"], r.used["v"], control, tau, r.v_next]
+        loaded += [r.q_next.grad, r.v_next.grad]
+        dynamics.launch(gradient.begin, self._entries, [*loaded, switches, self.inputs])
+        self._begin_wrench(r)
+        self._begin_memory(r)
+        self.step.scalar_rows.load_memory(r.used)
+        if self.rigid is not None:
+            self.rigid.load(r.memory)
+            self.rigid.keep_parameter_gradients()
+        self._replay.run(("adjoint", r.h, *self._parameter_gradients()), lambda: self._propagate(r.h))
+        found = [x.grad for x in (self.q, self.v0, self.control, self.tau)]
+        totals = [x.grad if _has_gradient(x) else none for x in (r.q, r.v, r.control, r.tau)]
+        totals += [r.q_next.grad, r.v_next.grad]
+        dynamics.launch(gradient.finish, self._entries, [r.flags, *found, switches, *totals])
+        if _has_gradient(r.wrench):
+            inputs = [r.flags, self.wrench.grad, r.wrench.grad]
+            dynamics.launch(gradient.finish_wrench, self.wrench.shape[1:], inputs)
+        self._finish_memory(r)
+
+    def _begin_memory(self, record: "StepRecord") -> None:
+        """Load what else a state holds that gradients flow through, and its gradient at the end of the step."""
+
+    def _finish_memory(self, record: "StepRecord") -> None:
+        """Add the gradient found to that of this memory, and clear that at the end of the step."""
+
+    def _switches(self):
+        """Which coordinates move."""
+        self.switches.body_active = self.device_model.parameters.stored("body_active")
+        return self.switches
+
+    def _begin_wrench(self, record: "StepRecord") -> None:
+        """Load the wrenches on bodies, for which there is room from the first record that has any."""
+        if self.wrench is None:
+            if record.wrench is None:
+                return
+            self.step.allow_wrench()
+            self.wrench = self.dynamics.array((self.model.nbody, 6), self.device_model.types.real)
+            self.link_F = self.dynamics.array(self.model.nlink, self.device_model.types.vec6)
+            self.__dict__.pop("_cleared", None)  # is to hold these, too
+            self._replay.clear()
+        wrench = self._no_wrench if record.wrench is None else record.used["wrench"]
+        inputs = [record.flags, wrench, self.step.wrench]
+        self.dynamics.launch(gradient.begin_wrench, self.wrench.shape[1:], inputs)
+
+    def _parameter_gradients(self) -> list[int]:
+        """Addresses that a graph of the backward pass holds and that a user may replace."""
+        stored = (self.device_model.parameters.stored(name) for name in self.device_model.parameters)
+        return [array.grad.ptr for array in stored if array.grad is not None]
+
+    def _propagate(self, h: float) -> None:
+        """From the inputs and the seed that were loaded to the gradients of `q`, `v0`, `control`, `tau`, parameters."""
+        step, inputs = self.step, self.inputs
+        self._repeat(h)
+        for target, source in (
+            (self.q, inputs.q),
+            (self.v0, inputs.v),
+            (self.control, inputs.control),
+            (self.tau, inputs.tau),
+            (self.v, step.solver.solution.v),
+            (self.weight, step.contact_weight),
+        ):
+            wp.copy(target, source)
+        if self.wrench is not None:
+            wp.copy(self.wrench, step.wrench)
+        if self.rigid is not None and step.solver.options.saddle_escape:
+            self.rigid.choose(lambda: self._propagate_through(h), self.v0.grad, self.tau.grad)
+        self._propagate_through(h)
+
+    def _propagate_through(self, h: float) -> None:
+        """The adjoints of the position update and of the residual, from the seed that was loaded."""
+        for array in self._cleared:
+            array.grad.zero_()
+        self._clear_sums()
+        if self.rigid is not None:
+            self.rigid.start()
+        self._position_adjoint(h)
+        self._residual_adjoint(h)
+
+    def _clear_sums(self) -> None:
+        """Clear what the tapes of the contact stage sum up."""
+        self.rows.start()
+        for array in (self.composite, self.M, self.v_c):
+            array.zero_()
+
+    def _repeat(self, h: float) -> None:
+        """The step once more, whose solve starts from its solution."""
+        step = self.step
+        step.smooth_motion(h)
+        step.contact_problem(h)
+        step.prepare_solver(h)
+        step.solver.launch()
+
+    def _position_adjoint(self, h: float) -> None:
+        """Gradient of q' = q (+) h v^θvq into q and the velocities; v' starts from its own gradient."""
+        self.v.grad.assign(self.inputs.v_next_bar)
+        tape = wp.Tape()
+        with tape:
+            inputs = [self.device_model.topology, h, self.q, self._record_position_velocity(), self.q_next]
+            self.dynamics.launch(passes.integrate_position, self.model.nlink, inputs)
+        self.q_next.grad.assign(self.inputs.q_next_bar)
+        tape.backward()
+        if self.rigid is not None:
+            self.rigid.adjust(self.q, self.v0.grad, self.v.grad)
+
+    def _record_position_velocity(self) -> wp.array:
+        """The velocity that moves the positions."""
+        return self.v
+
+    def _residual_adjoint(self, h: float) -> None:
+        """Solve H w = v_bar, then p_bar = -w^T dr/dp through the taped residual."""
+        geometry, residual_tape = wp.Tape(), wp.Tape()
+        with geometry:
+            self._record_geometry(h)
+        with residual_tape:
+            self._record_residual(h)
+        self.step.solver.solve_adjoint(self.v.grad, self.seed)
+        self.v.grad.zero_()
+        self.r.grad.assign(self.seed)
+        if self.rigid is not None:
+            self.rigid.seed()
+        residual_tape.backward()
+        if self.rigid is not None and self.step.collision.enabled:
+            self._restitution_adjoint(h)
+            self._null_adjoint(h)
+        step = self.step
+        inputs = [self.device_model.topology, step.collision.scene, step.collision.contacts, step.scalar_rows.rows]
+        inputs += [self.ancestor, step.M_factor, self.J, self.weight, self.weight.grad, self.rows.weight.grad, step.z]
+        self.dynamics.launch(residual.weight_adjoint, None, [*inputs, self.J.grad, self.rows.J.grad, self.M.grad])
+        geometry.backward()
+
+    def _restitution_adjoint(self, h: float) -> None:
+        """p_bar = -w^T dr/dp of r(v*) = 0 without contacts, A w = v*_bar: what impacts depend on through v*."""
+        self.step.solver.solve_smooth(self._free_velocity().grad, self.seed, -1.0)
+        self._clear_balance()
+        tape = wp.Tape()
+        with tape:
+            self._record_momentum_balance(h, self._free_velocity())
+        self.r.grad.assign(self.seed)
+        tape.backward()
+
+    def _null_adjoint(self, h: float) -> None:
+        """What the rule of least norm adds, see `kernels/differentiate/lcp_residual.py`."""
+        null = self.step.solver.null
+        self._clear_balance()
+        tape = wp.Tape()
+        with tape:
+            self._record_inertia(h, null.v)
+            self.rigid.record_null(self.J, self.r)
+        self.r.grad.assign(null.seed)
+        self.rigid.rate_null.grad.assign(null.error_bar)
+        tape.backward()
+
+    def _clear_balance(self) -> None:
+        """No gradients on what a momentum balance that was recorded before has left behind."""
+        for array in self._balance_arrays():
+            array.grad.zero_()
+
+    def _balance_arrays(self) -> list[wp.array]:
+        """What a momentum balance writes, but for r."""
+        found = [self.a, self.inverse_dynamics, self.force, self.damping, self.link_F]
+        dynamics = self.dynamics
+        found += [dynamics.link_V, dynamics.link_A, dynamics.link_f]
+        return [x for x in found if x is not None]
+
+    def _record_inertia(self, h: float, v: wp.array) -> None:
+        """r = A v."""
+        dynamics, nv, still = self.dynamics, self.model.nv, self.rigid.still
+        dynamics.velocity(still)
+        dynamics.launch(residual.acceleration, nv, [h, still, v, self.a])
+        dynamics.inverse_dynamics(still, self.a, self.inverse_dynamics, self.rigid.no_gravity)
+        self._record_forces(self.q, self.v0, dynamics)
+        inputs = [h, self.inverse_dynamics, self._record_damping(h), still, v, self.r]
+        dynamics.launch(residual.smooth_residual, nv, inputs)
+
+    def _free_velocity(self) -> wp.array:
+        """v* on the tape."""
+        return self.rigid.v_star
+
+    def _record_geometry(self, h: float) -> None:
+        """Kinematics, geometry and Jacobians of contacts and rows, and the mass matrix, at q."""
+        self.dynamics.position(self.q)
+        self._record_constraints(h)
+
+    def _record_constraints(self, h: float) -> None:
+        """Geometry and Jacobians of contacts and rows, and the mass matrix, after `position(q)`."""
+        self._record_mass(self.dynamics)
+        self.rows.record_geometry(self._row_lead(h)[0], self.q, self.v0, self.M)
+        self._record_contact_geometry(self.dynamics, self.phi, self.point, self.frame)
+        self._record_jacobian(self.dynamics, self.point, self.frame, choice=0)
+
+    def _row_lead(self, h: float) -> tuple[float, float]:
+        return self.step.scalar_rows.lead(h, self.step.scheme.theta_vq > 0.0)
+
+    def _record_mass(self, dynamics: Dynamics) -> None:
+        """The entries of M at the configuration of `dynamics`."""
+        topology, p = self.device_model.topology, self.device_model.parameters
+        dynamics.launch(residual.composite_inertia, self.model.ntree, [topology, dynamics.link_I, self.composite])
+        inputs = [topology, self.ancestor, p.stored("joint_armature"), dynamics.dof_S, self.composite, self.M]
+        dynamics.launch(residual.mass_entries, self.model.nv, inputs)
+
+    def _record_contact_geometry(self, dynamics: Dynamics, phi: wp.array, point: wp.array, frame: wp.array) -> None:
+        """Distances, points and frames of the contacts at the configuration of `dynamics`, features frozen."""
+        p, collision = self.device_model.parameters, self.step.collision
+        if not collision.enabled:
+            return
+        inputs = [collision.scene, collision.contacts, p.stored("geom_pose"), p.stored("geom_size"), dynamics.link_X]
+        inputs += [phi, point, frame]
+        dynamics.launch(residual.contact_geometry, collision.capacity, inputs)
+        if collision.convex_scene is not None:
+            inputs = [collision.scene, collision.convex_scene, *inputs[1:]]
+            dynamics.launch(convex_contacts.contact_geometry, collision.capacity, inputs)
+
+    def _record_jacobian(self, dynamics: Dynamics, point: wp.array, frame: wp.array, choice: int) -> None:
+        """Jacobians of the contacts with `moved` = choice."""
+        collision = self.step.collision
+        if not collision.enabled:
+            return
+        inputs = [self.device_model.topology, collision.scene, collision.contacts, dynamics.link_X, dynamics.dof_S]
+        inputs += [point, frame, self.moved, choice, self.J]
+        dynamics.launch(residual.contact_jacobian, collision.capacity, inputs)
+
+    def _record_residual(self, h: float) -> None:
+        """r(v; q, v0, control, tau, parameters, J, phi, w)."""
+        self._record_momentum_balance(h, self.v)
+        self._record_impulses(h)
+
+    def _record_momentum_balance(self, h: float, v: wp.array) -> None:
+        """A (v - v*)."""
+        dynamics, nv = self.dynamics, self.model.nv
+        dynamics.velocity(self.v0)
+        dynamics.launch(residual.acceleration, nv, [h, self.v0, v, self.a])
+        dynamics.inverse_dynamics(self.v0, self.a, self.inverse_dynamics)
+        self._record_forces(self.q, self.v0, self.dynamics)
+        inputs = [h, self.inverse_dynamics, self._record_damping(h), self.force, v, self.r]
+        dynamics.launch(residual.smooth_residual, nv, inputs)
+
+    def _record_damping(self, h: float) -> wp.array:
+        """D of A = M + h D."""
+        return self.damping
+
+    def _record_impulses(self, h: float) -> None:
+        """- J^T gamma of contacts and rows."""
+        dynamics, step = self.dynamics, self.step
+        collision = step.collision
+        scene, contacts = collision.scene, collision.contacts
+        if collision.enabled:
+            dynamics.launch(residual.contact_rate, collision.capacity, [scene, contacts, self.J, self.v, self.v_c])
+            self._record_contact_law(h)
+            inputs = [scene, contacts, self.J, self.gamma, self.r]
+            dynamics.launch(residual.contact_residual, collision.capacity, inputs)
+        lead = self._row_lead(h)[1]
+        self.rows.record_residual(h, step.options.sigma, lead, self.q, self.v0, self.v, self.control, self.r)
+
+    def _record_contact_law(self, h: float) -> None:
+        """gamma of the contacts."""
+        p, step = self.device_model.parameters, self.step
+        if self.rigid is not None:
+            inputs = [self._free_velocity(), self.J, self.phi, self.v_c, self.gamma]
+            self.rigid.record(h, *inputs)
+            return
+        collision = step.collision
+        material = [p.stored(f"geom_{key}") for key in ("friction", "stiffness", "dissipation_time")]
+        if step.compliant is None:
+            kernel = residual.contact_impulse
+            law = [h, step.options.beta, step.options.sigma, self.weight]
+        else:
+            kernel = compliant.contact_impulse
+            law = [step.compliant_law(h), h, step.solver.problem.mu]
+        inputs = [collision.scene, collision.contacts, *material, *law, self.phi, self.v_c, self.gamma]
+        self.dynamics.launch(kernel, collision.capacity, inputs)
+
+    def _record_forces(self, q: wp.array, v: wp.array, dynamics: Dynamics, out=None) -> None:
+        """Forces and damping at (q, v), whose kinematics are in `dynamics`. `out`: arrays for them, and for the scratch of
+        wrenches, besides `force`, `damping` and `link_F`."""
+        d, p, step = self.device_model, self.device_model.parameters, self.step
+        force, damping, link_F = (self.force, self.damping, self.link_F) if out is None else out
+        springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
+        inputs = [d.topology, *springs, q, self.tau, force, damping]
+        dynamics.launch(actuators.passive_force, self.model.nlink, inputs)
+        if self.model.nu:
+            inputs = [d.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
+            inputs += [p.stored(key) for key in ACTUATOR_PARAMETERS]
+            inputs += [q, v, self.control, force, damping]
+            dynamics.launch(actuators.actuator_force, None, inputs)
+        if self.wrench is not None:
+            inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench]
+            dynamics.launch(actuators.wrench_force, self.model.ntree, [*inputs, link_F, force])
+
+
+class StepRecord:
+    """What a taped step keeps: its inputs, whose gradients it adds to, its result, and its step size.
+
+    `used`: the values of the inputs by name, `parameters`: those of the parameters. Copies: the owners of the arrays may
+    write to them before the backward pass. States that the tape made (`State.recorded`) are not copied.
+    """
+
+    def __init__(self, h: float, before, after, control, tau, wrench, used: dict, parameters):
+        self.h = h
+        self.q, self.v = before.q, before.v
+        self.q_next, self.v_next, self.flags, self.memory = after.q, after.v, after.memory["flags"], dict(after.memory)
+        self.memory_before = dict(before.memory)
+        self.control, self.tau, self.wrench = control, tau, wrench
+        self.used, self.parameters = used | state_values(before), parameters
+        self.v_contact = None  # the solution of the contact solve, where it is not `v_next`
+
+    def arrays(self) -> list[wp.array]:
+        """The arrays whose gradients the step reads or adds to."""
+        optional = [x for x in (self.control, self.tau, self.wrench) if _has_gradient(x)]
+        memory = [x for m in (self.memory_before, self.memory) for x in m.values() if _has_gradient(x)]
+        return [self.q, self.v, self.q_next, self.v_next, *optional, *memory]
+
+
+def state_values(state) -> dict[str, wp.array]:
+    """The smooth arrays of a state by name, and what its rows remember: copies, unless a tape made them."""
+    arrays = state.smooth_arrays() | {name: state.memory[name] for name in ("stalled",) if name in state.memory}
+    return dict(arrays) if state.recorded else {name: kept_array(array) for name, array in arrays.items()}
+
+
+def kept_array(array: wp.array | None) -> wp.array | None:
+    """A copy, without a gradient, of an input that its owner may write to, or None."""
+    return None if array is None else wp.clone(array, requires_grad=False)
+
+
+def pass_on_gradient(stays: wp.array, source, target) -> None:
+    """Hand the gradient of one state on to another one in the worlds that stay, and clear it in all."""
+    targets = target.smooth_arrays()
+    with turn(stays.device):
+        for name, array in source.smooth_arrays().items():
+            if array.size:
+                inputs = [stays, array.grad, targets[name].grad]
+                launch(gradient.pass_on, array.dtype, array.shape, inputs, device=array.device, record_tape=False)
+
+
+def with_gradient(*owners) -> list[wp.array]:
+    """The arrays with a gradient among the attributes of `owners`."""
+    return [x for owner in owners for x in vars(owner).values() if _has_gradient(x)]
+
+
+def _has_gradient(value) -> bool:
+    return isinstance(value, wp.array) and value.grad is not None

@@ -1,0 +1,109 @@
+"""Rigid contact in a backward pass: workspace and launches of `kernels/differentiate/lcp_residual.py` (theory §5)."""
+
+import warp as wp
+
+from warpsim.device.copies import copy, kernels_of
+from warpsim.kernels.differentiate import lcp_residual
+from warpsim.kernels.solve import delassus
+from warpsim.solve.contact_solver import ContactSolver
+from warpsim.solve.delassus import Delassus
+from warpsim.solve.lcp.contact_lcp import LCP
+
+
+class LCPAdjoint(ContactSolver):
+    """Takes the place of `LCPContact` where a step is repeated: the solution is given, and nothing is solved but its adjoint.
+
+    `contact_x (worlds, 3 max_contacts)`: impulses of the recorded step; `problem.v0`: its solution v; `v_start`: its v0.
+    `chosen (worlds,)`: 1 where the classes are to be those that escape a saddle point.
+    """
+
+    def __init__(self, *size, options: LCP, **keywords):
+        super().__init__(*size, **keywords)
+        self.options = options
+        self.delassus = Delassus(self)
+        W, N, C = self.worlds, self.delassus.size, self.max_contacts
+        self.system = copy(lcp_residual.System, self.scalar)()
+        for name in ("classes", "clamped", "pivots"):
+            setattr(self.system, name, self.zeros((W, N), int))
+        for name in ("tau", "diagonal", "tau_Z", "diagonal_Z", "scale", "r", "y", "f", "f_bar", "full"):
+            setattr(self.system, name, self.zeros((W, N)))
+        self.system.K, self.system.Z = self.zeros((W, N, N)), self.zeros((W, N, N))
+        self.system.bounces, self.system.z = self.zeros((W, C), int), self.zeros((W, self.nv))
+        self.contact_x, self.impulse = self.zeros((W, 3 * C)), self.zeros((W, C), self.vec3)
+        self.recorded = self.impulse
+        if C:
+            pointer = self.contact_x.ptr
+            self.recorded = wp.array(ptr=pointer, dtype=self.vec3, shape=(W, C), device=self.device)
+        self.error_bar = self.zeros((W, C), self.vec3)
+        self.null = copy(lcp_residual.Null, self.scalar)()
+        self.null.f, self.null.error_bar = self.zeros((W, C), self.vec3), self.zeros((W, C), self.vec3)
+        self.null.v, self.null.seed = self.zeros((W, self.nv)), self.zeros((W, self.nv))
+        self.tangent, self.change = self.zeros((W, self.nv)), self.zeros((W, self.nv))
+        self.chosen, self.norms = self.zeros(W, int), [self.zeros(W), self.zeros(W)]
+        self.v_start = None
+
+    def kernels(self) -> list:
+        return [*kernels_of(lcp_residual, self.scalar), *kernels_of(delassus, self.scalar)]
+
+    def prepare(self, collision, restitution, h: float) -> None:
+        self.collision, law = collision, copy(lcp_residual.Law, self.scalar)()
+        law.phi, law.restitution, law.h = collision.contacts.phi, restitution, h
+        law.error_reduction, law.threshold = self.options.error_reduction, self.options.restitution_threshold
+        self.law = law
+
+    def launch(self):
+        """The dual of the problem, whose solution is given."""
+        self.delassus.form(self.problem)
+        wp.copy(self.solution.v, self.problem.v0)
+        return self.solution
+
+    def classify(self) -> None:
+        """Classes and impulses of the recorded solution, after `launch`."""
+        per_row = (self.worlds, self.delassus.size)
+        inputs = [self.problem, self.collision.scene, self.law, self.delassus.dual]
+        self.run(lcp_residual.find_bounces, per_row, [*inputs, self.v_start, self.system])
+        self.run(lcp_residual.classify, per_row, [*inputs, self.contact_x, self.system])
+        wp.copy(self.impulse, self.recorded)
+
+    def solve_smooth(self, x: wp.array, y: wp.array, sign: float = 1.0) -> None:
+        """y = sign A⁻¹x `(worlds, nv)`."""
+        self.run(lcp_residual.solve_smooth, self.worlds, [self.problem, self.delassus.A_factor, x, sign, y])
+
+    def escape(self, v_bar: wp.array) -> None:
+        """Change the classes of the chosen worlds, given the adjoint of v."""
+        dual = self.delassus.dual
+        self.solve_smooth(v_bar, self.system.z)
+        inputs = [self.problem, dual, self.chosen, self.system]
+        self.run(lcp_residual.escape, (self.worlds, self.delassus.size), inputs)
+        inputs = [self.problem, self.collision.scene, self.law, dual, self.chosen, self.system, self.impulse]
+        self.run(lcp_residual.impulses, self.worlds, inputs)
+
+    def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
+        """seed = −w `(worlds, nv)` and `error_bar` = −λ from the adjoint of v; `null`, which a further pass wants."""
+        self.solve_smooth(v_bar, self.system.z)
+        inputs = [self.problem, self.delassus.dual, self.impulse, self.system, seed, self.error_bar, self.null]
+        self.run(lcp_residual.solve_adjoint, self.worlds, inputs)
+
+    def correct_bounce(self, tables, q: wp.array, q_bar: wp.array, v_bar: wp.array) -> None:
+        """Multiply gradients through q' = q ⊕ h v, by q and v, with Xᵀ of the time of collision.
+
+        `tables`: see `gradients.reverse.tangent_tables`.
+        """
+        inputs = [self.problem, self.collision.scene, self.delassus.dual, self.delassus.A_factor, self.law]
+        inputs.append(self.system)
+        self.run(lcp_residual.to_tangent, (self.worlds, self.nv), [*tables, q, q_bar, self.tangent])
+        self.run(lcp_residual.bounce, self.worlds, [*inputs, self.tangent, self.change])
+        self.run(lcp_residual.add_tangent, self.worlds, [*tables, q, self.change, q_bar])
+        self.run(lcp_residual.bounce, self.worlds, [*inputs, v_bar, self.change])
+
+    def measure(self, which: int, v_bar: wp.array, tau_bar: wp.array) -> None:
+        """Keep the size of the gradient that was found with `chosen` = which everywhere."""
+        self.run(lcp_residual.squared_norm, self.worlds, [v_bar, tau_bar, self.norms[which]])
+
+    def choose(self) -> None:
+        """`chosen` from the sizes of both gradients."""
+        self.run(lcp_residual.choose, self.worlds, [*self.norms, self.chosen])
+
+
+# Solvers of a step that a backward pass repeats, by their options; all others are repeated by SAP.
+ADJOINT_SOLVERS = {LCP: LCPAdjoint}

@@ -1,0 +1,441 @@
+"""`Linearizer`: Jacobians of one step in all worlds, by the implicit function theorem (theory §3.5, `kernels/differentiate/linearize.py`).
+
+One step, the columns ∂r/∂x of its equations for every variable x, one solve for all of them with the factor of the step's
+own Hessian. Cost: a few steps, whatever the number of variables.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import warp as wp
+
+from warpsim.checks import choice, flag
+from warpsim.device.copies import copy, launch
+from warpsim.device.recording import tape_paused
+from warpsim.differentiate.lcp_adjoint import ADJOINT_SOLVERS
+from warpsim.integrate import SymplecticEuler
+from warpsim.integrate.step import Step
+from warpsim.kernels.differentiate import (
+    actuator_slopes,
+    constraint_slopes,
+    contact_slopes,
+    contact_variation,
+    parameter_slopes,
+    row_slopes,
+    weight_slopes,
+)
+from warpsim.kernels.differentiate import linearize as kernels
+from warpsim.kernels.solve.sap import newton
+from warpsim.model.model import JointType
+from warpsim.model.parameters import SPECS
+from warpsim.reprs import ShownByShapes
+from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS
+from warpsim.solve.nocontact import NoContact
+from warpsim.solve.sap.sap import SAP
+from warpsim.tree.dynamics import BLOCK, DeviceModel, InverseDynamicsDerivative
+from warpsim.tree.wide import refuse_gradients
+
+# Columns that one thread solves: on a CPU all of them, in the inner loop; on a GPU one, so that threads read side by side.
+COLUMNS_PER_THREAD = {False: 1 << 30, True: 1}  # by device.is_cuda
+
+# Parameters with columns of their own, inertias first: they stand side by side.
+INERTIAS = {
+    "body_mass": parameter_slopes.MASS,
+    "body_com": parameter_slopes.COM,
+    "body_inertia": parameter_slopes.INERTIA,
+    "joint_armature": parameter_slopes.ARMATURE,
+}
+LAWS = (
+    "gravity",
+    "joint_damping",
+    "joint_stiffness",
+    "joint_reference",
+    "joint_friction",
+    "joint_range",
+    "actuator_gain",
+    "actuator_bias",
+    "control_range",
+    "force_range",
+    "geom_friction",
+    "geom_stiffness",
+    "geom_dissipation_time",
+)
+PARAMETERS = (*INERTIAS, *LAWS)
+
+
+@dataclass(frozen=True, repr=False)
+class Linearization(ShownByShapes):
+    """Derivatives of the next (q, v) in the tangent spaces at q and at the next q, rows and columns in the order (q, v).
+
+    Tangent vectors are as v: a free joint's translation in world axes, rotations in body axes. `A (worlds, 2nv, 2nv)` by the
+    state, `B (worlds, 2nv, nu)` by the controls, `tau (worlds, 2nv, nv)` by generalised forces or None,
+    `parameters[name] (worlds, 2nv, entries)`, entries in the order of the parameter's own array.
+    """
+
+    A: wp.array
+    B: wp.array
+    tau: wp.array | None = None
+    parameters: dict[str, wp.array] = field(default_factory=dict)
+
+    def arrays(self) -> dict[str, wp.array]:
+        """All arrays by name."""
+        own = {"A": self.A, "B": self.B} | ({} if self.tau is None else {"tau": self.tau})
+        return own | self.parameters
+
+
+class Columns:
+    """Which variables the columns of X are of: q, v, controls, then generalised forces and parameters if asked for."""
+
+    def __init__(self, device_model: DeviceModel, force: bool, parameters: tuple[str, ...]):
+        model, t = device_model.model, device_model.types
+        self.device_model = device_model
+        chosen = [name for name in PARAMETERS if name in parameters]
+        entries = request_entries(model, force, chosen)
+        starts = np.cumsum([0, *entries.values()])
+        self.entries, self.parameters = entries, tuple(chosen)
+        self.first = dict(zip(entries, (int(n) for n in starts[:-1]), strict=True))
+        self.X = self._zeros((model.nv, int(starts[-1])), t.real)
+        self._make_inertias([name for name in chosen if name in INERTIAS])
+
+    def _zeros(self, shape, kind) -> wp.array:
+        return wp.zeros((self.device_model.worlds, *shape), dtype=kind, device=self.device_model.device)
+
+    def _make_inertias(self, names: list[str]) -> None:
+        model, t, device = self.device_model.model, self.device_model.types, self.device_model.device
+        rows = []  # kind, index, component, link
+        for name in names:
+            size = model.nv if name == "joint_armature" else model.nbody
+            each = self.entries[name] // max(size, 1)
+            for index in range(size):
+                link = -1 - index if name == "joint_armature" else int(model.body_link[index])
+                rows += [(int(INERTIAS[name]), index, component, link) for component in range(each)]
+        table = np.array(rows, dtype=np.int32).reshape(-1, 4).T
+        self.kind, self.index, self.component, link = (
+            wp.array(np.ascontiguousarray(x), dtype=wp.int32, device=device) for x in table
+        )
+        self.inertias = copy(weight_slopes.Inertias, t.real)()
+        self.inertias.first = self.first[names[0]] if names else 0
+        self.inertias.link = link
+        self.inertias.I, self.inertias.w = self._zeros((len(rows),), t.vec10), self._zeros((len(rows),), t.real)
+
+    def start(self, name: str) -> int:
+        """First column of a variable, -1 where it was not asked for."""
+        return self.first.get(name, -1)
+
+
+def blank_result(device_model: DeviceModel, entries: dict[str, int]) -> Linearization:
+    """Arrays for a result with so many columns by each variable."""
+    S, device, rows = device_model.types.real, device_model.device, 2 * device_model.model.nv
+    arrays = {name: wp.zeros((device_model.worlds, rows, n), dtype=S, device=device) for name, n in entries.items()}
+    parameters = {name: x for name, x in arrays.items() if name not in ("A", "B", "tau")}
+    return Linearization(arrays["A"], arrays["B"], arrays.get("tau"), parameters)
+
+
+def check_result(device_model: DeviceModel, entries: dict[str, int], out: Linearization) -> None:
+    """Raise `ValueError` unless `out` has the arrays of this request."""
+    S, device, rows = device_model.types.real, device_model.device, 2 * device_model.model.nv
+    wanted = {name: (device_model.worlds, rows, n) for name, n in entries.items()}
+    found = {
+        name: x.shape if (x.dtype, x.device) == (S, device) else (x.dtype.__name__, str(x.device))
+        for name, x in out.arrays().items()
+    }
+    if found != wanted:
+        raise ValueError(f"out holds {found}; this request needs {wanted} on {device}")
+
+
+def request_entries(model, force: bool, parameters: tuple[str, ...]) -> dict[str, int]:
+    """Number of columns by each variable."""
+    entries = {"A": 2 * model.nv, "B": model.nu} | ({"tau": model.nv} if force else {})
+    return entries | {name: int(np.prod(np.shape(getattr(model, name)))) for name in parameters}
+
+
+class Linearizer:
+    """Workspace and launches; a step of its own, so that the simulator's diagnostics and contacts stay as they are."""
+
+    def __init__(self, device_model: DeviceModel, options, max_contacts: int | None, contact: bool):
+        self.device_model, self.model = device_model, device_model.model
+        t, S, nv = device_model.types, device_model.types.real, device_model.model.nv
+        self.step = Step(device_model, options, max_contacts, contact, adjoints=ADJOINT_SOLVERS)
+        self.step.solver.options.keep_factor = 1
+        self.derivative = InverseDynamicsDerivative(self.step.dynamics)
+        array = self.step.dynamics.array
+        self.a, self.inverse_dynamics, self.dof = array(nv, S), array(nv, S), array(nv, wp.int32)
+        self.flow = copy(contact_slopes.Flow, S)()
+        for key in ("link_X", "link_I", "dof_S"):
+            setattr(self.flow, key, getattr(self.step.dynamics, key))
+        self.flow.link_V, self.flow.v = array(self.model.nlink, t.vec6), self.step.solver.solution.v
+        self._make_contacts()
+        self._make_rows()
+        self._make_weights()
+        self._columns: dict[tuple, Columns] = {}
+
+    def _make_contacts(self) -> None:
+        t, collision = self.device_model.types, self.step.collision
+        Changes = copy(contact_slopes.Changes, t.real)
+        self.changes = Changes()
+        for key in Changes.vars:
+            setattr(self.changes, key, self.step.dynamics.array((collision.capacity, collision.max_support), t.vec3))
+        shape, device = (
+            (self.device_model.worlds, collision.capacity, contact_variation.ROWS),
+            self.device_model.device,
+        )
+        self.motion = wp.zeros(shape, dtype=t.vec6, device=device, requires_grad=True)
+        self.value = wp.zeros(shape, dtype=t.real, device=device, requires_grad=True)
+
+    def _make_rows(self) -> None:
+        t, forward, array = self.device_model.types, self.step.scalar_rows, self.step.dynamics.array
+        S, K, width = t.real, forward.count, forward.width
+        turning = forward.table_count > 0 or bool((self.model.joint_type == JointType.BALL).any())
+        slopes = self.row_slopes = copy(row_slopes.RowSlopes, S)()
+        slopes.J_q = array((K if turning else 0, width, width), S)
+        slopes.gamma_q, slopes.gamma_v = array((K, width), S), array((K, width), S)
+        slopes.R_w, slopes.R_floor = array(K, S), array(K if forward.table_count else 0, S)
+        Place = copy(constraint_slopes.Place, S)
+        self.here, self.ahead = Place(), Place()
+        self.here.q, self.here.link_X, self.here.dof_S = self.step.q, self.flow.link_X, self.flow.dof_S
+        self.ahead.q, self.ahead.link_X = forward.q_ahead, forward.link_X_ahead
+        self.ahead.dof_S = array(self.model.nv if forward.table_count else 0, t.vec6)
+
+    def _make_weights(self) -> None:
+        t, array, nv = self.device_model.types, self.step.dynamics.array, self.model.nv
+        solver = self.step.solver
+        weights = self.weights = copy(weight_slopes.Weights, t.real)()
+        weights.M_factor, weights.contact_w = self.step.M_factor, self.step.contact_weight
+        weights.contact_u, weights.contact_G = solver.work.u_c, solver.work.newton.G
+        weights.contact_gamma = solver.solution.gamma
+        weights.y, weights.by_dof = array(nv, t.vec3), array(nv, t.real)
+        weights.V, weights.P = (array((self.model.nlink, 3), t.vec6) for _ in range(2))
+
+    def columns(self, force: bool, parameters: tuple[str, ...]) -> Columns:
+        """The layout of a request; its workspace is kept."""
+        key = (force, parameters)
+        if key not in self._columns:
+            self._columns[key] = Columns(self.device_model, force, parameters)
+        return self._columns[key]
+
+    def load(self, state, control: wp.array | None, tau: wp.array | None) -> None:
+        """Take the point to linearise at."""
+        wp.copy(self.step.q, state.q)
+        wp.copy(self.step.v, state.v)
+        self.step.scalar_rows.load_memory(state.memory)
+        for target, source in ((self.step.control, control), (self.step.tau, tau)):
+            target.zero_() if source is None else wp.copy(target, source)
+
+    def launch(self, h: float, columns: Columns, result: Linearization) -> None:
+        """Fill `result` at the point loaded."""
+        step, launch, X, nv = self.step, self.step.dynamics.launch, columns.X, self.model.nv
+        topology, v = self.device_model.topology, self.flow.v
+        step.smooth_motion(h)
+        step.contact_problem(h)
+        step.solve(h)
+        X.zero_()
+        self._smooth_columns(h, columns)
+        self._contact_columns(h, columns)
+        self._row_columns(h, columns)
+        problem, work = step.solver.problem, step.solver.work
+        launch(kernels.list_dofs, nv, [problem, work, self.dof])
+        width = min(COLUMNS_PER_THREAD[self.device_model.device.is_cuda], X.shape[2])
+        blocks = -(-X.shape[2] // width)
+        launch(kernels.solve_columns, (self.model.ntree, blocks), [work, self.dof, width, X])
+        for name, Y in result.arrays().items():
+            if not Y.size:
+                continue
+            launch(kernels.store_jacobian, self.model.nlink, [topology, h, v, X, columns.first[name], Y])
+        launch(kernels.add_position, self.model.nlink, [topology, h, v, result.A])
+
+    def _smooth_columns(self, h: float, columns: Columns) -> None:
+        """Inertial forces, springs, actuators, generalised forces."""
+        step, d, X, nv = self.step, self.device_model, columns.X, self.model.nv
+        launch, dynamics, p = step.dynamics.launch, step.dynamics, d.parameters
+        launch(kernels.acceleration, nv, [h, step.v, self.flow.v, self.a])
+        dynamics.inverse_dynamics(step.v, self.a, self.inverse_dynamics)
+        dynamics.velocity(self.flow.v, self.flow.link_V)
+        D = self.derivative.launch_along(step.v, self.a, True, 0.0, 0.0)
+        launch(kernels.block_columns, nv, [d.topology, h, D, 0, X])
+        D = self.derivative.launch_along(step.v, self.a, False, 1.0, -1.0 / h)
+        launch(kernels.block_columns, nv, [d.topology, h, D, nv, X])
+        springs = [p.stored("joint_stiffness"), p.stored("joint_reference"), step.q]
+        launch(kernels.spring_columns, self.model.nlink, [d.topology, h, *springs, X])
+        if self.model.nu:
+            inputs = [d.topology, h, *self._actuators(columns), step.q, step.v, self.flow.v, X]
+            launch(actuator_slopes.actuator_columns, None, inputs)
+        if "tau" in columns.first:
+            launch(kernels.force_columns, nv, [h, columns.first["tau"], X])
+        if columns.parameters:
+            self._parameter_columns(h, columns)
+
+    def _actuators(self, columns: Columns) -> list:
+        """The actuators and their first columns, as kernels read them."""
+        step, p, S = self.step, self.device_model.parameters, self.device_model.types.real
+        actuators, first = copy(actuator_slopes.Actuators, S)(), copy(actuator_slopes.FirstColumns, S)()
+        actuators.link, actuators.row, actuators.gear = step.actuator_link, step.actuator_row, step.actuator_gear
+        actuators.gain, actuators.bias = p.stored("actuator_gain"), p.stored("actuator_bias")
+        actuators.control_range, actuators.force_range = p.stored("control_range"), p.stored("force_range")
+        actuators.control = step.control
+        first.control = columns.start("B")
+        for name in ACTUATOR_PARAMETERS:
+            setattr(first, name, columns.start(name))
+        return [actuators, first]
+
+    def _parameter_columns(self, h: float, columns: Columns) -> None:
+        """The parameters of inertias and of the laws of joints."""
+        step, d, X, nv, first = self.step, self.device_model, columns.X, self.model.nv, columns.start
+        launch, p = step.dynamics.launch, d.parameters
+        if columns.kind.shape[0]:
+            bodies = copy(parameter_slopes.Bodies, d.types.real)()
+            bodies.mass, bodies.com, bodies.a = p.stored("body_mass"), p.stored("body_com"), self.a
+            for key in ("link_X", "link_V", "link_A", "dof_S"):
+                setattr(bodies, key, getattr(step.dynamics, key))
+            inputs = [d.topology, h, bodies, columns.kind, columns.index, columns.component, columns.inertias, X]
+            launch(parameter_slopes.inertia_columns, columns.kind.shape[0], inputs)
+        if first("gravity") >= 0:
+            inputs = [d.topology, h, self.flow.dof_S, step.composite, first("gravity"), X]
+            launch(parameter_slopes.gravity_columns, nv, inputs)
+        if first("joint_damping") >= 0:
+            launch(parameter_slopes.damping_columns, nv, [h, self.flow.v, first("joint_damping"), X])
+        if max(first("joint_stiffness"), first("joint_reference")) >= 0:
+            inputs = [d.topology, h, p.stored("joint_stiffness"), p.stored("joint_reference"), step.q]
+            inputs += [first("joint_stiffness"), first("joint_reference"), X]
+            launch(parameter_slopes.spring_parameter_columns, self.model.nlink, inputs)
+
+    def _contact_columns(self, h: float, columns: Columns) -> None:
+        step, collision, X = self.step, self.step.collision, columns.X
+        if not collision.enabled:
+            return
+        d, options, launch = self.device_model, step.options, step.dynamics.launch
+        scene, contacts, G = collision.scene, collision.contacts, self.weights.contact_G
+        self._vary_contacts()
+        slope, gamma = self.motion.grad, step.solver.solution.gamma
+        problem, u_c = step.solver.problem, self.weights.contact_u
+        inputs = [d.topology, scene, collision.material(), contacts, problem, h, options.beta, self.flow, slope]
+        inputs += [u_c, G, gamma]
+        size = (collision.capacity, collision.max_support)
+        launch(contact_slopes.contact_changes, size, [*inputs, self.changes])
+        inputs = [d.topology, scene, contacts, self.flow.dof_S, G, self.changes, X]
+        launch(contact_slopes.contact_columns, None, inputs)
+        inputs = [d.topology, scene, contacts, problem, options.beta, options.sigma, self.flow, slope]
+        launch(weight_slopes.contact_weight_columns, None, [*inputs, columns.inertias, self.weights, X])
+        MaterialFirst = copy(parameter_slopes.MaterialFirst, d.types.real)
+        chosen = MaterialFirst()
+        for key in MaterialFirst.vars:
+            setattr(chosen, key, columns.start(f"geom_{key}"))
+        if max(chosen.friction, chosen.stiffness, chosen.dissipation_time) >= 0:
+            inputs = [scene, collision.material(), contacts, problem, h, options.beta, self.weights.contact_w]
+            inputs += [u_c, G, gamma, chosen, X]
+            launch(parameter_slopes.material_columns, None, inputs)
+
+    def _vary_contacts(self) -> None:
+        """Gradients of (φ, p, n) by the motion of geom B, into `motion.grad`."""
+        collision = self.step.collision
+        self.motion.grad.zero_()
+        size = _without_gradient(self.device_model.parameters.stored("geom_size"))
+        variants = [(contact_variation.vary, [collision.scene])]
+        if collision.convex_scene is not None:
+            variants.append((contact_variation.vary_convex, [collision.scene, collision.convex_scene]))
+        for kernel, scenes in variants:
+            self.value.grad.fill_(1.0)  # the adjoint consumes it
+            inputs = [*scenes, collision.contacts, size, collision.geom_X, self.motion, self.value]
+            launch(
+                kernel,
+                self.device_model.types.real,
+                self.motion.shape,
+                inputs,
+                adj_inputs=[None if isinstance(x, wp.array) else x._cls() for x in inputs],
+                adjoint=True,
+                device=self.device_model.device,
+                block_dim=BLOCK,
+                record_tape=False,
+            )
+
+    def _row_columns(self, h: float, columns: Columns) -> None:
+        """Scalar rows: their own slopes kind by kind, then what is the same for all."""
+        step, d, X, slopes = self.step, self.device_model, columns.X, self.row_slopes
+        forward, solver, launch = step.scalar_rows, step.solver, step.dynamics.launch
+        rows, sigma = forward.rows, step.options.sigma
+        G, gamma = solver.work.newton.row_G, solver.solution.row_gamma
+        if not forward.count:
+            return
+        if forward.joint_count:
+            inputs = [rows, forward.joint_type, forward.joint_q, h, sigma, step.q, G, gamma, slopes]
+            launch(row_slopes.joint_row_slopes, forward.joint_count, inputs)
+            bounds = [columns.start("joint_range"), columns.start("joint_friction")]
+            if max(bounds) >= 0:
+                launch(parameter_slopes.row_parameter_columns, None, [rows, h, G, gamma, *bounds, X])
+        if forward.effort_count:
+            inputs = [forward.effort, rows, h, *self._actuators(columns), step.q, step.v, self.flow.v, G, gamma]
+            launch(actuator_slopes.effort_columns, None, [*inputs, slopes, X])
+        if forward.table_count:
+            step.dynamics.motion_subspace(self.ahead.link_X, self.ahead.dof_S)
+            inputs = [d.topology, forward.table, rows, h, sigma, self.here, self.ahead, step.v]
+            inputs += [forward.phi, forward.floor, forward.speed, G, gamma, slopes]
+            launch(constraint_slopes.constraint_row_slopes, forward.table_count, inputs)
+            inputs = [d.topology, forward.table, rows, slopes, self.here, step.composite, forward.inertia, G, gamma]
+            launch(constraint_slopes.floor_columns, None, [*inputs, columns.inertias, self.weights, X])
+        launch(row_slopes.row_columns, None, [rows, slopes, G, gamma, self.flow.v, X])
+        inputs = [d.topology, rows, slopes, G, gamma, self.flow, columns.inertias, self.weights, X]
+        launch(weight_slopes.row_weight_columns, None, inputs)
+
+
+def linearize(sim, state, control, tau, parameters, force_jacobian, out) -> Linearization:
+    """See `Simulator.linearize`."""
+    sim._check_state(state)
+    names = _names(parameters)
+    reason = _not_analytic(sim, names)
+    if reason and not sim.requires_grad:
+        raise ValueError(
+            f"linearize has no closed form {reason}; a simulator with requires_grad=True has its Jacobians"
+        )
+    force = flag(force_jacobian, "force_jacobian")
+    if out is not None and not isinstance(out, Linearization):
+        raise ValueError(f"out is a {type(out).__name__}; give the Linearization of an earlier call")
+    with tape_paused():
+        control = None if control is None else sim._device_array(control, (sim.worlds, sim.model.nu), "control")
+        tau = None if tau is None else sim._device_array(tau, (sim.worlds, sim.model.nv), "tau")
+        entries = request_entries(sim.model, force, names)
+        if out is None:
+            out = blank_result(sim.device_model, entries)
+        else:
+            check_result(sim.device_model, entries, out)
+        if reason:
+            sim._reverse_linearizer.fill(state, control, tau, out)
+            return out
+        linearizer = sim._linearizer
+        columns = linearizer.columns(force, names)
+        linearizer.load(state, control, tau)
+        key = ("linearize", id(columns), *(array.ptr for array in out.arrays().values()))
+        sim._replay.run(key, lambda: linearizer.launch(sim.dt, columns, out))
+    return out
+
+
+def _not_analytic(sim, names: tuple[str, ...]) -> str:
+    """Why the Jacobians have no closed form here; empty where they have."""
+    refuse_gradients(sim.model, sim.dtype, "linearize")
+    if sim.integrator != SymplecticEuler():
+        return f"with {sim.integrator!r}, only with ws.SymplecticEuler()"
+    if not isinstance(sim.solver, (SAP, NoContact)):
+        return f"with {sim.solver!r}, only with ws.SAP(...) and ws.NoContact()"
+    options = sim._step.options
+    if options.is_lagged:
+        return f'with the lagged model {options!r}, only with SAP(approximation="convex", supported_load=False)'
+    if sim._step.solver.options.linear_solver == newton.CG:
+        return 'without the factor of the Hessian, only with SAP(linear_solver="cholesky")'
+    if sim.parameters.is_per_world("body_active"):
+        return "with body_active per world"
+    others = [name for name in names if name not in PARAMETERS]
+    return f"by {others[0]!r}, only by {', '.join(PARAMETERS)}" if others else ""
+
+
+def _names(parameters) -> tuple[str, ...]:
+    names = (parameters,) if isinstance(parameters, str) or not np.iterable(parameters) else tuple(parameters)
+    for name in names:
+        choice(name, "an entry of parameters", SPECS)
+        if name == "body_active":
+            raise ValueError("body_active switches bodies on and off; there is no Jacobian by it")
+    return tuple(name for name in SPECS if name in names)
+
+
+def _without_gradient(array: wp.array) -> wp.array:
+    """The same memory as an array that has no gradient."""
+    if array.grad is None:
+        return array
+    return wp.array(ptr=array.ptr, dtype=array.dtype, shape=array.shape, device=array.device)

@@ -1,0 +1,149 @@
+"""A rollout's loss as a function of one flat vector, as `scipy.optimize.minimize(..., jac=True)` and its like want it."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import warp as wp
+
+from warpsim.checks import choice, numbers, positive, short
+from warpsim.differentiate.taped import (
+    STATE_NAMES,
+    Inputs,
+    TapedRollout,
+    count_steps,
+    device_array,
+    input_shapes,
+    shared_shape,
+)
+from warpsim.reprs import show
+from warpsim.state import import_or_explain
+from warpsim.trajectory import Trajectory
+
+
+class Objective:
+    """`objective(x)` gives the loss and its gradient (float64) at the variables packed into x.
+
+        objective = ws.Objective(sim, loss, {"controls": u0, "body_mass": m0}, steps=100)
+        found = scipy.optimize.minimize(objective, objective.x0, jac=True, bounds=objective.bounds)
+        objective.unpack(found.x)["body_mass"]
+
+    `variables`: starting values by name, of `q`, `v` (the start), `controls` or parameters. A value with the worlds' axis
+    varies per world; one without is shared by all. `fixed`: further inputs that do not vary (default: initial pose, rest,
+    no controls). `loss`: with `framework="warp"` a function of the trajectory that launches kernels and returns an array,
+    whose sum is the loss; with "torch" a function of the tensors q (steps + 1, worlds, nq) and v that returns a scalar.
+    `bounds`: (low, high) by name, numbers or arrays; `scale`: by name, the size of a unit of x [1]. `options` go to
+    `Simulator.rollout` (`substeps`, `every`, `checkpoint_every`). Raises `ValueError` for a wrong name or shape.
+    """
+
+    def __init__(
+        self, sim, loss, variables, *, steps=None, fixed=None, bounds=None, scale=None, framework="warp", **options
+    ):
+        choice(framework, "framework", ("warp", "torch"))
+        if not getattr(sim, "requires_grad", False):
+            raise ValueError("an Objective needs a simulator made with requires_grad=True")
+        if not callable(loss):
+            raise ValueError(f"loss is {short(loss)}; give a function")
+        for name, table in (
+            ("variables", variables),
+            ("fixed", fixed or {}),
+            ("bounds", bounds or {}),
+            ("scale", scale or {}),
+        ):
+            if not isinstance(table, Mapping):
+                raise ValueError(f"{name} is {short(table)}; give a dict by name")
+        if not variables:
+            raise ValueError("variables is empty; name at least one")
+        self.sim, self.loss, self.framework, self.options = sim, loss, framework, options
+        self.fixed = {"q": sim.model.q0, "v": np.zeros(sim.model.nv)} | dict(fixed or {})
+        self.start = {name: numbers(value, f"variables[{name!r}]") for name, value in variables.items()}
+        self.fixed = {name: value for name, value in self.fixed.items() if name not in self.start}
+        given = self.fixed | self.start
+        self.steps = count_steps(given.get("controls"), steps)
+        parameters = [name for name in given if name not in (*STATE_NAMES, "controls")]
+        self.shapes = input_shapes(sim, self.steps, parameters)
+        self._fixed = {name: device_array(sim, name, x, self.shapes[name]) for name, x in self.fixed.items()}
+        scales = dict.fromkeys(self.start, 1.0) | dict(scale or {})
+        self.scale = {name: positive(scales[name], f"scale[{name!r}]") for name in self.start}
+        self._refuse_unknown("bounds", bounds)
+        self._refuse_unknown("scale", scale)
+        self._bounds = dict(bounds or {})
+        for name, pair in self._bounds.items():
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise ValueError(f"bounds[{name!r}] is {short(pair)}; give (low, high)")
+            low, high = (numbers(side, f"bounds[{name!r}]") for side in pair)
+            if not (low <= high).all():
+                raise ValueError(f"bounds[{name!r}] is {short(pair)}; the lower must not exceed the upper")
+        for name, value in self.start.items():
+            device_array(sim, name, value, self.shapes[name])  # its shape and numbers are checked
+
+    def __repr__(self) -> str:
+        return show("Objective", {"variables": self.start, "steps": self.steps, "worlds": self.sim.worlds})
+
+    def _refuse_unknown(self, what: str, table) -> None:
+        unknown = set(table or {}) - set(self.start)
+        if unknown:
+            raise ValueError(f"{what} names {sorted(unknown)}; the variables are {sorted(self.start)}")
+
+    @property
+    def x0(self) -> np.ndarray:
+        """The starting values, packed."""
+        return self.pack(self.start)
+
+    @property
+    def bounds(self) -> list[tuple[float, float]] | None:
+        """A pair per entry of x, or None where nothing is bounded."""
+        if not self._bounds:
+            return None
+        sides = [{name: self._bounds.get(name, (-np.inf, np.inf))[i] for name in self.start} for i in (0, 1)]
+        low, high = (self.pack({n: np.broadcast_to(side[n], self.start[n].shape) for n in side}) for side in sides)
+        return list(zip(low.tolist(), high.tolist(), strict=True))
+
+    def pack(self, values: dict) -> np.ndarray:
+        """One flat vector of values by name, in units of `scale`."""
+        return np.concatenate([np.ravel(np.asarray(values[name], float)) / self.scale[name] for name in self.start])
+
+    def unpack(self, x) -> dict[str, np.ndarray]:
+        """The values by name that a flat vector holds, shaped as the starting values."""
+        ends = np.cumsum([value.size for value in self.start.values()])
+        parts = np.split(np.asarray(x, float), ends[:-1])
+        pairs = zip(self.start.items(), parts, strict=True)
+        return {name: part.reshape(value.shape) * self.scale[name] for (name, value), part in pairs}
+
+    def rollout(self, x) -> Trajectory:
+        """The trajectory at x, without gradients."""
+        inputs = Inputs(self.sim, self._arrays(x))
+        return self.sim.rollout(inputs.start, inputs.controls, self.steps, **self.options)
+
+    def __call__(self, x) -> tuple[float, np.ndarray]:
+        """Loss and gradient at x."""
+        run = TapedRollout(self.sim, self._arrays(x), self.steps, **self.options)
+        value, seeds = self._warp_loss(run) if self.framework == "warp" else self._torch_loss(run)
+        found = run.gradients(grads=seeds)
+        parts = []
+        for name, value_at_start in self.start.items():
+            gradient = found[name].numpy().astype(float)
+            if value_at_start.shape == shared_shape(name, gradient.shape):
+                gradient = gradient.sum(axis=1 if name == "controls" else 0)
+            parts.append(np.ravel(gradient) * self.scale[name])
+        return value, np.concatenate(parts)
+
+    def _arrays(self, x) -> dict[str, wp.array]:
+        values = {n: device_array(self.sim, n, value, self.shapes[n]) for n, value in self.unpack(x).items()}
+        return self._fixed | values
+
+    def _warp_loss(self, run: TapedRollout):
+        with run.tape:
+            loss = self.loss(run.trajectory)
+        if not (isinstance(loss, wp.array) and loss.requires_grad):
+            raise ValueError("the loss must return a wp.array made with requires_grad=True, filled by a kernel")
+        ones = wp.zeros_like(loss, requires_grad=False)
+        ones.fill_(1.0)
+        return float(loss.numpy().sum()), {loss: ones}
+
+    def _torch_loss(self, run: TapedRollout):
+        torch = import_or_explain("torch", "torch")
+        arrays = (run.trajectory.q, run.trajectory.v)
+        tensors = [wp.to_torch(a, requires_grad=False).detach().requires_grad_() for a in arrays]
+        loss = self.loss(*tensors)
+        bars = torch.autograd.grad(loss, tensors, materialize_grads=True)
+        return float(loss.detach()), {a: wp.from_torch(g.contiguous()) for a, g in zip(arrays, bars, strict=True)}

@@ -1,0 +1,110 @@
+"""A rollout as a function of arrays by name, and its gradients: what the adapters for other frameworks share.
+
+Names are `q`, `v` (the start), `controls`, and those of physical parameters.
+"""
+
+import numpy as np
+import warp as wp
+
+from warpsim.checks import short, whole
+from warpsim.device.copies import SCALARS
+
+STATE_NAMES = ("q", "v")
+
+
+def input_shapes(sim, steps: int, names=()) -> dict[str, tuple[int, ...]]:
+    """Shape of every input, the worlds' axis included: q, v, controls, and the parameters named."""
+    shapes = {"q": (sim.worlds, sim.model.nq), "v": (sim.worlds, sim.model.nv)}
+    shapes["controls"] = (steps, sim.worlds, sim.model.nu)
+    return shapes | {name: scalars(sim.parameters[name]).shape for name in names}
+
+
+def shared_shape(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of an input that all worlds share: without their axis."""
+    axis = 1 if name == "controls" else 0
+    return shape[:axis] + shape[axis + 1 :]
+
+
+def expansion(name: str, shape, wanted: tuple[int, ...]) -> tuple[int, ...]:
+    """How a value of this shape is to be reshaped, so that it can be broadcast to the wanted shape; or an error."""
+    shape, axis = tuple(shape), 1 if name == "controls" else 0
+    if shape == wanted:
+        return shape
+    if shape == shared_shape(name, wanted):
+        return shape[:axis] + (1,) + shape[axis:]
+    raise ValueError(f"{name} has shape {shape}; it must be {wanted}, or {shared_shape(name, wanted)} for all worlds")
+
+
+def count_steps(controls, steps: int | None) -> int:
+    """The number of steps: that of the rows of controls, where there are any."""
+    if controls is None:
+        if steps is None:
+            raise ValueError("rollout needs steps= unless controls are given")
+        whole(steps, "steps", 1)
+        return steps
+    if np.ndim(controls) == 0:
+        raise ValueError(f"controls is {short(controls)}; give an array (steps, worlds, nu)")
+    if steps is not None and steps != len(controls):
+        raise ValueError(f"controls has {len(controls)} rows, but steps is {steps}")
+    return len(controls)
+
+
+def scalars(array: wp.array) -> wp.array:
+    """A view of an array of vectors or matrices with their entries as further dimensions."""
+    shape = getattr(array.dtype, "_shape_", ())
+    if not shape:
+        return array
+    scalar = array.dtype._wp_scalar_type_
+    return wp.array(ptr=array.ptr, dtype=scalar, shape=(*array.shape, *shape), device=array.device, copy=False)
+
+
+class Inputs:
+    """Start, controls and parameters of one rollout as device arrays of scalars, written into the simulator."""
+
+    def __init__(self, sim, values: dict[str, wp.array]):
+        self.sim, self.values = sim, values
+        self.start = sim._blank_state()
+        wp.copy(self.start.q, values["q"])
+        wp.copy(self.start.v, values["v"])
+        self.controls = values.get("controls")
+        self.parameters = {name: x for name, x in values.items() if name not in (*STATE_NAMES, "controls")}
+        self.write_parameters()
+
+    def write_parameters(self) -> None:
+        """The simulator's parameters <- those of this rollout."""
+        for name, value in self.parameters.items():
+            wp.copy(scalars(self.sim.parameters[name]), value)
+
+
+class TapedRollout:
+    """A rollout on a tape of its own (`tape`, which may record a loss as well), its `trajectory`, and its gradients."""
+
+    def __init__(self, sim, values: dict[str, wp.array], steps: int, **options):
+        self.inputs = Inputs(sim, values)
+        if self.inputs.controls is not None:
+            self.inputs.controls.requires_grad = True
+        with wp.Tape() as self.tape:
+            self.trajectory = sim.rollout(self.inputs.start, self.inputs.controls, steps, **options)
+
+    def gradients(self, loss: wp.array | None = None, grads: dict | None = None) -> dict[str, wp.array]:
+        """Gradients by name, of a loss recorded on the tape or of rows whose own gradients are given.
+
+        The parameters are those of the rollout, whatever they have become since: its records keep them.
+        """
+        inputs, parameters = self.inputs, self.inputs.sim.parameters
+        found = {"q": inputs.start.q.grad, "v": inputs.start.v.grad}
+        if inputs.controls is not None:
+            found["controls"] = inputs.controls.grad
+        found |= {name: scalars(parameters[name].grad) for name in inputs.parameters}
+        for array in found.values():
+            array.zero_()
+        self.tape.backward(loss, grads)
+        return found
+
+
+def device_array(sim, name: str, value, wanted: tuple[int, ...]) -> wp.array:
+    """Host numbers as a new array of the simulator's dtype and device, broadcast to the wanted shape."""
+    host = sim._numbers(value, name)
+    host = host.reshape(expansion(name, host.shape, wanted))
+    host = np.ascontiguousarray(np.broadcast_to(host, wanted))
+    return wp.array(host, dtype=SCALARS[sim.dtype], device=sim.device)

@@ -1,0 +1,158 @@
+"""The backward pass of a step of the theta-schemes besides plain symplectic Euler (theory §2, §3.5).
+
+Two implicit functions in a row: contact, A (v - v*) = J^T gamma with A, J and the weights at q^θ(v*), gives the gradient
+of v*, q^θ, q0 and the parameters; the free motion, m(v*) = 0, takes that of v* back through the transposed Jacobian dm/dv
+and the adjoint of m at frozen v*. The explicit schemes have the first alone, with their own damping in A.
+"""
+
+import functools
+
+import warp as wp
+
+from warpsim.differentiate.implicit import StepAdjoint, with_gradient
+from warpsim.integrate import ThetaScheme
+from warpsim.integrate.theta.stages import DAMPING_PARAMETERS
+from warpsim.kernels.differentiate import residual
+from warpsim.kernels.integrate.theta import free_motion, schemes
+from warpsim.kernels.tree import passes
+from warpsim.tree.dynamics import DeviceModel, Dynamics
+
+
+class SchemeAdjoint(StepAdjoint):
+    """Workspace of the backward pass of one scheme."""
+
+    def __init__(self, device_model: DeviceModel, options, max_contacts, contact: bool, replay, scheme: ThetaScheme):
+        super().__init__(device_model, options, max_contacts, contact, replay, scheme)
+        self.scheme, self.stages = scheme, self.step.stages
+        t, model, array = device_model.types, device_model.model, self.dynamics.array
+        S, nq, nv, C = t.real, model.nq, model.nv, self.step.collision.capacity
+        self.effective, self.v_moving = array(nv, S), array(nv, S)
+        if scheme.implicit:
+            self.between = Dynamics(device_model, grad=True, requires_grad=True)
+            self.v_star, self.v_theta, self.q_theta = array(nv, S), array(nv, S), array(nq, S)
+            self.still, self.m = array(nv, S), array(nv, S)
+            self.no_gravity = wp.zeros(1, dtype=t.vec3, device=device_model.device)
+            self.phi_between, self.point_between = array(C, S), array(C, t.vec3)
+            self.frame_between = array(C, t.mat33)
+
+    @functools.cached_property
+    def _cleared(self) -> list[wp.array]:
+        return with_gradient(*self._owners(), *([self.between] if self.scheme.implicit else []))
+
+    def _record_position_velocity(self) -> wp.array:
+        theta_vq = self.scheme.theta_vq
+        if theta_vq in (0.0, 1.0):
+            return self.v if theta_vq else self.v0
+        return self._record_between(theta_vq, self.v, self.v_moving)
+
+    def _record_between(self, share: float, v: wp.array, out: wp.array) -> wp.array:
+        """out = share v + (1 - share) v0."""
+        self.dynamics.launch(schemes.velocity_between, self.model.nv, [share, self.v0, v, out])
+        return out
+
+    def _residual_adjoint(self, h: float) -> None:
+        if not self.scheme.implicit:
+            super()._residual_adjoint(h)
+            return
+        wp.copy(self.v_star, self.step.v_star)
+        if self.stages.follows_contacts:
+            wp.copy(self.moved, self.stages.moved)
+        super()._residual_adjoint(h)
+        self._free_motion_adjoint(h)
+
+    def _record_damping(self, h: float) -> wp.array:
+        q, v = (self.q_theta, self.v_theta) if self.scheme.implicit else (self.q, self.v0)
+        step, p = self.step, self.device_model.parameters
+        inputs = [self.device_model.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
+        inputs += [p.stored(key) for key in DAMPING_PARAMETERS]
+        inputs += [self.control, self.scheme.damping_share, h * self.scheme.stiffness_share, q, v, self.effective]
+        self.dynamics.launch(schemes.effective_damping, None, inputs)
+        return self.effective
+
+    # the contact stage of the implicit schemes -----------------------------------------------------------------------
+
+    def _record_geometry(self, h: float) -> None:
+        if not self.scheme.implicit:
+            super()._record_geometry(h)
+            return
+        self.dynamics.position(self.q)
+        self._record_configuration(h)
+        self._record_mass(self.between)
+        between = (self.between, self.q_theta) if self.scheme.order > 1 else None
+        self.rows.record_geometry(self._row_lead(h)[0], self.q, self.v0, self.M, between)
+        self._record_contact_geometry(self.dynamics, self.phi, self.point, self.frame)
+        self._record_jacobian(self.dynamics, self.point, self.frame, choice=0)
+        if self.stages.follows_contacts:
+            between = (self.phi_between, self.point_between, self.frame_between)
+            self._record_contact_geometry(self.between, *between)
+            self._record_jacobian(self.between, *between[1:], choice=1)
+
+    def _free_velocity(self) -> wp.array:
+        return self.v_star if self.scheme.implicit else super()._free_velocity()
+
+    def _balance_arrays(self) -> list[wp.array]:
+        found = [*super()._balance_arrays(), self.effective]
+        if self.scheme.implicit:
+            found += [self.between.link_V, self.between.link_A, self.between.link_f]
+        return found
+
+    def _restitution_adjoint(self, h: float) -> None:
+        """The implicit schemes take v*_bar back in `_free_motion_adjoint`."""
+        if not self.scheme.implicit:
+            super()._restitution_adjoint(h)
+
+    def _record_configuration(self, h: float) -> None:
+        """v^θ, q^θ and the kinematics there."""
+        self._record_between(self.scheme.theta, self.v_star, self.v_theta)
+        inputs = [self.device_model.topology, h * self.scheme.theta, self.q, self.v_theta, self.q_theta]
+        self.dynamics.launch(passes.integrate_position, self.model.nlink, inputs)
+        self.between.position(self.q_theta)
+
+    def _record_momentum_balance(self, h: float, v: wp.array) -> None:
+        if not self.scheme.implicit:
+            super()._record_momentum_balance(h, v)
+            return
+        self._record_impulse(h, self.v_star, v)
+
+    def _record_inertia(self, h: float, v: wp.array) -> None:
+        if self.scheme.implicit:
+            self._record_impulse(h, self.still, v)
+        else:
+            super()._record_inertia(h, v)
+
+    def _record_impulse(self, h: float, v_from: wp.array, v: wp.array) -> None:
+        """r = A (v - v_from)."""
+        between, nv = self.between, self.model.nv
+        between.velocity(self.still)
+        between.launch(residual.acceleration, nv, [h, v_from, v, self.a])
+        between.inverse_dynamics(self.still, self.a, self.inverse_dynamics, self.no_gravity)
+        inputs = [h, self.inverse_dynamics, self._record_damping(h), v_from, v, self.r]
+        between.launch(schemes.momentum_balance, nv, inputs)
+
+    # the free motion of the implicit schemes -------------------------------------------------------------------------
+
+    def _free_motion_adjoint(self, h: float) -> None:
+        """Solve (dm/dv)^T w = v*_bar, then p_bar = -w^T dm/dp through the taped equations."""
+        stages, step = self.stages, self.step
+        inputs = [self.device_model.topology, stages.plant, stages.load, stages.options, step.q, step.v, self.v_star]
+        inputs += [self.v_star.grad, stages.motion, stages.sweep, stages.newton, self.seed]
+        self.dynamics.launch(free_motion.root_adjoint, self.model.ntree, inputs)
+        reused = (self.v_theta, self.q_theta, self.a, self.inverse_dynamics, self.force, self.damping)
+        for array in (*reused, *with_gradient(self.between)):
+            array.grad.zero_()
+        tape = wp.Tape()
+        with tape:
+            self._record_free_motion(h)
+        self.m.grad.assign(self.seed)
+        tape.backward()
+
+    def _record_free_motion(self, h: float) -> None:
+        """m(v*; q0, v0, control, tau, parameters)."""
+        between, nv = self.between, self.model.nv
+        self._record_configuration(h)
+        between.velocity(self.v_theta)
+        between.launch(residual.acceleration, nv, [h, self.v0, self.v_star, self.a])
+        between.inverse_dynamics(self.v_theta, self.a, self.inverse_dynamics)
+        self._record_forces(self.q_theta, self.v_theta, between)
+        inputs = [h, self.inverse_dynamics, self.damping, self.force, self.v_theta, self.m]
+        between.launch(residual.smooth_residual, nv, inputs)

@@ -1,0 +1,1 @@
+"""Robot files, stores, outputs."""

@@ -1,0 +1,156 @@
+"""`load(..., isolate=True)`: the file is read in a process of its own, with bounds on its memory and time.
+
+MuJoCo's, USD's and the mesh readers' C code can crash on a damaged file; a crash there ends that process alone. What comes
+back is the model as arrays and JSON, never code.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import types
+import warnings
+from collections.abc import Mapping
+
+import numpy as np
+
+from warpsim.errors import ModelError
+from warpsim.files.limits import ISOLATED_BYTES, ISOLATED_SECONDS
+from warpsim.model.model import HField, Keyframe, Mesh, Model, ReportLine
+
+ROWS = {row.__name__: row for row in (HField, Keyframe, Mesh, ReportLine)}
+CODE = "from warpsim.files.isolated import child; child()"
+
+
+def load_isolated(path, options: dict) -> Model:
+    """The model in a file, by a child process. Raises `ModelError` for what it raises, a crash or a bound."""
+    with tempfile.TemporaryDirectory(prefix="warpsim-") as folder:
+        request = {"path": os.fspath(path), "options": options, "folder": folder}
+        request |= {"bytes": ISOLATED_BYTES, "seconds": ISOLATED_SECONDS}
+        try:
+            text = json.dumps(request, default=os.fspath)
+        except TypeError as error:
+            raise ModelError(f"{path}: isolate=True takes paths, numbers and text only: {error}") from None
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        try:
+            ended = subprocess.run(
+                [sys.executable, "-P", "-c", CODE],
+                input=text.encode(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=2 * ISOLATED_SECONDS + 60,
+                env=environment,
+            )
+        except subprocess.TimeoutExpired:
+            raise ModelError(f"{path}: not loaded after {2 * ISOLATED_SECONDS + 60:g} s") from None
+        answer = _answer(pathlib.Path(folder), ended.returncode, path)
+        for message in answer["warnings"]:
+            warnings.warn(message, stacklevel=3)
+        if answer["error"] is not None:
+            raise ModelError(answer["error"])
+        try:
+            return _read(pathlib.Path(folder))
+        except Exception as error:
+            raise ModelError(f"{path}: the process that read it left no whole model: {error}") from error
+
+
+def _answer(folder: pathlib.Path, code: int, path) -> dict:
+    """What the child says; `ModelError` where it ended without a word."""
+    try:
+        answer = json.loads((folder / "answer.json").read_text())
+    except (OSError, ValueError):
+        answer = None
+    if answer is None or code != 0:
+        names = {number.value: number.name for number in signal.Signals}
+        how = f"by {names.get(-code, -code)}" if code < 0 else f"with code {code}"
+        raise ModelError(
+            f"{path}: damaged or too large: the process that read it ended {how}, within the bounds of "
+            f"{ISOLATED_BYTES / 2**30:g} GiB and {ISOLATED_SECONDS:g} s"
+        )
+    return answer
+
+
+def child() -> None:
+    """Load what standard input asks for and leave the model, or the error, in the folder that it names."""
+    from warpsim.files.load import load
+
+    request = json.loads(sys.stdin.read())
+    folder = pathlib.Path(request["folder"])
+    _bound(request["bytes"], request["seconds"])
+    error = None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            model = load(request["path"], **request["options"])
+        except ModelError as raised:
+            error = str(raised)
+        except MemoryError:
+            error = f"{request['path']}: needs more than {request['bytes'] / 2**30:g} GiB"
+    if error is None:
+        _write(model, folder)
+    said = [str(w.message) for w in caught if w.category is UserWarning]
+    (folder / "answer.json").write_text(json.dumps({"error": error, "warnings": said}))
+
+
+def _bound(size: int, seconds: float) -> None:
+    """Bound this process's memory and processor time, beyond what it has used so far."""
+    try:
+        import resource
+    except ImportError:  # Windows: the parent's timeout alone
+        return
+    pages = pathlib.Path("/proc/self/statm")
+    used = int(pages.read_text().split()[0]) * resource.getpagesize() if pages.exists() else 0
+    spent = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+    limits = (
+        (resource.RLIMIT_AS, used + size),
+        (resource.RLIMIT_CPU, int(spent + seconds) + 1),
+        (resource.RLIMIT_CORE, 0),
+    )
+    for kind, value in limits:
+        hard = resource.getrlimit(kind)[1]
+        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (bound, bound))
+
+
+def _write(model: Model, folder: pathlib.Path) -> None:
+    """Leave a model as arrays and the rest as JSON that refers to them."""
+    arrays: list[np.ndarray] = []
+
+    def plain(value):
+        if isinstance(value, np.ndarray):
+            arrays.append(value)
+            return {"array": len(arrays) - 1}
+        if type(value).__name__ in ROWS:
+            return {"row": type(value).__name__, "of": [plain(part) for part in value]}
+        if isinstance(value, Mapping):
+            return {"map": [[key, plain(part)] for key, part in value.items()]}
+        if isinstance(value, tuple | list):
+            return {"tuple": [plain(part) for part in value]}
+        return value.item() if isinstance(value, np.generic) else value
+
+    fields = {field.name: plain(getattr(model, field.name)) for field in dataclasses.fields(model)}
+    np.savez(folder / "arrays.npz", *arrays)
+    (folder / "model.json").write_text(json.dumps(fields))
+
+
+def _read(folder: pathlib.Path) -> Model:
+    """The model that `_write` left."""
+    fields = json.loads((folder / "model.json").read_text())
+    with np.load(folder / "arrays.npz", allow_pickle=False) as arrays:
+
+        def whole(value):
+            if not isinstance(value, dict):
+                return value
+            if "array" in value:
+                return arrays[f"arr_{value['array']}"]
+            if "row" in value:
+                return ROWS[value["row"]](*(whole(part) for part in value["of"]))
+            if "map" in value:
+                return types.MappingProxyType({key: whole(part) for key, part in value["map"]})
+            return tuple(whole(part) for part in value["tuple"])
+
+        return Model(**{name: whole(value) for name, value in fields.items()})

@@ -1,0 +1,131 @@
+"""`load`: a robot file to a `Model`, whatever the format."""
+
+import contextlib
+import os
+import pathlib
+import re
+from collections.abc import Mapping
+
+import mujoco
+
+from warpsim.checks import choice, flag, short
+from warpsim.errors import ModelError
+from warpsim.files.mjcf.mjcf import load_mujoco
+from warpsim.files.safe_files import root_tag
+from warpsim.model.model import Model
+
+MUJOCO_SUFFIXES = (".xml", ".mjcf")
+URDF_SUFFIXES = (".urdf",)
+USD_SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
+LONGEST_WORD = 500  # that an error quotes as it is
+
+
+@contextlib.contextmanager
+def _readable():
+    """Errors in a few lines: words of a file (names, paths of prims) that are absurdly long are cut in the middle."""
+    try:
+        yield
+    except ModelError as error:
+        text = str(error)
+        cut = re.sub(rf"\S{{{LONGEST_WORD},}}", lambda word: f"{word.group()[:200]} ... {word.group()[-60:]}", text)
+        if cut == text:
+            raise
+        raise ModelError(cut) from None
+
+
+def _check_options(actuators, unsupported, base, packages, decompose, flags: dict) -> None:
+    """Raise `ModelError` for an option of `load` that is none of what it may be."""
+    choice(unsupported, "unsupported", ("error", "report"), ModelError)
+    choice(actuators, "actuators", (None, "effort", "position"), ModelError)
+    choice(base, "base", ("fixed", "free"), ModelError)
+    for name, value in flags.items():
+        flag(value, name, ModelError)
+    if not isinstance(decompose, Mapping):
+        flag(decompose, "decompose (True, False or a dict of settings)", ModelError)
+    if packages is not None and not isinstance(packages, Mapping):
+        raise ModelError(f"packages is {short(packages)}; give a dict of names and folders")
+
+
+def load(
+    source,
+    *,
+    actuators: str | None = None,
+    unsupported: str = "error",
+    packages=None,
+    merge_fixed: bool = False,
+    base: str = "fixed",
+    visuals: bool = True,
+    decompose=False,
+    root=None,
+    isolate: bool = False,
+) -> Model:
+    """Load a robot or a scene from an MJCF, URDF or USD Physics file, or from a compiled `mujoco.MjModel`.
+
+    `actuators` "effort" or "position" adds one actuator to every hinge and slide that has none, as in a URDF: effort
+    with the file's effort limits as control range, or position with kp = 100, kv = 10, the joint limits as control range
+    and the effort limits as force range.
+    `unsupported` "error" raises on what changes the motion and cannot be simulated; "report" loads the rest with one
+    warning. `model.report` lists every feature of the file as used, mapped, ignored or refused, and why.
+    Files are read from one folder, `root`, by default that of the nearest `package.xml` above the file, else the file's
+    own, and from `packages` {name: folder}, which also resolve `package://name/...`; nothing outside is read.
+    `decompose` True, or a dict of coacd's settings, replaces every mesh that touches by convex parts instead of by its
+    hull. For URDF: `merge_fixed` makes links on fixed joints part of their parent, `base` "free" lets the root link
+    move, `visuals=False` leaves out what is only drawn.
+    `isolate` reads the file in a process of its own with bounds on memory and time, for files that are not trusted: what
+    crashes a parser, or exceeds a bound, is a `ModelError` too. It takes a second more.
+    Raises `ModelError` naming the file, the element and the fix.
+    """
+    flags = {"merge_fixed": merge_fixed, "visuals": visuals, "isolate": isolate}
+    _check_options(actuators, unsupported, base, packages, decompose, flags)
+    of_urdf = merge_fixed or base != "fixed" or not visuals
+    why = "merge_fixed, base and visuals are for URDF files; other files say so themselves"
+    if isinstance(source, mujoco.MjModel):
+        if of_urdf or packages is not None or root is not None or isolate:
+            raise ModelError(
+                why if of_urdf else "packages, root and isolate are for files; a mujoco.MjModel reads none any more"
+            )
+        return load_mujoco(source, actuators=actuators, unsupported=unsupported, decompose=decompose)
+    if not isinstance(source, (str, os.PathLike)):
+        raise ModelError(f"cannot load a {type(source).__name__}; give a path or a mujoco.MjModel")
+    path = pathlib.Path(source)
+    suffix = path.suffix.lower()
+    known = (*MUJOCO_SUFFIXES, *URDF_SUFFIXES, *USD_SUFFIXES)
+    if suffix not in known:
+        raise ModelError(
+            f"{str(source)[:80]!r}: unknown file type {suffix!r}; give a path that ends in {', '.join(known)}"
+        )
+    if of_urdf and suffix in USD_SUFFIXES:
+        raise ModelError(f"{path}: {why}")
+    with _readable():
+        if isolate:
+            from warpsim.files.isolated import load_isolated
+
+            options = {"actuators": actuators, "unsupported": unsupported, "root": root}
+            options |= {"merge_fixed": merge_fixed, "base": base, "visuals": visuals}
+            options["packages"] = None if packages is None else dict(packages)
+            options["decompose"] = dict(decompose) if isinstance(decompose, Mapping) else decompose
+            return load_isolated(path, options)
+        if suffix in USD_SUFFIXES:
+            from warpsim.files.usd.usd_read import load_usd
+
+            return load_usd(
+                path, actuators=actuators, unsupported=unsupported, decompose=decompose, packages=packages, root=root
+            )
+        if suffix in URDF_SUFFIXES or (path.is_file() and root_tag(path) == "robot"):
+            from warpsim.files.urdf.urdf import load_urdf
+
+            return load_urdf(
+                path,
+                actuators=actuators,
+                packages=packages,
+                root=root,
+                merge_fixed=merge_fixed,
+                base=base,
+                visuals=visuals,
+                decompose=decompose,
+            )
+        if of_urdf:
+            raise ModelError(f"{path}: {why}")
+        return load_mujoco(
+            path, actuators=actuators, unsupported=unsupported, decompose=decompose, packages=packages, root=root
+        )

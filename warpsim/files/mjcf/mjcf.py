@@ -1,0 +1,297 @@
+"""MJCF files and ready `mujoco.MjModel`s to a `Model`. MuJoCo parses and compiles; its numbers are read.
+
+What is read, mapped, ignored and refused: `warpsim.files.mjcf.mjcf_report` and docs/mjcf.md.
+"""
+
+import dataclasses
+import pathlib
+import warnings
+
+import mujoco
+import numpy as np
+
+from warpsim.errors import ModelError
+from warpsim.files.drives import INFINITE, check_actuators, drive_joints
+from warpsim.files.meshes import convex_parts
+from warpsim.files.mjcf.mjcf_constraints import add_equalities, add_tendons, compliance
+from warpsim.files.mjcf.mjcf_files import Bundle, bundle
+from warpsim.files.mjcf.mjcf_force_limits import ForceLimits, is_off
+from warpsim.files.mjcf.mjcf_refusals import (
+    actuator_count,
+    actuator_refusal,
+    control_index,
+    disabled,
+    locked_ball,
+    on_tendon,
+)
+from warpsim.files.mjcf.mjcf_report import feature_report, fluid
+from warpsim.files.safe_files import missing
+from warpsim.model.builder import ModelBuilder
+from warpsim.model.geometry import rotation_matrix, rotation_vector
+from warpsim.model.model import FrictionRule, GeomType, JointType, Mesh, Model, ReportLine
+
+DEFAULT_RGBA = (0.5, 0.5, 0.5, 1.0)  # of a geom; another value wins over its material's
+HIDDEN_GROUP = 3  # MuJoCo's viewer draws the groups below
+
+
+def load_mujoco(
+    source, *, actuators: str | None = None, unsupported: str = "error", packages=None, root=None, decompose=False
+):
+    """Load an MJCF file or a `mujoco.MjModel`. See `warpsim.load`."""
+    if isinstance(source, mujoco.MjModel):
+        return convert(source, "mujoco.MjModel", actuators, unsupported, decompose)
+    path = pathlib.Path(source)
+    if not path.is_file():
+        raise ModelError(f"{path}: {missing(path)}")
+    files = bundle(path, packages, root)
+    return convert(compile_bundle(files, path), str(path), actuators, unsupported, decompose, files.report)
+
+
+def compile_bundle(files: Bundle, path) -> mujoco.MjModel:
+    """MuJoCo's compilation of a file and all it names; `ModelError` in the names and lines of the user's files."""
+    try:
+        return mujoco.MjModel.from_xml_string(files.text, files.assets)
+    except Exception as error:
+        first = error
+    for k, text in enumerate(files.texts):  # whose line is it?
+        try:
+            mujoco.MjModel.from_xml_string(text, files.assets)
+        except Exception as error:
+            raise ModelError(f"{path}: MuJoCo cannot compile it: {files.explain(str(error), k)}") from error
+    raise ModelError(f"{path}: MuJoCo cannot compile it: {files.explain(str(first))}") from first
+
+
+def convert(
+    m, source: str, actuators: str | None = None, unsupported: str = "error", decompose=False, report=()
+) -> Model:
+    """Convert a compiled `mujoco.MjModel`; `source` is what errors call it, `report` lines about its files."""
+    check_actuators(actuators)
+    lines, errors = feature_report(m)
+    lines += report
+    if errors and unsupported == "error":
+        raise ModelError(f"{source}: " + "; ".join(errors) + " (unsupported='report' loads the model without them)")
+    left_out = [*errors, *(["fluid forces of the medium are not simulated"] if fluid(m) else [])]
+    if left_out:
+        warnings.warn(f"{source}: {'; '.join(left_out)}. Everything else is; see model.report", stacklevel=4)
+    try:
+        b = ModelBuilder(_model_name(m), gravity=_gravity(m), timestep=float(m.opt.timestep))
+        b.report = lines
+        b.friction_rule = FrictionRule.MAXIMUM
+        b.filter_parent = not disabled(m, "FILTERPARENT")
+        _add_bodies(b, m)
+        _add_joints(b, m)
+        _add_geoms(b, m)
+        _add_filters(b, m)
+        tendons = add_tendons(b, m, _names(m, mujoco.mjtObj.mjOBJ_TENDON, m.ntendon, "tendon"))
+        add_equalities(b, m, _names(m, mujoco.mjtObj.mjOBJ_EQUALITY, m.neq, "constraint"), tendons)
+        controls = _add_actuators(b, m, tendons)
+        if decompose:
+            _decompose(b, decompose)
+        _add_keyframes(b, m, controls)
+        if actuators is not None:
+            drive_joints(b, actuators, _efforts(m))
+        return b.build()
+    except ModelError as error:
+        raise ModelError(f"{source}: {error}") from error
+
+
+# Elements --------------------------------------------------------------------------------------------------------------
+
+
+def _model_name(m) -> str:
+    return m.names[: m.names.index(b"\0")].decode() or "model"
+
+
+def _names(m, kind, count: int, word: str, first: int = 0) -> list[str]:
+    """Names of the elements `first ... count - 1`; those without get "body_0" and so on, unlike every given name."""
+    names = [mujoco.mj_id2name(m, kind, i) or "" for i in range(first, count)]
+    taken = set(names)
+    for i, name in enumerate(names):
+        if not name:
+            name = f"{word}_{i}"
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            names[i] = name
+    return names
+
+
+def _gravity(m):
+    return np.zeros(3) if disabled(m, "GRAVITY") else np.array(m.opt.gravity)
+
+
+def _add_bodies(b: ModelBuilder, m) -> None:
+    names = _names(m, mujoco.mjtObj.mjOBJ_BODY, m.nbody, "body", first=1)
+    for i in range(1, m.nbody):
+        rotation = rotation_matrix(m.body_iquat[i])
+        b.add_body(
+            names[i - 1],
+            parent=int(m.body_parentid[i]) - 1,
+            pose=np.concatenate([m.body_pos[i], m.body_quat[i]]),
+            mass=m.body_mass[i],
+            com=m.body_ipos[i],
+            inertia=rotation @ np.diag(m.body_inertia[i]) @ rotation.T,
+        )
+
+
+def _add_joints(b: ModelBuilder, m) -> None:
+    springs, dampers = not disabled(m, "SPRING"), not disabled(m, "DAMPER")
+    limits, dry = not disabled(m, "LIMIT", "CONSTRAINT"), not disabled(m, "FRICTIONLOSS", "CONSTRAINT")
+    extra_damping, extra_armature = (_actuator_sum(m, key) for key in ("damping", "armature"))
+    names = _names(m, mujoco.mjtObj.mjOBJ_JOINT, m.njnt, "joint")
+    for j in range(m.njnt):
+        kind = JointType(m.jnt_type[j])
+        nq, nv = {0: (7, 6), 1: (4, 3)}.get(int(kind), (1, 1))
+        q, v = slice(m.jnt_qposadr[j], m.jnt_qposadr[j] + nq), slice(m.jnt_dofadr[j], m.jnt_dofadr[j] + nv)
+        rest = m.qpos_spring[q]
+        if kind == JointType.FREE:
+            reference = np.concatenate([rest[:3], rotation_vector(rest[3:])])
+        else:
+            reference = rotation_vector(rest) if kind == JointType.BALL else rest
+        b.add_joint(
+            int(m.jnt_bodyid[j]) - 1,
+            kind,
+            name=names[j],
+            axis=m.jnt_axis[j],
+            anchor=m.jnt_pos[j],
+            range=m.jnt_range[j] if m.jnt_limited[j] and limits and not locked_ball(m, j) else None,
+            stiffness=np.full(nv, float(m.jnt_stiffness[j]) if springs else 0.0),
+            damping=m.dof_damping[v] + extra_damping[j] if dampers else 0.0,
+            armature=m.dof_armature[v] + extra_armature[j],
+            friction=m.dof_frictionloss[v] if dry else 0.0,
+            reference=reference,
+            q0=m.qpos0[q],
+        )
+
+
+def _actuator_sum(m, key: str) -> np.ndarray:
+    """What the actuators add to each joint's damping or armature: theirs times gear^2."""
+    total = np.zeros(m.njnt)
+    for a in range(actuator_count(m)) if hasattr(m, f"actuator_{key}") else ():
+        if actuator_refusal(m, a) is None and not on_tendon(m, a):
+            total[int(m.actuator_trnid[a][0])] += getattr(m, f"actuator_{key}")[a] * m.actuator_gear[a, 0] ** 2
+    return total
+
+
+def contact_material(m, geom: int) -> tuple[float, float | None]:
+    """Stiffness [N/m] and dissipation time [s] of a geom from `solref`/`solimp`, see `compliance`.
+
+    The geom contributes its body's translational `invweight0` to the weight; in a pair both compliances add, as both
+    weights do in MuJoCo. On the world (weight 0): rigid.
+    """
+    weight = float(m.body_invweight0[m.geom_bodyid[geom]].flat[0])
+    return compliance(m, m.geom_solref[geom], m.geom_solimp[geom], weight)
+
+
+def _rgba(m, geom: int) -> np.ndarray:
+    """The geom's own colour where it has one, else its material's."""
+    material = m.geom_matid[geom]
+    own = not np.allclose(m.geom_rgba[geom], DEFAULT_RGBA)
+    return m.geom_rgba[geom] if own or material < 0 else m.mat_rgba[material]
+
+
+def _mesh(m, geom: int):
+    d = m.geom_dataid[geom]
+    vertices = m.mesh_vert[m.mesh_vertadr[d] : m.mesh_vertadr[d] + m.mesh_vertnum[d]]
+    return vertices, m.mesh_face[m.mesh_faceadr[d] : m.mesh_faceadr[d] + m.mesh_facenum[d]]
+
+
+def _hfield(m, geom: int):
+    d = m.geom_dataid[geom]
+    rows, columns, start = int(m.hfield_nrow[d]), int(m.hfield_ncol[d]), int(m.hfield_adr[d])
+    return np.array(m.hfield_size[d]), m.hfield_data[start : start + rows * columns].reshape(rows, columns)
+
+
+def _add_geoms(b: ModelBuilder, m) -> None:
+    contact = not disabled(m, "CONTACT", "CONSTRAINT")
+    names = _names(m, mujoco.mjtObj.mjOBJ_GEOM, m.ngeom, "geom")
+    for g in range(m.ngeom):
+        signed_distance_field = m.geom_type[g] == 8  # keeps its mesh
+        kind = GeomType.MESH if signed_distance_field else GeomType(m.geom_type[g])
+        stiffness, time = contact_material(m, g)
+        rgba = _rgba(m, g)
+        b.add_geom(
+            kind,
+            m.geom_size[g],
+            body=int(m.geom_bodyid[g]) - 1,
+            pose=np.concatenate([m.geom_pos[g], m.geom_quat[g]]),
+            name=names[g],
+            density=0.0,
+            friction=m.geom_friction[g, 0],
+            stiffness=stiffness,
+            dissipation_time=time,
+            contype=int(m.geom_contype[g]) if contact else 0,
+            conaffinity=int(m.geom_conaffinity[g]) if contact else 0,
+            condim=int(m.geom_condim[g]),
+            priority=int(m.geom_priority[g]),
+            rgba=rgba,
+            hfield=_hfield(m, g) if kind == GeomType.HFIELD else None,
+            mesh=_mesh(m, g) if kind == GeomType.MESH and m.geom_dataid[g] >= 0 else None,
+            visible=bool(m.geom_group[g] < HIDDEN_GROUP and rgba[3] > 0),
+        )
+
+
+def _decompose(b: ModelBuilder, settings) -> None:
+    """Convex parts, hidden, for every mesh that touches; the mesh itself is only drawn then."""
+    for geom in [g for g in b.geoms if g.type == GeomType.MESH and (g.contype or g.conaffinity)]:
+        mesh = b.meshes[geom.mesh]
+        for k, part in enumerate(convex_parts(mesh.vertices, mesh.faces, settings)):
+            copied = dataclasses.replace(geom, name=f"{geom.name}_part_{k}", visible=False, mesh=len(b.meshes))
+            b.meshes.append(Mesh(copied.name, *part))
+            b.geoms.append(copied)
+        geom.contype = geom.conaffinity = 0
+        b.report.append(ReportLine(f"geom {geom.name!r}", "mapped", "touches with its convex parts"))
+
+
+def _add_filters(b: ModelBuilder, m) -> None:
+    for signature in m.exclude_signature:
+        b.exclude(int(signature) // 65536 - 1, int(signature) % 65536 - 1)
+    if disabled(m, "CONTACT", "CONSTRAINT"):
+        return
+    frictions: dict[tuple[int, int], float] = {}
+    for p in range(m.npair):
+        mu = 0.0 if m.pair_dim[p] == 1 else float(m.pair_friction[p, 0])
+        geoms = tuple(sorted((int(m.pair_geom1[p]), int(m.pair_geom2[p]))))
+        frictions[geoms] = max(mu, frictions.get(geoms, 0.0))
+    for geoms, mu in frictions.items():
+        b.add_pair(*geoms, mu)
+
+
+def _add_actuators(b: ModelBuilder, m, tendons: dict[int, int]) -> list[int]:
+    """Add what can be simulated; returns the place of each one's control in MuJoCo's `ctrl`."""
+    names = _names(m, mujoco.mjtObj.mjOBJ_ACTUATOR, actuator_count(m), "actuator")
+    controls, limits = [], ForceLimits(m)
+    for a in range(actuator_count(m)):
+        if actuator_refusal(m, a):
+            continue
+        off = is_off(m, a)
+        c = control_index(m, a)
+        gain, bias = np.array(m.actuator_gainprm[a, :3]), np.array(m.actuator_biasprm[a, :3])
+        gain[1:] *= m.actuator_gaintype[a] == 1  # affine
+        bias *= m.actuator_biastype[a] == 1
+        target = int(m.actuator_trnid[a][0])
+        b.add_actuator(
+            None if on_tendon(m, a) else target,
+            "affine",
+            tendon=tendons[target] if on_tendon(m, a) else None,
+            name=names[a],
+            gear=m.actuator_gear[a],
+            gain=np.zeros(3) if off else gain,
+            bias=np.zeros(3) if off else bias,
+            control_range=m.actuator_ctrlrange[c]
+            if m.actuator_ctrllimited[c] and not disabled(m, "CLAMPCTRL")
+            else INFINITE,
+            force_range=INFINITE if off else limits.force_range(a),
+        )
+        controls.append(c)
+    return controls
+
+
+def _efforts(m) -> list:
+    """Range of force of each joint."""
+    return [m.jnt_actfrcrange[j] if m.jnt_actfrclimited[j] else INFINITE for j in range(m.njnt)]
+
+
+def _add_keyframes(b: ModelBuilder, m, controls: list[int]) -> None:
+    for k, name in enumerate(_names(m, mujoco.mjtObj.mjOBJ_KEY, m.nkey, "keyframe")):
+        b.add_keyframe(name, m.key_qpos[k], m.key_qvel[k], m.key_ctrl[k][controls])

@@ -1,0 +1,314 @@
+"""An MJCF model with everything it names, as one text and a virtual file system for MuJoCo, which then reads no disk.
+
+The XML is parsed once, here. Includes are written out, every file it names is looked for in the model's folder and packages
+only, read, and handed over as bytes under a name made of their hash, so that no file of the disk can stand in for it.
+Sub-models are treated alike. Textures and skins are not read: nothing here draws them, and they cannot change the motion.
+
+Where a file is looked for is MuJoCo's rule: an asset in `meshdir` of the main file's folder, then beside the included file
+that names it; an include in the main file's folder, then beside the including one; a sub-model beside the file that names it.
+"""
+
+import dataclasses
+import hashlib
+import os
+import pathlib
+import re
+from collections.abc import Callable
+from xml.sax.saxutils import quoteattr
+
+from warpsim.checks import short
+from warpsim.errors import ModelError
+from warpsim.files import limits
+from warpsim.files.mjcf.mjcf_counts import Sizes, check_grid, check_values
+from warpsim.files.safe_files import Element, Folders, check_name, parse_xml, read_bytes
+from warpsim.model.model import ReportLine
+
+DIRECTORIES = ("meshdir", "texturedir", "assetdir")
+MESHES = {"model/obj": ".obj", "model/stl": ".stl", "model/vnd.mujoco.msh": ".msh"}
+MESH_SUFFIXES = tuple(MESHES.values())
+BLANK = {"builtin": "flat", "width": "1", "height": "1", "nchannel": "3"}  # what stands for every texture
+
+
+@dataclasses.dataclass
+class Bundle:
+    """What MuJoCo is given: the text of the main file, files by name, lines for the report and ways back to the source."""
+
+    text: str
+    assets: dict[str, bytes]
+    report: list[ReportLine]
+    names: dict[str, str]  # of the assets: what the user calls them
+    texts: list[str]  # of the sub-models, as MuJoCo is given them
+    places: list[list]  # of every text, sub-models first and the main one last: the element that each line is
+    label: Callable
+
+    def explain(self, message: str, document: int = -1) -> str:
+        """A message of MuJoCo about text `document`, with the user's names of files and lines."""
+        for opaque, name in self.names.items():
+            message = message.replace(opaque, name)
+        elements = self.places[document]
+
+        def place(found):
+            line = int(found.group(1))
+            return self.label(elements[line - 1]) if 1 <= line <= len(elements) else found.group()
+
+        return " ".join(re.sub(r"\bline (\d+)", place, message).split())
+
+
+def bundle(path: pathlib.Path, packages=None, root=None) -> Bundle:
+    """Read an MJCF file and all it names. Raises `ModelError` for what is outside, missing, too large or no XML."""
+    reader = _Reader(path, Folders(path, packages, root))
+    reader.document(path.absolute(), ())
+    for count, what in ((reader.textures, "files of textures"), (reader.skins, "files of skins")):
+        if count:
+            why = "not read: nothing draws them, and they cannot change the motion"
+            reader.report.append(ReportLine(what, "ignored", f"{count}: {why}"))
+    *texts, main = reader.texts
+    return Bundle(main, reader.assets, reader.report, reader.names, texts, reader.places, reader.label)
+
+
+class _Reader:
+    """Collects the files of one model."""
+
+    def __init__(self, path: pathlib.Path, folders: Folders):
+        self.path, self.folders = path, folders
+        self.assets: dict[str, bytes] = {}
+        self.names: dict[str, str] = {}
+        self.report: list[ReportLine] = []
+        self.places: list[list[Element]] = []
+        self.texts: list[str] = []
+        self.sizes = Sizes(self.where)
+        self.documents: dict[str, str] = {}
+        self.textures = self.skins = self.files = self.bytes = self.xml_bytes = 0
+
+    def document(self, file: pathlib.Path, parents: tuple) -> str:
+        """Read the model in `file` and return the name under which MuJoCo finds it."""
+        real = os.path.realpath(file)
+        if real in parents:
+            raise ModelError(f"{self.path}: {file.name} attaches itself, through its <model> assets; break the circle")
+        if real in self.documents:
+            return self.documents[real]
+        if len(parents) > limits.MAX_NESTED_MODELS:
+            raise ModelError(f"{self.path}: models attached in models more than {limits.MAX_NESTED_MODELS} deep")
+        root = self.parsed(file, real)
+        if root.tag != "mujoco":
+            raise ModelError(f"{self.path}: {file.name} is no MJCF model: its root element is <{root.tag[:40]}>")
+        _Includes(self, file).expand(root)
+        self.directories(root, file.parent)
+        check_values(root, self.where)
+        models = {}
+        for parent in list(root.iter()):
+            for child in list(parent):
+                if child.tag == "model" and parent.tag == "asset":
+                    models[child] = self.model(child, (*parents, real))
+                else:
+                    self.assets_of(parent, child)
+        self.forget_skins(root)
+        self.sizes.add(real, root, models)
+        text, places = write(root)
+        if parents:
+            name = f"ws{hashlib.sha256(text.encode()).hexdigest()}.xml"
+            self.assets[name], self.names[name] = text.encode(), file.name
+        else:
+            name = ""
+        self.texts.append(text)
+        self.places.append(places)
+        self.documents[real] = name
+        return name
+
+    def parsed(self, file: pathlib.Path, real) -> Element:
+        """The tree of one more XML file, called `file` (what it names may be beside that, a link) and in truth `real`."""
+        data = read_bytes(pathlib.Path(real), limits.MAX_XML_BYTES)
+        self.xml_bytes += len(data)
+        if self.xml_bytes > limits.MAX_XML_BYTES:
+            raise ModelError(f"{self.path}: XML files of more than {limits.MAX_XML_BYTES} bytes together")
+        return parse_xml(data, file)
+
+    def label(self, element: Element) -> str:
+        """Where an element was written."""
+        try:
+            file = os.path.relpath(element.file, self.folders.file.parent)
+        except ValueError:  # another drive
+            file = str(element.file)
+        return f"line {element.line} of {file}"
+
+    def where(self, element: Element) -> str:
+        """What errors call an element."""
+        name = f" {element.get('name')[:80]!r}" if element.get("name") else ""
+        return f"{self.path}: <{element.tag[:40]}>{name}, {self.label(element)}"
+
+    def directories(self, root: Element, folder: pathlib.Path) -> None:
+        """Take the compiler's directories out; as in MuJoCo, the last of several values counts."""
+        mesh, strip = "", False
+        for compiler in root.findall("compiler"):
+            mesh = compiler.get("meshdir", compiler.get("assetdir", mesh))
+            strip = compiler.get("strippath", str(strip)).strip().lower() == "true"
+            for key in (*DIRECTORIES, "strippath"):
+                compiler.attrib.pop(key, None)
+        self.mesh_folder, self.strip = folder / mesh.replace("\\", "/"), strip
+
+    def assets_of(self, parent: Element, element: Element) -> None:
+        """Replace what an element names by bytes, or by nothing where it is only drawn."""
+        if element.tag == "texture":
+            self.texture(parent, element)
+            return
+        named = [key for key in element.attrib if key.startswith("file")]
+        if not named:
+            return
+        if element.tag == "skin":
+            parent.remove(element)
+            self.skins += 1
+        elif named == ["file"] and element.tag in ("mesh", "hfield", "flexcomp"):
+            if element.get("file"):
+                self.asset(element)
+        else:
+            raise ModelError(f"{self.where(element)}: unknown attribute {short(named[0])}")
+
+    def texture(self, parent: Element, element: Element) -> None:
+        """One grey pixel for every texture, under its name."""
+        files = [value for key, value in element.items() if key.startswith("file") and value]
+        name = element.get("name") or (_stem(element.get("file", "")) if files else "")
+        kept = {key: element.get(key) for key in ("type", "class") if key in element.attrib}
+        element.attrib.clear()
+        if parent.tag == "asset":
+            element.attrib.update(kept | BLANK | ({"name": name} if name else {}))
+            self.textures += bool(files)
+
+    def forget_skins(self, root: Element) -> None:
+        """Tuples may name skins, of which those with files are gone."""
+        if self.skins:
+            for holder in root.iter("tuple"):
+                for element in [e for e in holder if e.get("objtype") == "skin"]:
+                    holder.remove(element)
+
+    def asset(self, element: Element) -> None:
+        """Read the file of a mesh, height field or flex."""
+        name = check_name(element.get("file"))
+        name = name.rpartition("/")[2] if self.strip else name
+        where = self.where(element)
+        try:
+            beside = pathlib.Path(element.file).parent
+            found = self.folders.first(name, [self.mesh_folder / name, beside / name])
+            data = read_bytes(found, limits.MAX_FLEX_BYTES if element.tag == "flexcomp" else limits.MAX_MESH_BYTES)
+        except ModelError as error:
+            raise ModelError(f"{where}: {error}") from None
+        suffix, kind = found.suffix.lower(), element.attrib.pop("content_type", "")
+        if element.tag == "hfield":
+            suffix = ".png" if suffix == ".png" or kind == "image/png" else ".hfield"
+            check_grid(data, suffix, f"{where}: {short(name)[1:-1]}")
+        elif element.tag == "mesh":
+            suffix = suffix if suffix in MESH_SUFFIXES else MESHES.get(kind, suffix)
+            if suffix not in MESH_SUFFIXES:
+                raise ModelError(f"{where}: {short(name)} is no {', '.join(MESH_SUFFIXES)} file; convert it")
+        else:
+            suffix = suffix if suffix in MESH_SUFFIXES else ""
+        opaque = f"ws{hashlib.sha256(data).hexdigest()}{suffix}"
+        if element.tag != "flexcomp" and not element.get("name"):
+            element.set("name", _stem(name))
+        element.set("file", opaque)
+        self.count(len(data), opaque not in self.assets)
+        self.assets[opaque] = data
+        self.names.setdefault(opaque, name)
+
+    def count(self, size: int, new: bool) -> None:
+        self.files, self.bytes = self.files + 1, self.bytes + size * new
+        if self.files > limits.MAX_FILES or self.bytes > limits.MAX_TOTAL_BYTES:
+            raise ModelError(
+                f"{self.path}: names more than {limits.MAX_FILES} files, or files of more than "
+                f"{limits.MAX_TOTAL_BYTES} bytes together"
+            )
+
+    def model(self, element: Element, parents: tuple) -> str:
+        """Read a sub-model, beside the file that names it. Whatever its suffix and type, it must be MJCF."""
+        where = self.where(element)
+        try:
+            name = check_name(element.get("file", ""))
+            called = pathlib.Path(element.file).parent / name
+            found = self.folders.first(name, [called])
+        except ModelError as error:
+            raise ModelError(f"{where}: {error}") from None
+        mesh_folder, strip = self.mesh_folder, self.strip
+        self.count(found.stat().st_size, True)
+        opaque = self.document(called, parents)
+        self.mesh_folder, self.strip = mesh_folder, strip
+        element.attrib.pop("content_type", None)
+        element.set("file", opaque)
+        return os.path.realpath(found)
+
+
+class _Includes:
+    """Writes the includes of one document out."""
+
+    def __init__(self, reader: _Reader, file: pathlib.Path):
+        self.reader, self.main, self.done = reader, file, {os.path.normpath(file)}
+        self.elements = 0
+
+    def expand(self, element: Element, depth: int = 1) -> None:
+        """Replace every `<include>` below an element by the children of the root of the file it names."""
+        if depth > limits.MAX_XML_DEPTH:
+            raise ModelError(f"{self.reader.path}: elements nested more than {limits.MAX_XML_DEPTH} deep")
+        children, element[:] = list(element), []
+        self.elements += len(children)
+        if self.elements > limits.MAX_ELEMENTS:
+            raise ModelError(
+                f"{self.reader.where(element)}: more than the limit of {limits.MAX_ELEMENTS} elements, {self.elements} so "
+                "far; nothing that large is loaded"
+            )
+        for child in children:
+            if child.tag == "include":
+                inserted = self.included(child)
+                self.expand(inserted, depth + 1)
+                element.extend(inserted)
+            else:
+                self.expand(child, depth + 1)
+                element.append(child)
+
+    def included(self, element: Element) -> Element:
+        where = self.reader.where(element)
+        try:
+            name = check_name(element.get("file", ""))
+            candidates = [self.main.parent / name, pathlib.Path(element.file).parent / name]
+            found = self.reader.folders.first(name, candidates)
+        except ModelError as error:
+            raise ModelError(f"{where}: {error}") from None
+        if len(element):
+            raise ModelError(f"{where}: has children")
+        key = os.path.normpath(found)
+        if key in self.done:
+            raise ModelError(
+                f"{where}: {short(name)} is included already, or includes itself; MuJoCo reads a file once"
+            )
+        self.done.add(key)
+        if len(self.done) > limits.MAX_INCLUDES:
+            raise ModelError(f"{self.reader.path}: includes more than {limits.MAX_INCLUDES} files")
+        called = next(path for path in candidates if os.path.realpath(path) == str(found))
+        root = self.reader.parsed(called, found)
+        if not len(root):
+            raise ModelError(f"{where}: {short(name)} is empty")
+        return root
+
+
+def write(root: Element) -> tuple[str, list[Element]]:
+    """The text of a tree, one element a line, and the elements in that order."""
+    lines, places, stack = [], [], [(root, False)]
+    while stack:
+        element, closed = stack.pop()
+        if closed:
+            lines[-1] += f"</{element.tag}>"
+            continue
+        attributes = "".join(f" {key}={_quoted(value)}" for key, value in element.items())
+        lines.append(f"<{element.tag}{attributes}{'' if len(element) else '/'}>")
+        places.append(element)
+        if len(element):
+            stack.append((element, True))
+            stack.extend((child, False) for child in reversed(element))
+    return "\n".join(lines), places
+
+
+def _quoted(value: str) -> str:
+    return quoteattr(value, {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
+
+
+def _stem(name: str) -> str:
+    """What MuJoCo calls an asset without a name: its file's, without path and suffix."""
+    base = name.replace("\\", "/").rpartition("/")[2]
+    return base.rpartition(".")[0] or base

@@ -1,0 +1,119 @@
+"""`actuatorfrcrange` of joints and tendons to the force ranges of actuators.
+
+MuJoCo clamps three times (`mj_fwdActuation`): the sum of the forces of all actuators on a tendon, before gears and
+forceranges, to the tendon's range; each actuator's force to its forcerange; and the generalised force that all actuators
+together, those on tendons too, apply to a hinge or slide, after their gears, to the joint's range. An actuator here clamps
+its own force alone. That is the same where one actuator does it all, and where the sum cannot leave the range; else it is
+refused.
+"""
+
+import mujoco
+import numpy as np
+
+from warpsim.files.mjcf.mjcf_refusals import (
+    actuator_count,
+    actuator_refusal,
+    control_index,
+    disabled,
+    element_name,
+    on_tendon,
+    tendon_coefficients,
+)
+
+IDLE, UNREACHED, MAPPED, REFUSED = "idle", "unreached", "mapped", "refused"
+_ACTUATOR, _JOINT = mujoco.mjtObj.mjOBJ_ACTUATOR, mujoco.mjtObj.mjOBJ_JOINT
+UNLIMITED = (-np.inf, np.inf)
+ROUNDING = 1e-9  # relative, by which a sum may leave a range
+
+
+def is_off(m, a: int) -> bool:
+    """Whether actuator `a` gives no force: a flag or its group is disabled."""
+    group = int(m.actuator_group[a])
+    return disabled(m, "ACTUATION") or bool(0 <= group < 31 and int(m.opt.disableactuator) >> group & 1)
+
+
+class ForceLimits:
+    """What becomes of every actuatorfrcrange of a compiled model: `joints` and `tendons` give the outcome by index.
+
+    Outcomes: IDLE without actuators, MAPPED to the one actuator that does it all, UNREACHED, REFUSED.
+    """
+
+    def __init__(self, m):
+        self.m = m
+        acting = [a for a in range(actuator_count(m)) if actuator_refusal(m, a) is None and not is_off(m, a)]
+        self.tendon_drivers: dict[int, list[int]] = {}
+        for a in (a for a in acting if on_tendon(m, a)):
+            self.tendon_drivers.setdefault(int(m.actuator_trnid[a][0]), []).append(a)
+        self.tendons = {int(t): self._tendon(int(t)) for t in np.flatnonzero(m.tendon_actfrclimited)}
+        self.moments = {a: _moments(m, a) for a in acting}
+        self.joint_drivers: dict[int, list[int]] = {}
+        for a, moments in self.moments.items():
+            for j in moments:
+                self.joint_drivers.setdefault(j, []).append(a)
+        self.joints = {int(j): self._joint(int(j)) for j in np.flatnonzero(m.jnt_actfrclimited)}
+
+    def force_range(self, a: int) -> np.ndarray:
+        """The range (low, high) of the force of actuator `a` before its gear: its own, its tendon's and its joint's."""
+        limits = self._before_joints(a)
+        for j, ratio in self.moments.get(a, {}).items():
+            if self.joints.get(j) == MAPPED:
+                limits = np.clip(limits, *np.sort(self.m.jnt_actfrcrange[j] / ratio))
+        return limits
+
+    def refusal(self, kind, index: int) -> tuple[str, str]:
+        """What is refused of a joint's or tendon's range, and the fix."""
+        joint = kind == _JOINT
+        drivers = (self.joint_drivers if joint else self.tendon_drivers)[index]
+        named = ", ".join(element_name(self.m, _ACTUATOR, a) for a in drivers)
+        low, high = (self.m.jnt_actfrcrange if joint else self.m.tendon_actfrcrange)[index]
+        what = f"has actuatorfrcrange {low:g} {high:g}, a clamp of what {named} "
+        what += "do to it together" if len(drivers) > 1 else "does to it but not to the other joints of its tendon"
+        return what, "remove it and give the actuators a forcerange"
+
+    def _tendon(self, t: int) -> str:
+        drivers = self.tendon_drivers.get(t, [])
+        if len(drivers) < 2:
+            return MAPPED if drivers else IDLE
+        reach = sum(_reach(self.m, a, UNLIMITED) for a in drivers)
+        return UNREACHED if _within(reach, self.m.tendon_actfrcrange[t]) else REFUSED
+
+    def _joint(self, j: int) -> str:
+        drivers = self.joint_drivers.get(j, [])
+        if len(drivers) == 1 and len(self.moments[drivers[0]]) == 1:
+            return MAPPED
+        reach = sum(np.sort(self.moments[a][j] * _reach(self.m, a, self._before_joints(a))) for a in drivers)
+        return IDLE if not drivers else UNREACHED if _within(reach, self.m.jnt_actfrcrange[j]) else REFUSED
+
+    def _before_joints(self, a: int) -> np.ndarray:
+        """The range of its tendon clamped to the actuator's own."""
+        own, t = _own_range(self.m, a), int(self.m.actuator_trnid[a][0])
+        if on_tendon(self.m, a) and self.tendons.get(t) == MAPPED:
+            return np.clip(self.m.tendon_actfrcrange[t], *own)
+        return own
+
+
+def _moments(m, a: int) -> dict[int, float]:
+    """Generalised force per unit of force of actuator `a`, by hinge or slide; zeros are left out."""
+    target, gear = int(m.actuator_trnid[a][0]), float(m.actuator_gear[a, 0])
+    coefficients = (tendon_coefficients(m, target) or {}) if on_tendon(m, a) else {target: 1.0}
+    return {j: gear * c for j, c in coefficients.items() if gear * c != 0 and m.jnt_type[j] >= 2}
+
+
+def _own_range(m, a: int) -> np.ndarray:
+    return np.array(m.actuator_forcerange[a] if m.actuator_forcelimited[a] else UNLIMITED, float)
+
+
+def _reach(m, a: int, limits) -> np.ndarray:
+    """The interval that the force of actuator `a` cannot leave, before its gear, at controls within their range."""
+    c = control_index(m, a)
+    force = np.array(UNLIMITED)
+    motor = m.actuator_gaintype[a] == 0 and (m.actuator_biastype[a] == 0 or not m.actuator_biasprm[a, 1:3].any())
+    if motor and m.actuator_ctrllimited[c] and not disabled(m, "CLAMPCTRL"):
+        offset = float(m.actuator_biasprm[a, 0]) if m.actuator_biastype[a] else 0.0
+        force = offset + np.sort(m.actuator_gainprm[a, 0] * m.actuator_ctrlrange[c])
+    return np.clip(force, *limits)
+
+
+def _within(reach, limits) -> bool:
+    slack = ROUNDING * np.abs(limits).max()
+    return bool(limits[0] - slack <= reach[0] and reach[1] <= limits[1] + slack)

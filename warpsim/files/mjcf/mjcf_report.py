@@ -1,0 +1,630 @@
+"""What becomes of every feature of a compiled MuJoCo model: used, mapped, ignored or refused, and why.
+
+`FIELDS` puts every attribute of `mujoco.MjModel` in one of the four categories (a test fails on one that is missing), so
+that a new MuJoCo release cannot add physics that we drop in silence. `feature_report` walks one model and says what of it
+is there. A feature that changes the motion and that we cannot simulate is an error.
+"""
+
+import fnmatch
+
+import mujoco
+import numpy as np
+
+from warpsim.checks import grouped
+from warpsim.files.mjcf.mjcf_force_limits import IDLE, UNREACHED, ForceLimits
+from warpsim.files.mjcf.mjcf_refusals import (
+    JOINTS,
+    TENDON_FORCES,
+    actuator_count,
+    actuator_refusal,
+    control_index,
+    disabled,
+    element_name,
+    equality_refusal,
+    locked_ball,
+    tendon_refusal,
+    tendon_roles,
+)
+from warpsim.model.model import ReportLine
+
+USED, MAPPED, IGNORED, REFUSED = "used", "mapped", "ignored", "refused"
+DEFAULT_SOLREF = (0.02, 1.0)
+DEFAULT_SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
+SDF = 8
+SHAPES = {0: "plane", 1: "height field", 2: "sphere", 3: "capsule", 4: "ellipsoid", 5: "cylinder", 6: "box", 7: "mesh"}
+SHAPES |= {SDF: "signed distance field"}
+_BODY, _JOINT, _GEOM = mujoco.mjtObj.mjOBJ_BODY, mujoco.mjtObj.mjOBJ_JOINT, mujoco.mjtObj.mjOBJ_GEOM
+_PAIR, _ACTUATOR, _TENDON = mujoco.mjtObj.mjOBJ_PAIR, mujoco.mjtObj.mjOBJ_ACTUATOR, mujoco.mjtObj.mjOBJ_TENDON
+
+# (category, why, names): names or patterns of attributes of MjModel. A pattern stands only for a family that is treated
+# as one.
+FIELDS = (
+    (
+        USED,
+        "sizes",
+        "nq nv nu nactuator nbody njnt ngeom npair nexclude nkey nmesh",
+    ),
+    (
+        USED,
+        "refused, or listed as ignored, when not zero",
+        "na neq ntendon nsensor nsite ncam nlight nflex nskin nhfield ntex nmat nnumeric ntext ntuple nmocap "
+        "nplugin nuserdata nplastic nhistory ngravcomp flg_gravcomp flg_surfacevel flg_adhesion",
+    ),
+    (
+        USED,
+        "see OPTIONS, DISABLE_FLAGS and ENABLE_FLAGS",
+        "opt",
+    ),
+    (
+        USED,
+        "names",
+        "names name_*adr",
+    ),
+    (
+        USED,
+        "bodies",
+        "body_parentid body_pos body_quat body_ipos body_iquat body_mass body_inertia",
+    ),
+    (
+        USED,
+        "joints",
+        "qpos0 qpos_spring jnt_type jnt_qposadr jnt_dofadr jnt_bodyid jnt_limited jnt_pos jnt_axis jnt_stiffness "
+        "jnt_range dof_frictionloss dof_armature dof_damping",
+    ),
+    (
+        USED,
+        "geoms",
+        "geom_type geom_contype geom_conaffinity geom_condim geom_bodyid geom_dataid geom_priority geom_size "
+        "geom_pos geom_quat geom_friction geom_group geom_matid geom_rgba mat_rgba",
+    ),
+    (
+        USED,
+        "mesh triangles, for drawing and contact",
+        "mesh_vert mesh_vertadr mesh_vertnum mesh_face mesh_faceadr mesh_facenum",
+    ),
+    (
+        USED,
+        "contact filters and pairs",
+        "exclude_signature pair_dim pair_geom1 pair_geom2 pair_friction",
+    ),
+    (
+        USED,
+        "actuators",
+        "actuator_trntype actuator_trnid actuator_gaintype actuator_gainprm actuator_biastype actuator_biasprm "
+        "actuator_gear actuator_ctrllimited actuator_ctrlrange actuator_forcelimited actuator_forcerange "
+        "actuator_ctrladr actuator_ctrlnum actuator_outadr actuator_outnum",
+    ),
+    (
+        USED,
+        "keyframes",
+        "key_qpos key_qvel key_ctrl",
+    ),
+    (
+        MAPPED,
+        "contact stiffness and dissipation time, see docs/mjcf.md",
+        "geom_solref geom_solimp body_invweight0",
+    ),
+    (
+        MAPPED,
+        "added to the joint's, times gear^2",
+        "actuator_armature actuator_damping jnt_actuatorid",
+    ),
+    (
+        MAPPED,
+        "force_range of the one actuator that drives the joint; refused where several reach it together",
+        "jnt_actfrclimited jnt_actfrcrange",
+    ),
+    (
+        MAPPED,
+        "a mocap body is fixed at its initial pose",
+        "body_mocapid",
+    ),
+    (
+        MAPPED,
+        "actuators of a disabled group give no force",
+        "actuator_group",
+    ),
+    (
+        USED,
+        "equality constraints; those of flexes are refused",
+        "eq_type eq_obj1id eq_obj2id eq_objtype eq_active0 eq_data",
+    ),
+    (
+        MAPPED,
+        "stiffness and dissipation time of constraints, see docs/mjcf.md",
+        "eq_solref eq_solimp dof_invweight0 tendon_invweight0",
+    ),
+    (
+        USED,
+        "fixed tendons; spatial ones that act are refused",
+        "tendon_type tendon_adr tendon_num wrap_* tendon_stiffness tendon_damping tendon_limited tendon_range "
+        "tendon_lengthspring tendon_frictionloss",
+    ),
+    (
+        MAPPED,
+        "force_range of the tendon's one actuator; refused where several reach it together",
+        "tendon_actfrclimited tendon_actfrcrange",
+    ),
+    (
+        REFUSED,
+        "flexible bodies",
+        "flex_* flexedge_* nflex?* efm0_* efmC_perm nefm* nJfe",
+    ),
+    (
+        REFUSED,
+        "plugins",
+        "plugin plugin_* body_plugin geom_plugin actuator_plugin npluginattr npluginstate",
+    ),
+    (
+        REFUSED,
+        "forces of bodies, joints and geoms, when not zero",
+        "body_gravcomp jnt_actgravcomp jnt_stiffnesspoly jnt_springyield jnt_plasticadr dof_dampingpoly "
+        "geom_surfacevel geom_adhesion pair_adhesion key_plastic",
+    ),
+    (
+        REFUSED,
+        "fluid forces, when the medium has density or viscosity",
+        "geom_fluid",
+    ),
+    (
+        REFUSED,
+        "a tendon with armature, nonlinear or plastic spring or damper",
+        "tendon_stiffnesspoly tendon_dampingpoly tendon_armature tendon_springyield tendon_plasticadr",
+    ),
+    (
+        REFUSED,
+        "actuators with a state, delay or other transmission",
+        "actuator_dyntype actuator_dynprm actuator_actadr actuator_actnum actuator_actlimited actuator_actrange "
+        "actuator_actearly actuator_history actuator_historyadr actuator_delay actuator_dampingpoly "
+        "actuator_cranklength actuator_ctrlspec key_act",
+    ),
+    (
+        IGNORED,
+        "limits of tendons are near-rigid (beta 0.1) and dry friction stiff, without MuJoCo's softness",
+        "tendon_solref_lim tendon_solimp_lim tendon_solref_fri tendon_solimp_fri tendon_margin",
+    ),
+    (
+        IGNORED,
+        "how tendons are drawn and stored",
+        "tendon_matid tendon_group tendon_treenum tendon_treeid tendon_width tendon_length0 tendon_user tendon_rgba "
+        "tendon_actuatorid nwrap nJten ten_J_*",
+    ),
+    (
+        IGNORED,
+        "limits are near-rigid (beta 0.1) and dry friction stiff, without MuJoCo's softness",
+        "jnt_solref jnt_solimp jnt_margin dof_solref dof_solimp",
+    ),
+    (
+        IGNORED,
+        "contacts are speculative and sit at the surface",
+        "geom_margin geom_gap pair_margin pair_gap body_margin",
+    ),
+    (
+        IGNORED,
+        "the pair takes the material of its geoms",
+        "pair_solref pair_solimp pair_solreffriction geom_solmix",
+    ),
+    (
+        IGNORED,
+        "no sleeping",
+        "tree_sleep_policy",
+    ),
+    (
+        IGNORED,
+        "joint visibility group",
+        "jnt_group",
+    ),
+    (
+        IGNORED,
+        "mocap bodies do not move",
+        "key_mpos key_mquat",
+    ),
+    (
+        IGNORED,
+        "every keyframe starts at time 0",
+        "key_time",
+    ),
+    (
+        IGNORED,
+        "precomputed by MuJoCo; computed here from the used fields",
+        "body_rootid body_weldid body_jntnum body_jntadr body_dofnum body_dofadr body_treeid body_geomnum "
+        "body_geomadr body_simple body_sameframe body_subtreemass body_contype body_conaffinity dof_bodyid "
+        "dof_jntid dof_parentid dof_treeid dof_Madr dof_simplenum dof_M0 dof_length tree_bodyadr "
+        "tree_bodynum tree_dofadr tree_dofnum geom_sameframe geom_aabb geom_rbound pair_signature actuator_acc0 "
+        "actuator_length0 actuator_lengthrange stat B_* D_* M_* mapM2D mapD2M mapM2M body_bvhadr body_bvhnum "
+        "bvh_* oct_*",
+    ),
+    (
+        IGNORED,
+        "sizes of what is ignored, refused or precomputed",
+        "nout ntree nM nB nC nD nJmom nbvh nbvhstatic nbvhdynamic noct nnames nnames_map names_map npaths nemax "
+        "njmax nconmax npolygonmax nmeshdegmax nsensordata narena nbuffer nmesh?* nskin?* nhfielddata ntexdata "
+        "nnumericdata ntextdata ntupledata nuser_*",
+    ),
+    (
+        IGNORED,
+        "visual",
+        "vis cam_* light_* tex_* skin_* geom_castshadow mat_emission mat_metallic mat_reflectance mat_roughness "
+        "mat_shininess mat_specular mat_tex*",
+    ),
+    (
+        IGNORED,
+        "other data of meshes: normals, textures, hulls, as-loaded pose and scale",
+        "mesh_normal* mesh_texcoord* mesh_facenormal mesh_facetexcoord mesh_graph* mesh_poly* mesh_bvh* mesh_oct* "
+        "mesh_extrema mesh_pathadr mesh_pos mesh_quat mesh_scale",
+    ),
+    (
+        USED,
+        "height fields",
+        "hfield_*",
+    ),
+    (
+        IGNORED,
+        "sites and sensors measure, they do not act; a constraint reads the pose of its sites",
+        "site_* sensor_*",
+    ),
+    (
+        IGNORED,
+        "user data",
+        "numeric_* text_* tuple_* body_user jnt_user geom_user actuator_user",
+    ),
+    (
+        IGNORED,
+        "paths and signature of the source",
+        "paths signature",
+    ),
+    (
+        IGNORED,
+        "Python accessors, not data",
+        "actuator body bind bind_scalar cam camera eq equality exclude geom hfield jnt joint key keyframe light "
+        "mat material mesh numeric pair sensor site skin tendon tex texture tuple from_binary_path from_xml_path "
+        "from_xml_string",
+    ),
+)
+
+OPTIONS = {
+    "timestep": (USED, "default step of the Simulator"),
+    "gravity": (USED, ""),
+    "disableactuator": (MAPPED, "actuators of the disabled groups give no force"),
+    "integrator": (IGNORED, "the Simulator's integrator is used"),
+    "cone": (IGNORED, "the friction cone is always the exact circular one"),
+    "impratio": (IGNORED, "friction and normal regularisation follow from the solver's sigma and beta"),
+    **dict.fromkeys(("solver", "iterations", "tolerance"), (IGNORED, "a setting of MuJoCo's solver")),
+    **dict.fromkeys(("ls_iterations", "ls_tolerance"), (IGNORED, "a setting of MuJoCo's solver")),
+    **dict.fromkeys(("noslip_iterations", "noslip_tolerance"), (IGNORED, "a setting of MuJoCo's solver")),
+    "jacobian": (IGNORED, "a setting of MuJoCo's solver"),
+    **dict.fromkeys(("ccd_iterations", "ccd_tolerance"), (IGNORED, "a setting of MuJoCo's collision detection")),
+    **dict.fromkeys(("sdf_initpoints", "sdf_iterations"), (IGNORED, "a setting of MuJoCo's collision detection")),
+    "sleep_tolerance": (IGNORED, "no sleeping"),
+    "magnetic": (IGNORED, "read by magnetometers only"),
+    **dict.fromkeys(("density", "viscosity", "wind"), (REFUSED, "fluid forces are not simulated")),
+    **dict.fromkeys(("o_margin", "o_solref", "o_solimp", "o_friction"), (REFUSED, "contact override, when enabled")),
+}
+
+_OFF = "nothing of the kind acts"
+DISABLE_FLAGS = {
+    "CONSTRAINT": (MAPPED, "no contacts, limits and dry friction"),
+    "EQUALITY": (MAPPED, _OFF),
+    "FRICTIONLOSS": (MAPPED, _OFF),
+    "LIMIT": (MAPPED, _OFF),
+    "CONTACT": (MAPPED, "every contact mask is 0 and pairs are dropped"),
+    "SPRING": (MAPPED, _OFF),
+    "DAMPER": (MAPPED, _OFF),
+    "GRAVITY": (MAPPED, "gravity is 0"),
+    "CLAMPCTRL": (MAPPED, "controls have no range"),
+    "FILTERPARENT": (MAPPED, "a body may touch its parent"),
+    "ACTUATION": (MAPPED, "actuators give no force"),
+    "REFSAFE": (MAPPED, "solref[0] is not raised to two timesteps"),
+    "SENSOR": (IGNORED, "sensors are not evaluated"),
+    **dict.fromkeys(("WARMSTART", "ISLAND"), (IGNORED, "a setting of MuJoCo's solver")),
+    **dict.fromkeys(("MIDPHASE", "NATIVECCD", "MULTICCD"), (IGNORED, "a setting of MuJoCo's collision detection")),
+    "EULERDAMP": (IGNORED, "the Simulator's integrator decides how damping is integrated"),
+    "AUTORESET": (IGNORED, "a world that blows up is held and flagged"),
+}
+ENABLE_FLAGS = {
+    "OVERRIDE": (REFUSED, "contact override; set the values on the geoms"),
+    **dict.fromkeys(("ENERGY", "FWDINV"), (IGNORED, "a measurement of MuJoCo")),
+    "INVDISCRETE": (IGNORED, "inverse dynamics here are those of continuous time"),
+    "SLEEP": (IGNORED, "no sleeping"),
+    "DIAGEXACT": (IGNORED, "a setting of MuJoCo's solver"),
+    "IPC": (IGNORED, "flexes are refused"),
+    "SPECULATIVE": (IGNORED, "contacts here are always speculative"),
+}
+
+# attribute, its neutral value, object, feature, fix: any other value is an error
+NEUTRAL = (
+    ("body_gravcomp", 0, _BODY, "gravity compensation (gravcomp)", "apply the force through `wrench`"),
+    ("body_plugin", -1, _BODY, "plugin", "remove it"),
+    ("jnt_springyield", 0, _JOINT, "plastic spring (springyield)", "use a linear spring"),
+    ("jnt_stiffnesspoly", 0, _JOINT, "nonlinear stiffness polynomial", "use a linear stiffness"),
+    ("dof_dampingpoly", 0, _JOINT, "nonlinear damping polynomial", "use a linear damping"),
+    ("geom_plugin", -1, _GEOM, "plugin", "remove it"),
+    ("geom_surfacevel", 0, _GEOM, "surface velocity", "move the body"),
+    ("geom_adhesion", 0, _GEOM, "adhesion", "remove it"),
+    ("pair_adhesion", 0, _PAIR, "adhesion", "remove it"),
+)
+
+
+def classify(attribute: str) -> list[tuple[str, str]]:
+    """The (category, why) of an attribute of `MjModel`; exactly one for every attribute we know."""
+    return [
+        (category, why)
+        for category, why, names in FIELDS
+        if any(fnmatch.fnmatchcase(attribute, name) for name in names.split())
+    ]
+
+
+def fluid(m) -> bool:
+    """Whether MuJoCo would apply drag, lift or added mass: the medium has density or viscosity."""
+    return bool(m.opt.density or m.opt.viscosity)
+
+
+def feature_report(m) -> tuple[list[ReportLine], list[str]]:
+    """Report lines of a compiled `mujoco.MjModel`, one per feature it has, and the errors among them, one for each kind of
+    element and fix."""
+    r = _Report(m)
+    for part in (_options, _bodies, _joints, _geoms, _pairs, _actuators, _tendons, _equalities, _rest):
+        part(r, m)
+    return r.lines, grouped(r.refusals)
+
+
+class _Report:
+    def __init__(self, m):
+        self.m = m
+        self.lines: list[ReportLine] = []
+        self.refusals: list[tuple[str, str, str]] = []  # element, what is wrong with it, what to do
+        self.force_limits = ForceLimits(m)
+
+    def add(self, feature: str, status: str, detail: str = "") -> None:
+        self.lines.append(ReportLine(feature, status, detail))
+
+    def count(self, feature: str, status: str, amount, element: str, why: str = "") -> None:
+        """A line for a feature that `amount` elements have, if any has it."""
+        amount = int(amount)
+        if amount:
+            plural = element if amount == 1 else f"{element[:-1]}ies" if element.endswith("y") else f"{element}s"
+            self.add(feature, status, f"{amount} {plural}" + (f": {why}" if why else ""))
+
+    def refuse(self, element: str, what: str, fix: str) -> None:
+        self.lines.append(ReportLine(element, REFUSED, what))
+        self.refusals.append((element, f"{what}, which is not supported", fix))
+
+    def name(self, kind, index: int) -> str:
+        return element_name(self.m, kind, index)
+
+
+def _options(r: _Report, m) -> None:
+    reference = mujoco.MjOption()
+    always = ("timestep", "gravity", "integrator")
+    for name, (status, why) in OPTIONS.items():
+        value = getattr(m.opt, name, None)
+        if value is None or (name not in always and np.array_equal(value, getattr(reference, name))):
+            continue
+        if name.startswith("o_") or name == "wind":
+            continue  # overrides act only with their flag, wind only in a medium
+        text = mujoco.mjtIntegrator(int(value)).name[6:] if name == "integrator" else str(np.asarray(value).tolist())
+        r.add(f"option {name} = {text}", status, why)
+    if fluid(m) and np.any(m.opt.wind):
+        r.add(f"option wind = {m.opt.wind.tolist()}", REFUSED, OPTIONS["wind"][1])
+    if int(m.opt.enableflags) & int(mujoco.mjtEnableBit.mjENBL_OVERRIDE):
+        r.refuse("option enable override", "replaces the contact parameters of every geom", "set them on the geoms")
+    for value, enum, prefix, table, word in (
+        (m.opt.disableflags, mujoco.mjtDisableBit, "mjDSBL_", DISABLE_FLAGS, "disable"),
+        (m.opt.enableflags, mujoco.mjtEnableBit, "mjENBL_", ENABLE_FLAGS, "enable"),
+    ):
+        for bit in range(32):
+            if not int(value) >> bit & 1:
+                continue
+            known = [k for k, v in enum.__members__.items() if int(v) == 1 << bit and k.startswith(prefix)]
+            name = known[0][7:] if known else f"bit {bit}"
+            if name not in table:
+                r.refuse(f"option {word} {name.lower()}", "is unknown to this version", "clear the flag")
+            elif name != "OVERRIDE":
+                r.add(f"option {word} {name.lower()}", *table[name])
+
+
+def _neutral(r: _Report, m, kind) -> None:
+    """Errors of the fields in `NEUTRAL` of one kind of element."""
+    for field, neutral, owner, what, fix in NEUTRAL:
+        values = getattr(m, field, None)
+        if owner != kind or values is None or len(values) == 0:
+            continue
+        rows = np.flatnonzero((np.asarray(values).reshape(len(values), -1) != neutral).any(axis=1))
+        for row in dict.fromkeys(int(m.dof_jntid[i]) if field.startswith("dof_") else int(i) for i in rows):
+            r.refuse(r.name(kind, row), f"has {what}", fix)
+
+
+def _bodies(r: _Report, m) -> None:
+    r.count("bodies", USED, m.nbody - 1, "body")
+    fixed = int(((m.body_jntnum[1:] == 0) & (m.body_mocapid[1:] < 0)).sum())
+    r.count("bodies without joints", USED, fixed, "body", "fixed to their parent")
+    for i in np.flatnonzero(m.body_mocapid >= 0):
+        r.add(r.name(_BODY, i), MAPPED, "a mocap body is fixed at its initial pose")
+    _neutral(r, m, _BODY)
+    user = np.asarray(getattr(m, "tree_sleep_policy", []))
+    r.count("sleep policies", IGNORED, (user >= 3).sum(), "tree", "no sleeping")
+
+
+def _joints(r: _Report, m) -> None:
+    for kind, word in JOINTS.items():
+        r.count(f"{word} joints", USED, (m.jnt_type == kind).sum(), "joint")
+    limits = "" if not disabled(m, "LIMIT", "CONSTRAINT") else "disabled by a flag"
+    for j in (j for j in range(m.njnt) if not limits and locked_ball(m, j)):
+        fix = "remove the joint, or give its range an angle > 0, or set limited='false'"
+        r.refuse(r.name(_JOINT, j), "is a ball joint limited to the range 0 0, which locks it", fix)
+    r.count("joint limits", USED if not limits else MAPPED, m.jnt_limited.sum(), "joint", limits)
+    for field, word in (("damping", "damping"), ("armature", "armature"), ("frictionloss", "dry friction")):
+        r.count(f"joint {word}", USED, len(set(m.dof_jntid[getattr(m, f"dof_{field}") != 0])), "joint")
+    r.count("joint springs", USED, (m.jnt_stiffness != 0).sum(), "joint")
+    why = "limits are near-rigid (beta 0.1)"
+    soft = _differs(m.jnt_solref, DEFAULT_SOLREF) | _differs(m.jnt_solimp, DEFAULT_SOLIMP)
+    r.count("solref/solimp of joint limits", IGNORED, (soft & (m.jnt_limited != 0)).sum(), "joint", why)
+    soft = (_differs(m.dof_solref, DEFAULT_SOLREF) | _differs(m.dof_solimp, DEFAULT_SOLIMP)) & (m.dof_frictionloss != 0)
+    why = "dry friction is as stiff as the solver's sigma makes it"
+    r.count("solref/solimp of dry friction", IGNORED, len(set(m.dof_jntid[soft])), "joint", why)
+    why = "limits act at the bound"
+    r.count("joint limit margin", IGNORED, ((m.jnt_margin != 0) & (m.jnt_limited != 0)).sum(), "joint", why)
+    _clamps(r, _JOINT, r.force_limits.joints)
+    idle = sum(outcome == IDLE for outcome in r.force_limits.joints.values())
+    why = "no actuator drives them; actuators='effort' uses it as control_range, 'position' as force_range"
+    r.count("actuatorfrcrange of joints without actuators", IGNORED, idle, "joint", why)
+    _neutral(r, m, _JOINT)
+
+
+def _differs(values, default) -> np.ndarray:
+    values = np.asarray(values)
+    return ~np.isclose(values, np.asarray(default)).all(axis=1)
+
+
+def _geoms(r: _Report, m) -> None:
+    active = (m.geom_contype != 0) | (m.geom_conaffinity != 0)
+    paired = np.isin(np.arange(m.ngeom), np.concatenate([m.pair_geom1, m.pair_geom2]))
+    active = (active | paired) & (not disabled(m, "CONTACT", "CONSTRAINT"))
+    for kind, word in SHAPES.items():
+        rows = m.geom_type == kind
+        if kind == SDF:
+            r.count(f"{word} geoms", MAPPED, rows.sum(), "geom", "touches as the convex hull of its mesh")
+        else:
+            r.count(f"{word} geoms", USED, rows.sum(), "geom")
+    r.count("geom friction, sliding", USED, (active & (m.geom_condim > 1)).sum(), "geom")
+    r.count("condim 1", USED, (m.geom_condim == 1).sum(), "geom", "frictionless")
+    why = "torsional and rolling friction are not simulated; contact has sliding friction"
+    r.count("condim 4 or 6", IGNORED, (m.geom_condim > 3).sum(), "geom", why)
+    mapped = _differs(m.geom_solref, DEFAULT_SOLREF) | _differs(m.geom_solimp, DEFAULT_SOLIMP)
+    r.count("solref/solimp of geoms", MAPPED, (mapped & active).sum(), "geom", "stiffness and dissipation_time")
+    r.count("default solref/solimp", MAPPED, (~mapped & active).sum(), "geom", "near-rigid contact")
+    margin = float(np.max(m.geom_margin, initial=0.0))
+    why = (
+        "contacts are speculative, so no detection margin is needed, and they act at the surface, where MuJoCo's start "
+        f"at the margin (up to {margin:g} m away)"
+    )
+    r.count("geom margin", IGNORED, (active & (m.geom_margin != 0)).sum(), "geom", why)
+    r.count("geom gap", IGNORED, (active & (m.geom_gap != 0)).sum(), "geom", "contacts are speculative")
+    r.count("geom priority", USED, (m.geom_priority != 0).sum(), "geom", "whose friction and condim count")
+    r.count("geom solmix", IGNORED, (m.geom_solmix != 1).sum(), "geom", "compliances of a pair add")
+    if fluid(m):
+        r.add("fluid forces", REFUSED, "drag and added mass of the medium are not simulated; everything else is")
+    _neutral(r, m, _GEOM)
+
+
+def _pairs(r: _Report, m) -> None:
+    r.count("contact pairs", USED, m.npair, "pair")
+    ends = np.sort(np.stack([m.pair_geom1, m.pair_geom2], axis=1), axis=1)
+    repeated = m.npair - len(np.unique(ends, axis=0))
+    why = "one contact with the largest of their frictions: of two at one place that with more friction bears a sliding load"
+    r.count("contact pairs that repeat another's geoms", MAPPED, repeated, "pair", why)
+    r.count("contact excludes", USED, m.nexclude, "exclude")
+    for p in range(m.npair):
+        first, second = m.pair_friction[p][:2]
+        if m.pair_dim[p] > 1 and first != second:
+            r.refuse(r.name(_PAIR, p), f"has anisotropic friction {first:g}, {second:g}", "use equal values")
+    why = "torsional and rolling friction are not simulated"
+    r.count("pair condim 4 or 6", IGNORED, (m.pair_dim > 3).sum(), "pair", why)
+    soft = _differs(m.pair_solref, DEFAULT_SOLREF) | _differs(m.pair_solimp, DEFAULT_SOLIMP)
+    soft |= (m.pair_solreffriction != 0).any(axis=1)
+    r.count("solref/solimp of pairs", IGNORED, soft.sum(), "pair", "a pair takes the material of its geoms")
+    margin = (m.pair_margin != 0) | (m.pair_gap != 0)
+    r.count("margin and gap of pairs", IGNORED, margin.sum(), "pair", "contacts are speculative")
+    _neutral(r, m, _PAIR)
+
+
+def _actuators(r: _Report, m) -> None:
+    reasons = [actuator_refusal(m, a) for a in range(actuator_count(m))]
+    for a, reason in enumerate(reasons):
+        if reason:
+            r.refuse(r.name(_ACTUATOR, a), *reason)
+    good = [a for a, reason in enumerate(reasons) if not reason]
+    motors = sum(bool(m.actuator_gaintype[a] == 0 and m.actuator_biastype[a] == 0) for a in good)
+    r.count("motors (fixed gain, no bias)", USED, motors, "actuator")
+    r.count("actuators with feedback", USED, len(good) - motors, "actuator", "affine in control, length and velocity")
+    r.count("actuator gear", USED, sum(not np.isin(m.actuator_gear[a], (0, 1)).all() for a in good), "actuator")
+    unclamped = disabled(m, "CLAMPCTRL")
+    limited = sum(bool(m.actuator_ctrllimited[control_index(m, a)]) for a in good)
+    r.count("control ranges", MAPPED if unclamped else USED, limited, "actuator", "disabled" if unclamped else "")
+    r.count("force ranges", USED, sum(bool(m.actuator_forcelimited[a]) for a in good), "actuator")
+    for key in ("damping", "armature"):
+        values = getattr(m, f"actuator_{key}", np.zeros(actuator_count(m)))
+        why = f"added to the joint's {key}, times gear^2"
+        r.count(f"actuator {key}", MAPPED, sum(bool(values[a]) for a in good), "actuator", why)
+
+
+def _tendons(r: _Report, m) -> None:
+    for t in range(m.ntendon):
+        name, roles, refusal = r.name(_TENDON, t), tendon_roles(m, t), tendon_refusal(m, t)
+        if not roles:
+            r.add(name, IGNORED, "no stiffness, damping, limit, friction, actuator or equality")
+        elif refusal is None:
+            r.add(name, USED, f"fixed, with {', '.join(roles)}")
+        elif set(roles) & {*TENDON_FORCES}:
+            r.refuse(name, *refusal)
+        else:
+            r.add(name, REFUSED, "what uses it is refused")
+    limited, rubbing = np.asarray(m.tendon_limited) != 0, np.asarray(m.tendon_frictionloss) != 0
+    soft = _differs(m.tendon_solref_lim, DEFAULT_SOLREF) | _differs(m.tendon_solimp_lim, DEFAULT_SOLIMP)
+    why = "limits are near-rigid (beta 0.1)"
+    r.count("solref/solimp of tendon limits", IGNORED, (soft & limited).sum(), "tendon", why)
+    soft = _differs(m.tendon_solref_fri, DEFAULT_SOLREF) | _differs(m.tendon_solimp_fri, DEFAULT_SOLIMP)
+    why = "dry friction is as stiff as the solver's sigma makes it"
+    r.count("solref/solimp of tendon friction", IGNORED, (soft & rubbing).sum(), "tendon", why)
+    why = "limits act at the bound"
+    r.count("tendon limit margin", IGNORED, ((m.tendon_margin != 0) & limited).sum(), "tendon", why)
+    _clamps(r, _TENDON, r.force_limits.tendons)
+
+
+def _clamps(r: _Report, kind, outcomes: dict[int, str]) -> None:
+    """Lines of the actuatorfrcrange of joints or tendons, given as outcomes by index."""
+    word, found = kind.name[6:].lower(), list(outcomes.values())
+    why = f"force_range of the {word}'s actuator"
+    r.count(f"actuatorfrcrange of {word}s", MAPPED, found.count(MAPPED), word, why)
+    why = "what the actuators can do together does not reach it"
+    r.count(f"actuatorfrcrange of {word}s that several drive", USED, found.count(UNREACHED), word, why)
+    for index in (index for index, outcome in outcomes.items() if outcome == REFUSED):
+        r.refuse(r.name(kind, index), *r.force_limits.refusal(kind, index))
+
+
+def _equalities(r: _Report, m) -> None:
+    off = disabled(m, "EQUALITY", "CONSTRAINT")
+    mapped = scaled = 0
+    for e in range(m.neq):
+        kind = mujoco.mjtEq(int(m.eq_type[e])).name[5:].lower()
+        name, refusal = r.name(mujoco.mjtObj.mjOBJ_EQUALITY, e), equality_refusal(m, e)
+        owner = {"joint": _JOINT, "tendon": _TENDON}.get(kind, mujoco.mjtObj(int(m.eq_objtype[e])))
+        ends = [mujoco.mj_id2name(m, owner, int(i)) for i in (m.eq_obj1id[e], m.eq_obj2id[e]) if i >= 0]
+        between = f" between {' and '.join(repr(end) for end in ends if end)}" if any(ends) else ""
+        if off or not m.eq_active0[e]:
+            r.add(name, IGNORED, f"the {kind} constraint is inactive")
+            continue
+        if refusal is not None:
+            r.refuse(name, f"{refusal[0]}{between}", refusal[1])
+            continue
+        r.add(name, USED, f"a {kind} constraint{between}")
+        soft = _differs(m.eq_solref[e : e + 1], DEFAULT_SOLREF) | _differs(m.eq_solimp[e : e + 1], DEFAULT_SOLIMP)
+        mapped += int(soft[0])
+        scaled += kind == "weld" and m.eq_data[e, 10] not in (0, 1)
+    r.count("solref/solimp of constraints", MAPPED, mapped, "constraint", "stiffness and dissipation_time")
+    why = "a weld holds angles as near-rigidly as positions; 0 makes it a connect"
+    r.count("torquescale of welds", IGNORED, scaled, "weld", why)
+
+
+def _rest(r: _Report, m) -> None:
+    for index in range(m.nflex):
+        r.refuse(r.name(mujoco.mjtObj.mjOBJ_FLEX, index), "is a flexible body", "replace it by rigid ones")
+    for index in range(m.nplugin):
+        r.refuse(r.name(mujoco.mjtObj.mjOBJ_PLUGIN, index), "is a plugin", "remove it")
+    r.count("keyframes", USED, m.nkey, "keyframe")
+    r.count("time of keyframes", IGNORED, np.count_nonzero(m.key_time), "keyframe", "the clock starts at 0")
+    for feature, amount, element, why in (
+        ("sensors", m.nsensor, "sensor", "they measure, they do not act"),
+        ("sites", m.nsite, "site", "they mark, they do not act"),
+        ("cameras", m.ncam, "camera", "visual"),
+        ("lights", m.nlight, "light", "visual"),
+        ("textures", m.ntex, "texture", "visual"),
+        ("skins", m.nskin, "skin", "visual"),
+        ("custom numeric fields", m.nnumeric, "field", "user data"),
+        ("custom text fields", m.ntext, "field", "user data"),
+        ("custom tuples", m.ntuple, "tuple", "user data"),
+        ("nuserdata", m.nuserdata, "value", "user data"),
+    ):
+        r.count(feature, IGNORED, amount, element, why)
+    r.count("materials", USED, m.nmat, "material", "colour only")
+    r.count("meshes", USED, m.nmesh, "mesh", "mass, inertia and drawing; contact of the convex hull")

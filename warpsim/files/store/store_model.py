@@ -1,0 +1,95 @@
+"""A `Model` in a Zarr group: arrays as arrays, names and scalars as JSON attributes; no pickles."""
+
+import dataclasses
+import types
+
+import numpy as np
+
+from warpsim.model.model import HField, Keyframe, Mesh, Model, ReportLine
+from warpsim.model.tables import check_tables
+
+
+def model_to_group(model: Model, group) -> None:
+    """Write every field of a `Model`: arrays as arrays, the rest as JSON attributes."""
+    attributes: dict = {}
+    for field in dataclasses.fields(model):
+        value = getattr(model, field.name)
+        if isinstance(value, np.ndarray):
+            put(group, field.name, value)
+        elif field.name == "meshes":
+            attributes["meshes"] = [mesh.name for mesh in value]
+            for index, mesh in enumerate(value):
+                put(group, f"mesh_{index}_vertices", mesh.vertices)
+                put(group, f"mesh_{index}_faces", mesh.faces)
+        elif field.name == "keyframes":
+            attributes["keyframes"] = list(value)
+            for index, frame in enumerate(value.values()):
+                for key in Keyframe._fields:
+                    put(group, f"keyframe_{index}_{key}", getattr(frame, key))
+        elif field.name == "hfields":
+            attributes["hfields"] = [height.name for height in value]
+            for index, height in enumerate(value):
+                put(group, f"hfield_{index}_size", height.size)
+                put(group, f"hfield_{index}_data", height.data)
+        elif field.name == "report":
+            attributes["report"] = [list(line) for line in value]
+        elif isinstance(value, tuple):
+            attributes[field.name] = list(value)
+        elif isinstance(value, str | bool | int | float | np.generic):
+            attributes[field.name] = value.item() if isinstance(value, np.generic) else value
+        else:
+            raise TypeError(f"Model.{field.name} is a {type(value).__name__}, which the store cannot hold")
+    group.attrs.update({"fields": attributes})
+
+
+def model_from_group(group) -> Model:
+    """The `Model` written by `model_to_group`, equal field by field. Raises `ModelError` where its tables do not fit."""
+    attributes = dict(group.attrs["fields"])
+    values: dict = {}
+    for field in dataclasses.fields(Model):
+        name = field.name
+        if name == "meshes":
+            parts = [
+                (group[f"mesh_{i}_vertices"][...], group[f"mesh_{i}_faces"][...]) for i in range(len(attributes[name]))
+            ]
+            values[name] = tuple(Mesh(label, *part) for label, part in zip(attributes[name], parts, strict=True))
+        elif name == "hfields":
+            labels = attributes.get(name, [])
+            values[name] = tuple(
+                HField(label, group[f"hfield_{i}_size"][...], group[f"hfield_{i}_data"][...])
+                for i, label in enumerate(labels)
+            )
+        elif name == "keyframes":
+            frames = {
+                label: Keyframe(*(group[f"keyframe_{i}_{key}"][...] for key in Keyframe._fields))
+                for i, label in enumerate(attributes[name])
+            }
+            values[name] = types.MappingProxyType(frames)
+        elif name == "report":
+            values[name] = tuple(ReportLine(*line) for line in attributes[name])
+        elif name in attributes:
+            value = attributes[name]
+            values[name] = tuple(value) if isinstance(value, list) else value
+        elif name in group:
+            values[name] = group[name][...]
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            raise KeyError(f"model field {name!r} is not in the store; it was written by another version of warpsim")
+    model = Model(**values)
+    check_tables(model)
+    return model
+
+
+def full(array):
+    """The array with chunks of zeros written too, so that a missing chunk is known to be damage."""
+    return array.with_config({"write_empty_chunks": True})
+
+
+def create_array(group, name: str, shape, dtype, chunks):
+    return group.create_array(name, shape=shape, dtype=np.dtype(dtype), chunks=tuple(max(1, c) for c in chunks))
+
+
+def put(group, name: str, value) -> None:
+    value = np.asarray(value)
+    array = create_array(group, name, value.shape, value.dtype, value.shape)
+    if value.size:
+        full(array)[...] = value

@@ -1,0 +1,265 @@
+"""URDF files to a `Model`, by a reader of our own: links, joints, inertias with repair, shapes with meshes.
+
+The file is read into a tree of `Link`s and `Joint`s (`warpsim.files.urdf.urdf_parse`), made sound (`warpsim.files.urdf.urdf_inertia`)
+and written through `ModelBuilder`. What is used, mapped, ignored and refused: `model.report` and docs/urdf.md.
+"""
+
+import pathlib
+import warnings
+
+import numpy as np
+
+from warpsim.checks import short
+from warpsim.errors import ModelError
+from warpsim.files.adjacent import exclude_neighbours
+from warpsim.files.drives import INFINITE, check_actuators, drive_joints
+from warpsim.files.meshes import convex_parts, load_mesh
+from warpsim.files.safe_files import Folders, read_xml
+from warpsim.files.urdf.urdf_inertia import absorb, repair_inertias, repair_massless
+from warpsim.files.urdf.urdf_parse import Joint, Link, Robot, parse_robot
+from warpsim.model.builder import ModelBuilder
+from warpsim.model.geometry import IDENTITY, compose
+from warpsim.model.model import JointType, Model, ReportLine
+
+NAMED = 6  # elements that a warning names; model.report has them all
+
+
+def load_urdf(
+    path, *, actuators=None, packages=None, root=None, merge_fixed=False, base="fixed", visuals=True, decompose=False
+) -> Model:
+    """Load a URDF file. See `warpsim.load` for the arguments.
+
+    Raises `ModelError` naming the file and the element; warns once about inertias that were repaired and once about
+    mimic joints that cannot follow their joint.
+    """
+    path = pathlib.Path(path)
+    check_actuators(actuators)
+    if base not in ("fixed", "free"):
+        raise ModelError(f"base={base!r} is unknown; use 'fixed' or 'free'")
+    try:
+        robot = parse_robot(read_xml(path))
+        _make_sound(robot, path, merge_fixed, base)
+        b = ModelBuilder(robot.name)
+        b.report = robot.report
+        writer = _Writer(b, Folders(path, packages, root), visuals, decompose)
+        for link in robot.links:
+            writer.add(link, base)
+        exclude_neighbours(b)
+        writer.add_mimics(robot, path)
+        writer.finish()
+        if writer.undrawn:
+            _warn_once(path, "visual meshes that cannot be read, and are not drawn, of links ", writer.undrawn)
+        if actuators is not None:
+            drive_joints(b, actuators, writer.efforts)
+        elif any(effort is not INFINITE for effort in writer.efforts):
+            why = "no actuator has them; actuators='effort' uses them as control_range, 'position' as force_range"
+            b.report.append(ReportLine("effort limits of joints", "ignored", why))
+        return b.build()
+    except ModelError as error:
+        text = str(error)
+        raise ModelError(text if text.startswith(str(path)) else f"{path}: {text}") from error
+
+
+def _make_sound(robot: Robot, path, merge_fixed: bool, base: str) -> None:
+    """Repair inertias, merge what is fixed where asked, and warn."""
+    repaired: list[str] = []
+
+    def warn(element: str, what: str) -> None:
+        repaired.append(f"{element} ({what})")
+        robot.report.append(ReportLine(element, "mapped", f"repaired: {what}"))
+
+    repair_inertias(robot.links, warn)
+    if merge_fixed:
+        _merge(robot)
+    repair_massless(robot.links, warn)
+    root = robot.links[0]
+    if root.joint is None and root.name != "world":
+        why = "the root link is free to move: base='free'"
+        if base == "fixed":
+            why = "the root link is fixed to the world, as a URDF says nothing about how it moves; base='free' lets it"
+        robot.report.append(ReportLine(f"link {short(root.name)}", "mapped", why))
+    if repaired:
+        _warn_once(path, f"{len(repaired)} repaired: ", repaired)
+
+
+def _warn_once(path, start: str, elements: list[str]) -> None:
+    shown = ", ".join(elements[:NAMED]) + (", ..." if len(elements) > NAMED else "")
+    warnings.warn(f"{path}: {start}{shown}; see model.report", stacklevel=5)
+
+
+def _merge(robot: Robot) -> None:
+    """Make links on fixed joints part of their parent, but those fixed to a root called "world"."""
+    merged = 0
+    for link in reversed(robot.links):
+        if link.joint is not None and link.joint.kind == "fixed" and link.parent.name != "world":
+            absorb(link.parent, link)
+            robot.links.remove(link)
+            merged += 1
+    robot.report.append(ReportLine("merge_fixed", "mapped", f"{merged} links are part of the link they are fixed to"))
+
+
+class _Writer:
+    """Adds links, parents first, to a builder."""
+
+    def __init__(self, b: ModelBuilder, folders: Folders, visuals: bool, decompose):
+        self.b, self.folders, self.visuals, self.decompose = b, folders, visuals, decompose
+        self.body: dict[str, int] = {}
+        self.placed: dict[str, np.ndarray] = {}  # pose in the world of links that cannot move
+        self.efforts: list = []
+        self.single: dict[str, int] = {}  # hinges and slides of the builder by the name of their joint
+        self.counts: dict[str, int] = {}
+        self.geom_names: set[str] = set()
+        self.undrawn: list[str] = []  # links with a visual mesh that cannot be read
+
+    def add(self, link: Link, base: str) -> None:
+        """Add a link with its joint and shapes; a root called "world" is the world."""
+        joint = link.joint
+        pose = IDENTITY if joint is None else joint.pose
+        if joint is None and link.name == "world":
+            if base == "free":
+                raise ModelError("base='free': the root link is called 'world', which does not move")
+            self.body["world"], self.placed["world"] = -1, IDENTITY
+            self._shapes(link, -1)
+            return
+        parent = -1 if joint is None else self.body[link.parent.name]
+        if joint is not None and joint.kind == "floating" and link.parent.name in self.placed:
+            parent, pose = -1, compose(self.placed[link.parent.name], pose)
+        elif joint is None and base == "fixed":
+            self.placed[link.name] = pose
+        elif joint is not None and joint.kind == "fixed" and link.parent.name in self.placed:
+            self.placed[link.name] = compose(self.placed[link.parent.name], pose)
+        name = link.name if link.name != "world" else "world_"
+        body = self.b.add_body(name, parent=parent, pose=pose, mass=link.mass, com=link.com, inertia=link.inertia)
+        self.body[link.name] = body
+        if joint is not None:
+            self._joint(joint, body, free=parent == -1)
+        elif base == "free":
+            self._count("free joints", lambda: self.b.add_joint(body, "free", name=self._joint_name("root")))
+            self.efforts.append(INFINITE)
+        self._shapes(link, body)
+
+    def _joint_name(self, name: str) -> str:
+        taken = {j.name for j in self.b.joints}
+        while name in taken:
+            name += "_"
+        return name
+
+    def _joint(self, joint: Joint, body: int, free: bool) -> None:
+        """Add a link's joint, or the joints that together are it."""
+        dynamics = {"damping": joint.damping, "friction": joint.friction}
+        limits = {"range": joint.range, **dynamics}
+        kind, axis = joint.kind, joint.axis
+        parts: list[tuple] = {
+            "fixed": [],
+            "revolute": [("hinge", "", axis, limits)],
+            "continuous": [("hinge", "", axis, dynamics)],
+            "prismatic": [("slide", "", axis, limits)],
+        }.get(kind, [])
+        if kind == "planar":
+            across = np.eye(3)[np.argmin(np.abs(axis))]
+            first = np.cross(across, axis) / np.linalg.norm(np.cross(across, axis))
+            axes = (("x", first), ("y", np.cross(axis, first)))
+            parts = [("slide", f"_{end}", along, dynamics) for end, along in axes] + [
+                ("hinge", "_turn", axis, dynamics)
+            ]
+        elif kind == "floating" and free:
+            parts = [("free", "", axis, dynamics)]
+        elif kind == "floating":
+            parts = [("slide", f"_{end}", along, dynamics) for end, along in zip("xyz", np.eye(3), strict=True)]
+            parts.append(("ball", "_turn", axis, dynamics))
+        if len(parts) > 1:
+            why = f"{len(parts)} joints of one body: {', '.join(p[0] + p[1] for p in parts)}"
+            self.b.report.append(ReportLine(f"{kind} joint {short(joint.name)}", "mapped", why))
+        for type, end, along, options in parts:
+            index = self.b.add_joint(body, type, name=self._joint_name(joint.name + end), axis=along, **options)
+            if len(parts) == 1 and type != "free":
+                self.single[joint.name] = index
+            self.efforts.append(INFINITE if joint.effort is None else (-joint.effort, joint.effort))
+        self.counts[f"{kind} joints"] = self.counts.get(f"{kind} joints", 0) + 1
+
+    def _count(self, what: str, action) -> None:
+        action()
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    def _shapes(self, link: Link, body: int) -> None:
+        """Visual shapes do not touch; collision shapes are hidden where the link has visual ones."""
+        drawn = self.visuals and any(not shape.touches for shape in link.shapes)
+        for shape in link.shapes:
+            if shape.touches or self.visuals:
+                self._shape(link, shape, body, visible=not shape.touches or not drawn)
+
+    def _shape(self, link: Link, shape, body: int, visible: bool) -> None:
+        common = {"body": body, "pose": shape.pose, "density": 0.0, "rgba": shape.rgba}
+        use = "collision" if shape.touches else "visual"
+        name = f"{link.name}_{use}" if not shape.name else shape.name
+        silent = {"contype": 0, "conaffinity": 0}
+        self.counts[f"{use} {shape.kind} geoms"] = self.counts.get(f"{use} {shape.kind} geoms", 0) + 1
+        if shape.kind != "mesh":
+            masks = {} if shape.touches else silent
+            self.b.add_geom(shape.kind, shape.size, name=self._geom_name(name), visible=visible, **masks, **common)
+            return
+        try:
+            vertices, faces = load_mesh(self.folders.find(shape.file), shape.scale, self.folders)
+            parts = convex_parts(vertices, faces, self.decompose) if shape.touches else []
+        except ModelError as error:
+            which = "" if shape.file and shape.file in str(error) else f" {short(shape.file)}"
+            element = f"link {short(link.name)}, {use} mesh{which}"
+            if shape.touches:
+                raise ModelError(f"{element}: {error}") from None
+            self.b.report.append(ReportLine(element, "ignored", f"not drawn: {error}"))
+            self.undrawn.append(repr(link.name))
+            return
+        for hull in parts:
+            self.b.add_geom("mesh", mesh=hull, name=self._geom_name(name), visible=not self.visuals, **common)
+        if visible and self.visuals:
+            label = self._geom_name(f"{name}_drawn" if parts else name)
+            self.b.add_geom("mesh", mesh=(vertices, faces), name=label, **silent, **common)
+
+    def _geom_name(self, name: str) -> str:
+        unique, count = name, 0
+        while unique in self.geom_names:
+            count += 1
+            unique = f"{name}_{count}"
+        self.geom_names.add(unique)
+        return unique
+
+    def add_mimics(self, robot: Robot, path) -> None:
+        """A joint constraint for every mimic joint; those of joints without one position move independently."""
+        free: list[str] = []
+        for joint in (link.joint for link in robot.links if link.joint is not None and link.joint.mimic is not None):
+            mimic, feature = joint.mimic, f"mimic joint {short(joint.name)}"
+            this, other = self.single.get(joint.name), self.single.get(mimic.joint)
+            if joint.kind == "fixed":
+                self.b.report.append(ReportLine(feature, "ignored", "the joint is fixed"))
+            elif this is None or other is None or this == other:
+                lost = "has no single position" if this is None else f"cannot follow {short(mimic.joint)}: "
+                if this is not None:
+                    lost += "that is itself" if this == other else "there is no such hinge or slide"
+                self.b.report.append(ReportLine(feature, "refused", f"{lost}; the joint moves independently"))
+                free.append(repr(joint.name))
+            else:
+                name = f"{joint.name}_mimic"
+                self.b.add_constraint("joint", this, other, name=name, coefficients=(mimic.offset, mimic.multiplier))
+                why = f"q = {mimic.multiplier:g} q of {short(mimic.joint)} + {mimic.offset:g}: constraint {name!r}"
+                self.b.report.append(ReportLine(feature, "used", why))
+        if free:
+            _warn_once(path, f"{len(free)} mimic joints move independently, their coupling is not simulated: ", free)
+
+    def finish(self) -> None:
+        """The report's lines of what was used."""
+        lines = [ReportLine("links", "used", f"{len(self.body)}")]
+        for what, count in sorted(self.counts.items()):
+            status, why = "used", ""
+            if what == "collision mesh geoms":
+                status, why = (
+                    "mapped",
+                    ", decomposed into convex parts" if self.decompose else ", as their convex hulls",
+                )
+            lines.append(ReportLine(what, status, f"{count}{why}"))
+        limited = sum(j.limited for j in self.b.joints)
+        if limited:
+            lines.append(ReportLine("joint limits", "used", f"{limited}"))
+        free = sum(j.type == JointType.FREE for j in self.b.joints)
+        if free:
+            lines.append(ReportLine("free joints", "used", f"{free}: their q is the pose in the world"))
+        self.b.report[:0] = lines

@@ -1,0 +1,324 @@
+"""Opening a USD stage that may read nothing outside the model's folder, and its units and axes.
+
+USD composes a stage of layers: sublayers, references, payloads, value clips. Every layer is looked through before the
+stage is composed, and refused where it names a file outside. USD's reader of binary files can crash on a damaged one
+(measured: 1 in some hundred files with flipped bits), so files that are or name binary layers are first read to the end in
+a process of their own, which takes half a second. Its reader of text recurses, so brackets, and levels of paths, are
+counted first.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+
+from warpsim.checks import short
+from warpsim.errors import ModelError
+from warpsim.files.limits import MAX_USD_BYTES, MAX_USDA_DEPTH
+from warpsim.files.safe_files import Folders, missing
+from warpsim.model.geometry import rotation_matrix
+
+TEXT = b"#usda"
+TOKENS = re.compile(  # strings, names of files and comments: what is in them opens nothing
+    rb'''"""(?:\\.|[^\\])*?"""|\'\'\'(?:\\.|[^\\])*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^'\\\n])*\''''
+    rb"""|@@@.*?@@@|@[^@\n]*@|\#[^\n]*|//[^\n]*|/\*.*?\*/""",
+    re.DOTALL,
+)
+PATHS = re.compile(rb"<[^>]*>")
+BRACKETS = np.zeros(256, np.int64)
+BRACKETS[list(b"([{")], BRACKETS[list(b")]}")] = 1, -1
+DEPTH_BLOCK = 2**22
+MAX_LAYERS = 200
+PROBE_SECONDS = 300.0
+MAX_PRIMS = 200_000
+MAX_COMPOSED = 1_000_000  # prims, if every variant and reference counted
+FLIP_UP = {"Z": (1.0, 0.0, 0.0, 0.0), "Y": (np.sqrt(0.5), np.sqrt(0.5), 0.0, 0.0)}  # to z up
+
+
+def open_stage(path: pathlib.Path, packages=None, root=None):
+    """Open a stage. Raises `ModelError` for what is broken, too large, or reads outside."""
+    _check_file(path)
+    _check_depth(str(path))
+    if not _plain_text(path):
+        _survive(path, packages, root)
+    return _open(path, packages, root)
+
+
+def _plain_text(path: pathlib.Path) -> bool:
+    """Whether a file is a text layer that names no other file, and that no reading of its quotes makes deep."""
+    data = path.read_bytes()
+    return data.startswith(TEXT) and b"@" not in data and max(_depth(data), _levels(data)) <= MAX_USDA_DEPTH
+
+
+def _check_depth(name: str) -> None:
+    """Raise `ModelError` where text in a layer's file, or in a .usdz, is nested too deep, or has a path that is."""
+    for inner, data in _texts(name):
+        where = f"{name}[{inner}]" if inner else name
+        for count, what in ((_depth, "nested"), (_levels, "a path in < >")):
+            depth = count(TOKENS.sub(b"", data)) if count(data) > MAX_USDA_DEPTH else 0
+            if depth > MAX_USDA_DEPTH:
+                raise ModelError(f"{where}: {what} {depth} levels deep, more than the limit of {MAX_USDA_DEPTH}")
+
+
+def _texts(name: str):
+    """(name inside, content) of the text layers in a file."""
+    with open(name, "rb") as file:
+        start = file.read(len(TEXT))
+        if start == TEXT:
+            yield "", start + file.read(MAX_USD_BYTES)
+            return
+    if start[:2] == b"PK":
+        try:
+            with zipfile.ZipFile(name) as archive:
+                for info in archive.infolist():
+                    if info.compress_type == zipfile.ZIP_STORED and info.file_size <= MAX_USD_BYTES:
+                        data = archive.read(info)
+                        if data.startswith(TEXT):
+                            yield info.filename, data
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError):
+            return  # USD says what is wrong
+
+
+def _depth(data: bytes) -> int:
+    """The largest number of brackets open at once in some stretch of a text."""
+    level = lowest = deepest = 0
+    for start in range(0, len(data), DEPTH_BLOCK):
+        levels = level + np.cumsum(BRACKETS[np.frombuffer(data, np.uint8, min(DEPTH_BLOCK, len(data) - start), start)])
+        lows = np.minimum(np.minimum.accumulate(levels), lowest)
+        deepest = max(deepest, int((levels - lows).max()))
+        level, lowest = int(levels[-1]), int(lows[-1])
+    return deepest
+
+
+def _levels(data: bytes) -> int:
+    """The largest number of levels of a path between < and > in a text: of prims, targets and variants."""
+    return max((sum(map(found.group().count, (b"/", b"[", b"{"))) for found in PATHS.finditer(data)), default=0)
+
+
+def _survive(path: pathlib.Path, packages, root) -> None:
+    """Raise `ModelError` where reading all of a stage ends the process that does it, or takes too long."""
+    folders = [os.fspath(folder) for folder in dict(packages or {}).values()]
+    code = "import sys; from warpsim.files.usd.usd_open import probe; probe(*sys.argv[1:])"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-P", "-c", code, str(path), "" if root is None else os.fspath(root), *folders],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=PROBE_SECONDS,
+            env=environment,
+        )
+    except subprocess.TimeoutExpired:
+        raise ModelError(f"{path}: USD reads it for more than {PROBE_SECONDS} s") from None
+    if ended.returncode < 0:
+        raise ModelError(f"{path}: damaged: USD's reader crashes on it (signal {-ended.returncode})")
+
+
+def probe(path: str, root: str, *folders: str) -> None:
+    """Read every value of a stage; what it raises is raised again by `open_stage` in the process that asked."""
+    from pxr import Usd
+
+    try:
+        stage = _open(pathlib.Path(path), dict(enumerate(folders)), root or None)
+        for prim in Usd.PrimRange(stage.GetPseudoRoot(), Usd.TraverseInstanceProxies()):
+            for read in (prim.GetCustomData, prim.GetAllMetadata, *(p.Get for p in prim.GetAttributes())):
+                _quietly(read)
+            for relation in prim.GetRelationships():
+                _quietly(relation.GetTargets)
+    except Exception:
+        return
+
+
+def _quietly(read) -> None:
+    try:
+        read()
+    except Exception:
+        return
+
+
+def _open(path: pathlib.Path, packages=None, root=None):
+    """Open a stage in this process."""
+    try:
+        from pxr import Sdf, Tf, Usd
+    except ImportError:
+        raise ModelError(f"{path}: reading USD needs usd-core: pip install usd-core") from None
+    folders, name = Folders(path, packages, root), str(path.absolute())
+    try:
+        _check_layers(Sdf, path, folders)
+        _Population(Sdf, path).check(Sdf.Layer.FindOrOpen(name))
+        stage = Usd.Stage.Open(Sdf.Layer.FindOrOpen(name), Usd.Stage.LoadAll)
+    except Tf.ErrorException as error:
+        raise ModelError(f"{path}: USD cannot open it: {usd_words(error)}") from None
+    if stage is None:
+        raise ModelError(f"{path}: USD cannot open it")
+    broken = [" ".join(str(error).split()) for error in stage.GetCompositionErrors()]
+    if broken:
+        more = f", and {len(broken) - 1} more" if len(broken) > 1 else ""
+        raise ModelError(
+            f"{path}: references or layers that lead nowhere: {broken[0][:300]}{more}; mend or remove them"
+        )
+    return stage
+
+
+def usd_words(error: Exception) -> str:
+    """What an exception of USD says, without where in USD's source it was raised."""
+    try:
+        said = [str(e.commentary) for e in error.args if hasattr(e, "commentary")]
+    except UnicodeDecodeError:
+        return "text that is not UTF-8"  # quoted by USD as it is
+    words = re.sub(
+        r"parse error matching \S*pxrInternal.*", "text that cannot be parsed", "; ".join(said or [str(error)])
+    )
+    return " ".join(words.split())[:300]
+
+
+def _check_file(path: pathlib.Path) -> None:
+    try:
+        size = path.stat().st_size if path.is_file() else None
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path}: cannot be read: {error}") from None
+    if size is None:
+        raise ModelError(f"{path}: {missing(path)}")
+    if not 0 < size <= MAX_USD_BYTES:
+        raise ModelError(f"{path}: {size} bytes; a USD file has 1 to {MAX_USD_BYTES}")
+
+
+def _check_layers(Sdf, path: pathlib.Path, folders: Folders) -> None:
+    """Look through every layer that the stage would be composed of."""
+    waiting, seen = [str(path.absolute())], set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if len(seen) > MAX_LAYERS:
+            raise ModelError(f"{path}: made of more than {MAX_LAYERS} layers")
+        outer = name if os.path.isfile(name) else name.split("[", 1)[0]
+        if os.path.isfile(outer):
+            _check_depth(outer)
+        layer = Sdf.Layer.FindOrOpen(name)
+        if layer is None:
+            raise ModelError(f"{path}: USD cannot read the layer {short(name)}")
+        if _has_clips(layer):
+            raise ModelError(f"{path}: layer {short(name)} has value clips, which are not read; flatten the stage")
+        for asset in layer.GetCompositionAssetDependencies():
+            if not asset:
+                continue  # a prim of the same layer
+            if asset.startswith("`"):
+                raise ModelError(
+                    f"{path}: layer {name} names a layer by the expression {asset[:60]}; flatten the stage"
+                )
+            absolute = _checked(layer.ComputeAbsolutePath(asset), name, path, folders, asset)
+            waiting.append(absolute)
+
+
+def _checked(absolute: str, name: str, path: pathlib.Path, folders: Folders, asset: str) -> str:
+    """The identifier by which USD will open a layer that layer `name` names, where that may be read.
+
+    One that is not absolute by now is a name of USD's search path, which starts in the working directory.
+    """
+    outer = absolute.split("[", 1)[0]
+    if os.path.isabs(outer) and outer == name.split("[", 1)[0]:
+        return absolute  # inside the same package
+    what = f"{path}: layer {short(name)} names {short(asset)}"
+    if not os.path.isabs(outer) or ":SDF_FORMAT_ARGS:" in absolute:
+        raise ModelError(
+            f"{what}: no such file beside that layer, and none is looked for elsewhere; give its path from that layer, "
+            "./… or ../…"
+        )
+    if str(folders.find(outer)) != os.path.realpath(outer):
+        raise ModelError(f"{what}: a name that leads to different files, no such file is read; rename it")
+    return absolute
+
+
+class _Population:
+    """Upper bound of the prims that a stage has: references nested n deep, two at a time, are 2^n prims.
+
+    Counts every arc (references, payloads, inherits, specializes, variants) as if all were composed.
+    """
+
+    LISTS = ("referenceList", "payloadList", "inheritPathList", "specializesList")
+
+    def __init__(self, Sdf, path):
+        self.Sdf, self.path = Sdf, path
+        self.sizes: dict[tuple[str, str], int] = {}
+
+    def check(self, layer) -> None:
+        try:
+            total = self.size(layer, layer.pseudoRoot)
+        except RecursionError:
+            raise ModelError(f"{self.path}: prims nested too deep") from None
+        if total > MAX_COMPOSED:
+            raise ModelError(f"{self.path}: its references stand for more than {MAX_COMPOSED} prims")
+
+    def size(self, layer, spec) -> int:
+        key = (layer.identifier, str(spec.path))
+        if key in self.sizes:
+            return self.sizes[key]
+        self.sizes[key] = 0  # of a cycle, which USD reports
+        total = 1 + sum(self.size(layer, child) for child in spec.nameChildren)
+        if spec.path != self.Sdf.Path.absoluteRootPath:
+            for name in self.LISTS:
+                for item in getattr(spec, name).ApplyEditsToList([]):
+                    total += self.target(layer, item)
+            for group in spec.variantSets:
+                total += sum(self.size(layer, variant.primSpec) for variant in group.variants)
+        else:
+            for name in layer.subLayerPaths:
+                below = self.Sdf.Layer.FindOrOpen(layer.ComputeAbsolutePath(name))
+                total += self.size(below, below.pseudoRoot) if below else 0
+        self.sizes[key] = total
+        return total
+
+    def target(self, layer, item) -> int:
+        place = item
+        if not isinstance(item, self.Sdf.Path):
+            if item.assetPath:
+                layer = self.Sdf.Layer.FindOrOpen(layer.ComputeAbsolutePath(item.assetPath))
+            place = item.primPath
+            if not place and layer and layer.defaultPrim:
+                place = self.Sdf.Path.absoluteRootPath.AppendPath(layer.defaultPrim)
+        spec = layer.GetPrimAtPath(place) if layer and place else None
+        return self.size(layer, spec) if spec else 0
+
+
+def _has_clips(layer) -> bool:
+    found = []
+
+    def look(place):
+        spec = layer.GetObjectAtPath(place)
+        if spec is not None and hasattr(spec, "HasInfo") and (spec.HasInfo("clips") or spec.HasInfo("clipSets")):
+            found.append(place)
+
+    layer.Traverse("/", look)
+    return bool(found)
+
+
+class Units:
+    """From a stage's units and up axis to metres, kilograms and z up."""
+
+    def __init__(self, stage):
+        from pxr import UsdGeom, UsdPhysics
+
+        self.length = float(UsdGeom.GetStageMetersPerUnit(stage))
+        self.mass = float(UsdPhysics.GetStageKilogramsPerUnit(stage))
+        for name, value in (("metersPerUnit", self.length), ("kilogramsPerUnit", self.mass)):
+            if not (np.isfinite(value) and 1e-9 <= value <= 1e9):
+                raise ModelError(f"{name} is {value:g}; it must be a positive number")
+        self.up_axis = str(UsdGeom.GetStageUpAxis(stage))
+        self.up = rotation_matrix(FLIP_UP.get(self.up_axis, FLIP_UP["Z"]))
+
+    def matrix(self, transform) -> np.ndarray:
+        """A USD transform to the world as 4x4 acting on columns, in metres and z up."""
+        m = np.array(transform, float).T
+        if not np.isfinite(m).all():
+            raise ModelError("a transform is not finite")
+        result = np.eye(4)
+        result[:3, :3] = self.up @ m[:3, :3]
+        result[:3, 3] = self.up @ m[:3, 3] * self.length
+        return result

@@ -1,0 +1,399 @@
+"""USD prims of a `Model`: geoms as gprims, bodies with mass, joints, materials, in OpenUSD's Physics schema.
+
+Units are SI (metersPerUnit 1, kilogramsPerUnit 1), Z up; USD's angles are in degrees. Bodies are siblings under one
+Xform, since UsdPhysics allows no rigid body inside another. What the schema cannot say (armature, dry friction, chains
+of joints, actuators) is kept in `customData["warpsim"]`, see `warpsim.files.usd.usd_extra`.
+"""
+
+import re
+import warnings
+
+import numpy as np
+
+from warpsim.files.scene import geom_colors
+from warpsim.files.shapes import triangles
+from warpsim.files.usd import usd_extra
+from warpsim.model.geometry import compose, matrix_quaternion
+from warpsim.model.model import GeomType, JointType
+
+GROUND_HALF_SIZE = 50.0  # m, drawn half width of an infinite plane
+AXES = ("X", "Y", "Z")
+
+
+class Names:
+    """Valid, unique prim names under one parent, from arbitrary element names."""
+
+    def __init__(self):
+        self.taken: set[str] = set()
+
+    def __call__(self, name: str) -> str:
+        plain = re.sub(r"[^A-Za-z0-9_]", "_", name) or "unnamed"
+        if plain[0].isdigit():
+            plain = "_" + plain
+        unique, count = plain, 1
+        while unique in self.taken:
+            count += 1
+            unique = f"{plain}_{count}"
+        self.taken.add(unique)
+        return unique
+
+
+def keep_name(prim, name: str) -> None:
+    """Keep the element's own name where it was not a valid prim name."""
+    if prim.GetName() != name:
+        prim.SetDisplayName(name)
+    prim.SetCustomDataByKey("warpsim:name", name)
+
+
+def quatf(quaternion):
+    """`Gf.Quatf` of a quaternion (4,), scalar first."""
+    from pxr import Gf
+
+    w, x, y, z = (float(c) for c in quaternion)
+    return Gf.Quatf(w, x, y, z)
+
+
+def quatd(quaternion):
+    """`Gf.Quatd` of a quaternion (4,), scalar first."""
+    from pxr import Gf
+
+    return Gf.Quatd(*(float(c) for c in quaternion))
+
+
+def vec3(values, kind="f"):
+    """`Gf.Vec3f` or `Gf.Vec3d` of three numbers."""
+    from pxr import Gf
+
+    return (Gf.Vec3f if kind == "f" else Gf.Vec3d)(*(float(x) for x in values))
+
+
+def set_pose(prim, pose, scale=None):
+    """Give an xformable translate and orient ops (and scale) with default values; returns the first two."""
+    from pxr import UsdGeom
+
+    translate = prim.AddTranslateOp(UsdGeom.XformOp.PrecisionDouble)
+    orient = prim.AddOrientOp(UsdGeom.XformOp.PrecisionDouble)  # USD goes through acos(w): 3e-4 rad in single precision
+    translate.Set(vec3(pose[:3], "d"))
+    orient.Set(quatd(pose[3:]))
+    if scale is not None:
+        prim.AddScaleOp(UsdGeom.XformOp.PrecisionFloat).Set(vec3(scale))
+    return translate, orient
+
+
+class Materials:
+    """Shared materials of one stage: preview surfaces by colour, physics materials by friction and restitution."""
+
+    def __init__(self, stage, path: str, model):
+        from pxr import UsdGeom
+
+        self.stage, self.path, self.model = stage, path, model
+        self.colors = geom_colors(model)
+        self.made: dict = {}
+        UsdGeom.Scope.Define(stage, path)
+
+    def bind(self, prim, geom: int, physics: bool = True) -> None:
+        """Bind the colour of `geom`, and its physics material, to `prim`."""
+        from pxr import Gf, UsdGeom, UsdShade
+
+        color = self.colors[geom]
+        gprim = UsdGeom.Gprim(prim)
+        gprim.CreateDisplayColorAttr([Gf.Vec3f(*(float(c) for c in color[:3]))])
+        if color[3] < 1:
+            gprim.CreateDisplayOpacityAttr([float(color[3])])
+        binding = UsdShade.MaterialBindingAPI.Apply(prim)
+        binding.Bind(self._surface(color))
+        if physics:
+            material = self._physics(geom)
+            binding.Bind(material, UsdShade.Tokens.weakerThanDescendants, "physics")
+
+    def _surface(self, color):
+        from pxr import Gf, Sdf, UsdShade
+
+        key = ("color", *np.round(color, 4))
+        if key not in self.made:
+            material = UsdShade.Material.Define(self.stage, f"{self.path}/Color_{len(self.made)}")
+            shader = UsdShade.Shader.Define(self.stage, material.GetPath().AppendChild("Surface"))
+            shader.CreateIdAttr("UsdPreviewSurface")
+            rgb = Gf.Vec3f(*(float(c) for c in color[:3]))
+            shader.CreateInput("diffuseColor", Sdf.ValueTypeNames.Color3f).Set(rgb)
+            shader.CreateInput("roughness", Sdf.ValueTypeNames.Float).Set(0.5)
+            shader.CreateInput("opacity", Sdf.ValueTypeNames.Float).Set(float(color[3]))
+            material.CreateSurfaceOutput().ConnectToSource(shader.ConnectableAPI(), "surface")
+            self.made[key] = material
+        return self.made[key]
+
+    def _physics(self, geom: int):
+        from pxr import UsdPhysics, UsdShade
+
+        friction, restitution = float(self.model.geom_friction[geom]), float(self.model.geom_restitution[geom])
+        restitution = restitution if np.isfinite(restitution) else 0.0
+        key = ("physics", friction, restitution)
+        if key not in self.made:
+            material = UsdShade.Material.Define(self.stage, f"{self.path}/Physics_{len(self.made)}")
+            physics = UsdPhysics.MaterialAPI.Apply(material.GetPrim())
+            physics.CreateStaticFrictionAttr(friction)
+            physics.CreateDynamicFrictionAttr(friction)
+            physics.CreateRestitutionAttr(restitution)
+            self.made[key] = material
+        return self.made[key]
+
+
+def write_geom(stage, model, geom: int, path, materials, *, pose=None, physics=True, half_size=GROUND_HALF_SIZE):
+    """Define one geom's gprim at `path`, placed at `pose` (7,) in its parent (default the geom's own). Returns the prim."""
+    from pxr import UsdGeom, UsdPhysics
+
+    kind, size = GeomType(model.geom_type[geom]), [float(x) for x in model.geom_size[geom]]
+    pose = model.geom_pose[geom] if pose is None else pose
+    scale = None
+    if kind == GeomType.SPHERE:
+        shape = UsdGeom.Sphere.Define(stage, path)
+        shape.CreateRadiusAttr(size[0])
+    elif kind == GeomType.ELLIPSOID:  # a mesh: UsdPhysics has no spheres with unequal scales
+        shape = _mesh(stage, path, *triangles(model, geom))
+        shape.GetPrim().SetCustomDataByKey("warpsim:ellipsoid", vec3(size, "d"))
+    elif kind == GeomType.HFIELD:
+        shape = _mesh(stage, path, *triangles(model, geom))
+    elif kind == GeomType.CAPSULE:
+        shape = UsdGeom.Capsule.Define(stage, path)
+        shape.CreateRadiusAttr(size[0])
+        shape.CreateHeightAttr(2 * size[1])
+        shape.CreateAxisAttr("Z")
+    elif kind == GeomType.CYLINDER:
+        shape = UsdGeom.Cylinder.Define(stage, path)
+        shape.CreateRadiusAttr(size[0])
+        shape.CreateHeightAttr(2 * size[1])
+        shape.CreateAxisAttr("Z")
+    elif kind == GeomType.BOX:
+        shape = UsdGeom.Cube.Define(stage, path)
+        shape.CreateSizeAttr(2.0)
+        scale = size
+    elif kind == GeomType.PLANE:
+        shape = UsdGeom.Plane.Define(stage, path)
+        shape.CreateAxisAttr("Z")
+        shape.CreateWidthAttr(2 * (size[0] or half_size))
+        shape.CreateLengthAttr(2 * (size[1] or half_size))
+    elif kind == GeomType.MESH and model.geom_mesh[geom] >= 0:
+        shape = _mesh(stage, path, *triangles(model, geom))
+    else:
+        raise ValueError(
+            f"geom {model.geom_names[geom]!r}: USD export has no shape for type {kind.name}; remove the geom"
+        )
+    if not shape.GetExtentAttr().HasAuthoredValue():
+        extent = UsdGeom.Boundable.ComputeExtentFromPlugins(shape, 0)
+        if extent is not None:
+            shape.CreateExtentAttr(extent)
+    set_pose(shape, pose, scale)
+    prim = shape.GetPrim()
+    keep_name(prim, model.geom_names[geom])
+    if physics:
+        usd_extra.write(prim, usd_extra.geom_data(model, geom))
+    collides = bool(model.geom_contype[geom] or model.geom_conaffinity[geom] or (model.pair_geom == geom).any())
+    if physics and collides:
+        UsdPhysics.CollisionAPI.Apply(prim)
+        if kind in (GeomType.MESH, GeomType.ELLIPSOID, GeomType.HFIELD):
+            approximation = "none" if kind == GeomType.HFIELD else "convexHull"
+            UsdPhysics.MeshCollisionAPI.Apply(prim).CreateApproximationAttr(approximation)
+    materials.bind(prim, geom, physics and collides)
+    if not model.geom_visible[geom]:
+        shape.CreatePurposeAttr("guide")
+    return prim
+
+
+def _mesh(stage, path, vertices, faces):
+    from pxr import UsdGeom, Vt
+
+    shape = UsdGeom.Mesh.Define(stage, path)
+    vertices = np.ascontiguousarray(vertices, dtype=np.float32)
+    faces = np.ascontiguousarray(faces, dtype=np.int32)
+    shape.CreatePointsAttr(Vt.Vec3fArray.FromNumpy(vertices))
+    shape.CreateFaceVertexIndicesAttr(Vt.IntArray.FromNumpy(faces.reshape(-1)))
+    shape.CreateFaceVertexCountsAttr(Vt.IntArray.FromNumpy(np.full(len(faces), 3, np.int32)))
+    shape.CreateSubdivisionSchemeAttr("none")
+    shape.CreateExtentAttr(Vt.Vec3fArray.FromNumpy(np.stack([vertices.min(axis=0), vertices.max(axis=0)])))
+    return shape
+
+
+def write_mass(prim, model, body: int) -> None:
+    """Rigid body with mass [kg], centre of mass [m], principal moments [kg m^2] and their axes."""
+    from pxr import UsdPhysics
+
+    UsdPhysics.RigidBodyAPI.Apply(prim)
+    mass = UsdPhysics.MassAPI.Apply(prim)
+    mass.CreateMassAttr(float(model.body_mass[body]))
+    mass.CreateCenterOfMassAttr(vec3(model.body_com[body]))
+    moments, axes = np.linalg.eigh(model.body_inertia[body])
+    if np.linalg.det(axes) < 0:
+        axes[:, 0] *= -1
+    mass.CreateDiagonalInertiaAttr(vec3(np.maximum(moments, 0)))
+    mass.CreatePrincipalAxesAttr(quatf(matrix_quaternion(axes)))
+    usd_extra.write(prim, usd_extra.body_data(model, body, body_pose(model, body)))
+
+
+def body_pose(model, body: int) -> np.ndarray:
+    """Pose (7,) of a body in its parent at q0; of a free body in the world."""
+    link = int(model.body_link[body])
+    while model.link_parent[link] >= 0 and model.link_body[model.link_parent[link]] == body:
+        link = int(model.link_parent[link])
+    if model.link_type[link] == JointType.FREE:
+        q = int(model.link_q[link])
+        return model.q0[q : q + 7]
+    return model.link_pose[link]
+
+
+def write_joints(stage, model, body_paths, root_path) -> None:
+    """One UsdPhysics joint per body that is not free, under `root_path`; articulation roots; filtered pairs."""
+    from pxr import Sdf, UsdGeom, UsdPhysics
+
+    UsdGeom.Scope.Define(stage, root_path)
+    names = Names()
+    joint_of_body: dict[int, object] = {}
+    for body in range(model.nbody):
+        joints = np.flatnonzero(model.joint_body == body)
+        kinds = [JointType(model.joint_type[j]) for j in joints]
+        if JointType.FREE in kinds:
+            continue
+        label = "_".join(model.joint_names[j] for j in joints) if len(joints) else f"{model.body_names[body]}_fixed"
+        path = f"{root_path}/{names(label)}"
+        joint = _define_joint(stage, model, body, joints, path)
+        parent = int(model.body_parent[body])
+        if parent >= 0:
+            joint.CreateBody0Rel().SetTargets([Sdf.Path(body_paths[parent])])
+        joint.CreateBody1Rel().SetTargets([Sdf.Path(body_paths[body])])
+        prim = joint.GetPrim()
+        keep_name(prim, label)
+        joint_of_body[body] = prim
+    for tree in range(model.ntree):
+        bodies = np.unique(model.link_body[model.tree_link[tree] : model.tree_link[tree + 1]])
+        root = int(bodies[model.body_parent[bodies] < 0][0])
+        if len(bodies) > 1:
+            UsdPhysics.ArticulationRootAPI.Apply(joint_of_body.get(root) or stage.GetPrimAtPath(body_paths[root]))
+    for a, b in model.excluded:
+        if a >= 0 and b >= 0:
+            pairs = UsdPhysics.FilteredPairsAPI.Apply(stage.GetPrimAtPath(body_paths[a]))
+            pairs.CreateFilteredPairsRel().AddTarget(Sdf.Path(body_paths[b]))
+
+
+def _define_joint(stage, model, body: int, joints, path):
+    """The joint prim of a body with its frames: identity of the two frames is the position q0."""
+    from pxr import UsdPhysics
+
+    pose = body_pose(model, body)
+    if len(joints) == 0:
+        joint, anchor, axes = UsdPhysics.FixedJoint.Define(stage, path), np.zeros(3), np.eye(3)
+    elif len(joints) == 1:
+        j = int(joints[0])
+        kind, anchor, axes = JointType(model.joint_type[j]), model.joint_anchor[j], _frame(model.joint_axis[j])
+        if kind == JointType.BALL:
+            joint = UsdPhysics.SphericalJoint.Define(stage, path)
+            joint.CreateAxisAttr("X")
+            cone = float(np.degrees(model.joint_range[j, 1])) if model.joint_limited[j] else -1.0
+            joint.CreateConeAngle0LimitAttr(cone)
+            joint.CreateConeAngle1LimitAttr(cone)
+            axes = np.eye(3)
+        else:
+            hinge = kind == JointType.HINGE
+            joint = (UsdPhysics.RevoluteJoint if hinge else UsdPhysics.PrismaticJoint).Define(stage, path)
+            joint.CreateAxisAttr("X")
+            limits = _limits(model, j)
+            joint.CreateLowerLimitAttr(limits[0])
+            joint.CreateUpperLimitAttr(limits[1])
+            _drive(joint.GetPrim(), model, j, "angular" if hinge else "linear")
+    else:
+        joint, anchor, axes = _generic_joint(stage, model, joints, path)
+    frame = quatf(matrix_quaternion(axes))
+    in_parent = compose(pose, np.concatenate([anchor, matrix_quaternion(axes)]))
+    joint.CreateLocalPos0Attr(vec3(in_parent[:3]))
+    joint.CreateLocalRot0Attr(quatf(in_parent[3:]))
+    joint.CreateLocalPos1Attr(vec3(anchor))
+    joint.CreateLocalRot1Attr(frame)
+    return joint
+
+
+def _generic_joint(stage, model, joints, path):
+    """Several joints of one body as one six-axis joint: exact frames where their axes are orthogonal and share an anchor."""
+    from pxr import UsdPhysics
+
+    joint = UsdPhysics.Joint.Define(stage, path)
+    kinds = [JointType(model.joint_type[j]) for j in joints]
+    turning = [j for j, kind in zip(joints, kinds, strict=True) if kind == JointType.HINGE]
+    anchor = model.joint_anchor[turning[0]] if turning else np.zeros(3)
+    axes: list[np.ndarray] = []
+    slots, exact = {}, JointType.BALL not in kinds
+    for j, kind in zip(joints, kinds, strict=True):
+        if kind == JointType.BALL:
+            continue
+        axis = model.joint_axis[j]
+        match = [i for i, a in enumerate(axes) if abs(a @ axis) > 1 - 1e-6]
+        if not match:
+            exact &= len(axes) < 3 and all(abs(a @ axis) < 1e-6 for a in axes)
+            if not exact:
+                break
+            axes.append(np.array(axis))
+        slots[j] = match[0] if match else len(axes) - 1
+        sign = axes[slots[j]] @ axis
+        exact &= sign > 0 and (kind != JointType.HINGE or np.allclose(model.joint_anchor[j], anchor, atol=1e-9))
+    exact &= len({(slots.get(j), kind) for j, kind in zip(joints, kinds, strict=True)}) == len(joints)
+    if not exact:
+        warnings.warn(
+            f"body {model.body_names[model.joint_body[joints[0]]]!r} has joints "
+            f"{[model.joint_names[j] for j in joints]} that UsdPhysics has no joint for (axes not orthogonal, or several "
+            "anchors); the motion is exported exactly, the joint without limits and in customData only",
+            stacklevel=2,
+        )
+        return joint, np.array(anchor), np.eye(3)
+    frame = _complete(axes)
+    free = {("rot" if k == JointType.HINGE else "trans", slots[j]): j for j, k in zip(joints, kinds, strict=True)}
+    for motion in ("trans", "rot"):
+        for slot in range(3):
+            j = free.get((motion, slot))
+            low, high = (1.0, -1.0) if j is None else _limits(model, j)  # low > high: locked
+            token = f"{motion}{AXES[slot]}"
+            if j is None or np.isfinite(low) or np.isfinite(high):
+                limit = UsdPhysics.LimitAPI.Apply(joint.GetPrim(), token)
+                limit.CreateLowAttr(low)
+                limit.CreateHighAttr(high)
+            if j is not None:
+                _drive(joint.GetPrim(), model, j, token)
+    return joint, np.array(anchor), frame
+
+
+def _complete(axes) -> np.ndarray:
+    """Rotation matrix whose first columns are the given orthonormal axes; a third one may be flipped to be right-handed."""
+    if len(axes) == 1:
+        return _frame(axes[0])
+    return np.stack([axes[0], axes[1], np.cross(axes[0], axes[1])], axis=-1)
+
+
+def _frame(axis) -> np.ndarray:
+    """A rotation matrix whose first column is the unit `axis`; the identity for +x."""
+    axis = np.asarray(axis, float)
+    helper = np.array([0.0, 1.0, 0.0]) if abs(axis[1]) < 0.9 else np.array([0.0, 0.0, 1.0])
+    second = helper - axis * (axis @ helper)
+    second /= np.linalg.norm(second)
+    return np.stack([axis, second, np.cross(axis, second)], axis=-1)
+
+
+def _limits(model, j) -> tuple[float, float]:
+    """Limits relative to q0, in degrees or metres; infinite where unlimited."""
+    if not model.joint_limited[j]:
+        return -np.inf, np.inf
+    low, high = model.joint_range[j] - model.q0[model.joint_q[j]]
+    hinge = model.joint_type[j] == JointType.HINGE
+    return (float(np.degrees(low)), float(np.degrees(high))) if hinge else (float(low), float(high))
+
+
+def _drive(prim, model, j, token: str) -> None:
+    """The joint's spring and damper as a drive (USD: per degree for angles)."""
+    from pxr import UsdPhysics
+
+    dof = int(model.joint_v[j])
+    stiffness, damping = float(model.joint_stiffness[dof]), float(model.joint_damping[dof])
+    if stiffness == 0 and damping == 0:
+        return
+    hinge = model.joint_type[j] == JointType.HINGE
+    rest = float(model.joint_reference[dof] - model.q0[model.joint_q[j]])
+    drive = UsdPhysics.DriveAPI.Apply(prim, token)
+    drive.CreateTypeAttr("force")
+    drive.CreateStiffnessAttr(stiffness * np.pi / 180 if hinge else stiffness)
+    drive.CreateDampingAttr(damping * np.pi / 180 if hinge else damping)
+    drive.CreateTargetPositionAttr(float(np.degrees(rest)) if hinge else rest)

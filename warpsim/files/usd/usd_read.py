@@ -1,0 +1,517 @@
+"""USD Physics stages to a `Model`: rigid bodies, joints with limits and drives, shapes, masses, materials.
+
+Read by `usd-core`; only files in the model's folder are opened (`warpsim.files.usd.usd_open`). What our own export keeps beside
+the schema (`warpsim.files.usd.usd_extra`) makes a model read back as it was written. What is used, mapped, ignored and refused:
+`model.report` and docs/usd.md.
+"""
+
+import collections
+import dataclasses
+import pathlib
+import warnings
+
+import numpy as np
+
+from warpsim.checks import grouped
+from warpsim.errors import ModelError
+from warpsim.files.adjacent import exclude_neighbours
+from warpsim.files.drives import INFINITE, check_actuators, drive_joints
+from warpsim.files.meshes import convex_parts
+from warpsim.files.usd import usd_extra
+from warpsim.files.usd.usd_constraints import add_loop, add_own, restore_order
+from warpsim.files.usd.usd_joints import APART, Joint, axis_in_body, measure, read_joint, span
+from warpsim.files.usd.usd_open import MAX_PRIMS, Units, open_stage, usd_words
+from warpsim.files.usd.usd_shapes import OWN_FIELDS, decompose_transform, read_mass, read_shape
+from warpsim.model.builder import ModelBuilder
+from warpsim.model.geometry import IDENTITY, compose, inverse, rotation_matrix
+from warpsim.model.model import FrictionRule, Model, ReportLine
+
+EARTH = 9.81  # m/s^2, where the scene gives none
+TARGETS = "drive_targets"  # name of the keyframe with the drives' targets as controls
+MAX_BODIES = 5000
+
+
+@dataclasses.dataclass
+class Body:
+    """A rigid body of the stage: pose in the world, shapes, and what our export kept."""
+
+    prim: object
+    name: str
+    pose: np.ndarray
+    moves: bool
+    shapes: list
+    own: dict
+
+
+def load_usd(path, *, actuators=None, unsupported="error", packages=None, root=None, decompose=False) -> Model:
+    """Load a USD stage. See `warpsim.load` for the arguments; raises `ModelError` naming the file and the prim."""
+    path = pathlib.Path(path)
+    check_actuators(actuators)
+    try:
+        reader = _Reader(open_stage(path, packages, root), path, decompose)
+        reader.read()
+        b = reader.build()
+        refused = "; ".join(grouped(reader.refused, ": "))
+        if refused and unsupported == "error":
+            raise ModelError(f"{refused} (unsupported='report' loads the model without them)")
+        if refused:
+            warnings.warn(f"{path}: {refused}. Everything else is; see model.report", stacklevel=3)
+        if actuators is not None:
+            drive_joints(b, actuators, [INFINITE] * len(b.joints))
+        return b.build()
+    except ModelError as error:
+        text = str(error)
+        raise ModelError(text if text.startswith(str(path)) else f"{path}: {text}") from error
+    except (ArithmeticError, LookupError, TypeError, AttributeError, ValueError, RuntimeError, MemoryError) as error:
+        what = f"{type(error).__name__} {usd_words(error)}"  # pxr's are RuntimeErrors
+        raise ModelError(f"{path}: an attribute or customData is not what it should be: {what}") from error
+
+
+class _Reader:
+    """Goes through a stage once, then builds."""
+
+    def __init__(self, stage, path: pathlib.Path, decompose):
+        from pxr import UsdGeom
+
+        self.stage, self.path, self.decompose = stage, path, decompose
+        self.units = Units(stage)
+        self.cache = UsdGeom.XformCache()
+        self.bodies: dict[str, Body] = {}
+        self.static: list = []
+        self.joints: list[Joint] = []
+        self.roots: list[str] = []
+        self.refused: list[tuple[str, str, str]] = []  # element, what is wrong with it, what to do
+        self.report: list[ReportLine] = []
+        self.counts: collections.Counter = collections.Counter()
+        self.names: dict[str, set[str]] = collections.defaultdict(set)
+        root = stage.GetDefaultPrim() or stage.GetPseudoRoot()
+        self.own = usd_extra.read(root) if root else {}
+        self.model_name = (root and root.GetCustomDataByKey("warpsim:model")) or path.stem
+        self.timestep = (root and root.GetCustomDataByKey("warpsim:timestep")) or 0.01
+
+    def world_of(self, prim) -> np.ndarray:
+        return self.units.matrix(self.cache.GetLocalToWorldTransform(prim))
+
+    def owner(self, prim) -> tuple[str | None, np.ndarray]:
+        """Path and pose of the rigid body that a prim belongs to; None and the origin for the world."""
+        while prim and not prim.IsPseudoRoot():
+            body = self.bodies.get(str(prim.GetPath()))
+            if body is not None:
+                return str(prim.GetPath()), body.pose
+            prim = prim.GetParent()
+        return None, IDENTITY
+
+    def refuse(self, element: str, what: str, fix: str) -> None:
+        self.report.append(ReportLine(element, "refused", what))
+        self.refused.append((element, what, fix))
+
+    def unique(self, prim, kind: str) -> str:
+        """The element's own name, or the prim's; the path where that is taken."""
+        name = prim.GetCustomDataByKey("warpsim:name") or prim.GetName()
+        if name in self.names[kind] or (kind == "body" and name == "world"):
+            name = str(prim.GetPath())
+        while name in self.names[kind]:
+            name += "_"
+        self.names[kind].add(name)
+        return str(name)
+
+    # Reading ---------------------------------------------------------------------------------------------------------
+
+    def prims(self) -> list:
+        """Every active prim, with those of instances, without the prototypes of point instancers."""
+        from pxr import Usd, UsdGeom
+
+        found, walk = [], iter(Usd.PrimRange(self.stage.GetPseudoRoot(), Usd.TraverseInstanceProxies()))
+        for prim in walk:
+            if prim.IsA(UsdGeom.PointInstancer):
+                self.report.append(
+                    ReportLine(f"point instancer {prim.GetPath()}", "ignored", "its copies are not read")
+                )
+                walk.PruneChildren()
+            else:
+                found.append(prim)
+            if len(found) > MAX_PRIMS:
+                raise ModelError(f"more than {MAX_PRIMS} prims")
+        return found
+
+    def read(self) -> None:
+        """Gather scene, bodies, shapes and joints."""
+        from pxr import UsdGeom, UsdPhysics
+
+        prims = self.prims()
+        for prim in prims:
+            if prim.HasAPI(UsdPhysics.RigidBodyAPI) and prim.IsA(UsdGeom.Xformable):
+                self._body(prim)
+        if len(self.bodies) > MAX_BODIES:
+            raise ModelError(f"{len(self.bodies)} rigid bodies, more than {MAX_BODIES}")
+        for prim in prims:
+            if prim.HasAPI(UsdPhysics.ArticulationRootAPI):
+                self._articulation(prim)
+            if prim.IsA(UsdGeom.Gprim):
+                self._geom(prim)
+            elif prim.HasAPI(UsdPhysics.CollisionAPI):
+                self.refuse(
+                    f"collision of {prim.GetPath()}", f"a {prim.GetTypeName()} has no shape", "put it on its gprims"
+                )
+            if prim.IsA(UsdPhysics.Joint):
+                name = self.unique(prim, "constraint" if "constraint" in usd_extra.read(prim) else "joint prim")
+                joint = read_joint(prim, name, self.stage, self.owner, self.units, self.world_of, self.refuse)
+                if joint is None:
+                    self.report.append(ReportLine(f"joint {prim.GetPath()}", "ignored", "disabled or refused"))
+                else:
+                    self.joints.append(joint)
+            for kind in (UsdPhysics.Scene, UsdPhysics.CollisionGroup):
+                if prim.IsA(kind):
+                    self.counts[kind.__name__] += 1
+        self.scenes = [p for p in prims if p.IsA(UsdPhysics.Scene)]
+        self._tree()
+
+    def _tree(self) -> None:
+        """Span the trees and refuse what cannot be simulated of the joints."""
+        self.order, self.loops = span(list(self.bodies), self.joints, self.roots)
+        for path, joint in self.order:
+            if joint is None or self.bodies[path].own.get("joints"):
+                continue
+            label = f"joint {joint.prim.GetPath()}"
+            if joint.cone is not None:
+                self.refuse(label, "cone limits of a spherical joint are not simulated", "remove them")
+            for freedom in joint.freedoms:
+                if freedom.drive is not None and freedom.drive.acceleration:
+                    fix = "use a drive of type force"
+                    self.refuse(label, "acceleration drives, scaled by mass, are not simulated", fix)
+                    freedom.drive = None
+
+    def _body(self, prim) -> None:
+        from pxr import UsdPhysics
+
+        api = UsdPhysics.RigidBodyAPI(prim)
+        moves = api.GetRigidBodyEnabledAttr().Get() is not False and not api.GetKinematicEnabledAttr().Get()
+        pose, _ = decompose_transform(self.world_of(prim), f"body {prim.GetPath()}")
+        own = usd_extra.read(prim)
+        if any(joint["type"] == "free" for joint in own.get("joints", [])):
+            pose = usd_extra.exact_pose(pose, own.get("pose"))
+        self.bodies[str(prim.GetPath())] = Body(prim, self.unique(prim, "body"), pose, moves, [], own)
+        if not moves:
+            why = "kinematic or disabled: fixed where it stands"
+            self.report.append(ReportLine(f"body {prim.GetPath()}", "mapped", why))
+
+    def _articulation(self, prim) -> None:
+        """The body that an articulation root names: itself, or the first below it."""
+        from pxr import UsdPhysics
+
+        if prim.IsA(UsdPhysics.Joint):
+            return
+        start = str(prim.GetPath())
+        below = [p for p in self.bodies if p == start or p.startswith(start + "/")]
+        self.roots.extend(below[:1])
+
+    def _geom(self, prim) -> None:
+        path, _ = self.owner(prim)
+        body = None if path is None else self.bodies[path]
+        to_body = self.world_of(prim)
+        if body is not None:
+            turn = rotation_matrix(body.pose[3:]).T
+            to_body[:3, 3] -= body.pose[:3]
+            to_body[:3] = turn @ to_body[:3]
+        shape = read_shape(prim, to_body, self.units, self.unique(prim, "geom"), bool(self.own))
+        if shape is None:
+            self.report.append(ReportLine(f"{prim.GetTypeName()} {prim.GetPath()}", "ignored", "it is no solid shape"))
+            return
+        (self.static if body is None else body.shapes).append(shape)
+
+    # Building --------------------------------------------------------------------------------------------------------
+
+    def build(self) -> ModelBuilder:
+        """The builder with everything that was read."""
+        b = ModelBuilder(str(self.model_name), gravity=self._gravity(), timestep=float(self.timestep))
+        b.report = self.report
+        if "friction_rule" in self.own:
+            b.friction_rule, b.filter_parent = FrictionRule(self.own["friction_rule"]), bool(self.own["filter_parent"])
+        self.index: dict[str | None, int] = {None: -1}
+        self.targets: dict[str, float] = {}
+        for path, joint in self._file_order(self.order):
+            self._add_body(b, path, joint)
+        self._add_geoms(b)
+        self._add_constraints(b)
+        self._filters(b)
+        if not self.own:
+            colliding = [self.index[path] for path, joint in self.order if joint is not None and joint.touches]
+            exclude_neighbours(b, colliding)
+        self._own_rest(b)
+        self._lines(b)
+        return b
+
+    def _file_order(self, order):
+        """In the order that our export kept where there is one and parents come first, else as spanned."""
+        if not all("index" in self.bodies[path].own for path, _ in order):
+            return order
+        kept = sorted(order, key=lambda item: int(self.bodies[item[0]].own["index"]))
+        seen = {None}
+        for path, joint in kept:
+            if joint is not None and joint.bodies[0] not in seen:
+                return order
+            seen.add(path)
+        return kept
+
+    def _gravity(self) -> np.ndarray:
+        from pxr import UsdPhysics
+
+        up = self.units.up
+        direction, strength = np.zeros(3), EARTH
+        if self.scenes:
+            scene = UsdPhysics.Scene(self.scenes[0])
+            direction = np.array(scene.GetGravityDirectionAttr().Get() or [0, 0, 0], float)
+            given = scene.GetGravityMagnitudeAttr().Get()
+            if given is not None and np.isfinite(given) and given >= 0:
+                strength = float(given) * self.units.length
+        if not np.isfinite(direction).all():
+            raise ModelError(f"gravity direction {direction.tolist()} is not finite")
+        length = np.linalg.norm(direction)
+        gravity = strength * (up @ direction / length if length > 0 else np.array([0.0, 0.0, -1.0]))
+        return usd_extra.exact(gravity, self.own.get("gravity"))
+
+    def _add_body(self, b: ModelBuilder, path: str, joint: Joint | None) -> None:
+        """Add a body with its mass and the joint from its parent."""
+        body = self.bodies[path]
+        parent = None if joint is None else joint.bodies[0]
+        mass, com, inertia = read_mass(body.prim, body.shapes, self.units, body.own)
+        pose, q0 = body.pose, None
+        if joint is not None:
+            parent_pose = IDENTITY if parent is None else self.bodies[parent].pose
+            if body.own:
+                pose = usd_extra.exact_pose(joint.pose(), body.own.get("pose"))
+            else:
+                motion, q0, rest = measure(joint, parent_pose, body.pose)
+                pose = joint.pose(IDENTITY if joint.kind == "ball" else motion)
+                q0 = [*q0, motion[3:]] if joint.kind == "ball" else q0
+                if rest > APART:
+                    why = f"its frames are {rest:.3g} apart (m or rad); the body starts where the joint says"
+                    self.report.append(ReportLine(f"joint {joint.name!r}", "mapped", why))
+        free = joint is None and body.moves
+        if joint is not None and joint.kind == "free" and parent is None:
+            free, pose = True, body.pose
+        index = b.add_body(
+            body.name,
+            parent=self.index[parent],
+            pose=pose,
+            mass=mass,
+            com=com,
+            inertia=inertia,
+        )
+        self.index[path] = index
+        if body.own.get("joints") and self._add_own_joints(b, index, body, joint, pose):
+            return
+        if free:
+            self.counts["free bodies"] += 1
+            b.add_joint(index, "free", name=self._joint_name(b, f"{body.name}_free"))
+        elif joint is not None and body.moves:
+            self._add_joint(b, index, joint, q0)
+        elif joint is not None and (joint.freedoms or joint.kind != "freedoms"):
+            self.report.append(ReportLine(f"joint {joint.name!r}", "ignored", "its body is kinematic or disabled"))
+
+    @staticmethod
+    def _joint_name(b: ModelBuilder, name: str) -> str:
+        taken = {j.name for j in b.joints}
+        while name in taken:
+            name += "_"
+        return name
+
+    def _add_joint(self, b: ModelBuilder, index: int, joint: Joint, q0) -> None:
+        """Add the joints that a foreign USD joint stands for, and actuators for its drives."""
+        anchor = joint.frames[1][:3]
+        freedoms = list(joint.freedoms)
+        single = len(freedoms) == 1 and joint.kind == "freedoms"
+        for k, freedom in enumerate(freedoms):
+            if joint.kind == "free" and freedom.hinge:
+                continue
+            name = self._joint_name(b, joint.name if single else f"{joint.name}_{k}")
+            kind = "hinge" if freedom.hinge else "slide"
+            b.add_joint(
+                index,
+                kind,
+                name=name,
+                axis=axis_in_body(joint, freedom),
+                anchor=anchor,
+                range=freedom.range,
+                q0=[q0[k]] if q0 else None,
+            )
+            self.counts[f"{kind} joints"] += 1
+            if freedom.drive is not None:
+                self._add_drive(b, name, freedom.drive)
+        if joint.kind in ("ball", "free"):
+            turn = q0[-1] if joint.kind == "ball" and q0 else None
+            name = self._joint_name(b, joint.name)
+            b.add_joint(index, "ball", name=name, anchor=anchor, q0=self._turned(joint, turn))
+            self.counts["ball joints"] += 1
+
+    @staticmethod
+    def _turned(joint: Joint, turn):
+        """A rotation in the joint frame as one in the body's axes."""
+        if turn is None:
+            return None
+        frame = np.concatenate([np.zeros(3), joint.frames[1][3:]])
+        return compose(compose(frame, np.concatenate([np.zeros(3), turn])), inverse(frame))[3:]
+
+    def _add_drive(self, b: ModelBuilder, name: str, drive) -> None:
+        """A position or velocity actuator that does what the drive does."""
+        if drive.stiffness == 0 and drive.damping == 0:
+            self.report.append(
+                ReportLine(f"drive of joint {name!r}", "ignored", "it has neither stiffness nor damping")
+            )
+            return
+        limits = {"force_range": (-drive.max_force, drive.max_force)}
+        if drive.stiffness > 0:
+            b.add_actuator(name, "position", name=name, kp=drive.stiffness, kv=drive.damping, **limits)
+            self.targets[name] = drive.position
+            if drive.velocity:
+                why = "the target velocity beside a target position is not used"
+                self.report.append(ReportLine(f"drive of joint {name!r}", "ignored", why))
+        else:
+            b.add_actuator(name, "velocity", name=name, kv=drive.damping, **limits)
+            self.targets[name] = drive.velocity
+        self.counts["drives"] += 1
+
+    def _add_own_joints(self, b: ModelBuilder, index: int, body: Body, joint: Joint | None, pose) -> bool:
+        """Add a body's joints as our export kept them, in agreement with the schema; False where they disagree."""
+        kept = body.own["joints"]
+        free = [k["type"] for k in kept] == ["free"]
+        if free != (joint is None):
+            return False
+        single = joint is not None and len(joint.freedoms) == 1 and joint.kind == "freedoms" and len(kept) == 1
+        if joint is not None and not single and len(kept) == 1 and kept[0]["type"] != "ball":
+            return False
+        for data in kept:
+            arguments = {key: value for key, value in data.items() if key not in ("type", "q0", "reference")}
+            arguments |= {"q0": np.array(data["q0"], float), "reference": np.array(data["reference"], float)}
+            if free:
+                arguments["q0"] = pose
+            if single:
+                freedom = joint.freedoms[0]
+                if (data["type"] == "hinge") != freedom.hinge:
+                    return False
+                limits = None if freedom.range is None else np.array(freedom.range) + arguments["q0"][0]
+                arguments["range"] = limits if limits is None else usd_extra.exact(limits, data["range"])
+                arguments["axis"] = usd_extra.exact(axis_in_body(joint, freedom), data["axis"])
+                arguments["anchor"] = usd_extra.exact(joint.frames[1][:3], data["anchor"])
+                for key in ("stiffness", "damping"):
+                    value = 0.0 if freedom.drive is None else getattr(freedom.drive, key)
+                    arguments[key] = usd_extra.exact([value], data[key])
+            b.add_joint(index, data["type"], **arguments)
+            self.counts[f"{data['type']} joints"] += 1
+        return True
+
+    def _add_geoms(self, b: ModelBuilder) -> None:
+        """Geoms in the order that our export kept, else body by body."""
+        rows = [(self.index[path], shape) for path, body in self.bodies.items() for shape in body.shapes]
+        rows = [(-1, shape) for shape in self.static] + rows
+        if rows and all("index" in shape.own for _, shape in rows):
+            rows.sort(key=lambda row: int(row[1].own["index"]))
+        for body, shape in rows:
+            if shape.own:
+                self._add_own_geom(b, body, shape)
+            else:
+                self._add_geom(b, body, shape)
+
+    def _add_own_geom(self, b: ModelBuilder, body: int, shape) -> None:
+        own = {key: shape.own[key] for key in OWN_FIELDS if key in shape.own}
+        for key in ("friction", "restitution"):
+            if key in shape.material:
+                own[key] = float(usd_extra.exact(shape.material[key], own[key]))
+        if not shape.touches and not any(pair for pair in self.own.get("pairs", []) if shape.own["index"] in pair[:2]):
+            own["contype"] = own["conaffinity"] = 0
+        time = own.pop("dissipation_time", None)
+        own["dissipation_time"] = None if time is None or np.isnan(time) else time
+        b.add_geom(
+            shape.kind, shape.size, body=body, pose=shape.pose, name=shape.name, density=0.0, mesh=shape.mesh, **own
+        )
+        self.counts[f"{shape.kind} geoms"] += 1
+
+    def _add_geom(self, b: ModelBuilder, body: int, shape) -> None:
+        """A foreign shape; a colliding mesh becomes hidden convex parts behind the mesh that is drawn."""
+        common = {"body": body, "pose": shape.pose, "density": 0.0, "rgba": shape.rgba}
+        material = {key: shape.material[key] for key in ("friction", "restitution") if key in shape.material}
+        silent = {"contype": 0, "conaffinity": 0}
+        self.counts[f"{'colliding' if shape.touches else 'drawn'} {shape.kind} geoms"] += 1
+        if shape.material and shape.material["static"] != shape.material["friction"]:
+            self.counts["static friction"] += 1
+        if shape.kind != "mesh":
+            masks = {} if shape.touches else silent
+            b.add_geom(shape.kind, shape.size, name=shape.name, visible=shape.visible, **masks, **common, **material)
+            return
+        if shape.touches:
+            try:
+                parts = convex_parts(*shape.mesh, self.decompose)
+            except ModelError as error:
+                raise ModelError(f"geom {shape.prim.GetPath()}: {error}") from None
+            if shape.approximation != "convexHull" and not self.decompose:
+                self.counts["mesh approximations"] += 1
+            for k, part in enumerate(parts):
+                label = f"{shape.name}_hull" if len(parts) == 1 else f"{shape.name}_part_{k}"
+                b.add_geom("mesh", mesh=part, name=label, visible=False, **common, **material)
+        if shape.visible or not shape.touches:
+            b.add_geom("mesh", mesh=shape.mesh, name=shape.name, visible=shape.visible, **silent, **common)
+
+    def _filters(self, b: ModelBuilder) -> None:
+        """Pairs of bodies that never touch."""
+        from pxr import UsdPhysics
+
+        for path, body in self.bodies.items():
+            if not body.prim.HasAPI(UsdPhysics.FilteredPairsAPI):
+                continue
+            for target in UsdPhysics.FilteredPairsAPI(body.prim).GetFilteredPairsRel().GetTargets():
+                other = str(target)
+                if other in self.index and other != path:
+                    b.exclude(self.index[path], self.index[other])
+                    self.counts["filtered pairs"] += 1
+                else:
+                    self.report.append(ReportLine(f"filtered pair {path}, {other}", "ignored", "not two bodies"))
+        for pair in self.own.get("excluded", []):
+            b.exclude(*(int(x) for x in pair))
+
+    def _add_constraints(self, b: ModelBuilder) -> None:
+        """Joints that close loops, and the tendons and couplings that our export kept."""
+        poses = {path: body.pose for path, body in self.bodies.items()} | {None: IDENTITY}
+        for joint in self.loops:
+            add_loop(b, joint, self.index, poses, self.refuse)
+        add_own(b, self.own)
+        restore_order(b, self.own, self.loops)
+        self.counts["constraints"] = len(b.constraints)
+        self.counts["tendons"] = len(b.tendons)
+
+    def _own_rest(self, b: ModelBuilder) -> None:
+        """Explicit pairs, actuators and keyframes that our export kept; targets of drives as a keyframe."""
+        for first, second, friction in self.own.get("pairs", []):
+            b.add_pair(int(first), int(second), float(friction))
+        for a in self.own.get("actuators", []):
+            keys = ("name", "gear", "gain", "bias", "control_range", "force_range")
+            b.add_actuator(a.get("joint"), "affine", tendon=a.get("tendon"), **{key: a[key] for key in keys})
+        for name, frame in self.own.get("keyframes", {}).items():
+            b.add_keyframe(name, **frame)
+        if any(self.targets.values()) and TARGETS not in b.keyframes:
+            b.add_keyframe(TARGETS, control=[self.targets.get(a.name, 0.0) for a in b.actuators])
+            b.report.append(ReportLine("drive targets", "mapped", f"controls of the keyframe {TARGETS!r}"))
+
+    def _lines(self, b: ModelBuilder) -> None:
+        """The report's lines of what was counted."""
+        words = {
+            "Scene": ("physics scenes", "used", ": gravity; the first counts"),
+            "CollisionGroup": ("collision groups", "ignored", ": use filtered pairs"),
+            "drives": ("drives", "mapped", ": actuators; stiffness and damping are kp and kv"),
+            "static friction": ("static friction", "ignored", " geoms: dynamic friction is used for both"),
+            "mesh approximations": (
+                "mesh approximations",
+                "mapped",
+                " meshes touch as their convex hulls; see decompose",
+            ),
+        }
+        units = (
+            f"metersPerUnit {self.units.length:g}, kilogramsPerUnit {self.units.mass:g}, up axis {self.units.up_axis}"
+        )
+        lines = [
+            ReportLine("bodies", "used", str(len(self.bodies))),
+            ReportLine("units", "mapped", f"{units}: SI, z up"),
+        ]
+        for what, count in sorted((what, count) for what, count in self.counts.items() if count):
+            feature, status, why = words.get(what, (what, "used", ""))
+            lines.append(ReportLine(feature, status, f"{count}{why}"))
+        b.report[:0] = lines

@@ -1,0 +1,295 @@
+"""Geoms of a USD stage: gprims to shapes with material and mass, as `ModelBuilder.add_geom` takes them."""
+
+import dataclasses
+
+import numpy as np
+
+from warpsim.errors import ModelError
+from warpsim.files.usd import usd_extra
+from warpsim.model import mesh_mass
+from warpsim.model.geometry import (
+    IDENTITY,
+    combine_masses,
+    compose,
+    matrix_quaternion,
+    rotation_matrix,
+    volume_and_inertia,
+)
+
+DEFAULT_DENSITY = 1000.0  # kg/m^3, USD's
+MAX_POINTS = 4_000_000
+SHEAR = 1e-5  # relative, of a transform that counts as rotation and scale
+AXES = {
+    "X": np.array([np.sqrt(0.5), 0, np.sqrt(0.5), 0]),
+    "Y": np.array([np.sqrt(0.5), -np.sqrt(0.5), 0, 0]),
+    "Z": np.array([1.0, 0, 0, 0]),
+}
+USED_SIZES = {"sphere": 1, "capsule": 2, "cylinder": 2, "mesh": 0}
+OWN_FIELDS = (*usd_extra.GEOM_FIELDS, "rgba", "visible")
+
+
+@dataclasses.dataclass
+class Shape:
+    """A shape in the axes of its body; `mesh` (vertices, faces) in its own, `own` the arguments that our export kept."""
+
+    prim: object
+    name: str
+    kind: str
+    size: np.ndarray
+    pose: np.ndarray
+    mesh: tuple | None
+    touches: bool
+    approximation: str
+    rgba: tuple
+    visible: bool
+    material: dict
+    own: dict
+
+
+def decompose_transform(matrix, label: str, shear: bool = False):
+    """Pose (7,) and scale (3,) of a 4x4 transform; a mirrored one has a negative last scale.
+
+    Raises `ModelError` for a sheared one (unless `shear`, which then returns its nearest rotation and scale None).
+    """
+    linear = matrix[:3, :3]
+    scale = np.linalg.norm(linear, axis=0)
+    if not (scale > 1e-12).all():
+        raise ModelError(f"{label}: its scale is zero")
+    turn = linear / scale
+    sheared = np.abs(turn.T @ turn - np.eye(3)).max() > SHEAR
+    if sheared and not shear:
+        raise ModelError(f"{label}: its transform is sheared (a scale above a rotation); apply the scale to its points")
+    u, _, vt = np.linalg.svd(turn)
+    turn = u @ vt
+    if np.linalg.det(turn) < 0:
+        turn = turn * [1.0, 1.0, -1.0]
+        scale = scale * [1.0, 1.0, -1.0]
+    pose = np.concatenate([matrix[:3, 3], matrix_quaternion(turn)])
+    return pose, (None if sheared else scale)
+
+
+def read_shape(prim, to_body, units, name: str, own_names: bool) -> Shape | None:
+    """The shape of a gprim, None for one that is no solid (curves, points). `to_body` 4x4: prim to body axes, metres."""
+    from pxr import UsdGeom, UsdPhysics
+
+    label = f"geom {prim.GetPath()}"
+    found = _primitive(prim, to_body, units, label)
+    if found is None:
+        return None
+    kind, size, pose, mesh = found
+    own = usd_extra.read(prim) if own_names else {}
+    touches = prim.HasAPI(UsdPhysics.CollisionAPI)
+    if touches:
+        touches = UsdPhysics.CollisionAPI(prim).GetCollisionEnabledAttr().Get() is not False
+    approximation = ""
+    if prim.HasAPI(UsdPhysics.MeshCollisionAPI):
+        approximation = str(UsdPhysics.MeshCollisionAPI(prim).GetApproximationAttr().Get() or "none")
+    image = UsdGeom.Imageable(prim)
+    hidden = image.ComputeVisibility() == "invisible" or image.ComputePurpose() not in ("default", "render")
+    if own.get("type") == kind:
+        kept = np.array(own.get("size"), float)
+        kept[USED_SIZES.get(kind, 3) :] = 0.0
+        if usd_extra.exact(size, kept) is kept:
+            size = np.array(own["size"], float)
+        pose = usd_extra.exact_pose(pose, own.get("pose"))
+    elif kind == "mesh" and own.get("type") == "ellipsoid":
+        kind, size, mesh, pose = "ellipsoid", np.array(own.get("size"), float), None, own.get("pose", pose)
+    else:
+        own = {}
+    if kind == "plane" and own:
+        size = np.array(own["size"], float)  # an infinite one is drawn finite
+    material = _material(prim, units)
+    return Shape(prim, name, kind, size, np.asarray(pose, float), mesh, touches, approximation, _rgba(prim), not hidden,
+                 material, own)  # fmt: skip
+
+
+def _primitive(prim, to_body, units, label: str):
+    """(kind, size, pose, mesh) of a gprim; sizes in metres."""
+    kind = str(prim.GetTypeName())
+    if kind == "Mesh":
+        return _mesh(prim, to_body, units, label)
+    if kind not in ("Sphere", "Cube", "Capsule", "Capsule_1", "Cylinder", "Cylinder_1", "Cone", "Plane"):
+        return None
+    pose, scale = decompose_transform(to_body, label)
+    scale = np.abs(scale)
+    get = lambda name: _positive(prim, name, label) * units.length  # noqa: E731
+    if kind == "Sphere":
+        radii = get("radius") * scale
+        if np.ptp(radii) <= 1e-6 * radii.max():
+            return "sphere", np.array([radii.mean(), 0, 0]), pose, None
+        return "ellipsoid", radii, pose, None
+    if kind == "Cube":
+        return "box", get("size") / 2 * scale, pose, None
+    axis = str(prim.GetAttribute("axis").Get() or "Z")
+    if axis not in AXES:
+        raise ModelError(f"{label}: axis {axis[:20]!r} is not X, Y or Z")
+    order = {"X": (1, 2, 0), "Y": (2, 0, 1), "Z": (0, 1, 2)}[axis]
+    pose = compose(pose, np.concatenate([np.zeros(3), AXES[axis]]))
+    across, along = scale[list(order[:2])], scale[order[2]]
+    if kind == "Plane":
+        size = [get("width") / 2 * across[0], get("length") / 2 * across[1], 0.0]
+        return "plane", np.array(size), pose, None
+    if np.ptp(across) > 1e-6 * across.max():
+        raise ModelError(f"{label}: a {kind} scaled differently across its axis is no {kind}; make it a mesh")
+    radius = (
+        max(get("radiusTop"), get("radiusBottom")) if kind.endswith("_1") else get("radius")
+    ) * float(across.mean())  # fmt: skip
+    half = get("height") / 2 * float(along)
+    if kind == "Cone":
+        return "mesh", np.zeros(3), pose, _cone(radius, half)
+    return kind.removesuffix("_1").lower(), np.array([radius, half, 0.0]), pose, None
+
+
+def _positive(prim, name: str, label: str) -> float:
+    value = prim.GetAttribute(name).Get()
+    if not isinstance(value, (int, float)) or not (np.isfinite(value) and 0 < value < 1e9):
+        raise ModelError(f"{label}: {name} is {value!r}; it must be positive and finite")
+    return float(value)
+
+
+def _cone(radius: float, half: float, sides: int = 24):
+    angle = 2 * np.pi * np.arange(sides) / sides
+    ring = np.stack([radius * np.cos(angle), radius * np.sin(angle), np.full(sides, -half)], axis=-1)
+    return mesh_mass.convex_hull(np.concatenate([ring, [[0, 0, half]]]))
+
+
+def _mesh(prim, to_body, units, label: str):
+    """A polygon mesh as triangles in metres, its scale applied to the points."""
+    from pxr import UsdGeom
+
+    mesh = UsdGeom.Mesh(prim)
+    points = np.array(mesh.GetPointsAttr().Get() or np.zeros((0, 3)), dtype=float).reshape(-1, 3) * units.length
+    counts = np.array(mesh.GetFaceVertexCountsAttr().Get() or [], dtype=np.int64)
+    corners = np.array(mesh.GetFaceVertexIndicesAttr().Get() or [], dtype=np.int64)
+    if len(points) == 0 or len(counts) == 0:
+        return None
+    if len(points) > MAX_POINTS or len(corners) > 4 * MAX_POINTS:
+        raise ModelError(f"{label}: more than {MAX_POINTS} points; simplify the mesh")
+    if counts.min() < 3 or counts.sum() != len(corners) or corners.min() < 0 or corners.max() >= len(points):
+        raise ModelError(f"{label}: faceVertexCounts and faceVertexIndices do not fit its {len(points)} points")
+    if not np.isfinite(points).all() or np.abs(points).max() > 1e9:
+        raise ModelError(f"{label}: its points are not finite")
+    faces = _fan(counts, corners)
+    pose, scale = decompose_transform(to_body, label, shear=True)
+    if scale is None:  # bake the whole transform
+        points = points @ to_body[:3, :3].T + to_body[:3, 3]
+        flip, pose = np.linalg.det(to_body[:3, :3]) < 0, IDENTITY.copy()
+    else:
+        points, flip = points * scale, np.prod(scale) < 0
+    if (mesh.GetOrientationAttr().Get() == "leftHanded") != flip:
+        faces = faces[:, ::-1]
+    return "mesh", np.zeros(3), pose, (points, faces)
+
+
+def _fan(counts, corners) -> np.ndarray:
+    """Triangles of polygons, from the first corner of each."""
+    starts = np.cumsum(counts) - counts
+    triangles = np.repeat(np.arange(len(counts)), counts - 2)
+    step = np.arange(len(triangles)) - np.repeat(np.cumsum(counts - 2) - (counts - 2), counts - 2) + 1
+    first = starts[triangles]
+    return np.stack([corners[first], corners[first + step], corners[first + step + 1]], axis=-1)
+
+
+def _rgba(prim) -> tuple:
+    from pxr import UsdGeom
+
+    gprim = UsdGeom.Gprim(prim)
+    color, opacity = gprim.GetDisplayColorAttr().Get(), gprim.GetDisplayOpacityAttr().Get()
+    rgb = [float(c) for c in color[0]] if color else [0.7, 0.7, 0.7]
+    values = np.nan_to_num([*rgb, float(opacity[0]) if opacity else 1.0])
+    return tuple(np.clip(values, 0.0, 1.0))
+
+
+def _material(prim, units) -> dict:
+    """Friction, restitution and density of the bound physics material; empty without one."""
+    from pxr import UsdPhysics, UsdShade
+
+    material = UsdShade.MaterialBindingAPI(prim).ComputeBoundMaterial("physics")[0]
+    if not material or not material.GetPrim().HasAPI(UsdPhysics.MaterialAPI):
+        return {}
+    physics = UsdPhysics.MaterialAPI(material.GetPrim())
+    read = {
+        "friction": physics.GetDynamicFrictionAttr().Get(),
+        "static": physics.GetStaticFrictionAttr().Get(),
+        "restitution": physics.GetRestitutionAttr().Get(),
+        "density": (physics.GetDensityAttr().Get() or 0.0) * units.mass / units.length**3,
+    }
+    for key, value in read.items():
+        if value is None or not (np.isfinite(value) and 0 <= value < 1e9):
+            raise ModelError(f"material {material.GetPath()}: {key} is {value!r}; it must be finite, not negative")
+    return read
+
+
+def read_mass(prim, shapes, units, own: dict) -> tuple[float, np.ndarray, np.ndarray]:
+    """Mass, COM and inertia (3, 3) about it of a rigid body, by the rules of UsdPhysics.
+
+    The body's own attributes win; what it leaves open follows from its colliding shapes, whose masses and densities are
+    theirs, their material's, the body's, or 1000 kg/m^3.
+    """
+    from pxr import UsdPhysics
+
+    label = f"body {prim.GetPath()}"
+    api = UsdPhysics.MassAPI(prim) if prim.HasAPI(UsdPhysics.MassAPI) else None
+    mass = _given(api and api.GetMassAttr().Get(), f"{label}: mass") * units.mass
+    density = _given(api and api.GetDensityAttr().Get(), f"{label}: density") * units.mass / units.length**3
+    if own and "mass" in own and api and np.isclose(mass, own["mass"], rtol=1e-5):
+        com, inertia = _mass_frame(api, units, label)
+        com = np.zeros(3) if com is None else com
+        inertia = np.zeros((3, 3)) if inertia is None else inertia
+        return (
+            float(own["mass"]),
+            usd_extra.exact(com, own.get("com")),
+            usd_extra.exact(inertia, own.get("inertia"), floor=0.0),
+        )
+    com, inertia = (None, None) if api is None else _mass_frame(api, units, label)
+    parts = [] if mass and com is not None and inertia is not None else [_shape_mass(s, density, units) for s in shapes]
+    total, centre, about = combine_masses([p for p in parts if p is not None])
+    if not mass:
+        mass = total
+    elif total > 0:
+        about = about * mass / total
+    return mass, centre if com is None else com, about if inertia is None else inertia
+
+
+def _given(value, label: str) -> float:
+    value = 0.0 if value is None else float(value)
+    if not (np.isfinite(value) and 0 <= value < 1e12):
+        raise ModelError(f"{label} is {value:g}; it must be finite and not negative")
+    return value
+
+
+def _mass_frame(api, units, label: str):
+    """COM and inertia where authored, else None."""
+    com = np.array(api.GetCenterOfMassAttr().Get() or [-np.inf] * 3, float)
+    moments = np.array(api.GetDiagonalInertiaAttr().Get() or [0] * 3, float)
+    if np.isnan(com).any() or not (np.isfinite(moments) & (moments >= 0) & (moments < 1e12)).all():
+        raise ModelError(f"{label}: centre of mass {com.tolist()} or inertia {moments.tolist()} is wrong")
+    if not moments.any():
+        return (com * units.length if np.isfinite(com).all() else None), None
+    axes = api.GetPrincipalAxesAttr().Get()
+    q = np.array([1.0, 0, 0, 0]) if axes is None else np.array([axes.GetReal(), *axes.GetImaginary()], float)
+    q = q / np.linalg.norm(q) if np.isfinite(q).all() and np.linalg.norm(q) > 1e-6 else np.array([1.0, 0, 0, 0])
+    turn = rotation_matrix(q)
+    inertia = turn @ np.diag(moments) @ turn.T * units.mass * units.length**2
+    return (com * units.length if np.isfinite(com).all() else None), (inertia + inertia.T) / 2
+
+
+def _shape_mass(shape: Shape, body_density: float, units):
+    """Mass, centre and inertia of a shape in body axes, None for one that has none."""
+    from pxr import UsdPhysics
+
+    if not shape.touches or shape.kind == "plane":
+        return None
+    api = UsdPhysics.MassAPI(shape.prim) if shape.prim.HasAPI(UsdPhysics.MassAPI) else None
+    label = f"geom {shape.prim.GetPath()}"
+    mass = _given(api and api.GetMassAttr().Get(), f"{label}: mass") * units.mass
+    density = _given(api and api.GetDensityAttr().Get(), f"{label}: density") * units.mass / units.length**3
+    density = density or shape.material.get("density", 0.0) or body_density or DEFAULT_DENSITY
+    if shape.mesh is None:
+        volume, diagonal = volume_and_inertia(shape.kind, shape.size)
+        centre, inertia = np.zeros(3), np.diag(diagonal)
+    else:
+        volume, centre, inertia, _ = mesh_mass.solid(*shape.mesh)
+    density = mass / volume if mass else density
+    turn = rotation_matrix(shape.pose[3:])
+    return density * volume, shape.pose[:3] + turn @ centre, density * turn @ inertia @ turn.T

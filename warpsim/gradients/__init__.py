@@ -1,1 +1,0 @@
-"""Reverse-mode gradients of steps by the implicit function theorem."""

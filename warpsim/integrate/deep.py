@@ -1,0 +1,95 @@
+"""Deep trees in a float32 step: mass matrix, free motion and SAP are computed in float64 and rounded at the end.
+
+The mass matrix of a chain is ever closer to singular: scaled to a unit diagonal, that of 100 hinges has the lowest
+eigenvalue 1e-6, of 224 hinges 7e-8. Its rounding to float32 alone makes it indefinite, and bias forces that nearly cancel
+leave accelerations of nothing but rounding. So for models with a tree deeper than `DEEPEST` the step goes from the float32
+state, parameters and forces to the new velocities in float64. The factors keep their positive pivots when rounded.
+"""
+
+import dataclasses
+
+import warp as wp
+
+from warpsim.device.copies import kernels_of
+from warpsim.kernels.integrate.theta import schemes
+from warpsim.kernels.tree import passes, wide
+from warpsim.solve.contact_solver import ContactSolver
+from warpsim.solve.sap.sap import SAP, SAPSolver
+from warpsim.tree.wide import WideDynamics, narrow, widen
+
+
+class DeepMotion(WideDynamics):
+    """Arrays and launches for one `Step`: the results are the step's own bias, A, factors and v*."""
+
+    def __init__(self, step):
+        super().__init__(step.device_model)
+        self.step, dynamics = step, self.dynamics
+        model, array = self.source.model, dynamics.array
+        self.q = array(model.nq, wp.float64)
+        self.v, self.force, self.damping, self.bias, self.v_star, self.zero = (
+            array(model.nv, wp.float64) for _ in range(6)
+        )
+        self.A, self.M_factor, self.A_factor = (dynamics.blocks() for _ in range(3))
+        self.composite = array(model.nlink, self.device_model.types.vec10)
+
+    def kernels(self) -> list:
+        return [*kernels_of(wide, self.scalar), *kernels_of(passes, wp.float64), *kernels_of(schemes, wp.float64)]
+
+    def launch(self, h: float) -> None:
+        """Bias, A = M + h D, the factors of M and A, and v*."""
+        step, dynamics = self.step, self.dynamics
+        self.refresh()
+        for name in ("q", "v", "force", "damping"):
+            widen(getattr(step, name), getattr(self, name), self.scalar)
+        dynamics.position(self.q)
+        dynamics.velocity(self.v)
+        dynamics.mass_matrix(self.composite, self.A)
+        dynamics.inverse_dynamics(self.v, self.zero, self.bias)
+        inputs = [self.device_model.topology, h, self.v, self.force, self.bias, self.damping]
+        inputs += [self.A, self.M_factor, self.A_factor, self.v_star]
+        dynamics.launch(schemes.free_motion, dynamics.model.ntree, inputs)
+        for name in ("bias", "A", "M_factor", "A_factor", "v_star"):
+            narrow(getattr(self, name), getattr(step, name), self.scalar)
+
+
+class WideSAP(ContactSolver):
+    """SAP in float64 on a float32 problem, but with the A, v* and v0 of a `DeepMotion`; its solution is rounded."""
+
+    COPIED = ("J", "R", "v_hat", "mu", "row_J", "row_R", "row_v_hat", "row_lower", "row_upper")
+    SHARED = ("contacts", "contact_pair", "support", "support_size")
+
+    def __init__(self, *size, options: SAP, **keywords):
+        super().__init__(*size, **keywords)
+        options = dataclasses.replace(options, tolerance=options.relative_tolerance(self.dtype))
+        self.inner = SAPSolver(*size, options=options, **(keywords | {"dtype": "float64"}))
+        self.solution.iterations, self.solution.status = self.inner.solution.iterations, self.inner.solution.status
+
+    def kernels(self) -> list:
+        return self.inner.kernels()
+
+    def attach(self, motion: DeepMotion) -> None:
+        """Make room for the problem, once the struct `problem` is filled."""
+        problem = self.inner.problem
+        problem.A, problem.v_star, problem.v0 = motion.A, motion.v_star, motion.v
+        for name in self.SHARED:
+            setattr(problem, name, getattr(self.problem, name))
+        for name in self.COPIED:
+            array = getattr(self.problem, name)
+            kind = self.inner.scalar if array.dtype == self.scalar else self.inner.vec3
+            setattr(problem, name, self.zeros(array.shape, kind))
+
+    def launch(self):
+        """Solve every world, off the tape."""
+        return self._rounded(self.inner.launch)
+
+    def launch_again(self):
+        """Solve once more from the last solution, see `SAPSolver`."""
+        return self._rounded(self.inner.launch_again)
+
+    def _rounded(self, solve):
+        for name in self.COPIED:
+            widen(getattr(self.problem, name), getattr(self.inner.problem, name), self.scalar)
+        solution = solve()
+        for name in ("v", "gamma", "row_gamma", "momentum_error"):
+            narrow(getattr(solution, name), getattr(self.solution, name), self.scalar)
+        return self.solution

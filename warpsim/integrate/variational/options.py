@@ -1,0 +1,39 @@
+"""Options of the linear-time variational integrator (Lee, Liu, Park, Srinivasa; theory §6)."""
+
+import dataclasses
+
+from warpsim import checks
+from warpsim.kernels.integrate.variational import variational
+
+ROOT_FINDERS = ("riqn", "newton", "broyden")
+# Residual over momentum in the metric M⁻¹ when the user gives none.
+DEFAULT_TOLERANCE = {"float32": 1e-6, "float64": 1e-10}
+
+
+@dataclasses.dataclass(frozen=True)
+class Variational:
+    """Options of the variational integrator. Order 2; momentum and, over long times, energy are kept.
+
+    tolerance: stop at ‖DRNEA‖ ≤ tolerance ‖p + h/2 F‖ in the metric M⁻¹, per world and tree; None is 1e-10 in float64 and
+    1e-6 in float32. guess: "current" (Δq = 0), "euler" (Δq = h v) or "dynamics" (Δq = h v + h²/2 a). root_finder: "riqn",
+    "newton" or "broyden".
+    passes: contact solves, each followed by a root with its impulse; further ones correct for the change of M within a step.
+    max_iterations: residual evaluations before a world is given back with its best iterate and the not-converged flag.
+    """
+
+    tolerance: float | None = None
+    guess: str = "dynamics"
+    root_finder: str = "riqn"
+    max_iterations: int = 50
+    passes: int = 1
+
+    def __post_init__(self):
+        checks.tolerance(self.tolerance, "Variational: tolerance")
+        checks.choice(self.guess, "Variational: guess", variational.GUESSES)
+        checks.choice(self.root_finder, "Variational: root_finder", ROOT_FINDERS)
+        for name in ("max_iterations", "passes"):
+            checks.whole(getattr(self, name), f"Variational: {name}", 1)
+
+    def relative_tolerance(self, dtype: str) -> float:
+        """The tolerance in use for "float32" or "float64"."""
+        return DEFAULT_TOLERANCE[dtype] if self.tolerance is None else float(self.tolerance)

@@ -1,0 +1,191 @@
+"""One step of the linear-time variational integrator, with contact (Lee, Liu, Park, Srinivasa; theory §6).
+
+    node (q, v): p + h/2 F → DRNEA(dq*) = 0 → contact: A (dq/h − dq*/h) = Jᵀγ, A = M(q) + h D/2 → DRNEA(dq) = Jᵀγ
+    → q' = q ⊕ dq, p' → v' = M(q')⁻¹ p'
+
+p is the momentum that the last interval handed on, its half of the node's force included; without contact p = M(q) v. The
+impulse of a contact acts at the node between two intervals, and the velocity reported there lies halfway through it as far
+as the free motion goes: `jump` is that part, 0 at rest minus −gh/2. It is kept in the state, and p = M(q) (v − jump).
+"""
+
+import warp as wp
+
+from warpsim.device.copies import copy, kernels_of
+from warpsim.integrate import Variational
+from warpsim.integrate.step import Step
+from warpsim.kernels.integrate.theta import schemes
+from warpsim.kernels.integrate.variational import drnea, roots, variational
+from warpsim.kernels.tree import passes
+
+
+class VariationalStep(Step):
+    """Workspace and launches of one variational step. `impulse (worlds, nv)` is added to the right-hand side: Jᵀγ."""
+
+    widens = False  # DRNEA is linear-time and passes momenta from link to link
+
+    def __init__(
+        self,
+        device_model,
+        integrator: Variational,
+        solver,
+        max_contacts: int | None,
+        contact: bool,
+        adjoints: dict | None = None,
+    ):
+        super().__init__(device_model, solver, max_contacts, contact, adjoints=adjoints)
+        self.integrator = integrator
+        model, t, S = self.model, device_model.types, device_model.types.real
+        array, (nl, nv, trees) = self.dynamics.array, (model.nlink, model.nv, model.ntree)
+        self.link_X_next, self.dof_S_next = array(nl, t.transform), array(nv, t.vec6)
+        self.force_next, self.damping_next, self.v_next = array(nv, S), array(nv, S), array(nv, S)
+        self.no_damping, self.residual, self.impulse = array(nv, S), array(nv, S), array(nv, S)
+        self.momentum, self.scale = array(nl, t.vec6), array(trees, S)
+        self.frame, self.frame_next = copy(drnea.Frame, S)(), copy(drnea.Frame, S)()
+        for frame in (self.frame, self.frame_next):
+            frame.offset, frame.inertia, frame.axis = array(nl, t.vec3), array(nl, t.vec10), array(nv, t.vec3)
+        self.factor, self.work, self.root = copy(drnea.Factor, S)(), copy(drnea.Motion, S)(), copy(drnea.Root, S)()
+        for key in "JHM":
+            setattr(self.factor, key, array(nl, t.mat33))
+        self.factor.K, self.factor.D = array(nv, t.vec6), array(nv, S)
+        self.work.dq, self.work.u, self.work.A, self.work.dr = (
+            array(nv, S),
+            array(nv, S),
+            array(nl, t.mat33),
+            array(nl, t.vec3),
+        )
+        for key in ("mu", "wrench", "rate"):
+            setattr(self.work, key, array(nl, t.vec6))
+        self.root.evaluations, self.root.status = array(trees, wp.int32), array(trees, wp.int32)
+        self.root.error, self.root.least, self.root.best = array(trees, S), array(trees, S), array(nv, S)
+        self.v_left, self.jump, self.jump_next, self.v_free = (array(nv, S) for _ in range(4))
+        self.constrained = self.collision.enabled or self.solver.rows > 0
+        if not self.constrained:
+            self.v_next = self.v_free
+        self._make_root_finder()
+
+    def memory(self) -> dict:
+        return super().memory() | {"jump": self.jump}
+
+    def smooth_memory(self) -> tuple[str, ...]:
+        return ("jump",)
+
+    def _make_root_finder(self) -> None:
+        model, t, S = self.model, self.device_model.types, self.device_model.types.real
+        array, choice = self.dynamics.array, self.integrator.root_finder
+        self.root_finder, self.scratch = getattr(roots, choice), []
+        if choice == "newton":
+            elimination = copy(roots.Elimination, S)()
+            for key in ("aa", "al", "la", "ll"):
+                setattr(elimination, key, array(model.nlink, t.mat33))
+            elimination.row, elimination.axis = array(model.nv, t.vec6), array(model.nv, t.vec3)
+            self.scratch = [elimination]
+        elif choice == "broyden":
+            memory = roots.BROYDEN_MEMORY
+            self.scratch = [array((memory, model.nv), S), array((memory, model.ntree), S)]
+        self.search = copy(roots.Options, S)()
+        self.search.tolerance = self.integrator.relative_tolerance(self.device_model.dtype)
+        self.search.max_evaluations = int(self.integrator.max_iterations)
+
+    def kernels(self) -> list:
+        S = self.device_model.types.real
+        own = [*kernels_of(variational, S), *kernels_of(variational, S, "velocities"), copy(self.root_finder, S)]
+        return [*super().kernels(), *own]
+
+    def launch(self, h: float) -> None:
+        """Advance the internal state by h."""
+        self.begin(h)
+        self.find_root(h)
+        if self.constrained:
+            self.constrain(h)
+        self.end(h)
+
+    def constrain(self, h: float, visit=None) -> None:
+        """Contacts and rows at the node: their impulse, and dq with it; after each pass `visit(its number)`."""
+        d, dynamics, solution, nv = self.device_model, self.dynamics, self.solver.solution, self.model.nv
+        dynamics.mass_matrix(self.composite, self.A)
+        inputs = [d.topology, 0.5 * h, self.v_left, self.force, self.no_damping, self.damping]
+        inputs += [self.A, self.M_factor, self.A_factor, self.v_free]
+        dynamics.launch(schemes.free_motion, self.model.ntree, inputs)
+        dynamics.launch(variational.average_velocity, nv, [h, self.work.dq, self.v_star])
+        self.contact_problem(h)
+        self.solve(h)
+        for further in range(self.integrator.passes):
+            if further:
+                inputs = [h, self.work.dq, solution.v, self.v_star, self.v_star]
+                dynamics.launch(variational.corrected_velocity, nv, inputs)
+                self.solve(h)
+            inputs = [d.topology, h, self.A, self.v_star, solution.v, self.impulse, self.work.dq]
+            dynamics.launch(variational.impulse_of, self.model.ntree, inputs)
+            self.find_root(h, from_guess=False)
+            if visit is not None:
+                visit(further)
+        self.scalar_rows.remember_stalls(h, solution.v, self.M_factor, self.force, self.z)
+
+    def equation(self, h: float):
+        """DRNEA(dq) = impulse with step h."""
+        equation = copy(drnea.Equation, self.device_model.types.real)()
+        equation.h, equation.armature = h, self.device_model.parameters.stored("joint_armature")
+        equation.damping, equation.v, equation.force = self.damping, self.v_left, self.force
+        equation.impulse, equation.momentum, equation.scale = self.impulse, self.momentum, self.scale
+        return equation
+
+    def begin(self, h: float) -> None:
+        """Kinematics and forces at the node, its momentum, the factor of M + h D/2, and the guess."""
+        dynamics, d = self.dynamics, self.device_model
+        dynamics.position(self.q)
+        dynamics.velocity(self.v)
+        dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
+        dynamics.launch(variational.left_velocity, self.model.nv, [self.v, self.jump, self.v_left])
+        dynamics.velocity(self.v_left)
+        if self.constrained:
+            self.impulse.zero_()
+        self.forces()
+        self.place(dynamics.link_X, self.frame)
+        inputs = [d.topology, d.parameters.stored("gravity"), variational.GUESSES[self.integrator.guess]]
+        inputs += [self.frame, self.equation(h), self.factor, self.work]
+        dynamics.launch(variational.begin_step, self.model.ntree, inputs)
+
+    def place(self, link_X: wp.array, frame) -> None:
+        """Frame and rigid inertias at the link poses."""
+        d, p = self.device_model, self.device_model.parameters
+        keys = ("body_mass", "body_com", "body_inertia")
+        inputs = [d.topology, d.joint_anchor, p.stored("joint_axis"), *(p.stored(key) for key in keys), link_X]
+        self.dynamics.launch(variational.place_links, self.model.nlink, [*inputs, frame, self.factor])
+
+    def find_root(self, h: float, *, from_guess: bool = True) -> None:
+        """dq with DRNEA(dq) = impulse, from the guess or from the dq of the last solve."""
+        self.search.first_step = h if from_guess and self.integrator.guess == "dynamics" else 0.0
+        inputs = [self.device_model.topology, self.frame, self.factor, self.equation(h), self.search, self.work]
+        inputs += [*self.scratch, self.root, self.residual]
+        self.dynamics.launch(self.root_finder, self.model.ntree, inputs)
+
+    def end(self, h: float) -> None:
+        """Arrive at q', and accept the step world by world where it is finite."""
+        self.arrive(h)
+        self.commit(h, self.q_next, self.v_next)
+        if self.constrained:
+            inputs = [self.flags, self.jump_next, self.jump]
+            self.dynamics.launch(variational.keep_jump, self.model.nv, inputs)
+
+    def arrive(self, h: float) -> None:
+        """q' = q ⊕ dq, the Legendre velocity there, and the velocity that is reported."""
+        dynamics, d, p, solution = self.dynamics, self.device_model, self.device_model.parameters, self.solver.solution
+        inputs = [d.topology, 1.0, self.q, self.work.dq, self.q_next]
+        dynamics.launch(passes.integrate_position, self.model.nlink, inputs)
+        dynamics.kinematics(self.q_next, self.link_X_next)
+        self.place(self.link_X_next, self.frame_next)
+        if self.wrench is not None:
+            dynamics.motion_subspace(self.link_X_next, self.dof_S_next)
+        dynamics.launch(variational.extrapolate, self.model.nv, [h, self.v_left, self.work.dq, self.v_free])
+        self.applied_force(
+            self.q_next, self.v_free, self.link_X_next, self.dof_S_next, self.force_next, self.damping_next
+        )
+        inputs = [d.topology, p.stored("gravity"), self.no_damping, self.equation(h), self.residual, self.force_next]
+        inputs += [self.frame, self.frame_next, self.factor, self.work, self.v_free]
+        dynamics.launch(variational.end_step, self.model.ntree, inputs)
+        inputs = [self.root, int(self.constrained), solution.iterations, solution.momentum_error, solution.status]
+        dynamics.launch(variational.report, None, inputs)
+        if self.constrained:
+            inputs = [p.stored("gravity"), 0.0, self.v_left, self.v_star, solution.v, self.v_free]
+            inputs += [self.jump_next, self.v_next]
+            dynamics.launch(variational.jump_of, self.model.nv, inputs)

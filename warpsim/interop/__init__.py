@@ -1,1 +1,0 @@
-"""Other frameworks: PyTorch, JAX and SciPy. Each module loads its framework; `import warpsim` loads none of them."""

@@ -1,0 +1,210 @@
+"""Physical parameters on the device, per world where someone asked for it.
+
+A parameter that is the same in every world is stored once, with leading dimension 1; kernels index it `w % rows`. The
+first access through `Parameters` expands it to `(worlds, …)`, after which it may be written per world.
+"""
+
+import typing
+
+import numpy as np
+import warp as wp
+
+from warpsim.checks import listed, numbers, short
+from warpsim.device.copies import SCALARS, scalar_types
+from warpsim.device.recording import refuse_torch_gradient
+from warpsim.device.threads import in_turn
+from warpsim.model.model import SIZES, GeomType, Model
+
+
+class Spec(typing.NamedTuple):
+    """Layout of a parameter: the Model field, the kind of element, and the allowed values."""
+
+    kind: str  # "scalar", "vec3", "mat33" (Warp types) or "row" (a trailing dimension of scalars)
+    least: float | None = None
+    finite: bool = True
+    most: float | None = None
+    nan: bool = False  # stands for the default
+
+
+SPECS = {
+    "body_mass": Spec("scalar", 0.0),
+    "body_com": Spec("vec3"),
+    "body_inertia": Spec("mat33"),
+    "joint_stiffness": Spec("scalar", 0.0),
+    "joint_damping": Spec("scalar", 0.0),
+    "joint_armature": Spec("scalar", 0.0),
+    "joint_friction": Spec("scalar", 0.0),
+    "joint_reference": Spec("scalar"),
+    "joint_range": Spec("row"),
+    "joint_pose": Spec("row"),
+    "joint_axis": Spec("vec3"),
+    "actuator_gain": Spec("row"),
+    "actuator_bias": Spec("row"),
+    "control_range": Spec("row", finite=False),
+    "force_range": Spec("row", finite=False),
+    "geom_size": Spec("vec3", 0.0),
+    "geom_pose": Spec("row"),
+    "geom_friction": Spec("scalar", 0.0),
+    "geom_stiffness": Spec("scalar", 0.0, finite=False),
+    "geom_dissipation_time": Spec("scalar", 0.0, nan=True),
+    "geom_restitution": Spec("scalar", 0.0, most=1.0),
+    "geom_hertz_modulus": Spec("scalar", 0.0),
+    "gravity": Spec("vec3"),
+    "body_active": Spec("scalar", 0.0),
+}
+
+
+class Parameters:
+    """Mapping of parameter names to device arrays `(worlds, …)`; see the list in `SPECS`.
+
+    `parameters["body_mass"]` gives the array to read or to write in a kernel; `parameters["body_mass"] = values`
+    checks and copies host values of shape `(worlds, …)` or `(…)`.
+    """
+
+    def __init__(self, model: Model, worlds: int, dtype: str, device, requires_grad: bool):
+        self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
+        self.requires_grad = requires_grad
+        self._expanded: set[str] = set()
+        self._initial: dict[str, wp.array] = {}
+        self._refused: dict[str, str] = {}
+        self._checks: list = []
+        self.version = 0  # counts expansions, so that captured graphs are made anew
+        t = scalar_types(SCALARS[dtype])
+        self._types = {"scalar": t.real, "row": t.real, "vec3": t.vec3, "mat33": t.mat33}
+        self._numpy = np.dtype(dtype)
+        self._arrays = {name: self._upload(name, self._default(name)[None]) for name in SPECS}
+
+    def _default(self, name: str) -> np.ndarray:
+        if name == "body_active":
+            return np.ones(self.model.nbody)
+        return np.asarray(getattr(self.model, name), float)
+
+    def _upload(self, name: str, values: np.ndarray, per_world: bool = False) -> wp.array:
+        kind = SPECS[name].kind
+        if name == "gravity":
+            values = values.reshape(-1, 3)
+        return wp.array(
+            np.ascontiguousarray(values, dtype=self._numpy),
+            dtype=self._types[kind],
+            device=self.device,
+            requires_grad=self.requires_grad and per_world,
+        )
+
+    def stored(self, name: str) -> wp.array:
+        """The array as kernels read it: leading dimension 1 or worlds."""
+        return self._arrays[name]
+
+    def is_per_world(self, name: str) -> bool:
+        """Whether the parameter has been asked for, and so may differ between worlds."""
+        return name in self._expanded
+
+    @property
+    def expanded(self) -> list[str]:
+        """The parameters that have been asked for, in the order of `SPECS`."""
+        return [name for name in SPECS if name in self._expanded]
+
+    def initial(self, name: str) -> wp.array:
+        """The model's values of an expanded parameter, leading dimension 1: what it was until it was asked for."""
+        return self._initial[name]
+
+    def check(self, function) -> None:
+        """Let `function(name, values)` raise `ValueError` for values that the simulator could not follow."""
+        self._checks.append(function)
+
+    def refuse(self, name: str, why: str) -> None:
+        """Make access to a parameter that the simulator would ignore an error."""
+        self._refused[name] = why
+
+    @in_turn
+    def __getitem__(self, name: str) -> wp.array:
+        self._known(name)
+        if name in self._refused:
+            raise ValueError(f"parameters[{name!r}] {self._refused[name]}")
+        if name not in self._expanded:
+            self._expanded.add(name)
+            self._initial[name] = self._arrays[name]
+            values = np.repeat(self._arrays[name].numpy(), self.worlds, axis=0)
+            self._arrays[name] = self._upload(name, values, per_world=True)
+            self.version += 1
+        return self._arrays[name]
+
+    @in_turn
+    def __setitem__(self, name: str, values) -> None:
+        array = self[name]
+        refuse_torch_gradient(values, f"parameters[{name!r}]")
+        values = numbers(values.numpy() if isinstance(values, wp.array) else values, f"parameters[{name!r}]")
+        shape = (self.worlds, *self._default(name).shape)
+        if values.shape not in (shape, shape[1:]):
+            raise ValueError(f"parameters[{name!r}] takes shape {shape} or {shape[1:]}, got {values.shape}")
+        spec = SPECS[name]
+        bad = np.isnan(values) & (not spec.nan)
+        if spec.finite:
+            bad |= np.isinf(values)
+        for bound, side in ((spec.least, -1), (spec.most, 1)):
+            if bound is not None:
+                bad |= side * values > side * bound
+        if bad.any():
+            where = tuple(int(i) for i in np.argwhere(bad)[0])
+            bounds = "" if spec.least is None else f" and at least {spec.least:g}"
+            bounds += "" if spec.most is None else f" and at most {spec.most:g}"
+            raise ValueError(f"parameters[{name!r}] is {values[where]} at {where}; values must be finite{bounds}")
+        _check_meaning(self.model, name, values)
+        for check in self._checks:
+            check(name, values)
+        array.assign(np.ascontiguousarray(np.broadcast_to(values, shape), dtype=self._numpy))
+
+    def restore(self, worlds) -> None:
+        """Give the chosen worlds (indices) the model's values again."""
+        for name in self._expanded:
+            array = self._arrays[name]
+            values = array.numpy().copy()
+            values[worlds] = self._default(name)
+            array.assign(values)
+
+    def _known(self, name: str) -> None:
+        if not isinstance(name, str) or name not in SPECS:
+            raise ValueError(f"no parameter {short(name)}; there are: {listed(SPECS, len(SPECS))}")
+
+    def __repr__(self) -> str:
+        own = ", ".join(sorted(self._expanded)) or "none"
+        return f"Parameters({len(SPECS)} by name, worlds={self.worlds}; per world: {own})"
+
+    def __iter__(self):
+        return iter(SPECS)
+
+    def keys(self):
+        return SPECS.keys()
+
+    def bytes_per_world(self) -> int:
+        """Bytes of the parameters that are stored per world."""
+        return sum(a.capacity // self.worlds for name, a in self._arrays.items() if name in self._expanded)
+
+
+def _check_meaning(model: Model, name: str, values: np.ndarray) -> None:
+    """What a finite number of the right size can still get wrong."""
+
+    def refuse(bad: np.ndarray, what: str) -> None:
+        if bad.any():
+            where = tuple(int(i) for i in np.argwhere(bad)[0])
+            raise ValueError(f"parameters[{name!r}] at {where} is {values[where].tolist()}; {what}")
+
+    if name == "body_inertia":
+        scale = np.abs(values).max(axis=(-2, -1), initial=0.0)
+        skew = np.abs(values - np.swapaxes(values, -1, -2)).max(axis=(-2, -1), initial=0.0)
+        refuse(skew > 1e-6 * scale, "an inertia must be symmetric")
+        lowest = np.linalg.eigvalsh((values + np.swapaxes(values, -1, -2)) / 2)[..., 0]
+        refuse(lowest < -1e-6 * scale, "an inertia must be positive definite")
+    elif name == "geom_stiffness":
+        refuse(values <= 0, "a stiffness must be positive [N/m] (inf: near-rigid)")
+    elif name == "geom_size":
+        sizes = np.array([SIZES.get(GeomType(kind), 0) for kind in model.geom_type], dtype=int)
+        used = np.arange(3) < sizes[:, None]
+        refuse((used & (values <= 0)).any(axis=-1), "the sizes of a shape must be positive [m]")
+    elif name == "body_active":
+        refuse((values != 0) & (values != 1), "a body is on (1) or off (0)")
+    elif name in ("joint_range", "control_range", "force_range"):
+        refuse(values[..., 0] > values[..., 1], "the lower bound must not exceed the upper")
+    elif name == "joint_axis":
+        refuse(np.abs(np.linalg.norm(values, axis=-1) - 1.0) > 1e-3, "an axis must have length 1")
+    elif name in ("joint_pose", "geom_pose"):
+        refuse(np.abs(np.linalg.norm(values[..., 3:], axis=-1) - 1.0) > 1e-3, "a quaternion must have length 1")

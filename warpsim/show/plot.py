@@ -1,0 +1,161 @@
+"""One figure that says how a rollout went: a picture, heights, energy, contacts, momentum error and base paths.
+
+Drawn with matplotlib's object interface on its own canvas, so that it works without a display and leaves the caller's
+pyplot state alone.
+"""
+
+import pathlib
+
+import numpy as np
+
+from warpsim.checks import positive
+from warpsim.files.output import check_file, replacing
+from warpsim.files.scene import world_indices
+from warpsim.model.host_kinematics import body_poses
+
+LINES = 8  # worlds drawn as single lines; all others are in the bands
+PICTURED = 9  # worlds in the picture
+PICTURE_SIZE = (1200, 480)  # pixels
+POINTS = 1000  # rows drawn at most: more than a plot's pixels
+BLUE, RED, GREY = "#2f6fb0", "#c4473a", "#8a919c"
+
+
+def check_plot(path) -> pathlib.Path:
+    """`path` as the name of a figure's file, `.png` added where it has no ending; raises `ValueError` otherwise."""
+    path = check_file(path)
+    if not path.suffix:
+        return check_file(path.with_name(path.name + ".png"))
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    known = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix[1:].lower() not in known:
+        raise ValueError(f"{path}: the name must end in one of {', '.join(f'.{name}' for name in sorted(known))}")
+    return path
+
+
+def plot_trajectory(trajectory, path=None, worlds=None, tolerance: float | None = None):
+    """Figure of a trajectory, saved to `path` (PNG, PDF, SVG) if given, and returned.
+
+    `worlds`: None for all, n for the first n, or a list. Lines are single worlds, bands the 5th to 95th percentile of
+    all chosen ones. `tolerance` draws the solver's stopping tolerance beside the momentum error.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("plots need matplotlib; install it with: pip install 'matplotlib>=3.9'") from error
+    if tolerance is not None:
+        positive(tolerance, "tolerance")
+    if path is not None:
+        path = check_plot(path)
+    chosen = world_indices(worlds, trajectory.worlds)
+    rows = np.unique(np.linspace(0, trajectory.frames - 1, min(trajectory.frames, POINTS)).astype(int))
+    time = trajectory.clock()[rows]
+    base = _base_positions(trajectory, rows, chosen)
+    figure = Figure(figsize=(12, 11), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(
+        f"{trajectory.model.name}: {len(chosen)} worlds, {trajectory.steps} steps, {trajectory.duration:.3g} s",
+        fontsize=14,
+    )
+    grid = figure.add_gridspec(4, 2, height_ratios=[2.3, 1, 1, 1])
+    _picture(figure.add_subplot(grid[0, :]), trajectory, chosen)
+    _series(figure.add_subplot(grid[1, 0]), time, base[..., 2], "height of the base [m]")
+    _paths(figure.add_subplot(grid[1:3, 1]), base)
+    shown = [("energy", "energy [J]"), ("contacts", "contacts per world"), ("momentum_error", "worst momentum error")]
+    places = [grid[2, 0], grid[3, 0], grid[3, 1]]
+    steps = rows[rows > 0] - 1
+    for (name, label), place in zip(shown, places, strict=True):
+        axes = figure.add_subplot(place)
+        if name not in trajectory.diagnostics or len(steps) == 0:
+            axes.text(0.5, 0.5, f"{name} not recorded", ha="center", va="center", color=GREY)
+            axes.set_axis_off()
+        elif name == "momentum_error":
+            _errors(axes, trajectory, chosen, tolerance)
+        else:
+            _series(axes, time[rows > 0], trajectory.rows(name, steps)[:, chosen], label)
+    if path is not None:
+        with replacing(path) as new:
+            figure.savefig(new, dpi=130)
+    return figure
+
+
+def _base_positions(trajectory, rows, chosen) -> np.ndarray:
+    """Positions `(rows, worlds, 3)` [m] of the first body that moves, or of the world's origin."""
+    model = trajectory.model
+    body = next((b for b in range(model.nbody) if model.ancestors(int(model.body_link[b]))), None)
+    if body is None:
+        return np.zeros((len(rows), len(chosen), 3))
+    parts = []
+    for start in range(0, len(rows), 32):
+        q = trajectory.rows("q", rows[start : start + 32])[:, chosen]
+        parts.append(body_poses(model, q)[:, :, body, :3])
+    return np.concatenate(parts)
+
+
+def _picture(axes, trajectory, chosen) -> None:
+    from warpsim.show.render import render_image
+
+    q = trajectory.rows("q", [trajectory.frames - 1])[0][chosen[:PICTURED]]
+    axes.set_axis_off()
+    if not np.isfinite(q).all():
+        axes.text(0.5, 0.5, "the last frame is not finite", ha="center", va="center", color=RED)
+        return
+    axes.imshow(render_image(trajectory.model, q, None, *PICTURE_SIZE))
+    axes.set_title(f"last frame, {len(q)} of {trajectory.worlds} worlds", fontsize=10, color=GREY)
+
+
+def _series(axes, time, values, label: str) -> None:
+    """Some worlds as lines over time, all worlds as a band and a median; `values (rows, worlds)`."""
+    values = np.asarray(values, dtype=float)
+    if values.shape[1] > 2:
+        low, middle, high = np.nanpercentile(values, [5, 50, 95], axis=1)
+        axes.fill_between(time, low, high, color=BLUE, alpha=0.15, lw=0)
+    axes.plot(time, values[:, :LINES], color=BLUE, lw=0.7, alpha=0.35 if values.shape[1] > 2 else 1.0)
+    if values.shape[1] > 2:
+        axes.plot(time, middle, color=BLUE, lw=2)
+    _finish(axes, "time [s]", label)
+
+
+def _errors(axes, trajectory, chosen, tolerance) -> None:
+    """Largest momentum error over the worlds, per step; every step is read, none thinned away."""
+    worst = np.zeros(trajectory.steps)
+    for start in range(0, trajectory.steps, 256):
+        rows = np.arange(start, min(start + 256, trajectory.steps))
+        worst[rows] = np.nan_to_num(trajectory.rows("momentum_error", rows)[:, chosen].astype(float), nan=np.inf).max(
+            axis=1
+        )
+    time = trajectory.clock()[1:]
+    finite = np.isfinite(worst)
+    axes.semilogy(time[finite], np.maximum(worst[finite], 1e-18), color=BLUE, lw=0.9)
+    axes.set_ylim(
+        bottom=min(axes.get_ylim()[0], np.median(np.maximum(worst[finite], 1e-18)) / 30) if finite.any() else None
+    )
+    for t in time[~finite]:
+        axes.axvline(t, color=RED, lw=0.7)
+    if tolerance is not None:
+        axes.axhline(tolerance, color=RED, ls="--", lw=1.2, label=f"tolerance {tolerance:g}")
+        axes.legend(frameon=False, fontsize=9)
+    _finish(axes, "time [s]", "worst momentum error")
+
+
+def _paths(axes, base) -> None:
+    """Paths of the bases from above, each from where it started; a ring marks the end."""
+    path = base[..., :2] - base[:1, :, :2]
+    for world in range(min(path.shape[1], 256)):
+        axes.plot(
+            path[:, world, 0], path[:, world, 1], color=BLUE, lw=0.9, alpha=max(0.15, min(1.0, 8 / path.shape[1]))
+        )
+    axes.plot(path[-1, :, 0], path[-1, :, 1], "o", ms=4, mfc="white", mec=RED, lw=0)
+    axes.plot(0, 0, "+", color="black", ms=9)
+    axes.set_aspect("equal", adjustable="datalim")
+    _finish(axes, "x - x(0) [m]", "y - y(0) [m]")
+    axes.set_title("paths of the base from above", fontsize=10, color=GREY)
+
+
+def _finish(axes, x: str, y: str) -> None:
+    axes.set_xlabel(x, fontsize=9)
+    axes.set_ylabel(y, fontsize=9)
+    axes.tick_params(labelsize=8)
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)

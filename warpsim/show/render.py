@@ -1,0 +1,429 @@
+"""A small NumPy ray caster for pictures of models: sun with shadows, sky light, checkered floor, no GPU and no display.
+
+Each geom is intersected only with the rays inside its bounding sphere on screen, and each shadow only with the points
+inside its bounding sphere seen from the sun, so that a picture takes about a second.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from warpsim.checks import number, numbers, positive, short, whole
+from warpsim.files.output import check_file, replacing
+from warpsim.files.scene import bounding_radii, geom_colors, grid_origins, horizontal_planes, roomy_spacing
+from warpsim.files.shapes import triangles
+from warpsim.model.geometry import rotation_matrix
+from warpsim.model.host_kinematics import body_poses, geom_poses
+from warpsim.model.model import GeomType, Mesh
+
+SUN = np.array([-0.45, -0.55, 0.95]) / np.linalg.norm([-0.45, -0.55, 0.95])  # towards the sun
+SUN_COLOR = np.array([1.0, 0.95, 0.86])
+SKY_LOW, SKY_HIGH = np.array([0.86, 0.91, 0.96]), np.array([0.45, 0.64, 0.88])
+GROUND_LIGHT = np.array([0.42, 0.40, 0.38])
+TILES = np.array([[0.60, 0.65, 0.71], [0.47, 0.53, 0.61]])
+FAR = 1e9
+COARSE = 4  # rays per ray at which the floor's share of sky light is found
+
+
+@dataclasses.dataclass(frozen=True)
+class Camera:
+    """A pinhole camera: `eye (3,)`, `target (3,)` [m], vertical field of view [degrees]; z is up."""
+
+    eye: tuple[float, float, float]
+    target: tuple[float, float, float]
+    fov: float = 30.0
+
+    def __post_init__(self):
+        for name in ("eye", "target"):
+            value = numbers(getattr(self, name), f"Camera: {name}")
+            if value.shape != (3,) or not np.isfinite(value).all():
+                raise ValueError(f"Camera: {name} is {short(value.tolist())}; give 3 finite values [m]")
+        number(self.fov, "Camera: fov", "give an angle between 0 and 180 degrees", lambda x: 0.0 < x < 180.0)
+
+    def frame(self) -> np.ndarray:
+        """Rows right, up, forward `(3, 3)`."""
+        forward = np.subtract(self.target, self.eye)
+        length = np.linalg.norm(forward)
+        if not length > 0:
+            raise ValueError("the camera's eye and target are the same point; move one of them")
+        forward = forward / length
+        helper = np.array([0.0, 1.0, 0.0]) if abs(forward[2]) > 0.999 else np.array([0.0, 0.0, 1.0])
+        right = np.cross(forward, helper)
+        right /= np.linalg.norm(right)
+        return np.stack([right, np.cross(right, forward), forward])
+
+
+@dataclasses.dataclass(frozen=True)
+class _Solid:
+    """One geom in the world: centre (3,), rotation (3, 3), bounding radius, colour (3,)."""
+
+    kind: GeomType
+    size: np.ndarray
+    center: np.ndarray
+    rotation: np.ndarray
+    radius: float
+    color: np.ndarray
+    mesh: object = None
+    terrain: bool = False  # the camera need not see all of it
+
+
+def render_png(model, q, path, camera: Camera | None = None, width: int = 960, height: int = 540, **options) -> None:
+    """Write a PNG of `model` at `q`; options as in `render_image`."""
+    from matplotlib.image import imsave
+
+    path = check_file(path)
+    image = render_image(model, q, camera, width, height, **options)
+    with replacing(path) as new:
+        imsave(new, image, format="png")
+
+
+def render_image(
+    model, q, camera: Camera | None = None, width: int = 960, height: int = 540, *, spacing=None, samples: int = 2
+) -> np.ndarray:
+    """Picture `(height, width, 3)` uint8 of one world `q (nq,)`, or of several `(worlds, nq)` on a grid `spacing` apart.
+
+    Without a camera one is placed to see every body. `samples` squared rays per pixel smooth the edges.
+    """
+    q = np.atleast_2d(numbers(q, "q"))
+    if q.ndim != 2 or q.shape[1] != model.nq or not np.isfinite(q).all():
+        raise ValueError(f"q has shape {q.shape}; it must be finite, (nq,) or (worlds, nq) with nq = {model.nq}")
+    for name, value in (("width", width), ("height", height), ("samples", samples)):
+        whole(value, name, 1)
+    if camera is not None and not isinstance(camera, Camera):
+        raise ValueError(f"camera is {short(camera)}; give a Camera(eye, target)")
+    spacing = roomy_spacing(model, q) if spacing is None else positive(spacing, "spacing", "m")
+    origins = grid_origins(len(q), spacing)
+    solids = _solids(model, q, origins)
+    floors = horizontal_planes(model)
+    floor = float(model.geom_pose[floors, 2].max()) if len(floors) else None
+    subject = [s for s in solids if not s.terrain]
+    camera = fit_camera(subject, width / height) if camera is None else camera
+    image = _cast(solids, floor, camera, width * samples, height * samples)
+    image = image.reshape(height, samples, width, samples, 3).mean(axis=(1, 3))
+    return (255 * np.clip(image, 0, 1) ** (1 / 2.2) + 0.5).astype(np.uint8)
+
+
+def fit_camera(solids, aspect: float, fov: float = 30.0) -> Camera:
+    """A camera that looks down on all solids from the front right, as near as shows them all."""
+    if not solids:
+        return Camera((3, -4, 2.5), (0, 0, 0), fov)
+    centers, radii = np.array([s.center for s in solids]), np.array([s.radius for s in solids])
+    target = ((centers - radii[:, None]).min(axis=0) + (centers + radii[:, None]).max(axis=0)) / 2
+    direction = np.array([0.62, -1.0, 0.55])
+    direction /= np.linalg.norm(direction)
+    right, up, forward = Camera(tuple(target + direction), tuple(target), fov).frame()
+    offset = centers - target
+    half = np.tan(np.radians(fov) / 2)
+    tall = (np.abs(offset @ up) + radii) / half
+    wide = (np.abs(offset @ right) + radii) / (half * aspect)
+    distance = float((np.maximum(tall, wide) - offset @ forward).max()) * 1.08
+    return Camera(tuple(target + distance * direction), tuple(target), fov)
+
+
+def _solids(model, q, origins) -> list[_Solid]:
+    poses = geom_poses(model, body_poses(model, q))
+    poses[..., :3] += origins[:, None]
+    radii, colors = bounding_radii(model), geom_colors(model)[:, :3] ** 2.2
+    skip = (GeomType.PLANE,)
+    drawn = [g for g in np.flatnonzero(model.geom_visible) if GeomType(model.geom_type[g]) not in skip]
+    solids = []
+    for world in range(len(q)):
+        for g in drawn:
+            mesh = model.meshes[model.geom_mesh[g]] if model.geom_mesh[g] >= 0 else None
+            kind, pose = GeomType(model.geom_type[g]), poses[world, g]
+            rotation = rotation_matrix(pose[3:])
+            if kind == GeomType.HFIELD:
+                solids += _terrain(*triangles(model, g), pose[:3], rotation, colors[g])
+                continue
+            solids.append(_Solid(kind, model.geom_size[g], pose[:3], rotation, float(radii[g]), colors[g], mesh))
+    return solids
+
+
+def _terrain(vertices, faces, center, rotation, color) -> list[_Solid]:
+    """A height field in tiles of some 50 triangles, so that a ray meets few of them."""
+    middle = vertices[faces].mean(axis=1)
+    tiles = max(1, round(np.sqrt(len(faces) / 50)))
+    low, high = middle.min(axis=0), middle.max(axis=0)
+    place = np.floor((middle - low)[:, :2] / (high - low + 1e-9)[:2] * tiles).astype(int)
+    solids = []
+    for tile in np.unique(place, axis=0):
+        used, local = np.unique(faces[(place == tile).all(axis=1)], return_inverse=True)
+        corners = vertices[used]
+        origin = (corners.min(axis=0) + corners.max(axis=0)) / 2
+        mesh = Mesh("terrain", corners - origin, local.reshape(-1, 3))
+        radius = float(np.linalg.norm(mesh.vertices, axis=1).max())
+        where = center + rotation @ origin
+        solids.append(_Solid(GeomType.MESH, np.zeros(3), where, rotation, radius, color, mesh, True))
+    return solids
+
+
+def _cast(solids, floor, camera: Camera, width: int, height: int) -> np.ndarray:
+    """Linear colours `(height * width, 3)`."""
+    eye, (right, up, forward) = np.asarray(camera.eye, float), camera.frame()
+    half = np.tan(np.radians(camera.fov) / 2)
+    x = (2 * (np.arange(width) + 0.5) / width - 1) * half * width / height
+    y = (1 - 2 * (np.arange(height) + 0.5) / height) * half
+    rays = forward + x[None, :, None] * right + y[:, None, None] * up
+    rays /= np.linalg.norm(rays, axis=-1, keepdims=True)
+    depth, owner = np.full((height, width), FAR), np.full((height, width), -1)
+    normals = np.zeros((height, width, 3))
+    if floor is not None:
+        with np.errstate(divide="ignore"):
+            t = (floor - eye[2]) / rays[..., 2]
+        hit = (t > 0) & (t < FAR)
+        depth[hit], owner[hit], normals[hit] = t[hit], -2, (0, 0, 1 if eye[2] > floor else -1)
+    for index, solid in enumerate(solids):
+        window = _window(solid, eye, (right, up, forward), half, width, height)
+        if window is None:
+            continue
+        t, normal = _intersect(solid, eye, rays[window])
+        nearer = t < depth[window]
+        depth[window][nearer], owner[window][nearer], normals[window][nearer] = t[nearer], index, normal[nearer]
+    open_ = None
+    if floor is not None:  # smooth, so every fourth ray will do
+        coarse = _openness(solids, floor, eye, rays[::COARSE, ::COARSE])
+        open_ = coarse.repeat(COARSE, axis=0).repeat(COARSE, axis=1)[:height, :width].ravel()
+    hits = (depth.ravel(), owner.ravel(), normals.reshape(-1, 3))
+    return _shade(solids, floor, eye, rays.reshape(-1, 3), *hits, open_)
+
+
+def _window(solid, eye, frame, half, width, height):
+    """Slices of the picture that hold a solid's bounding sphere; None outside the view."""
+    right, up, forward = frame
+    offset = solid.center - eye
+    ahead = float(offset @ forward)
+    if ahead < -solid.radius:
+        return None
+    if ahead < 1.5 * solid.radius:
+        return slice(0, height), slice(0, width)
+    reach = solid.radius * np.hypot(1.0, half * max(1.0, width / height)) / (ahead - solid.radius)
+    u, w = offset @ right / ahead, offset @ up / ahead
+    scale = height / (2 * half)
+    low_x, high_x = width / 2 + (u - reach) * scale, width / 2 + (u + reach) * scale
+    low_y, high_y = height / 2 - (w + reach) * scale, height / 2 - (w - reach) * scale
+    if high_x < 0 or low_x > width or high_y < 0 or low_y > height:
+        return None
+    rows = slice(max(0, int(low_y)), min(height, int(high_y) + 2))
+    return rows, slice(max(0, int(low_x)), min(width, int(high_x) + 2))
+
+
+def _shade(solids, floor, eye, rays, depth, owner, normals, open_) -> np.ndarray:
+    sky = (SKY_LOW + (SKY_HIGH - SKY_LOW) * np.clip(np.linspace(0, 1.6, 257)[:, None], 0, 1) ** 0.7) ** 2.2
+    image = sky.astype(np.float32)[np.clip(256 * rays[:, 2], 0, 256).astype(int)]
+    hit = np.flatnonzero(owner != -1)
+    if len(hit) == 0:
+        return image
+    distance, n, who, view = depth[hit], normals[hit].astype(np.float32), owner[hit], rays[hit]
+    points = eye + distance[:, None] * view
+    on_floor = who == -2
+    base = np.empty((len(hit), 3), np.float32)
+    palette = np.array([s.color for s in solids], np.float32).reshape(-1, 3)
+    base[~on_floor] = palette[who[~on_floor]]
+    base[on_floor] = _tiles(points[on_floor], distance[on_floor])
+    facing = np.clip(n @ SUN.astype(np.float32), 0, None)
+    lit = facing * ~_shadowed(solids, points + 1e-4 * n, facing > 0)
+    near = np.ones(len(hit), np.float32)
+    if floor is not None:  # less sky reaches what is near the floor
+        near[~on_floor] = 0.65 + 0.35 * np.clip((points[~on_floor, 2] - floor) / 0.5, 0, 1)
+        near[on_floor] = open_[hit[on_floor]]
+    towards_sky = (0.5 + 0.5 * n[:, 2]) * near
+    color = lit[:, None] * (0.85 * SUN_COLOR).astype(np.float32)
+    color += towards_sky[:, None] * (0.42 * (SKY_LOW - GROUND_LIGHT)).astype(np.float32)
+    color += near[:, None] * (0.42 * GROUND_LIGHT).astype(np.float32)
+    color *= base
+    shiny = np.flatnonzero(~on_floor & (lit > 0))
+    half = SUN - view[shiny]
+    cosine = np.sum(n[shiny] * half, axis=-1) / np.linalg.norm(half, axis=-1)
+    color[shiny] += (0.25 * np.clip(cosine, 0, 1) ** 40)[:, None] * SUN_COLOR
+    far = max(_farthest(solids, eye), 1.0)
+    fade = np.exp(-((np.maximum(distance - far, 0) / (3 * far)) ** 2)).astype(np.float32)[:, None]
+    image[hit] = color * fade + (SKY_LOW**2.2).astype(np.float32) * (1 - fade)
+    return image
+
+
+def _farthest(solids, eye) -> float:
+    """Distance [m] of the solid farthest from the eye; haze begins behind it."""
+    return max((float(np.linalg.norm(s.center - eye)) + s.radius for s in solids), default=10.0)
+
+
+def _tiles(points, distance) -> np.ndarray:
+    """One-metre checkers that blend to their mean where they would flicker."""
+    even = (np.floor(points[:, 0]) + np.floor(points[:, 1])) % 2
+    mean = 0.5 + (even - 0.5) * np.clip(1.2 - distance / 120.0, 0, 1)
+    return (TILES[0] + (TILES[1] - TILES[0]) * mean[:, None]) ** 2.2
+
+
+def _shadowed(solids, points, candidates) -> np.ndarray:
+    """Which points the sun does not reach; only `candidates` are tested."""
+    dark = np.zeros(len(points), dtype=bool)
+    first = np.cross(SUN, [0.0, 0.0, 1.0])
+    first /= np.linalg.norm(first)
+    plane = np.stack([first, np.cross(SUN, first)], axis=-1)  # what the sun sees: two coordinates across its rays
+    index = np.flatnonzero(candidates)
+    seen = points[index] @ plane
+    order = np.argsort(seen[:, 0])
+    index, seen = index[order], seen[order]
+    for solid in solids:
+        center = solid.center @ plane
+        a, b = np.searchsorted(seen[:, 0], [center[0] - solid.radius, center[0] + solid.radius])
+        near = index[a:b][np.sum((seen[a:b] - center) ** 2, axis=-1) <= solid.radius**2]
+        near = near[~dark[near]]
+        if len(near):
+            t, _ = _intersect(solid, points[near], np.broadcast_to(SUN, (len(near), 3)), normals=False)
+            dark[near] = t < FAR
+    return dark
+
+
+def _openness(solids, floor: float, eye, rays) -> np.ndarray:
+    """Share `(h, w)` of sky light that reaches the floor along `rays (h, w, 3)`: each solid near above takes some."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = (floor - eye[2]) / rays[..., 2]
+    index = np.flatnonzero((t.ravel() > 0) & (t.ravel() < FAR))
+    points = (eye + t.ravel()[index, None] * rays.reshape(-1, 3)[index])[:, :2]
+    order = np.argsort(points[:, 0])
+    points, index = points[order], index[order]
+    share = np.ones(len(index))
+    for solid in solids:
+        height = max(float(solid.center[2]) - floor, 1e-3)
+        size = min(solid.radius, 2.0 * float(solid.size[0])) if solid.size[0] > 0 else solid.radius
+        reach = 3.0 * (size + height)
+        a, b = np.searchsorted(points[:, 0], [solid.center[0] - reach, solid.center[0] + reach])
+        square = np.sum((points[a:b] - solid.center[:2]) ** 2, axis=-1) + height**2
+        covered = size**2 / np.maximum(square, size**2) * height / np.sqrt(square)
+        share[a:b] *= 1 - 0.6 * covered * np.clip(2 - 2 * np.sqrt(square) / reach, 0, 1)
+    result = np.ones(t.size, np.float32)
+    result[index] = share
+    return result.reshape(t.shape)
+
+
+def _intersect(solid, origin, rays, normals: bool = True):
+    """Distances `(...)` along unit rays `(..., 3)` from `origin`, FAR where they miss, and world normals."""
+    o, d = (origin - solid.center) @ solid.rotation, rays @ solid.rotation
+    o = np.broadcast_to(o, d.shape)
+    size = solid.size
+    if solid.kind == GeomType.MESH:
+        return _mesh(solid, o, d)
+    if solid.kind == GeomType.SPHERE:
+        t = _sphere(o, d, size[0])
+    elif solid.kind == GeomType.ELLIPSOID:
+        t = _sphere(o / size, d / size, 1.0)
+    elif solid.kind == GeomType.CAPSULE:
+        t = _capsule(o, d, size[0], size[1])
+    elif solid.kind == GeomType.CYLINDER:
+        t = _cylinder(o, d, size[0], size[1])
+    else:
+        t = _box(o, d, size)
+    if not normals:
+        return t, None
+    n = _outward(solid, o + np.where(t < FAR, t, 0.0)[..., None] * d)
+    n = n / np.maximum(np.linalg.norm(n, axis=-1, keepdims=True), 1e-12)
+    return t, n @ solid.rotation.T
+
+
+def _outward(solid, p) -> np.ndarray:
+    """Direction out of the surface at points `p (..., 3)` on it, in the solid's axes, of any length."""
+    size = solid.size
+    if solid.kind == GeomType.ELLIPSOID:
+        return p / size**2
+    if solid.kind == GeomType.CAPSULE:
+        return p - np.array([0, 0, 1]) * np.clip(p[..., 2:], -size[1], size[1])
+    if solid.kind == GeomType.CYLINDER:
+        return np.where(np.abs(p[..., 2:]) > size[1] * (1 - 1e-6), p * [0, 0, 1], p * [1, 1, 0])
+    if solid.kind == GeomType.BOX:
+        share = np.abs(p) / size
+        return np.where(share >= share.max(axis=-1, keepdims=True), np.sign(p), 0.0)
+    return p
+
+
+def _nearest(t, valid):
+    return np.where(valid & (t > 0), t, FAR)
+
+
+def _sphere(o, d, radius):
+    """Also for rays that are not unit: t is along d."""
+    a, b, c = np.sum(d * d, -1), np.sum(o * d, -1), np.sum(o * o, -1) - radius**2
+    root = b * b - a * c
+    t = (-b - np.sqrt(np.maximum(root, 0))) / a
+    return _nearest(t, root > 0)
+
+
+def _tube(o, d, radius):
+    """Entry into the infinite cylinder about z, and whether there is one."""
+    a = np.maximum(np.sum(d[..., :2] ** 2, -1), 1e-18)
+    b, c = np.sum(o[..., :2] * d[..., :2], -1), np.sum(o[..., :2] ** 2, -1) - radius**2
+    root = b * b - a * c
+    return (-b - np.sqrt(np.maximum(root, 0))) / a, root > 0
+
+
+def _capsule(o, d, radius, half):
+    t, hit = _tube(o, d, radius)
+    t = _nearest(t, hit & (np.abs(o[..., 2] + t * d[..., 2]) <= half))
+    for end in (-half, half):
+        t = np.minimum(t, _sphere(o - np.array([0, 0, end]), d, radius))
+    return t
+
+
+def _cylinder(o, d, radius, half):
+    t, hit = _tube(o, d, radius)
+    t = _nearest(t, hit & (np.abs(o[..., 2] + t * d[..., 2]) <= half))
+    down = np.where(np.abs(d[..., 2]) > 1e-12, d[..., 2], 1e-12)
+    for end in (-half, half):
+        cap = (end - o[..., 2]) / down
+        across = o[..., :2] + cap[..., None] * d[..., :2]
+        t = np.minimum(t, _nearest(cap, np.sum(across**2, -1) <= radius**2))
+    return t
+
+
+def _box(o, d, size):
+    safe = np.where(np.abs(d) > 1e-12, d, 1e-12)
+    a, b = (-size - o) / safe, (size - o) / safe
+    enter, leave = np.minimum(a, b).max(axis=-1), np.maximum(a, b).min(axis=-1)
+    return _nearest(enter, enter < leave)
+
+
+def _mesh(solid, o, d):
+    """Moeller-Trumbore, face by face over the rays that pass its bounding rectangle; flat normals."""
+    vertices, faces = np.asarray(solid.mesh.vertices, float), np.asarray(solid.mesh.faces)
+    flat_o, flat_d = o.reshape(-1, 3), d.reshape(-1, 3)
+    best, normal = np.full(len(flat_d), FAR), np.zeros((len(flat_d), 3))
+    rays, corners = _flatten(flat_o, flat_d, vertices)
+    order = np.argsort(rays[:, 0])
+    along = rays[order, 0]
+    for face, (low, high) in zip(vertices[faces], _bounds(corners[faces]), strict=True):
+        first, last = np.searchsorted(along, [low[0], high[0]], side="left")
+        part = order[first : last + 1]
+        part = part[(rays[part, 1] >= low[1]) & (rays[part, 1] <= high[1])]
+        if len(part) == 0:
+            continue
+        e1, e2 = face[1] - face[0], face[2] - face[0]
+        p = np.cross(flat_d[part], e2)
+        det = p @ e1
+        inverse = 1 / np.where(np.abs(det) > 1e-15, det, 1e-15)
+        s = flat_o[part] - face[0]
+        u, r = np.sum(s * p, -1) * inverse, np.cross(s, e1)
+        w, t = np.sum(flat_d[part] * r, -1) * inverse, (r @ e2) * inverse
+        nearer = (u >= 0) & (w >= 0) & (u + w <= 1) & (t > 1e-9) & (t < best[part])
+        best[part[nearer]] = t[nearer]
+        outward = np.cross(e1, e2)
+        towards = np.where(flat_d[part[nearer]] @ outward > 0, -1.0, 1.0)[:, None]
+        normal[part[nearer]] = towards * outward / max(float(np.linalg.norm(outward)), 1e-15)
+    return best.reshape(d.shape[:-1]), (normal @ solid.rotation.T).reshape(d.shape)
+
+
+def _flatten(o, d, vertices):
+    """Rays `(n, 2)` and vertices `(m, 2)` as seen along rays from one point, or along parallel rays."""
+    pinhole = len(o) > 0 and np.ptp(o, axis=0).max() < 1e-12
+    axis = (-o[0] if pinhole and np.linalg.norm(o[0]) > 0 else d[:1].sum(axis=0)) if len(d) else np.array([0, 0, 1.0])
+    axis = axis / np.linalg.norm(axis)
+    first = np.cross(axis, [1.0, 0, 0] if abs(axis[0]) < 0.9 else [0, 1.0, 0])
+    basis = np.stack([first, np.cross(axis, first)], axis=-1)
+    if not pinhole:
+        return o @ basis, vertices @ basis
+    ahead, depth = np.maximum(d @ axis, 1e-9), (vertices - o[0]) @ axis
+    return (d @ basis) / ahead[:, None], ((vertices - o[0]) @ basis) / np.where(depth > 1e-6, depth, np.nan)[:, None]
+
+
+def _bounds(corners):
+    """Lower and upper corners `(faces, 2, 2)` of faces seen flat `(faces, 3, 2)`; infinite where one is behind the eye."""
+    low, high = corners.min(axis=1), corners.max(axis=1)
+    return np.stack([np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)], axis=1)

@@ -1,0 +1,123 @@
+"""Compliant constraints: options, and the contact solver of a step (Drumwright; theory §4)."""
+
+from dataclasses import dataclass
+
+from warpsim import checks
+from warpsim.device.copies import copy, kernels_of
+from warpsim.kernels.solve import delassus
+from warpsim.kernels.solve.cone_qp import compliant, cone_qp
+from warpsim.solve.cone_qp.cone_qp import ConeQPSolver
+from warpsim.solve.contact_solver import ContactSolver
+from warpsim.solve.delassus import Delassus
+
+NEAR_RIGID_STIFFNESS = 1e10  # [N/m] of contacts without one
+# B_t = this/h, as Drumwright, §6.4: friction creeps by 1e-6 m/s per N s.
+TANGENTIAL_DAMPING = 1e6  # [N]
+
+# Of the residual, in which a gap of δ leaves γ uncertain by √δ; and what is still accepted where rounding ends above it (one
+# body under another of 10⁶ times its mass: 5e-11).
+DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-11}
+DEFAULT_ACCEPTED = {"float32": 1e-4, "float64": 1e-9}
+
+FORMULATIONS = ("convex", "paper")
+
+
+@dataclass(frozen=True)
+class Compliant:
+    """Options of compliant contact: every constraint an implicit spring and damper, solved in the impulses.
+
+    tolerance: of the relative residual of the quadratic program; None is 1e-11 in float64, with a flag above 1e-9 only, and
+    1e-4 in float32, and with formulation="paper" 1e-9.
+    stiffness [N/m]: of a contact between geoms that give none; None: such contact is near-rigid, 1e10 N/m, and overlaps recover
+    at the simulator's `recovery_speed`. tangential_damping [N s/m]: B_t of friction in stiction;
+    None is 1e6 N/dt, and creep is friction force/B_t. jdot: constraints (welds, joints, couplings) count J̇v, the bend of the
+    path within the step: gaps fall with dt³ instead of dt², but large steps gain energy. max_iterations: factorisations
+    before a world is given back with its best point and the not-converged flag. `diagnostics.momentum_error` is the
+    residual of the quadratic program.
+    formulation: "convex", or "paper", Drumwright's programs as printed, to reproduce his figures: with the Ġ terms, in which
+    fast pendulums gain energy, and least norm instead of complementarity. float64, `SymplecticEuler`, no gradients, no dry
+    friction of joints, no drives with feedback. normal_weight: its ζ on normal forces; None is 1/dt, as the paper has it.
+    """
+
+    tolerance: float | None = None
+    stiffness: float | None = None
+    tangential_damping: float | None = None
+    jdot: bool = False
+    formulation: str = "convex"
+    max_iterations: int = 25
+    normal_weight: float | None = None
+
+    def __post_init__(self):
+        checks.tolerance(self.tolerance, "Compliant: tolerance")
+        for name, unit in (("stiffness", "N/m"), ("tangential_damping", "N s/m"), ("normal_weight", "1/s")):
+            if getattr(self, name) is not None:
+                checks.positive(getattr(self, name), f"Compliant: {name}", f"{unit}, or None for the default")
+        checks.choice(self.formulation, "Compliant: formulation", FORMULATIONS)
+        checks.flag(self.jdot, "Compliant: jdot")
+        checks.whole(self.max_iterations, "Compliant: max_iterations", 1)
+        if self.formulation == "paper" and self.jdot:
+            raise ValueError('Compliant: formulation="paper" has its own J̇v terms; leave jdot=False.')
+        if self.normal_weight is not None and self.formulation != "paper":
+            raise ValueError(
+                f"Compliant: normal_weight is {self.normal_weight} with formulation={self.formulation!r}; it belongs to "
+                'formulation="paper", leave it None.'
+            )
+
+    def relative_tolerance(self, dtype: str) -> float:
+        """The tolerance in use for "float32" or "float64"."""
+        return DEFAULT_TOLERANCE[dtype] if self.tolerance is None else float(self.tolerance)
+
+    @property
+    def contact_stiffness(self) -> float:
+        """K [N/m] where the geoms give none."""
+        return NEAR_RIGID_STIFFNESS if self.stiffness is None else float(self.stiffness)
+
+    @property
+    def is_near_rigid(self) -> bool:
+        """Whether contact between geoms without a stiffness has none of its own, so that its recovery is limited."""
+        return self.stiffness is None and self.formulation == "convex"
+
+    def tangential_regularization(self, h: float) -> float:
+        """R_t = 1/(h B_t) [1/kg] for the step h [s]."""
+        return 1.0 / (TANGENTIAL_DAMPING if self.tangential_damping is None else h * self.tangential_damping)
+
+
+class CompliantContact(ContactSolver):
+    """Workspace and launches: Delassus matrix, quadratic program, velocities."""
+
+    def __init__(self, *size, options: Compliant | None = None, **keywords):
+        super().__init__(*size, **keywords)
+        self.options = Compliant() if options is None else options
+        self.delassus = Delassus(self, all_tangents=False)
+        W, N, K = self.worlds, self.delassus.size, self.rows
+        C = self.max_contacts + K
+        limits = {"max_iterations": int(self.options.max_iterations)}
+        limits["tolerance"] = self.options.relative_tolerance(self.dtype)
+        if self.options.tolerance is None:
+            limits["accepted"] = DEFAULT_ACCEPTED[self.dtype]
+        self.qp = ConeQPSolver(W, N, K, C, **limits, dtype=self.dtype, device=self.device)
+        data = self.qp.problem
+        data.H, data.variables = self.delassus.dual.W, self.zeros(W, int)
+        data.g, data.A, data.q = self.zeros((W, N)), self.zeros((W, K, N)), self.zeros((W, K))
+        data.rows, data.cones = self.zeros(W, int), self.zeros(W, int)
+        data.start, data.size, data.mu = self.zeros((W, C), int), self.zeros((W, C), int), self.zeros((W, C))
+        self.bounds = copy(compliant.Bounds, self.scalar)()
+        self.bounds.lower, self.bounds.upper, self.impulse = (self.zeros((W, N)) for _ in range(3))
+        result = self.qp.solution
+        self.solution.momentum_error, self.solution.iterations = result.residual, result.iterations
+        self.solution.status = result.status
+
+    def kernels(self) -> list:
+        return [x for file in (compliant, delassus, cone_qp) for x in kernels_of(file, self.scalar)]
+
+    def launch(self):
+        """Solve every world, off the tape."""
+        dual, data, per_row = self.delassus.dual, self.qp.problem, (self.worlds, self.delassus.size)
+        self.delassus.form(self.problem)
+        self.run(compliant.fill, per_row, [self.problem, dual, data, self.bounds])
+        self.run(compliant.assemble, self.worlds, [self.problem, dual, self.bounds, data])
+        self.qp.launch()
+        inputs = [self.problem, dual, self.bounds, self.qp.solution.x]
+        self.run(compliant.recover, per_row, [*inputs, self.impulse])
+        self.delassus.recover(self.problem, self.impulse, self.solution)
+        return self.solution

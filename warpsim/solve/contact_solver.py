@@ -1,0 +1,85 @@
+"""What every contact solver of a simulator has: the problem that it reads, its solution, and how it launches."""
+
+import numpy as np
+import warp as wp
+
+from warpsim.device.copies import SCALARS, copy, launch
+from warpsim.device.threads import alone
+from warpsim.kernels.solve import problem as problems
+
+# Threads per block: a thread solves a whole island or world, and small blocks spread them over a GPU.
+BLOCK = 32
+
+
+class ContactSolver:
+    """Problem and solution of one fixed size; nothing is allocated after construction.
+
+    `tree_v (trees + 1,)`: the diagonal blocks of A, by first dof. `row_support (K, Mr)`, padded, with `row_support_size`:
+    the dofs of the scalar rows. `problem` (struct) is otherwise filled by the caller with its own arrays, field by field,
+    and `solution` (struct) holds the results; see `kernels/solve/problem.py`. A subclass has `launch()`, which solves every
+    world off the tape and returns `solution`, and `kernels()`, see `Step`.
+    """
+
+    @alone
+    def __init__(
+        self,
+        worlds: int,
+        tree_v,
+        max_contacts: int,
+        row_support=None,
+        row_support_size=None,
+        *,
+        dtype: str = "float32",
+        device=None,
+    ):
+        if dtype not in SCALARS:
+            raise ValueError(f'{type(self).__name__}: dtype is {dtype!r}; choose "float32" or "float64".')
+        self.worlds, self.device, self.dtype = worlds, wp.get_device(device), dtype
+        self.tree_v = np.asarray(tree_v, dtype=np.int32)
+        self.trees, self.nv, self.max_contacts = len(self.tree_v) - 1, int(self.tree_v[-1]), max_contacts
+        if row_support is None:
+            row_support, row_support_size = np.zeros((0, 1)), np.zeros(0)
+        self.row_support = np.asarray(row_support, dtype=np.int32)
+        self.row_support_size = np.asarray(row_support_size, dtype=np.int32)
+        self.rows = len(self.row_support)
+        self.scalar = SCALARS[dtype]
+        self.vec3 = wp.types.vector(3, self.scalar)
+        self.problem, self.solution = self._problem(), self._solution()
+
+    def state_memory(self) -> dict:
+        """The arrays that a step hands to the next, by name."""
+        return {}
+
+    def prepare(self, collision, restitution, h: float) -> None:
+        """Take what the launches read besides the problem: contacts, restitution of the geoms, step."""
+
+    def zeros(self, shape, kind=None) -> wp.array:
+        return wp.zeros(shape, dtype=self.scalar if kind is None else kind, device=self.device)
+
+    def _problem(self):
+        """The problem struct with the tables that are fixed."""
+        sizes = np.diff(self.tree_v)
+        table = copy(problems.Problem, self.scalar)()
+        for name, value in {
+            "tree_v": self.tree_v,
+            "dof_tree": np.repeat(np.arange(self.trees), sizes),
+            "dof_begin": np.repeat(self.tree_v[:-1], sizes),
+            "row_support": self.row_support,
+            "row_support_size": self.row_support_size,
+        }.items():
+            setattr(table, name, wp.array(value.astype(np.int32), dtype=int, device=self.device))
+        return table
+
+    def _solution(self):
+        solution = copy(problems.Solution, self.scalar)()
+        solution.v = self.zeros((self.worlds, self.nv))
+        solution.gamma = self.zeros((self.worlds, self.max_contacts), self.vec3)
+        solution.row_gamma = self.zeros((self.worlds, self.rows))
+        solution.iterations = self.zeros(self.worlds, int)
+        solution.momentum_error = self.zeros(self.worlds)
+        solution.status = self.zeros(self.worlds, int)
+        return solution
+
+    def run(self, kernel, dim, inputs) -> None:
+        """Launch off the tape."""
+        launch(kernel, self.scalar, dim, inputs, device=self.device, record_tape=False, block_dim=BLOCK)

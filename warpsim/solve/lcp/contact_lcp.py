@@ -1,0 +1,106 @@
+"""Rigid contact by a boxed LCP: options, and the solver of a step (Werling et al.; theory §5)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from warpsim import checks
+from warpsim.device.copies import copy, kernels_of
+from warpsim.kernels.solve import delassus
+from warpsim.kernels.solve.lcp import contact_lcp, lcp
+from warpsim.solve.contact_solver import ContactSolver
+from warpsim.solve.delassus import Delassus
+from warpsim.solve.lcp.lcp import DEFAULT_TOLERANCE, IMPULSES, NOTHING, LCPSolver
+
+
+@dataclass(frozen=True)
+class LCP:
+    """Options of rigid contact as a boxed LCP (friction pyramid, restitution), solved by pivoting.
+
+    tolerance: of the residual, relative to the largest free velocity; None is 1e-10 in float64 and 1e-4 in float32.
+    error_reduction: part of an overlap that a step takes back, 0 to 1, at the recovery speed at most. The default 0 leaves overlaps.
+    restitution_threshold [m/s]: contacts that approach more slowly do not bounce, so that bodies come to rest. warm_start: start from the impulses of the
+    last step. A world without a solution to the tolerance is flagged not converged, with its residual as
+    `diagnostics.momentum_error`; `diagnostics.iterations` counts factorisations (of the island that took the most), and
+    `sim.warm_start_hits` says where the guess was right at the first one.
+    bounce_correction: gradients through impacts with restitution are those of the continuous motion, whose impact moves in
+    time; False gives the derivative of the step. saddle_escape: gradients take contacts that hold the loss back for separated
+    where that makes them larger (docs/gradients.md). The motion is the same with either.
+    """
+
+    tolerance: float | None = None
+    error_reduction: float = 0.0
+    restitution_threshold: float = 1e-3
+    warm_start: bool = True
+    bounce_correction: bool = True
+    saddle_escape: bool = False
+
+    def __post_init__(self):
+        checks.tolerance(self.tolerance, "LCP: tolerance")
+        rule = "give a number from 0 to 1"
+        checks.number(self.error_reduction, "LCP: error_reduction", rule, lambda x: 0.0 <= x <= 1.0)
+        rule = "give a speed of at least 0 [m/s]"
+        checks.number(self.restitution_threshold, "LCP: restitution_threshold", rule, lambda x: 0.0 <= x < np.inf)
+        for name in ("warm_start", "bounce_correction", "saddle_escape"):
+            checks.flag(getattr(self, name), f"LCP: {name}")
+
+    def relative_tolerance(self, dtype: str) -> float:
+        """The tolerance in use for "float32" or "float64"."""
+        return DEFAULT_TOLERANCE[dtype] if self.tolerance is None else float(self.tolerance)
+
+
+class LCPContact(ContactSolver):
+    """Workspace and launches: Delassus matrix, LCP, velocities. `prepare` gives what is not in the problem struct."""
+
+    def __init__(self, *size, options: LCP | None = None, **keywords):
+        super().__init__(*size, **keywords)
+        self.options = LCP() if options is None else options
+        self.delassus = Delassus(self)
+        W, N = self.worlds, self.delassus.size
+        self.lcp = LCPSolver(W, N, tolerance=self.options.tolerance, dtype=self.dtype, device=self.device)
+        self.boxed, self.memory = copy(contact_lcp.Boxed, self.scalar)(), copy(contact_lcp.Memory, self.scalar)()
+        for name in ("b", "hi", "shift", "E_b"):
+            setattr(self.boxed, name, self.zeros((W, N)))
+        for name in ("findex", "bilateral"):
+            setattr(self.boxed, name, self.zeros((W, N), int))
+        self.boxed.E = self.zeros((W, N, N))
+        self.memory.count = self.zeros(W, int)
+        self.memory.key = self.zeros((W, 4 * self.max_contacts), int)
+        self.memory.contact_x, self.memory.row_x = self.zeros((W, 3 * self.max_contacts)), self.zeros((W, self.rows))
+        self.impulse, self.guess = self.zeros((W, N)), self.zeros((W, N))
+        data = self.lcp.problem
+        data.A, data.rows, data.x = self.delassus.dual.W, self.delassus.dual.count, self.guess
+        data.b, data.hi, data.findex = self.boxed.b, self.boxed.hi, self.boxed.findex
+        self.lcp.options.guess = IMPULSES if self.options.warm_start else NOTHING
+        result = self.lcp.solution
+        self.solution.momentum_error, self.solution.iterations = result.residual, result.factorizations
+        self.solution.status, self.warm_start_hits = result.status, result.hit
+
+    def kernels(self) -> list:
+        return [x for file in (contact_lcp, delassus, lcp) for x in kernels_of(file, self.scalar)]
+
+    def state_memory(self) -> dict:
+        """The arrays that a step hands to the next."""
+        names = ("count", "key", "contact_x", "row_x")
+        return {f"lcp_{name}": getattr(self.memory, name) for name in names}
+
+    def prepare(self, collision, restitution, h: float) -> None:
+        """What the launches read besides the problem: contacts, restitution of the geoms, step."""
+        self.collision, self.restitution, self.h = collision, restitution, h
+
+    def launch(self):
+        """Solve every world, off the tape."""
+        per_row, dual = (self.worlds, self.delassus.size), self.delassus.dual
+        contacts = self.collision.contacts
+        self.delassus.form(self.problem)
+        inputs = [self.problem, self.collision.scene, contacts.phi, self.restitution, self.h]
+        inputs += [self.options.error_reduction, self.options.restitution_threshold, dual, self.boxed]
+        self.run(contact_lcp.fill, per_row, inputs)
+        self.run(contact_lcp.eliminate, self.worlds, [dual, self.boxed])
+        if self.options.warm_start:
+            self.run(contact_lcp.recall, self.worlds, [contacts, dual, self.memory, self.guess])
+        self.lcp.launch()
+        self.run(contact_lcp.remember, self.worlds, [contacts, dual, self.lcp.solution.x, self.memory])
+        self.run(contact_lcp.recover, self.worlds, [dual, self.boxed, self.lcp.solution.x, self.impulse])
+        self.delassus.recover(self.problem, self.impulse, self.solution)
+        return self.solution

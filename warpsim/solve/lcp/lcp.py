@@ -1,0 +1,146 @@
+"""Boxed LCPs: `solve_lcp` for problems given as arrays, and the workspace and launch of `kernels/solve/lcp/lcp.py` (theory §5)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from warpsim.device.copies import copy, launch
+from warpsim.device.threads import alone
+from warpsim.kernels.solve.lcp import classes as lcp_classes
+from warpsim.kernels.solve.lcp import lcp
+from warpsim.reprs import ShownByShapes
+from warpsim.solve import arrays
+from warpsim.solve.contact_solver import BLOCK
+
+# Relative residual per dtype when the user gives none.
+DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-10}
+
+NOT_CONVERGED = lcp.NOT_CONVERGED
+NON_FINITE = lcp.NON_FINITE
+NOTHING, CLASSES, IMPULSES = lcp.NOTHING, lcp.CLASSES, lcp.IMPULSES
+SEPARATING, CLAMPING, UPPER, TIED = lcp_classes.SEPARATING, lcp_classes.CLAMPING, lcp_classes.UPPER, lcp_classes.TIED
+
+OWNER = "solve_lcp"
+
+
+class LCPSolver:
+    """Workspace and launch for one fixed size; nothing is allocated after construction.
+
+    `problem` (struct) is filled by the caller with its own arrays, field by field: A (worlds, n, n), b, hi, findex, classes
+    (worlds, n), rows (worlds,). `options.guess = 1` tries `problem.classes` first. `solution` (struct) holds the results:
+    x, classes (worlds, n), residual, factorizations, hit, status (worlds,).
+    """
+
+    @alone
+    def __init__(self, worlds: int, n: int, *, tolerance: float | None = None, dtype: str = "float64", device=None):
+        self.scalar = scalar = arrays.check_dtype("LCPSolver", dtype)
+        arrays.check_tolerance("LCPSolver", tolerance)
+        self.worlds, self.device = worlds, wp.get_device(device)
+        shapes = {1: worlds, 2: (worlds, n), 3: (worlds, n, n)}
+        self.work, self.solution = copy(lcp.Workspace, scalar)(), copy(lcp.Solution, scalar)()
+        for struct in (self.work, self.solution):
+            arrays.allocate(struct, self.device, shapes)
+        self.problem, self.options = copy(lcp.Problem, scalar)(), copy(lcp.Options, scalar)()
+        self.problem.x = wp.zeros((worlds, 0), dtype=scalar, device=self.device)
+        self.options.tolerance = DEFAULT_TOLERANCE[dtype] if tolerance is None else float(tolerance)
+
+    def launch(self):
+        """Solve every world: one kernel launch, off the tape."""
+        inputs, device = [self.problem, self.work, self.options, self.solution], self.device
+        launch(lcp.solve, self.scalar, self.worlds, inputs, device=device, record_tape=False, block_dim=BLOCK)
+        return self.solution
+
+
+@dataclass(frozen=True, repr=False)
+class LCPSolution(ShownByShapes):
+    """x (worlds, n); residual (worlds,): largest |x − mid(l, x − w, u)| relative to the largest |b|, in variables scaled
+    to a unit diagonal of A; classes (worlds, n), see `solve_lcp`; factorizations, warm_start_hits (worlds,);
+    flags (worlds,): bit 1 no solution to the tolerance (x is the best point met), bit 2 non-finite data (x = 0)."""
+
+    x: Any
+    residual: Any
+    classes: Any
+    factorizations: Any
+    warm_start_hits: Any
+    flags: Any
+
+
+def solve_lcp(
+    A, b, hi, findex, *, classes=None, rows=None, tolerance: float | None = None, dtype: str = "float64", device=None
+) -> LCPSolution:
+    """Solve boxed LCPs with coupled friction bounds by pivoting: find x with w = A x − b and
+
+        row i with findex[i] < 0:   0 ≤ x_i ≤ hi_i;         with findex[i] = j ≥ 0:   |x_i| ≤ hi_i x_j
+        x_i at its lower bound: w_i ≥ 0;   at its upper bound: w_i ≤ 0;   between: w_i = 0
+
+    A (worlds, n, n) symmetric positive semidefinite, of any rank; b, hi (worlds, n), hi ≥ 0, ∞ allowed where findex < 0;
+    findex (n,) or (worlds, n). A missing leading axis: the same for every world (for A: one world). `rows (worlds,)`: the first rows of each world that
+    count. NumPy in, NumPy out, and wp.array in, wp.array out (leading axis worlds, always).
+
+    Solutions are of least norm among those with the same classes, where one of them is. `classes` come back per row: 0
+    separating (x = 0), 1 clamping (w = 0), ±2 at its upper (or lower) bound, ±3 tied (at a bound with w = 0). Handed in as
+    `classes=` they are tried first (warm start). `tolerance` of the residual: None is 1e-10 in float64, 1e-4
+    in float32; up to ten times that where rounding of A x leaves it (one machine epsilon of the largest scaled |x|).
+    Friction is never dropped: a world without a solution to the tolerance is flagged, with its residual.
+    Raises ValueError naming the array, the value and the fix.
+    """
+    scalar = arrays.check_dtype(OWNER, dtype)
+    arrays.check_tolerance(OWNER, tolerance)
+    like = arrays.first_device_array(A, b, hi, findex)
+    data = _check(A, b, hi, findex, classes, rows)
+    worlds, n = data["b"].shape
+    if device is None and like is not None:
+        device = like.device
+    solver = LCPSolver(worlds, n, tolerance=tolerance, dtype=dtype, device=device)
+    for name, value in data.items():
+        kind = int if value.dtype == np.int32 else scalar
+        setattr(solver.problem, name, arrays.to_device(value, kind, solver.device))
+    solver.options.guess = NOTHING if classes is None else CLASSES
+    out = solver.launch()
+    results = (out.x, out.residual, out.classes, out.factorizations, out.hit, out.status)
+    return LCPSolution(*(results if like is not None else (x.numpy() for x in results)))
+
+
+def _check(A, b, hi, findex, classes, rows) -> dict[str, np.ndarray]:
+    """The arrays of `lcp.Problem` on the host."""
+    A = arrays.host(A, f"{OWNER}: A")
+    if A.ndim not in (2, 3) or A.shape[-1] != A.shape[-2]:
+        raise ValueError(f"{OWNER}: A has shape {A.shape}; give (worlds, n, n) or (n, n).")
+    worlds, n = (1 if A.ndim == 2 else A.shape[0]), A.shape[-1]
+    vector = ((worlds, n), "(worlds, n)")
+    data = {
+        "A": arrays.batch(OWNER, "A", A, (worlds, n, n), "(worlds, n, n)"),
+        "b": arrays.batch(OWNER, "b", b, *vector),
+    }
+    data["hi"] = arrays.batch(OWNER, "hi", hi, *vector, infinite=True)
+    data["rows"] = arrays.counts(OWNER, "rows", rows, worlds, n)
+    findex = arrays.batch(OWNER, "findex", findex, *vector)
+    used = np.arange(n) < data["rows"][:, None]
+    bounded = used & (findex >= 0)
+    column = np.where(bounded, findex, 0).astype(int)
+    bad = used & (data["hi"] < 0)
+    if np.any(bad):
+        raise arrays.entry_error(OWNER, "hi", data["hi"], bad, "an upper bound or friction coefficient is at least 0.")
+    bad = bounded & np.isinf(data["hi"])
+    if np.any(bad):
+        raise arrays.entry_error(OWNER, "hi", data["hi"], bad, "a friction coefficient is finite (1e7 sticks).")
+    target = np.take_along_axis(np.where(used, findex, 0), np.minimum(column, max(n - 1, 0)), axis=1) if n else findex
+    bad = bounded & ((findex >= data["rows"][:, None]) | (findex != np.round(findex)) | (target >= 0))
+    if np.any(bad):
+        rule = "give −1, or the number of a used row whose own findex is −1."
+        raise arrays.entry_error(OWNER, "findex", findex, bad, rule)
+    data["findex"] = findex.astype(np.int32)
+    data["classes"] = np.zeros((worlds, n), dtype=np.int32)
+    if classes is not None:
+        data["classes"] = arrays.batch(OWNER, "classes", classes, *vector)
+        bad = ~np.isin(data["classes"], (SEPARATING, CLAMPING, UPPER, -UPPER, TIED, -TIED))
+        if np.any(bad):
+            raise arrays.entry_error(OWNER, "classes", data["classes"], bad, "give the classes of a solution.")
+        data["classes"] = data["classes"].astype(np.int32)
+    inside = used[:, :, None] & used[:, None, :]
+    fix = "W = J M⁻¹Jᵀ is when the mass matrix M is positive definite."
+    arrays.check_semidefinite(OWNER, "A", np.where(inside, data["A"], 0.0), fix)
+    data["A"] = 0.5 * (data["A"] + np.swapaxes(data["A"], 1, 2))
+    return data

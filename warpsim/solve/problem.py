@@ -1,0 +1,232 @@
+"""Contact problems as data, solved without a simulator: `solve_contact(ContactProblem(...))` (theory §3.1).
+
+    find v, γ:  A (v − v*) = Jᵀγ,  γ_i = P(−R_i⁻¹ (J_i v − v̂_i)) in the friction cone of contact i
+
+Matrices are dense here; the device code receives J with one support that lists all dofs.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from warpsim import checks
+from warpsim.device.copies import SCALARS, launch
+from warpsim.kernels.solve.sap import sap
+from warpsim.reprs import ShownByShapes, show
+from warpsim.solve.arrays import batch, check_symmetric, counts, first_device_array, host
+from warpsim.solve.cone_qp.compliant import Compliant, CompliantContact
+from warpsim.solve.contact_solver import ContactSolver
+from warpsim.solve.sap.sap import SAP, SAPSolver
+
+OWNER = "ContactProblem"
+
+
+class ContactProblem:
+    """One convex contact problem per world.
+
+    A (worlds, nv, nv) SPD; J (worlds, 3 nc, nv), rows t1, t2, n per contact; v_star, v0 (worlds, nv), v0 default v_star;
+    mu (worlds, nc) or one number. Without the leading axis: one world. `contacts (worlds,)`: how many contacts of each world count.
+    Either R (worlds, nc, 3) > 0 in the order t, t, n with R[0] = R[1], and v_hat (worlds, nc, 3); or phi (worlds, nc) [m],
+    dt [s], stiffness [N/m] (default ∞, near-rigid), dissipation_time [s] (default β dt/π) and M (default A) for the
+    effective inverse mass w = ‖J M⁻¹ Jᵀ‖_F/3 of each contact. Arrays may be NumPy, lists or wp.array.
+    Raises ValueError naming the array, the value and the fix.
+    """
+
+    def __init__(
+        self,
+        A,
+        J,
+        v_star,
+        mu,
+        *,
+        R=None,
+        v_hat=None,
+        v0=None,
+        phi=None,
+        stiffness=None,
+        dissipation_time=None,
+        dt=None,
+        M=None,
+        contacts=None,
+    ):
+        given = (A, J, v_star, mu)
+        self.like = first_device_array(*given)
+        A = host(A, f"{OWNER}: A")
+        if A.ndim not in (2, 3) or A.shape[-1] != A.shape[-2] or A.shape[-1] == 0:
+            raise ValueError(f"ContactProblem: A has shape {A.shape}; give (worlds, nv, nv) or (nv, nv).")
+        self.single = A.ndim == 2
+        self.worlds, self.nv = (1 if self.single else A.shape[0]), A.shape[-1]
+        J = host(J, f"{OWNER}: J")
+        if J.ndim not in (2, 3) or J.shape[-2] % 3:
+            raise ValueError(
+                f"ContactProblem: J has shape {J.shape}; give (worlds, 3 nc, nv), rows t1, t2, n per contact."
+            )
+        self.contact_slots = J.shape[-2] // 3
+        W, nv, nc = self.worlds, self.nv, self.contact_slots
+
+        self.A = self._spd("A", A)
+        self.J = self._array("J", J, (W, 3 * nc, nv), "(worlds, 3 nc, nv)")
+        self.v_star = self._array("v_star", v_star, (W, nv), "(worlds, nv)")
+        self.v0 = self.v_star if v0 is None else self._array("v0", v0, (W, nv), "(worlds, nv)")
+        self.mu = self._at_least("mu", self._array("mu", mu, (W, nc), "(worlds, nc)"), 0.0)
+        self.contacts = np.full(W, nc, dtype=np.int32)
+        if contacts is not None:
+            self.contacts = counts(OWNER, "contacts", contacts, W, nc)
+        self.R = self.v_hat = self.phi = None
+        if R is not None or v_hat is not None:
+            others = {"phi": phi, "dt": dt, "stiffness": stiffness, "dissipation_time": dissipation_time, "M": M}
+            given = [name for name, value in others.items() if value is not None]
+            if R is None or v_hat is None or given:
+                found = f", not {given[0]} with them" if given else ""
+                raise ValueError(f"ContactProblem: give R and v_hat together{found}, or phi and dt instead of both.")
+            self.R = self._array("R", R, (W, nc, 3), "(worlds, nc, 3)")
+            self.v_hat = self._array("v_hat", v_hat, (W, nc, 3), "(worlds, nc, 3)")
+            used = np.arange(nc) < self.contacts[:, None]
+            if np.any(self.R[used] <= 0.0):
+                raise ValueError(f"ContactProblem: R is {self.R[used].min()} somewhere; every entry must be above 0.")
+            if np.any(self.R[used][:, 0] != self.R[used][:, 1]):
+                raise ValueError(
+                    "ContactProblem: R[..., 0] and R[..., 1] differ; the cone is isotropic, make them equal."
+                )
+        elif phi is None or dt is None:
+            raise ValueError("ContactProblem: give R and v_hat, or phi and dt.")
+        else:
+            self._physical(phi, stiffness, dissipation_time, dt, M)
+
+    def __repr__(self) -> str:
+        data = "R, v_hat" if self.R is not None else f"phi, dt {self.dt:g} s"
+        return show(
+            "ContactProblem", {"worlds": self.worlds, "nv": self.nv, "contacts": self.contact_slots, "data": data}
+        )
+
+    def _physical(self, phi, stiffness, dissipation_time, dt, M):
+        shape = (self.worlds, self.contact_slots)
+        self.dt = checks.positive(dt, f"{OWNER}: dt", "s")
+        self.phi = self._array("phi", phi, shape, "(worlds, nc)")
+        stiffness = host(np.inf if stiffness is None else stiffness, f"{OWNER}: stiffness")
+        if np.any(np.isnan(stiffness)) or np.any(stiffness <= 0.0):
+            raise ValueError("ContactProblem: stiffness holds values ≤ 0 or NaN; give N/m above 0 (inf is near-rigid).")
+        self.compliance = self._array("stiffness", 1.0 / stiffness, shape, "(worlds, nc)")
+        self.dissipation_time = None
+        if dissipation_time is not None:
+            tau_d = self._array("dissipation_time", dissipation_time, shape, "(worlds, nc)")
+            self.dissipation_time = self._at_least("dissipation_time", tau_d, 0.0)
+        M = self.A if M is None else self._spd("M", host(M, f"{OWNER}: M"))
+        # w = ‖W_ii‖_F / 3 with W_ii = J_i M⁻¹ J_iᵀ.
+        J_T = np.swapaxes(self.J, 1, 2)
+        solved = np.linalg.solve(M, J_T).reshape(self.worlds, self.nv, self.contact_slots, 3)
+        J = self.J.reshape(self.worlds, self.contact_slots, 3, self.nv)
+        self.w_effective = np.linalg.norm(np.einsum("wcai,wicb->wcab", J, solved), axis=(2, 3)) / 3.0
+
+    def _array(self, name, value, shape, text) -> np.ndarray:
+        value = host(value, f"{OWNER}: {name}")
+        if value.ndim == len(shape) - 1 and (self.single or value.ndim == 0):
+            value = value[None]
+        if name in ("mu", "stiffness", "dissipation_time", "phi") and value.size == 1 and value.shape != shape:
+            value = np.full(shape, value.reshape(-1)[0])
+        return batch(OWNER, name, value, shape, text)
+
+    def _spd(self, name, value) -> np.ndarray:
+        value = self._array(name, value, (self.worlds, self.nv, self.nv), "(worlds, nv, nv)")
+        check_symmetric(OWNER, name, value)
+        for w, matrix in enumerate(value):
+            try:
+                np.linalg.cholesky(matrix)
+            except np.linalg.LinAlgError:
+                lowest = np.linalg.eigvalsh(matrix)[0]
+                raise ValueError(
+                    f"ContactProblem: {name}[{w}] is not positive definite (lowest eigenvalue {lowest:.3g}); "
+                    "add armature or inertia until it is."
+                ) from None
+        return value
+
+    @staticmethod
+    def _at_least(name, value, low):
+        if np.any(value < low):
+            raise ValueError(f"ContactProblem: {name} is {value.min()} somewhere; every entry must be at least {low}.")
+        return value
+
+
+@dataclass(frozen=True, repr=False)
+class ContactSolution(ShownByShapes):
+    """v (worlds, nv) [m/s, rad/s]; impulse (worlds, nc, 3) [N s] on B in the contact frame (t1, t2, n), 0 in padding;
+    iterations, momentum_error, flags (worlds,); flags: bit 1 not converged (best iterate), bit 2 non-finite."""
+
+    v: Any
+    impulse: Any
+    iterations: Any
+    momentum_error: Any
+    flags: Any
+
+
+def solve_contact(
+    problem: ContactProblem, solver: SAP | Compliant | None = None, dtype: str = "float64", device=None
+) -> ContactSolution:
+    """Solve every world of `problem`; NumPy in, NumPy out, and wp.array in, wp.array out (leading axis worlds, always).
+
+    `solver`: SAP(...), in the velocities, or Compliant(...), in the impulses; the solution is the same. R and v_hat that
+    are not given follow SAP's rule. One convex problem is solved: the lagged approximation and the supported load, which
+    solve the problem of a step several times, are refused. dtype "float64" or "float32" is the arithmetic of the solve;
+    device defaults to that of the problem's Warp arrays. The problem is checked and laid out on the host: inside a simulation use the simulator.
+    """
+    solver = SAP(approximation="convex", supported_load=False) if solver is None else solver
+    if not isinstance(solver, (SAP, Compliant)):
+        raise ValueError(f"solve_contact: solver is {solver!r}; give a SAP(...) or a Compliant(...).")
+    if isinstance(solver, SAP) and solver.is_lagged:
+        raise ValueError(
+            "solve_contact: it solves one convex problem, and approximation='lagged' and supported_load=True take several; "
+            "give SAP(approximation='convex', supported_load=False), or use ws.Simulator."
+        )
+    if isinstance(solver, Compliant) and solver.formulation == "paper":
+        raise ValueError('solve_contact: formulation="paper" is for ws.Simulator; use Compliant(formulation="convex").')
+    if not isinstance(problem, ContactProblem):
+        raise ValueError(f"solve_contact: problem is a {type(problem).__name__}; make a ws.ContactProblem(A, J, ...).")
+    checks.choice(dtype, "solve_contact: dtype", SCALARS)
+    if device is None and problem.like is not None:
+        device = problem.like.device
+    kind = SAPSolver if isinstance(solver, SAP) else CompliantContact
+    size = (problem.worlds, [0, problem.nv], problem.contact_slots)
+    workspace = kind(*size, options=solver, dtype=dtype, device=device)
+    fill_problem(workspace, problem, solver if isinstance(solver, SAP) else SAP(), dtype)
+    out = workspace.launch()
+    results = (out.v, out.gamma, out.iterations, out.momentum_error, out.status)
+    if problem.like is None:
+        results = tuple(x.numpy() for x in results)
+    else:
+        gamma = wp.array(ptr=out.gamma.ptr, dtype=SCALARS[dtype], shape=(*out.gamma.shape, 3), device=out.gamma.device)
+        gamma._ref = out.gamma
+        results = (results[0], gamma, *results[2:])
+    return ContactSolution(*results)
+
+
+def fill_problem(solver: ContactSolver, problem: ContactProblem, options: SAP, dtype: str):
+    """Lay the dense problem out in the solver's arrays: one pair whose support is every dof."""
+    S, device = SCALARS[dtype], solver.device
+    vec3 = wp.types.vector(3, S)
+    W, nv, nc = problem.worlds, problem.nv, problem.contact_slots
+
+    def array(value, kind=S):
+        host = np.int32 if kind is int else wp.dtype_to_numpy(S)
+        return wp.array(np.ascontiguousarray(value, dtype=host), dtype=kind, device=device)
+
+    struct = solver.problem
+    struct.A, struct.v_star, struct.v0 = array(problem.A), array(problem.v_star), array(problem.v0)
+    struct.contacts = array(problem.contacts, int)
+    struct.contact_pair = wp.zeros((W, nc), dtype=int, device=device)
+    struct.support, struct.support_size = array(np.arange(nv)[None], int), array([nv], int)
+    struct.J, struct.mu = array(problem.J.reshape(W, nc, 3, nv)), array(problem.mu)
+    if problem.R is not None:
+        struct.R, struct.v_hat = array(problem.R, vec3), array(problem.v_hat, vec3)
+    else:
+        tau_d = problem.dissipation_time
+        if tau_d is None:
+            tau_d = np.full((W, nc), options.beta * problem.dt / np.pi)
+        struct.R, struct.v_hat = (wp.zeros((W, nc), dtype=vec3, device=device) for _ in range(2))
+        given = (problem.w_effective, problem.phi, problem.compliance, tau_d)
+        inputs = [*map(array, given), problem.dt, options.beta, options.sigma, struct.R, struct.v_hat]
+        launch(sap.regularize, S, (W, nc), inputs, device=device, record_tape=False)
+    struct.row_J = wp.zeros((W, 0, 1), dtype=S, device=device)
+    for name in ("row_R", "row_v_hat", "row_lower", "row_upper"):
+        setattr(struct, name, wp.zeros((W, 0), dtype=S, device=device))

@@ -1,0 +1,169 @@
+"""The SAP contact solver: its options, and the workspace and launch of `kernels/solve/sap/sap.py` (theory §3)."""
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+import warp as wp
+
+from warpsim import checks
+from warpsim.device.copies import copy, kernels_of
+from warpsim.kernels.solve.sap import islands, newton, sap
+from warpsim.solve.contact_solver import ContactSolver
+
+# Relative tolerance per dtype when the user gives none (theory §3.3).
+DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-6}
+# ε_a [√J]: ends the iteration of a world at rest.
+ABSOLUTE_TOLERANCE = 1e-16
+
+APPROXIMATIONS = ("convex", "lagged")
+# "auto" changes to conjugate gradients above this many dofs in a world of several trees.
+AUTO_CG_DOFS = 2400
+
+NOT_CONVERGED = sap.NOT_CONVERGED
+NON_FINITE = sap.NON_FINITE
+
+
+@dataclass(frozen=True)
+class SAP:
+    """Options of the convex contact solver (Castro, Permenter, Han: SAP).
+
+    tolerance: stop at ‖D∇ℓ‖ ≤ tolerance · max(‖Dp‖, ‖Dj_c‖); None is 1e-6 in float64 and 1e-4 in float32.
+    beta: near-rigid limit, Rn ≥ β²/(4π²) w. sigma: stiction regularisation, Rt = σ w.
+    line_search: "exact" or "backtracking". linear_solver: "cholesky" (direct, H is nv × nv), "cg" (conjugate gradients,
+    H is never formed), or "auto": direct up to some hundred bodies.
+    max_iterations: Newton steps before a world is given back with its best iterate and the not-converged flag.
+    approximation: "convex" (the paper's: contacts that slide hover at μ|v_t|(h + τ_d)) or "lagged" (Coulomb's law: v̂_n is
+    corrected by the slip of the last solve). supported_load: near-rigid contact takes the mass that it bears into account,
+    so that light bodies under heavy ones do not sink. Either adds `passes` solves, each from the last one's solution.
+    """
+
+    tolerance: float | None = None
+    beta: float = 1.0
+    sigma: float = 1e-3
+    line_search: str = "exact"
+    linear_solver: str = "auto"
+    max_iterations: int = 100
+    approximation: str = "convex"
+    supported_load: bool = False
+    passes: int = 2
+
+    def __post_init__(self):
+        checks.tolerance(self.tolerance, "SAP: tolerance")
+        for name in ("beta", "sigma"):
+            checks.positive(getattr(self, name), f"SAP: {name}")
+        checks.choice(self.line_search, "SAP: line_search", sap.LINE_SEARCHES)
+        checks.choice(self.linear_solver, "SAP: linear_solver", ("auto", *newton.LINEAR_SOLVERS))
+        checks.choice(self.approximation, "SAP: approximation", APPROXIMATIONS)
+        checks.flag(self.supported_load, "SAP: supported_load")
+        for name in ("passes", "max_iterations"):
+            checks.whole(getattr(self, name), f"SAP: {name}", 1)
+
+    def relative_tolerance(self, dtype: str) -> float:
+        """The tolerance in use for "float32" or "float64"."""
+        return DEFAULT_TOLERANCE[dtype] if self.tolerance is None else float(self.tolerance)
+
+    @property
+    def is_lagged(self) -> bool:
+        """Whether a step solves more than once."""
+        return self.approximation == "lagged" or self.supported_load
+
+    def smoothed(self, amount: float) -> "SAP":
+        """The same options with contact softened for a search by gradients: R_t = s w and R_n ≥ s w with s = `amount`.
+
+        Sticking and resting contacts then answer to forces, where the true ones have gradients of almost 0. The price is a
+        bias, which a continuation to s → 0 takes back (the default is s = 1e-3 and 0.025): under a tangential force f a
+        contact creeps at s w h f, under a load f_n it gives by s w h² f_n (1 + 2√s), w its effective inverse mass (one body:
+        some 1/m). Amounts below `sigma` and β²/4π² leave these as they are.
+        """
+        rule = "give a number of at least 0, such as 0.1 to 10"
+        checks.number(amount, "SAP: smoothing", rule, lambda x: 0.0 <= x < np.inf)
+        beta = max(self.beta, 2.0 * np.pi * float(np.sqrt(amount)))
+        return dataclasses.replace(self, sigma=max(self.sigma, float(amount)), beta=beta)
+
+    def direct_or_cg(self, tree_v) -> str:
+        """ "cholesky" or "cg" for a scene whose trees begin at the dofs `tree_v`; depends on nothing but the model."""
+        if self.linear_solver != "auto":
+            return self.linear_solver
+        return "cg" if len(tree_v) > 2 and tree_v[-1] > AUTO_CG_DOFS else "cholesky"
+
+
+class SAPSolver(ContactSolver):
+    """Workspace and launches of the SAP sap. With `keep_factor`, `solve_adjoint` works after `launch`."""
+
+    def __init__(self, *size, options: SAP | None = None, keep_factor: bool = False, **keywords):
+        super().__init__(*size, **keywords)
+        options = SAP() if options is None else options
+        self.options = copy(sap.Options, self.scalar)()
+        self.options.tolerance = options.relative_tolerance(self.dtype)
+        self.options.absolute = ABSOLUTE_TOLERANCE
+        self.options.max_iterations = int(options.max_iterations)
+        self.options.line_search = sap.LINE_SEARCHES[options.line_search]
+        self.options.linear_solver = newton.LINEAR_SOLVERS[options.direct_or_cg(self.tree_v)]
+        self.options.keep_factor = int(keep_factor)
+        self.work = self._workspace()
+
+    def kernels(self) -> list:
+        return [*kernels_of(sap, self.scalar), *kernels_of(islands, self.scalar)]
+
+    def _workspace(self):
+        W, nv, C, K = self.worlds, self.nv, self.max_contacts, self.rows
+        cg = self.options.linear_solver == newton.CG
+        work = copy(sap.Workspace, self.scalar)()
+        system = copy(newton.Newton, self.scalar)()
+        system.H = self.zeros((W, 0 if cg else nv, nv))
+        system.first = self.zeros((W, nv), int)
+        system.x = self.zeros((W, nv))
+        system.P = self.zeros((W, nv if cg else 0, int(np.diff(self.tree_v).max(initial=0))))
+        for name in ("residual", "z", "direction", "product"):
+            setattr(system, name, self.zeros((W, nv if cg else 0)))
+        system.G, system.row_G = self.zeros((W, C), wp.types.matrix((3, 3), self.scalar)), self.zeros((W, K))
+        work.newton, work.islands = system, self._islands()
+        for name in ("p_star", "m", "j_c", "dv", "dp"):
+            setattr(work, name, self.zeros((W, nv)))
+        for name in ("u_c", "dv_c"):
+            setattr(work, name, self.zeros((W, C), self.vec3))
+            setattr(work, "row_" + name, self.zeros((W, K)))
+        work.norms = self.zeros((W, self.trees), self.vec3)
+        work.iterations, work.status = (self.zeros((W, self.trees), int) for _ in range(2))
+        return work
+
+    def _islands(self):
+        W, T = self.worlds, self.trees
+        tree = np.repeat(np.arange(T), np.diff(self.tree_v))
+        joined = sum(
+            len(set(tree[dofs[:n]])) - 1 for dofs, n in zip(self.row_support, self.row_support_size, strict=True)
+        )
+        edges = self.max_contacts + joined if T > 1 else 0
+        found = copy(islands.Islands, self.scalar)()
+        found.count = self.zeros(W, int)
+        columns = {"tree": T, "of_tree": T, "slot": len(tree), "edge": 2 * edges}
+        columns |= {"contact": self.max_contacts, "row": self.rows}
+        columns |= dict.fromkeys(("tree_end", "contact_end", "row_end", "slot_end", "edge_start"), T + 1)
+        for name, n in columns.items():
+            setattr(found, name, self.zeros((W, n), int))
+        return found
+
+    def launch(self):
+        """Solve every world, off the tape."""
+        self.run(islands.find_islands, self.worlds, [self.problem, self.work.islands])
+        return self._solve(again=False)
+
+    def launch_again(self):
+        """Solve once more from the last solution, after R or v_hat changed; contacts and rows must be the same."""
+        guess = self.problem.v0
+        self.problem.v0 = self.solution.v
+        self._solve(again=True)
+        self.problem.v0 = guess
+        return self.solution
+
+    def _solve(self, again: bool):
+        per_tree = (self.worlds, self.trees)
+        self.run(sap.solve, per_tree, [self.problem, self.work, self.options, self.solution])
+        self.run(sap.certify, self.worlds, [self.problem, self.work, int(again), self.solution])
+        return self.solution
+
+    def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
+        """seed = −H⁻¹ v̄ `(worlds, nv)` with the Hessian at the last solution; needs `keep_factor`."""
+        inputs = [self.problem, self.work, self.options, v_bar, seed]
+        self.run(sap.solve_adjoint, (self.worlds, self.trees), inputs)

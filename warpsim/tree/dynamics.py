@@ -1,0 +1,193 @@
+"""Host side of the tree passes: owns the model on the device and the workspace of one state, launches the kernels."""
+
+import numpy as np
+import warp as wp
+
+from warpsim.device.copies import SCALARS, copy, launch, scalar_types
+from warpsim.kernels.tree import energy, passes, rnea_derivative
+from warpsim.model.model import Model
+from warpsim.model.parameters import Parameters
+
+# Threads per block: one thread does a whole tree or world, so small blocks spread a few thousand of them over a GPU.
+BLOCK = 32
+
+
+class DeviceModel:
+    """A `Model` on a device: topology and constants shared by all worlds, parameters shared or per world.
+
+    `recovery`: (m/s, rad/s), see `Simulator`'s `recovery_speed`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        worlds: int,
+        dtype: str,
+        device,
+        requires_grad: bool = False,
+        recovery: tuple[float, float] = (np.inf, np.inf),
+    ):
+        self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
+        self.recovery = recovery
+        self.types = scalar_types(SCALARS[dtype])
+        self.parameters = Parameters(model, worlds, dtype, device, requires_grad)
+        self.topology = self._topology()
+        t = self.types
+        self.link_pose = wp.array(_xyzw(model.link_pose).astype(dtype), dtype=t.transform, device=device)
+        self.joint_anchor = wp.array(model.joint_anchor.astype(dtype), dtype=t.vec3, device=device)
+        self.q0 = wp.array(model.q0.astype(dtype), dtype=t.real, device=device)
+
+    def _topology(self):
+        m = self.model
+        carried = np.full(m.nlink, -1, dtype=np.int32)
+        carried[m.body_link] = np.arange(m.nbody)
+        last = np.array([(m.ancestors(link) or [-1])[-1] for link in range(m.nlink)], dtype=np.int32)
+        Topology = copy(passes.Topology, self.types.real)
+        topology = Topology()
+        begin = np.repeat(m.tree_v[:-1], np.diff(m.tree_v))
+        derived = {"link_body": carried, "link_dof": last, "dof_begin": begin}
+        arrays = {key: getattr(m, key) for key in Topology.vars if key not in derived}
+        for key, value in (arrays | derived).items():
+            setattr(topology, key, wp.array(np.asarray(value, np.int32), dtype=wp.int32, device=self.device))
+        return topology
+
+
+class Dynamics:
+    """Workspace and launches of the tree passes over all worlds, for one set of arrays.
+
+    After `position(q)` and `velocity(v)`, `link_X`, `dof_S`, `link_I` and `link_V` hold the kinematics; see
+    `kernels/tree/passes.py` for the conventions. `grad=True` launches kernels that a tape can record, where there are such.
+    """
+
+    def __init__(self, device_model: DeviceModel, *, grad: bool = False, requires_grad: bool = False):
+        self.device_model = device_model
+        self.model, self.worlds = device_model.model, device_model.worlds
+        self.grad, self.requires_grad = grad, requires_grad
+        t, n, nv = device_model.types, self.model.nlink, self.model.nv
+        self.link_X = self.array(n, t.transform)
+        self.dof_S = self.array(nv, t.vec6)
+        self.link_I = self.array(n, t.vec10)
+        self.link_V = self.array(n, t.vec6)
+        self.link_A = self.array(n, t.vec6)
+        self.link_f = self.array(n, t.vec6)
+
+    def array(self, n, dtype) -> wp.array:
+        """Zeros of shape (worlds, n) or (worlds, *n)."""
+        shape = (self.worlds, *n) if isinstance(n, tuple) else (self.worlds, n)
+        return wp.zeros(shape, dtype=dtype, device=self.device_model.device, requires_grad=self.requires_grad)
+
+    def launch(self, kernel, n, inputs) -> None:
+        """Launch over (worlds, n) or (worlds, *n), or over worlds where n is None."""
+        dim = self.worlds if n is None else (self.worlds, *n) if isinstance(n, tuple) else (self.worlds, n)
+        d = self.device_model
+        launch(kernel, d.types.real, dim, inputs, taped=self.grad, device=d.device, block_dim=BLOCK)
+
+    def position(self, q: wp.array) -> None:
+        """Kinematics at q: link poses, motion subspaces, inertias in world axes."""
+        d, p = self.device_model, self.device_model.parameters
+        self.kinematics(q, self.link_X)
+        self.motion_subspace(self.link_X, self.dof_S)
+        body = [p.stored(key) for key in ("body_mass", "body_com", "body_inertia")]
+        self.launch(passes.link_inertia, self.model.nlink, [d.topology, *body, self.link_X, self.link_I])
+
+    def kinematics(self, q: wp.array, link_X: wp.array) -> None:
+        """Link poses at q."""
+        d, p = self.device_model, self.device_model.parameters
+        inputs = [d.topology, d.link_pose, p.stored("joint_pose"), d.joint_anchor, p.stored("joint_axis"), d.q0, q]
+        self.launch(passes.kinematics, self.model.ntree, [*inputs, link_X])
+
+    def motion_subspace(self, link_X: wp.array, dof_S: wp.array) -> None:
+        """Motion subspaces at link poses."""
+        d = self.device_model
+        inputs = [d.topology, d.joint_anchor, d.parameters.stored("joint_axis"), link_X, dof_S]
+        self.launch(passes.motion_subspace, self.model.nlink, inputs)
+
+    def velocity(self, v: wp.array, link_V: wp.array | None = None) -> None:
+        """Link velocities at v, after `position`."""
+        out = self.link_V if link_V is None else link_V
+        self.launch(passes.link_velocity, self.model.ntree, [self.device_model.topology, self.dof_S, v, out])
+
+    def inverse_dynamics(self, v: wp.array, a: wp.array, tau: wp.array, gravity: wp.array | None = None) -> None:
+        """tau = M a + c(q, v) by RNEA, after `position` and `velocity`; `gravity` in place of the model's."""
+        p = self.device_model.parameters
+        gravity = p.stored("gravity") if gravity is None else gravity
+        inputs = [self.device_model.topology, gravity, p.stored("joint_armature"), self.dof_S, self.link_I]
+        inputs += [self.link_V, v, a, self.link_A, self.link_f, tau]
+        self.launch(passes.rnea, self.model.ntree, inputs)
+
+    def mass_matrix(self, composite: wp.array, M: wp.array) -> None:
+        """M(q) by CRBA, after `position`, stored by trees `(worlds, nv, widest tree)`: see `blocks`."""
+        p = self.device_model.parameters
+        inputs = [self.device_model.topology, p.stored("joint_armature"), self.dof_S, self.link_I, composite, M]
+        self.launch(passes.crba, self.model.ntree, inputs)
+
+    def blocks(self) -> wp.array:
+        """A block-diagonal matrix stored by trees, (worlds, nv, dofs of the widest tree): M_de at [d, e - first dof]."""
+        return self.array((self.model.nv, int(np.diff(self.model.tree_v).max(initial=0))), self.device_model.types.real)
+
+    def expand_blocks(self, blocks: wp.array, M: wp.array) -> None:
+        """The square matrix of `blocks`; M comes in as zero."""
+        self.launch(passes.expand_blocks, self.model.nv, [self.device_model.topology, blocks, M])
+
+    def forward_dynamics(self, v: wp.array, tau: wp.array, a: wp.array) -> None:
+        """a = M^-1 (tau - c) by ABA, after `position` and `velocity`; allocates its scratch."""
+        t, n, nv = self.device_model.types, self.model.nlink, self.model.nv
+        p = self.device_model.parameters
+        scratch = [self.array(n, t.mat66), self.array(n, t.vec6), self.link_A, self.array(nv, t.vec6)]
+        scratch.append(self.array(nv, t.real))
+        inputs = [self.device_model.topology, p.stored("gravity"), p.stored("joint_armature"), self.dof_S, self.link_I]
+        self.launch(passes.aba, self.model.ntree, [*inputs, self.link_V, v, tau, *scratch, a])
+
+    def body_poses(self, poses: wp.array) -> None:
+        """Body poses `(worlds, nbody, 7)`, after `position`."""
+        self.launch(passes.body_poses, self.model.nbody, [self.device_model.topology, self.link_X, poses])
+
+    def jacobian(self, body: int, point: wp.array, J: wp.array) -> None:
+        """Rows (angular, linear) at a body-fixed point, after `position`; J comes in as zero."""
+        link = int(self.model.body_link[body])
+        inputs = [self.device_model.topology, self.link_X, self.dof_S, link, point, J]
+        self.launch(passes.point_jacobian, None, inputs)
+
+    def energy(self, q: wp.array, v: wp.array, kinetic: wp.array, potential: wp.array, total: wp.array) -> None:
+        """Kinetic and potential energy and their sum, after `position(q)` and `velocity(v)`."""
+        keys = ("gravity", "joint_armature", "joint_stiffness", "joint_reference")
+        inputs = [self.device_model.topology, *(self.device_model.parameters.stored(key) for key in keys)]
+        inputs += [self.link_X, self.link_I, self.link_V, q, v, kinetic, potential, total]
+        self.launch(energy.mechanical_energy, None, inputs)
+
+
+class InverseDynamicsDerivative:
+    """Derivatives of `Dynamics.inverse_dynamics` by q, v or a, stored by trees (see `Dynamics.blocks`)."""
+
+    def __init__(self, dynamics: Dynamics):
+        self.dynamics, model = dynamics, dynamics.model
+        t, array = dynamics.device_model.types, dynamics.array
+        self.motion, self.sweep = copy(rnea_derivative.Motion, t.real)(), copy(rnea_derivative.Sweep, t.real)()
+        for key in copy(rnea_derivative.Motion, t.real).vars:
+            setattr(self.motion, key, getattr(dynamics, key))
+        self.sweep.I, self.sweep.T = array(model.nlink, t.vec10), array(model.nlink, t.mat33)
+        self.sweep.p, self.sweep.X, self.sweep.Y = (
+            array(model.nlink, t.vec3),
+            array(model.nv, t.vec6),
+            array(model.nv, t.vec3),
+        )
+        self.still = array(model.nv, t.vec6)
+        self.D = dynamics.blocks()
+
+    def launch(self, v: wp.array, a: wp.array, by: str) -> wp.array:
+        """d tau / d `by`: "q" (in the tangent space of v), "v" or "a", after `inverse_dynamics(v, a, ...)`."""
+        return self.launch_along(v, a, by == "q", float(by == "v"), float(by == "a"))
+
+    def launch_along(self, v: wp.array, a: wp.array, by_q: bool, c_v: float, c_a: float) -> wp.array:
+        """d tau along dq (the tangent space of v, or none) + dv = c_v + da = c_a of each degree of freedom."""
+        dynamics, p = self.dynamics, self.dynamics.device_model.parameters
+        dq = dynamics.dof_S if by_q else self.still
+        inputs = [dynamics.device_model.topology, p.stored("gravity"), p.stored("joint_armature"), self.motion, v, a]
+        inputs += [dq, c_v, c_a, self.sweep, self.D]
+        dynamics.launch(rnea_derivative.rnea_derivative, dynamics.model.ntree, inputs)
+        return self.D
+
+
+def _xyzw(poses: np.ndarray) -> np.ndarray:
+    """Poses (x y z, qw qx qy qz) in Warp's order (x y z, qx qy qz qw)."""
+    return poses[..., [0, 1, 2, 4, 5, 6, 3]]
