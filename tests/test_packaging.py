@@ -86,7 +86,7 @@ def test_wheel_holds_the_package_and_nothing_else(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
     assert tops == {"warpsim", f"warpsim-{ws.__version__}.dist-info"}
-    code = ("warpsim/__init__.py", "warpsim/kernels/sap.py", "warpsim/py.typed", "warpsim/robots/ant.xml")
+    code = ("warpsim/__init__.py", "warpsim/kernels/solve/sap/sap.py", "warpsim/py.typed", "warpsim/robots/ant.xml")
     for part in (*code, "licenses/LICENSE", "entry_points.txt"):
         assert any(name.endswith(part) for name in names), part
     assert not [name for name in names if "__pycache__" in name or name.endswith(".pyc")]

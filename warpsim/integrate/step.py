@@ -17,11 +17,11 @@ from warpsim.integrate.deep import DeepMotion, WideSAP
 from warpsim.integrate.theta.stages import ThetaStages
 from warpsim.kernels.contact import broadphase, convex_contacts, net_force
 from warpsim.kernels.contact import contacts as contact
-from warpsim.kernels.forces import actuators, energy
+from warpsim.kernels.forces import actuators
 from warpsim.kernels.integrate.theta import schemes
 from warpsim.kernels.solve.cone_qp import compliant
 from warpsim.kernels.solve.sap import lagged
-from warpsim.kernels.tree import passes
+from warpsim.kernels.tree import energy, passes
 from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS, ScalarRows, actuator_rows
 from warpsim.solve.cone_qp.compliant import Compliant, CompliantContact
 from warpsim.solve.cone_qp.compliant_paper import PaperContact
