@@ -185,8 +185,9 @@ def test_what_another_thread_does_during_a_capture_is_neither_recorded_nor_held_
 COPIES = """
 import importlib, os, pkgutil, sys, threading
 import warpsim.kernels
-from warpsim.device import SCALARS, adjoints_of, copy
-from warpsim.kernels import sap, tree
+from warpsim.device.copies import SCALARS, adjoints_of, copy
+from warpsim.kernels.solve.sap import sap
+from warpsim.kernels.tree import passes
 
 names = [info.name for info in pkgutil.walk_packages(warpsim.kernels.__path__, "warpsim.kernels.")]
 files = [importlib.import_module(name) for name in names]
@@ -198,7 +199,7 @@ def ask(turn):
     order = files[turn::4] + files
     made = {(file.__name__, real): copy(file, real) for file in order for real in SCALARS.values()}
     kernels = {(*key, name): kernel for key, copied in made.items() for name, kernel in adjoints_of(copied).items()}
-    entries = [copy(entry, real, taped=True) for entry in (sap.solve, tree.rnea) for real in SCALARS.values()]
+    entries = [copy(entry, real, taped=True) for entry in (sap.solve, passes.rnea) for real in SCALARS.values()]
     found.append((made, kernels, entries))
 
 
@@ -229,13 +230,14 @@ def test_a_forked_process_makes_copies_of_its_own():
     program = """
 import os
 import warp as wp
-from warpsim.device import copy
-from warpsim.kernels import sap, tree
+from warpsim.device.copies import copy
+from warpsim.kernels.solve.sap import sap
+from warpsim.kernels.tree import passes
 solve = copy(sap.solve, wp.float32)
 child = os.fork()
 if child == 0:
     same = copy(sap.solve, wp.float32) is solve
-    os._exit(0 if same and copy(tree.rnea, wp.float64, taped=True).module.name.endswith("tree_grad") else 1)
+    os._exit(0 if same and copy(passes.rnea, wp.float64, taped=True).module.name.endswith("passes_grad") else 1)
 print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     assert python(program, timeout=120).stdout.split()[-2:] == ["child", "0"]
