@@ -51,13 +51,13 @@ corpus: $(VENV)/test.stamp
 	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps -d build/corpus/wheels $(CORPUS)
 	for wheel in build/corpus/wheels/*.whl; do \
 	    name=$$(basename $$wheel | cut -d- -f1); $(BIN)/python -m zipfile -e $$wheel build/corpus/$$name; done
-	$(BIN)/python benchmarks/corpus.py --out benchmarks/results $$(find build/corpus -mindepth 1 -maxdepth 1 -type d ! -name wheels | sort)
+	$(BIN)/python -m benchmarks.corpus --out benchmarks/results $$(find build/corpus -mindepth 1 -maxdepth 1 -type d ! -name wheels | sort)
 
 # What takes too long for every change: hours, one after the other.
 nightly: test corpus
-	$(BIN)/python benchmarks/certificate.py --out benchmarks/results
-	$(BIN)/python benchmarks/gradient_grid.py --out benchmarks/results
-	$(BIN)/python benchmarks/solver_suite.py --out benchmarks/results
+	$(BIN)/python -m benchmarks.certificate --out benchmarks/results
+	$(BIN)/python -m benchmarks.gradient_grid --out benchmarks/results
+	$(BIN)/python -m benchmarks.solver_suite --out benchmarks/results
 
 clean:
 	rm -rf $(VENV) .warp_cache out dist build

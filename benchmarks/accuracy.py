@@ -1,12 +1,11 @@
 """Accuracy in numbers: dynamics against MuJoCo, SAP against recorded problems, contact against theory, gradients.
 
-    python benchmarks/accuracy.py [--out benchmarks/results/accuracy.md]
+    python -m benchmarks.accuracy [--out benchmarks/results/accuracy.md]
 
 Prints one table of what was measured beside what is asked for. The tests assert the same facts one by one.
 """
 
 import argparse
-import os
 import pathlib
 import sys
 
@@ -14,17 +13,11 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
+from scenes.examples import asset
 
 REFERENCE = pathlib.Path(__file__).parents[1] / "tests" / "reference" / "data"
 ROBOTS = ("ant", "humanoid", "half_cheetah", "hopper", "walker2d", "swimmer")
 INCLINE = {0.0: "1.282", 0.125: "0.684", 0.25: "0.0935", 0.375: "< 1e-3"}
-
-
-def asset(name: str) -> str:
-    """Path of a robot file of the gymnasium package."""
-    import gymnasium
-
-    return os.path.join(os.path.dirname(gymnasium.__file__), "envs", "mujoco", "assets", f"{name}.xml")
 
 
 def dynamics(dtype: str, states: int = 100) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """Cost of finding contacts in one world of 10 to 1,000 spheres: the list of pairs against the grid.
 
-    python benchmarks/broadphase.py [--counts 10 20 ...] [--out benchmarks/results] [--plot docs/broadphase.png]
+    python -m benchmarks.broadphase [--counts 10 20 ...] [--out benchmarks/results] [--plot docs/broadphase.png]
 
 Timed: `Collision.detect`, that is placing the geoms, the broad phase and the narrow phase, replayed from a graph as in a
 step, in float32 on the CPU. The spheres lie in a cubic lattice with the density of a random pile, so that a sphere has

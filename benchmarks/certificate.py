@@ -1,6 +1,6 @@
 """How well SAP solves: 1,000 random problems against Clarabel, and the certificate of every step of long runs.
 
-    python benchmarks/certificate.py [--quick] [--urdf QUADRUPED.urdf] [--out benchmarks/results]
+    python -m benchmarks.certificate [--quick] [--urdf QUADRUPED.urdf] [--out benchmarks/results]
 
 Needs clarabel and gymnasium (pip install 'warpsim[bench]'). Writes certificate.json and certificate.md. The tests
 tests/solvers/test_sap_clarabel.py and tests/physics/test_every_step_certified.py make short versions of both.
@@ -17,12 +17,10 @@ import time
 import numpy as np
 import warp as wp
 
-sys.path.extend(str(pathlib.Path(__file__).parents[1] / folder) for folder in ("examples", "tests", "tests/solvers"))
-from contact_problems import Exported, Problem, interior_point
-from example_scenes import SCENES, Scene, driven_at_random, quadruped_among_objects
-from problem_samples import SIZES, hard_problems
-
 import warpsim as ws
+from scenes.contact_problems import Exported, Problem, interior_point
+from scenes.examples import SCENES, Scene, driven_at_random, quadruped_among_objects
+from scenes.problem_samples import SIZES, hard_problems
 from warpsim.bench import machine
 from warpsim.demo import robot_path
 

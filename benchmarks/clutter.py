@@ -1,6 +1,6 @@
 """The clutter of the SAP paper, §VI-C: does it settle, how deep, how much slip, how many iterations, how fast.
 
-    python benchmarks/clutter.py [--drake] [--bodies 8 20 40 80] [--seconds 10] [--worlds 256] [--out benchmarks/results]
+    python -m benchmarks.clutter [--drake] [--bodies 8 20 40 80] [--seconds 10] [--worlds 256] [--out benchmarks/results]
 
 With --drake the same scenes run in Drake (pip install drake), turn about, in one thread, in float64. --worlds N measures
 the speed of N worlds too. --out writes clutter.json and clutter.md. docs/clutter.md explains the numbers.
@@ -21,10 +21,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import warp as wp
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "examples"))
-from example_scenes import clutter
-
 import warpsim as ws
+from scenes.examples import clutter
 from warpsim.bench import machine
 
 H = 0.01  # [s]

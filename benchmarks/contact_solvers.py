@@ -1,6 +1,6 @@
 """Cost of the contact solvers on the same scenes: CPU time per step and world of SAP, Compliant and LCP, in one run.
 
-    python benchmarks/contact_solvers.py [--out benchmarks/results] [--worlds 16] [--steps 200]
+    python -m benchmarks.contact_solvers [--out benchmarks/results] [--worlds 16] [--steps 200]
 
 Robots driven at random and a clutter of 20 bodies, float64 and float32, one thread. Every solver steps the same controls
 from the same states; each trajectory is its own.
@@ -17,11 +17,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import warp as wp
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "examples"))
-from accuracy import asset
-from example_scenes import clutter
-
 import warpsim as ws
+from scenes.examples import asset, clutter
 from warpsim.bench import machine
 
 SOLVERS = {"SAP": ws.SAP(), "Compliant": ws.Compliant(), "LCP": ws.LCP()}

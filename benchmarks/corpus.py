@@ -1,6 +1,6 @@
 """Robot files that nobody here wrote: which load, whether they accelerate as in MuJoCo, and whether they stay calm.
 
-    python benchmarks/corpus.py FOLDER [FOLDER …] [--out benchmarks/results] [--steps 100] [--seconds 120]
+    python -m benchmarks.corpus FOLDER [FOLDER …] [--out benchmarks/results] [--steps 100] [--seconds 120]
 
 Every FOLDER (an unpacked package or checkout with MJCF files) is a row of the table. A file counts when MuJoCo compiles it.
 What loads is compared in its acceleration at four random states with random controls, without contact, where

@@ -1,6 +1,6 @@
 """Gradients against central differences: every joint type x contact regime x integrator x solver, at 1 to 100 steps.
 
-    python benchmarks/gradient_grid.py [--only TEXT ...] [--robots] [--quick] [--out benchmarks/results]
+    python -m benchmarks.gradient_grid [--only TEXT ...] [--robots] [--quick] [--out benchmarks/results]
 
 Every cell is a trunk and a child on the joint of its row, float64, and asks `ws.check_gradients` for the gradients of a
 random linear loss by q0, v0, controls and five kinds of parameters. The numbers are the worst relative errors over all of

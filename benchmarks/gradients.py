@@ -1,6 +1,6 @@
 """What gradients cost: backward against forward pass, memory per env-step, growth over a training loop.
 
-    python benchmarks/gradients.py [--parts cost memory training] [--worlds 64] [--steps 32] [--out benchmarks/results]
+    python -m benchmarks.gradients [--parts cost memory training] [--worlds 64] [--steps 32] [--out benchmarks/results]
 
 The scene is the ant, settled on the ground, under random controls. Forward passes with and without a tape and backward
 passes take turns; times are CPU seconds of the process on the CPU (one thread), wall seconds on a GPU, medians.

@@ -1,6 +1,6 @@
 """Many robots in one world that do not touch, against as many worlds of one: islands should make them cost the same.
 
-    python benchmarks/islands.py [--robots 64] [--steps 20] [--repeats 7]
+    python -m benchmarks.islands [--robots 64] [--steps 20] [--repeats 7]
 
 ant and humanoid on one floor, 3 m apart, random controls, float32, one thread; ms per step, medians, in one run.
 """
@@ -11,9 +11,9 @@ import time
 
 import mujoco
 import numpy as np
-from accuracy import asset
 
 import warpsim as ws
+from scenes.examples import asset
 
 SPACING = 3.0  # [m]
 

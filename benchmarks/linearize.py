@@ -1,6 +1,6 @@
 """Cost of `sim.linearize` beside central differences of the same step, in one process on one device.
 
-    python benchmarks/linearize.py [--robots half_cheetah ant humanoid humanoid33] [--out benchmarks/results]
+    python -m benchmarks.linearize [--robots half_cheetah ant humanoid humanoid33] [--out benchmarks/results]
 
 All Jacobians: A, B, by generalised forces and by body masses, in float64. Robots stand on the ground, controls and velocities
 disturbed. The differences perturb every variable both ways; all perturbations of a state are the worlds of one simulator and
@@ -10,18 +10,15 @@ CPU seconds of the process, one thread on the CPU.
 
 import argparse
 import pathlib
-import sys
 import time
 
 import numpy as np
 import warp as wp
 
 import warpsim as ws
+from scenes.examples import asset
 from warpsim.bench import machine
 from warpsim.differentiate.differences import StepDifferences
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from accuracy import asset
 
 H = 0.005  # [s]
 WORLDS = (1, 16, 256)

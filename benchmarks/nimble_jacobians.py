@@ -1,7 +1,7 @@
 """All Jacobians of one step in contact: `sim.linearize` beside Nimble, the same robots in the same state, one thread each.
 
     python -m venv nimble && nimble/bin/pip install nimblephysics "numpy<2"
-    python benchmarks/nimble_jacobians.py --nimble nimble/bin/python [--out benchmarks/results]
+    python -m benchmarks.nimble_jacobians --nimble nimble/bin/python [--out benchmarks/results]
 
 Nimble (Werling et al. 2021) runs in an environment of its own and is given the robot as links, inertias and shapes. Its
 Jacobians of one world: dq'/dq, dq'/dv, dv'/dq, dv'/dv, by forces (its forward pass included); ours of 256 worlds the same
@@ -171,10 +171,10 @@ def nimble_times(path: str) -> dict:
 
 def ours(robot: str, worlds: int) -> tuple[dict, dict, float]:
     """What a Nimble process is given; seconds per world of all our Jacobians; contacts."""
-    import linearize as bench
     import warp as wp
 
     import warpsim as ws
+    from benchmarks import linearize as bench
 
     wp.config.log_level = wp.LOG_WARNING
     model = bench.load(robot)
@@ -233,5 +233,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(pathlib.Path(__file__).parent))
     sys.exit(main())

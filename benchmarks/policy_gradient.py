@@ -1,6 +1,6 @@
 """Learning by analytic gradients beside random search at equal env-steps: medians and quartiles over seeds.
 
-    python benchmarks/policy_gradient.py [--out benchmarks/results] [--seeds 5] [--parts throw,walk,hop,contact,directions]
+    python -m benchmarks.policy_gradient [--out benchmarks/results] [--seeds 5] [--parts throw,walk,hop,contact,directions]
 
 "walk": the policy of `examples/policy_gradient.py`; "contact": the same with the gradients of the true contact; "hop": the
 torques of `examples/hop.py`, fewer iterations; "throw": the throws of `examples/throw_ball.py`. Settings were chosen on seeds from 100 on; the seeds here are 0, 1, … .
@@ -21,12 +21,9 @@ import numpy as np
 import torch
 import warp as wp
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "examples"))
-import hop
-import policy_gradient as example
-import throw_ball
-
 import warpsim as ws
+from examples import hop, throw_ball
+from examples import policy_gradient as example
 from warpsim.bench import machine
 from warpsim.demo import robot_path
 from warpsim.runs import smooth_controls

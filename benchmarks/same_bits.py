@@ -29,9 +29,7 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "examples"))
-from example_scenes import clutter, grip_and_lift, gripper
+from scenes.examples import clutter, grip_and_lift, gripper
 
 WORLDS, STEPS, EVERY = 2, 200, 10
 HORIZON = 10  # steps of the loss whose gradient is kept

@@ -1,6 +1,6 @@
 """The time integrators side by side: cost of a step, energy and accuracy of the spring-cylinder, rebound of an impact.
 
-    python benchmarks/schemes.py [--robot humanoid.xml] [--worlds 64] [--out benchmarks/results/schemes.md]
+    python -m benchmarks.schemes [--robot humanoid.xml] [--worlds 64] [--out benchmarks/results/schemes.md]
 
 Cost: CPU time of the process per world-step (one thread), the integrators take turns, best of the repeats. The
 spring-cylinder is that of Castro, Permenter and Han, §VI-B: energy in a band [low, high] of the start over ten periods at
@@ -15,10 +15,8 @@ import time
 import numpy as np
 import warp as wp
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "examples"))
-from example_scenes import SpringCylinder
-
 import warpsim as ws
+from scenes.examples import SpringCylinder
 from warpsim.bench import machine
 
 SCHEMES = (ws.SymplecticEuler(), ws.ExplicitEuler(), ws.ImplicitEuler(), ws.Midpoint())

@@ -1,6 +1,6 @@
 """The two solvers as functions on their full sets of problems: boxed LCPs and cone QPs.
 
-    python benchmarks/solver_suite.py [--lcps 10000] [--cone-qps 1000] [--out benchmarks/results]
+    python -m benchmarks.solver_suite [--lcps 10000] [--cone-qps 1000] [--out benchmarks/results]
 
 LCPs: 206 recorded ones of a walking robot, and random multi-contact ones of up to 48 rows, solved together in one launch.
 Residuals are computed a second time, without the solver. Cone QPs: random ones with a known optimum, also given to
@@ -17,16 +17,13 @@ import time
 import numpy as np
 import warp as wp
 
-TESTS = pathlib.Path(__file__).resolve().parents[1] / "tests"
-sys.path.insert(0, str(TESTS / "solvers"))
-from cone_samples import ConeQP, clarabel_solution, infeasible_cone_qp, random_cone_qp, unbounded_cone_qp  # noqa: E402
-from lcp_samples import BoxedLCP, natural_residual, random_lcp, stack_problems  # noqa: E402
+import warpsim as ws
+from scenes.cone_samples import ConeQP, clarabel_solution, infeasible_cone_qp, random_cone_qp, unbounded_cone_qp
+from scenes.lcp_samples import BoxedLCP, natural_residual, random_lcp, stack_problems
+from warpsim.bench import machine
+from warpsim.solve.cone_qp.cone_qp import INFEASIBLE, UNBOUNDED
 
-import warpsim as ws  # noqa: E402
-from warpsim.bench import machine  # noqa: E402
-from warpsim.solve.cone_qp.cone_qp import INFEASIBLE, UNBOUNDED  # noqa: E402
-
-RECORDED = TESTS / "reference" / "data" / "boxed_lcps.npz"
+RECORDED = pathlib.Path(__file__).parents[1] / "tests" / "reference" / "data" / "boxed_lcps.npz"
 DTYPES = ("float64", "float32")
 
 

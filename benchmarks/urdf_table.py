@@ -1,7 +1,7 @@
 """The table of docs/urdf.md: which URDFs of the PyPI package example-robot-data load, and why the others do not.
 
     pip install example-robot-data 'warpsim[mesh]'
-    python benchmarks/urdf_table.py [--out docs/urdf.md]
+    python -m benchmarks.urdf_table [--out docs/urdf.md]
 
 Replaces what stands between the marks TABLE and END in the file.
 """
@@ -65,7 +65,7 @@ def table() -> str:
     version = importlib.metadata.version(PACKAGE)
     intro = (
         f"{loaded} of the {len(rows)} URDFs of {PACKAGE} {version} load, with all their meshes that are there, in "
-        f"{sum(r[2] for r in rows):.0f} s together. Made by `python benchmarks/urdf_table.py` on {datetime.date.today()}, "
+        f"{sum(r[2] for r in rows):.0f} s together. Made by `python -m benchmarks.urdf_table` on {datetime.date.today()}, "
         f"{platform.system()} {platform.machine()}, Python {platform.python_version()}."
     )
     head = "| file | | bodies | joints | geoms | pairs | notes |\n|---|---|---|---|---|---|---|"

@@ -1,6 +1,6 @@
 """One scene under three contact models: SAP (convex, compliant), Compliant (springs, solved in the impulses), LCP (rigid).
 
-    python examples/contact_models.py
+    python -m examples.contact_models
 
 A box slides to rest, four boxes stand on each other, a heavy box stands on a light one, a ball spins. The table shows what
 each model makes of it after 2 s of 5 ms steps; `docs/contact_models.md` says which to choose.

@@ -1,12 +1,12 @@
-"""Run the scenes of `example_scenes.py` and leave a picture, a web page and a USD stage of each in out/.
+"""Run the scenes of `scenes/examples.py` and leave a picture, a web page and a USD stage of each in out/.
 
-python examples/gallery.py [NAME ...]     (stack dominoes gripper clutter; hills too, which needs the gymnasium package)
+python -m examples.gallery [NAME ...]     (stack dominoes gripper clutter; hills too, which needs the gymnasium package)
 """
 
 import pathlib
 import sys
 
-from example_scenes import SCENES, Scene, quadruped_among_objects
+from scenes.examples import SCENES, Scene, quadruped_among_objects
 
 
 def run(name: str, out: pathlib.Path) -> None:

@@ -1,6 +1,6 @@
 """Make the hopper hop: 0.5 m forward, 0.25 m high, and stand again after 0.8 s; batched shooting with gradients.
 
-    python examples/hop.py [out]            # writes out/hop.png and out/hop.usd
+    python -m examples.hop [out]            # writes out/hop.png and out/hop.usd
 
 Unknown are the torques of all steps, 480 numbers per world. Adam improves 32 sequences at once with the gradients of
 their rollouts, landings included; now and then the worst half is replaced by variations of the best quarter.

@@ -1,6 +1,6 @@
 """Identify the mass, the friction and the joint damping of 64 half-cheetahs at once, each from one noisy recording.
 
-    python examples/identify_robot.py [out]        # writes out/identify_robot.png and out/identify_robot.usd
+    python -m examples.identify_robot [out]        # writes out/identify_robot.png and out/identify_robot.usd
 
 Every robot has its own mass, foot friction and damping, slides and kicks for 0.6 s under known controls, and is recorded
 with noise. Batched BFGS, three unknowns per world, minimises the squared error with the gradient of the whole rollout,

@@ -1,6 +1,6 @@
 """An ant learns to walk by short-horizon analytic policy gradients (SHAC style), beside random search.
 
-    python examples/policy_gradient.py [out]        # writes out/policy_gradient.png and out/policy_gradient.usd
+    python -m examples.policy_gradient [out]        # writes out/policy_gradient.png and out/policy_gradient.usd
 
 32 worlds go on from where they are for 32 steps; the reward of those steps and the value of the last state are
 differentiated through the simulator into the policy's weights. Random search (ARS with a linear policy, which did better

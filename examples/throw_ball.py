@@ -1,6 +1,6 @@
 """Throw balls at a target through a bounce: sixteen throwers around it, every ball is to be there at the same moment.
 
-    python examples/throw_ball.py [out]            # writes out/throw_ball.png and out/throw_ball.usd
+    python -m examples.throw_ball [out]            # writes out/throw_ball.png and out/throw_ball.usd
 
 Unknown are velocity and spin of each throw. Gauss-Newton steps in all worlds at once: three backward passes give the
 derivative of the place after 0.8 s, through flight, bounce and friction on the floor.

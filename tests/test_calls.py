@@ -10,9 +10,9 @@ import types
 import numpy as np
 import pytest
 import warp as wp
-from scenes import body_on_plane
 
 import warpsim as ws
+from scenes.bodies import body_on_plane
 from warpsim.cli import main
 from warpsim.files.store.store import StoreError
 from warpsim.show.render import Camera, render_image

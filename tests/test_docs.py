@@ -9,13 +9,18 @@ import mujoco
 import pytest
 
 import warpsim as ws
+from scenes.examples import SCENES
 from warpsim.cli import COMMANDS, main
 from warpsim.files import load
 
 ROOT = pathlib.Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "README.md"),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "papers").rglob("README.md")),
+]
 SUFFIXES = (*load.MUJOCO_SUFFIXES, *load.URDF_SUFFIXES, *load.USD_SUFFIXES)
-page = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+page = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 
 
 @page
@@ -45,10 +50,11 @@ def test_files_exist(path):
     text = path.read_text()
     for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", text):
         assert (path.parent / link).exists(), link
-    for name in re.findall(r"`((?:warpsim|tests|examples|benchmarks|docs)/[\w./]+\.\w+)`", text):
+    for name in re.findall(r"`((?:warpsim|kernels|tests|examples|benchmarks|scenes|papers|docs)/[\w./]+\.\w+)`", text):
         assert (ROOT / name).exists(), name
-    for name in re.findall(r"python ((?:examples|benchmarks)/\w+\.py)", text):
-        assert (ROOT / name).exists(), name
+    for name in re.findall(r"python -m ((?:examples|benchmarks|papers)\.[\w.]+)", text):
+        assert (ROOT / (name.replace(".", "/") + ".py")).exists(), name
+    assert not re.findall(r"python ((?:examples|benchmarks|papers)/\S+)", text)
 
 
 @page
@@ -59,7 +65,7 @@ def test_commands_of_a_page_parse(path):
             words = shlex.split(line, comments=True)
             assert words[0] in COMMANDS, line
             for flag in (word for word in words if word.startswith("--")):
-                assert flag[2:].replace("-", "_") in COMMANDS[words[0]].__dataclass_fields__, line
+                assert flag[2:].removeprefix("no-").replace("-", "_") in COMMANDS[words[0]].__dataclass_fields__, line
 
 
 def test_kernels_of_the_step_exist():
@@ -99,17 +105,14 @@ def test_versions_agree():
     assert version in sections and set(sections[: sections.index(version)]) <= {"Unreleased"}
 
 
-def test_readme_names_what_the_gallery_makes(monkeypatch):
+def test_readme_names_what_the_gallery_makes():
     """The scenes that `examples/gallery.py` runs are those that README names, and hills is one that can be asked for."""
-    monkeypatch.syspath_prepend(str(ROOT / "examples"))
-    from example_scenes import SCENES
-
     source = (ROOT / "examples" / "gallery.py").read_text()
     default = re.findall(r'"(\w+)"', source.split("or (")[1].split(")")[0])
-    readme = (ROOT / "README.md").read_text().split("`python examples/gallery.py`")[1][:300]
+    readme = (ROOT / "README.md").read_text().split("`python -m examples.gallery`")[1][:300]
     named = readme.split(" of a ")[1].split(", `python")[0]
     assert re.sub(r"\b(a|and)\b", " ", named).replace(",", " ").split() == default
-    assert set(default) | {"hills"} == set(SCENES) and "`python examples/gallery.py hills`" in readme
+    assert set(default) | {"hills"} == set(SCENES) and "`python -m examples.gallery hills`" in readme
 
 
 SHAPE = """<mujoco><asset><mesh name="m" vertex="0 0 0 .1 0 0 0 .1 0 0 0 .1"/>

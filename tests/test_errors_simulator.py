@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 import warp as wp
-from scenes import body_on_plane
 
 import warpsim as ws
+from scenes.bodies import body_on_plane
 
 NAN, INF = float("nan"), float("inf")
 WORLDS = 3

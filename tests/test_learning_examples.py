@@ -1,18 +1,9 @@
 """The examples that learn, shortened: each gets as far as it must on the way to what it shows in full."""
 
-import importlib.util
-import pathlib
-import sys
-
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "examples"))
-import hop
-import identify_robot
-import throw_ball
-
-BENCHMARKS = pathlib.Path(__file__).parents[1] / "benchmarks"
+from examples import hop, identify_robot, throw_ball
 
 
 def test_balls_are_thrown_at_a_target_through_a_bounce(tmp_path, within):
@@ -54,10 +45,9 @@ def policy_benchmark():
     """The script `benchmarks/policy_gradient.py` as a module, torch on one thread."""
     torch = pytest.importorskip("torch")
     torch.set_num_threads(1)
-    spec = importlib.util.spec_from_file_location("policy_benchmark", BENCHMARKS / "policy_gradient.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    from benchmarks import policy_gradient
+
+    return policy_gradient
 
 
 def test_a_policy_improves(tmp_path, policy_benchmark):

@@ -61,7 +61,7 @@ def test_cuda_check_covers_every_kernel_file():
     assert len(expected) > 300 and expected == found
 
 
-@pytest.mark.parametrize("name", ["warpsim.warpsim.errors", "warpsim.tests", "warpsim.benchmarks", "warpsim.examples"])
+@pytest.mark.parametrize("name", ["warpsim.warpsim.errors", "warpsim.tests", "warpsim.benchmarks", "warpsim.papers"])
 def test_nothing_beside_the_package_is_in_it(name):
     """The folders beside the package are no part of it, and none of its modules has a second name."""
     with pytest.raises(ModuleNotFoundError):

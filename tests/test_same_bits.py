@@ -1,12 +1,8 @@
 """The tools that watch over a rebuilding: stored rollouts are found again bit by bit, changed ones are named; lines are counted."""
 
-import pathlib
-import sys
-
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from benchmarks import house, same_bits
 
 CELL, REFUSED = "fourbar/SAP/symplectic/float64", "hertz/SAP/symplectic/float64"

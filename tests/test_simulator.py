@@ -6,9 +6,9 @@ import mujoco
 import numpy as np
 import pytest
 import warp as wp
-from scenes import GRAVITY, body_on_plane, cart
 
 import warpsim as ws
+from scenes.bodies import GRAVITY, body_on_plane, cart
 
 WORLDS = 5
 KEYFRAMES = """<mujoco><option timestep="0.004"/><worldbody>

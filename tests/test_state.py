@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import warp as wp
-from scenes import body_on_plane
 
 import warpsim as ws
+from scenes.bodies import body_on_plane
 
 WHOLE = (2**31 - 1, -(2**31), -1, 10**6, 3)
 REAL = (np.nan, np.inf, -np.inf, 1e300, 0.0)

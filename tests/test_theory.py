@@ -9,9 +9,9 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
 TEXT = (ROOT / "docs" / "theory.md").read_text()
-FOLDERS = ("kernels", "warpsim", "tests", "benchmarks", "examples")
+FOLDERS = ("kernels", "warpsim", "tests", "benchmarks", "examples", "papers", "scenes")
 SOURCES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
-FILE = re.compile(r"`((?:kernels|warpsim|tests|benchmarks|examples)/[\w/]+\.py)`")
+FILE = re.compile(r"`((?:kernels|warpsim|tests|benchmarks|examples|papers|scenes)/[\w/]+\.py)`")
 CITATION = re.compile(r"theory(?:\.md)?\s+(§[\d.]+\d|§\d)((?:(?:,|,? and)\s+§\d+(?:\.\d+)?)*)")
 
 

@@ -12,9 +12,9 @@ import threading
 import numpy as np
 import pytest
 import warp as wp
-from scenes import body_on_plane
 
 import warpsim as ws
+from scenes.bodies import body_on_plane
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 

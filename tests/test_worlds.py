@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 import warp as wp
-from scenes import body_on_plane
 
 import warpsim as ws
+from scenes.bodies import body_on_plane
 from warpsim.cli import main
 
 

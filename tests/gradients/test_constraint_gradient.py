@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from constraint_scenes import driven_pair, fourbar, mimic_pair, ropes, welded_beam
 from test_step_gradient import Problem
+
+from scenes.constraints import driven_pair, fourbar, mimic_pair, ropes, welded_beam
 
 BARS = [(1, 1e-6), (40, 1e-5)]
 

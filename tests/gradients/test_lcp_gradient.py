@@ -1,17 +1,12 @@
 """Gradients through rigid contact: recorded Jacobians, central differences, bounces, saddle points, redundant contacts."""
 
-import pathlib
-import sys
-
 import numpy as np
 import pytest
 import warp as wp
-from constraint_scenes import fourbar
 
 import warpsim as ws
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "physics"))
-from lcp_scenes import REFERENCE, SCENES, UP_Y, reverse_pendulum
+from scenes.constraints import fourbar
+from scenes.rigid import REFERENCE, SCENES, UP_Y, reverse_pendulum
 
 SOLVER = ws.LCP(tolerance=1e-13, bounce_correction=False)  # the derivative of the step
 # The recorded engine moves positions with the velocity before the step.

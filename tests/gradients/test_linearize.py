@@ -1,13 +1,13 @@
 """`sim.linearize` in float64 against central differences of `sim.step` with a sweep of step sizes, and against the tape."""
 
-import constraint_scenes
 import numpy as np
 import pytest
 import warp as wp
-from scenes import body_on_plane
 from test_step_gradient import all_joints
 
 import warpsim as ws
+from scenes import constraints as constraint_scenes
+from scenes.bodies import body_on_plane
 from warpsim.differentiate.differences import StepDifferences
 
 SOLVER = ws.SAP(tolerance=1e-13)  # far below the differences' own error

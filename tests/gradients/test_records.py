@@ -4,9 +4,9 @@ gradient, whoever writes to them and however."""
 import numpy as np
 import pytest
 import warp as wp
-from scenes import body_on_plane
 
 import warpsim as ws
+from scenes.bodies import body_on_plane
 
 STEPS, WORLDS = 6, 2
 SIMULATORS = {

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import warp as wp
-from scenes import body_on_plane
 from test_linearize import check as check_jacobians
 from test_step_gradient import Problem
 
 import warpsim as ws
+from scenes.bodies import body_on_plane
 from warpsim.model.geometry import axis_angle
 
 SCHEMES = {

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import warp as wp
-from scenes import body_on_plane
 
 import warpsim as ws
+from scenes.bodies import body_on_plane
 
 OPTIONS = {"dtype": "float64", "requires_grad": True, "device": "cpu"}
 

@@ -1,15 +1,10 @@
 """Gradients of boxed LCPs and cone QPs at their solutions, against central differences of the solvers."""
 
-import pathlib
-import sys
-
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "solvers"))
-from cone_samples import random_cone_qp
-from lcp_samples import random_lcp
-
+from scenes.cone_samples import random_cone_qp
+from scenes.lcp_samples import random_lcp
 from warpsim.differentiate.cone_qp_adjoint import cone_qp_adjoint
 from warpsim.differentiate.lcp_solution import lcp_adjoint
 from warpsim.solve import solve_cone_qp, solve_lcp

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from constraint_scenes import driven_pair, fourbar, welded_beam
 from test_step_gradient import Problem, all_joints, sliding_box
 
 import warpsim as ws
+from scenes.constraints import driven_pair, fourbar, welded_beam
 
 # The free motion must be solved far below the differences' own error.
 SCHEMES = {

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import warp as wp
-from constraint_scenes import driven_pair, fourbar, welded_beam
 from test_step_gradient import SOLVER, STEP_SIZES, Problem, all_joints, sliding_box
 from test_theta_gradient import hill
 
 import warpsim as ws
+from scenes.constraints import driven_pair, fourbar, welded_beam
 
 # The roots must be found far below the differences' own error.
 VARIATIONAL = ws.Variational(tolerance=1e-15)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from adapter_samples import STEPS, WORLDS, cart_pole
-from scenes import body_on_plane
 
 import warpsim as ws
+from scenes.bodies import body_on_plane
 
 torch = pytest.importorskip("torch")
 

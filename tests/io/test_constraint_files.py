@@ -3,8 +3,8 @@
 import mujoco
 import numpy as np
 import pytest
-from constraint_scenes import every_constraint
 
+from scenes.constraints import every_constraint
 from warpsim.errors import ModelError
 from warpsim.files.load import load
 from warpsim.files.mjcf.mjcf_constraints import compliance

@@ -16,8 +16,8 @@ import warnings
 import numpy as np
 import pytest
 from test_urdf import ROBOT
-from trajectory_helpers import ASSETS
 
+from scenes.trajectories import ASSETS
 from warpsim.errors import ModelError
 from warpsim.files import safe_files
 from warpsim.files.load import load
@@ -307,7 +307,7 @@ USD = """
     import pathlib, sys, time, warnings
     import numpy as np
     warnings.simplefilter("ignore")
-    from trajectory_helpers import small
+    from scenes.trajectories import small
     from warpsim.errors import ModelError
     from warpsim.files.load import load
 

@@ -8,8 +8,8 @@ import time
 
 import numpy as np
 import pytest
-from trajectory_helpers import rollout, small
 
+from scenes.trajectories import rollout, small
 from warpsim.files.scene import default_spacing, grid_origins
 
 pytest.importorskip("viser")

@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from trajectory_helpers import rollout, small
 
+from scenes.trajectories import rollout, small
 from warpsim.files import output
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -70,8 +70,7 @@ def test_rates_and_distances_are_positive_numbers(recorded, tmp_path, option, va
 
 FULL_DISK = """
 import os, pathlib, resource, sys
-sys.path.insert(0, "tests/io")
-from trajectory_helpers import rollout, small
+from scenes.trajectories import rollout, small
 from warpsim.trajectory import Trajectory
 
 folder = pathlib.Path(sys.argv[1])

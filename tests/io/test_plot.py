@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from trajectory_helpers import rollout, small
 
+from scenes.trajectories import rollout, small
 from warpsim.files.shapes import triangles
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import volume_and_inertia

@@ -7,8 +7,8 @@ import shutil
 
 import numpy as np
 import pytest
-from trajectory_helpers import asset, rollout, small
 
+from scenes.trajectories import asset, rollout, small
 from warpsim.files.store.store import StoreError, StoreWriter
 from warpsim.model.builder import ModelBuilder
 from warpsim.trajectory import Trajectory

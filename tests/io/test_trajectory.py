@@ -3,8 +3,8 @@
 import mujoco
 import numpy as np
 import pytest
-from trajectory_helpers import asset, random_q, rollout, small
 
+from scenes.trajectories import asset, random_q, rollout, small
 from warpsim.files.scene import frame_rows, grid_origins, world_indices
 from warpsim.model import host_kinematics
 from warpsim.trajectory import Trajectory

@@ -6,8 +6,8 @@ import textwrap
 
 import numpy as np
 import pytest
-from trajectory_helpers import asset, rollout, small
 
+from scenes.trajectories import asset, rollout, small
 from warpsim.files.scene import default_spacing, grid_origins
 from warpsim.files.usd.usd_prims import Names, matrix_quaternion
 from warpsim.files.usd.usd_write import continuous_signs, half_quaternions, write_model
@@ -262,7 +262,7 @@ MEMORY = """
     import sys, threading, time
     import numpy as np
     from pxr import Usd, UsdGeom, UsdPhysics, UsdShade, Vt
-    from trajectory_helpers import asset
+    from scenes.trajectories import asset
     from warpsim.files.usd import usd_write
     from warpsim.model import host_kinematics
     from warpsim.trajectory import Trajectory

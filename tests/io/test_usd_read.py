@@ -6,9 +6,9 @@ import warnings
 
 import numpy as np
 import pytest
-from trajectory_helpers import asset, small
 
 import warpsim as ws
+from scenes.trajectories import asset, small
 from warpsim.errors import ModelError
 from warpsim.files.load import load
 from warpsim.files.usd import usd_extra
@@ -385,7 +385,7 @@ def test_instances_and_internal_references(tmp_path):
 
 def test_a_recorded_world_reads_back(tmp_path):
     """A trajectory of one world is a stage too: the model with its free bodies where the recording starts."""
-    from trajectory_helpers import rollout
+    from scenes.trajectories import rollout
 
     t = rollout(*small(), worlds=1, steps=4)
     t.to_usd(tmp_path / "t.usda", worlds=1)

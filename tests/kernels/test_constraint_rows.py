@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from constraint_scenes import every_constraint
 from test_constraints import run_box
 
 import warpsim as ws
+from scenes.constraints import every_constraint
 from warpsim.kernels.rows import constraint_rows as kinds
 
 

@@ -5,10 +5,10 @@ from math import factorial
 import mujoco
 import numpy as np
 import pytest
-from scenes import EVERY_JOINT, quaternion_matrix
 from scipy.linalg import logm
 
 import warpsim as ws
+from scenes.bodies import EVERY_JOINT, quaternion_matrix
 
 H = 0.02  # [s] large, so that links turn by 0.1 rad and more in a step
 

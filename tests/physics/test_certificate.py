@@ -7,9 +7,9 @@ Everything is recomputed in float64 from the arrays that the step leaves on the 
 
 import numpy as np
 import pytest
-from contact_problems import Exported, cone_projection
 
 import warpsim as ws
+from scenes.contact_problems import Exported, cone_projection
 
 WORLDS = 6
 TOLERANCE = {"float64": 1e-6, "float32": 1e-4}  # solver defaults

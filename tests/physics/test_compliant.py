@@ -2,13 +2,13 @@
 
 import itertools
 
-import compliant_scenes as scenes
 import numpy as np
 import pytest
 import warp as wp
 from scipy.integrate import solve_ivp
 
 import warpsim as ws
+from scenes import compliant as scenes
 from warpsim.integrate.step import Step
 from warpsim.tree.dynamics import DeviceModel
 

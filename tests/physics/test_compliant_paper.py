@@ -1,11 +1,11 @@
-"""`Compliant(formulation="paper")` against the paper's programs in NumPy (`ccs_literal.py`), and what is wrong with them."""
+"""`Compliant(formulation="paper")` against the paper's programs in NumPy (`papers/ccs/literal.py`), and what is wrong with them."""
 
-import ccs_literal as literal
-import compliant_scenes as scenes
 import numpy as np
 import pytest
 
 import warpsim as ws
+from papers.ccs import literal
+from scenes import compliant as scenes
 
 G = scenes.GRAVITY
 

@@ -5,10 +5,10 @@ import functools
 import mujoco
 import numpy as np
 import pytest
-from constraint_scenes import TURN_Z_INTO_Y, fourbar, gaps, mimic_pair, stewart
-from scenes import GRAVITY, cart, pendulum
 
 import warpsim as ws
+from scenes.bodies import GRAVITY, cart, pendulum
+from scenes.constraints import TURN_Z_INTO_Y, fourbar, gaps, mimic_pair, stewart
 from warpsim.kernels.rows.bilateral import EQUALITY_BETA, RIGID
 from warpsim.model.geometry import rotation_vector
 from warpsim.model.host_kinematics import body_poses

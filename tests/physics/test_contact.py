@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from scenes import EPSILON, GRAVITY, body_on_plane, quaternion_matrix
 
 import warpsim as ws
+from scenes.bodies import EPSILON, GRAVITY, body_on_plane, quaternion_matrix
 
 DTYPES = ("float64", "float32")
 H = 0.01

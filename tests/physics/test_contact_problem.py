@@ -7,9 +7,9 @@ Rn = max(beta^2 w/(4 pi^2), 1/(h k (h + tau_d))),  Rt = sigma w,  v_hat = -phi/(
 import mujoco
 import numpy as np
 import pytest
-from scenes import body_on_plane, quaternion_matrix
 
 import warpsim as ws
+from scenes.bodies import body_on_plane, quaternion_matrix
 
 H = 0.005
 BETA, BETA_LIMIT, SIGMA = 1.0, 0.1, 1e-3

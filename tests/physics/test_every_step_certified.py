@@ -3,16 +3,11 @@
 Shortened runs; `benchmarks/certificate.py` makes the long ones.
 """
 
-import pathlib
-import sys
-
 import pytest
-from contact_problems import Exported
 
 import warpsim as ws
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "examples"))
-from example_scenes import SCENES, driven_at_random
+from scenes.contact_problems import Exported
+from scenes.examples import SCENES, driven_at_random
 
 TOLERANCE = {"float64": 1e-6, "float32": 1e-4}  # solver defaults
 # Rounding of what is recomputed in float64 from data in float32 (test_certificate.py measures it).

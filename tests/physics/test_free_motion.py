@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from scenes import EPSILON, GRAVITY, body_on_plane, cart, pendulum, quaternion_matrix, tumbling_chain
 
 import warpsim as ws
+from scenes.bodies import EPSILON, GRAVITY, body_on_plane, cart, pendulum, quaternion_matrix, tumbling_chain
 
 DTYPES = ("float64", "float32")
 STEP = 0.02  # [s], halved by substeps

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from scenes import GRAVITY, cart, pendulum
 
 import warpsim as ws
+from scenes.bodies import GRAVITY, cart, pendulum
 
 H = 0.01
 SIGMA, BETA_LIMIT = 1e-3, 0.1

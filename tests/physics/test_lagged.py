@@ -72,11 +72,8 @@ def test_a_light_ball_under_a_heavy_one_does_not_sink(device, dtype):
 
 def test_lagged_clutter_settles_and_is_certified(device):
     """Spheres and boxes with both corrections: every step converges; penetration ends below 0.5 mm."""
-    import pathlib
-    import sys
 
-    sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "examples"))
-    from example_scenes import clutter
+    from scenes.examples import clutter
 
     solver = ws.SAP(approximation="lagged", supported_load=True)
     sim = ws.Simulator(clutter(20), device=device, dtype="float64", solver=solver)

@@ -1,17 +1,12 @@
 """Rigid contact by a boxed LCP: recorded steps of an independent engine, Newton's and Coulomb's laws, warm starts."""
 
-import pathlib
-import sys
-
 import numpy as np
 import pytest
 import warp as wp
 
 import warpsim as ws
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "examples"))
-from example_scenes import clutter, stack
-from lcp_scenes import GAITS, REFERENCE, SCENES, gait, spheres
+from scenes.examples import clutter, stack
+from scenes.rigid import GAITS, REFERENCE, SCENES, gait, spheres
 
 
 @pytest.mark.parametrize("name", SCENES)

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from constraint_scenes import stewart
-from scenes import body_on_plane
 
 import warpsim as ws
+from scenes.bodies import body_on_plane
+from scenes.constraints import stewart
 from warpsim.model.geometry import axis_angle
 
 SPEED, TURN = 0.2, 2.0  # the documented defaults [m/s, rad/s]

@@ -1,15 +1,10 @@
 """The example scenes do what their names say."""
 
-import pathlib
-import sys
-
 import numpy as np
 import pytest
 
 import warpsim as ws
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "examples"))
-from example_scenes import clutter, dominoes, grip_and_lift, gripper, stack
+from scenes.examples import clutter, dominoes, grip_and_lift, gripper, stack
 
 
 @pytest.mark.parametrize(("boxes", "dtype"), [(1, "float32"), (10, "float32"), (10, "float64")])

@@ -1,19 +1,14 @@
 """The theta-schemes: exact discrete maps, orders, energy, stability, contact at second order, and the reliability contract."""
 
-import pathlib
-import sys
-
 import numpy as np
 import pytest
 import warp as wp
-from scenes import GRAVITY, body_on_plane, cart, tumbling_chain
 from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 import warpsim as ws
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "examples"))
-from example_scenes import SpringCylinder
+from scenes.bodies import GRAVITY, body_on_plane, cart, tumbling_chain
+from scenes.examples import SpringCylinder
 
 EXPLICIT, SYMPLECTIC, IMPLICIT, MIDPOINT = ws.ExplicitEuler(), ws.SymplecticEuler(), ws.ImplicitEuler(), ws.Midpoint()
 SCHEMES = {"explicit": EXPLICIT, "symplectic": SYMPLECTIC, "implicit": IMPLICIT, "midpoint": MIDPOINT}

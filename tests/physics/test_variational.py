@@ -6,11 +6,11 @@ import pathlib
 import mujoco
 import numpy as np
 import pytest
-from scenes import EVERY_JOINT, GRAVITY, body_on_plane, cart, link_chain, pendulum, tumbling_chain
 from scipy.integrate import solve_ivp
 from test_free_motion import energies, momentum, order
 
 import warpsim as ws
+from scenes.bodies import EVERY_JOINT, GRAVITY, body_on_plane, cart, link_chain, pendulum, tumbling_chain
 
 REFERENCE = pathlib.Path(__file__).parents[1] / "reference" / "data" / "ltvi_chain.npz"
 FREE, BALL = int(mujoco.mjtJoint.mjJNT_FREE), int(mujoco.mjtJoint.mjJNT_BALL)

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from constraint_scenes import fourbar, gaps
 
 import warpsim as ws
+from scenes.constraints import fourbar, gaps
 
 
 def ball(height: float, h: float, mu: float = 0.5, shape: str = "sphere") -> ws.Model:

@@ -1,9 +1,9 @@
 """Compliant contact on problems given as arrays: the dual of SAP's problem has SAP's solution (theory §4)."""
 
 import numpy as np
-from problem_samples import hard_problems, random_problem
 
 import warpsim as ws
+from scenes.problem_samples import hard_problems, random_problem
 
 
 def test_same_solution_as_sap(rng, within):

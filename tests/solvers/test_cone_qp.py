@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import warp as wp
-from cone_samples import clarabel_solution, infeasible_cone_qp, random_cone_qp, unbounded_cone_qp
-from lcp_samples import random_lcp
-from problem_samples import random_problem
 
+from scenes.cone_samples import clarabel_solution, infeasible_cone_qp, random_cone_qp, unbounded_cone_qp
+from scenes.lcp_samples import random_lcp
+from scenes.problem_samples import random_problem
 from warpsim.solve import SAP, ConeQPSolver, ContactProblem, solve_cone_qp, solve_contact
 from warpsim.solve.cone_qp.cone_qp import INFEASIBLE, NON_FINITE, NOT_CONVERGED, UNBOUNDED
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import warp as wp
-from lcp_samples import BoxedLCP, bounds, natural_residual, random_lcp, stack_problems
 
+from scenes.lcp_samples import BoxedLCP, bounds, natural_residual, random_lcp, stack_problems
 from warpsim.solve import LCPSolver, solve_lcp
 from warpsim.solve.lcp.lcp import CLAMPING, IMPULSES, NON_FINITE, NOT_CONVERGED, SEPARATING, TIED, UPPER
 

@@ -1,16 +1,16 @@
 """SAP against Clarabel's solution of the same convex problem, over the range of problems that a simulation meets.
 
 Errors are in the norm of A, relative to the larger one of v and v*: velocities that carry no momentum (A ill-conditioned) are
-not determined any better by either solver. `benchmarks/sap_random.py` runs the same comparison over 1,000 problems.
+not determined any better by either solver. `benchmarks/certificate.py` runs the same comparison over 1,000 problems.
 """
 
 import dataclasses
 
 import numpy as np
 import pytest
-from contact_problems import Problem, interior_point
-from problem_samples import SIZES, hard_problems
 
+from scenes.contact_problems import Problem, interior_point
+from scenes.problem_samples import SIZES, hard_problems
 from warpsim.solve import SAP, ContactProblem, solve_contact
 
 WORLDS = 20  # problems per size

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from problem_samples import forest_solver, random_forest
 
+from scenes.problem_samples import forest_solver, random_forest
 from warpsim.solve import SAP, ContactProblem, solve_contact
 
 TOLERANCE = 1e-12

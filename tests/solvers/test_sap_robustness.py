@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import warp as wp
-from contact_problems import Problem
-from problem_samples import random_problem
 
+from scenes.contact_problems import Problem
+from scenes.problem_samples import random_problem
 from warpsim.solve import SAP, ContactProblem, SAPSolver, solve_contact
 from warpsim.solve.problem import fill_problem
 

@@ -1,4 +1,4 @@
-"""Small scenes that several tests share. Imported by name: pytest puts this folder on the path."""
+"""Small scenes of a few bodies: a body on a plane, carts, pendulums, chains."""
 
 import numpy as np
 

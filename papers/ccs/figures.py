@@ -1,10 +1,10 @@
 """The experiments of the compliant-constraint paper (Drumwright), with `ws.Compliant()` beside the paper's numbers.
 
-    python benchmarks/ccs_paper.py [--quick] [--parts pendulum,stack] [--out benchmarks/results] [--plot docs/ccs_paper.png]
+    python -m papers.ccs.figures [--quick] [--parts pendulum,stack] [--out papers/ccs/results] [--plot papers/ccs/figures.png]
 
 Pendulum in absolute coordinates (Fig. 4) and its stability, pendulum with a stop (Fig. 6), cube on an elastic foundation
 against SciPy (Tables 1, 2), box on an incline (Fig. 9), stacks of spheres (Fig. 10), and the paper's printed programs
-where they differ (`ccs_literal.py`). CPU, float64. The quick part takes a minute,
+where they differ (`literal.py`). CPU, float64. The quick part takes a minute,
 all of it about half an hour.
 """
 
@@ -21,12 +21,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # times are CPU seconds of one th
 import numpy as np
 import warp as wp
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests"))
-import ccs_foundation as foundation
-import ccs_literal as literal
-import compliant_scenes as scenes
-
 import warpsim as ws
+from papers.ccs import foundation, literal
+from scenes import compliant as scenes
 from warpsim.bench import machine
 
 STIFFNESSES = 10.0 ** np.arange(16)  # [N/m] 1 to 1e15
@@ -483,14 +480,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="the small cases, in a minute")
     parser.add_argument("--parts", default=",".join(PARTS), help="which, comma between; the others are read from --out")
-    parser.add_argument("--out", type=pathlib.Path, help="folder for ccs_paper.md and ccs_paper.json")
+    parser.add_argument("--out", type=pathlib.Path, help="folder for tables.md and tables.json")
     parser.add_argument("--plot", type=pathlib.Path, help="PNG of the figures")
     arguments = parser.parse_args()
     chosen = arguments.parts.split(",")
     if unknown := set(chosen) - set(PARTS):
         parser.error(f"--parts: no part is called {sorted(unknown)}; choose from {list(PARTS)}")
     wp.config.log_level = wp.LOG_WARNING
-    file = arguments.out / "ccs_paper.json" if arguments.out else None
+    file = arguments.out / "tables.json" if arguments.out else None
     found = json.loads(file.read_text()) if file and file.is_file() else {"tally": {}}
     found["machine"] = machine(wp.get_device("cpu"))
     for name in chosen:
@@ -506,7 +503,7 @@ def main() -> int:
     lines = report(found)
     print("\n".join(lines))
     if arguments.out:
-        (arguments.out / "ccs_paper.md").write_text("\n".join(lines) + "\n")
+        (arguments.out / "tables.md").write_text("\n".join(lines) + "\n")
     if arguments.plot:
         figure(arguments.plot, found)
     return 0

@@ -1,4 +1,4 @@
-"""Scenes with constraints that several tests share."""
+"""Scenes with constraints: linkages, ropes, drives, platforms."""
 
 import numpy as np
 

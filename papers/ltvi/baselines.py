@@ -251,7 +251,7 @@ def kernels() -> SimpleNamespace:
             work.dq[w, d] = work.dq[w, d] + z
         square[w, count] = length
 
-    @wp.kernel(module="benchmarks.ltvi_baselines", enable_backward=False)
+    @wp.kernel(module="papers.ltvi.baselines", enable_backward=False)
     def search(
         topology: Topology,
         frame: Frame,

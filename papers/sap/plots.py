@@ -1,4 +1,4 @@
-"""The figures of `sap_paper.py` as four PNGs: spring-cylinder, a clutter's solves, scalability, slip parameter."""
+"""The figures of `figures.py` as four PNGs: spring-cylinder, a clutter's solves, scalability, slip parameter."""
 
 import pathlib
 
@@ -153,6 +153,6 @@ def slip(result: dict):
 
 
 def draw(result: dict, folder: pathlib.Path) -> None:
-    """sap_paper_cylinder.png, _solves.png, _scaling.png, _slip.png in `folder`."""
+    """cylinder.png, solves.png, scaling.png, slip.png in `folder`."""
     for make in (cylinder, solves, scaling, slip):
-        make(result).savefig(folder / f"sap_paper_{make.__name__}.png", dpi=DPI)
+        make(result).savefig(folder / f"{make.__name__}.png", dpi=DPI)

@@ -1,4 +1,4 @@
-"""The systems of the compliant-constraint paper (Drumwright), shared by its tests and `benchmarks/ccs_paper.py`."""
+"""The systems of the compliant-constraint paper (Drumwright), of its tests and of `papers/ccs`."""
 
 import numpy as np
 

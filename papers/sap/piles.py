@@ -1,22 +1,18 @@
-"""The clutter of Castro, Permenter and Han, §VI-C, measured for `sap_paper.py`: Figs. 9 to 15.
+"""The clutter of Castro, Permenter and Han, §VI-C, measured for `figures.py`: Figs. 9 to 15.
 
 SAP is timed alone: after a step its contact problem is solved again from the same guess, with the same result. Clarabel, a
 primal-dual interior-point solver, gets the same problem as a second-order cone program (the paper's eq. 19, solved by Gurobi
 there); its time is that of its iterations, without its setup. Both clocks count CPU time of the one thread.
 """
 
-import pathlib
-import sys
 import time
 
 import numpy as np
 import warp as wp
 
-sys.path.extend(str(pathlib.Path(__file__).parents[1] / folder) for folder in ("examples", "tests"))
-from contact_problems import Exported, interior_point
-from example_scenes import clutter
-
 import warpsim as ws
+from scenes.contact_problems import Exported, interior_point
+from scenes.examples import clutter
 
 H = 0.01  # [s]
 GRAVITY = 9.81

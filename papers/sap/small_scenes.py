@@ -1,18 +1,13 @@
-"""Small scenes for `sap_paper.py`: the spring-cylinder of §VI-B (Figs. 5 to 7), and what the convex model gets wrong.
+"""Small scenes for `figures.py`: the spring-cylinder of §VI-B (Figs. 5 to 7), and what the convex model gets wrong.
 
 The second part is not in the paper: a body that slides hovers (its gliding artefact), and a light body under a heavy
 one sinks; `SAP(approximation="lagged")` and `SAP(supported_load=True)` correct them.
 """
 
-import pathlib
-import sys
-
 import numpy as np
 
-sys.path.append(str(pathlib.Path(__file__).parents[1] / "examples"))
-from example_scenes import SpringCylinder
-
 import warpsim as ws
+from scenes.examples import SpringCylinder
 
 SCHEMES = {
     "symplectic Euler": ws.SymplecticEuler(),

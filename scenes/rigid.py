@@ -6,7 +6,7 @@ import numpy as np
 
 import warpsim as ws
 
-REFERENCE = np.load(pathlib.Path(__file__).parents[1] / "reference" / "data" / "lcp_jacobians.npz")
+REFERENCE = np.load(pathlib.Path(__file__).parents[1] / "tests" / "reference" / "data" / "lcp_jacobians.npz")
 CUBE = [0.5, 0.5, 0.5]
 UP_Y = [0, 0, 0, np.sqrt(0.5), -np.sqrt(0.5), 0, 0]  # a plane's z axis turned to +y
 

@@ -122,7 +122,7 @@ def cone_qp(H, g, A, q, cones) -> np.ndarray:
 
 
 def pendulum(h: float, K: float, B: float, seconds: float, bend: bool) -> tuple[np.ndarray, np.ndarray]:
-    """q, v (steps + 1, 3) of the pendulum of `tests/compliant_scenes.py`, by eq. 36, 37, 53."""
+    """q, v (steps + 1, 3) of the pendulum of `scenes/compliant.py`, by eq. 36, 37, 53."""
     M_inv, f = np.diag([1.0, 1.0, 10.0]), np.array([0.0, -9.81, 0.0])
     q, v = np.zeros(3), np.zeros(3)
     found = [(q, v)]

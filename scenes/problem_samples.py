@@ -1,4 +1,4 @@
-"""Random contact problems for the tests of the solvers, and for `benchmarks/sap_random.py`."""
+"""Random contact problems for the tests of the solvers, and for `benchmarks/certificate.py`."""
 
 import dataclasses
 

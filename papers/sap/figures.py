@@ -1,10 +1,10 @@
 """Figures and tables of Castro, Permenter and Han, *An Unconstrained Convex Formulation of Compliant Contact*, §VI-B and C.
 
-    python benchmarks/sap_paper.py [--quick] [--drake] [--out benchmarks/results] [--plots docs]
+    python -m papers.sap.figures [--quick] [--drake] [--out papers/sap/results] [--plots papers/sap]
 
 Spring-cylinder (Figs. 5 to 7), clutter (Figs. 9 to 15), and two options beyond the paper. Clarabel, an interior-point solver,
 stands in for Gurobi on the same problems; --drake times whole steps beside Drake (pip install drake). Everything runs in one
-thread in float64; times are CPU time. About 15 minutes, --quick one. docs/sap_paper.md explains the numbers.
+thread in float64; times are CPU time. About 15 minutes, --quick one. README.md explains the numbers.
 """
 
 import argparse
@@ -17,12 +17,11 @@ import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # idle BLAS threads spin, and CPU time counts them
 
-import sap_paper_clutter as piles
-import sap_paper_models as models
-import sap_paper_plots as plots
 import warp as wp
-from clutter import one_world
 
+from benchmarks.clutter import one_world
+from papers.sap import piles, plots
+from papers.sap import small_scenes as models
 from warpsim.bench import machine
 
 FULL = {
@@ -135,11 +134,11 @@ def markdown(result: dict[str, list[dict]], host: dict, size: dict) -> str:
 
 
 def write(result: dict[str, list[dict]], text: str, folder: pathlib.Path) -> None:
-    """`sap_paper.md`, and one CSV per figure in `sap_paper/`."""
-    (folder / "sap_paper").mkdir(parents=True, exist_ok=True)
-    (folder / "sap_paper.md").write_text(text)
+    """`tables.md`, and one CSV per figure."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "tables.md").write_text(text)
     for name, rows in result.items():
-        with open(folder / "sap_paper" / f"{name}.csv", "w", newline="") as file:
+        with open(folder / f"{name}.csv", "w", newline="") as file:
             writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
             writer.writeheader()
             shorter = ({k: f"{x:.6g}" if isinstance(x, float) else x for k, x in row.items()} for row in rows)
@@ -151,8 +150,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer bodies, shorter runs: about a minute")
     parser.add_argument("--drake", action="store_true", help="whole steps of the same scenes in Drake")
-    parser.add_argument("--out", type=pathlib.Path, help="folder for sap_paper.md and sap_paper/*.csv")
-    parser.add_argument("--plots", type=pathlib.Path, help="folder for sap_paper_*.png")
+    parser.add_argument("--out", type=pathlib.Path, help="folder for tables.md and one CSV per figure")
+    parser.add_argument("--plots", type=pathlib.Path, help="folder for the PNGs")
     arguments = parser.parse_args()
     wp.config.quiet = True
     with_drake = arguments.drake and importlib.util.find_spec("pydrake") is not None

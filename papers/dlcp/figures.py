@@ -1,10 +1,10 @@
 """Rigid contact as a boxed LCP against Werling, Exarchos, Omens and Liu, *Fast and Feature-Complete Differentiable Physics*.
 
-    python benchmarks/dlcp_paper.py [--quick] [--out benchmarks/results] [--plot docs/dlcp_paper.png]
+    python -m papers.dlcp.figures [--quick] [--out papers/dlcp/results] [--plot papers/dlcp/figures.png]
 
 Recorded LCPs and steps of another engine, warm starts (paper, appendix A.1: right > 95 % of the time), cost against the number
 of contacts, a block on a plane, two elastic balls. One thread; times are CPU time. About 4 minutes, --quick under one.
-docs/dlcp_paper.md explains the numbers.
+README.md explains the numbers.
 """
 
 import argparse
@@ -19,18 +19,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # idle BLAS threads spin, and CPU
 import numpy as np
 import warp as wp
 
-ROOT = pathlib.Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / folder) for folder in ("examples", "tests/solvers", "tests/physics")]
-from accuracy import asset  # noqa: E402
-from example_scenes import clutter, stack  # noqa: E402
-from lcp_samples import BoxedLCP, natural_residual, stack_problems  # noqa: E402
-from lcp_scenes import GAITS, REFERENCE, SCENES, block, gait, spheres  # noqa: E402
-from sap_paper import table  # noqa: E402
+import warpsim as ws
+from papers.sap.figures import table
+from scenes.examples import asset, clutter, stack
+from scenes.lcp_samples import BoxedLCP, natural_residual, stack_problems
+from scenes.rigid import GAITS, REFERENCE, SCENES, block, gait, spheres
+from warpsim.bench import machine
+from warpsim.solve.lcp.lcp import CLAMPING, CLASSES, IMPULSES, NOTHING, SEPARATING, LCPSolver
 
-import warpsim as ws  # noqa: E402
-from warpsim.bench import machine  # noqa: E402
-from warpsim.solve.lcp.lcp import CLAMPING, CLASSES, IMPULSES, NOTHING, SEPARATING, LCPSolver  # noqa: E402
-
+ROOT = pathlib.Path(__file__).parents[2]
 GRAVITY = 9.81
 FULL = {"seconds": 6.0, "steps": (0.01, 0.005, 0.0025, 0.001), "stacks": range(1, 13), "repeats": 20}
 QUICK = {"seconds": 2.0, "steps": (0.01, 0.005), "stacks": (1, 4, 8), "repeats": 3}
@@ -318,7 +315,7 @@ def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="two step sizes, short runs: under a minute")
-    parser.add_argument("--out", type=pathlib.Path, help="folder for dlcp_paper.md and dlcp_paper.json")
+    parser.add_argument("--out", type=pathlib.Path, help="folder for tables.md and tables.json")
     parser.add_argument("--plot", type=pathlib.Path, help="PNG of warm starts and times")
     arguments = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
@@ -335,9 +332,9 @@ def main() -> int:
     text = markdown(result, host)
     print("\n" + text)
     if arguments.out:
-        (arguments.out / "dlcp_paper.md").write_text(text)
+        (arguments.out / "tables.md").write_text(text)
         plain = json.dumps({"machine": host} | result, indent=1, default=lambda x: x.tolist())
-        (arguments.out / "dlcp_paper.json").write_text(plain + "\n")
+        (arguments.out / "tables.json").write_text(plain + "\n")
     if arguments.plot:
         figure(arguments.plot, result)
     return 0

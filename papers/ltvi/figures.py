@@ -1,10 +1,10 @@
 """The experiments of the LTVI paper (Lee, Liu, Park, Srinivasa), §4, with this simulator beside the paper's numbers.
 
-    python benchmarks/ltvi_paper.py [--out benchmarks/results] [--plot docs/ltvi.png] [--links 2 5 10 20 50 100 200]
+    python -m papers.ltvi.figures [--out papers/ltvi/results] [--plot papers/ltvi/figures.png] [--links 2 5 10 20 50 100 200]
 
 Energy over time (Fig. 2), time against degrees of freedom for DRNEA and SVI with RIQN, Newton and Broyden (Fig. 3),
 convergence and iteration counts (Fig. 4), and what the paper does not show: order, float32, changing steps, many worlds.
-All runs are on the CPU in one thread; times are CPU time of replayed graphs, so Python is not in them. `docs/ltvi.md`
+All runs are on the CPU in one thread; times are CPU time of replayed graphs, so Python is not in them. `README.md`
 explains the numbers. About three minutes.
 """
 
@@ -20,14 +20,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import warp as wp
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests"))
-from ltvi_baselines import install
-from scenes import link_chain
-
 import warpsim as ws
+from papers.ltvi.baselines import install
+from scenes.bodies import link_chain
 from warpsim.bench import machine
 
-ROOT = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[2]
 H = 1e-3  # [s] the paper's step
 EPSILON = 1e-9  # [N m s] the criterion |DRNEA| < EPSILON of the counted evaluations
 GUESSES = ("current", "euler", "dynamics")
@@ -39,7 +37,7 @@ AUTHORS = {
     "Newton (finite differences) + DRNEA": {2: 3.2, 10: 64, 20: 244, 50: 2095, 100: 12438},
     "exact Newton + SVI": {2: 4.8, 10: 160, 20: 1201, 50: 109020},
 }
-# (label, evaluation, root finder): a None evaluation is the integrator itself, the others come from ltvi_baselines.
+# (label, evaluation, root finder): a None evaluation is the integrator itself, the others come from baselines.py.
 VARIANTS = (
     ("DRNEA + RIQN", None, "riqn"),
     ("DRNEA + Broyden", None, "broyden"),
@@ -372,7 +370,7 @@ def tables(data, table, counted, energies, changing, throughput) -> list[str]:
 def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=pathlib.Path, help="folder for ltvi_paper.md and ltvi_paper.json")
+    parser.add_argument("--out", type=pathlib.Path, help="folder for tables.md and tables.json")
     parser.add_argument("--plot", type=pathlib.Path, help="PNG of the four figures")
     parser.add_argument("--links", type=int, nargs="+", default=[2, 5, 10, 20, 50, 100, 200])
     arguments = parser.parse_args()
@@ -393,10 +391,10 @@ def main() -> int:
     print("\n".join(lines))
     errors = {finder: convergence(data, finder) for finder in FINDERS}
     if arguments.out:
-        (arguments.out / "ltvi_paper.md").write_text("\n".join(lines) + "\n")
+        (arguments.out / "tables.md").write_text("\n".join(lines) + "\n")
         record = {"machine": machine(wp.get_device("cpu")), "times": table, "convergence": errors}
         record["evaluations"] = {f"{f}, {g}": float(x.mean()) for (f, g), x in counted.items()}
-        (arguments.out / "ltvi_paper.json").write_text(json.dumps(record, indent=1) + "\n")
+        (arguments.out / "tables.json").write_text(json.dumps(record, indent=1) + "\n")
     if arguments.plot:
         figure(arguments.plot, energies, errors, {f: counted[f, "current"] for f in FINDERS}, table)
     return 0

@@ -1,6 +1,7 @@
 """Scenes that examples, tests and benchmarks share. Each function returns a built `ws.Model`; `SCENES` says how they start."""
 
 import dataclasses
+import pathlib
 from collections.abc import Callable
 
 import numpy as np
@@ -12,6 +13,13 @@ BOX_SIDE = 0.1
 SPHERE_RADIUS = 0.05
 DENSITY = 1000.0
 CONTAINER = 0.8
+
+
+def asset(name: str) -> str:
+    """Path of a robot file of the gymnasium package."""
+    import gymnasium
+
+    return str(pathlib.Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets" / f"{name}.xml")
 
 
 def clutter(bodies: int, *, walls: bool = True, shapes: str = "mixed", h: float = 0.01, seed: int = 0) -> ws.Model:
@@ -150,16 +158,11 @@ def grip_and_lift(steps: int, h: float = 0.005) -> np.ndarray:
 
 def hills(name: str = "humanoid", h: float = 0.005) -> ws.Model:
     """A robot of the gymnasium package above rolling hills, a height field of 10 x 10 m and 0.35 m relief."""
-    import os
-
-    import gymnasium
-
-    path = os.path.join(os.path.dirname(gymnasium.__file__), "envs", "mujoco", "assets", f"{name}.xml")
     b = ws.ModelBuilder(f"{name} on hills", timestep=h)
     x = np.linspace(-5.0, 5.0, 60)
     relief = 0.5 + 0.25 * np.sin(1.3 * x)[None, :] * np.cos(1.1 * x)[:, None] + 0.2 * np.sin(0.7 * x)[:, None]
     b.add_geom("hfield", hfield=([5.0, 5.0, 0.35, 0.1], relief), name="hills", rgba=(0.55, 0.65, 0.45, 1))
-    robot = ws.load(path)
+    robot = ws.load(asset(name))
     b.add_model(robot, pose=[0, 0, 0.4])
     b.geoms = [g for g in b.geoms if g.name != "floor"]  # the file's own ground
     return b.build()

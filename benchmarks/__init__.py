@@ -1,0 +1,1 @@
+"""Measurements, each a program: `python -m benchmarks.NAME` from the root of the checkout. README.md lists them."""

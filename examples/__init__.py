@@ -1,0 +1,1 @@
+"""Programs to start from, each run as `python -m examples.NAME` from the root of the checkout."""

@@ -1,0 +1,1 @@
+"""Drumwright, *An Unconditionally Stable First-Order Constraint Solver for Multibody Systems*: programs, figures, tables."""

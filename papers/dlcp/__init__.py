@@ -1,0 +1,1 @@
+"""Werling, Exarchos, Omens and Liu, *Fast and Feature-Complete Differentiable Physics for Articulated Rigid Bodies*."""

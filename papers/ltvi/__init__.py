@@ -1,0 +1,1 @@
+"""Lee, Liu, Park and Srinivasa, *A Linear-Time Variational Integrator for Multibody Systems*: the experiments of §4."""
