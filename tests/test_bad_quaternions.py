@@ -7,12 +7,13 @@ import pytest
 import warp as wp
 
 import warpsim as ws
+from papers.ccs.program import PrintedSimulator
 
 SOLVERS = {
     "sap": ws.SAP(),
     "lcp": ws.LCP(),
     "compliant": ws.Compliant(),
-    "paper": ws.Compliant(formulation="paper"),
+    "paper": ws.Compliant(),  # in a `PrintedSimulator`
     "none": ws.NoContact(),
 }
 INTEGRATORS = {
@@ -72,7 +73,7 @@ def test_a_quaternion_that_is_no_rotation_flags_its_world_alone(device, solver, 
     """NaN, zero, tiny, huge and infinite quaternions in free and ball joints: NONFINITE from the first step on, q, v and
     time as they were given, the other worlds' bits unchanged. One of another length is the rotation that it stands for."""
     settings = {"dtype": dtype, "device": device, "solver": SOLVERS[solver], "integrator": INTEGRATORS[integrator]}
-    sim = ws.Simulator(scene(), worlds=len(BAD), **settings)
+    sim = (PrintedSimulator if solver == "paper" else ws.Simulator)(scene(), worlds=len(BAD), **settings)
     start = written(sim, BAD)
     end = start.clone()
     for _ in range(3):

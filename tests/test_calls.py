@@ -253,9 +253,7 @@ OPTIONS = {
             "stiffness": ["stiff", 0.0, INF],
             "tangential_damping": ["1", -1.0, NAN],
             "jdot": ["no", 0],
-            "formulation": ["printed", 3],
             "max_iterations": ["10", 0, INF],
-            "normal_weight": ["1", 0.0],
         },
     ),
     "LCP": (

@@ -26,7 +26,6 @@ SHARED_NAMES = {
     "broadphase": "pairs of geoms that may be near: kernels and host",
     "cone_qp": "cone programs: kernels and host",
     "compliant": "compliant contact: kernels and host",
-    "compliant_paper": "compliant contact as printed: kernels and host",
     "contact_lcp": "contact as an LCP: kernels and host",
     "delassus": "the Delassus matrix: kernels and host",
     "lcp": "boxed LCPs: kernels and host",

@@ -5,11 +5,8 @@ Values that a kernel writes into the arrays are not checked: nothing in a step r
 
 import numpy as np
 
-from warpsim.integrate import SymplecticEuler
-from warpsim.kernels.forces import actuators
 from warpsim.model.model import Model
 from warpsim.model.parameters import Parameters
-from warpsim.rows.scalar_rows import actuator_rows
 from warpsim.solve.cone_qp.compliant import Compliant
 from warpsim.solve.lcp.contact_lcp import LCP
 from warpsim.solve.sap.sap import SAP
@@ -39,23 +36,6 @@ def refuse_material(model: Model, solver) -> None:
                 f"stiffness {model.geom_stiffness[b]:g}; give both a hertz_modulus, or both a stiffness, or let one be "
                 "near-rigid"
             )
-
-
-def check_paper(model: Model, integrator, dtype: str, requires_grad: bool) -> None:
-    """Refuse what the programs of `Compliant(formulation="paper")` are not written for."""
-    paper = 'Compliant(formulation="paper")'
-    if requires_grad:
-        raise ValueError(f'{paper} has no gradients; leave requires_grad=False, or use formulation="convex"')
-    if dtype != "float64":
-        raise ValueError(f'{paper} squares the condition of its problem; use dtype="float64", not {dtype!r}')
-    if integrator != SymplecticEuler():
-        raise ValueError(f"{paper} is a scheme of its own; use integrator=ws.SymplecticEuler(), not {integrator!r}")
-    dry, drives = (model.joint_friction > 0).any(), actuator_rows(model, integrator.implicit) != actuators.NEVER
-    if dry or model.tendon_friction.any():
-        raise ValueError(f"{paper} has no dry friction of joints and tendons; set it to 0")
-    if drives.any():
-        name = model.actuator_names[int(np.argmax(drives))]
-        raise ValueError(f"{paper} has no row for the drive of actuator {name!r}; use an actuator without feedback")
 
 
 def guard_parameters(parameters: Parameters, solver) -> None:

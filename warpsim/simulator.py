@@ -23,7 +23,7 @@ from warpsim.differentiate.linearize import Linearization, Linearizer, linearize
 from warpsim.differentiate.reverse import ReverseLinearizer
 from warpsim.differentiate.theta_adjoint import SchemeAdjoint
 from warpsim.differentiate.variational_adjoint import VariationalAdjoint
-from warpsim.guards import check_paper, guard_parameters, refuse_material
+from warpsim.guards import guard_parameters, refuse_material
 from warpsim.integrate import SymplecticEuler, ThetaScheme, Variational
 from warpsim.integrate.step import Step
 from warpsim.integrate.variational.variational_step import VariationalStep
@@ -129,8 +129,6 @@ class Simulator:
                 "requires_grad=False"
             )
         refuse_material(model, self.solver)
-        if isinstance(self.solver, Compliant) and self.solver.formulation == "paper":
-            check_paper(model, self.integrator, dtype, requires_grad)
         if max_contacts is not None:
             max_contacts = whole(max_contacts, "max_contacts", 1)
         self.requires_grad = bool(requires_grad)
@@ -142,8 +140,6 @@ class Simulator:
             )
         self.device = _device(device)
         self.recovery_speed = recovery_speeds(recovery_speed)
-        if isinstance(self.solver, Compliant) and self.solver.formulation == "paper":
-            self.recovery_speed = (np.inf, np.inf)
         self.device_model = DeviceModel(model, self.worlds, dtype, self.device, self.requires_grad, self.recovery_speed)
         self.parameters = self.device_model.parameters
         contact = not isinstance(self.solver, NoContact)
@@ -350,8 +346,6 @@ class Simulator:
         the launches are replayed from a graph. Nothing is recorded on a tape. In closed form for `SymplecticEuler()` with `SAP` or
         `NoContact`; for the rest, in a simulator with `requires_grad=True`, by 2 nv backward passes.
         """
-        if isinstance(self.solver, Compliant) and self.solver.formulation == "paper":
-            raise ValueError('linearize: Compliant(formulation="paper") has no gradients; use formulation="convex"')
         return linearize(self, state, control, tau, parameters, force_jacobian, out)
 
     @functools.cached_property

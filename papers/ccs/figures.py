@@ -23,6 +23,7 @@ import warp as wp
 
 import warpsim as ws
 from papers.ccs import foundation, literal
+from papers.ccs.program import PrintedSimulator
 from scenes import compliant as scenes
 from warpsim.bench import machine
 
@@ -66,9 +67,9 @@ def simulator(model, h: float, worlds: int = 1, solver=None, **options) -> ws.Si
     return ws.Simulator(model, worlds, h, solver=solver, dtype="float64", device="cpu", **options)
 
 
-def printed(**options) -> ws.Compliant:
-    """The paper's programs, in the simulator."""
-    return ws.Compliant(formulation="paper", **options)
+def printed(model, h: float, **options) -> PrintedSimulator:
+    """The paper's programs, on the CPU."""
+    return PrintedSimulator(model, 1, h, device="cpu", **options)
 
 
 def rollout(sim: ws.Simulator, state, steps: int):
@@ -186,9 +187,11 @@ def _stop_by_hand(h: float, omega: float, steps: int) -> float:
 # Contact ---------------------------------------------------------------------------------------------------------------
 
 
-def foundation_run(count: int, modulus: float, force: float, h: float = 0.01, solver=None) -> tuple[float, np.ndarray]:
+def foundation_run(
+    count: int, modulus: float, force: float, h: float = 0.01, make=simulator
+) -> tuple[float, np.ndarray]:
     """(seconds, q after 1 s) of the cube on its foundation under the turning load."""
-    sim = simulator(scenes.cube_on_foundation(count, modulus), h, solver=solver, max_contacts=count)
+    sim = make(scenes.cube_on_foundation(count, modulus), h, max_contacts=count)
     state, wrench = sim.state(), np.zeros((1, 1, 6))
     sim.step(state, wrench=wrench)  # compiles
     start = time.process_time()
@@ -226,7 +229,7 @@ def printed_foundations(quick: bool) -> list[dict]:
     for force in (5, 50):
         for modulus in (1e7,) if quick else (1e7, 1e11):
             exact = foundation.reference(100, modulus, force)[0]
-            seconds, q = foundation_run(100, modulus, force, solver=printed())
+            seconds, q = foundation_run(100, modulus, force, make=printed)
             row = {"load": force, "modulus": modulus, "seconds": seconds, "error": foundation.error(q, exact)[0]}
             if modulus == 1e7 and not quick:
                 tight = {"rtol": 1e-9, "atol": 1e-12, "max_step": np.inf}
@@ -256,7 +259,7 @@ def weights(quick: bool) -> list[dict]:
     for weight in 10.0 ** np.array([2, 16] if quick else [2, 6, 10, 12, 13, 14, 15, 16]):
         row = {"weight": float(weight)}
         for mu in FRICTIONS[1:]:
-            sim = simulator(scenes.box_on_incline(mu), 0.01, solver=printed(normal_weight=float(weight)))
+            sim = printed(scenes.box_on_incline(mu), 0.01, normal_weight=float(weight))
             q = rollout(sim, sim.state(), 100).q.numpy()[:, 0]
             row[str(mu)] = (float(q[-1, 0]), float(q[:, 2].max() - q[0, 2]))
         rows.append(row)
@@ -286,7 +289,7 @@ def stacks(quick: bool) -> list[dict]:
 
 
 def printed_forms(quick: bool) -> dict:
-    """What a check of the paper's programs found; see `ccs_literal.py`."""
+    """What a check of the paper's programs found; see `literal.py`."""
     errors = literal.printed_error(50 if quick else 200)
     drag, exact = 10.0, literal.hertz_exact()
     steps = [1e-3 / 2**k for k in range(5)]

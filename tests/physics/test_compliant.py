@@ -66,9 +66,9 @@ def test_every_kind_of_row_agrees_with_sap(tmp_path, within):
             None,
             True,
             None,
-            primal,
+            adjoints,
         )
-        for primal in (False, True)
+        for adjoints in (None, {})
     ]
     q, v, worst, bounded = model.q0.copy(), np.zeros(model.nv), 0.0, 0
     v[:6] = [1.0, 0.2, 0.0, 0.3, 0.5, 1.0]
@@ -428,8 +428,7 @@ BAD_OPTIONS = {
     "stiffness": ({"stiffness": np.inf}, "stiffness"),
     "damping": ({"tangential_damping": -1.0}, "tangential_damping"),
     "formulation": ({"formulation": "other"}, "formulation"),
-    "bend twice": ({"formulation": "paper", "jdot": True}, "jdot=False"),
-    "weight": ({"normal_weight": 100.0}, "normal_weight"),
+    "the paper's programs": ({"formulation": "paper"}, "papers/ccs"),
     "iterations": ({"max_iterations": 0}, "max_iterations"),
 }
 

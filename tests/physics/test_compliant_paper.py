@@ -1,18 +1,19 @@
-"""`Compliant(formulation="paper")` against the paper's programs in NumPy (`papers/ccs/literal.py`), and what is wrong with them."""
+"""`papers/ccs/program.py` against the paper's programs in NumPy (`papers/ccs/literal.py`), and what is wrong with them."""
 
 import numpy as np
 import pytest
 
 import warpsim as ws
 from papers.ccs import literal
+from papers.ccs.program import PrintedSimulator
 from scenes import compliant as scenes
 
 G = scenes.GRAVITY
 
 
-def simulator(model, h, worlds=1, device="cpu", max_contacts=None, **options) -> ws.Simulator:
-    solver = ws.Compliant(formulation="paper", **options)
-    return ws.Simulator(model, worlds, h, solver=solver, dtype="float64", device=device, max_contacts=max_contacts)
+def simulator(model, h, worlds=1, device="cpu", max_contacts=None, normal_weight=None, **options) -> ws.Simulator:
+    solver = ws.Compliant(**options)
+    return PrintedSimulator(model, worlds, h, solver, normal_weight, device=device, max_contacts=max_contacts)
 
 
 def run(sim, state, steps):
@@ -278,22 +279,21 @@ REFUSED = {
     "float32": (slider, {"dtype": "float32"}, 'use dtype="float64"'),
     "integrator": (slider, {"integrator": ws.Midpoint()}, "SymplecticEuler"),
     "dry friction": (dry_hinge, {}, "dry friction"),
+    "weight": (slider, {"normal_weight": 0.0}, "normal_weight"),
+    "bend twice": (slider, {"solver": ws.Compliant(jdot=True)}, "jdot=False"),
+    "another solver": (slider, {"solver": ws.SAP()}, "ws.Compliant"),
 }
 
 
 @pytest.mark.parametrize(("model", "change", "words"), REFUSED.values(), ids=REFUSED)
 def test_what_it_is_not_written_for_is_refused(model, change, words):
     """Gradients, float32, other schemes and other rows: named, with what to do."""
-    options = {"dt": 0.01, "solver": ws.Compliant(formulation="paper"), "dtype": "float64", "device": "cpu"}
     with pytest.raises(ValueError, match=words):
-        ws.Simulator(model(), **(options | change))
+        PrintedSimulator(model(), dt=0.01, device="cpu", **change)
 
 
-def test_functions_refuse_it():
-    """`linearize` and `solve_contact` say that they cover the default formulation."""
+def test_linearize_refuses_it():
+    """`linearize` says that it covers the engine's form."""
     sim = simulator(slider(), 0.01)
     with pytest.raises(ValueError, match=r"linearize: .* no gradients"):
         sim.linearize(sim.state())
-    problem = ws.ContactProblem(np.eye(3), np.eye(3), np.zeros(3), 0.5, R=np.ones((1, 3)), v_hat=np.zeros((1, 3)))
-    with pytest.raises(ValueError, match="solve_contact: formulation"):
-        ws.solve_contact(problem, ws.Compliant(formulation="paper"))

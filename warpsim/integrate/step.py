@@ -6,6 +6,7 @@ The step works in place on internal state arrays, so that it can be captured onc
 """
 
 import dataclasses
+from typing import ClassVar
 
 import numpy as np
 import warp as wp
@@ -24,13 +25,10 @@ from warpsim.kernels.solve.sap import lagged
 from warpsim.kernels.tree import energy, passes
 from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS, ScalarRows, actuator_rows
 from warpsim.solve.cone_qp.compliant import Compliant, CompliantContact
-from warpsim.solve.cone_qp.compliant_paper import PaperContact
 from warpsim.solve.lcp.contact_lcp import LCP, LCPContact
 from warpsim.solve.sap.sap import SAP, SAPSolver
 from warpsim.tree.dynamics import BLOCK, DeviceModel, Dynamics
 from warpsim.tree.wide import needs_float64
-
-SOLVERS = {SAP: SAPSolver, LCP: LCPContact, Compliant: CompliantContact}
 
 
 class Step:
@@ -40,6 +38,7 @@ class Step:
     is then solved in the velocities, by SAP, and rigid contact is taken from its recorded solution.
     """
 
+    solvers: ClassVar = {SAP: SAPSolver, LCP: LCPContact, Compliant: CompliantContact}  # by type of options
     widens = True  # deep trees are stepped in float64, see `deep.py`
 
     def __init__(
@@ -80,7 +79,7 @@ class Step:
         self.actuator_gear = wp.array(model.actuator_gear.astype(device_model.dtype), dtype=S, device=device)
         self.collision = Collision(device_model, self.dynamics, max_contacts, contact)
         exact = isinstance(solver, Compliant)
-        self.collision.scene.expect_impacts = int(exact and solver.formulation == "convex")
+        self.collision.scene.expect_impacts = int(exact)
         if exact and not solver.is_near_rigid:
             self.collision.scene.recovery = np.inf
         law = {"exact": exact, "follow_bend": solver.jdot if exact else True}
@@ -98,7 +97,7 @@ class Step:
         self.solver_options = options
         self.compliant = options if isinstance(options, Compliant) else None
         tables = (self.worlds, model.tree_v, C, support, size)
-        kind = SOLVERS[type(options)]
+        kind = self.solvers[type(options)]
         if adjoints is not None:
             kind = adjoints.get(type(options), SAPSolver)
             options = self.options if kind is SAPSolver else options
@@ -106,8 +105,6 @@ class Step:
                 options = dataclasses.replace(
                     options, tolerance=self.compliant.relative_tolerance(self.device_model.dtype)
                 )
-        elif self.compliant is not None and self.compliant.formulation == "paper":
-            kind = PaperContact
         if self.deep is not None and kind is SAPSolver and adjoints is None:
             kind = WideSAP
         self.solver = kind(*tables, options=options, dtype=self.device_model.dtype, device=device)
@@ -251,8 +248,6 @@ class Step:
         between = (self.stages.between, self.stages.newton.q) if self.scheme.order > 1 else None
         state = (self.q, self.v, self.v_star, self.M_factor, self.force, self.z, self.control)
         self.scalar_rows.launch(h, self.options.sigma, *state, self.scheme.theta_vq > 0.0, between)
-        if isinstance(self.solver, PaperContact):
-            self.solver.path_bend(self.scalar_rows, h, self.q, self.v)
 
     def compliant_law(self, h: float):
         """What the options of compliant contact and the parameters of the geoms say, as kernels read it."""

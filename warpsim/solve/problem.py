@@ -179,8 +179,6 @@ def solve_contact(
             "solve_contact: it solves one convex problem, and approximation='lagged' and supported_load=True take several; "
             "give SAP(approximation='convex', supported_load=False), or use ws.Simulator."
         )
-    if isinstance(solver, Compliant) and solver.formulation == "paper":
-        raise ValueError('solve_contact: formulation="paper" is for ws.Simulator; use Compliant(formulation="convex").')
     if not isinstance(problem, ContactProblem):
         raise ValueError(f"solve_contact: problem is a {type(problem).__name__}; make a ws.ContactProblem(A, J, ...).")
     checks.choice(dtype, "solve_contact: dtype", SCALARS)

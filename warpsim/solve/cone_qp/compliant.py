@@ -1,6 +1,6 @@
 """Compliant constraints: options, and the contact solver of a step (Drumwright; theory §4)."""
 
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 
 from warpsim import checks
 from warpsim.device.copies import copy, kernels_of
@@ -19,48 +19,39 @@ TANGENTIAL_DAMPING = 1e6  # [N]
 DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-11}
 DEFAULT_ACCEPTED = {"float32": 1e-4, "float64": 1e-9}
 
-FORMULATIONS = ("convex", "paper")
-
 
 @dataclass(frozen=True)
 class Compliant:
     """Options of compliant contact: every constraint an implicit spring and damper, solved in the impulses.
 
     tolerance: of the relative residual of the quadratic program; None is 1e-11 in float64, with a flag above 1e-9 only, and
-    1e-4 in float32, and with formulation="paper" 1e-9.
+    1e-4 in float32.
     stiffness [N/m]: of a contact between geoms that give none; None: such contact is near-rigid, 1e10 N/m, and overlaps recover
     at the simulator's `recovery_speed`. tangential_damping [N s/m]: B_t of friction in stiction;
     None is 1e6 N/dt, and creep is friction force/B_t. jdot: constraints (welds, joints, couplings) count J̇v, the bend of the
     path within the step: gaps fall with dt³ instead of dt², but large steps gain energy. max_iterations: factorisations
     before a world is given back with its best point and the not-converged flag. `diagnostics.momentum_error` is the
     residual of the quadratic program.
-    formulation: "convex", or "paper", Drumwright's programs as printed, to reproduce his figures: with the Ġ terms, in which
-    fast pendulums gain energy, and least norm instead of complementarity. float64, `SymplecticEuler`, no gradients, no dry
-    friction of joints, no drives with feedback. normal_weight: its ζ on normal forces; None is 1/dt, as the paper has it.
     """
 
     tolerance: float | None = None
     stiffness: float | None = None
     tangential_damping: float | None = None
     jdot: bool = False
-    formulation: str = "convex"
     max_iterations: int = 25
-    normal_weight: float | None = None
+    formulation: InitVar[str | None] = None  # of earlier versions, refused
 
-    def __post_init__(self):
+    def __post_init__(self, formulation):
         checks.tolerance(self.tolerance, "Compliant: tolerance")
-        for name, unit in (("stiffness", "N/m"), ("tangential_damping", "N s/m"), ("normal_weight", "1/s")):
+        for name, unit in (("stiffness", "N/m"), ("tangential_damping", "N s/m")):
             if getattr(self, name) is not None:
                 checks.positive(getattr(self, name), f"Compliant: {name}", f"{unit}, or None for the default")
-        checks.choice(self.formulation, "Compliant: formulation", FORMULATIONS)
         checks.flag(self.jdot, "Compliant: jdot")
         checks.whole(self.max_iterations, "Compliant: max_iterations", 1)
-        if self.formulation == "paper" and self.jdot:
-            raise ValueError('Compliant: formulation="paper" has its own J̇v terms; leave jdot=False.')
-        if self.normal_weight is not None and self.formulation != "paper":
+        if formulation is not None:
             raise ValueError(
-                f"Compliant: normal_weight is {self.normal_weight} with formulation={self.formulation!r}; it belongs to "
-                'formulation="paper", leave it None.'
+                "Compliant: formulation is no option any more, leave it out; the programs of the paper as printed are in "
+                "papers/ccs of the repository (papers.ccs.program.PrintedSimulator)"
             )
 
     def relative_tolerance(self, dtype: str) -> float:
@@ -75,7 +66,7 @@ class Compliant:
     @property
     def is_near_rigid(self) -> bool:
         """Whether contact between geoms without a stiffness has none of its own, so that its recovery is limited."""
-        return self.stiffness is None and self.formulation == "convex"
+        return self.stiffness is None
 
     def tangential_regularization(self, h: float) -> float:
         """R_t = 1/(h B_t) [1/kg] for the step h [s]."""

@@ -9,17 +9,28 @@ u: contacts' normals n and tangents t, stops u; M̂ = W⁺ over the rows of one 
 
 which leaves W − W_b (W_bb + R_b)⁻¹ W_bᵀ and u = u* + W_bᵀ γ_b(γ = 0) for the others; in β_t alone u is u*, where eq. 197 and
 198 hold f and not G_bᵀC⁻¹c + f. R = 1/(h²K + hB), v̂ = −φ/(h + B/K); rows with φ > 0 do not act. Ġ of contacts and of
-joints' stops is 0. Dense, one thread per world: cost ~ (contacts + rows)³.
+joints' stops is 0. Dense, one thread per world, float64: cost ~ (contacts + rows)³. The engine's own device code does the rest.
 """
 
 import warp as wp
 
-from ...linalg.dense import Orthogonal, cholesky_backward, cholesky_factor, cholesky_forward, qr_factor, qr_solve
-from ...linalg.loops import row_axpy, row_dot, row_fill
-from ...real import func, kernel, real, struct
-from ..delassus import Dual
-from ..problem import Problem
-from .scaling import Problem as QP
+from warpsim.device.copies import copy
+from warpsim.kernels.linalg import dense, loops
+from warpsim.kernels.solve import delassus, problem
+from warpsim.kernels.solve.cone_qp import scaling
+
+real = wp.float64
+func, struct = wp.func, wp.struct
+kernel = wp.kernel(enable_backward=False)
+Dual, Problem, QP = copy(delassus.Dual, real), copy(problem.Problem, real), copy(scaling.Problem, real)
+dense, loops = copy(dense, real), copy(loops, real)
+Orthogonal, qr_factor, qr_solve = dense.Orthogonal, dense.qr_factor, dense.qr_solve
+cholesky_factor, cholesky_forward, cholesky_backward = (
+    dense.cholesky_factor,
+    dense.cholesky_forward,
+    dense.cholesky_backward,
+)
+row_axpy, row_dot, row_fill = loops.row_axpy, loops.row_dot, loops.row_fill
 
 ABSENT = wp.constant(0)
 BILATERAL = wp.constant(1)

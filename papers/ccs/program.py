@@ -1,0 +1,183 @@
+"""The paper's programs as printed, in a simulator: `PrintedSimulator` steps with them where the engine solves its convex form.
+
+Everything around the program is the engine's: kinematics, forces, contacts, rows, the cone QP solver. Only the step from the
+contact problem to velocities (`PaperContact`, device code in `kernels.py`) and what the rows need of Ġ are the paper's.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+import warp as wp
+
+import warpsim as ws
+from papers.ccs import kernels
+from warpsim import checks
+from warpsim.device.copies import kernels_of
+from warpsim.integrate.step import Step
+from warpsim.kernels.forces import actuators
+from warpsim.kernels.solve import delassus
+from warpsim.kernels.solve.cone_qp import cone_qp
+from warpsim.kernels.tree import passes
+from warpsim.rows.scalar_rows import actuator_rows
+from warpsim.simulator import Diagnostics
+from warpsim.solve import arrays
+from warpsim.solve.cone_qp.cone_qp import ConeQPSolver
+from warpsim.solve.contact_solver import ContactSolver
+from warpsim.solve.delassus import Delassus
+
+
+class PaperContact(ContactSolver):
+    """Delassus matrix, bilateral rows eliminated, the paper's quadratic program, velocities.
+
+    `bend (worlds, rows)`: hĠv0 of the scalar rows, filled by `path_bend`; `prepare` says the step [s] before a launch.
+    `normal_weight`: ζ on normal forces; None is 1/dt, as the paper has it.
+    """
+
+    def __init__(self, *size, options, **keywords):
+        super().__init__(*size, **keywords)
+        self.normal_weight, self.zeta = None, 0.0
+        self.path = None  # workspace of `path_bend`
+        self.delassus = Delassus(self, all_tangents=False)
+        W, N, K, C = self.worlds, self.delassus.size, self.rows, self.max_contacts + self.rows
+        limits = {"max_iterations": int(options.max_iterations), "tolerance": options.tolerance}
+        self.qp = ConeQPSolver(W, N, C, C, **limits, dtype=self.dtype, device=self.device)
+        data, self.paper = self.qp.problem, kernels.Paper()
+        shapes = {1: W, 2: (W, N), "H": (W, N, N), "A": (W, C, N), "q": (W, C)}
+        arrays.allocate(data, self.device, shapes | dict.fromkeys(("start", "size", "mu"), (W, C)))
+        rows = (
+            "bend",
+            "held",
+            "gamma_b",
+            "picked",
+            "r",
+            "e",
+            "tau",
+            "diagonal",
+            "tau_Z",
+            "diagonal_Z",
+            "column",
+            "weight",
+        )
+        shapes = {1: W, 2: (W, N), 3: (W, K, K), "solved": (W, N, K)} | dict.fromkeys(rows, (W, K))
+        arrays.allocate(self.paper, self.device, shapes)
+        self.bend, self.impulse = self.paper.bend, self.zeros((W, N))
+        result = self.qp.solution
+        self.solution.momentum_error, self.solution.iterations = result.residual, result.iterations
+        self.solution.status = result.status
+
+    def kernels(self) -> list:
+        own = [x for x in vars(kernels).values() if isinstance(x, wp.Kernel)]
+        return own + [x for file in (delassus, cone_qp) for x in kernels_of(file, self.scalar)]
+
+    def prepare(self, collision, restitution, h: float) -> None:
+        """The weight ζ for the step h [s]."""
+        self.zeta = 1.0 / h if self.normal_weight is None else self.normal_weight
+
+    def launch(self):
+        """Solve every world, off the tape."""
+        dual, data = self.delassus.dual, self.qp.problem
+        self.delassus.form(self.problem)
+        self.run(kernels.assemble, self.worlds, [self.problem, dual, self.paper, self.zeta, data])
+        self.qp.launch()
+        self.run(kernels.recover, self.worlds, [dual, self.paper, data, self.qp.solution.x, self.impulse])
+        self.delassus.recover(self.problem, self.impulse, self.solution)
+        return self.solution
+
+    def path_bend(self, rows, h: float, q, v) -> None:
+        """hĠv0 of constraints and tendons into `bend` (worlds, rows), after the launch of `rows`, a `ScalarRows` without `follow_bend`."""
+        d, dynamics, n = rows.device_model, rows.dynamics, rows.table_count
+        if not n:
+            return
+        if self.path is None:
+            array, S = dynamics.array, self.scalar
+            self.path = (self.zeros(self.worlds), array(self.nv, S), *(array(n, S) for _ in range(2)))
+        scale, u, ahead, behind = self.path
+        for sign, phi in ((1.0, ahead), (-1.0, behind)):
+            dynamics.launch(kernels.reach, None, [v, sign, scale, u])
+            dynamics.launch(passes.integrate_position, d.model.nlink, [d.topology, 1.0, q, u, rows.q_ahead])
+            dynamics.kinematics(rows.q_ahead, rows.link_X_ahead)
+            rows.geometry(dynamics, q, phi)
+        dynamics.launch(kernels.path_bend, n, [h, scale, rows.phi, ahead, behind, rows.joint_count, self.bend])
+
+
+class PaperStep(Step):
+    """A step of symplectic Euler that ends in the paper's program. Contacts are those that are listed without the engine's
+    look ahead, and overlaps recover without a limit."""
+
+    solvers: ClassVar = {ws.Compliant: PaperContact}
+
+    def __init__(self, device_model, options: ws.Compliant, max_contacts: int | None):
+        super().__init__(device_model, options, max_contacts, contact=True)
+        self.collision.scene.expect_impacts = 0
+        self.collision.scene.recovery = np.inf
+
+    def contact_problem(self, h: float) -> None:
+        """Contacts and rows, and the bend of the rows' paths."""
+        super().contact_problem(h)
+        self.solver.path_bend(self.scalar_rows, h, self.q, self.v)
+
+
+class PrintedSimulator(ws.Simulator):
+    """A `ws.Simulator` whose steps solve Drumwright's programs as printed, to reproduce his figures.
+
+    With the Ġ terms, in which fast pendulums gain energy, and least norm instead of complementarity. float64,
+    `SymplecticEuler`, no gradients, no dry friction of joints, no drives with feedback. `solver`: `ws.Compliant` with
+    `stiffness`, `tangential_damping`, `tolerance` (None is 1e-9) and `max_iterations`. `normal_weight`: ζ on normal forces
+    [1/s]; None is 1/dt, as the paper has it.
+    """
+
+    def __init__(
+        self,
+        model: ws.Model,
+        worlds: int = 1,
+        dt: float | None = None,
+        solver: ws.Compliant | None = None,
+        normal_weight: float | None = None,
+        integrator=None,
+        device=None,
+        dtype: str = "float64",
+        requires_grad: bool = False,
+        max_contacts: int | None = None,
+    ):
+        solver = ws.Compliant() if solver is None else solver
+        integrator = ws.SymplecticEuler() if integrator is None else integrator
+        check(model, solver, integrator, dtype, requires_grad)
+        if normal_weight is not None:
+            checks.positive(normal_weight, "normal_weight", "1/s, or None for 1/dt")
+        options = {"max_contacts": max_contacts, "recovery_speed": None}
+        super().__init__(model, worlds, dt, integrator, solver, device, dtype, **options)
+        self._step = PaperStep(self.device_model, solver, max_contacts)
+        self._step.solver.normal_weight = normal_weight
+        self.diagnostics = Diagnostics(self._step)
+
+    def linearize(self, *arguments, **options):
+        """Refused."""
+        raise ValueError(
+            "linearize: the printed programs have no gradients; use ws.Simulator(..., solver=ws.Compliant())"
+        )
+
+
+def check(model: ws.Model, solver, integrator, dtype: str, requires_grad: bool) -> None:
+    """Refuse what the programs are not written for."""
+    if not isinstance(solver, ws.Compliant) or solver.jdot:
+        raise ValueError(
+            f"solver is {solver!r}; give ws.Compliant(...) with jdot=False: the programs have J̇v terms of their own"
+        )
+    if requires_grad:
+        raise ValueError("the printed programs have no gradients; use ws.Simulator(..., solver=ws.Compliant())")
+    if dtype != "float64":
+        raise ValueError(
+            f'the printed programs square the condition of their problem; use dtype="float64", not {dtype!r}'
+        )
+    if integrator != ws.SymplecticEuler():
+        raise ValueError(
+            f"the printed programs are a scheme of their own; use ws.SymplecticEuler(), not {integrator!r}"
+        )
+    if (model.joint_friction > 0).any() or model.tendon_friction.any():
+        raise ValueError("the printed programs have no dry friction of joints and tendons; set it to 0")
+    drives = actuator_rows(model, integrator.implicit) != actuators.NEVER
+    if drives.any():
+        name = model.actuator_names[int(np.argmax(drives))]
+        raise ValueError(
+            f"the printed programs have no row for the drive of actuator {name!r}; use one without feedback"
+        )
