@@ -75,6 +75,15 @@ class Table:
 rounding, still = ROUNDING[real], STILL[real]
 
 
+@struct
+class Loads:
+    """What rows bear: weights and generalised forces."""
+
+    body_mass: wp.array2d(dtype=real)
+    gravity: wp.array(dtype=vec3)
+    force: wp.array2d(dtype=real)  # (worlds, nv)
+
+
 @func
 def end_frame(table: Table, link_X: wp.array2d(dtype=transform), w: int, i: int, end: int) -> transform:
     X = table.frame[i, end]
@@ -323,9 +332,7 @@ def group_mobility(
 @func
 def load_bound(
     table: Table,
-    body_mass: wp.array2d(dtype=real),
-    gravity: wp.array(dtype=vec3),
-    force: wp.array2d(dtype=real),
+    loads: Loads,
     h: real,
     w: int,
     i: int,
@@ -334,11 +341,11 @@ def load_bound(
     mass = real(0.0)
     for body in range(table.body_part.shape[0]):
         if table.body_part[body] == table.part[i]:
-            mass += body_mass[w % body_mass.shape[0], body]
-    total = mass * wp.length(gravity[w % gravity.shape[0]])
-    for d in range(force.shape[1]):
+            mass += loads.body_mass[w % loads.body_mass.shape[0], body]
+    total = mass * wp.length(loads.gravity[w % loads.gravity.shape[0]])
+    for d in range(loads.force.shape[1]):
         if table.dof_part[d] == table.part[i]:
-            total += wp.abs(force[w, d]) / wp.min(table.lever[i], real(1.0))
+            total += wp.abs(loads.force[w, d]) / wp.min(table.lever[i], real(1.0))
     return real(bilateral.LOAD_SHARE) * h * total
 
 
@@ -415,9 +422,7 @@ def regularise(
     v0: wp.array2d(dtype=real),
     v_star: wp.array2d(dtype=real),
     M_factor: wp.array3d(dtype=real),
-    body_mass: wp.array2d(dtype=real),
-    gravity: wp.array(dtype=vec3),
-    force: wp.array2d(dtype=real),
+    loads: Loads,
     # scratch
     z: wp.array2d(dtype=vec3),
     # out
@@ -456,7 +461,7 @@ def regularise(
                         limit = closing[0]
                 load = real(0.0)
                 if limit < table.recovery[i]:
-                    load = load_bound(table, body_mass, gravity, force, h, w, i)
+                    load = load_bound(table, loads, h, w, i)
             speed[w, i] = table.recovery[i]
             if limit < table.recovery[i] and kind < COUPLING:
                 most = wp.max(limit, held_speed(table, row_weight, load, h, i))
@@ -497,9 +502,7 @@ def remember_stalls(
     phi: wp.array2d(dtype=real),
     dof_S: wp.array2d(dtype=vec6),
     M_factor: wp.array3d(dtype=real),
-    body_mass: wp.array2d(dtype=real),
-    gravity: wp.array(dtype=vec3),
-    force: wp.array2d(dtype=real),
+    loads: Loads,
     v: wp.array2d(dtype=real),
     # scratch
     z: wp.array2d(dtype=vec3),
@@ -533,7 +536,7 @@ def remember_stalls(
             ):
                 W = group_mobility(topology, rows, M_factor, z, table.first + i, table.group[i], w)
                 size = wp.length(gamma)
-                bound = load_bound(table, body_mass, gravity, force, h, w, i)
+                bound = load_bound(table, loads, h, w, i)
                 if wp.dot(gamma, W * gamma) > limit * size and size > bound:
                     stalled[w, i] = 1
 

@@ -361,7 +361,7 @@ class ScalarRows:
             inputs = [d.topology, self.table, self.rows, at.link_X, at.dof_S, self.inertia, self.floor]
             dynamics.launch(kinds.least_weight, self.table_count, inputs)
             inputs = [d.topology, self.table, p.stored("body_active"), h, sigma, self.phi, self.floor, v, v_star]
-            inputs += [M_factor, p.stored("body_mass"), p.stored("gravity"), force]
+            inputs += [M_factor, self._loads(force)]
             dynamics.launch(kinds.regularise, None, [*inputs, z, self.speed, self.stalled, self.rows])
         if self.effort_count:
             inputs = [self.effort, *(p.stored(key) for key in ACTUATOR_PARAMETERS), control, q, v, h, self.rows]
@@ -370,10 +370,17 @@ class ScalarRows:
     def remember_stalls(self, h: float, v, M_factor, force, z) -> None:
         """Note which rows stall at the velocity `v` that the solver found. `z`: scratch (worlds, nv)."""
         if self.can_stall:
-            d, p = self.device_model, self.device_model.parameters
+            d = self.device_model
             inputs = [d.topology, self.table, self.rows, h, self.phi, self.dynamics.dof_S, M_factor]
-            inputs += [p.stored("body_mass"), p.stored("gravity"), force, v, z, self.stalled]
+            inputs += [self._loads(force), v, z, self.stalled]
             self.dynamics.launch(kinds.remember_stalls, None, inputs)
+
+    def _loads(self, force):
+        parameters = self.device_model.parameters
+        loads = copy(kinds.Loads, self.device_model.types.real)()
+        loads.body_mass, loads.gravity = parameters.stored("body_mass"), parameters.stored("gravity")
+        loads.force = force
+        return loads
 
     def state_memory(self) -> dict:
         """The part of the next step's input that these rows leave behind, by name."""
