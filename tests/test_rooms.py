@@ -2,6 +2,7 @@
 
 import ast
 import pathlib
+import re
 
 import pytest
 
@@ -139,3 +140,22 @@ def test_a_file_name_is_of_one_idea():
     unknown = {stem: found for stem, found in twice.items() if stem not in SHARED_NAMES}
     assert not unknown, unknown
     assert not SHARED_NAMES.keys() - twice.keys()
+
+
+BESIDE = ("scenes", "tests", "examples", "benchmarks", "papers")
+
+
+def test_the_engine_knows_nothing_of_what_lies_beside_it():
+    """No file of the two floors imports scenes, tests, examples, benchmarks or papers."""
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            targets = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            targets += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            assert not [target for target in targets if target.split(".")[0] in BESIDE], name
+
+
+def test_nothing_is_put_on_the_path():
+    """What lies beside the engine is imported by name from the root of the checkout; no file changes `sys.path`."""
+    change = re.compile(r"sys\.path(?:\.(?:insert|append|extend)\(|\[[^\]]*\] *=|\s*\+?=)|syspath_prepend")
+    for path in (path for folder in BESIDE for path in (ROOT / folder).rglob("*.py")):
+        assert path == pathlib.Path(__file__) or not change.search(path.read_text()), path.relative_to(ROOT)
