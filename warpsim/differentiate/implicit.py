@@ -111,38 +111,39 @@ class StepAdjoint:
     @in_turn
     def backward(self, record: "StepRecord") -> None:
         """Add the gradient of the step's inputs, given that of its result, which is cleared."""
+        r, none = record, self._none
+        self.load(record)
+        self._replay.run(("adjoint", r.h, *self.parameter_gradients()), lambda: self._propagate(r.h))
+        found = [x.grad for x in (self.q, self.v0, self.control, self.tau)]
+        totals = [x.grad if _has_gradient(x) else none for x in (r.q, r.v, r.control, r.tau)]
+        totals += [r.q_next.grad, r.v_next.grad]
+        self.step.dynamics.launch(gradient.finish, self._entries, [r.flags, *found, self.switches, *totals])
+        if _has_gradient(r.wrench):
+            inputs = [r.flags, self.wrench.grad, r.wrench.grad]
+            self.step.dynamics.launch(gradient.finish_wrench, self.wrench.shape[1:], inputs)
+        self._finish_memory(r)
+
+    def load(self, record: "StepRecord") -> None:
+        """Take the inputs, the result and the gradient of the result of a step."""
         self.device_model.parameters.load(record.parameters)
-        r, none, dynamics, switches = record, self._none, self.step.dynamics, self._switches()
+        r, none = record, self._none
+        self.switches.body_active = self.device_model.parameters.stored("body_active")
         control, tau = (none if x is None else x for x in (r.used["control"], r.used["tau"]))
         loaded = [r.flags, self.device_model.q0, r.used["q"], r.used["v"], control, tau, r.v_next]
         loaded += [r.q_next.grad, r.v_next.grad]
-        dynamics.launch(gradient.begin, self._entries, [*loaded, switches, self.inputs])
+        self.step.dynamics.launch(gradient.begin, self._entries, [*loaded, self.switches, self.inputs])
         self._begin_wrench(r)
         self._begin_memory(r)
         self.step.scalar_rows.load_memory(r.used)
         if self.rigid is not None:
             self.rigid.load(r.memory)
             self.rigid.keep_parameter_gradients()
-        self._replay.run(("adjoint", r.h, *self._parameter_gradients()), lambda: self._propagate(r.h))
-        found = [x.grad for x in (self.q, self.v0, self.control, self.tau)]
-        totals = [x.grad if _has_gradient(x) else none for x in (r.q, r.v, r.control, r.tau)]
-        totals += [r.q_next.grad, r.v_next.grad]
-        dynamics.launch(gradient.finish, self._entries, [r.flags, *found, switches, *totals])
-        if _has_gradient(r.wrench):
-            inputs = [r.flags, self.wrench.grad, r.wrench.grad]
-            dynamics.launch(gradient.finish_wrench, self.wrench.shape[1:], inputs)
-        self._finish_memory(r)
 
     def _begin_memory(self, record: "StepRecord") -> None:
         """Load what else a state holds that gradients flow through, and its gradient at the end of the step."""
 
     def _finish_memory(self, record: "StepRecord") -> None:
         """Add the gradient found to that of this memory, and clear that at the end of the step."""
-
-    def _switches(self):
-        """Which coordinates move."""
-        self.switches.body_active = self.device_model.parameters.stored("body_active")
-        return self.switches
 
     def _begin_wrench(self, record: "StepRecord") -> None:
         """Load the wrenches on bodies, for which there is room from the first record that has any."""
@@ -158,13 +159,18 @@ class StepAdjoint:
         inputs = [record.flags, wrench, self.step.wrench]
         self.dynamics.launch(gradient.begin_wrench, self.wrench.shape[1:], inputs)
 
-    def _parameter_gradients(self) -> list[int]:
+    def parameter_gradients(self) -> list[int]:
         """Addresses that a graph of the backward pass holds and that a user may replace."""
         stored = (self.device_model.parameters.stored(name) for name in self.device_model.parameters)
         return [array.grad.ptr for array in stored if array.grad is not None]
 
     def _propagate(self, h: float) -> None:
         """From the inputs and the seed that were loaded to the gradients of `q`, `v0`, `control`, `tau`, parameters."""
+        self.repeat(h)
+        self.reverse(h)
+
+    def repeat(self, h: float) -> None:
+        """The step that was loaded once more, and the arrays that its equations are taped with."""
         step, inputs = self.step, self.inputs
         self._repeat(h)
         for target, source in (
@@ -178,9 +184,33 @@ class StepAdjoint:
             wp.copy(target, source)
         if self.wrench is not None:
             wp.copy(self.wrench, step.wrench)
-        if self.rigid is not None and step.solver.options.saddle_escape:
+
+    def reverse(self, h: float) -> None:
+        """From the seed that was loaded to the gradients, after `repeat`, as often as there are seeds (but see `uses_up_repeat`).
+
+        Linear in the seed, but for `LCP(saddle_escape=True)`.
+        """
+        if self.rigid is not None and self.step.solver.options.saddle_escape:
             self.rigid.choose(lambda: self._propagate_through(h), self.v0.grad, self.tau.grad)
         self._propagate_through(h)
+
+    @property
+    def uses_up_repeat(self) -> bool:
+        """Whether each `reverse` wants a `repeat` of its own."""
+        return False
+
+    @property
+    def parts_position(self) -> bool:
+        """Whether `reverse` is `reverse_position` and what is linear in the gradient of v that it leaves."""
+        return self.rigid is None or not self.step.solver.options.saddle_escape
+
+    def reverse_position(self, h: float) -> None:
+        """From the seed by q' alone to the gradients of `q`, `v0` and `v` through the update of the positions."""
+        for array in self._cleared:
+            array.grad.zero_()
+        if self.rigid is not None:
+            self.rigid.start()
+        self._position_adjoint(h)
 
     def _propagate_through(self, h: float) -> None:
         """The adjoints of the position update and of the residual, from the seed that was loaded."""

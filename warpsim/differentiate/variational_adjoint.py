@@ -66,6 +66,16 @@ class VariationalAdjoint(StepAdjoint):
         self.elimination.row, self.elimination.axis = array(model.nv, t.vec6), array(model.nv, t.vec3)
         self.turned.offset, self.turned.axis = array(model.nlink, t.vec3), array(model.nv, t.vec3)
 
+    @property
+    def parts_position(self) -> bool:
+        """v' is found after q', from it."""
+        return False
+
+    @property
+    def uses_up_repeat(self) -> bool:
+        """Earlier passes take the place of the last."""
+        return bool(self.earlier)
+
     @functools.cached_property
     def _cleared(self) -> list[wp.array]:
         return with_gradient(*self._owners(), self.after)
