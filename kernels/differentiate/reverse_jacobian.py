@@ -126,7 +126,9 @@ def gather_state(
 
 
 @kernel
-def gather(at: wp.array(dtype=int), bar: wp.array2d(dtype=real), flags: wp.array(dtype=int), jacobian: wp.array3d(dtype=real)):
+def gather(
+    at: wp.array(dtype=int), bar: wp.array2d(dtype=real), flags: wp.array(dtype=int), jacobian: wp.array3d(dtype=real)
+):
     """Row of the Jacobian by another input. Launch over (worlds, entries)."""
     w, j = wp.tid()
     x = bar[w, j]

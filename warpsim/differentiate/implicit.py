@@ -13,6 +13,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.device.copies import copy, launch
+from warpsim.device.recording import KnownTape
 from warpsim.device.replay import Replay
 from warpsim.device.threads import in_turn, turn
 from warpsim.differentiate.lcp_adjoint import ADJOINT_SOLVERS
@@ -78,6 +79,7 @@ class StepAdjoint:
         self.ancestor = wp.array(table, dtype=wp.int32, device=device_model.device)
         # 1 for the contacts whose Jacobian is not taken at q.
         self.moved = wp.zeros((self.worlds, C), dtype=wp.int32, device=device_model.device)
+        self._known = False  # whether `repeat` has evaluated the equations that are being taped
         self._make_inputs()
 
     def _make_step(self, options, max_contacts: int | None, contact: bool, scheme) -> Step:
@@ -170,9 +172,16 @@ class StepAdjoint:
         self.reverse(h)
 
     def repeat(self, h: float) -> None:
-        """The step that was loaded once more, and the arrays that its equations are taped with."""
-        step, inputs = self.step, self.inputs
+        """The step that was loaded once more, and its equations, at the frozen solution, as they are taped."""
         self._repeat(h)
+        self._take_solution()
+        if self.is_linear:
+            self._start()
+            self._record_known(h)
+
+    def _take_solution(self) -> None:
+        """The arrays that the equations are taped with, from those of the step repeated."""
+        step, inputs = self.step, self.inputs
         for target, source in (
             (self.q, inputs.q),
             (self.v0, inputs.v),
@@ -186,13 +195,26 @@ class StepAdjoint:
             wp.copy(self.wrench, step.wrench)
 
     def reverse(self, h: float) -> None:
-        """From the seed that was loaded to the gradients, after `repeat`, as often as there are seeds (but see `uses_up_repeat`).
-
-        Linear in the seed, but for `LCP(saddle_escape=True)`.
-        """
-        if self.rigid is not None and self.step.solver.options.saddle_escape:
+        """From the seed that was loaded to the gradients, after `repeat`, as often as there are seeds (but see `uses_up_repeat`)."""
+        self._known = self.is_linear
+        if self.rigid is not None and not self.is_linear:
             self.rigid.choose(lambda: self._propagate_through(h), self.v0.grad, self.tau.grad)
         self._propagate_through(h)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether `reverse` is linear in the seed: then the equations stay as `repeat` has evaluated them."""
+        return self.rigid is None or not self.step.solver.options.saddle_escape
+
+    def _tape(self, known: bool = True) -> wp.Tape:
+        """A tape for equations; with `known` their launches are not made again where `repeat` has made them."""
+        return KnownTape() if known and self._known else wp.Tape()
+
+    def _record_known(self, h: float) -> None:
+        """The equations whose values stay from one seed to the next."""
+        self._record_position_velocity()
+        self._record_geometry(h)
+        self._record_residual(h)
 
     @property
     def uses_up_repeat(self) -> bool:
@@ -202,25 +224,29 @@ class StepAdjoint:
     @property
     def parts_position(self) -> bool:
         """Whether `reverse` is `reverse_position` and what is linear in the gradient of v that it leaves."""
-        return self.rigid is None or not self.step.solver.options.saddle_escape
+        return self.is_linear
 
     def reverse_position(self, h: float) -> None:
         """From the seed by q' alone to the gradients of `q`, `v0` and `v` through the update of the positions."""
+        self._known = True
         for array in self._cleared:
             array.grad.zero_()
-        if self.rigid is not None:
-            self.rigid.start()
         self._position_adjoint(h)
 
     def _propagate_through(self, h: float) -> None:
         """The adjoints of the position update and of the residual, from the seed that was loaded."""
         for array in self._cleared:
             array.grad.zero_()
+        if not self._known:
+            self._start()
+        self._position_adjoint(h)
+        self._residual_adjoint(h)
+
+    def _start(self) -> None:
+        """Before the equations are evaluated."""
         self._clear_sums()
         if self.rigid is not None:
             self.rigid.start()
-        self._position_adjoint(h)
-        self._residual_adjoint(h)
 
     def _clear_sums(self) -> None:
         """Clear what the tapes of the contact stage sum up."""
@@ -239,7 +265,7 @@ class StepAdjoint:
     def _position_adjoint(self, h: float) -> None:
         """Gradient of q' = q (+) h v^θvq into q and the velocities; v' starts from its own gradient."""
         self.v.grad.assign(self.inputs.v_next_bar)
-        tape = wp.Tape()
+        tape = self._tape()
         with tape:
             inputs = [self.device_model.topology, h, self.q, self._record_position_velocity(), self.q_next]
             self.dynamics.launch(passes.integrate_position, self.model.nlink, inputs)
@@ -254,17 +280,20 @@ class StepAdjoint:
 
     def _residual_adjoint(self, h: float) -> None:
         """Solve H w = v_bar, then p_bar = -w^T dr/dp through the taped residual."""
-        geometry, residual_tape = wp.Tape(), wp.Tape()
+        geometry, balance, impulses = self._tape(), self._tape(not self._shares_balance), self._tape()
         with geometry:
             self._record_geometry(h)
-        with residual_tape:
-            self._record_residual(h)
+        with balance:
+            self._record_momentum_balance(h, self.v)
+        with impulses:
+            self._record_impulses(h)
         self.step.solver.solve_adjoint(self.v.grad, self.seed)
         self.v.grad.zero_()
         self.r.grad.assign(self.seed)
         if self.rigid is not None:
             self.rigid.seed()
-        residual_tape.backward()
+        impulses.backward()
+        balance.backward()
         if self.rigid is not None and self.step.collision.enabled:
             self._restitution_adjoint(h)
             self._null_adjoint(h)
@@ -288,6 +317,7 @@ class StepAdjoint:
         """What the rule of least norm adds, see `kernels/differentiate/lcp_residual.py`."""
         null = self.step.solver.null
         self._clear_balance()
+        self.rigid.rate_null.zero_()
         tape = wp.Tape()
         with tape:
             self._record_inertia(h, null.v)
@@ -295,6 +325,11 @@ class StepAdjoint:
         self.r.grad.assign(null.seed)
         self.rigid.rate_null.grad.assign(null.error_bar)
         tape.backward()
+
+    @property
+    def _shares_balance(self) -> bool:
+        """Whether a further momentum balance is taped with the same arrays."""
+        return self.rigid is not None
 
     def _clear_balance(self) -> None:
         """No gradients on what a momentum balance that was recorded before has left behind."""

@@ -32,7 +32,6 @@ class RigidAdjoint:
         self.solver.classify()
         wp.copy(self.v_star, self.step.v_star)
         self.rate_star.zero_()
-        self.rate_null.zero_()
 
     def load(self, memory: dict) -> None:
         """The impulses of a record."""

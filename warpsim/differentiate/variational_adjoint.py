@@ -120,6 +120,18 @@ class VariationalAdjoint(StepAdjoint):
             ):
                 wp.copy(kept, source)
 
+    def _record_known(self, h: float) -> None:
+        self._record_node()
+        self._record_interval(h, self.dq)
+        self._record_end(h)
+        if self.step.constrained:
+            self._record_geometry(h)
+            self._record_residual(h)
+
+    @property
+    def _shares_balance(self) -> bool:
+        return False
+
     # what is recorded ------------------------------------------------------------------------------------------------
 
     def _record_node(self) -> None:
@@ -162,7 +174,7 @@ class VariationalAdjoint(StepAdjoint):
 
     def _position_adjoint(self, h: float) -> None:
         """From q', v' and jump' to dq, the contact's v and v*, and what is at the node."""
-        self.node, interval, end = wp.Tape(), wp.Tape(), wp.Tape()
+        self.node, interval, end = self._tape(), wp.Tape(), self._tape()
         with self.node:
             self._record_node()
         with interval:
@@ -207,6 +219,7 @@ class VariationalAdjoint(StepAdjoint):
             wp.copy(array, source)
             array.grad.zero_()
         inputs = [h, self.dq, self.v, self.v_star, self.v_corrected]
+        self._known = False
         self._record_and_reverse(variational.corrected_velocity, inputs)
         wp.copy(step.v_star, self.v_star)
         step.solve(h)
@@ -229,7 +242,7 @@ class VariationalAdjoint(StepAdjoint):
 
     def _record_and_reverse(self, kernel, inputs) -> None:
         """The adjoint of one launch over (worlds, nv)."""
-        tape = wp.Tape()
+        tape = self._tape()
         with tape:
             self.dynamics.launch(kernel, self.model.nv, inputs)
         tape.backward()
@@ -242,7 +255,7 @@ class VariationalAdjoint(StepAdjoint):
         self.dynamics.launch(variational_adjoint.root_adjoint, self.model.ntree, inputs)
         for array in (self.link_A, self.link_d, self.mu, self.wrench_begin):
             array.grad.zero_()
-        interval, balance = wp.Tape(), wp.Tape()
+        interval, balance = self._tape(dq is self.dq), wp.Tape()  # that of dq was taped last
         with interval:
             self._record_interval(h, dq)
         with balance:
