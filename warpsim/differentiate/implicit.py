@@ -79,6 +79,7 @@ class StepAdjoint:
         self.ancestor = wp.array(table, dtype=wp.int32, device=device_model.device)
         # 1 for the contacts whose Jacobian is not taken at q.
         self.moved = wp.zeros((self.worlds, C), dtype=wp.int32, device=device_model.device)
+        self._by_position = False
         self._known = False  # whether `repeat` has evaluated the equations that are being taped
         self._make_inputs()
 
@@ -194,9 +195,12 @@ class StepAdjoint:
         if self.wrench is not None:
             wp.copy(self.wrench, step.wrench)
 
-    def reverse(self, h: float) -> None:
-        """From the seed that was loaded to the gradients, after `repeat`, as often as there are seeds (but see `uses_up_repeat`)."""
-        self._known = self.is_linear
+    def reverse(self, h: float, by_position: bool = False) -> None:
+        """From the seed that was loaded to the gradients, after `repeat`, as often as there are seeds (but see `uses_up_repeat`).
+
+        `by_position`: the seed of v' is 0.
+        """
+        self._known, self._by_position = self.is_linear, by_position
         if self.rigid is not None and not self.is_linear:
             self.rigid.choose(lambda: self._propagate_through(h), self.v0.grad, self.tau.grad)
         self._propagate_through(h)

@@ -78,8 +78,11 @@ class ReverseLinearizer:
         if adjoint.parts_position:
             for _ in range(nv):
                 run(("position row", *key), lambda: self._position_row(h, rows))
-        for _ in range(nv if adjoint.parts_position else 2 * nv):
-            run(("row", *key), lambda: self._row(h, rows, parameters))
+        else:
+            for _ in range(nv):
+                run(("row of q", *key), lambda: self._row(h, rows, parameters, by_position=True))
+        for _ in range(nv):
+            run(("row of v", *key), lambda: self._row(h, rows, parameters))
 
     def _position_row(self, h: float, rows: dict[str, wp.array]) -> None:
         """The next row of q' at fixed v', and that of P."""
@@ -90,7 +93,9 @@ class ReverseLinearizer:
         self._gather(adjoint.v.grad, self.P)
         self._launch(reverse_jacobian.next_row, 1, [self.row])
 
-    def _row(self, h: float, rows: dict[str, wp.array], parameters: dict[str, wp.array]) -> None:
+    def _row(
+        self, h: float, rows: dict[str, wp.array], parameters: dict[str, wp.array], by_position: bool = False
+    ) -> None:
         """The next row."""
         adjoint = self.sim._adjoint
         found = {name: array.grad for name, array in parameters.items()}
@@ -99,7 +104,7 @@ class ReverseLinearizer:
         self._seed()
         if adjoint.uses_up_repeat:
             adjoint.repeat(h)
-        adjoint.reverse(h)
+        adjoint.reverse(h, by_position)
         self._gather_state(rows["A"])
         found |= {"B": adjoint.control.grad, "tau": adjoint.tau.grad}
         for name, bar in found.items():
