@@ -56,6 +56,10 @@ class SchemeAdjoint(StepAdjoint):
             wp.copy(self.v_star, self.step.v_star)
             if self.stages.follows_contacts:
                 wp.copy(self.moved, self.stages.moved)
+            stages, step = self.stages, self.step
+            inputs = [self.device_model.topology, stages.plant, stages.load, stages.options, step.q, step.v]
+            inputs += [self.v_star, stages.motion, stages.sweep, stages.newton]
+            self.dynamics.launch(free_motion.factor_root, self.model.ntree, inputs)
 
     def _residual_adjoint(self, h: float) -> None:
         super()._residual_adjoint(h)
@@ -139,9 +143,7 @@ class SchemeAdjoint(StepAdjoint):
 
     def _free_motion_adjoint(self, h: float) -> None:
         """Solve (dm/dv)^T w = v*_bar, then p_bar = -w^T dm/dp through the taped equations."""
-        stages, step = self.stages, self.step
-        inputs = [self.device_model.topology, stages.plant, stages.load, stages.options, step.q, step.v, self.v_star]
-        inputs += [self.v_star.grad, stages.motion, stages.sweep, stages.newton, self.seed]
+        inputs = [self.device_model.topology, self.stages.options, self.v_star.grad, self.stages.newton, self.seed]
         self.dynamics.launch(free_motion.root_adjoint, self.model.ntree, inputs)
         reused = (self.v_theta, self.q_theta, self.a, self.inverse_dynamics, self.force, self.damping)
         for array in (*reused, *with_gradient(self.between)):
