@@ -79,7 +79,7 @@ class StepAdjoint:
         self.ancestor = wp.array(table, dtype=wp.int32, device=device_model.device)
         # 1 for the contacts whose Jacobian is not taken at q.
         self.moved = wp.zeros((self.worlds, C), dtype=wp.int32, device=device_model.device)
-        self._by_position = False
+        self._by_position = self._regular = False
         self._known = False  # whether `repeat` has evaluated the equations that are being taped
         self._make_inputs()
 
@@ -195,15 +195,22 @@ class StepAdjoint:
         if self.wrench is not None:
             wp.copy(self.wrench, step.wrench)
 
-    def reverse(self, h: float, by_position: bool = False) -> None:
+    def reverse(self, h: float, by_position: bool = False, regular: bool = False) -> None:
         """From the seed that was loaded to the gradients, after `repeat`, as often as there are seeds (but see `uses_up_repeat`).
 
-        `by_position`: the seed of v' is 0.
+        `by_position`: the seed of v' is 0. `regular`: `is_regular` was so.
         """
-        self._known, self._by_position = self.is_linear, by_position
+        self._known, self._by_position, self._regular = self.is_linear, by_position, regular
         if self.rigid is not None and not self.is_linear:
             self.rigid.choose(lambda: self._propagate_through(h), self.v0.grad, self.tau.grad)
         self._propagate_through(h)
+
+    def is_regular(self) -> bool:
+        """Whether no world has redundant contacts, so that nothing is due to the rule of least norm; asks the device."""
+        if self.rigid is None or not self.is_linear:
+            return self.rigid is None
+        self.step.solver.solve_adjoint(self.v.grad, self.seed)
+        return not self.step.solver.system.singular.numpy().any()
 
     @property
     def is_linear(self) -> bool:
@@ -300,7 +307,8 @@ class StepAdjoint:
         balance.backward()
         if self.rigid is not None and self.step.collision.enabled:
             self._restitution_adjoint(h)
-            self._null_adjoint(h)
+            if not self._regular:
+                self._null_adjoint(h)
         step = self.step
         inputs = [self.device_model.topology, step.collision.scene, step.collision.contacts, step.scalar_rows.rows]
         inputs += [self.ancestor, step.M_factor, self.J, self.weight, self.weight.grad, self.rows.weight.grad, step.z]

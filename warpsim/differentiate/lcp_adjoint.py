@@ -25,6 +25,7 @@ class LCPAdjoint(ContactSolver):
         self.system = copy(lcp_residual.System, self.scalar)()
         for name in ("classes", "clamped", "pivots"):
             setattr(self.system, name, self.zeros((W, N), int))
+        self.system.singular = self.zeros(W, int)
         for name in ("tau", "diagonal", "tau_Z", "diagonal_Z", "scale", "r", "y", "f", "f_bar", "full"):
             setattr(self.system, name, self.zeros((W, N)))
         self.system.K, self.system.Z = self.zeros((W, N, N)), self.zeros((W, N, N))

@@ -74,15 +74,16 @@ class ReverseLinearizer:
         run, gradients = sim._replay.run, adjoint.parameter_gradients()
         run(("repeat", h), lambda: adjoint.repeat(h))
         self.row.zero_()
-        key = (h, id(rows), *gradients)
+        options = {"regular": adjoint.is_regular()}
+        key = (h, id(rows), options["regular"], *gradients)
         if adjoint.parts_position:
             for _ in range(nv):
                 run(("position row", *key), lambda: self._position_row(h, rows))
         else:
             for _ in range(nv):
-                run(("row of q", *key), lambda: self._row(h, rows, parameters, by_position=True))
+                run(("row of q", *key), lambda: self._row(h, rows, parameters, by_position=True, **options))
         for _ in range(nv):
-            run(("row of v", *key), lambda: self._row(h, rows, parameters))
+            run(("row of v", *key), lambda: self._row(h, rows, parameters, **options))
 
     def _position_row(self, h: float, rows: dict[str, wp.array]) -> None:
         """The next row of q' at fixed v', and that of P."""
@@ -93,10 +94,8 @@ class ReverseLinearizer:
         self._gather(adjoint.v.grad, self.P)
         self._launch(reverse_jacobian.next_row, 1, [self.row])
 
-    def _row(
-        self, h: float, rows: dict[str, wp.array], parameters: dict[str, wp.array], by_position: bool = False
-    ) -> None:
-        """The next row."""
+    def _row(self, h: float, rows: dict[str, wp.array], parameters: dict[str, wp.array], **options) -> None:
+        """The next row; `options` as of `StepAdjoint.reverse`."""
         adjoint = self.sim._adjoint
         found = {name: array.grad for name, array in parameters.items()}
         for array in found.values():
@@ -104,7 +103,7 @@ class ReverseLinearizer:
         self._seed()
         if adjoint.uses_up_repeat:
             adjoint.repeat(h)
-        adjoint.reverse(h, by_position)
+        adjoint.reverse(h, **options)
         self._gather_state(rows["A"])
         found |= {"B": adjoint.control.grad, "tau": adjoint.tau.grad}
         for name, bar in found.items():
