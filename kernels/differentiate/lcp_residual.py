@@ -56,6 +56,7 @@ class System:
     bounces: wp.array2d(dtype=int)  # (worlds, max_contacts) 1: t_n = −e J_n v*
     clamped: wp.array2d(dtype=int)  # (worlds, N) listed rows of class C, ascending
     pivots: wp.array2d(dtype=int)
+    singular: wp.array(dtype=int)  # (worlds,) 1: Q is
     K: wp.array3d(dtype=real)  # (worlds, N, N) factor of Q or Qᵀ
     Z: wp.array3d(dtype=real)
     tau: wp.array2d(dtype=real)  # of the factor, see `dense.Orthogonal`
@@ -468,6 +469,7 @@ def solve_adjoint(
                 value += E * row_dot(problem, w, dual.source[w, k], system.z[w])
         system.f_bar[w, a] = value
     singular = found[1] < found[0]
+    system.singular[w] = int(singular)
     if singular:
         split(problem, dual, system, null, f, w, found)
     found = factor_Q(problem, dual, system, w, 1)

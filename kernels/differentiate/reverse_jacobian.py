@@ -7,6 +7,7 @@ import warp as wp
 
 from ..flags import NONFINITE
 from ..real import func, kernel, real
+from .gradient import Switches, is_on
 
 PLAIN = 3  # axis of a degree of freedom that is no rotation of a quaternion; those have 0, 1, 2
 
@@ -51,56 +52,104 @@ def tangent_part(
 
 @kernel
 def seed(
-    row: int,
+    at: wp.array(dtype=int),
     coordinate: wp.array(dtype=int),
     axis: wp.array(dtype=int),
     q_next: wp.array2d(dtype=real),
+    flags: wp.array(dtype=int),
+    switches: Switches,
     # out
     q_bar: wp.array2d(dtype=real),
     v_bar: wp.array2d(dtype=real),
 ):
-    """Adjoint of entry `row` of the next (q, v) in the tangent space; comes in as zero. Launch over worlds."""
+    """Adjoint of entry `at[0]` of the next (q, v) in the tangent space; 0 where the world or the tree stands still.
+
+    Launch over worlds.
+    """
     w = wp.tid()
+    row = at[0]
     nv = v_bar.shape[1]
-    if row >= nv:
-        v_bar[w, row - nv] = real(1.0)
-    elif axis[row] == PLAIN:
-        q_bar[w, coordinate[row]] = real(1.0)
-    else:
-        i = coordinate[row]
-        t = turn(q_next, w, i, axis[row])
-        for k in range(4):
-            q_bar[w, i + k] = real(4.0) * t[k]
+    for i in range(q_bar.shape[1]):
+        q_bar[w, i] = real(0.0)
+    for d in range(nv):
+        v_bar[w, d] = real(0.0)
+    if flags[w] & NONFINITE == 0 and is_on(switches, switches.v_body[row % nv], w):
+        if row >= nv:
+            v_bar[w, row - nv] = real(1.0)
+        elif axis[row] == PLAIN:
+            q_bar[w, coordinate[row]] = real(1.0)
+        else:
+            i = coordinate[row]
+            t = turn(q_next, w, i, axis[row])
+            for k in range(4):
+                q_bar[w, i + k] = real(4.0) * t[k]
+
+
+@kernel
+def next_row(at: wp.array(dtype=int)):
+    """Launch over 1."""
+    at[0] = at[0] + 1
 
 
 @kernel
 def gather_state(
-    row: int,
+    at: wp.array(dtype=int),
     coordinate: wp.array(dtype=int),
     axis: wp.array(dtype=int),
     q: wp.array2d(dtype=real),
     q_bar: wp.array2d(dtype=real),
     v_bar: wp.array2d(dtype=real),
     flags: wp.array(dtype=int),
+    switches: Switches,
     # out
     A: wp.array3d(dtype=real),
 ):
-    """Row of the Jacobian by (q, v); not finite where the step is not. Launch over (worlds, nv)."""
+    """Row of the Jacobian by (q, v): of the identity in a tree that is switched off; not finite where the step is not.
+
+    Launch over (worlds, nv).
+    """
     w, d = wp.tid()
+    row = at[0]
+    nv = v_bar.shape[1]
     x = tangent_part(coordinate, axis, q, q_bar, w, d)
     y = v_bar[w, d]
+    if row % nv == d and not is_on(switches, switches.v_body[d], w):
+        if row < nv:
+            x += real(1.0)
+        else:
+            y += real(1.0)
     if flags[w] & NONFINITE != 0:
         x = real(wp.nan)
         y = real(wp.nan)
     A[w, row, d] = x
-    A[w, row, v_bar.shape[1] + d] = y
+    A[w, row, nv + d] = y
 
 
 @kernel
-def gather(row: int, bar: wp.array2d(dtype=real), flags: wp.array(dtype=int), jacobian: wp.array3d(dtype=real)):
+def gather(
+    at: wp.array(dtype=int), bar: wp.array2d(dtype=real), flags: wp.array(dtype=int), jacobian: wp.array3d(dtype=real)
+):
     """Row of the Jacobian by another input. Launch over (worlds, entries)."""
     w, j = wp.tid()
     x = bar[w, j]
     if flags[w] & NONFINITE != 0:
         x = real(wp.nan)
+    jacobian[w, at[0], j] = x
+
+
+@kernel
+def add_velocity_rows(
+    P: wp.array3d(dtype=real),
+    rows: wp.array3d(dtype=real),
+    # out
+    jacobian: wp.array3d(dtype=real),
+):
+    """The rows of v', and those of q' at fixed v' with P ∂v'/∂x added, P = ∂q'/∂v'. Launch over (worlds, 2 nv, entries)."""
+    w, row, j = wp.tid()
+    nv = P.shape[1]
+    x = rows[w, row, j]
+    if row < nv:
+        for k in range(nv):
+            if P[w, row, k] != real(0.0):
+                x += P[w, row, k] * rows[w, nv + k, j]
     jacobian[w, row, j] = x

@@ -12,6 +12,7 @@ import types
 import warp as wp
 
 import warpsim.kernels
+from warpsim.device.recording import KnownTape, active_tape
 from warpsim.kernels import real as real_module
 from warpsim.kernels.real import Entry, with_adjoint
 
@@ -39,7 +40,11 @@ def copy(item, real, taped: bool = False):
 
 def launch(kernel: Entry | wp.Kernel, real, dim, inputs, *, taped: bool = False, **options) -> None:
     """`wp.launch` of the copy of a kernel, see `copy`; `options` are those of `wp.launch`."""
-    wp.launch(copy(kernel, real, taped), dim, inputs, **options)
+    tape = active_tape()
+    if isinstance(tape, KnownTape):
+        tape.record_launch(copy(kernel, real, taped), dim, 0, inputs, [], options["device"], options["block_dim"])
+    else:
+        wp.launch(copy(kernel, real, taped), dim, inputs, **options)
 
 
 def scalar_types(real) -> types.ModuleType:

@@ -13,6 +13,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.device.copies import copy, launch
+from warpsim.device.recording import KnownTape
 from warpsim.device.replay import Replay
 from warpsim.device.threads import in_turn, turn
 from warpsim.differentiate.lcp_adjoint import ADJOINT_SOLVERS
@@ -78,6 +79,8 @@ class StepAdjoint:
         self.ancestor = wp.array(table, dtype=wp.int32, device=device_model.device)
         # 1 for the contacts whose Jacobian is not taken at q.
         self.moved = wp.zeros((self.worlds, C), dtype=wp.int32, device=device_model.device)
+        self._by_position = self._regular = False
+        self._known = False  # whether `repeat` has evaluated the equations that are being taped
         self._make_inputs()
 
     def _make_step(self, options, max_contacts: int | None, contact: bool, scheme) -> Step:
@@ -111,38 +114,39 @@ class StepAdjoint:
     @in_turn
     def backward(self, record: "StepRecord") -> None:
         """Add the gradient of the step's inputs, given that of its result, which is cleared."""
+        r, none = record, self._none
+        self.load(record)
+        self._replay.run(("adjoint", r.h, *self.parameter_gradients()), lambda: self._propagate(r.h))
+        found = [x.grad for x in (self.q, self.v0, self.control, self.tau)]
+        totals = [x.grad if _has_gradient(x) else none for x in (r.q, r.v, r.control, r.tau)]
+        totals += [r.q_next.grad, r.v_next.grad]
+        self.step.dynamics.launch(gradient.finish, self._entries, [r.flags, *found, self.switches, *totals])
+        if _has_gradient(r.wrench):
+            inputs = [r.flags, self.wrench.grad, r.wrench.grad]
+            self.step.dynamics.launch(gradient.finish_wrench, self.wrench.shape[1:], inputs)
+        self._finish_memory(r)
+
+    def load(self, record: "StepRecord") -> None:
+        """Take the inputs, the result and the gradient of the result of a step."""
         self.device_model.parameters.load(record.parameters)
-        r, none, dynamics, switches = record, self._none, self.step.dynamics, self._switches()
+        r, none = record, self._none
+        self.switches.body_active = self.device_model.parameters.stored("body_active")
         control, tau = (none if x is None else x for x in (r.used["control"], r.used["tau"]))
         loaded = [r.flags, self.device_model.q0, r.used["q"], r.used["v"], control, tau, r.v_next]
         loaded += [r.q_next.grad, r.v_next.grad]
-        dynamics.launch(gradient.begin, self._entries, [*loaded, switches, self.inputs])
+        self.step.dynamics.launch(gradient.begin, self._entries, [*loaded, self.switches, self.inputs])
         self._begin_wrench(r)
         self._begin_memory(r)
         self.step.scalar_rows.load_memory(r.used)
         if self.rigid is not None:
             self.rigid.load(r.memory)
             self.rigid.keep_parameter_gradients()
-        self._replay.run(("adjoint", r.h, *self._parameter_gradients()), lambda: self._propagate(r.h))
-        found = [x.grad for x in (self.q, self.v0, self.control, self.tau)]
-        totals = [x.grad if _has_gradient(x) else none for x in (r.q, r.v, r.control, r.tau)]
-        totals += [r.q_next.grad, r.v_next.grad]
-        dynamics.launch(gradient.finish, self._entries, [r.flags, *found, switches, *totals])
-        if _has_gradient(r.wrench):
-            inputs = [r.flags, self.wrench.grad, r.wrench.grad]
-            dynamics.launch(gradient.finish_wrench, self.wrench.shape[1:], inputs)
-        self._finish_memory(r)
 
     def _begin_memory(self, record: "StepRecord") -> None:
         """Load what else a state holds that gradients flow through, and its gradient at the end of the step."""
 
     def _finish_memory(self, record: "StepRecord") -> None:
         """Add the gradient found to that of this memory, and clear that at the end of the step."""
-
-    def _switches(self):
-        """Which coordinates move."""
-        self.switches.body_active = self.device_model.parameters.stored("body_active")
-        return self.switches
 
     def _begin_wrench(self, record: "StepRecord") -> None:
         """Load the wrenches on bodies, for which there is room from the first record that has any."""
@@ -158,15 +162,27 @@ class StepAdjoint:
         inputs = [record.flags, wrench, self.step.wrench]
         self.dynamics.launch(gradient.begin_wrench, self.wrench.shape[1:], inputs)
 
-    def _parameter_gradients(self) -> list[int]:
+    def parameter_gradients(self) -> list[int]:
         """Addresses that a graph of the backward pass holds and that a user may replace."""
         stored = (self.device_model.parameters.stored(name) for name in self.device_model.parameters)
         return [array.grad.ptr for array in stored if array.grad is not None]
 
     def _propagate(self, h: float) -> None:
         """From the inputs and the seed that were loaded to the gradients of `q`, `v0`, `control`, `tau`, parameters."""
-        step, inputs = self.step, self.inputs
+        self.repeat(h)
+        self.reverse(h)
+
+    def repeat(self, h: float) -> None:
+        """The step that was loaded once more, and its equations, at the frozen solution, as they are taped."""
         self._repeat(h)
+        self._take_solution()
+        if self.is_linear:
+            self._start()
+            self._record_known(h)
+
+    def _take_solution(self) -> None:
+        """The arrays that the equations are taped with, from those of the step repeated."""
+        step, inputs = self.step, self.inputs
         for target, source in (
             (self.q, inputs.q),
             (self.v0, inputs.v),
@@ -178,19 +194,70 @@ class StepAdjoint:
             wp.copy(target, source)
         if self.wrench is not None:
             wp.copy(self.wrench, step.wrench)
-        if self.rigid is not None and step.solver.options.saddle_escape:
+
+    def reverse(self, h: float, by_position: bool = False, regular: bool = False) -> None:
+        """From the seed that was loaded to the gradients, after `repeat`, as often as there are seeds (but see `uses_up_repeat`).
+
+        `by_position`: the seed of v' is 0. `regular`: `is_regular` was so.
+        """
+        self._known, self._by_position, self._regular = self.is_linear, by_position, regular
+        if self.rigid is not None and not self.is_linear:
             self.rigid.choose(lambda: self._propagate_through(h), self.v0.grad, self.tau.grad)
         self._propagate_through(h)
+
+    def is_regular(self) -> bool:
+        """Whether no world has redundant contacts, so that nothing is due to the rule of least norm; asks the device."""
+        if self.rigid is None or not self.is_linear:
+            return self.rigid is None
+        self.step.solver.solve_adjoint(self.v.grad, self.seed)
+        return not self.step.solver.system.singular.numpy().any()
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether `reverse` is linear in the seed: then the equations stay as `repeat` has evaluated them."""
+        return self.rigid is None or not self.step.solver.options.saddle_escape
+
+    def _tape(self, known: bool = True) -> wp.Tape:
+        """A tape for equations; with `known` their launches are not made again where `repeat` has made them."""
+        return KnownTape() if known and self._known else wp.Tape()
+
+    def _record_known(self, h: float) -> None:
+        """The equations whose values stay from one seed to the next."""
+        self._record_position_velocity()
+        self._record_geometry(h)
+        self._record_residual(h)
+
+    @property
+    def uses_up_repeat(self) -> bool:
+        """Whether each `reverse` wants a `repeat` of its own."""
+        return False
+
+    @property
+    def parts_position(self) -> bool:
+        """Whether `reverse` is `reverse_position` and what is linear in the gradient of v that it leaves."""
+        return self.is_linear
+
+    def reverse_position(self, h: float) -> None:
+        """From the seed by q' alone to the gradients of `q`, `v0` and `v` through the update of the positions."""
+        self._known = True
+        for array in self._cleared:
+            array.grad.zero_()
+        self._position_adjoint(h)
 
     def _propagate_through(self, h: float) -> None:
         """The adjoints of the position update and of the residual, from the seed that was loaded."""
         for array in self._cleared:
             array.grad.zero_()
+        if not self._known:
+            self._start()
+        self._position_adjoint(h)
+        self._residual_adjoint(h)
+
+    def _start(self) -> None:
+        """Before the equations are evaluated."""
         self._clear_sums()
         if self.rigid is not None:
             self.rigid.start()
-        self._position_adjoint(h)
-        self._residual_adjoint(h)
 
     def _clear_sums(self) -> None:
         """Clear what the tapes of the contact stage sum up."""
@@ -209,7 +276,7 @@ class StepAdjoint:
     def _position_adjoint(self, h: float) -> None:
         """Gradient of q' = q (+) h v^θvq into q and the velocities; v' starts from its own gradient."""
         self.v.grad.assign(self.inputs.v_next_bar)
-        tape = wp.Tape()
+        tape = self._tape()
         with tape:
             inputs = [self.device_model.topology, h, self.q, self._record_position_velocity(), self.q_next]
             self.dynamics.launch(passes.integrate_position, self.model.nlink, inputs)
@@ -224,20 +291,24 @@ class StepAdjoint:
 
     def _residual_adjoint(self, h: float) -> None:
         """Solve H w = v_bar, then p_bar = -w^T dr/dp through the taped residual."""
-        geometry, residual_tape = wp.Tape(), wp.Tape()
+        geometry, balance, impulses = self._tape(), self._tape(not self._shares_balance), self._tape()
         with geometry:
             self._record_geometry(h)
-        with residual_tape:
-            self._record_residual(h)
+        with balance:
+            self._record_momentum_balance(h, self.v)
+        with impulses:
+            self._record_impulses(h)
         self.step.solver.solve_adjoint(self.v.grad, self.seed)
         self.v.grad.zero_()
         self.r.grad.assign(self.seed)
         if self.rigid is not None:
             self.rigid.seed()
-        residual_tape.backward()
+        impulses.backward()
+        balance.backward()
         if self.rigid is not None and self.step.collision.enabled:
             self._restitution_adjoint(h)
-            self._null_adjoint(h)
+            if not self._regular:
+                self._null_adjoint(h)
         step = self.step
         inputs = [self.device_model.topology, step.collision.scene, step.collision.contacts, step.scalar_rows.rows]
         inputs += [self.ancestor, step.M_factor, self.J, self.weight, self.weight.grad, self.rows.weight.grad, step.z]
@@ -258,6 +329,7 @@ class StepAdjoint:
         """What the rule of least norm adds, see `kernels/differentiate/lcp_residual.py`."""
         null = self.step.solver.null
         self._clear_balance()
+        self.rigid.rate_null.zero_()
         tape = wp.Tape()
         with tape:
             self._record_inertia(h, null.v)
@@ -265,6 +337,11 @@ class StepAdjoint:
         self.r.grad.assign(null.seed)
         self.rigid.rate_null.grad.assign(null.error_bar)
         tape.backward()
+
+    @property
+    def _shares_balance(self) -> bool:
+        """Whether a further momentum balance is taped with the same arrays."""
+        return self.rigid is not None
 
     def _clear_balance(self) -> None:
         """No gradients on what a momentum balance that was recorded before has left behind."""

@@ -25,6 +25,7 @@ class LCPAdjoint(ContactSolver):
         self.system = copy(lcp_residual.System, self.scalar)()
         for name in ("classes", "clamped", "pivots"):
             setattr(self.system, name, self.zeros((W, N), int))
+        self.system.singular = self.zeros(W, int)
         for name in ("tau", "diagonal", "tau_Z", "diagonal_Z", "scale", "r", "y", "f", "f_bar", "full"):
             setattr(self.system, name, self.zeros((W, N)))
         self.system.K, self.system.Z = self.zeros((W, N, N)), self.zeros((W, N, N))
@@ -87,7 +88,7 @@ class LCPAdjoint(ContactSolver):
     def correct_bounce(self, tables, q: wp.array, q_bar: wp.array, v_bar: wp.array) -> None:
         """Multiply gradients through q' = q ⊕ h v, by q and v, with Xᵀ of the time of collision.
 
-        `tables`: see `gradients.reverse.tangent_tables`.
+        `tables`: see `differentiate.tangent.tangent_tables`.
         """
         inputs = [self.problem, self.collision.scene, self.delassus.dual, self.delassus.A_factor, self.law]
         inputs.append(self.system)

@@ -1,81 +1,151 @@
-"""Jacobians of one step row by row, a backward pass each: for every integrator, solver and parameter that a tape has.
+"""Jacobians of one step row by row, a reverse pass of its equations each: for every integrator, solver and parameter that a
+tape has.
 
-Cost: 2 nv backward passes of all worlds. `linearize.py` is the fast way, for what it covers.
+The step is made and repeated once. A row of the Jacobian is then a seed, one linear solve with what the repeated step has
+factored and the reverse of its residual (`implicit.py`), a graph that is replayed for every row. Where q' = q ⊕ h v
+follows from v', with P = ∂q'/∂v', only the nv rows of v' are found so, and
+
+    ∂q'/∂x = ∂q'/∂x at fixed v' + P ∂v'/∂x.
+
+Cost: one repeated step and nv reverse passes of all worlds, 2 nv where q' and v' do not part (`StepAdjoint.parts_position`).
+`linearize.py` is the fast way, for what it covers.
 """
 
-import numpy as np
 import warp as wp
 
 from warpsim.device.copies import SCALARS, launch
+from warpsim.differentiate.implicit import StepRecord
+from warpsim.differentiate.kept import KeptParameters
+from warpsim.differentiate.tangent import tangent_tables
 from warpsim.differentiate.taped import scalars
 from warpsim.kernels.differentiate import reverse_jacobian
-from warpsim.model.tangent import tangent_coordinates
 from warpsim.tree.dynamics import BLOCK
 
 
 class ReverseLinearizer:
-    """Tables and launches. `sim` must have been made with `requires_grad=True`."""
+    """Tables, workspace and launches. `sim` must have been made with `requires_grad=True`."""
 
     def __init__(self, sim):
-        self.sim = sim
+        self.sim, self.nv = sim, sim.model.nv
         self.coordinate, self.axis = (wp.array(x, dtype=wp.int32, device=sim.device) for x in tangent_tables(sim.model))
+        self.start, self.after = sim._blank_state(), sim._blank_state()
+        self.control, self.tau = (self._zeros(n) for n in (sim.model.nu, self.nv))
+        self.row = wp.zeros(1, dtype=wp.int32, device=sim.device)  # which one the graphs are at
+        self.P = self._zeros(self.nv, self.nv)
+        self._rows: dict[tuple, dict[str, wp.array]] = {}
 
     def fill(self, state, control, tau, out) -> None:
         """Write the Jacobians at a point into the arrays of a `Linearization`."""
         sim = self.sim
+        parameters = {name: sim.parameters[name] for name in out.parameters}
         saved = {name: wp.clone(getattr(sim.diagnostics, name)) for name in sim.diagnostics.NAMES}
-        kept = self._hold_gradients(out.parameters)
-        start = sim._blank_state()
-        start.assign(state)
-        control, tau = (self._input(x, n) for x, n in ((control, sim.model.nu), (tau, sim.model.nv)))
-        with wp.Tape() as tape:
-            after = sim.step(start, control, tau=tau)
-        inputs = {"B": control, "tau": tau} | {name: sim.parameters[name] for name in out.parameters}
-        gradients = {
-            name: scalars(x.grad).reshape((sim.worlds, -1)) for name, x in inputs.items() if name in out.arrays()
-        }
-        for row in range(2 * sim.model.nv):
-            for array in (start.q.grad, start.v.grad, control.grad, tau.grad, *gradients.values()):
-                array.zero_()
-            seeds = [row, self.coordinate, self.axis, after.q, after.q.grad, after.v.grad]
-            self._launch(reverse_jacobian.seed, sim.worlds, seeds)
-            tape.backward()
-            self._gather(row, start, after, gradients, out)
+        kept = self._hold_gradients()
+        for array, source in ((self.control, control), (self.tau, tau)):
+            array.zero_() if source is None else wp.copy(array, source)
+        self._load(state)
+        self._find_rows(self._workspace(out), parameters)
+        self._store(out)
         for name, array in kept.items():
             wp.copy(sim.parameters[name].grad, array)
         for name, array in saved.items():
             wp.copy(getattr(sim.diagnostics, name), array)
 
-    def _gather(self, row: int, start, after, gradients, out) -> None:
-        flags, arrays, nv = after.memory["flags"], out.arrays(), self.sim.model.nv
-        inputs = [row, self.coordinate, self.axis, start.q, start.q.grad, start.v.grad, flags, out.A]
-        self._launch(reverse_jacobian.gather_state, (self.sim.worlds, nv), inputs)
-        for name, bar in gradients.items():
-            self._launch(reverse_jacobian.gather, bar.shape, [row, bar, flags, arrays[name]])
+    def _load(self, state) -> None:
+        """Make the step, and load it into the adjoint."""
+        sim, start, after = self.sim, self.start, self.after
+        start.assign(state)
+        sim.step(start, self.control, tau=self.tau, out=after)
+        used = {"control": self.control, "tau": self.tau, "wrench": None}
+        record = StepRecord(sim.dt, start, after, self.control, self.tau, None, used, KeptParameters(sim.parameters))
+        record.v_contact = sim._step.solver.solution.v
+        sim._adjoint.load(record)
 
-    def _hold_gradients(self, names) -> dict[str, wp.array]:
+    def _workspace(self, out) -> dict[str, wp.array]:
+        """Rows as they are found, by name; the arrays of a request stay where they are, for graphs."""
+        shapes = {name: array.shape[1:] for name, array in out.arrays().items()}
+        key = tuple(shapes.items())
+        if key not in self._rows:
+            self._rows[key] = {name: self._zeros(*shape) for name, shape in shapes.items()}
+        self.rows = self._rows[key]
+        return self.rows
+
+    def _find_rows(self, rows: dict[str, wp.array], parameters: dict[str, wp.array]) -> None:
+        sim, adjoint, h, nv = self.sim, self.sim._adjoint, self.sim.dt, self.nv
+        run, gradients = sim._replay.run, adjoint.parameter_gradients()
+        run(("repeat", h), lambda: adjoint.repeat(h))
+        self.row.zero_()
+        options = {"regular": adjoint.is_regular()}
+        key = (h, id(rows), options["regular"], *gradients)
+        if adjoint.parts_position:
+            for _ in range(nv):
+                run(("position row", *key), lambda: self._position_row(h, rows))
+        else:
+            for _ in range(nv):
+                run(("row of q", *key), lambda: self._row(h, rows, parameters, by_position=True, **options))
+        for _ in range(nv):
+            run(("row of v", *key), lambda: self._row(h, rows, parameters, **options))
+
+    def _position_row(self, h: float, rows: dict[str, wp.array]) -> None:
+        """The next row of q' at fixed v', and that of P."""
+        adjoint = self.sim._adjoint
+        self._seed()
+        adjoint.reverse_position(h)
+        self._gather_state(rows["A"])
+        self._gather(adjoint.v.grad, self.P)
+        self._launch(reverse_jacobian.next_row, 1, [self.row])
+
+    def _row(self, h: float, rows: dict[str, wp.array], parameters: dict[str, wp.array], **options) -> None:
+        """The next row; `options` as of `StepAdjoint.reverse`."""
+        adjoint = self.sim._adjoint
+        found = {name: array.grad for name, array in parameters.items()}
+        for array in found.values():
+            array.zero_()
+        self._seed()
+        if adjoint.uses_up_repeat:
+            adjoint.repeat(h)
+        adjoint.reverse(h, **options)
+        self._gather_state(rows["A"])
+        found |= {"B": adjoint.control.grad, "tau": adjoint.tau.grad}
+        for name, bar in found.items():
+            if name in rows and bar.size:
+                self._gather(scalars(bar).reshape((self.sim.worlds, -1)), rows[name])
+        self._launch(reverse_jacobian.next_row, 1, [self.row])
+
+    def _seed(self) -> None:
+        inputs, adjoint = self.sim._adjoint.inputs, self.sim._adjoint
+        arguments = [self.row, self.coordinate, self.axis, self.after.q, self.after.memory["flags"], adjoint.switches]
+        self._launch(reverse_jacobian.seed, self.sim.worlds, [*arguments, inputs.q_next_bar, inputs.v_next_bar])
+
+    def _gather_state(self, A: wp.array) -> None:
+        adjoint = self.sim._adjoint
+        inputs = [self.row, self.coordinate, self.axis, adjoint.q, adjoint.q.grad, adjoint.v0.grad]
+        inputs += [self.after.memory["flags"], adjoint.switches, A]
+        self._launch(reverse_jacobian.gather_state, (self.sim.worlds, self.nv), inputs)
+
+    def _gather(self, bar: wp.array, jacobian: wp.array) -> None:
+        self._launch(reverse_jacobian.gather, bar.shape, [self.row, bar, self.after.memory["flags"], jacobian])
+
+    def _store(self, out) -> None:
+        """The rows found, with what q' has through v'."""
+        for name, array in out.arrays().items():
+            if not array.size:
+                continue
+            rows = self.rows[name]
+            if self.sim._adjoint.parts_position:
+                self._launch(reverse_jacobian.add_velocity_rows, array.shape, [self.P, rows, array])
+            else:
+                wp.copy(array, rows)
+
+    def _hold_gradients(self) -> dict[str, wp.array]:
         """Copies of the gradients that parameters have from the user's own tapes."""
-        return {name: wp.clone(self.sim.parameters[name].grad) for name in names}
+        parameters = self.sim.parameters
+        return {
+            name: wp.clone(parameters[name].grad) for name in parameters.expanded if parameters[name].grad is not None
+        }
 
-    def _input(self, values: wp.array | None, n: int) -> wp.array:
-        """A control or force as an array with a gradient; None is zero."""
-        array = wp.zeros(
-            (self.sim.worlds, n), dtype=SCALARS[self.sim.dtype], device=self.sim.device, requires_grad=True
-        )
-        if values is not None:
-            wp.copy(array, values)
-        return array
+    def _zeros(self, *shape) -> wp.array:
+        sim = self.sim
+        return wp.zeros((sim.worlds, *shape), dtype=SCALARS[sim.dtype], device=sim.device)
 
     def _launch(self, kernel, dim, inputs) -> None:
         launch(kernel, SCALARS[self.sim.dtype], dim, inputs, device=self.sim.device, block_dim=BLOCK)
-
-
-def tangent_tables(model) -> tuple[np.ndarray, np.ndarray]:
-    """Per degree of freedom `(nv,)` its coordinate, or where its quaternion begins, and its axis as in `reverse_jacobian.py`."""
-    coordinate, axis = np.zeros(model.nv, np.int32), np.full(model.nv, reverse_jacobian.PLAIN, np.int32)
-    plain, turning = tangent_coordinates(model)
-    for i, d in plain:
-        coordinate[d] = i
-    for i, d in turning:
-        coordinate[d : d + 3], axis[d : d + 3] = i, range(3)
-    return coordinate, axis

@@ -6,7 +6,7 @@ own. A contact that bounces has t_n = −e J_n v*, so that the free motion v* is
 
 import warp as wp
 
-from warpsim.differentiate.reverse import tangent_tables
+from warpsim.differentiate.tangent import tangent_tables
 from warpsim.integrate.step import Step
 from warpsim.kernels.differentiate import lcp_residual, residual
 from warpsim.tree.dynamics import Dynamics
@@ -32,7 +32,6 @@ class RigidAdjoint:
         self.solver.classify()
         wp.copy(self.v_star, self.step.v_star)
         self.rate_star.zero_()
-        self.rate_null.zero_()
 
     def load(self, memory: dict) -> None:
         """The impulses of a record."""

@@ -50,15 +50,25 @@ class SchemeAdjoint(StepAdjoint):
         self.dynamics.launch(schemes.velocity_between, self.model.nv, [share, self.v0, v, out])
         return out
 
+    def _take_solution(self) -> None:
+        super()._take_solution()
+        if self.scheme.implicit:
+            wp.copy(self.v_star, self.step.v_star)
+            if self.stages.follows_contacts:
+                wp.copy(self.moved, self.stages.moved)
+            stages, step = self.stages, self.step
+            inputs = [self.device_model.topology, stages.plant, stages.load, stages.options, step.q, step.v]
+            inputs += [self.v_star, stages.motion, stages.sweep, stages.newton]
+            self.dynamics.launch(free_motion.factor_root, self.model.ntree, inputs)
+
     def _residual_adjoint(self, h: float) -> None:
-        if not self.scheme.implicit:
-            super()._residual_adjoint(h)
-            return
-        wp.copy(self.v_star, self.step.v_star)
-        if self.stages.follows_contacts:
-            wp.copy(self.moved, self.stages.moved)
         super()._residual_adjoint(h)
-        self._free_motion_adjoint(h)
+        if self.scheme.implicit:
+            self._free_motion_adjoint(h)
+
+    @property
+    def _shares_balance(self) -> bool:
+        return self.scheme.implicit or super()._shares_balance
 
     def _record_damping(self, h: float) -> wp.array:
         q, v = (self.q_theta, self.v_theta) if self.scheme.implicit else (self.q, self.v0)
@@ -133,23 +143,23 @@ class SchemeAdjoint(StepAdjoint):
 
     def _free_motion_adjoint(self, h: float) -> None:
         """Solve (dm/dv)^T w = v*_bar, then p_bar = -w^T dm/dp through the taped equations."""
-        stages, step = self.stages, self.step
-        inputs = [self.device_model.topology, stages.plant, stages.load, stages.options, step.q, step.v, self.v_star]
-        inputs += [self.v_star.grad, stages.motion, stages.sweep, stages.newton, self.seed]
+        inputs = [self.device_model.topology, self.stages.options, self.v_star.grad, self.stages.newton, self.seed]
         self.dynamics.launch(free_motion.root_adjoint, self.model.ntree, inputs)
         reused = (self.v_theta, self.q_theta, self.a, self.inverse_dynamics, self.force, self.damping)
         for array in (*reused, *with_gradient(self.between)):
             array.grad.zero_()
-        tape = wp.Tape()
-        with tape:
+        configuration, balance = self._tape(), wp.Tape()
+        with configuration:
+            self._record_configuration(h)
+        with balance:
             self._record_free_motion(h)
         self.m.grad.assign(self.seed)
-        tape.backward()
+        balance.backward()
+        configuration.backward()
 
     def _record_free_motion(self, h: float) -> None:
-        """m(v*; q0, v0, control, tau, parameters)."""
+        """m(v*; q0, v0, control, tau, parameters), after `_record_configuration`."""
         between, nv = self.between, self.model.nv
-        self._record_configuration(h)
         between.velocity(self.v_theta)
         between.launch(residual.acceleration, nv, [h, self.v0, self.v_star, self.a])
         between.inverse_dynamics(self.v_theta, self.a, self.inverse_dynamics)

@@ -23,6 +23,16 @@ from warpsim.kernels.tree import passes
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 
 
+class Interval:
+    """The links' displacements `A`, `d` and momenta `mu` from q to q ⊕ dq, and m(dq) at its start."""
+
+    def __init__(self, dq: wp.array, types, array, nlink: int):
+        self.dq = dq
+        self.A, self.d = array(nlink, types.mat33), array(nlink, types.vec3)
+        self.mu, self.wrench = array(nlink, types.vec6), array(nlink, types.vec6)
+        self.m = array(dq.shape[1], types.real)
+
+
 class VariationalAdjoint(StepAdjoint):
     """Workspace of the backward pass. `self.v` is the velocity that contact was solved for, `self.v0` that reported at q."""
 
@@ -36,10 +46,9 @@ class VariationalAdjoint(StepAdjoint):
         S, nv, nl = t.real, model.nv, model.nlink
         self.after = Dynamics(device_model, grad=True, requires_grad=True)  # at q'
         self.jump, self.v_left, self.dq, self.dq_star, self.v_star = (array(nv, S) for _ in range(5))
-        self.impulse, self.residual, self.residual_end = (array(nv, S) for _ in range(3))
-        self.impulse_null = array(nv, S)
-        self.mu, self.wrench_begin, self.wrench_end = (array(nl, t.vec6) for _ in range(3))
-        self.link_A, self.link_d = array(nl, t.mat33), array(nl, t.vec3)  # displacements
+        self.impulse, self.impulse_null, self.residual_end = (array(nv, S) for _ in range(3))
+        self.interval, self.interval_star = (Interval(dq, t, array, nl) for dq in (self.dq, self.dq_star))
+        self.wrench_end = array(nl, t.vec6)
         # end of the step: v_free is the Legendre velocity there, v_estimate where its forces are taken
         self.v_free, self.v_estimate, self.jump_next, self.v_next = (array(nv, S) for _ in range(4))
         self.force_next, self.damping_next, self.link_F_next = array(nv, S), array(nv, S), None
@@ -66,9 +75,19 @@ class VariationalAdjoint(StepAdjoint):
         self.elimination.row, self.elimination.axis = array(model.nv, t.vec6), array(model.nv, t.vec3)
         self.turned.offset, self.turned.axis = array(model.nlink, t.vec3), array(model.nv, t.vec3)
 
+    @property
+    def parts_position(self) -> bool:
+        """v' is found after q', from it."""
+        return False
+
+    @property
+    def uses_up_repeat(self) -> bool:
+        """Earlier passes take the place of the last."""
+        return bool(self.earlier)
+
     @functools.cached_property
     def _cleared(self) -> list[wp.array]:
-        return with_gradient(*self._owners(), self.after)
+        return with_gradient(*self._owners(), self.after, self.interval, self.interval_star)
 
     def _begin_wrench(self, record: StepRecord) -> None:
         super()._begin_wrench(record)
@@ -110,6 +129,22 @@ class VariationalAdjoint(StepAdjoint):
             ):
                 wp.copy(kept, source)
 
+    def _record_known(self, h: float) -> None:
+        self._record_node()
+        self._record_interval(h, self.interval)
+        self._record_begin(h, self.interval)
+        self._record_arrival()
+        self._record_end(h)
+        if self.step.constrained:
+            self._record_geometry(h)
+            self._record_residual(h)
+            self._record_interval(h, self.interval_star)
+            self._record_begin(h, self.interval_star)
+
+    @property
+    def _shares_balance(self) -> bool:
+        return False
+
     # what is recorded ------------------------------------------------------------------------------------------------
 
     def _record_node(self) -> None:
@@ -120,46 +155,58 @@ class VariationalAdjoint(StepAdjoint):
         self.dynamics.velocity(self.v_left)
         self._record_forces(self.q, self.v0, self.dynamics)
 
-    def _record_interval(self, h: float, dq: wp.array) -> None:
-        """Displacements and momenta of the links from q to q ⊕ dq."""
+    def _record_interval(self, h: float, x: Interval) -> None:
+        """Displacements and momenta of the links."""
         p, dynamics, topology = self.device_model.parameters, self.dynamics, self.device_model.topology
-        inputs = [topology, dynamics.dof_S, dq, self.link_A, self.link_d]
+        inputs = [topology, dynamics.dof_S, x.dq, x.A, x.d]
         dynamics.launch(variational_adjoint.displace, self.model.ntree, inputs)
         body = [p.stored(key) for key in ("body_mass", "body_com", "body_inertia")]
-        inputs = [topology, h, *body, dynamics.link_X, self.link_A, self.link_d, self.mu]
+        inputs = [topology, h, *body, dynamics.link_X, x.A, x.d, x.mu]
         dynamics.launch(variational_adjoint.interval_momentum, self.model.nlink, inputs)
 
-    def _record_balance(self, h: float, c: float, node: Dynamics, v: wp.array, dq: wp.array, force, wrench, r) -> None:
+    def _record_begin(self, h: float, x: Interval) -> None:
+        """m(dq), the equation of the node at q."""
+        self._record_balance(h, 0.5 * h, self.dynamics, self.v_left, x, self.force, x.wrench, x.m)
+
+    def _record_balance(self, h: float, c: float, node: Dynamics, v: wp.array, x: Interval, force, wrench, r) -> None:
         """The equation of one node."""
         p, topology = self.device_model.parameters, self.device_model.topology
         inputs = [topology, h, c, p.stored("gravity"), p.stored("joint_armature"), self.dynamics.link_X, node.link_X]
-        inputs += [node.dof_S, node.link_I, node.link_V, self.mu, v, dq, self.damping, force, wrench, r]
+        inputs += [node.dof_S, node.link_I, node.link_V, x.mu, v, x.dq, self.damping, force, wrench, r]
         self.dynamics.launch(variational_adjoint.node_balance, self.model.ntree, inputs)
 
-    def _record_end(self, h: float) -> None:
-        """q' = q ⊕ dq, and the equation of the Legendre velocity there."""
-        after, nv = self.after, self.model.nv
+    def _record_arrival(self) -> None:
+        """q' = q ⊕ dq."""
         inputs = [self.device_model.topology, 1.0, self.q, self.dq, self.q_next]
-        after.launch(passes.integrate_position, self.model.nlink, inputs)
+        self.after.launch(passes.integrate_position, self.model.nlink, inputs)
+
+    def _record_end(self, h: float) -> None:
+        """The equation of the Legendre velocity at q'."""
+        after, nv = self.after, self.model.nv
         after.position(self.q_next)
         after.velocity(self.v_free)
         after.launch(variational.extrapolate, nv, [h, self.v_left, self.dq, self.v_estimate])
         self._record_forces(self.q_next, self.v_estimate, after, (self.force_next, self.damping_next, self.link_F_next))
         end = (self.force_next, self.wrench_end, self.residual_end)
-        self._record_balance(h, -0.5 * h, after, self.v_free, self.dq, *end)
+        self._record_balance(h, -0.5 * h, after, self.v_free, self.interval, *end)
 
     # the order of the backward pass ----------------------------------------------------------------------------------
 
     def _position_adjoint(self, h: float) -> None:
         """From q', v' and jump' to dq, the contact's v and v*, and what is at the node."""
-        self.node, interval, end = wp.Tape(), wp.Tape(), wp.Tape()
+        self.node, interval, arrival, end = (self._tape() for _ in range(4))
         with self.node:
             self._record_node()
         with interval:
-            self._record_interval(h, self.dq)
+            self._record_interval(h, self.interval)
+        with arrival:
+            self._record_arrival()
+        self.q_next.grad.assign(self.inputs.q_next_bar)
+        if self._by_position:
+            arrival.backward()
+            return
         with end:
             self._record_end(h)
-        self.q_next.grad.assign(self.inputs.q_next_bar)
         self.v_free.grad.assign(self.inputs.v_next_bar)
         if self.step.constrained:
             self._jump_adjoint(h)
@@ -168,6 +215,7 @@ class VariationalAdjoint(StepAdjoint):
         self.dynamics.launch(variational_adjoint.velocity_adjoint, self.model.ntree, inputs)
         self.residual_end.grad.assign(self.seed)
         end.backward()
+        arrival.backward()
         interval.backward()
 
     def _jump_adjoint(self, h: float) -> None:
@@ -180,13 +228,13 @@ class VariationalAdjoint(StepAdjoint):
         self._record_and_reverse(variational.jump_of, inputs)
 
     def _residual_adjoint(self, h: float) -> None:
-        self._root_adjoint(h, self.dq)
+        self._root_adjoint(h, self.interval)
         if self.step.constrained:
             self._contact_adjoint(h)
             for kept in reversed(self.earlier):
                 self._earlier_pass(h, kept)
             self._record_and_reverse(variational.average_velocity, [h, self.dq_star, self.v_star])
-            self._root_adjoint(h, self.dq_star)
+            self._root_adjoint(h, self.interval_star)
         self.node.backward()
 
     def _earlier_pass(self, h: float, kept: list[wp.array]) -> None:
@@ -197,6 +245,7 @@ class VariationalAdjoint(StepAdjoint):
             wp.copy(array, source)
             array.grad.zero_()
         inputs = [h, self.dq, self.v, self.v_star, self.v_corrected]
+        self._known = False
         self._record_and_reverse(variational.corrected_velocity, inputs)
         wp.copy(step.v_star, self.v_star)
         step.solve(h)
@@ -214,31 +263,30 @@ class VariationalAdjoint(StepAdjoint):
         for array in (*of_contact, self.r, self.impulse, *with_gradient(self.rows)):
             array.grad.zero_()
         self._clear_sums()
-        self._root_adjoint(h, self.dq)
+        self._root_adjoint(h, self.interval)
         self._contact_adjoint(h)
 
     def _record_and_reverse(self, kernel, inputs) -> None:
         """The adjoint of one launch over (worlds, nv)."""
-        tape = wp.Tape()
+        tape = self._tape()
         with tape:
             self.dynamics.launch(kernel, self.model.nv, inputs)
         tape.backward()
 
-    def _root_adjoint(self, h: float, dq: wp.array) -> None:
+    def _root_adjoint(self, h: float, x: Interval) -> None:
         """Solve (∂m/∂dq)ᵀ w = its gradient, then p̄ = −wᵀ ∂m/∂p at frozen dq."""
         step = self.step
-        inputs = [self.device_model.topology, step.frame, step.equation(h), dq, dq.grad]
+        inputs = [self.device_model.topology, step.frame, step.equation(h), x.dq, x.dq.grad]
         inputs += [step.work, self.elimination, self.turned, self.seed]
         self.dynamics.launch(variational_adjoint.root_adjoint, self.model.ntree, inputs)
-        for array in (self.link_A, self.link_d, self.mu, self.wrench_begin):
+        for array in (x.A, x.d, x.mu, x.wrench):
             array.grad.zero_()
-        interval, balance = wp.Tape(), wp.Tape()
+        interval, balance = self._tape(), self._tape()
         with interval:
-            self._record_interval(h, dq)
+            self._record_interval(h, x)
         with balance:
-            begin = (self.force, self.wrench_begin, self.residual)
-            self._record_balance(h, 0.5 * h, self.dynamics, self.v_left, dq, *begin)
-        self.residual.grad.assign(self.seed)
+            self._record_begin(h, x)
+        x.m.grad.assign(self.seed)
         balance.backward()
         interval.backward()
 

@@ -419,7 +419,7 @@ def free_motion(
 
 
 @kernel(part="adjoint")
-def root_adjoint(
+def factor_root(
     topology: Topology,
     plant: Plant,
     load: Load,
@@ -427,25 +427,39 @@ def root_adjoint(
     q0: wp.array2d(dtype=real),
     v0: wp.array2d(dtype=real),
     v_star: wp.array2d(dtype=real),
-    v_star_bar: wp.array2d(dtype=real),
     # scratch
     motion: Motion,
     sweep: Sweep,
-    work: Newton,
     # out
-    seed: wp.array2d(dtype=real),
+    work: Newton,
 ):
-    """seed = -(dm/dv)^-T v_star_bar at the root m(v*) = 0; NaN where dm/dv is singular. Launch over (worlds, trees)."""
+    """The factor of dm/dv / h at the root m(v*) = 0, NaN where it is singular. Launch over (worlds, trees)."""
     w, tree = wp.tid()
     begin = topology.tree_v[tree]
     end = topology.tree_v[tree + 1]
     for d in range(begin, end):
         work.v[w, d] = v_star[w, d]
-        seed[w, d] = -v_star_bar[w, d] / scheme.h
     residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
     linearise(topology, plant, load, scheme, w, tree, motion, sweep, work)
-    if lu_factor_block(work.J[w], begin, end, work.pivot[w]) == 0:
-        lu_solve_transposed_block(work.J[w], begin, end, work.pivot[w], seed[w])
-    else:
+    if lu_factor_block(work.J[w], begin, end, work.pivot[w]) != 0:
         for d in range(begin, end):
-            seed[w, d] = real(wp.nan)
+            for e in range(end - begin):
+                work.J[w, d, e] = real(wp.nan)
+
+
+@kernel(part="adjoint")
+def root_adjoint(
+    topology: Topology,
+    scheme: Scheme,
+    v_star_bar: wp.array2d(dtype=real),
+    work: Newton,
+    # out
+    seed: wp.array2d(dtype=real),
+):
+    """seed = -(dm/dv)^-T v_star_bar, after `factor_root`; NaN where dm/dv is singular. Launch over (worlds, trees)."""
+    w, tree = wp.tid()
+    begin = topology.tree_v[tree]
+    end = topology.tree_v[tree + 1]
+    for d in range(begin, end):
+        seed[w, d] = -v_star_bar[w, d] / scheme.h
+    lu_solve_transposed_block(work.J[w], begin, end, work.pivot[w], seed[w])
