@@ -92,5 +92,5 @@ def test_a_step_refuses_arrays_of_wrong_size_or_kind(name):
     broken = state.clone()
     if name in broken.memory:
         del broken.memory[name]
-        with pytest.raises(ValueError, match="solver or integrator"):
+        with pytest.raises(ValueError, match="solver, integrator or recovery_speed"):
             sim.step(broken)

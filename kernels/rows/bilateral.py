@@ -35,6 +35,7 @@ GEOMETRIC_SHARE = 0.25  # of L/h: a tension below what an explicit step can foll
 LOAD_SHARE = 4.0  # of all weights and forces in γ_load
 STUCK_SHARE = 0.1  # of the least w: a row of less along v̂ is at the end of its reach
 STALL_TURN = 0.002  # [rad] of a body in a step
+ALONG = 0.1  # of a row in the direction that hinders its group most: other rows of the group are not held
 HASTE = 8.0  # of v̂ᵀW⁻¹v̂ w_least/|v̂|²: beyond it the joints move many times as fast as the row closes
 DRIFT = 0.05  # of h u²/L, u the speed of what the row holds: errors of that size come from motion
 DRIFT_TURN = 3.0  # of h u/L: beyond it they do not

@@ -383,31 +383,41 @@ def closing_speed(
     z: wp.array2d(dtype=vec3),
     phi: wp.array2d(dtype=real),
     least: real,
+    explained: real,
     h: real,
     w: int,
     i: int,
-) -> vec2:
-    """(speed at which the rows of a group, three at most, can close without haste, |v̂|). `least`: the least w."""
+) -> vec4:
+    """(speed at which the rows of a group, three at most, can close without haste, direction that hinders them most, where |v̂| is
+    above `explained`). `least`: the least w."""
     wanted = vec3(real(0.0), real(0.0), real(0.0))
     for m in range(table.group[i]):
         wanted[m] = row_law(table, i + m, real(1.0), table.recovery[i + m], phi[w, i + m], h, real(1.0))[1]
     speed = wp.length(wanted)
-    if speed == real(0.0):
-        return vec2(real(wp.inf), real(0.0))
+    if speed <= explained:
+        return vec4(real(wp.inf), real(0.0), real(0.0), real(0.0))
     wanted = wanted / speed
     W = group_mobility(topology, rows, L, z, table.first + i, table.group[i], w) / least
-    if wp.dot(wanted, W * wanted) < real(bilateral.STUCK_SHARE):
-        return vec2(real(0.0), speed)
+    for m in range(table.group[i], 3):  # no row
+        W[m, m] = real(1.0) / real(still)
     axes, mobility = wp.eig3(W)
+    k = int(0)
+    most = real(0.0)
+    slowest = real(wp.inf)
     haste = real(0.0)
     for m in range(3):
+        along = wanted[0] * axes[0, m] + wanted[1] * axes[1, m] + wanted[2] * axes[2, m]
+        share = along * along / wp.max(mobility[m], real(bilateral.RIGID))
+        if share > most:
+            most = share
+            k = m
         if mobility[m] > real(still):
-            along = wanted[0] * axes[0, m] + wanted[1] * axes[1, m] + wanted[2] * axes[2, m]
-            haste += along * along / wp.max(mobility[m], real(bilateral.RIGID))
-    slowest = real(wp.inf)
+            haste += share
     if haste > real(bilateral.HASTE):
         slowest = table.recovery[i] * real(bilateral.HASTE) / haste
-    return vec2(slowest, speed)
+    if wp.dot(wanted, W * wanted) < real(bilateral.STUCK_SHARE):
+        slowest = real(0.0)
+    return vec4(slowest, axes[0, k], axes[1, k], axes[2, k])
 
 
 @kernel
@@ -432,7 +442,9 @@ def regularise(
 ):
     """R, v̂, bounds and w of every row of the table; R = 0 where it does not act or moves nothing. Launch over worlds."""
     w = wp.tid()
-    limit = real(wp.inf)  # of the present group
+    first = int(0)  # of the present group
+    limit = real(wp.inf)
+    along = vec3(real(0.0), real(0.0), real(0.0))
     load = real(0.0)
     for i in range(table.kind.shape[0]):
         k = table.first + i
@@ -453,17 +465,20 @@ def regularise(
             row_weight = wp.max(weight, floor[w, i])
             if table.group[i] > 0 and floor[w, i] > real(0.0):
                 limit = real(wp.inf)
+                along = vec3(real(1.0), real(1.0), real(1.0))
+                first = i
                 if stalled[w, i] != 0:
                     limit = real(0.0)
                 elif table.comes[i] == 0 and table.lever[i] < real(wp.inf):
-                    closing = closing_speed(topology, table, rows, M_factor, z, phi, floor[w, i], h, w, i)
-                    if closing[1] > drift_speed(table, rows, v0, h, w, i):
-                        limit = closing[0]
+                    explained = drift_speed(table, rows, v0, h, w, i)
+                    closing = closing_speed(topology, table, rows, M_factor, z, phi, floor[w, i], explained, h, w, i)
+                    limit = closing[0]
+                    along = vec3(closing[1], closing[2], closing[3])
                 load = real(0.0)
                 if limit < table.recovery[i]:
                     load = load_bound(table, loads, h, w, i)
             speed[w, i] = table.recovery[i]
-            if limit < table.recovery[i] and kind < COUPLING:
+            if limit < table.recovery[i] and kind < COUPLING and wp.abs(along[i - first]) > real(bilateral.ALONG):
                 most = wp.max(limit, held_speed(table, row_weight, load, h, i))
                 speed[w, i] = wp.min(table.recovery[i], wp.pow(real(2.0), wp.ceil(wp.log2(most))))
             law = row_law(table, i, row_weight, speed[w, i], error, h, sigma)
