@@ -344,7 +344,7 @@ class Simulator:
 
         Which features touch is frozen, as on a tape. With `out`, a result of the same request, its arrays are filled: then
         the launches are replayed from a graph. Nothing is recorded on a tape. In closed form for `SymplecticEuler()` with `SAP` or
-        `NoContact`; for the rest, in a simulator with `requires_grad=True`, by 2 nv backward passes.
+        `NoContact`; for the rest, in a simulator with `requires_grad=True`, by nv or 2 nv reverse passes of the step's equations.
         """
         return linearize(self, state, control, tau, parameters, force_jacobian, out)
 

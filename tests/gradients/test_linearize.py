@@ -424,6 +424,54 @@ def test_backward_passes_against_differences(scheme, within):
         within(f"{scheme}: {key}", error, BAR)
 
 
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        {},
+        {"integrator": ws.Midpoint(), "solver": ws.LCP()},
+        {"solver": ws.LCP(saddle_escape=True)},
+        {"integrator": ws.Variational()},
+        {"integrator": ws.Variational(passes=2)},
+    ],
+    ids=["SAP", "midpoint LCP", "escape", "variational", "two passes"],
+)
+def test_rows_are_those_of_a_tape(scheme, assets, rng, within):
+    """Rows of q' and v' of an ant on the ground, in two worlds, one of them switched off, as a tape gives them one by one."""
+    model = ws.load(assets("ant"))
+    sim = ws.Simulator(model, 2, dt=0.005, dtype="float64", device="cpu", requires_grad=True, **scheme)
+    start = sim.rollout(sim.state(v=0.1 * rng.normal(size=(2, model.nv))), steps=100).final
+    on = np.ones((2, model.nbody))
+    on[1] = 0.0
+    sim.parameters["body_active"] = on
+    control = wp.array(rng.uniform(-0.5, 0.5, size=(2, model.nu)), dtype=wp.float64, device="cpu", requires_grad=True)
+    sizes = sim.parameters["geom_size"]
+    sim.parameters["body_mass"].grad.fill_(3.0)
+    for _ in range(2):  # the second time from graphs
+        result = sim.linearize(start, control, parameters="geom_size")
+    np.testing.assert_array_equal(sim.parameters["body_mass"].grad.numpy(), 3.0)
+    for row in (0, 4, 9, model.nv + 1, model.nv + 9):
+        for array in (start.q, start.v, control, sizes):
+            array.grad.zero_()
+        with wp.Tape() as tape:
+            after = sim.step(start, control)
+        seeds = {after.q: np.zeros((2, model.nq)), after.v: np.zeros((2, model.nv))}
+        for world in range(2):
+            if row < model.nv:
+                unit = np.eye(model.nv)[row]
+                seeds[after.q][world] = np.linalg.pinv(tangent(model, after.q.numpy()[world])).T @ unit
+            else:
+                seeds[after.v][world, row - model.nv] = 1.0
+        tape.backward(grads={x: wp.array(y, dtype=wp.float64, device="cpu") for x, y in seeds.items()})
+        for world in range(2):
+            by_q = start.q.grad.numpy()[world] @ tangent(model, start.q.numpy()[world])
+            taped = {"A": np.concatenate([by_q, start.v.grad.numpy()[world]]), "B": control.grad.numpy()[world]}
+            taped["geom_size"] = sizes.grad.numpy()[world].ravel()
+            for name, values in taped.items():
+                found = result.arrays()[name].numpy()[world]
+                error = np.abs(found[row] - values).max() / max(np.abs(found).max(), 1e-12)
+                within(f"{name}, row {row}, world {world}", error, 1e-9)
+
+
 def test_backward_passes_in_a_world_that_stops():
     """A world whose step is not finite has Jacobians of NaN; the other has the bits that it has without it."""
     model = body_on_plane("box", [0.1, 0.1, 0.1])

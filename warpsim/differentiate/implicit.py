@@ -291,7 +291,7 @@ class StepAdjoint:
 
     def _residual_adjoint(self, h: float) -> None:
         """Solve H w = v_bar, then p_bar = -w^T dr/dp through the taped residual."""
-        geometry, balance, impulses = self._tape(), self._tape(not self._shares_balance), self._tape()
+        geometry, balance, impulses = self._tape(), self._tape(self._keeps_balance), self._tape()
         with geometry:
             self._record_geometry(h)
         with balance:
@@ -339,9 +339,12 @@ class StepAdjoint:
         tape.backward()
 
     @property
-    def _shares_balance(self) -> bool:
-        """Whether a further momentum balance is taped with the same arrays."""
-        return self.rigid is not None
+    def _keeps_balance(self) -> bool:
+        """Whether the values of a momentum balance stay: no other has its arrays, and its adjoint writes to none.
+
+        That of `passes.rnea` sums up `link_f` again.
+        """
+        return False
 
     def _clear_balance(self) -> None:
         """No gradients on what a momentum balance that was recorded before has left behind."""

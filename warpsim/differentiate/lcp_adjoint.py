@@ -88,7 +88,7 @@ class LCPAdjoint(ContactSolver):
     def correct_bounce(self, tables, q: wp.array, q_bar: wp.array, v_bar: wp.array) -> None:
         """Multiply gradients through q' = q ⊕ h v, by q and v, with Xᵀ of the time of collision.
 
-        `tables`: see `differentiate.tangent.tangent_tables`.
+        `tables`: see `differentiate.tangent_tables`.
         """
         inputs = [self.problem, self.collision.scene, self.delassus.dual, self.delassus.A_factor, self.law]
         inputs.append(self.system)

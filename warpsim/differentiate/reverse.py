@@ -16,7 +16,7 @@ import warp as wp
 from warpsim.device.copies import SCALARS, launch
 from warpsim.differentiate.implicit import StepRecord
 from warpsim.differentiate.kept import KeptParameters
-from warpsim.differentiate.tangent import tangent_tables
+from warpsim.differentiate.tangent_tables import tangent_tables
 from warpsim.differentiate.taped import scalars
 from warpsim.kernels.differentiate import reverse_jacobian
 from warpsim.tree.dynamics import BLOCK

@@ -6,7 +6,7 @@ own. A contact that bounces has t_n = −e J_n v*, so that the free motion v* is
 
 import warp as wp
 
-from warpsim.differentiate.tangent import tangent_tables
+from warpsim.differentiate.tangent_tables import tangent_tables
 from warpsim.integrate.step import Step
 from warpsim.kernels.differentiate import lcp_residual, residual
 from warpsim.tree.dynamics import Dynamics

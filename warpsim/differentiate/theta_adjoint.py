@@ -66,10 +66,6 @@ class SchemeAdjoint(StepAdjoint):
         if self.scheme.implicit:
             self._free_motion_adjoint(h)
 
-    @property
-    def _shares_balance(self) -> bool:
-        return self.scheme.implicit or super()._shares_balance
-
     def _record_damping(self, h: float) -> wp.array:
         q, v = (self.q_theta, self.v_theta) if self.scheme.implicit else (self.q, self.v0)
         step, p = self.step, self.device_model.parameters

@@ -142,8 +142,8 @@ class VariationalAdjoint(StepAdjoint):
             self._record_begin(h, self.interval_star)
 
     @property
-    def _shares_balance(self) -> bool:
-        return False
+    def _keeps_balance(self) -> bool:
+        return True
 
     # what is recorded ------------------------------------------------------------------------------------------------
 
