@@ -14,7 +14,8 @@ under which a row at standstill pulls with the acceleration L/(4 h²), or as muc
 as ever. A load of more than that makes it creep at R γ. Held are
 
 * rows of a mechanism hung on the world that move next to nothing along v̂ (the weight along v̂ is a tenth of the least w). Where they
-  could close with haste only (v̂ᵀW⁻¹v̂ w_least/|v̂|² = n > 8, over directions that move at all) they close at 8/n of v_r, v_h or more.
+  could close with haste only (v̂ᵀW⁻¹v̂ w_least/|v̂|² = n > 8, over directions that move at all) they close at 8/n of v_r, v_h or more;
+  of the rows of a group those along the direction that hinders it most.
   Both where |v̂| is more than motion explains, h u²/(20 L) at the speed u of what the row holds;
 * positions that have stalled: closing at less than v̂/2 under h γᵀWγ/|γ| > L and γ > γ_load, with |v̂| likewise, while one of the bodies turns by more than
   2 mrad in the step; until v̂ is small. A state remembers it (`memory["stalled"]`).
