@@ -12,6 +12,7 @@ from ..laws import cone
 from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec6
 from ..tree import joints as jt
 from ..tree import spatial as sp
+from ..tree.effective_mass import eliminate
 from ..tree.passes import Topology
 from .broadphase import Grid
 from .narrow.detect import detect as detect_features
@@ -385,24 +386,6 @@ def jacobian(
     w, c = wp.tid()
     if c < contacts.count[w]:
         write_jacobian(topology, scene, link_X, dof_S, w, c, contacts)
-
-
-@func
-def eliminate(
-    topology: Topology, L: wp.array3d(dtype=real), z: wp.array2d(dtype=vec3), w: int, begin: int, last: int
-) -> mat33:
-    """J M^-1 J^T of one tree from M = L^T D L, with J^T in z: z <- L^-T z along the ancestors, sum of z z^T / D."""
-    W = mat33()
-    for k in range(last + 1 - begin):
-        d = last - k
-        x = z[w, d]
-        if x[0] != real(0.0) or x[1] != real(0.0) or x[2] != real(0.0):
-            e = topology.dof_parent[d]
-            while e >= 0:
-                z[w, e] = z[w, e] - L[w, d, e - begin] * x
-                e = topology.dof_parent[e]
-            W += wp.outer(x, x / L[w, d, d - begin])
-    return W
 
 
 @func

@@ -11,6 +11,7 @@ from ..laws import cone
 from ..laws.bounds import box_impulse
 from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec4, vec6
 from ..tree import spatial as sp
+from ..tree.effective_mass import eliminate
 from ..tree.passes import Topology
 from . import bilateral, coupling, frames
 from .bilateral import equality_law
@@ -316,15 +317,7 @@ def group_mobility(
             for m in range(n):
                 column[m] = rows.J[w, first + m, e]
             z[w, rows.support[first, e]] = column
-        for k in range(last + 1 - begin):
-            d = last - k
-            x = z[w, d]
-            if wp.length_sq(x) > real(0.0):
-                e = topology.dof_parent[d]
-                while e >= 0:
-                    z[w, e] = z[w, e] - L[w, d, e - begin] * x
-                    e = topology.dof_parent[e]
-                W += wp.outer(x, x / L[w, d, d - begin])
+        W += eliminate(topology, L, z, w, begin, last)
         j = end
     return W
 
@@ -442,11 +435,16 @@ def regularise(
 ):
     """R, v̂, bounds and w of every row of the table; R = 0 where it does not act or moves nothing. Launch over worlds."""
     w = wp.tid()
-    first = int(0)  # of the present group
+    first = int(0)  # of the present group, as the three below
     limit = real(wp.inf)
-    along = vec3(real(0.0), real(0.0), real(0.0))
+    along = vec3(real(1.0), real(1.0), real(1.0))
     load = real(0.0)
     for i in range(table.kind.shape[0]):
+        if table.group[i] > 0:
+            first = i
+            limit = real(wp.inf)
+            along = vec3(real(1.0), real(1.0), real(1.0))
+            load = real(0.0)
         k = table.first + i
         kind = table.kind[i]
         rate = real(0.0)
@@ -463,18 +461,15 @@ def regularise(
         ):
             weight = effective_weight(topology, M_factor, z, w, rows, k)
             row_weight = wp.max(weight, floor[w, i])
-            if table.group[i] > 0 and floor[w, i] > real(0.0):
-                limit = real(wp.inf)
-                along = vec3(real(1.0), real(1.0), real(1.0))
-                first = i
+            if i == first and floor[w, i] > real(0.0):
                 if stalled[w, i] != 0:
                     limit = real(0.0)
                 elif table.comes[i] == 0 and table.lever[i] < real(wp.inf):
-                    explained = drift_speed(table, rows, v0, h, w, i)
+                    slow = held_speed(table, floor[w, i], real(0.0), h, i)
+                    explained = wp.max(slow, drift_speed(table, rows, v0, h, w, i))
                     closing = closing_speed(topology, table, rows, M_factor, z, phi, floor[w, i], explained, h, w, i)
                     limit = closing[0]
                     along = vec3(closing[1], closing[2], closing[3])
-                load = real(0.0)
                 if limit < table.recovery[i]:
                     load = load_bound(table, loads, h, w, i)
             speed[w, i] = table.recovery[i]

@@ -8,6 +8,7 @@ import warp as wp
 
 from ..real import func, kernel, real, struct, vec3
 from ..tree import joints
+from ..tree.effective_mass import eliminate_one
 from ..tree.passes import Topology
 from .stop import stop_law, within_reach
 
@@ -33,24 +34,6 @@ class Rows:
 
 
 @func
-def eliminate(
-    topology: Topology, L: wp.array3d(dtype=real), z: wp.array2d(dtype=vec3), w: int, begin: int, last: int
-) -> real:
-    """J M^-1 J^T of one row in one tree from M = L^T D L, J^T in the first components of z."""
-    weight = real(0.0)
-    for k in range(last + 1 - begin):
-        d = last - k
-        x = z[w, d][0]
-        if x != real(0.0):
-            e = topology.dof_parent[d]
-            while e >= 0:
-                z[w, e] = z[w, e] - L[w, d, e - begin] * z[w, d]
-                e = topology.dof_parent[e]
-            weight += x * x / L[w, d, d - begin]
-    return weight
-
-
-@func
 def effective_weight(
     topology: Topology, L: wp.array3d(dtype=real), z: wp.array2d(dtype=vec3), w: int, rows: Rows, k: int
 ) -> real:
@@ -68,7 +51,7 @@ def effective_weight(
             z[w, d] = vec3(real(0.0), real(0.0), real(0.0))
         for j in range(i, end):
             z[w, rows.support[k, j]] = vec3(rows.J[w, k, j], real(0.0), real(0.0))
-        weight += eliminate(topology, L, z, w, begin, last)
+        weight += eliminate_one(topology, L, z, w, begin, last)
         i = end
     return weight
 
