@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 FLOORS = [
     *("errors", "reprs", "checks", "pickled", "robots"),
     *("real", "flags", "device", "linalg", "model", "laws", "tree", "forces", "contact", "rows", "solve", "integrate"),
-    *("state", "trajectory", "differentiate", "rollout", "files", "show", "guards", "runs", "simulator"),
+    *("state", "trajectory", "differentiate", "rollout", "files", "show", "guards", "inputs", "stepping", "runs", "simulator"),
     *("demo", "bench_engines", "bench", "kernel_modules", "cli"),
 ]
 # Methods that open a higher floor when they are called: `Model.to_usd`, `Trajectory.save`, a simulator for differences.

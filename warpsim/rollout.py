@@ -144,7 +144,7 @@ def _control_source(sim, controls, steps):
     expected = (steps if steps is not None else (shape[0] if shape else 0), sim.worlds, sim.model.nu)
     if shape != expected:
         raise ValueError(f"controls has shape {shape}; it must be (steps, worlds, nu) = {expected}")
-    table = sim._device_array(controls, shape, "controls")
+    table = sim._inputs.device_array(controls, shape, "controls")
     if not table.size:  # no indexing of nothing
         return (lambda step, state: None), whole(shape[0], "steps", 1), None
     return (lambda step, state: table[step]), shape[0], table

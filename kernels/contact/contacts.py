@@ -450,3 +450,33 @@ def regularise(
         R[w, c] = cone.recovery_regularization(R_free, v_free, recovery)
         v_hat[w, c] = cone.recovery_stabilization(v_free, recovery)
         mu[w, c] = friction_coefficient(scene, material.friction, w, p)
+
+
+@kernel(taped=True)
+def contact_impulse(
+    scene: Scene,
+    contacts: Contacts,
+    friction: wp.array2d(dtype=real),
+    stiffness: wp.array2d(dtype=real),
+    dissipation_time: wp.array2d(dtype=real),
+    h: real,
+    beta: real,
+    sigma: real,
+    weight: wp.array2d(dtype=real),
+    phi: wp.array2d(dtype=real),
+    v_c: wp.array2d(dtype=vec3),
+    # out
+    gamma: wp.array2d(dtype=vec3),
+):
+    """gamma = P(-R^-1 (v_c - v_hat)) with R and v_hat as `regularise` has them, for the tape. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        p = contacts.pair[w, c]
+        law = pair_compliance(scene, stiffness, dissipation_time, w, p, beta * h / real(wp.pi))
+        R_free = cone.contact_regularization(weight[w, c], phi[w, c], law[0], law[1], h, beta, sigma)
+        v_free = cone.contact_stabilization(phi[w, c], law[1], h)
+        recovery = pair_recovery(scene, law[0])
+        R = cone.recovery_regularization(R_free, v_free, recovery)
+        v_hat = cone.recovery_stabilization(v_free, recovery)
+        mu = friction_coefficient(scene, friction, w, p)
+        gamma[w, c] = cone.cone_impulse(cone.cone_y(v_c[w, c], v_hat, R), R, mu)

@@ -15,7 +15,6 @@ from warpsim.differentiate.taped import STATE_NAMES, Inputs, TapedRollout, devic
 from warpsim.kernels.differentiate.lcp_residual import TOUCHING
 from warpsim.kernels.flags import NONFINITE
 from warpsim.model.parameters import SPECS
-from warpsim.solve.lcp.contact_lcp import LCP
 
 STEP_SIZES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 # Gradients below this are compared absolutely: a variable without effect has a gradient of 0.
@@ -320,12 +319,12 @@ def _is_kink(sides: np.ndarray, tolerance: float) -> bool:
 
 def _notes(sim, point) -> list[str]:
     notes = []
-    options = sim._step.solver_options
+    options = sim.solver
     tight = options.relative_tolerance(sim.dtype)
     if tight > FINE_TOLERANCE:
         notes.append(
             f"the solver stops at {tight:g}, which shows in differences and gradients; for a sharper check use "
-            f"ws.{type(options).__name__}(tolerance=1e-13)"
+            f"ws.{options.label}(tolerance=1e-13)"
         )
     chosen = [name for name in ("bounce_correction", "saddle_escape") if getattr(options, name, False)]
     if chosen and not sim.parameters.stored("geom_restitution").numpy().any():
@@ -337,7 +336,7 @@ def _notes(sim, point) -> list[str]:
         notes.append(
             f"flags {flags} were raised in the last run (1 NONFINITE, 2 NOT_CONVERGED, 4 CONTACT_OVERFLOW, 8 UNRESOLVED)"
         )
-    if isinstance(sim.solver, LCP):
+    if sim.solver.kinks_at_touch:
         sim.step(sim.state(point["q"], point["v"]))  # finds what touches within a step
         contacts = sim.last_contacts
         used = np.arange(contacts.phi.shape[1]) < np.asarray(contacts.count)[:, None]

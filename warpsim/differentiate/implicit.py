@@ -8,26 +8,25 @@ between a launch that loads the record and one that adds the gradients found to 
 """
 
 import functools
+from typing import ClassVar
 
 import numpy as np
 import warp as wp
 
 from warpsim.device.copies import copy, launch
-from warpsim.device.recording import KnownTape
 from warpsim.device.replay import Replay
 from warpsim.device.threads import in_turn, turn
-from warpsim.differentiate.lcp_adjoint import ADJOINT_SOLVERS
-from warpsim.differentiate.rigid_adjoint import RigidAdjoint
+from warpsim.differentiate.contact_adjoint import contact_adjoint
 from warpsim.differentiate.rows_adjoint import RowsAdjoint
-from warpsim.integrate.step import Step
+from warpsim.differentiate.stage import Stage, evaluate, take_back
+from warpsim.integrate import Integrator
 from warpsim.kernels.contact import convex_contacts
 from warpsim.kernels.differentiate import gradient, residual
 from warpsim.kernels.forces import actuators
-from warpsim.kernels.solve.cone_qp import compliant
 from warpsim.kernels.tree import passes
 from warpsim.model.model import JOINT_NQ, JOINT_NV, JointType
 from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS
-from warpsim.solve.lcp.contact_lcp import LCP
+from warpsim.solve.contact_model import ContactModel
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 
 
@@ -37,26 +36,20 @@ class StepAdjoint:
     def __init__(
         self,
         device_model: DeviceModel,
-        options,
+        contact_model: ContactModel,
         max_contacts: int | None,
-        contact: bool,
         replay: Replay,
-        scheme=None,
+        integrator: Integrator,
     ):
         model, t = device_model.model, device_model.types
         S, nv, nq = t.real, model.nv, model.nq
         self._replay, self.device = replay, device_model.device
         self.device_model, self.model, self.worlds = device_model, model, device_model.worlds
-        self.step = self._make_step(options, max_contacts, contact, scheme)
+        kind = contact_adjoint(contact_model)
+        self.step = integrator.make_step(device_model, contact_model, max_contacts, kind.solver_of(contact_model))
         self.v_solved = self.step.dynamics.array(nv, S)
-        self.step.solver.problem.v0 = self.v_solved
         self.dynamics = Dynamics(device_model, grad=True, requires_grad=True)
-        self.rigid = None
-        if isinstance(options, LCP):
-            self.rigid = RigidAdjoint(self.step, self.dynamics)
-            self.step.solver.v_start = self.step.v
-        else:
-            self.step.solver.options.keep_factor = 1
+        self.contact = kind(self)
         array, C = self.dynamics.array, self.step.collision.capacity
         # inputs
         self.q, self.v0, self.v = array(nq, S), array(nv, S), array(nv, S)
@@ -79,12 +72,7 @@ class StepAdjoint:
         self.ancestor = wp.array(table, dtype=wp.int32, device=device_model.device)
         # 1 for the contacts whose Jacobian is not taken at q.
         self.moved = wp.zeros((self.worlds, C), dtype=wp.int32, device=device_model.device)
-        self._by_position = self._regular = False
-        self._known = False  # whether `repeat` has evaluated the equations that are being taped
         self._make_inputs()
-
-    def _make_step(self, options, max_contacts: int | None, contact: bool, scheme) -> Step:
-        return Step(self.device_model, options, max_contacts, contact, scheme, adjoints=ADJOINT_SOLVERS)
 
     def _make_inputs(self) -> None:
         step, array, S = self.step, self.step.dynamics.array, self.device_model.types.real
@@ -109,7 +97,7 @@ class StepAdjoint:
 
     def _owners(self) -> list:
         """What holds arrays of the tape."""
-        return [self, self.dynamics, self.rows] + ([] if self.rigid is None else [self.rigid])
+        return [self, self.dynamics, self.rows, self.contact]
 
     @in_turn
     def backward(self, record: "StepRecord") -> None:
@@ -138,9 +126,10 @@ class StepAdjoint:
         self._begin_wrench(r)
         self._begin_memory(r)
         self.step.scalar_rows.load_memory(r.used)
-        if self.rigid is not None:
-            self.rigid.load(r.memory)
-            self.rigid.keep_parameter_gradients()
+        self.contact.load(r)
+
+    def keep(self, record: "StepRecord", step) -> None:
+        """Let a record keep what else a backward pass wants of the step that was made."""
 
     def _begin_memory(self, record: "StepRecord") -> None:
         """Load what else a state holds that gradients flow through, and its gradient at the end of the step."""
@@ -176,9 +165,14 @@ class StepAdjoint:
         """The step that was loaded once more, and its equations, at the frozen solution, as they are taped."""
         self._repeat(h)
         self._take_solution()
-        if self.is_linear:
-            self._start()
-            self._record_known(h)
+        if self.contact.is_linear:
+            self._evaluate(h)
+
+    def _evaluate(self, h: float) -> None:
+        """The equations whose values stay from one seed to the next."""
+        self._clear_sums()
+        self.contact.start()
+        evaluate(self.stages(), h)
 
     def _take_solution(self) -> None:
         """The arrays that the equations are taped with, from those of the step repeated."""
@@ -189,7 +183,7 @@ class StepAdjoint:
             (self.control, inputs.control),
             (self.tau, inputs.tau),
             (self.v, step.solver.solution.v),
-            (self.weight, step.contact_weight),
+            (self.weight, step.law.weight),
         ):
             wp.copy(target, source)
         if self.wrench is not None:
@@ -198,34 +192,21 @@ class StepAdjoint:
     def reverse(self, h: float, by_position: bool = False, regular: bool = False) -> None:
         """From the seed that was loaded to the gradients, after `repeat`, as often as there are seeds (but see `uses_up_repeat`).
 
-        `by_position`: the seed of v' is 0. `regular`: `is_regular` was so.
+        `by_position`: the seed of v' is 0. `regular`: `contact.is_regular` was so.
         """
-        self._known, self._by_position, self._regular = self.is_linear, by_position, regular
-        if self.rigid is not None and not self.is_linear:
-            self.rigid.choose(lambda: self._propagate_through(h), self.v0.grad, self.tau.grad)
-        self._propagate_through(h)
 
-    def is_regular(self) -> bool:
-        """Whether no world has redundant contacts, so that nothing is due to the rule of least norm; asks the device."""
-        if self.rigid is None or not self.is_linear:
-            return self.rigid is None
-        self.step.solver.solve_adjoint(self.v.grad, self.seed)
-        return not self.step.solver.system.singular.numpy().any()
+        def take_back_all() -> None:
+            if not self.contact.is_linear:
+                self._evaluate(h)
+            self._clear_gradients()
+            take_back(self.stages(by_position, regular), h)
 
-    @property
-    def is_linear(self) -> bool:
-        """Whether `reverse` is linear in the seed: then the equations stay as `repeat` has evaluated them."""
-        return self.rigid is None or not self.step.solver.options.saddle_escape
+        self.contact.choose(take_back_all)
+        take_back_all()
 
-    def _tape(self, known: bool = True) -> wp.Tape:
-        """A tape for equations; with `known` their launches are not made again where `repeat` has made them."""
-        return KnownTape() if known and self._known else wp.Tape()
-
-    def _record_known(self, h: float) -> None:
-        """The equations whose values stay from one seed to the next."""
-        self._record_position_velocity()
-        self._record_geometry(h)
-        self._record_residual(h)
+    def _clear_gradients(self) -> None:
+        for array in self._cleared:
+            array.grad.zero_()
 
     @property
     def uses_up_repeat(self) -> bool:
@@ -235,29 +216,36 @@ class StepAdjoint:
     @property
     def parts_position(self) -> bool:
         """Whether `reverse` is `reverse_position` and what is linear in the gradient of v that it leaves."""
-        return self.is_linear
+        return self.contact.is_linear
 
     def reverse_position(self, h: float) -> None:
         """From the seed by q' alone to the gradients of `q`, `v0` and `v` through the update of the positions."""
-        self._known = True
-        for array in self._cleared:
-            array.grad.zero_()
-        self._position_adjoint(h)
+        self._clear_gradients()
+        take_back(self.position_stages(), h)
 
-    def _propagate_through(self, h: float) -> None:
-        """The adjoints of the position update and of the residual, from the seed that was loaded."""
-        for array in self._cleared:
-            array.grad.zero_()
-        if not self._known:
-            self._start()
-        self._position_adjoint(h)
-        self._residual_adjoint(h)
+    # the step as a list of functions -----------------------------------------------------------------------------------
 
-    def _start(self) -> None:
-        """Before the equations are evaluated."""
-        self._clear_sums()
-        if self.rigid is not None:
-            self.rigid.start()
+    def stages(self, by_position: bool = False, regular: bool = False) -> list[Stage]:
+        """All functions of the step in its order. `by_position`, `regular`: see `reverse`."""
+        return [*self.contact_stages(regular), *self.position_stages()]
+
+    def contact_stages(self, regular: bool = False) -> list[Stage]:
+        """The root v of r = A (v − v*) − Jᵀγ = 0."""
+        return [
+            Stage(self._record_geometry),
+            Stage(None, self._weight_adjoint),
+            *self.contact.stages(regular),
+            Stage(lambda h: self.record_momentum_balance(h, self.v), values=self._balance_values),
+            Stage(self._record_impulses, self._seed_residual, values="once" if self.contact.is_linear else "anew"),
+        ]
+
+    def position_stages(self) -> list[Stage]:
+        """q' = q ⊕ h v^θvq."""
+        return [
+            Stage(None, self.contact.adjust),
+            Stage(self._record_moving_velocity),
+            Stage(self._record_positions, self._seed_positions, values="given"),
+        ]
 
     def _clear_sums(self) -> None:
         """Clear what the tapes of the contact stage sum up."""
@@ -273,80 +261,41 @@ class StepAdjoint:
         step.prepare_solver(h)
         step.solver.launch()
 
-    def _position_adjoint(self, h: float) -> None:
-        """Gradient of q' = q (+) h v^θvq into q and the velocities; v' starts from its own gradient."""
+    def _seed_positions(self, h: float) -> None:
+        """The gradients of the result, as they were loaded."""
         self.v.grad.assign(self.inputs.v_next_bar)
-        tape = self._tape()
-        with tape:
-            inputs = [self.device_model.topology, h, self.q, self._record_position_velocity(), self.q_next]
-            self.dynamics.launch(passes.integrate_position, self.model.nlink, inputs)
         self.q_next.grad.assign(self.inputs.q_next_bar)
-        tape.backward()
-        if self.rigid is not None:
-            self.rigid.adjust(self.q, self.v0.grad, self.v.grad)
 
-    def _record_position_velocity(self) -> wp.array:
-        """The velocity that moves the positions."""
+    def _record_positions(self, h: float) -> None:
+        inputs = [self.device_model.topology, h, self.q, self._moving_velocity, self.q_next]
+        self.dynamics.launch(passes.integrate_position, self.model.nlink, inputs)
+
+    @property
+    def _moving_velocity(self) -> wp.array:
+        """v^θvq, which moves the positions."""
         return self.v
 
-    def _residual_adjoint(self, h: float) -> None:
-        """Solve H w = v_bar, then p_bar = -w^T dr/dp through the taped residual."""
-        geometry, balance, impulses = self._tape(), self._tape(self._keeps_balance), self._tape()
-        with geometry:
-            self._record_geometry(h)
-        with balance:
-            self._record_momentum_balance(h, self.v)
-        with impulses:
-            self._record_impulses(h)
-        self.step.solver.solve_adjoint(self.v.grad, self.seed)
+    def _record_moving_velocity(self, h: float) -> None:
+        """Its equation, where it has one."""
+
+    def _seed_residual(self, h: float) -> None:
+        """Solve H w = v_bar for the gradient -w of r."""
+        self.contact.solve_adjoint(self.v.grad, self.seed)
         self.v.grad.zero_()
         self.r.grad.assign(self.seed)
-        if self.rigid is not None:
-            self.rigid.seed()
-        impulses.backward()
-        balance.backward()
-        if self.rigid is not None and self.step.collision.enabled:
-            self._restitution_adjoint(h)
-            if not self._regular:
-                self._null_adjoint(h)
+
+    def _weight_adjoint(self, h: float) -> None:
+        """From the gradients of the weights w to those of J and M."""
         step = self.step
         inputs = [self.device_model.topology, step.collision.scene, step.collision.contacts, step.scalar_rows.rows]
         inputs += [self.ancestor, step.M_factor, self.J, self.weight, self.weight.grad, self.rows.weight.grad, step.z]
         self.dynamics.launch(residual.weight_adjoint, None, [*inputs, self.J.grad, self.rows.J.grad, self.M.grad])
-        geometry.backward()
 
-    def _restitution_adjoint(self, h: float) -> None:
-        """p_bar = -w^T dr/dp of r(v*) = 0 without contacts, A w = v*_bar: what impacts depend on through v*."""
-        self.step.solver.solve_smooth(self._free_velocity().grad, self.seed, -1.0)
-        self._clear_balance()
-        tape = wp.Tape()
-        with tape:
-            self._record_momentum_balance(h, self._free_velocity())
-        self.r.grad.assign(self.seed)
-        tape.backward()
+    # Whether a momentum balance is to be evaluated for each seed: another has its arrays, and the adjoint of `passes.rnea` sums
+    # up `link_f` again.
+    _balance_values: ClassVar = "anew"
 
-    def _null_adjoint(self, h: float) -> None:
-        """What the rule of least norm adds, see `kernels/differentiate/lcp_residual.py`."""
-        null = self.step.solver.null
-        self._clear_balance()
-        self.rigid.rate_null.zero_()
-        tape = wp.Tape()
-        with tape:
-            self._record_inertia(h, null.v)
-            self.rigid.record_null(self.J, self.r)
-        self.r.grad.assign(null.seed)
-        self.rigid.rate_null.grad.assign(null.error_bar)
-        tape.backward()
-
-    @property
-    def _keeps_balance(self) -> bool:
-        """Whether the values of a momentum balance stay: no other has its arrays, and its adjoint writes to none.
-
-        That of `passes.rnea` sums up `link_f` again.
-        """
-        return False
-
-    def _clear_balance(self) -> None:
+    def clear_balance(self) -> None:
         """No gradients on what a momentum balance that was recorded before has left behind."""
         for array in self._balance_arrays():
             array.grad.zero_()
@@ -358,19 +307,18 @@ class StepAdjoint:
         found += [dynamics.link_V, dynamics.link_A, dynamics.link_f]
         return [x for x in found if x is not None]
 
-    def _record_inertia(self, h: float, v: wp.array) -> None:
+    def record_inertia(self, h: float, v: wp.array) -> None:
         """r = A v."""
-        dynamics, nv, still = self.dynamics, self.model.nv, self.rigid.still
+        dynamics, nv, still = self.dynamics, self.model.nv, self.contact.still
         dynamics.velocity(still)
         dynamics.launch(residual.acceleration, nv, [h, still, v, self.a])
-        dynamics.inverse_dynamics(still, self.a, self.inverse_dynamics, self.rigid.no_gravity)
+        dynamics.inverse_dynamics(still, self.a, self.inverse_dynamics, self.contact.no_gravity)
         self._record_forces(self.q, self.v0, dynamics)
         inputs = [h, self.inverse_dynamics, self._record_damping(h), still, v, self.r]
         dynamics.launch(residual.smooth_residual, nv, inputs)
 
-    def _free_velocity(self) -> wp.array:
-        """v* on the tape."""
-        return self.rigid.v_star
+    # v* on the tape; None: it is no function of its own, but what the momentum balance vanishes at without contact.
+    v_star: wp.array | None = None
 
     def _record_geometry(self, h: float) -> None:
         """Kinematics, geometry and Jacobians of contacts and rows, and the mass matrix, at q."""
@@ -415,12 +363,7 @@ class StepAdjoint:
         inputs += [point, frame, self.moved, choice, self.J]
         dynamics.launch(residual.contact_jacobian, collision.capacity, inputs)
 
-    def _record_residual(self, h: float) -> None:
-        """r(v; q, v0, control, tau, parameters, J, phi, w)."""
-        self._record_momentum_balance(h, self.v)
-        self._record_impulses(h)
-
-    def _record_momentum_balance(self, h: float, v: wp.array) -> None:
+    def record_momentum_balance(self, h: float, v: wp.array) -> None:
         """A (v - v*)."""
         dynamics, nv = self.dynamics, self.model.nv
         dynamics.velocity(self.v0)
@@ -441,29 +384,11 @@ class StepAdjoint:
         scene, contacts = collision.scene, collision.contacts
         if collision.enabled:
             dynamics.launch(residual.contact_rate, collision.capacity, [scene, contacts, self.J, self.v, self.v_c])
-            self._record_contact_law(h)
+            self.contact.record_law(h, self.v_c, self.gamma)
             inputs = [scene, contacts, self.J, self.gamma, self.r]
             dynamics.launch(residual.contact_residual, collision.capacity, inputs)
         lead = self._row_lead(h)[1]
         self.rows.record_residual(h, step.options.sigma, lead, self.q, self.v0, self.v, self.control, self.r)
-
-    def _record_contact_law(self, h: float) -> None:
-        """gamma of the contacts."""
-        p, step = self.device_model.parameters, self.step
-        if self.rigid is not None:
-            inputs = [self._free_velocity(), self.J, self.phi, self.v_c, self.gamma]
-            self.rigid.record(h, *inputs)
-            return
-        collision = step.collision
-        material = [p.stored(f"geom_{key}") for key in ("friction", "stiffness", "dissipation_time")]
-        if step.compliant is None:
-            kernel = residual.contact_impulse
-            law = [h, step.options.beta, step.options.sigma, self.weight]
-        else:
-            kernel = compliant.contact_impulse
-            law = [step.compliant_law(h), h, step.solver.problem.mu]
-        inputs = [collision.scene, collision.contacts, *material, *law, self.phi, self.v_c, self.gamma]
-        self.dynamics.launch(kernel, collision.capacity, inputs)
 
     def _record_forces(self, q: wp.array, v: wp.array, dynamics: Dynamics, out=None) -> None:
         """Forces and damping at (q, v), whose kinematics are in `dynamics`. `out`: arrays for them, and for the scratch of
@@ -481,6 +406,12 @@ class StepAdjoint:
         if self.wrench is not None:
             inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench]
             dynamics.launch(actuators.wrench_force, self.model.ntree, [*inputs, link_F, force])
+
+
+@functools.singledispatch
+def step_adjoint(integrator) -> type[StepAdjoint]:
+    """The class for an integrator; `step_adjoint.register(Integrator)(lambda integrator: Class)` adds one."""
+    raise ValueError(f"{integrator!r} has no gradients; leave requires_grad=False, or register a StepAdjoint for it")
 
 
 class StepRecord:

@@ -104,7 +104,3 @@ class LCPAdjoint(ContactSolver):
     def choose(self) -> None:
         """`chosen` from the sizes of both gradients."""
         self.run(lcp_residual.choose, self.worlds, [*self.norms, self.chosen])
-
-
-# Solvers of a step that a backward pass repeats, by their options; all others are repeated by SAP.
-ADJOINT_SOLVERS = {LCP: LCPAdjoint}

@@ -12,8 +12,7 @@ import warp as wp
 from warpsim.checks import choice, flag
 from warpsim.device.copies import copy, launch
 from warpsim.device.recording import tape_paused
-from warpsim.differentiate.lcp_adjoint import ADJOINT_SOLVERS
-from warpsim.integrate import SymplecticEuler
+from warpsim.differentiate.contact_adjoint import ContactAdjoint
 from warpsim.integrate.step import Step
 from warpsim.kernels.differentiate import (
     actuator_slopes,
@@ -30,8 +29,7 @@ from warpsim.model.model import JointType
 from warpsim.model.parameters import SPECS
 from warpsim.reprs import ShownByShapes
 from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS
-from warpsim.solve.nocontact import NoContact
-from warpsim.solve.sap.sap import SAP
+from warpsim.solve.contact_model import ContactModel
 from warpsim.tree.dynamics import BLOCK, DeviceModel, InverseDynamicsDerivative
 from warpsim.tree.wide import refuse_gradients
 
@@ -152,11 +150,11 @@ def request_entries(model, force: bool, parameters: tuple[str, ...]) -> dict[str
 class Linearizer:
     """Workspace and launches; a step of its own, so that the simulator's diagnostics and contacts stay as they are."""
 
-    def __init__(self, device_model: DeviceModel, options, max_contacts: int | None, contact: bool):
+    def __init__(self, device_model: DeviceModel, contact_model: ContactModel, max_contacts: int | None):
         self.device_model, self.model = device_model, device_model.model
         t, S, nv = device_model.types, device_model.types.real, device_model.model.nv
-        self.step = Step(device_model, options, max_contacts, contact, adjoints=ADJOINT_SOLVERS)
-        self.step.solver.options.keep_factor = 1
+        make_solver = ContactAdjoint.solver_of(contact_model)
+        self.step = Step(device_model, contact_model, max_contacts, make_solver=make_solver)
         self.derivative = InverseDynamicsDerivative(self.step.dynamics)
         array = self.step.dynamics.array
         self.a, self.inverse_dynamics, self.dof = array(nv, S), array(nv, S), array(nv, wp.int32)
@@ -200,7 +198,7 @@ class Linearizer:
         t, array, nv = self.device_model.types, self.step.dynamics.array, self.model.nv
         solver = self.step.solver
         weights = self.weights = copy(weight_slopes.Weights, t.real)()
-        weights.M_factor, weights.contact_w = self.step.M_factor, self.step.contact_weight
+        weights.M_factor, weights.contact_w = self.step.M_factor, self.step.law.weight
         weights.contact_u, weights.contact_G = solver.work.u_c, solver.work.newton.G
         weights.contact_gamma = solver.solution.gamma
         weights.y, weights.by_dof = array(nv, t.vec3), array(nv, t.real)
@@ -389,8 +387,8 @@ def linearize(sim, state, control, tau, parameters, force_jacobian, out) -> Line
     if out is not None and not isinstance(out, Linearization):
         raise ValueError(f"out is a {type(out).__name__}; give the Linearization of an earlier call")
     with tape_paused():
-        control = None if control is None else sim._device_array(control, (sim.worlds, sim.model.nu), "control")
-        tau = None if tau is None else sim._device_array(tau, (sim.worlds, sim.model.nv), "tau")
+        control = None if control is None else sim._inputs.device_array(control, (sim.worlds, sim.model.nu), "control")
+        tau = None if tau is None else sim._inputs.device_array(tau, (sim.worlds, sim.model.nv), "tau")
         entries = request_entries(sim.model, force, names)
         if out is None:
             out = blank_result(sim.device_model, entries)
@@ -410,9 +408,9 @@ def linearize(sim, state, control, tau, parameters, force_jacobian, out) -> Line
 def _not_analytic(sim, names: tuple[str, ...]) -> str:
     """Why the Jacobians have no closed form here; empty where they have."""
     refuse_gradients(sim.model, sim.dtype, "linearize")
-    if sim.integrator != SymplecticEuler():
+    if not sim.integrator.has_closed_form:
         return f"with {sim.integrator!r}, only with ws.SymplecticEuler()"
-    if not isinstance(sim.solver, (SAP, NoContact)):
+    if not sim.solver.has_closed_form:
         return f"with {sim.solver!r}, only with ws.SAP(...) and ws.NoContact()"
     options = sim._step.options
     if options.is_lagged:

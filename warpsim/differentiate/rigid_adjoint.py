@@ -6,87 +6,148 @@ own. A contact that bounces has t_n = −e J_n v*, so that the free motion v* is
 
 import warp as wp
 
+from warpsim.differentiate.contact_adjoint import ContactAdjoint, contact_adjoint
+from warpsim.differentiate.lcp_adjoint import LCPAdjoint
+from warpsim.differentiate.stage import Stage
 from warpsim.differentiate.tangent_tables import tangent_tables
-from warpsim.integrate.step import Step
 from warpsim.kernels.differentiate import lcp_residual, residual
-from warpsim.tree.dynamics import Dynamics
+from warpsim.solve.lcp.contact_lcp import LCP
 
 
-class RigidAdjoint:
+class RigidAdjoint(ContactAdjoint):
     """Taped twins of the contacts of `LCPAdjoint`, which has their classes and impulses."""
 
-    def __init__(self, step: Step, dynamics: Dynamics):
-        self.step, self.dynamics, self.solver = step, dynamics, step.solver
-        t, array, C = step.device_model.types, dynamics.array, step.collision.capacity
-        self.v_star = array(step.model.nv, t.real)
+    is_given = True
+
+    def __init__(self, adjoint):
+        super().__init__(adjoint)
+        step, array, t, C = self.step, self.dynamics.array, self.step.device_model.types, self.step.collision.capacity
+        self.solver.v_start = step.v
+        self.v_star = array(step.model.nv, t.real)  # on the tape, where no other function of the step has it
         self.rate_star, self.error = array(C, t.vec3), array(C, t.vec3)
         self.rate_null, self.gamma_null = array(C, t.vec3), array(C, t.vec3)
         self.still = wp.zeros_like(self.v_star, requires_grad=False)
-        self.no_gravity = wp.zeros(1, dtype=t.vec3, device=step.device_model.device)
         device = step.device_model.device
+        self.no_gravity = wp.zeros(1, dtype=t.vec3, device=device)
         self.tables = [wp.array(x, dtype=wp.int32, device=device) for x in tangent_tables(step.model)]
         self._parameter_gradients: list[tuple[wp.array, wp.array]] = []
 
+    @classmethod
+    def solver_of(cls, model: LCP):
+        def make(*size, wide: bool, **keywords):
+            return LCPAdjoint(*size, options=model, **keywords)
+
+        return make
+
+    @property
+    def is_linear(self) -> bool:
+        """The search for gradients that escape a saddle point compares their sizes."""
+        return not self.solver.options.saddle_escape
+
+    def is_regular(self) -> bool:
+        if not self.is_linear:
+            return False
+        self.solve_adjoint(self.adjoint.v.grad, self.adjoint.seed)
+        return not self.solver.system.singular.numpy().any()
+
+    def load(self, record) -> None:
+        """The impulses of a record."""
+        wp.copy(self.solver.contact_x, record.memory["lcp_contact_x"])
+        self._keep_parameter_gradients()
+
     def start(self) -> None:
-        """Classes and free motion of the forward pass, which must have been repeated; clear what is summed up."""
+        """Classes and free motion of the step that was repeated; clear what is summed up."""
         self.solver.classify()
         wp.copy(self.v_star, self.step.v_star)
         self.rate_star.zero_()
 
-    def load(self, memory: dict) -> None:
-        """The impulses of a record."""
-        wp.copy(self.solver.contact_x, memory["lcp_contact_x"])
+    @property
+    def _free_velocity(self) -> wp.array:
+        """v* on the tape."""
+        return self.v_star if self.adjoint.v_star is None else self.adjoint.v_star
 
-    def record(self, h: float, v_star: wp.array, J: wp.array, phi, v_c, gamma) -> None:
+    def record_law(self, h: float, v_c: wp.array, gamma: wp.array) -> None:
         """γ and c."""
-        step, solver, p = self.step, self.solver, self.step.device_model.parameters
+        step, solver, p, a = self.step, self.solver, self.step.device_model.parameters, self.adjoint
         scene, contacts, capacity = step.collision.scene, step.collision.contacts, step.collision.capacity
         system = solver.system
         inputs = [scene, contacts, p.stored("geom_friction"), system.classes, solver.impulse, gamma]
         self.dynamics.launch(lcp_residual.contact_impulse, capacity, inputs)
-        self.dynamics.launch(residual.contact_rate, capacity, [scene, contacts, J, v_star, self.rate_star])
+        inputs = [scene, contacts, a.J, self._free_velocity, self.rate_star]
+        self.dynamics.launch(residual.contact_rate, capacity, inputs)
         inputs = [scene, contacts, p.stored("geom_restitution"), system.classes, system.bounces, h]
-        inputs += [solver.options.error_reduction, phi, v_c, self.rate_star, self.error]
+        inputs += [solver.options.error_reduction, a.phi, v_c, self.rate_star, self.error]
         self.dynamics.launch(lcp_residual.contact_error, capacity, inputs)
 
-    def record_null(self, J: wp.array, r: wp.array) -> None:
-        """J a and r −= Bᵀn of the rule of least norm."""
-        step, solver = self.step, self.solver
+    def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
+        """The seed of r, and that of c."""
+        self.solver.solve_adjoint(v_bar, seed)
+        self.error.grad.assign(self.solver.error_bar)
+
+    def stages(self, regular: bool) -> list[Stage]:
+        """The rule of least norm, and the free motion, which impacts depend on."""
+        a = self.adjoint
+        if not self.step.collision.enabled:
+            return []
+        null = Stage(self._record_null, self._seed_null, values="anew")
+        free = Stage(lambda h: a.record_momentum_balance(h, self.v_star), self._seed_free_motion, values="anew")
+        return [null] * (not regular) + [free] * (a.v_star is None)
+
+    def _seed_free_motion(self, h: float) -> None:
+        """p̄ = −wᵀ ∂r/∂p of r(v*) = 0 without contacts, A w = v*_bar."""
+        a = self.adjoint
+        self.solver.solve_smooth(self.v_star.grad, a.seed, -1.0)
+        a.clear_balance()
+        a.r.grad.assign(a.seed)
+
+    def _seed_null(self, h: float) -> None:
+        """What the rule of least norm adds, see `kernels/differentiate/lcp_residual.py`."""
+        self.adjoint.clear_balance()
+        self.rate_null.zero_()
+        self.adjoint.r.grad.assign(self.solver.null.seed)
+        self.rate_null.grad.assign(self.solver.null.error_bar)
+
+    def _record_null(self, h: float) -> None:
+        """J a and r = A a − Bᵀn."""
+        step, solver, a = self.step, self.solver, self.adjoint
+        a.record_inertia(h, solver.null.v)
         scene, contacts, capacity = step.collision.scene, step.collision.contacts, step.collision.capacity
-        self.dynamics.launch(residual.contact_rate, capacity, [scene, contacts, J, solver.null.v, self.rate_null])
+        self.dynamics.launch(residual.contact_rate, capacity, [scene, contacts, a.J, solver.null.v, self.rate_null])
         friction = step.device_model.parameters.stored("geom_friction")
         inputs = [scene, contacts, friction, solver.system.classes, solver.null.f, self.gamma_null]
         self.dynamics.launch(lcp_residual.contact_impulse, capacity, inputs)
-        self.dynamics.launch(residual.contact_residual, capacity, [scene, contacts, J, self.gamma_null, r])
+        self.dynamics.launch(residual.contact_residual, capacity, [scene, contacts, a.J, self.gamma_null, a.r])
 
-    def adjust(self, q: wp.array, v_bar: wp.array, v_next_bar: wp.array) -> None:
+    def adjust(self, h: float) -> None:
         """What the options ask for, given the gradients of the position update by q, v and v'."""
+        a = self.adjoint
         if self.solver.options.bounce_correction:
-            self.solver.correct_bounce(self.tables, q, q.grad, v_bar)
+            self.solver.correct_bounce(self.tables, a.q, a.q.grad, a.v0.grad)
         if self.solver.options.saddle_escape:
-            self.solver.escape(v_next_bar)
-
-    def seed(self) -> None:
-        """The seed of c, after `solver.solve_adjoint`."""
-        self.error.grad.assign(self.solver.error_bar)
+            self.solver.escape(a.v.grad)
 
     # the choice between the gradient and the one that escapes saddle points ------------------------------------------
 
-    def keep_parameter_gradients(self) -> None:
+    def _keep_parameter_gradients(self) -> None:
         """Room for the gradients that the trials must not change; made outside of graphs."""
         p = self.step.device_model.parameters
         gradients = [array.grad for array in map(p.stored, p) if array.grad is not None]
         if [x.ptr for x, _ in self._parameter_gradients] != [x.ptr for x in gradients]:
             self._parameter_gradients = [(x, wp.zeros_like(x)) for x in gradients]
 
-    def choose(self, propagate, v_bar: wp.array, tau_bar: wp.array) -> None:
-        """Run `propagate()` with both kinds of classes, and choose the larger gradient in every world."""
+    def choose(self, take_back) -> None:
+        """Run `take_back()` with both kinds of classes, and choose the larger gradient in every world."""
+        if self.is_linear:
+            return
         for gradient, kept in self._parameter_gradients:
             wp.copy(kept, gradient)
         for which in (0, 1):
             self.solver.chosen.fill_(which)
-            propagate()
-            self.solver.measure(which, v_bar, tau_bar)
+            take_back()
+            self.solver.measure(which, self.adjoint.v0.grad, self.adjoint.tau.grad)
             for gradient, kept in self._parameter_gradients:
                 wp.copy(gradient, kept)
         self.solver.choose()
+
+
+contact_adjoint.register(LCP)(lambda model: RigidAdjoint)

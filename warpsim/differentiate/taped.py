@@ -104,7 +104,7 @@ class TapedRollout:
 
 def device_array(sim, name: str, value, wanted: tuple[int, ...]) -> wp.array:
     """Host numbers as a new array of the simulator's dtype and device, broadcast to the wanted shape."""
-    host = sim._numbers(value, name)
+    host = sim._inputs.numbers(value, name)
     host = host.reshape(expansion(name, host.shape, wanted))
     host = np.ascontiguousarray(np.broadcast_to(host, wanted))
     return wp.array(host, dtype=SCALARS[sim.dtype], device=sim.device)

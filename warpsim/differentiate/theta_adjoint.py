@@ -9,7 +9,8 @@ import functools
 
 import warp as wp
 
-from warpsim.differentiate.implicit import StepAdjoint, with_gradient
+from warpsim.differentiate.implicit import StepAdjoint, step_adjoint, with_gradient
+from warpsim.differentiate.stage import Stage
 from warpsim.integrate import ThetaScheme
 from warpsim.integrate.theta.stages import DAMPING_PARAMETERS
 from warpsim.kernels.differentiate import residual
@@ -21,9 +22,9 @@ from warpsim.tree.dynamics import DeviceModel, Dynamics
 class SchemeAdjoint(StepAdjoint):
     """Workspace of the backward pass of one scheme."""
 
-    def __init__(self, device_model: DeviceModel, options, max_contacts, contact: bool, replay, scheme: ThetaScheme):
-        super().__init__(device_model, options, max_contacts, contact, replay, scheme)
-        self.scheme, self.stages = scheme, self.step.stages
+    def __init__(self, device_model: DeviceModel, contact_model, max_contacts, replay, scheme: ThetaScheme):
+        super().__init__(device_model, contact_model, max_contacts, replay, scheme)
+        self.scheme, self.theta_stages = scheme, self.step.stages
         t, model, array = device_model.types, device_model.model, self.dynamics.array
         S, nq, nv, C = t.real, model.nq, model.nv, self.step.collision.capacity
         self.effective, self.v_moving = array(nv, S), array(nv, S)
@@ -39,32 +40,37 @@ class SchemeAdjoint(StepAdjoint):
     def _cleared(self) -> list[wp.array]:
         return with_gradient(*self._owners(), *([self.between] if self.scheme.implicit else []))
 
-    def _record_position_velocity(self) -> wp.array:
-        theta_vq = self.scheme.theta_vq
-        if theta_vq in (0.0, 1.0):
-            return self.v if theta_vq else self.v0
-        return self._record_between(theta_vq, self.v, self.v_moving)
+    def stages(self, by_position: bool = False, regular: bool = False) -> list[Stage]:
+        """The implicit schemes have the free motion first: the root v* of m = 0."""
+        found = super().stages(by_position, regular)
+        if not self.scheme.implicit:
+            return found
+        root = Stage(self._record_free_motion, self._seed_free_motion, values="anew")
+        return [Stage(self._record_configuration), root, *found]
 
-    def _record_between(self, share: float, v: wp.array, out: wp.array) -> wp.array:
+    @property
+    def _moving_velocity(self) -> wp.array:
+        theta_vq = self.scheme.theta_vq
+        return self.v_moving if 0.0 < theta_vq < 1.0 else self.v if theta_vq else self.v0
+
+    def _record_moving_velocity(self, h: float) -> None:
+        if 0.0 < self.scheme.theta_vq < 1.0:
+            self._record_between(self.scheme.theta_vq, self.v, self.v_moving)
+
+    def _record_between(self, share: float, v: wp.array, out: wp.array) -> None:
         """out = share v + (1 - share) v0."""
         self.dynamics.launch(schemes.velocity_between, self.model.nv, [share, self.v0, v, out])
-        return out
 
     def _take_solution(self) -> None:
         super()._take_solution()
         if self.scheme.implicit:
             wp.copy(self.v_star, self.step.v_star)
-            if self.stages.follows_contacts:
-                wp.copy(self.moved, self.stages.moved)
-            stages, step = self.stages, self.step
+            if self.theta_stages.follows_contacts:
+                wp.copy(self.moved, self.theta_stages.moved)
+            stages, step = self.theta_stages, self.step
             inputs = [self.device_model.topology, stages.plant, stages.load, stages.options, step.q, step.v]
             inputs += [self.v_star, stages.motion, stages.sweep, stages.newton]
             self.dynamics.launch(free_motion.factor_root, self.model.ntree, inputs)
-
-    def _residual_adjoint(self, h: float) -> None:
-        super()._residual_adjoint(h)
-        if self.scheme.implicit:
-            self._free_motion_adjoint(h)
 
     def _record_damping(self, h: float) -> wp.array:
         q, v = (self.q_theta, self.v_theta) if self.scheme.implicit else (self.q, self.v0)
@@ -88,24 +94,16 @@ class SchemeAdjoint(StepAdjoint):
         self.rows.record_geometry(self._row_lead(h)[0], self.q, self.v0, self.M, between)
         self._record_contact_geometry(self.dynamics, self.phi, self.point, self.frame)
         self._record_jacobian(self.dynamics, self.point, self.frame, choice=0)
-        if self.stages.follows_contacts:
+        if self.theta_stages.follows_contacts:
             between = (self.phi_between, self.point_between, self.frame_between)
             self._record_contact_geometry(self.between, *between)
             self._record_jacobian(self.between, *between[1:], choice=1)
-
-    def _free_velocity(self) -> wp.array:
-        return self.v_star if self.scheme.implicit else super()._free_velocity()
 
     def _balance_arrays(self) -> list[wp.array]:
         found = [*super()._balance_arrays(), self.effective]
         if self.scheme.implicit:
             found += [self.between.link_V, self.between.link_A, self.between.link_f]
         return found
-
-    def _restitution_adjoint(self, h: float) -> None:
-        """The implicit schemes take v*_bar back in `_free_motion_adjoint`."""
-        if not self.scheme.implicit:
-            super()._restitution_adjoint(h)
 
     def _record_configuration(self, h: float) -> None:
         """v^θ, q^θ and the kinematics there."""
@@ -114,17 +112,17 @@ class SchemeAdjoint(StepAdjoint):
         self.dynamics.launch(passes.integrate_position, self.model.nlink, inputs)
         self.between.position(self.q_theta)
 
-    def _record_momentum_balance(self, h: float, v: wp.array) -> None:
+    def record_momentum_balance(self, h: float, v: wp.array) -> None:
         if not self.scheme.implicit:
-            super()._record_momentum_balance(h, v)
+            super().record_momentum_balance(h, v)
             return
         self._record_impulse(h, self.v_star, v)
 
-    def _record_inertia(self, h: float, v: wp.array) -> None:
+    def record_inertia(self, h: float, v: wp.array) -> None:
         if self.scheme.implicit:
             self._record_impulse(h, self.still, v)
         else:
-            super()._record_inertia(h, v)
+            super().record_inertia(h, v)
 
     def _record_impulse(self, h: float, v_from: wp.array, v: wp.array) -> None:
         """r = A (v - v_from)."""
@@ -137,21 +135,15 @@ class SchemeAdjoint(StepAdjoint):
 
     # the free motion of the implicit schemes -------------------------------------------------------------------------
 
-    def _free_motion_adjoint(self, h: float) -> None:
-        """Solve (dm/dv)^T w = v*_bar, then p_bar = -w^T dm/dp through the taped equations."""
-        inputs = [self.device_model.topology, self.stages.options, self.v_star.grad, self.stages.newton, self.seed]
+    def _seed_free_motion(self, h: float) -> None:
+        """Solve (dm/dv)^T w = v*_bar for the gradient −w of m."""
+        inputs = [self.device_model.topology, self.theta_stages.options, self.v_star.grad]
+        inputs += [self.theta_stages.newton, self.seed]
         self.dynamics.launch(free_motion.root_adjoint, self.model.ntree, inputs)
         reused = (self.v_theta, self.q_theta, self.a, self.inverse_dynamics, self.force, self.damping)
         for array in (*reused, *with_gradient(self.between)):
             array.grad.zero_()
-        configuration, balance = self._tape(), wp.Tape()
-        with configuration:
-            self._record_configuration(h)
-        with balance:
-            self._record_free_motion(h)
         self.m.grad.assign(self.seed)
-        balance.backward()
-        configuration.backward()
 
     def _record_free_motion(self, h: float) -> None:
         """m(v*; q0, v0, control, tau, parameters), after `_record_configuration`."""
@@ -162,3 +154,8 @@ class SchemeAdjoint(StepAdjoint):
         self._record_forces(self.q_theta, self.v_theta, between)
         inputs = [h, self.inverse_dynamics, self.damping, self.force, self.v_theta, self.m]
         between.launch(residual.smooth_residual, nv, inputs)
+
+
+@step_adjoint.register(ThetaScheme)
+def _(scheme) -> type[StepAdjoint]:
+    return StepAdjoint if scheme.has_closed_form else SchemeAdjoint

@@ -13,10 +13,9 @@ import functools
 import warp as wp
 
 from warpsim.device.copies import copy
-from warpsim.differentiate.implicit import StepAdjoint, StepRecord, with_gradient
-from warpsim.differentiate.lcp_adjoint import ADJOINT_SOLVERS
+from warpsim.differentiate.implicit import StepAdjoint, StepRecord, step_adjoint, with_gradient
+from warpsim.differentiate.stage import Stage, evaluate, take_back
 from warpsim.integrate import Variational
-from warpsim.integrate.variational.variational_step import VariationalStep
 from warpsim.kernels.differentiate import gradient, variational_adjoint
 from warpsim.kernels.integrate.variational import drnea, roots, variational
 from warpsim.kernels.tree import passes
@@ -36,11 +35,8 @@ class Interval:
 class VariationalAdjoint(StepAdjoint):
     """Workspace of the backward pass. `self.v` is the velocity that contact was solved for, `self.v0` that reported at q."""
 
-    def __init__(
-        self, device_model: DeviceModel, options, max_contacts, contact: bool, replay, integrator: Variational
-    ):
-        self.integrator = integrator
-        super().__init__(device_model, options, max_contacts, contact, replay)
+    def __init__(self, device_model: DeviceModel, contact_model, max_contacts, replay, integrator: Variational):
+        super().__init__(device_model, contact_model, max_contacts, replay, integrator)
         self.step.solver.problem.v0 = self.step.v  # what is recorded is not the velocity of the contact solve
         t, model, array = device_model.types, device_model.model, self.dynamics.array
         S, nv, nl = t.real, model.nv, model.nlink
@@ -52,20 +48,16 @@ class VariationalAdjoint(StepAdjoint):
         # end of the step: v_free is the Legendre velocity there, v_estimate where its forces are taken
         self.v_free, self.v_estimate, self.jump_next, self.v_next = (array(nv, S) for _ in range(4))
         self.force_next, self.damping_next, self.link_F_next = array(nv, S), array(nv, S), None
-        self.tolerance = self.step.solver_options.relative_tolerance(device_model.dtype)  # of the velocities
+        self.tolerance = contact_model.relative_tolerance(device_model.dtype)  # of the velocities
         # v, v* and dq of every pass but the last
         fixed = self.step.dynamics.array
         self.earlier = [[fixed(nv, S) for _ in range(3)] for _ in range(integrator.passes - 1)]
         self.v_corrected = array(nv, S)
         self.jump_next_bar, self.v_contact, self._unused = (self.step.dynamics.array(nv, S) for _ in range(3))
-        if self.rigid is not None:
+        if self.contact.is_given:
             self.step.solver.problem.v0 = self.v_contact
         self._make_elimination()
-
-    def _make_step(self, options, max_contacts, contact: bool, scheme) -> VariationalStep:
-        return VariationalStep(
-            self.device_model, self.integrator, options, max_contacts, contact, adjoints=ADJOINT_SOLVERS
-        )
+        self.root, self.root_star = (self._root_stages(x) for x in (self.interval, self.interval_star))
 
     def _make_elimination(self) -> None:
         t, model, array = self.device_model.types, self.model, self.step.dynamics.array
@@ -99,7 +91,7 @@ class VariationalAdjoint(StepAdjoint):
         before, after = record.used["jump"], record.memory["jump"]
         inputs = [record.flags, before, after.grad, self.step.jump, self.jump_next_bar]
         self.dynamics.launch(gradient.begin_memory, self.model.nv, inputs)
-        if self.rigid is not None:  # which takes the solution as given
+        if self.contact.is_given:
             inputs = [record.flags, record.v_contact, record.v_contact, self.v_contact, self._unused]
             self.dynamics.launch(gradient.begin_memory, self.model.nv, inputs)
 
@@ -129,25 +121,44 @@ class VariationalAdjoint(StepAdjoint):
             ):
                 wp.copy(kept, source)
 
-    def _record_known(self, h: float) -> None:
-        self._record_node()
-        self._record_interval(h, self.interval)
-        self._record_begin(h, self.interval)
-        self._record_arrival()
-        self._record_end(h)
-        if self.step.constrained:
-            self._record_geometry(h)
-            self._record_residual(h)
-            self._record_interval(h, self.interval_star)
-            self._record_begin(h, self.interval_star)
+    def keep(self, record: StepRecord, step) -> None:
+        if self.contact.is_given:
+            record.v_contact = wp.clone(step.solver.solution.v)  # not that of the next state
 
-    @property
-    def _keeps_balance(self) -> bool:
-        return True
+    # the step as a list of functions -----------------------------------------------------------------------------------
+
+    def stages(self, by_position: bool = False, regular: bool = False) -> list[Stage]:
+        contact = []
+        if self.step.constrained:
+            average = Stage(self._record_average, values="given")
+            earlier = [Stage(None, self._take_back_passes)] * bool(self.earlier)
+            contact = [*self.root_star, average, *earlier, *self._node_contact_stages(regular)]
+        return [Stage(self._record_node), *contact, *self.root, *self._end_stages(by_position)]
+
+    def _root_stages(self, x: Interval) -> list[Stage]:
+        """The root dq of m = 0."""
+        return [
+            Stage(functools.partial(self._record_interval, x=x)),
+            Stage(functools.partial(self._record_begin, x=x), functools.partial(self._seed_root, x=x)),
+        ]
+
+    def _node_contact_stages(self, regular: bool) -> list[Stage]:
+        """The impulse i = A (v − v*) of contact and rows at the node."""
+        return [*self.contact_stages(regular), Stage(None, self._seed_contact)]
+
+    def _end_stages(self, by_position: bool) -> list[Stage]:
+        """q', v' and jump'; by the position alone q' = q ⊕ dq."""
+        arrival = Stage(self._record_arrival, self._seed_arrival)
+        if by_position:
+            return [arrival]
+        result = Stage(self._record_jump, self._seed_jump, values="given")
+        if not self.step.constrained:
+            result = Stage(None, self._seed_velocity)
+        return [self.root[0], arrival, Stage(self._record_end, self._seed_end), result]
 
     # what is recorded ------------------------------------------------------------------------------------------------
 
-    def _record_node(self) -> None:
+    def _record_node(self, h: float) -> None:
         """Kinematics, momenta and forces at (q, v)."""
         self.dynamics.position(self.q)
         inputs = [self.v0, self.jump, self.v_left]
@@ -175,7 +186,7 @@ class VariationalAdjoint(StepAdjoint):
         inputs += [node.dof_S, node.link_I, node.link_V, x.mu, v, x.dq, self.damping, force, wrench, r]
         self.dynamics.launch(variational_adjoint.node_balance, self.model.ntree, inputs)
 
-    def _record_arrival(self) -> None:
+    def _record_arrival(self, h: float) -> None:
         """q' = q ⊕ dq."""
         inputs = [self.device_model.topology, 1.0, self.q, self.dq, self.q_next]
         self.after.launch(passes.integrate_position, self.model.nlink, inputs)
@@ -190,133 +201,100 @@ class VariationalAdjoint(StepAdjoint):
         end = (self.force_next, self.wrench_end, self.residual_end)
         self._record_balance(h, -0.5 * h, after, self.v_free, self.interval, *end)
 
-    # the order of the backward pass ----------------------------------------------------------------------------------
+    # what takes gradients back -------------------------------------------------------------------------------------------
 
-    def _position_adjoint(self, h: float) -> None:
-        """From q', v' and jump' to dq, the contact's v and v*, and what is at the node."""
-        self.node, interval, arrival, end = (self._tape() for _ in range(4))
-        with self.node:
-            self._record_node()
-        with interval:
-            self._record_interval(h, self.interval)
-        with arrival:
-            self._record_arrival()
+    def _seed_arrival(self, h: float) -> None:
         self.q_next.grad.assign(self.inputs.q_next_bar)
-        if self._by_position:
-            arrival.backward()
-            return
-        with end:
-            self._record_end(h)
+
+    def _seed_velocity(self, h: float) -> None:
+        """Without contact v' is the Legendre velocity."""
         self.v_free.grad.assign(self.inputs.v_next_bar)
-        if self.step.constrained:
-            self._jump_adjoint(h)
+
+    def _seed_jump(self, h: float) -> None:
+        self.v_free.grad.zero_()
+        self.v_next.grad.assign(self.inputs.v_next_bar)
+        self.jump_next.grad.assign(self.jump_next_bar)
+
+    def _record_jump(self, h: float) -> None:
+        """v' is the Legendre velocity and jump'."""
+        inputs = [self.device_model.parameters.stored("gravity"), h * self.tolerance]
+        inputs += [self.v_left, self.v_star, self.v, self.v_free, self.jump_next, self.v_next]
+        self.dynamics.launch(variational.jump_of, self.model.nv, inputs)
+
+    def _seed_end(self, h: float) -> None:
+        """Solve with M(q') for the gradient of the equation of v'."""
         step = self.step
         inputs = [self.device_model.topology, step.frame_next, step.factor, self.v_free.grad, step.work, self.seed]
         self.dynamics.launch(variational_adjoint.velocity_adjoint, self.model.ntree, inputs)
         self.residual_end.grad.assign(self.seed)
-        end.backward()
-        arrival.backward()
-        interval.backward()
 
-    def _jump_adjoint(self, h: float) -> None:
-        """v' is the Legendre velocity and jump'."""
-        self.v_free.grad.zero_()
-        self.v_next.grad.assign(self.inputs.v_next_bar)
-        self.jump_next.grad.assign(self.jump_next_bar)
-        inputs = [self.device_model.parameters.stored("gravity"), h * self.tolerance]
-        inputs += [self.v_left, self.v_star, self.v, self.v_free, self.jump_next, self.v_next]
-        self._record_and_reverse(variational.jump_of, inputs)
-
-    def _residual_adjoint(self, h: float) -> None:
-        self._root_adjoint(h, self.interval)
-        if self.step.constrained:
-            self._contact_adjoint(h)
-            for kept in reversed(self.earlier):
-                self._earlier_pass(h, kept)
-            self._record_and_reverse(variational.average_velocity, [h, self.dq_star, self.v_star])
-            self._root_adjoint(h, self.interval_star)
-        self.node.backward()
-
-    def _earlier_pass(self, h: float, kept: list[wp.array]) -> None:
-        """v* = dq/h − (v − v*) of the pass before, whose solution is `kept`: from its gradient to that of the v* there."""
-        step, arrays = self.step, (self.v, self.v_star, self.dq)
-        self.v_corrected.grad.assign(self.v_star.grad)
-        for array, source in zip(arrays, kept, strict=True):
-            wp.copy(array, source)
-            array.grad.zero_()
-        inputs = [h, self.dq, self.v, self.v_star, self.v_corrected]
-        self._known = False
-        self._record_and_reverse(variational.corrected_velocity, inputs)
-        wp.copy(step.v_star, self.v_star)
-        step.solve(h)
-        of_contact = [
-            self.phi,
-            self.point,
-            self.frame,
-            self.J,
-            self.composite,
-            self.M,
-            self.weight,
-            self.v_c,
-            self.gamma,
-        ]
-        for array in (*of_contact, self.r, self.impulse, *with_gradient(self.rows)):
-            array.grad.zero_()
-        self._clear_sums()
-        self._root_adjoint(h, self.interval)
-        self._contact_adjoint(h)
-
-    def _record_and_reverse(self, kernel, inputs) -> None:
-        """The adjoint of one launch over (worlds, nv)."""
-        tape = self._tape()
-        with tape:
-            self.dynamics.launch(kernel, self.model.nv, inputs)
-        tape.backward()
-
-    def _root_adjoint(self, h: float, x: Interval) -> None:
-        """Solve (∂m/∂dq)ᵀ w = its gradient, then p̄ = −wᵀ ∂m/∂p at frozen dq."""
+    def _seed_root(self, h: float, x: Interval) -> None:
+        """Solve (∂m/∂dq)ᵀ w = its gradient for that of m, −w."""
         step = self.step
         inputs = [self.device_model.topology, step.frame, step.equation(h), x.dq, x.dq.grad]
         inputs += [step.work, self.elimination, self.turned, self.seed]
         self.dynamics.launch(variational_adjoint.root_adjoint, self.model.ntree, inputs)
         for array in (x.A, x.d, x.mu, x.wrench):
             array.grad.zero_()
-        interval, balance = self._tape(), self._tape()
-        with interval:
-            self._record_interval(h, x)
-        with balance:
-            self._record_begin(h, x)
         x.m.grad.assign(self.seed)
-        balance.backward()
-        interval.backward()
 
-    def _contact_adjoint(self, h: float) -> None:
-        """From the impulse i = A (v − v*), v and v* to v* and what is at the node. `seed` is that of the root."""
-        step, dynamics = self.step, self.dynamics
-        inputs = [self.device_model.topology, step.A, self.seed, self.impulse.grad, self.v.grad]
-        dynamics.launch(variational_adjoint.impulse_adjoint, self.model.ntree, inputs)
-        super()._residual_adjoint(h)
+    def _seed_contact(self, h: float) -> None:
+        """From the impulse i = A (v − v*) to v; `seed` is that of the root."""
+        inputs = [self.device_model.topology, self.step.A, self.seed, self.impulse.grad, self.v.grad]
+        self.dynamics.launch(variational_adjoint.impulse_adjoint, self.model.ntree, inputs)
+
+    def _record_average(self, h: float) -> None:
+        """v* = dq*/h."""
+        self.dynamics.launch(variational.average_velocity, self.model.nv, [h, self.dq_star, self.v_star])
+
+    def _record_corrected(self, h: float) -> None:
+        """v* of a further pass, dq/h − (v − v*)."""
+        inputs = [h, self.dq, self.v, self.v_star, self.v_corrected]
+        self.dynamics.launch(variational.corrected_velocity, self.model.nv, inputs)
+
+    def _take_back_passes(self, h: float) -> None:
+        """From the gradient of the last pass's v* to that of the first one's; each pass is solved again."""
+        step, arrays = self.step, (self.v, self.v_star, self.dq)
+        of_contact = [self.phi, self.point, self.frame, self.J, self.composite, self.M, self.weight]
+        of_contact += [self.v_c, self.gamma, self.r, self.impulse, *with_gradient(self.rows)]
+        stages = [*self._node_contact_stages(False), *self.root]
+        for kept in reversed(self.earlier):
+            self.v_corrected.grad.assign(self.v_star.grad)
+            for array, source in zip(arrays, kept, strict=True):
+                wp.copy(array, source)
+                array.grad.zero_()
+            take_back([Stage(self._record_corrected, values="given")], h)
+            wp.copy(step.v_star, self.v_star)
+            step.solve(h)
+            for array in of_contact:
+                array.grad.zero_()
+            self._clear_sums()
+            evaluate(stages, h)
+            take_back(stages, h)
+
+    # the contact problem at the node -------------------------------------------------------------------------------------
+
+    _balance_values = "once"
 
     def _record_geometry(self, h: float) -> None:
         self._record_constraints(h)  # the kinematics are those of the node
 
-    def _free_velocity(self) -> wp.array:
-        return self.v_star
-
-    def _restitution_adjoint(self, h: float) -> None:
-        """The gradient of v* goes back with that of dq*."""
-
-    def _record_momentum_balance(self, h: float, v: wp.array) -> None:
+    def record_momentum_balance(self, h: float, v: wp.array) -> None:
         self._record_impulse(h, self.v_star, v, self.impulse)
 
     def _balance_arrays(self) -> list[wp.array]:
         return []
 
-    def _record_inertia(self, h: float, v: wp.array) -> None:
-        self._record_impulse(h, self.rigid.still, v, self.impulse_null)
+    def record_inertia(self, h: float, v: wp.array) -> None:
+        self._record_impulse(h, self.contact.still, v, self.impulse_null)
 
     def _record_impulse(self, h: float, v_from: wp.array, v: wp.array, impulse: wp.array) -> None:
         """impulse and r = A (v − v_from)."""
         impulse.zero_()
         inputs = [self.device_model.topology, h, self.ancestor, self.M, self.damping, v_from, v]
         self.dynamics.launch(variational_adjoint.node_impulse, self.model.nv, [*inputs, impulse, self.r])
+
+
+@step_adjoint.register(Variational)
+def _(integrator) -> type[StepAdjoint]:
+    return VariationalAdjoint

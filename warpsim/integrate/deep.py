@@ -6,15 +6,11 @@ leave accelerations of nothing but rounding. So for models with a tree deeper th
 state, parameters and forces to the new velocities in float64. The factors keep their positive pivots when rounded.
 """
 
-import dataclasses
-
 import warp as wp
 
 from warpsim.device.copies import kernels_of
 from warpsim.kernels.integrate.theta import schemes
 from warpsim.kernels.tree import passes, wide
-from warpsim.solve.contact_solver import ContactSolver
-from warpsim.solve.sap.sap import SAP, SAPSolver
 from warpsim.tree.wide import WideDynamics, narrow, widen
 
 
@@ -50,46 +46,3 @@ class DeepMotion(WideDynamics):
         dynamics.launch(schemes.free_motion, dynamics.model.ntree, inputs)
         for name in ("bias", "A", "M_factor", "A_factor", "v_star"):
             narrow(getattr(self, name), getattr(step, name), self.scalar)
-
-
-class WideSAP(ContactSolver):
-    """SAP in float64 on a float32 problem, but with the A, v* and v0 of a `DeepMotion`; its solution is rounded."""
-
-    COPIED = ("J", "R", "v_hat", "mu", "row_J", "row_R", "row_v_hat", "row_lower", "row_upper")
-    SHARED = ("contacts", "contact_pair", "support", "support_size")
-
-    def __init__(self, *size, options: SAP, **keywords):
-        super().__init__(*size, **keywords)
-        options = dataclasses.replace(options, tolerance=options.relative_tolerance(self.dtype))
-        self.inner = SAPSolver(*size, options=options, **(keywords | {"dtype": "float64"}))
-        self.solution.iterations, self.solution.status = self.inner.solution.iterations, self.inner.solution.status
-
-    def kernels(self) -> list:
-        return self.inner.kernels()
-
-    def attach(self, motion: DeepMotion) -> None:
-        """Make room for the problem, once the struct `problem` is filled."""
-        problem = self.inner.problem
-        problem.A, problem.v_star, problem.v0 = motion.A, motion.v_star, motion.v
-        for name in self.SHARED:
-            setattr(problem, name, getattr(self.problem, name))
-        for name in self.COPIED:
-            array = getattr(self.problem, name)
-            kind = self.inner.scalar if array.dtype == self.scalar else self.inner.vec3
-            setattr(problem, name, self.zeros(array.shape, kind))
-
-    def launch(self):
-        """Solve every world, off the tape."""
-        return self._rounded(self.inner.launch)
-
-    def launch_again(self):
-        """Solve once more from the last solution, see `SAPSolver`."""
-        return self._rounded(self.inner.launch_again)
-
-    def _rounded(self, solve):
-        for name in self.COPIED:
-            widen(getattr(self.problem, name), getattr(self.inner.problem, name), self.scalar)
-        solution = solve()
-        for name in ("v", "gamma", "row_gamma", "momentum_error"):
-            narrow(getattr(solution, name), getattr(self.solution, name), self.scalar)
-        return self.solution

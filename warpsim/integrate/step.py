@@ -5,28 +5,20 @@
 The step works in place on internal state arrays, so that it can be captured once as a graph and replayed.
 """
 
-import dataclasses
-from typing import ClassVar
-
 import numpy as np
 import warp as wp
 
 from warpsim.contact.collision import Collision
-from warpsim.device.copies import copy, kernels_of
+from warpsim.device.copies import kernels_of
 from warpsim.integrate import SymplecticEuler, ThetaScheme
-from warpsim.integrate.deep import DeepMotion, WideSAP
+from warpsim.integrate.deep import DeepMotion
 from warpsim.integrate.theta.stages import ThetaStages
 from warpsim.kernels.contact import broadphase, convex_contacts, net_force
-from warpsim.kernels.contact import contacts as contact
 from warpsim.kernels.forces import actuators
 from warpsim.kernels.integrate.theta import schemes
-from warpsim.kernels.solve.cone_qp import compliant
-from warpsim.kernels.solve.sap import lagged
 from warpsim.kernels.tree import energy, passes
 from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS, ScalarRows, actuator_rows
-from warpsim.solve.cone_qp.compliant import Compliant, CompliantContact
-from warpsim.solve.lcp.contact_lcp import LCP, LCPContact
-from warpsim.solve.sap.sap import SAP, SAPSolver
+from warpsim.solve.contact_model import ContactModel
 from warpsim.tree.dynamics import BLOCK, DeviceModel, Dynamics
 from warpsim.tree.wide import needs_float64
 
@@ -34,21 +26,19 @@ from warpsim.tree.wide import needs_float64
 class Step:
     """Workspace and launches of one step for all worlds. Inputs and results are its own arrays.
 
-    `adjoints`: the step is repeated in a backward pass, which wants adjoints of the contact solve: solvers by type of options, else SAP. Compliant contact
-    is then solved in the velocities, by SAP, and rigid contact is taken from its recorded solution.
+    `make_solver(*size, wide=, dtype=, device=)`: another solver than the contact model's own, such as the one with an adjoint
+    that a backward pass repeats the step with.
     """
 
-    solvers: ClassVar = {SAP: SAPSolver, LCP: LCPContact, Compliant: CompliantContact}  # by type of options
     widens = True  # deep trees are stepped in float64, see `deep.py`
 
     def __init__(
         self,
         device_model: DeviceModel,
-        solver,
+        contact_model: ContactModel,
         max_contacts: int | None,
-        contact: bool,
         scheme: ThetaScheme | None = None,
-        adjoints: dict | None = None,
+        make_solver=None,
     ):
         self.device_model, model = device_model, device_model.model
         self.model, self.worlds = model, device_model.worlds
@@ -77,52 +67,34 @@ class Step:
             wp.array(table.astype(np.int32), dtype=wp.int32, device=device) for table in (actuator_link, actuator_row)
         )
         self.actuator_gear = wp.array(model.actuator_gear.astype(device_model.dtype), dtype=S, device=device)
-        self.collision = Collision(device_model, self.dynamics, max_contacts, contact)
-        exact = isinstance(solver, Compliant)
-        self.collision.scene.expect_impacts = int(exact)
-        if exact and not solver.is_near_rigid:
+        self.contact_model, self.options = contact_model, contact_model.regularisation
+        self.collision = Collision(device_model, self.dynamics, max_contacts, contact_model.collides)
+        self.collision.scene.expect_impacts = int(contact_model.is_exact)
+        if not contact_model.limits_recovery:
             self.collision.scene.recovery = np.inf
-        law = {"exact": exact, "follow_bend": solver.jdot if exact else True}
+        law = {"exact": contact_model.is_exact, "follow_bend": contact_model.follows_bend}
         self.scalar_rows = ScalarRows(device_model, self.dynamics, np.flatnonzero(actuator_row), **law)
         self.deep = DeepMotion(self) if self.widens and not scheme.implicit and needs_float64(device_model) else None
-        self._make_solver(solver, adjoints)
+        self._make_solver(make_solver)
         # Plain symplectic Euler needs none of the stages.
-        self.stages = None if scheme == SymplecticEuler() else ThetaStages(self, scheme)
+        self.stages = None if scheme.has_closed_form else ThetaStages(self, scheme)
 
-    def _make_solver(self, options: SAP | LCP | Compliant, adjoints: dict | None) -> None:
-        model, t, device = self.model, self.device_model.types, self.device_model.device
-        array, S, C = self.dynamics.array, self.device_model.types.real, self.collision.capacity
-        support, size = self.scalar_rows.support, self.scalar_rows.support_size
-        self.options = options if isinstance(options, SAP) else SAP()  # of regularisation
-        self.solver_options = options
-        self.compliant = options if isinstance(options, Compliant) else None
-        tables = (self.worlds, model.tree_v, C, support, size)
-        kind = self.solvers[type(options)]
-        if adjoints is not None:
-            kind = adjoints.get(type(options), SAPSolver)
-            options = self.options if kind is SAPSolver else options
-            if self.compliant is not None:  # whose solution is that of an interior point, far beyond SAP's default
-                options = dataclasses.replace(
-                    options, tolerance=self.compliant.relative_tolerance(self.device_model.dtype)
-                )
-        if self.deep is not None and kind is SAPSolver and adjoints is None:
-            kind = WideSAP
-        self.solver = kind(*tables, options=options, dtype=self.device_model.dtype, device=device)
-        problem, contacts = self.solver.problem, self.collision.contacts
+    def _make_solver(self, make_solver) -> None:
+        rows, d = self.scalar_rows, self.device_model
+        make, wide = (
+            (self.contact_model.make_solver, self.deep is not None) if make_solver is None else (make_solver, False)
+        )
+        size = (self.worlds, self.model.tree_v, self.collision.capacity, rows.support, rows.support_size)
+        self.solver = make(*size, wide=wide, dtype=d.dtype, device=d.device)
+        problem, contacts, scene = self.solver.problem, self.collision.contacts, self.collision.scene
         problem.A, problem.v_star, problem.v0 = self.A, self.v_star, self.v
         problem.contacts, problem.contact_pair, problem.J = contacts.count, contacts.pair, contacts.J
-        problem.support, problem.support_size = self.collision.scene.support, self.collision.scene.support_size
-        problem.R, problem.v_hat, problem.mu = array(C, t.vec3), array(C, t.vec3), array(C, S)
-        self.contact_weight = array(C, S)
-        self.R, self.v_hat = problem.R, problem.v_hat  # the convex model's, apart where a lagged one changes them
-        if self.options.is_lagged:
-            self.R, self.v_hat = array(C, t.vec3), array(C, t.vec3)
-            self.lag = copy(lagged.Lag, S)()
-            for name in ("s", "s_before", "answer"):
-                setattr(self.lag, name, array(C, S))
-        self.scalar_rows.attach(problem)
-        if isinstance(self.solver, WideSAP):
-            self.solver.attach(self.deep)
+        problem.support, problem.support_size = scene.support, scene.support_size
+        self.law = self.contact_model.make_law(self.dynamics, self.collision)
+        self.law.attach(problem)
+        rows.attach(problem)
+        if wide:
+            self.solver.attach_wide(self.deep.A, self.deep.v_star, self.deep.v)
 
     def allow_wrench(self) -> None:
         """Make room for wrenches on bodies (torque, force), zero until they are given."""
@@ -153,12 +125,10 @@ class Step:
         optional = {
             broadphase: self.collision.broadphase is not None,
             convex_contacts: self.collision.convex_scene is not None,
-            lagged: self.options.is_lagged,
-            compliant: self.compliant is not None,
         }
-        files = [passes, energy, actuators, schemes, contact, *(file for file, used in optional.items() if used)]
+        files = [passes, energy, actuators, schemes, *(file for file, used in optional.items() if used)]
         found = [x for file in files for x in kernels_of(file, S)]
-        for part in (self.scalar_rows, self.solver, self.stages, self.deep):
+        for part in (self.law, self.scalar_rows, self.solver, self.stages, self.deep):
             found += [] if part is None else part.kernels()
         return found
 
@@ -227,63 +197,26 @@ class Step:
 
     def contact_problem(self, h: float) -> None:
         """Contacts, their Jacobians and regularisation, and the scalar rows."""
-        d, dynamics, problem = self.device_model, self.dynamics, self.solver.problem
+        dynamics = self.dynamics
         dynamics.velocity(self.v_star, self.link_V_star)
         self.collision.detect(h, dynamics.link_V, self.link_V_star)
         self.collision.jacobian()
         if self.stages is not None and self.stages.follows_contacts:
             self.stages.follow_contacts()
-        if self.collision.enabled and self.compliant is not None:
-            inputs = [problem, self.collision.scene, self.collision.material(), self.compliant_law(h)]
-            inputs += [self.collision.contacts.phi, self.v, h]
-            dynamics.launch(compliant.regularise, self.collision.capacity, inputs)
-        elif self.collision.enabled:
-            inputs = [d.topology, self.collision.scene, self.collision.material(), self.collision.contacts]
-            inputs += [h, self.options.beta, self.options.sigma, self.M_factor, self.z]
-            inputs += [self.R, self.v_hat, problem.mu, self.contact_weight]
-            dynamics.launch(contact.regularise, None, inputs)
-            if self.R is not problem.R:
-                wp.copy(problem.R, self.R)
-                wp.copy(problem.v_hat, self.v_hat)
+        if self.collision.enabled:
+            self.law.regularise(h, self.v, self.M_factor, self.z)
         between = (self.stages.between, self.stages.newton.q) if self.scheme.order > 1 else None
         state = (self.q, self.v, self.v_star, self.M_factor, self.force, self.z, self.control)
         self.scalar_rows.launch(h, self.options.sigma, *state, self.scheme.theta_vq > 0.0, between)
 
-    def compliant_law(self, h: float):
-        """What the options of compliant contact and the parameters of the geoms say, as kernels read it."""
-        law, p = copy(compliant.Law, self.device_model.types.real)(), self.device_model.parameters
-        law.stiffness, law.R_t = self.compliant.contact_stiffness, self.compliant.tangential_regularization(h)
-        law.modulus, law.size = p.stored("geom_hertz_modulus"), p.stored("geom_size")
-        return law
-
     def solve(self, h: float) -> None:
-        """The solver, and the further passes of a lagged model (`kernels/solve/sap/lagged.py`)."""
+        """The solver, as often as the law of contact needs it."""
         self.prepare_solver(h)
-        if not (self.options.is_lagged and self.collision.enabled):
-            self.solver.launch()
-            return
-        problem, options = self.solver.problem, self.options
-        self.lag_slip(self.v, solves=0)
-        self.solver.launch()
-        for solves in range(1, options.passes + 1):
-            self.lag_slip(self.solver.solution.v, solves)
-            if options.supported_load:
-                gravity = self.device_model.parameters.stored("gravity")
-                inputs = [problem, h, options.beta, gravity, self.R, self.contact_weight]
-                inputs += [self.solver.solution.gamma, problem.R]
-                self.dynamics.launch(lagged.lag_load, self.collision.capacity, inputs)
-            self.solver.launch_again()
+        self.law.solve(self.solver, h, self.v)
 
     def prepare_solver(self, h: float) -> None:
         """Give the solver what it reads besides the contact problem."""
         self.solver.prepare(self.collision, self.device_model.parameters.stored("geom_restitution"), h)
-
-    def lag_slip(self, v: wp.array, solves: int) -> None:
-        """v_hat of the lagged approximation from the slip at v, the result of so many solves."""
-        if self.options.approximation == "lagged":
-            problem, phi = self.solver.problem, self.collision.contacts.phi
-            inputs = [problem, phi, self.v_hat, v, solves, self.lag, problem.v_hat]
-            self.dynamics.launch(lagged.lag_slip, self.collision.capacity, inputs)
 
     def net_contact_force(self, of: str) -> wp.array:
         """Net contact force [N] per body or geom in the last step, new (worlds, n) vec3."""

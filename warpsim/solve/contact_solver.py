@@ -53,6 +53,9 @@ class ContactSolver:
     def prepare(self, collision, restitution, h: float) -> None:
         """Take what the launches read besides the problem: contacts, restitution of the geoms, step."""
 
+    def attach_wide(self, A: wp.array, v_star: wp.array, v0: wp.array) -> None:
+        """Float64 arrays whose rounded values the problem holds, once it is filled: of deep trees, for who can use them."""
+
     def zeros(self, shape, kind=None) -> wp.array:
         return wp.zeros(shape, dtype=self.scalar if kind is None else kind, device=self.device)
 

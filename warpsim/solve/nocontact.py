@@ -1,16 +1,32 @@
 """No contact at all: geoms pass through each other. Joint limits and dry friction still act, through SAP's rows."""
 
 import dataclasses
+from typing import ClassVar
 
+from warpsim.solve.contact_law import ContactLaw
+from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.sap.sap import SAP
 
 
 @dataclasses.dataclass(frozen=True)
-class NoContact:
+class NoContact(ContactModel):
     """Switch contact off; `limits` are the options of the solver that handles joint limits and dry friction."""
 
     limits: SAP = dataclasses.field(default_factory=SAP)
+    name: ClassVar[str] = "SAP"  # whose rules rows follow
+    collides: ClassVar[bool] = False
+    has_closed_form: ClassVar[bool] = True
 
     def __post_init__(self):
         if not isinstance(self.limits, SAP):
             raise ValueError(f"NoContact: limits is {self.limits!r}; give ws.SAP(...)")
+
+    @property
+    def regularisation(self) -> SAP:
+        return self.limits
+
+    def make_solver(self, *size, **keywords):
+        return self.limits.make_solver(*size, **keywords)
+
+    def make_law(self, dynamics, collision) -> ContactLaw:
+        return self.limits.make_law(dynamics, collision)

@@ -16,9 +16,9 @@ from warpsim.device.copies import SCALARS, launch
 from warpsim.kernels.solve.sap import sap
 from warpsim.reprs import ShownByShapes, show
 from warpsim.solve.arrays import batch, check_symmetric, counts, first_device_array, host
-from warpsim.solve.cone_qp.compliant import Compliant, CompliantContact
+from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.contact_solver import ContactSolver
-from warpsim.solve.sap.sap import SAP, SAPSolver
+from warpsim.solve.sap.sap import SAP
 
 OWNER = "ContactProblem"
 
@@ -162,7 +162,7 @@ class ContactSolution(ShownByShapes):
 
 
 def solve_contact(
-    problem: ContactProblem, solver: SAP | Compliant | None = None, dtype: str = "float64", device=None
+    problem: ContactProblem, solver: ContactModel | None = None, dtype: str = "float64", device=None
 ) -> ContactSolution:
     """Solve every world of `problem`; NumPy in, NumPy out, and wp.array in, wp.array out (leading axis worlds, always).
 
@@ -172,22 +172,19 @@ def solve_contact(
     device defaults to that of the problem's Warp arrays. The problem is checked and laid out on the host: inside a simulation use the simulator.
     """
     solver = SAP(approximation="convex", supported_load=False) if solver is None else solver
-    if not isinstance(solver, (SAP, Compliant)):
+    if not isinstance(solver, ContactModel):
         raise ValueError(f"solve_contact: solver is {solver!r}; give a SAP(...) or a Compliant(...).")
-    if isinstance(solver, SAP) and solver.is_lagged:
-        raise ValueError(
-            "solve_contact: it solves one convex problem, and approximation='lagged' and supported_load=True take several; "
-            "give SAP(approximation='convex', supported_load=False), or use ws.Simulator."
-        )
+    reason = solver.refuse_alone()
+    if reason is not None:
+        raise ValueError(f"solve_contact: {reason}")
     if not isinstance(problem, ContactProblem):
         raise ValueError(f"solve_contact: problem is a {type(problem).__name__}; make a ws.ContactProblem(A, J, ...).")
     checks.choice(dtype, "solve_contact: dtype", SCALARS)
     if device is None and problem.like is not None:
         device = problem.like.device
-    kind = SAPSolver if isinstance(solver, SAP) else CompliantContact
     size = (problem.worlds, [0, problem.nv], problem.contact_slots)
-    workspace = kind(*size, options=solver, dtype=dtype, device=device)
-    fill_problem(workspace, problem, solver if isinstance(solver, SAP) else SAP(), dtype)
+    workspace = solver.make_solver(*size, dtype=dtype, device=device)
+    fill_problem(workspace, problem, solver.regularisation, dtype)
     out = workspace.launch()
     results = (out.v, out.gamma, out.iterations, out.momentum_error, out.status)
     if problem.like is None:

@@ -11,18 +11,29 @@ import dataclasses
 from typing import ClassVar
 
 from warpsim import checks
+from warpsim.integrate.integrator import Integrator
 
 # ε_r of the free motion: ‖D m‖ relative to the momenta and impulses it is the difference of.
 DEFAULT_TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
 
 
 @dataclasses.dataclass(frozen=True)
-class ThetaScheme:
+class ThetaScheme(Integrator):
     """What all schemes share: θ where forces are evaluated, θvq of the velocity that moves the positions, their order."""
 
     theta: ClassVar[float]
     theta_vq: ClassVar[float]
     order: ClassVar[int]
+
+    def make_step(self, device_model, contact_model, max_contacts: int | None, make_solver=None):
+        from warpsim.integrate.step import Step
+
+        return Step(device_model, contact_model, max_contacts, self, make_solver)
+
+    @property
+    def has_closed_form(self) -> bool:
+        """Plain symplectic Euler, which needs no stages."""
+        return self.theta == 0.0 and self.theta_vq == 1.0 and self.stiffness_share == 0.0
 
     @property
     def implicit(self) -> bool:

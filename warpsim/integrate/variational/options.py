@@ -1,8 +1,10 @@
 """Options of the linear-time variational integrator (Lee, Liu, Park, Srinivasa; theory §6)."""
 
 import dataclasses
+from typing import ClassVar
 
 from warpsim import checks
+from warpsim.integrate.integrator import Integrator
 from warpsim.kernels.integrate.variational import variational
 
 ROOT_FINDERS = ("riqn", "newton", "broyden")
@@ -11,7 +13,7 @@ DEFAULT_TOLERANCE = {"float32": 1e-6, "float64": 1e-10}
 
 
 @dataclasses.dataclass(frozen=True)
-class Variational:
+class Variational(Integrator):
     """Options of the variational integrator. Order 2; momentum and, over long times, energy are kept.
 
     tolerance: stop at ‖DRNEA‖ ≤ tolerance ‖p + h/2 F‖ in the metric M⁻¹, per world and tree; None is 1e-10 in float64 and
@@ -26,6 +28,7 @@ class Variational:
     root_finder: str = "riqn"
     max_iterations: int = 50
     passes: int = 1
+    ends_in_contact: ClassVar[bool] = False
 
     def __post_init__(self):
         checks.tolerance(self.tolerance, "Variational: tolerance")
@@ -33,6 +36,15 @@ class Variational:
         checks.choice(self.root_finder, "Variational: root_finder", ROOT_FINDERS)
         for name in ("max_iterations", "passes"):
             checks.whole(getattr(self, name), f"Variational: {name}", 1)
+
+    @property
+    def contact_solves(self) -> int:
+        return self.passes
+
+    def make_step(self, device_model, contact_model, max_contacts: int | None, make_solver=None):
+        from warpsim.integrate.variational.variational_step import VariationalStep
+
+        return VariationalStep(device_model, self, contact_model, max_contacts, make_solver)
 
     def relative_tolerance(self, dtype: str) -> float:
         """The tolerance in use for "float32" or "float64"."""

@@ -27,12 +27,11 @@ class VariationalStep(Step):
         self,
         device_model,
         integrator: Variational,
-        solver,
+        contact_model,
         max_contacts: int | None,
-        contact: bool,
-        adjoints: dict | None = None,
+        make_solver=None,
     ):
-        super().__init__(device_model, solver, max_contacts, contact, adjoints=adjoints)
+        super().__init__(device_model, contact_model, max_contacts, make_solver=make_solver)
         self.integrator = integrator
         model, t, S = self.model, device_model.types, device_model.types.real
         array, (nl, nv, trees) = self.dynamics.array, (model.nlink, model.nv, model.ntree)

@@ -1,12 +1,17 @@
 """Compliant constraints: options, and the contact solver of a step (Drumwright; theory §4)."""
 
 from dataclasses import InitVar, dataclass
+from typing import ClassVar
+
+import warp as wp
 
 from warpsim import checks
 from warpsim.device.copies import copy, kernels_of
 from warpsim.kernels.solve import delassus
 from warpsim.kernels.solve.cone_qp import compliant, cone_qp
 from warpsim.solve.cone_qp.cone_qp import ConeQPSolver
+from warpsim.solve.contact_law import ContactLaw
+from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.delassus import Delassus
 
@@ -21,7 +26,7 @@ DEFAULT_ACCEPTED = {"float32": 1e-4, "float64": 1e-9}
 
 
 @dataclass(frozen=True)
-class Compliant:
+class Compliant(ContactModel):
     """Options of compliant contact: every constraint an implicit spring and damper, solved in the impulses.
 
     tolerance: of the relative residual of the quadratic program; None is 1e-11 in float64, with a flag above 1e-9 only, and
@@ -40,6 +45,8 @@ class Compliant:
     jdot: bool = False
     max_iterations: int = 25
     formulation: InitVar[str | None] = None  # of earlier versions, refused
+    has_hertz: ClassVar[bool] = True
+    is_exact: ClassVar[bool] = True
 
     def __post_init__(self, formulation):
         checks.tolerance(self.tolerance, "Compliant: tolerance")
@@ -64,13 +71,49 @@ class Compliant:
         return NEAR_RIGID_STIFFNESS if self.stiffness is None else float(self.stiffness)
 
     @property
-    def is_near_rigid(self) -> bool:
-        """Whether contact between geoms without a stiffness has none of its own, so that its recovery is limited."""
+    def limits_recovery(self) -> bool:
+        """Contact between geoms without a stiffness is near-rigid unless these options give one."""
         return self.stiffness is None
+
+    @property
+    def follows_bend(self) -> bool:
+        return self.jdot
+
+    def make_solver(self, *size, wide: bool = False, **keywords) -> "CompliantContact":
+        return CompliantContact(*size, options=self, **keywords)
+
+    def make_law(self, dynamics, collision) -> "CompliantLaw":
+        return CompliantLaw(self, dynamics, collision)
+
+    def refuse_alone(self) -> None:
+        return None
 
     def tangential_regularization(self, h: float) -> float:
         """R_t = 1/(h B_t) [1/kg] for the step h [s]."""
         return 1.0 / (TANGENTIAL_DAMPING if self.tangential_damping is None else h * self.tangential_damping)
+
+
+class CompliantLaw(ContactLaw):
+    """Implicit springs and dampers, linear or Hertz's, with a tangential damper for stiction (theory §4)."""
+
+    def kernels(self) -> list:
+        return super().kernels() + kernels_of(compliant, self.types.real)
+
+    def regularise(self, h: float, v: wp.array, M_factor: wp.array, z: wp.array) -> None:
+        collision = self.collision
+        inputs = [self.problem, collision.scene, collision.material(), self._springs(h), collision.contacts.phi, v, h]
+        self.dynamics.launch(compliant.regularise, collision.capacity, inputs)
+
+    def record(self, dynamics, h: float, weight: wp.array, phi: wp.array, v_c: wp.array, gamma: wp.array) -> None:
+        inputs = [*self._material(), self._springs(h), h, self.problem.mu, phi, v_c, gamma]
+        dynamics.launch(compliant.contact_impulse, self.collision.capacity, inputs)
+
+    def _springs(self, h: float):
+        """What the options and the parameters of the geoms say, as kernels read it."""
+        law, p = copy(compliant.Law, self.types.real)(), self.device_model.parameters
+        law.stiffness, law.R_t = self.options.contact_stiffness, self.options.tangential_regularization(h)
+        law.modulus, law.size = p.stored("geom_hertz_modulus"), p.stored("geom_size")
+        return law
 
 
 class CompliantContact(ContactSolver):

@@ -1,6 +1,7 @@
 """Rigid contact by a boxed LCP: options, and the solver of a step (Werling et al.; theory §5)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -8,13 +9,14 @@ from warpsim import checks
 from warpsim.device.copies import copy, kernels_of
 from warpsim.kernels.solve import delassus
 from warpsim.kernels.solve.lcp import contact_lcp, lcp
+from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.delassus import Delassus
 from warpsim.solve.lcp.lcp import DEFAULT_TOLERANCE, IMPULSES, NOTHING, LCPSolver
 
 
 @dataclass(frozen=True)
-class LCP:
+class LCP(ContactModel):
     """Options of rigid contact as a boxed LCP (friction pyramid, restitution), solved by pivoting.
 
     tolerance: of the residual, relative to the largest free velocity; None is 1e-10 in float64 and 1e-4 in float32.
@@ -34,6 +36,8 @@ class LCP:
     warm_start: bool = True
     bounce_correction: bool = True
     saddle_escape: bool = False
+    has_restitution: ClassVar[bool] = True
+    kinks_at_touch: ClassVar[bool] = True
 
     def __post_init__(self):
         checks.tolerance(self.tolerance, "LCP: tolerance")
@@ -47,6 +51,18 @@ class LCP:
     def relative_tolerance(self, dtype: str) -> float:
         """The tolerance in use for "float32" or "float64"."""
         return DEFAULT_TOLERANCE[dtype] if self.tolerance is None else float(self.tolerance)
+
+    def make_solver(self, *size, wide: bool = False, **keywords) -> "LCPContact":
+        return LCPContact(*size, options=self, **keywords)
+
+    def refuse(self, model, integrator, dtype: str, requires_grad: bool) -> str | None:
+        if requires_grad and integrator.contact_solves > 1:
+            return f"{type(integrator).__name__}(passes={integrator.passes}) has no gradients with LCP(); use passes=1, or ws.SAP()"
+        if requires_grad and self.saddle_escape and not integrator.ends_in_contact:
+            return (
+                f"LCP(saddle_escape=True) has no gradients with {type(integrator).__name__}(); use another integrator"
+            )
+        return super().refuse(model, integrator, dtype, requires_grad)
 
 
 class LCPContact(ContactSolver):

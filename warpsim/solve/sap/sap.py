@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import warp as wp
@@ -9,7 +10,11 @@ import warp as wp
 from warpsim import checks
 from warpsim.device.copies import copy, kernels_of
 from warpsim.kernels.solve.sap import islands, newton, sap
+from warpsim.solve.contact_law import ContactLaw
+from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.contact_solver import ContactSolver
+from warpsim.solve.sap.lagged import LaggedLaw
+from warpsim.tree.wide import narrow, widen
 
 # Relative tolerance per dtype when the user gives none (theory §3.3).
 DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-6}
@@ -25,7 +30,7 @@ NON_FINITE = sap.NON_FINITE
 
 
 @dataclass(frozen=True)
-class SAP:
+class SAP(ContactModel):
     """Options of the convex contact solver (Castro, Permenter, Han: SAP).
 
     tolerance: stop at ‖D∇ℓ‖ ≤ tolerance · max(‖Dp‖, ‖Dj_c‖); None is 1e-6 in float64 and 1e-4 in float32.
@@ -47,6 +52,7 @@ class SAP:
     approximation: str = "convex"
     supported_load: bool = False
     passes: int = 2
+    has_closed_form: ClassVar[bool] = True
 
     def __post_init__(self):
         checks.tolerance(self.tolerance, "SAP: tolerance")
@@ -80,6 +86,31 @@ class SAP:
         checks.number(amount, "SAP: smoothing", rule, lambda x: 0.0 <= x < np.inf)
         beta = max(self.beta, 2.0 * np.pi * float(np.sqrt(amount)))
         return dataclasses.replace(self, sigma=max(self.sigma, float(amount)), beta=beta)
+
+    @property
+    def regularisation(self) -> "SAP":
+        return self
+
+    def make_solver(self, *size, wide: bool = False, **keywords):
+        return (WideSAP if wide else SAPSolver)(*size, options=self, **keywords)
+
+    def make_law(self, dynamics, collision) -> ContactLaw:
+        return (LaggedLaw if self.is_lagged and collision.enabled else ContactLaw)(self, dynamics, collision)
+
+    def refuse(self, model, integrator, dtype: str, requires_grad: bool) -> str | None:
+        if requires_grad and self.is_lagged:
+            return (
+                'requires_grad=True needs the convex model for now: SAP(approximation="convex", supported_load=False)'
+            )
+        return super().refuse(model, integrator, dtype, requires_grad)
+
+    def refuse_alone(self) -> str | None:
+        if not self.is_lagged:
+            return None
+        return (
+            "it solves one convex problem, and approximation='lagged' and supported_load=True take several; "
+            "give SAP(approximation='convex', supported_load=False), or use ws.Simulator."
+        )
 
     def direct_or_cg(self, tree_v) -> str:
         """ "cholesky" or "cg" for a scene whose trees begin at the dofs `tree_v`; depends on nothing but the model."""
@@ -167,3 +198,46 @@ class SAPSolver(ContactSolver):
         """seed = −H⁻¹ v̄ `(worlds, nv)` with the Hessian at the last solution; needs `keep_factor`."""
         inputs = [self.problem, self.work, self.options, v_bar, seed]
         self.run(sap.solve_adjoint, (self.worlds, self.trees), inputs)
+
+
+class WideSAP(ContactSolver):
+    """SAP in float64 on a float32 problem, but with the A, v* and v0 that are attached; its solution is rounded."""
+
+    COPIED = ("J", "R", "v_hat", "mu", "row_J", "row_R", "row_v_hat", "row_lower", "row_upper")
+    SHARED = ("contacts", "contact_pair", "support", "support_size")
+
+    def __init__(self, *size, options: SAP, **keywords):
+        super().__init__(*size, **keywords)
+        options = dataclasses.replace(options, tolerance=options.relative_tolerance(self.dtype))  # of float32
+        self.inner = SAPSolver(*size, options=options, **(keywords | {"dtype": "float64"}))
+        self.solution.iterations, self.solution.status = self.inner.solution.iterations, self.inner.solution.status
+
+    def kernels(self) -> list:
+        return self.inner.kernels()
+
+    def attach_wide(self, A: wp.array, v_star: wp.array, v0: wp.array) -> None:
+        """Take float64 arrays, and make room for the rest of the problem, once the struct `problem` is filled."""
+        problem = self.inner.problem
+        problem.A, problem.v_star, problem.v0 = A, v_star, v0
+        for name in self.SHARED:
+            setattr(problem, name, getattr(self.problem, name))
+        for name in self.COPIED:
+            array = getattr(self.problem, name)
+            kind = self.inner.scalar if array.dtype == self.scalar else self.inner.vec3
+            setattr(problem, name, self.zeros(array.shape, kind))
+
+    def launch(self):
+        """Solve every world, off the tape."""
+        return self._rounded(self.inner.launch)
+
+    def launch_again(self):
+        """Solve once more from the last solution, see `SAPSolver`."""
+        return self._rounded(self.inner.launch_again)
+
+    def _rounded(self, solve):
+        for name in self.COPIED:
+            widen(getattr(self.problem, name), getattr(self.inner.problem, name), self.scalar)
+        solution = solve()
+        for name in ("v", "gamma", "row_gamma", "momentum_error"):
+            narrow(getattr(solution, name), getattr(self.solution, name), self.scalar)
+        return self.solution

@@ -1,0 +1,156 @@
+"""What users hand to a `Simulator`, checked and brought to its device: states, controls, worlds, points, rays."""
+
+import numpy as np
+import warp as wp
+
+from warpsim.checks import number, numbers, short, whole
+from warpsim.device.copies import SCALARS
+from warpsim.device.recording import refuse_torch_gradient
+from warpsim.kernels.tree import joints
+from warpsim.model.model import JOINT_NQ, GeomType, JointType, Model
+
+
+class Inputs:
+    """Coercion of arguments for one model in so many worlds. Everything raises `ValueError` naming the argument and the fix."""
+
+    def __init__(self, model: Model, worlds: int, dtype: str, device):
+        self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
+        self.scalar = SCALARS[dtype]
+        forces = {"control": (model.nu,), "tau": (model.nv,), "wrench": (model.nbody, 6)}
+        self.force_shapes = {name: (worlds, *shape) for name, shape in forces.items()}
+
+    def numbers(self, values, name: str) -> np.ndarray:
+        """Host values as an array of the simulator's dtype."""
+        refuse_torch_gradient(values, name)
+        return numbers(values, name, dtype=self.dtype)
+
+    def host_rows(self, values, n: int, name: str, rows: int | None = None) -> np.ndarray:
+        """(rows, n) finite host values from (n,) or (rows, n); `rows`: default all worlds."""
+        rows = self.worlds if rows is None else rows
+        if isinstance(values, wp.array):
+            values = values.numpy()
+        values = self.numbers(values, name)
+        if values.shape not in ((n,), (rows, n)):
+            raise ValueError(f"{name} has shape {values.shape}; it must be ({n},) or ({rows}, {n})")
+        if name == "q":
+            _refuse_quaternions(self.model, values)
+        if not np.isfinite(values).all():
+            where = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
+            raise ValueError(f"{name} is {values[where]} at {where}; every value must be finite")
+        return np.ascontiguousarray(np.broadcast_to(values, (rows, n)))
+
+    def rows(self, **values) -> list[wp.array]:
+        """Arrays (worlds, n) on the device of values named q, v, a or tau: device arrays of that shape, or host values."""
+        found = []
+        for name, value in values.items():
+            n = self.model.nq if name == "q" else self.model.nv
+            if isinstance(value, wp.array):
+                found.append(self.device_array(value, (self.worlds, n), name))
+            else:
+                found.append(wp.array(self.host_rows(value, n, name), dtype=self.scalar, device=self.device))
+        return found
+
+    def device_array(self, values, shape, name: str) -> wp.array:
+        """`values` as an array of this device and dtype. Host values are cast, device arrays must match."""
+        refuse_torch_gradient(values, name)
+        from_host = False
+        if not isinstance(values, wp.array):
+            if hasattr(values, "__cuda_array_interface__") or type(values).__module__.split(".")[0] == "torch":
+                values = wp.from_torch(values) if type(values).__module__.startswith("torch") else wp.array(values)
+            else:
+                values, from_host = self.numbers(values, name), True
+        if values.shape != tuple(shape):
+            raise ValueError(f"{name} has shape {values.shape}; it must be {tuple(shape)}")
+        if from_host:
+            return wp.array(values, dtype=self.scalar, device=self.device)
+        if values.dtype != self.scalar or values.device != self.device:
+            raise ValueError(
+                f"{name} is {values.dtype.__name__} on {values.device}; this simulator needs {self.dtype} on {self.device}"
+            )
+        return values
+
+    def forces(self, **given) -> dict[str, wp.array | None]:
+        """`control`, `tau` and `wrench` on the device; None stays."""
+        shapes = self.force_shapes
+        return {n: None if x is None else self.device_array(x, shapes[n], n) for n, x in given.items()}
+
+    def chosen_worlds(self, worlds) -> np.ndarray:
+        """Indices of worlds given as an index, a list or array of indices, or a boolean mask."""
+        worlds = np.asarray(worlds.numpy() if isinstance(worlds, wp.array) else worlds)
+        if worlds.dtype == bool and worlds.shape != (self.worlds,):
+            raise ValueError(f"the mask of worlds has shape {worlds.shape}; it must be ({self.worlds},)")
+        if worlds.size == 0:
+            return np.zeros(0, dtype=int)
+        if worlds.dtype != bool and not np.issubdtype(worlds.dtype, np.integer):
+            raise ValueError(f"worlds is {short(worlds.tolist())}; give whole numbers or a boolean mask")
+        if worlds.dtype != bool and (worlds.min() < -self.worlds or worlds.max() >= self.worlds):
+            raise ValueError(f"worlds is {short(worlds.tolist())}; there are worlds 0 to {self.worlds - 1}")
+        return np.atleast_1d(np.arange(self.worlds)[worlds])
+
+    def body(self, body) -> int:
+        """Index of a body given by index or name."""
+        body = self.model.body(body) if isinstance(body, str) else whole(body, "body")
+        if not 0 <= body < self.model.nbody:
+            raise ValueError(f"body is {body}; the model has {self.model.nbody} bodies")
+        return body
+
+    def rays(self, origin, direction, max_distance) -> tuple[np.ndarray, np.ndarray, float]:
+        """Origins and directions (1 or worlds, rays, 3), and how far they reach."""
+        rays = []
+        for name, value in (("origin", origin), ("direction", direction)):
+            value = numbers(value.numpy() if isinstance(value, wp.array) else value, name)
+            if value.ndim == 2:
+                value = value[None]
+            if value.ndim != 3 or value.shape[0] not in (1, self.worlds) or value.shape[2] != 3:
+                raise ValueError(f"{name} has shape {value.shape}; it must be (rays, 3) or ({self.worlds}, rays, 3)")
+            if not np.isfinite(value).all():
+                raise ValueError(f"{name} must be finite")
+            rays.append(value)
+        if rays[0].shape[1] != rays[1].shape[1]:
+            raise ValueError(f"{rays[0].shape[1]} origins but {rays[1].shape[1]} directions; give one of each per ray")
+        if (np.linalg.norm(rays[1], axis=-1) == 0).any():
+            raise ValueError("direction has a zero vector; every ray needs a direction")
+        reach = number(max_distance, "max_distance", "it must be positive [m] (inf: no limit)", lambda x: x > 0)
+        return rays[0], rays[1], reach
+
+    def ray_geoms(self, geoms, ignore) -> list[int]:
+        """Indices of the geoms that rays meet; see `Simulator.ray_cast`."""
+        m = self.model
+        if geoms is None:
+            geoms = [g for g in range(m.ngeom) if m.geom_type[g] != GeomType.HFIELD]
+        geoms, ignore = ([x] if isinstance(x, (str, int, np.integer)) else x for x in (geoms, ignore))
+        chosen = [m.geom(g) if isinstance(g, str) else whole(g, "an entry of geoms") for g in geoms]
+        ignored = [-1 if b == "world" else b for b in ignore]
+        skipped = {m.body(b) if isinstance(b, str) else whole(b, "an entry of ignore") for b in ignored}
+        if any(not 0 <= g < m.ngeom for g in chosen):
+            raise ValueError(f"geoms holds an index outside 0 .. {m.ngeom - 1}")
+        if any(not -1 <= b < m.nbody for b in skipped):
+            raise ValueError(f"ignore holds an index outside -1 (the world) .. {m.nbody - 1}")
+        fields = [m.geom_names[g] for g in chosen if m.geom_type[g] == GeomType.HFIELD]
+        if fields:
+            raise ValueError(f"geoms holds the height field {fields[0]!r}, which rays do not meet; leave it out")
+        return [g for g in chosen if int(m.geom_body[g]) not in skipped]
+
+
+def device_called(name):
+    """The Warp device of this name; None is CUDA where there is one."""
+    try:
+        return wp.get_preferred_device() if name is None else wp.get_device(name)
+    except Exception as error:
+        known = ", ".join(str(d) for d in wp.get_devices())
+        raise ValueError(f"no device {name!r} here; there are: {known}") from error
+
+
+def _refuse_quaternions(model: Model, q: np.ndarray) -> None:
+    """Refuse positions (nq,) or (rows, nq) with a quaternion that is no rotation."""
+    for j in np.flatnonzero(np.isin(model.joint_type, (JointType.FREE, JointType.BALL))):
+        end = int(model.joint_q[j]) + JOINT_NQ[JointType(model.joint_type[j])]
+        quaternion = np.atleast_2d(q)[:, end - 4 : end]
+        length = np.linalg.norm(quaternion.astype(float), axis=1)
+        bad = ~((length > joints.SHORTEST_QUATERNION) & (length < joints.LONGEST_QUATERNION))
+        for row in np.flatnonzero(bad):
+            raise ValueError(
+                f"q: the quaternion of joint {model.joint_names[j]!r} in row {row} is {quaternion[row].tolist()}; "
+                f"give (w, x, y, z) of length 1, [1, 0, 0, 0] for no rotation (another length from "
+                f"{joints.SHORTEST_QUATERNION:g} to {joints.LONGEST_QUATERNION:g} is normalised)"
+            )

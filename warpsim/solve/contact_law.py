@@ -1,0 +1,56 @@
+"""The law of contact in a step: R, v̂ and μ of every contact from its material, and its impulse on the tape (theory §3.1)."""
+
+import warp as wp
+
+from warpsim.contact.collision import Collision
+from warpsim.device.copies import kernels_of
+from warpsim.kernels.contact import contacts as contact
+from warpsim.tree.dynamics import Dynamics
+
+
+class ContactLaw:
+    """SAP's law, γ = P(−R⁻¹(v_c − v̂)), near-rigid where geoms have no stiffness; a law of another kind derives from it.
+
+    `options`: what has `beta` and `sigma`. `weight (worlds, max_contacts)`: the inverse effective mass w of each contact.
+    `attach` it to the problem that a solver reads.
+    """
+
+    def __init__(self, options, dynamics: Dynamics, collision: Collision):
+        self.options, self.dynamics, self.collision = options, dynamics, collision
+        self.device_model, self.types = dynamics.device_model, dynamics.device_model.types
+        self.weight = dynamics.array(collision.capacity, self.types.real)
+
+    def attach(self, problem) -> None:
+        """Give the problem the arrays R, v̂ and μ, which `regularise` fills."""
+        array, t, C = self.dynamics.array, self.types, self.collision.capacity
+        self.problem = problem
+        problem.R, problem.v_hat, problem.mu = array(C, t.vec3), array(C, t.vec3), array(C, t.real)
+        self.R, self.v_hat = problem.R, problem.v_hat
+
+    def kernels(self) -> list:
+        """Kernels that `regularise` and `solve` use, and those compiled together with them."""
+        return kernels_of(contact, self.types.real)
+
+    def regularise(self, h: float, v: wp.array, M_factor: wp.array, z: wp.array) -> None:
+        """R, v̂, μ and w of the contacts that were detected, at the velocity v. `z`: scratch (worlds, nv)."""
+        collision = self.collision
+        inputs = [self.device_model.topology, collision.scene, collision.material(), collision.contacts]
+        inputs += [h, self.options.beta, self.options.sigma, M_factor, z]
+        inputs += [self.R, self.v_hat, self.problem.mu, self.weight]
+        self.dynamics.launch(contact.regularise, None, inputs)
+
+    def solve(self, solver, h: float, v0: wp.array) -> None:
+        """Solve the problem, as often as the law needs it. `v0`: the velocity that the step began with."""
+        solver.launch()
+
+    def record(
+        self, dynamics: Dynamics, h: float, weight: wp.array, phi: wp.array, v_c: wp.array, gamma: wp.array
+    ) -> None:
+        """γ of the contacts on the tape, features frozen, from arrays (worlds, max_contacts); `dynamics`: that of the tape."""
+        inputs = [*self._material(), h, self.options.beta, self.options.sigma, weight, phi, v_c, gamma]
+        dynamics.launch(contact.contact_impulse, self.collision.capacity, inputs)
+
+    def _material(self) -> list:
+        stored, collision = self.device_model.parameters.stored, self.collision
+        names = ("friction", "stiffness", "dissipation_time")
+        return [collision.scene, collision.contacts, *(stored(f"geom_{name}") for name in names)]

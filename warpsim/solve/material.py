@@ -1,0 +1,40 @@
+"""Contact material that a contact model would ignore or has no law for: refused, naming the geom and the fix."""
+
+import numpy as np
+
+from warpsim.model.model import Model
+
+
+def ignored_material(model: Model, name: str, restitution: bool, hertz: bool) -> str | None:
+    """Why a model does not suit a contact model called `name`, which knows `restitution` and `hertz`'s law or not."""
+    if model.geom_restitution.any() and not restitution:
+        geom = model.geom_names[int(np.argmax(model.geom_restitution > 0))]
+        return (
+            f"geom {geom!r} has restitution {model.geom_restitution.max():g}, which {name} contact does not model; "
+            "use dissipation_time, or set the restitution to 0"
+        )
+    modulus = model.geom_hertz_modulus
+    if modulus.any() and not hertz:
+        geom = model.geom_names[int(np.argmax(modulus > 0))]
+        return (
+            f"geom {geom!r} has hertz_modulus {modulus.max():g}, which {name} contact does not model; "
+            "use solver=ws.Compliant(), or a stiffness"
+        )
+    return None
+
+
+def mixed_pair(model: Model, modulus: np.ndarray, stiffness: np.ndarray) -> tuple[int, int] | None:
+    """The first pair of geoms with Hertz's law on one side, which is named first, and a linear spring on the other: no law.
+
+    `modulus`, `stiffness`: (ngeom,) or (worlds, ngeom).
+    """
+    hertz, soft = np.atleast_2d(modulus) > 0, np.isfinite(np.atleast_2d(stiffness))
+    first, second = model.pair_geom.reshape(-1, 2).T
+    mixed = (hertz[:, first] & ~hertz[:, second] & soft[:, second]) | (
+        hertz[:, second] & ~hertz[:, first] & soft[:, first]
+    )
+    if not mixed.any():
+        return None
+    pair = int(np.flatnonzero(mixed.any(0))[0])
+    a, b = int(first[pair]), int(second[pair])
+    return (a, b) if hertz[:, a].any() else (b, a)
