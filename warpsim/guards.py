@@ -1,13 +1,33 @@
-"""What a solver, or the tables of a simulator, cannot follow: refused when it is assigned to `sim.parameters`.
+"""What a solver, an integrator or the tables of a simulator cannot follow: refused, and when it is assigned to `sim.parameters`.
 
 Values that a kernel writes into the arrays are not checked: nothing in a step reads device data back.
 """
 
 import numpy as np
 
+from warpsim.integrate import Integrator
 from warpsim.model.model import Model
 from warpsim.model.parameters import Parameters
 from warpsim.solve.contact_model import ContactModel
+from warpsim.tree.wide import refuse_gradients
+
+
+def refuse_together(model: Model, solver, integrator, dtype: str, requires_grad: bool) -> None:
+    """Raise where a model, a solver and an integrator do not go together, or are none."""
+    if not isinstance(integrator, Integrator):
+        known = "ws.SymplecticEuler(), ws.ImplicitEuler(), ws.Midpoint(), ws.ExplicitEuler() or ws.Variational(...)"
+        raise ValueError(f"integrator is {integrator!r}; use {known}")
+    if not isinstance(solver, ContactModel):
+        known = "ws.SAP(...), ws.Compliant(...), ws.LCP(...) or ws.NoContact()"
+        raise ValueError(f"solver is {solver!r}; use {known}")
+    if requires_grad:
+        refuse_gradients(model, dtype, "requires_grad=True")
+    for why in (
+        solver.refuse(model, integrator, dtype, requires_grad),
+        integrator.refuse(model, solver, dtype, requires_grad),
+    ):
+        if why is not None:
+            raise ValueError(why)
 
 
 def guard_parameters(parameters: Parameters, solver: ContactModel) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import warp as wp
 
-from warpsim.checks import number, numbers, short, whole
+from warpsim.checks import listed, number, numbers, positive, short, whole
 from warpsim.device.copies import SCALARS
 from warpsim.device.recording import refuse_torch_gradient
 from warpsim.kernels.tree import joints
@@ -38,6 +38,19 @@ class Inputs:
             where = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
             raise ValueError(f"{name} is {values[where]} at {where}; every value must be finite")
         return np.ascontiguousarray(np.broadcast_to(values, (rows, n)))
+
+    def start(
+        self, q=None, v=None, keyframe: str | None = None, rows: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Positions and velocities of a start, those of a keyframe or of the model where they are not given."""
+        m = self.model
+        q0, v0 = m.q0, np.zeros(m.nv)
+        if keyframe is not None:
+            if not isinstance(keyframe, str) or keyframe not in m.keyframes:
+                raise ValueError(f"no keyframe {short(keyframe)} in model {m.name!r}; it has: {listed(m.keyframes)}")
+            q0, v0 = m.keyframes[keyframe].q, m.keyframes[keyframe].v
+        q = self.host_rows(q0 if q is None else q, m.nq, "q", rows)
+        return q, self.host_rows(v0 if v is None else v, m.nv, "v", rows)
 
     def rows(self, **values) -> list[wp.array]:
         """Arrays (worlds, n) on the device of values named q, v, a or tau: device arrays of that shape, or host values."""
@@ -130,6 +143,15 @@ class Inputs:
         if fields:
             raise ValueError(f"geoms holds the height field {fields[0]!r}, which rays do not meet; leave it out")
         return [g for g in chosen if int(m.geom_body[g]) not in skipped]
+
+
+def time_step(dt, dtype: str) -> float:
+    """A step [s] whose square, and one over that, are numbers of the dtype."""
+    dt = positive(dt, "dt", "s")
+    least = float(np.finfo(dtype).tiny) ** 0.5
+    if not least <= dt <= 1 / least:
+        raise ValueError(f"dt is {dt}; in {dtype} give {least:.0e} to {1 / least:.0e} s")
+    return dt
 
 
 def device_called(name):

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import warp as wp
 
-from warpsim.checks import numbers, whole
+from warpsim.checks import flag, numbers, whole
 from warpsim.device.copies import SCALARS
 from warpsim.device.recording import active_tape, refuse_torch_gradient, tape_paused
 from warpsim.device.threads import in_turn, turn
@@ -67,6 +67,12 @@ class Recorder:
 
 def rollout(sim, state, controls, steps, *, substeps, every, progress, checkpoint_every, gradient_norms) -> Trajectory:
     """See `Simulator.rollout`."""
+    substeps, every = whole(substeps, "substeps", 1), whole(every, "every", 1)
+    if checkpoint_every is not None:
+        checkpoint_every = whole(checkpoint_every, "checkpoint_every", 1)
+    if progress is not None and not callable(progress):
+        flag(progress, "progress")
+    flag(gradient_norms, "gradient_norms")
     source, steps, table = _control_source(sim, controls, steps)
     tape = active_tape()
     if gradient_norms and tape is None:

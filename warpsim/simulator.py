@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from warpsim.checks import choice, flag, listed, positive, short, whole
+from warpsim.checks import choice, flag, short, whole
 from warpsim.contact.collision import ContactList
 from warpsim.contact.queries import Queries, RayHits
 from warpsim.device.copies import SCALARS
 from warpsim.device.memory import array_bytes
 from warpsim.device.recording import active_tape
-from warpsim.device.threads import alone, in_turn, turn
+from warpsim.device.threads import alone, in_turn
 from warpsim.differentiate.linearize import Linearization, linearize
-from warpsim.guards import guard_parameters
-from warpsim.inputs import Inputs, device_called
+from warpsim.guards import guard_parameters, refuse_together
+from warpsim.inputs import Inputs, device_called, time_step
 from warpsim.integrate import Integrator, SymplecticEuler
 from warpsim.kernels import flags
 from warpsim.model.model import Model
@@ -31,7 +31,6 @@ from warpsim.state import State
 from warpsim.stepping import Stepping
 from warpsim.trajectory import Trajectory
 from warpsim.tree.dynamics import DeviceModel
-from warpsim.tree.wide import refuse_gradients
 
 NONFINITE = int(flags.NONFINITE)
 NOT_CONVERGED = int(flags.NOT_CONVERGED)
@@ -70,21 +69,12 @@ class Simulator(Stepping):
             raise ValueError(f"model is a {type(model).__name__}; load one with ws.load(path) or build it")
         self.model = model
         self.worlds = whole(worlds, "worlds", 1)
-        self.dt = positive(model.timestep if dt is None else dt, "dt", "s")
         self.dtype: str = choice(dtype, "dtype", SCALARS)
-        least = float(np.finfo(dtype).tiny) ** 0.5
-        if not least <= self.dt <= 1 / least:  # its square and one over that are used
-            raise ValueError(f"dt is {self.dt}; in {dtype} give {least:.0e} to {1 / least:.0e} s")
+        self.dt = time_step(model.timestep if dt is None else dt, dtype)
         self.integrator = SymplecticEuler() if integrator is None else integrator
-        if not isinstance(self.integrator, Integrator):
-            known = "ws.SymplecticEuler(), ws.ImplicitEuler(), ws.Midpoint(), ws.ExplicitEuler() or ws.Variational(...)"
-            raise ValueError(f"integrator is {integrator!r}; use {known}")
         self.solver = SAP() if solver is None else solver
-        if not isinstance(self.solver, ContactModel):
-            known = "ws.SAP(...), ws.Compliant(...), ws.LCP(...) or ws.NoContact()"
-            raise ValueError(f"solver is {solver!r}; use {known}")
         self.requires_grad = flag(requires_grad, "requires_grad")
-        self._refuse()
+        refuse_together(model, self.solver, self.integrator, dtype, self.requires_grad)
         if max_contacts is not None:
             max_contacts = whole(max_contacts, "max_contacts", 1)
         self.device = device_called(device)
@@ -103,22 +93,6 @@ class Simulator(Stepping):
                 warnings.warn(message, stacklevel=3)
         self._prepare()
 
-    def _refuse(self) -> None:
-        """Raise where the model, the solver and the integrator do not go together."""
-        model, grad = self.model, self.requires_grad
-        if grad and model.geom_hertz_modulus.any():
-            geom = model.geom_names[int(np.argmax(model.geom_hertz_modulus > 0))]
-            raise ValueError(
-                f"geom {geom!r} has a hertz_modulus, which has no gradients yet; give it a stiffness, or leave "
-                "requires_grad=False"
-            )
-        if grad:
-            refuse_gradients(model, self.dtype, "requires_grad=True")
-        why = self.solver.refuse(model, self.integrator, self.dtype, grad)
-        why = self.integrator.refuse(model, self.solver, self.dtype, grad) if why is None else why
-        if why is not None:
-            raise ValueError(why)
-
     def __repr__(self) -> str:
         values = {"worlds": self.worlds, "dt": f"{self.dt:g}", "solver": type(self.solver).__name__}
         values |= {"integrator": type(self.integrator).__name__, "dtype": self.dtype, "device": self.device}
@@ -134,14 +108,7 @@ class Simulator(Stepping):
         With a keyframe, `q` or `v` that is given as well replaces the keyframe's. Quaternions may have any length from 1e-6 to
         1e6, a step normalises them. Raises `ValueError` for NaN, a wrong shape, another quaternion or an unknown keyframe.
         """
-        q0, v0 = self.model.q0, np.zeros(self.model.nv)
-        if keyframe is not None:
-            if not isinstance(keyframe, str) or keyframe not in self.model.keyframes:
-                known = listed(self.model.keyframes)
-                raise ValueError(f"no keyframe {short(keyframe)} in model {self.model.name!r}; it has: {known}")
-            q0, v0 = self.model.keyframes[keyframe].q, self.model.keyframes[keyframe].v
-        q = self._inputs.host_rows(q0 if q is None else q, self.model.nq, "q")
-        v = self._inputs.host_rows(v0 if v is None else v, self.model.nv, "v")
+        q, v = self._inputs.start(q, v, keyframe)
         state = self._blank_state()
         state.q.assign(q)
         state.v.assign(v)
@@ -157,12 +124,9 @@ class Simulator(Stepping):
         """
         self._check_state(state)
         flag(parameters, "parameters")
-        chosen, m, host_rows = self._inputs.chosen_worlds(worlds), self.model, self._inputs.host_rows
-        values = {
-            "q": host_rows(m.q0 if q is None else q, m.nq, "q", len(chosen)),
-            "v": host_rows(np.zeros(m.nv) if v is None else v, m.nv, "v", len(chosen)),
-        }
-        self._write_worlds(state, chosen, values)
+        chosen = self._inputs.chosen_worlds(worlds)
+        q, v = self._inputs.start(q, v, rows=len(chosen))
+        self._write_worlds(state, chosen, {"q": q, "v": v})
         if parameters:
             self.parameters.restore(chosen)
 
@@ -226,14 +190,7 @@ class Simulator(Stepping):
         if not callable(function):
             raise ValueError(f"function is {short(function)}; give a callable without arguments")
         function()
-        graph = self._replay.capture(function)
-
-        def replay():
-            self._zero_inputs.clear()  # the graph writes the inputs on its own
-            with turn(self.device):
-                wp.capture_launch(graph)
-
-        return replay
+        return self._replay_of(self._replay.capture(function))
 
     def rollout(
         self,
@@ -257,19 +214,9 @@ class Simulator(Stepping):
         more forward pass, the same bits. `gradient_norms=True`: `trajectory.gradients` reports per step and world.
         """
         self._check_state(state)
-        if checkpoint_every is not None:
-            checkpoint_every = whole(checkpoint_every, "checkpoint_every", 1)
-        return rollout(
-            self,
-            state,
-            controls,
-            steps,
-            substeps=whole(substeps, "substeps", 1),
-            every=whole(every, "every", 1),
-            progress=progress if callable(progress) or progress is None else flag(progress, "progress"),
-            checkpoint_every=checkpoint_every,
-            gradient_norms=flag(gradient_norms, "gradient_norms"),
-        )
+        options = {"substeps": substeps, "every": every, "progress": progress}
+        options |= {"checkpoint_every": checkpoint_every, "gradient_norms": gradient_norms}
+        return rollout(self, state, controls, steps, **options)
 
     @functools.cached_property
     def _queries(self) -> Queries:

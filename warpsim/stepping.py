@@ -8,6 +8,7 @@ import warp as wp
 
 from warpsim.device.recording import tape_paused
 from warpsim.device.replay import Replay
+from warpsim.device.threads import turn
 from warpsim.differentiate.implicit import StepAdjoint, StepRecord, kept_array, pass_on_gradient, step_adjoint
 from warpsim.differentiate.kept import AdjointParameters, KeptParameters
 from warpsim.differentiate.linearize import Linearizer
@@ -152,6 +153,16 @@ class Stepping:
             return
         self._zero_inputs.discard(name)
         wp.copy(target, self._inputs.device_array(values, self._inputs.force_shapes[name], name))
+
+    def _replay_of(self, graph):
+        """A callable that launches a graph of the user's, which writes the inputs on its own."""
+
+        def replay() -> None:
+            self._zero_inputs.clear()
+            with turn(self.device_model.device):
+                wp.capture_launch(graph)
+
+        return replay
 
     # tapes and Jacobians -------------------------------------------------------------------------------------------------
 

@@ -52,6 +52,12 @@ class ContactModel:
 
     def refuse(self, model: Model, integrator, dtype: str, requires_grad: bool) -> str | None:
         """Why this cannot simulate the model so, naming the value and the fix; None where it can."""
+        if requires_grad and model.geom_hertz_modulus.any():
+            geom = model.geom_names[int(np.argmax(model.geom_hertz_modulus > 0))]
+            return (
+                f"geom {geom!r} has a hertz_modulus, which has no gradients yet; give it a stiffness, or leave "
+                "requires_grad=False"
+            )
         why = ignored_material(model, self.label, self.has_restitution, self.has_hertz) if self.collides else None
         pair = mixed_pair(model, model.geom_hertz_modulus, model.geom_stiffness)
         if why is None and pair is not None:
