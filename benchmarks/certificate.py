@@ -3,7 +3,7 @@
     python -m benchmarks.certificate [--quick] [--urdf QUADRUPED.urdf] [--out benchmarks/results]
 
 Needs clarabel and gymnasium (pip install 'warpsim[bench]'). Writes certificate.json and certificate.md. The tests
-tests/solvers/test_sap_clarabel.py and tests/physics/test_every_step_certified.py make short versions of both.
+tests/solve/test_sap_clarabel.py and tests/solve/test_every_step_certified.py make short versions of both.
 """
 
 import argparse

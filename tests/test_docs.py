@@ -50,7 +50,9 @@ def test_files_exist(path):
     text = path.read_text()
     for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", text):
         assert (path.parent / link).exists(), link
-    for name in re.findall(r"`((?:warpsim|kernels|tests|examples|benchmarks|scenes|papers|docs)/[\w./]+\.\w+)`", text):
+    for name in re.findall(
+        r"`((?:warpsim|kernels|tests|examples|benchmarks|scenes|papers|docs)/[\w./]+\.\w+)(?:::[^`]*)?`", text
+    ):
         assert (ROOT / name).exists(), name
     for name in re.findall(r"python -m ((?:examples|benchmarks|papers)\.[\w.]+)", text):
         assert (ROOT / (name.replace(".", "/") + ".py")).exists(), name

@@ -144,6 +144,16 @@ def test_a_file_name_is_of_one_idea():
 
 BESIDE = ("scenes", "tests", "examples", "benchmarks", "papers")
 
+TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
+
+
+def test_tests_have_the_same_rooms():
+    """A folder of tests is a room of either floor, or what it tests beside them; no two files of tests have the same name."""
+    for folder in {path.parent.relative_to(ROOT / "tests").as_posix() for path in TESTS} - {"."}:
+        homes = [top for top in (ROOT / "warpsim", ROOT / "kernels", ROOT) if (top / folder / "__init__.py").is_file()]
+        assert homes and (folder in FLOORS or folder in BESIDE), f"tests/{folder}: which room is this?"
+    assert len({path.name for path in TESTS}) == len(TESTS)
+
 
 def test_the_engine_knows_nothing_of_what_lies_beside_it():
     """No file of the two floors imports scenes, tests, examples, benchmarks or papers."""

@@ -358,6 +358,8 @@ def tables(data, table, counted, energies, changing, throughput) -> list[str]:
     for what, guess, row in ratios(data):
         cells = " | ".join(f"{step:.1f} ({search:.1f})" for step, search in row.values())
         lines.append(f"| {what} | {guess} | {cells} | {PAPER_RATIOS[what][0]:g} | {PAPER_RATIOS[what][1]:g} |")
+    if len([n for n in sizes if n >= 10]) < 2:
+        return lines
     lines += ["", "Slope of log(time) against log(links), 10 links and more:", ""]
     for label in ("DRNEA + RIQN", "DRNEA + Newton, O(n)", "DRNEA + Broyden"):
         lines.append(

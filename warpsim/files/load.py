@@ -4,7 +4,7 @@ import contextlib
 import os
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import mujoco
 
@@ -17,6 +17,8 @@ from warpsim.model.model import Model
 MUJOCO_SUFFIXES = (".xml", ".mjcf")
 URDF_SUFFIXES = (".urdf",)
 USD_SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
+URDF_DEFAULTS = {"merge_fixed": False, "base": "fixed", "visuals": True}
+FOR_URDF = "merge_fixed, base and visuals are for URDF files; other files say so themselves"
 LONGEST_WORD = 500  # that an error quotes as it is
 
 
@@ -77,14 +79,31 @@ def load(
     """
     flags = {"merge_fixed": merge_fixed, "visuals": visuals, "isolate": isolate}
     _check_options(actuators, unsupported, base, packages, decompose, flags)
-    of_urdf = merge_fixed or base != "fixed" or not visuals
-    why = "merge_fixed, base and visuals are for URDF files; other files say so themselves"
+    options = {"actuators": actuators, "unsupported": unsupported, "decompose": decompose}
+    of_urdf = {"merge_fixed": merge_fixed, "base": base, "visuals": visuals}
+    of_files = {"packages": packages, "root": root}
     if isinstance(source, mujoco.MjModel):
-        if of_urdf or packages is not None or root is not None or isolate:
-            raise ModelError(
-                why if of_urdf else "packages, root and isolate are for files; a mujoco.MjModel reads none any more"
-            )
-        return load_mujoco(source, actuators=actuators, unsupported=unsupported, decompose=decompose)
+        if of_urdf != URDF_DEFAULTS:
+            raise ModelError(FOR_URDF)
+        if packages is not None or root is not None or isolate:
+            raise ModelError("packages, root and isolate are for files; a mujoco.MjModel reads none any more")
+        return load_mujoco(source, **options)
+    path = _path_of(source)
+    if of_urdf != URDF_DEFAULTS and path.suffix.lower() in USD_SUFFIXES:
+        raise ModelError(f"{path}: {FOR_URDF}")
+    with _readable():
+        if isolate:
+            from warpsim.files.isolated import load_isolated
+
+            mappings = {key: dict(value) for key, value in (options | of_files).items() if isinstance(value, Mapping)}
+            return load_isolated(path, options | of_files | of_urdf | mappings)
+        # called here: warnings of a reader are told of the line that calls `load`
+        reader, options = _reader(path, options | of_files, of_urdf)
+        return reader(path, **options)
+
+
+def _path_of(source) -> pathlib.Path:
+    """The path of a file of a known type."""
     if not isinstance(source, (str, os.PathLike)):
         raise ModelError(f"cannot load a {type(source).__name__}; give a path or a mujoco.MjModel")
     path = pathlib.Path(source)
@@ -94,38 +113,20 @@ def load(
         raise ModelError(
             f"{str(source)[:80]!r}: unknown file type {suffix!r}; give a path that ends in {', '.join(known)}"
         )
-    if of_urdf and suffix in USD_SUFFIXES:
-        raise ModelError(f"{path}: {why}")
-    with _readable():
-        if isolate:
-            from warpsim.files.isolated import load_isolated
+    return path
 
-            options = {"actuators": actuators, "unsupported": unsupported, "root": root}
-            options |= {"merge_fixed": merge_fixed, "base": base, "visuals": visuals}
-            options["packages"] = None if packages is None else dict(packages)
-            options["decompose"] = dict(decompose) if isinstance(decompose, Mapping) else decompose
-            return load_isolated(path, options)
-        if suffix in USD_SUFFIXES:
-            from warpsim.files.usd.usd_read import load_usd
 
-            return load_usd(
-                path, actuators=actuators, unsupported=unsupported, decompose=decompose, packages=packages, root=root
-            )
-        if suffix in URDF_SUFFIXES or (path.is_file() and root_tag(path) == "robot"):
-            from warpsim.files.urdf.urdf import load_urdf
+def _reader(path: pathlib.Path, options: dict, of_urdf: dict) -> tuple[Callable[..., Model], dict]:
+    """What reads a file, by its suffix or its root element, and the options that it takes."""
+    suffix = path.suffix.lower()
+    if suffix in USD_SUFFIXES:
+        from warpsim.files.usd.usd_read import load_usd
 
-            return load_urdf(
-                path,
-                actuators=actuators,
-                packages=packages,
-                root=root,
-                merge_fixed=merge_fixed,
-                base=base,
-                visuals=visuals,
-                decompose=decompose,
-            )
-        if of_urdf:
-            raise ModelError(f"{path}: {why}")
-        return load_mujoco(
-            path, actuators=actuators, unsupported=unsupported, decompose=decompose, packages=packages, root=root
-        )
+        return load_usd, options
+    if suffix in URDF_SUFFIXES or (path.is_file() and root_tag(path) == "robot"):
+        from warpsim.files.urdf.urdf import load_urdf
+
+        return load_urdf, {key: value for key, value in options.items() if key != "unsupported"} | of_urdf
+    if of_urdf != URDF_DEFAULTS:
+        raise ModelError(f"{path}: {FOR_URDF}")
+    return load_mujoco, options

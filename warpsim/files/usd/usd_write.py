@@ -1,7 +1,7 @@
 """OpenUSD export: a model, one world with physics, or many worlds as point instancers.
 
 Frames are written a chunk at a time and the layer is saved as it grows: a saved `.usdc` layer drops its time samples
-from memory, so memory does not grow with the number of frames (measured in `tests/io/test_usd.py`). `.usda` is text
+from memory, so memory does not grow with the number of frames (measured in `tests/files/test_usd.py`). `.usda` is text
 and is held in memory until the end. One frame of a recording is one time code.
 """
 

@@ -16,7 +16,7 @@ import warp as wp
 import warpsim as ws
 from scenes.bodies import body_on_plane
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 PROGRAM = """
 import sys, threading

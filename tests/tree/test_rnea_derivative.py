@@ -4,9 +4,9 @@ import mujoco
 import numpy as np
 import pytest
 import warp as wp
-from test_dynamics_reference import ZOO, load_quietly, random_states
 
 import warpsim as ws
+from scenes.zoo import ZOO, load_quietly, random_states
 from warpsim.tree.dynamics import DeviceModel, Dynamics, InverseDynamicsDerivative
 
 WORLDS = 5

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import warp as wp
 from scipy.spatial.transform import Rotation
-from test_dynamics_reference import DRIVES, ZOO, load_quietly, random_states
 
 import warpsim as ws
+from scenes.zoo import DRIVES, ZOO, load_quietly, random_states
 from warpsim.device.copies import copy, scalar_types
 from warpsim.kernels.integrate.theta import free_motion
 from warpsim.kernels.tree import joints, passes, rnea_derivative

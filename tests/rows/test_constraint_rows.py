@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from test_constraints import run_box
 
 import warpsim as ws
+from scenes.box_law import run_box
 from scenes.constraints import every_constraint
 from warpsim.kernels.rows import constraint_rows as kinds
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import warp as wp
 
+from scenes.box_law import run_box
 from warpsim.device.copies import copy
-from warpsim.kernels.laws import bounds, cone
+from warpsim.kernels.laws import cone
 
 S = wp.float64
 vec3, mat33 = wp.types.vector(3, S), wp.types.matrix((3, 3), S)
-CONE, BOX = copy(cone, S), copy(bounds, S)
+CONE = copy(cone, S)
 cone_y, cone_impulse, cone_cost, cone_hessian = CONE.cone_y, CONE.cone_impulse, CONE.cone_cost, CONE.cone_hessian
-box_impulse, box_cost, box_hessian = BOX.box_impulse, BOX.box_cost, BOX.box_hessian
 
 
 @wp.kernel(module="test_constraints_cone")
@@ -26,32 +26,11 @@ def evaluate_cone(
     G[i] = cone_hessian(y, R[i], mu[i])
 
 
-@wp.kernel(module="test_constraints_box")
-def evaluate_box(
-    v_c: wp.array(dtype=S), R: wp.array(dtype=S), lower: wp.array(dtype=S), upper: wp.array(dtype=S),
-    gamma: wp.array(dtype=S), cost: wp.array(dtype=S), G: wp.array(dtype=S),
-):  # fmt: skip
-    i = wp.tid()
-    y = -v_c[i] / R[i]
-    gamma[i] = box_impulse(y, lower[i], upper[i])
-    cost[i] = box_cost(y, R[i], lower[i], upper[i])
-    G[i] = box_hessian(y, R[i], lower[i], upper[i])
-
-
 def run_cone(v_c, R, mu):
     n = len(v_c)
     out = [wp.zeros(n, dtype=kind, device="cpu") for kind in (vec3, S, mat33)]
     inputs = [wp.array(x, dtype=kind, device="cpu") for x, kind in ((v_c, vec3), (R, vec3), (mu, S))]
     wp.launch(evaluate_cone, dim=n, inputs=inputs, outputs=out, device="cpu")
-    return [x.numpy() for x in out]
-
-
-def run_box(*values):
-    n = len(values[0])
-    out = [wp.zeros(n, dtype=S, device="cpu") for _ in range(3)]
-    wp.launch(
-        evaluate_box, dim=n, inputs=[wp.array(x, dtype=S, device="cpu") for x in values], outputs=out, device="cpu"
-    )
     return [x.numpy() for x in out]
 
 
