@@ -11,7 +11,19 @@ ROOT = pathlib.Path(__file__).parent.parent
 FLOORS = [
     *("errors", "reprs", "checks", "pickled", "robots"),
     *("real", "flags", "device", "linalg", "model", "laws", "tree", "forces", "contact", "rows", "solve", "integrate"),
-    *("state", "trajectory", "differentiate", "rollout", "files", "show", "guards", "inputs", "stepping", "runs", "simulator"),
+    *(
+        "state",
+        "trajectory",
+        "differentiate",
+        "rollout",
+        "files",
+        "show",
+        "guards",
+        "inputs",
+        "stepping",
+        "runs",
+        "simulator",
+    ),
     *("demo", "bench_engines", "bench", "kernel_modules", "cli"),
 ]
 # Methods that open a higher floor when they are called: `Model.to_usd`, `Trajectory.save`, a simulator for differences.
@@ -29,6 +41,7 @@ SHARED_NAMES = {
     "compliant": "compliant contact: kernels and host",
     "contact_lcp": "contact as an LCP: kernels and host",
     "delassus": "the Delassus matrix: kernels and host",
+    "lagged": "the lagged law of contact: kernels and host",
     "lcp": "boxed LCPs: kernels and host",
     "linearize": "Jacobians in closed form: kernels and host",
     "problem": "the contact problem: struct and public function",

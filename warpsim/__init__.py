@@ -20,7 +20,8 @@ _PUBLIC = {
     "warpsim.differentiate.linearize": ("Linearization",),
     "warpsim.files.load": ("load",),
     "warpsim.model": ("ConstraintType", "GeomType", "JointType", "Model", "ModelBuilder"),
-    "warpsim.simulator": ("CONTACT_OVERFLOW", "NONFINITE", "NOT_CONVERGED", "UNRESOLVED", "Simulator"),
+    "warpsim.simulator": ("Simulator",),
+    "warpsim.stepping": ("CONTACT_OVERFLOW", "NONFINITE", "NOT_CONVERGED", "UNRESOLVED"),
     "warpsim.state": ("State",),
     "warpsim.trajectory": ("Trajectory",),
     "warpsim.integrate": ("ExplicitEuler", "ImplicitEuler", "Midpoint", "SymplecticEuler", "Variational"),
@@ -79,10 +80,6 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.model import JointType as JointType
     from warpsim.model import Model as Model
     from warpsim.model import ModelBuilder as ModelBuilder
-    from warpsim.simulator import CONTACT_OVERFLOW as CONTACT_OVERFLOW
-    from warpsim.simulator import NONFINITE as NONFINITE
-    from warpsim.simulator import NOT_CONVERGED as NOT_CONVERGED
-    from warpsim.simulator import UNRESOLVED as UNRESOLVED
     from warpsim.simulator import Simulator as Simulator
     from warpsim.solve.cone_qp.compliant import Compliant as Compliant
     from warpsim.solve.cone_qp.cone_qp import ConeQPSolution as ConeQPSolution
@@ -96,6 +93,10 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.solve.problem import solve_contact as solve_contact
     from warpsim.solve.sap.sap import SAP as SAP
     from warpsim.state import State as State
+    from warpsim.stepping import CONTACT_OVERFLOW as CONTACT_OVERFLOW
+    from warpsim.stepping import NONFINITE as NONFINITE
+    from warpsim.stepping import NOT_CONVERGED as NOT_CONVERGED
+    from warpsim.stepping import UNRESOLVED as UNRESOLVED
     from warpsim.trajectory import Trajectory as Trajectory
 else:
 

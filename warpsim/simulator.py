@@ -19,7 +19,6 @@ from warpsim.differentiate.linearize import Linearization, linearize
 from warpsim.guards import guard_parameters, refuse_together
 from warpsim.inputs import Inputs, device_called, time_step
 from warpsim.integrate import Integrator, SymplecticEuler
-from warpsim.kernels import flags
 from warpsim.model.model import Model
 from warpsim.model.overlap import start_of
 from warpsim.reprs import show
@@ -31,11 +30,6 @@ from warpsim.state import State
 from warpsim.stepping import Stepping
 from warpsim.trajectory import Trajectory
 from warpsim.tree.dynamics import DeviceModel
-
-NONFINITE = int(flags.NONFINITE)
-NOT_CONVERGED = int(flags.NOT_CONVERGED)
-CONTACT_OVERFLOW = int(flags.CONTACT_OVERFLOW)
-UNRESOLVED = int(flags.UNRESOLVED)
 
 
 class Simulator(Stepping):

@@ -19,9 +19,15 @@ from warpsim.differentiate.variational_adjoint import VariationalAdjoint
 from warpsim.inputs import Inputs
 from warpsim.integrate import Integrator
 from warpsim.integrate.step import Step
+from warpsim.kernels import flags
 from warpsim.solve.contact_model import ContactModel
 from warpsim.state import State
 from warpsim.tree.dynamics import DeviceModel
+
+NONFINITE = int(flags.NONFINITE)
+NOT_CONVERGED = int(flags.NOT_CONVERGED)
+CONTACT_OVERFLOW = int(flags.CONTACT_OVERFLOW)
+UNRESOLVED = int(flags.UNRESOLVED)
 
 # Imported for what they register: the backward passes of contact models and integrators.
 ADJOINTS = (RigidAdjoint, SchemeAdjoint, VariationalAdjoint)

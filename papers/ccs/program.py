@@ -4,6 +4,7 @@ Everything around the program is the engine's: kinematics, forces, contacts, row
 contact problem to velocities (`PaperContact`, device code in `kernels.py`) and what the rows need of Ġ are the paper's.
 """
 
+import dataclasses
 from typing import ClassVar
 
 import numpy as np
@@ -19,7 +20,6 @@ from warpsim.kernels.solve import delassus
 from warpsim.kernels.solve.cone_qp import cone_qp
 from warpsim.kernels.tree import passes
 from warpsim.rows.scalar_rows import actuator_rows
-from warpsim.simulator import Diagnostics
 from warpsim.solve import arrays
 from warpsim.solve.cone_qp.cone_qp import ConeQPSolver
 from warpsim.solve.contact_solver import ContactSolver
@@ -35,7 +35,7 @@ class PaperContact(ContactSolver):
 
     def __init__(self, *size, options, **keywords):
         super().__init__(*size, **keywords)
-        self.normal_weight, self.zeta = None, 0.0
+        self.normal_weight, self.zeta = options.normal_weight, 0.0
         self.path = None  # workspace of `path_bend`
         self.delassus = Delassus(self, all_tangents=False)
         W, N, K, C = self.worlds, self.delassus.size, self.rows, self.max_contacts + self.rows
@@ -100,16 +100,31 @@ class PaperContact(ContactSolver):
         dynamics.launch(kernels.path_bend, n, [h, scale, rows.phi, ahead, behind, rows.joint_count, self.bend])
 
 
+@dataclasses.dataclass(frozen=True)
+class Printed(ws.Compliant):
+    """Compliant contact that ends in the paper's program. Overlaps recover without a limit. `normal_weight`: ζ [1/s]."""
+
+    normal_weight: float | None = None
+    limits_recovery: ClassVar[bool] = False
+
+    def make_solver(self, *size, wide: bool = False, **keywords) -> PaperContact:
+        return PaperContact(*size, options=self, **keywords)
+
+
+@dataclasses.dataclass(frozen=True)
+class PrintedEuler(ws.SymplecticEuler):
+    """Symplectic Euler with the bend of the rows' paths."""
+
+    def make_step(self, device_model, contact_model, max_contacts: int | None, make_solver=None) -> "PaperStep":
+        return PaperStep(device_model, contact_model, max_contacts)
+
+
 class PaperStep(Step):
-    """A step of symplectic Euler that ends in the paper's program. Contacts are those that are listed without the engine's
-    look ahead, and overlaps recover without a limit."""
+    """A step that ends in the paper's program. Contacts are those that are listed without the engine's look ahead."""
 
-    solvers: ClassVar = {ws.Compliant: PaperContact}
-
-    def __init__(self, device_model, options: ws.Compliant, max_contacts: int | None):
-        super().__init__(device_model, options, max_contacts, contact=True)
+    def __init__(self, device_model, contact_model: Printed, max_contacts: int | None):
+        super().__init__(device_model, contact_model, max_contacts)
         self.collision.scene.expect_impacts = 0
-        self.collision.scene.recovery = np.inf
 
     def contact_problem(self, h: float) -> None:
         """Contacts and rows, and the bend of the rows' paths."""
@@ -144,11 +159,10 @@ class PrintedSimulator(ws.Simulator):
         check(model, solver, integrator, dtype, requires_grad)
         if normal_weight is not None:
             checks.positive(normal_weight, "normal_weight", "1/s, or None for 1/dt")
+        given = {f.name: getattr(solver, f.name) for f in dataclasses.fields(solver)}
+        printed = Printed(**given | {"normal_weight": normal_weight})
         options = {"max_contacts": max_contacts, "recovery_speed": None}
-        super().__init__(model, worlds, dt, integrator, solver, device, dtype, **options)
-        self._step = PaperStep(self.device_model, solver, max_contacts)
-        self._step.solver.normal_weight = normal_weight
-        self.diagnostics = Diagnostics(self._step)
+        super().__init__(model, worlds, dt, PrintedEuler(), printed, device, dtype, **options)
 
     def linearize(self, *arguments, **options):
         """Refused."""
