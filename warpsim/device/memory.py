@@ -5,7 +5,7 @@ import warp as wp
 
 def array_bytes(value) -> int:
     """Bytes of every distinct allocation that `value` reaches: arrays and their gradients, lists, dicts, structs, and objects
-    of this package."""
+    of this package or derived from it."""
     found: dict[int, int] = {}
     _collect(value, found, set())
     return sum(found.values())
@@ -25,7 +25,7 @@ def _collect(value, found: dict[int, int], seen: set[int]) -> None:
         parts = value.values()
     elif hasattr(value, "_cls"):
         parts = [getattr(value, name) for name in value._cls.vars]
-    elif type(value).__module__.startswith("warpsim"):
+    elif any(kind.__module__.startswith("warpsim") for kind in type(value).__mro__):
         parts = getattr(value, "__dict__", {}).values()
     else:
         parts = ()

@@ -54,6 +54,7 @@ class StepAdjoint:
         # inputs
         self.q, self.v0, self.v = array(nq, S), array(nv, S), array(nv, S)
         self.control, self.tau = array(model.nu, S), array(nv, S)
+        self.q_node = self.q  # where forces and contacts are taken
         self.weight = array(C, S)
         follows = self.step.scheme.order > 1
         self.rows = RowsAdjoint(device_model, self.step.scalar_rows, self.dynamics, follows)
@@ -267,7 +268,7 @@ class StepAdjoint:
         self.q_next.grad.assign(self.inputs.q_next_bar)
 
     def _record_positions(self, h: float) -> None:
-        inputs = [self.device_model.topology, h, self.q, self._moving_velocity, self.q_next]
+        inputs = [self.device_model.topology, h, self.q_node, self._moving_velocity, self.q_next]
         self.dynamics.launch(passes.integrate_position, self.model.nlink, inputs)
 
     @property
@@ -313,7 +314,7 @@ class StepAdjoint:
         dynamics.velocity(still)
         dynamics.launch(residual.acceleration, nv, [h, still, v, self.a])
         dynamics.inverse_dynamics(still, self.a, self.inverse_dynamics, self.contact.no_gravity)
-        self._record_forces(self.q, self.v0, dynamics)
+        self._record_forces(self.q_node, self.v0, dynamics)
         inputs = [h, self.inverse_dynamics, self._record_damping(h), still, v, self.r]
         dynamics.launch(residual.smooth_residual, nv, inputs)
 
@@ -322,13 +323,13 @@ class StepAdjoint:
 
     def _record_geometry(self, h: float) -> None:
         """Kinematics, geometry and Jacobians of contacts and rows, and the mass matrix, at q."""
-        self.dynamics.position(self.q)
+        self.dynamics.position(self.q_node)
         self._record_constraints(h)
 
     def _record_constraints(self, h: float) -> None:
         """Geometry and Jacobians of contacts and rows, and the mass matrix, after `position(q)`."""
         self._record_mass(self.dynamics)
-        self.rows.record_geometry(self._row_lead(h)[0], self.q, self.v0, self.M)
+        self.rows.record_geometry(self._row_lead(h)[0], self.q_node, self.v0, self.M)
         self._record_contact_geometry(self.dynamics, self.phi, self.point, self.frame)
         self._record_jacobian(self.dynamics, self.point, self.frame, choice=0)
 
@@ -369,7 +370,7 @@ class StepAdjoint:
         dynamics.velocity(self.v0)
         dynamics.launch(residual.acceleration, nv, [h, self.v0, v, self.a])
         dynamics.inverse_dynamics(self.v0, self.a, self.inverse_dynamics)
-        self._record_forces(self.q, self.v0, self.dynamics)
+        self._record_forces(self.q_node, self.v0, self.dynamics)
         inputs = [h, self.inverse_dynamics, self._record_damping(h), self.force, v, self.r]
         dynamics.launch(residual.smooth_residual, nv, inputs)
 
@@ -388,7 +389,7 @@ class StepAdjoint:
             inputs = [scene, contacts, self.J, self.gamma, self.r]
             dynamics.launch(residual.contact_residual, collision.capacity, inputs)
         lead = self._row_lead(h)[1]
-        self.rows.record_residual(h, step.options.sigma, lead, self.q, self.v0, self.v, self.control, self.r)
+        self.rows.record_residual(h, step.options.sigma, lead, self.q_node, self.v0, self.v, self.control, self.r)
 
     def _record_forces(self, q: wp.array, v: wp.array, dynamics: Dynamics, out=None) -> None:
         """Forces and damping at (q, v), whose kinematics are in `dynamics`. `out`: arrays for them, and for the scratch of

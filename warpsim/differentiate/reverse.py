@@ -74,7 +74,7 @@ class ReverseLinearizer:
         run, gradients = sim._replay.run, adjoint.parameter_gradients()
         run(("repeat", h), lambda: adjoint.repeat(h))
         self.row.zero_()
-        options = {"regular": adjoint.is_regular()}
+        options = {"regular": adjoint.contact.is_regular()}
         key = (h, id(rows), options["regular"], *gradients)
         if adjoint.parts_position:
             for _ in range(nv):

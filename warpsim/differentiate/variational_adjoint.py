@@ -148,13 +148,11 @@ class VariationalAdjoint(StepAdjoint):
 
     def _end_stages(self, by_position: bool) -> list[Stage]:
         """q', v' and jump'; by the position alone q' = q ⊕ dq."""
-        arrival = Stage(self._record_arrival, self._seed_arrival)
+        arrival, result = Stage(self._record_arrival), Stage(None, self._seed_result)
         if by_position:
-            return [arrival]
-        result = Stage(self._record_jump, self._seed_jump, values="given")
-        if not self.step.constrained:
-            result = Stage(None, self._seed_velocity)
-        return [self.root[0], arrival, Stage(self._record_end, self._seed_end), result]
+            return [arrival, result]
+        jump = [Stage(self._record_jump, self._seed_jump, values="given")] * self.step.constrained
+        return [self.root[0], arrival, Stage(self._record_end, self._seed_end), *jump, result]
 
     # what is recorded ------------------------------------------------------------------------------------------------
 
@@ -203,11 +201,9 @@ class VariationalAdjoint(StepAdjoint):
 
     # what takes gradients back -------------------------------------------------------------------------------------------
 
-    def _seed_arrival(self, h: float) -> None:
+    def _seed_result(self, h: float) -> None:
+        """The gradients of the result, as they were loaded. Without contact v' is the Legendre velocity."""
         self.q_next.grad.assign(self.inputs.q_next_bar)
-
-    def _seed_velocity(self, h: float) -> None:
-        """Without contact v' is the Legendre velocity."""
         self.v_free.grad.assign(self.inputs.v_next_bar)
 
     def _seed_jump(self, h: float) -> None:
