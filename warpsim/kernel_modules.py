@@ -1,10 +1,14 @@
-"""Compile check of the device code for CUDA, on machines without a GPU: `python -m warpsim.kernel_modules`.
+"""Compile check of the device code for CUDA, on machines without a GPU: `python -m warpsim.kernel_modules [--machine-code all]`.
 
 The copies of every file of `warpsim.kernels` for both scalar types (`copies.py`), with and without adjoints, register their
-Warp modules; each is compiled to sm_90, two at a time. Fails on an error, and on a kernel that wants more shared memory than
+Warp modules; each is compiled for sm_90, two at a time. Fails on an error, and on a kernel that wants more shared memory than
 a block may have. A module whose hash passed before is not compiled again.
+
+Every module is compiled to PTX, and those of float64, whose registers and structs are the larger ones, on to machine code,
+which takes as long again; `--machine-code all` does so for all of them.
 """
 
+import argparse
 import concurrent.futures
 import importlib
 import itertools
@@ -35,6 +39,7 @@ class Compiled(NamedTuple):
 
     name: str
     kernels: int
+    form: str  # "ptx" or "cubin"
     seconds: float
     shared_bytes: int
     error: str | None
@@ -50,24 +55,24 @@ def build_all() -> dict[str, wp.Module]:
     return {name: module for name, module in sorted(modules.items()) if name.startswith(PREFIX) and module.kernels}
 
 
-def compile_module(name: str, known: frozenset[str]) -> tuple[Compiled, str]:
-    """Compile one module for sm_90 unless its hash is in `known`; the result and the hash."""
+def compile_module(name: str, form: str, known: frozenset[str]) -> tuple[Compiled, str]:
+    """Compile one module for sm_90, to "ptx" or to "cubin", unless that is in `known`; the result, and its hash and form."""
     wp.config.log_level = wp.LOG_WARNING
     module = _modules()[name]
     start = time.perf_counter()
     count, shared, error = len(module.kernels), 0, None
     digest = ""
     try:
-        digest = module.hash_module().hex()
+        digest = f"{module.hash_module().hex()} {form}"
         if digest not in known:
             with tempfile.TemporaryDirectory() as directory:
-                wp.compile_aot_module(module, arch=ARCH, module_dir=directory)
+                wp.compile_aot_module(module, arch=ARCH, module_dir=directory, use_ptx=form == "ptx")
                 shared = _shared_bytes(pathlib.Path(directory))
             if shared > SHARED_MEMORY_LIMIT:
                 error = f"needs {shared} bytes of shared memory, the limit is {SHARED_MEMORY_LIMIT}"
     except Exception as failure:
         error = str(failure).strip() or type(failure).__name__
-    return Compiled(name, count, time.perf_counter() - start, shared, error), digest
+    return Compiled(name, count, form, time.perf_counter() - start, shared, error), digest
 
 
 def _modules(cache={}) -> dict[str, wp.Module]:  # noqa: B006 (one build per process)
@@ -89,21 +94,28 @@ def _stamp_file() -> pathlib.Path | None:
     return pathlib.Path(root) / f"cuda_check_{wp.__version__}_sm{ARCH}.json" if root else None
 
 
-def main() -> int:
+def main(argv=None) -> int:
     """Compile everything, print a table, and return the number of modules that failed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--machine-code", choices=("float64", "all"), default="float64", help="modules compiled beyond PTX"
+    )
+    wanted = "" if parser.parse_args(argv).machine_code == "all" else f"{PREFIX}float64"
     wp.config.log_level = wp.LOG_WARNING
     start = time.perf_counter()
     names = list(_modules())
+    forms = ["cubin" if name.startswith(wanted) else "ptx" for name in names]
     stamp = _stamp_file()
     known = frozenset(json.loads(stamp.read_text())) if stamp and stamp.is_file() else frozenset()
     context = multiprocessing.get_context("spawn")
     failed, passed = 0, set()
-    print(f"{'module':44s} kernels  seconds  shared bytes", flush=True)
+    print(f"{'module':44s} kernels   form  seconds  shared bytes", flush=True)
     with concurrent.futures.ProcessPoolExecutor(WORKERS, mp_context=context) as pool:
         # In the order of the names, so that two runs can be compared.
-        for result, digest in pool.map(compile_module, names, itertools.repeat(known)):
+        for result, digest in pool.map(compile_module, names, forms, itertools.repeat(known)):
             note = "  unchanged" if digest in known else ""
-            line = f"{result.name.removeprefix(PREFIX):44s} {result.kernels:7d} {result.seconds:8.1f} {result.shared_bytes:13d}"
+            line = f"{result.name.removeprefix(PREFIX):44s} {result.kernels:7d} {result.form:>6s} {result.seconds:8.1f}"
+            line += f" {result.shared_bytes:13d}"
             print(line + ("  FAILED" if result.error else note), flush=True)
             if result.error:
                 failed += 1
@@ -114,6 +126,7 @@ def main() -> int:
         stamp.parent.mkdir(parents=True, exist_ok=True)
         stamp.write_text(json.dumps(sorted(passed)))
     verdict = f"{failed} of {len(names)} modules failed" if failed else f"all {len(names)} modules compile"
+    verdict += f", {forms.count('cubin')} of them to machine code,"
     print(f"{verdict} for sm_{ARCH} ({time.perf_counter() - start:.0f} s)")
     return failed
 
