@@ -1,6 +1,6 @@
 # Every target sets up what it needs: a virtual environment in .venv, the packages, the kernel cache in .warp_cache.
-#   make demo | test | lint | bench | cuda-check | corpus | nightly | clean
-# Variables: PYTHON (the interpreter to start from), WARP_CACHE_PATH (compiled kernels), PYTEST_ARGS, BENCH_ARGS.
+#   make demo | kernels | test | lint | bench | cuda-check | corpus | nightly | clean
+# Variables: PYTHON (the interpreter to start from), WARP_CACHE_PATH (compiled kernels), PYTEST_ARGS, BENCH_ARGS, CUDA_ARGS.
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,8 +8,9 @@ BIN := $(VENV)/bin
 export WARP_CACHE_PATH ?= $(CURDIR)/.warp_cache
 PYTEST_ARGS ?= -n 2
 BENCH_ARGS ?=
+CUDA_ARGS ?=
 
-.PHONY: demo test lint bench cuda-check corpus nightly clean
+.PHONY: demo kernels test lint bench cuda-check corpus nightly clean
 # Packages whose robot files `make corpus` reads; they are unpacked, not installed.
 CORPUS ?= dm_control gymnasium_robotics gymnasium robosuite metaworld myosuite brax mjlab
 .DEFAULT_GOAL := demo
@@ -33,6 +34,9 @@ $(VENV)/bench.stamp: $(BIN)/python pyproject.toml
 demo: $(VENV)/demo.stamp
 	$(BIN)/warpsim demo
 
+kernels: $(VENV)/demo.stamp
+	$(BIN)/python -m warpsim.kernel_modules --cpu
+
 test: $(VENV)/test.stamp
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
@@ -44,7 +48,7 @@ bench: $(VENV)/bench.stamp
 	$(BIN)/warpsim bench $(BENCH_ARGS)
 
 cuda-check: $(VENV)/demo.stamp
-	$(BIN)/python -m warpsim.kernel_modules
+	$(BIN)/python -m warpsim.kernel_modules $(CUDA_ARGS)
 
 corpus: $(VENV)/test.stamp
 	@mkdir -p build/corpus
@@ -55,6 +59,7 @@ corpus: $(VENV)/test.stamp
 
 # What takes too long for every change: hours, one after the other.
 nightly: test corpus
+	$(BIN)/python -m warpsim.kernel_modules --machine-code all
 	$(BIN)/python -m benchmarks.certificate --out benchmarks/results
 	$(BIN)/python -m benchmarks.gradient_grid --out benchmarks/results
 	$(BIN)/python -m benchmarks.solver_suite --out benchmarks/results

@@ -123,14 +123,10 @@ class Run:
         return StoreWriter(self.store, sim.model, sim.worlds, dtypes=dtypes)
 
     def _write(self, trajectory) -> None:
-        if self.usd:
-            trajectory.to_usd(self.usd)
-        if self.html:
-            trajectory.to_html(self.html)
-        if self.png:
-            trajectory.render(self.png)
-        if self.plot:
-            trajectory.plot(self.plot)
+        t = trajectory
+        for path, write in ((self.usd, t.to_usd), (self.html, t.to_html), (self.png, t.render), (self.plot, t.plot)):
+            if path:
+                write(path)
 
 
 @dataclasses.dataclass

@@ -1,10 +1,15 @@
-"""Compile check of the device code for CUDA, on machines without a GPU: `python -m warpsim.kernel_modules`.
+"""Compile check of the device code for CUDA, on machines without a GPU: `python -m warpsim.kernel_modules [--machine-code all]`.
 
 The copies of every file of `warpsim.kernels` for both scalar types (`copies.py`), with and without adjoints, register their
-Warp modules; each is compiled to sm_90, two at a time. Fails on an error, and on a kernel that wants more shared memory than
+Warp modules; each is compiled for sm_90, two at a time. Fails on an error, and on a kernel that wants more shared memory than
 a block may have. A module whose hash passed before is not compiled again.
+
+Every module is compiled to PTX, and those of float64, whose registers and structs are the larger ones, on to machine code,
+which takes as long again; `--machine-code all` does so for all of them. `--cpu` compiles all for this processor instead, into
+Warp's kernel cache: processes that run tests side by side would each compile most of them.
 """
 
+import argparse
 import concurrent.futures
 import importlib
 import itertools
@@ -26,6 +31,7 @@ from warpsim.device.copies import SCALARS, adjoints_of, copy
 
 ARCH = 90
 SHARED_MEMORY_LIMIT = 227 * 1024  # bytes a block may use on sm_90
+CPU_BLOCK = 1  # threads of a block in every launch on the CPU
 WORKERS = 2  # each holds NVRTC and LLVM: some 1 GB
 PREFIX = f"{kernels.__name__}_"
 
@@ -35,6 +41,7 @@ class Compiled(NamedTuple):
 
     name: str
     kernels: int
+    form: str  # "ptx", "cubin", or "cpu"
     seconds: float
     shared_bytes: int
     error: str | None
@@ -50,24 +57,27 @@ def build_all() -> dict[str, wp.Module]:
     return {name: module for name, module in sorted(modules.items()) if name.startswith(PREFIX) and module.kernels}
 
 
-def compile_module(name: str, known: frozenset[str]) -> tuple[Compiled, str]:
-    """Compile one module for sm_90 unless its hash is in `known`; the result and the hash."""
+def compile_module(name: str, form: str, known: frozenset[str]) -> tuple[Compiled, str]:
+    """Compile one module for sm_90, to "ptx" or to "cubin", unless that is in `known`, or for the "cpu"; the result, and its
+    hash and form."""
     wp.config.log_level = wp.LOG_WARNING
     module = _modules()[name]
     start = time.perf_counter()
     count, shared, error = len(module.kernels), 0, None
     digest = ""
     try:
-        digest = module.hash_module().hex()
-        if digest not in known:
+        digest = f"{module.hash_module().hex()} {form}"
+        if form == "cpu":
+            module.load(wp.get_device("cpu"), CPU_BLOCK)
+        elif digest not in known:
             with tempfile.TemporaryDirectory() as directory:
-                wp.compile_aot_module(module, arch=ARCH, module_dir=directory)
+                wp.compile_aot_module(module, arch=ARCH, module_dir=directory, use_ptx=form == "ptx")
                 shared = _shared_bytes(pathlib.Path(directory))
             if shared > SHARED_MEMORY_LIMIT:
                 error = f"needs {shared} bytes of shared memory, the limit is {SHARED_MEMORY_LIMIT}"
     except Exception as failure:
         error = str(failure).strip() or type(failure).__name__
-    return Compiled(name, count, time.perf_counter() - start, shared, error), digest
+    return Compiled(name, count, form, time.perf_counter() - start, shared, error), digest
 
 
 def _modules(cache={}) -> dict[str, wp.Module]:  # noqa: B006 (one build per process)
@@ -89,21 +99,30 @@ def _stamp_file() -> pathlib.Path | None:
     return pathlib.Path(root) / f"cuda_check_{wp.__version__}_sm{ARCH}.json" if root else None
 
 
-def main() -> int:
+def main(argv=None) -> int:
     """Compile everything, print a table, and return the number of modules that failed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--machine-code", choices=("float64", "all"), default="float64", help="modules compiled beyond PTX"
+    )
+    parser.add_argument("--cpu", action="store_true", help="fill Warp's kernel cache for this processor instead")
+    options = parser.parse_args(argv)
+    wanted = "" if options.machine_code == "all" else f"{PREFIX}float64"
     wp.config.log_level = wp.LOG_WARNING
     start = time.perf_counter()
     names = list(_modules())
-    stamp = _stamp_file()
+    forms = ["cpu" if options.cpu else "cubin" if name.startswith(wanted) else "ptx" for name in names]
+    stamp = None if options.cpu else _stamp_file()
     known = frozenset(json.loads(stamp.read_text())) if stamp and stamp.is_file() else frozenset()
     context = multiprocessing.get_context("spawn")
     failed, passed = 0, set()
-    print(f"{'module':44s} kernels  seconds  shared bytes", flush=True)
+    print(f"{'module':44s} kernels   form  seconds  shared bytes", flush=True)
     with concurrent.futures.ProcessPoolExecutor(WORKERS, mp_context=context) as pool:
         # In the order of the names, so that two runs can be compared.
-        for result, digest in pool.map(compile_module, names, itertools.repeat(known)):
+        for result, digest in pool.map(compile_module, names, forms, itertools.repeat(known)):
             note = "  unchanged" if digest in known else ""
-            line = f"{result.name.removeprefix(PREFIX):44s} {result.kernels:7d} {result.seconds:8.1f} {result.shared_bytes:13d}"
+            line = f"{result.name.removeprefix(PREFIX):44s} {result.kernels:7d} {result.form:>6s} {result.seconds:8.1f}"
+            line += f" {result.shared_bytes:13d}"
             print(line + ("  FAILED" if result.error else note), flush=True)
             if result.error:
                 failed += 1
@@ -113,8 +132,9 @@ def main() -> int:
     if stamp:
         stamp.parent.mkdir(parents=True, exist_ok=True)
         stamp.write_text(json.dumps(sorted(passed)))
+    target = "this processor" if options.cpu else f"sm_{ARCH}, {forms.count('cubin')} of them to machine code"
     verdict = f"{failed} of {len(names)} modules failed" if failed else f"all {len(names)} modules compile"
-    print(f"{verdict} for sm_{ARCH} ({time.perf_counter() - start:.0f} s)")
+    print(f"{verdict} for {target} ({time.perf_counter() - start:.0f} s)")
     return failed
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.errors import Stopped
-from warpsim.model.model import JOINT_NQ, JOINT_NV, JointType
+from warpsim.model.model import JOINT_NV, JointType
 from warpsim.trajectory import Trajectory
 
 FLAG_NAMES = {1: "NONFINITE", 2: "NOT_CONVERGED", 4: "CONTACT_OVERFLOW", 8: "UNRESOLVED"}
@@ -45,24 +45,16 @@ def perturbed_start(model, worlds: int, noise: float, seed: int = 0) -> tuple[np
     rng = np.random.default_rng(seed)
     q = np.tile(np.asarray(model.q0, dtype=float), (worlds, 1))
     v = noise * rng.standard_normal((worlds, model.nv))
-    for j in range(model.njoint):
-        kind, first = JointType(model.joint_type[j]), int(model.joint_q[j])
-        if JOINT_NV[kind] == 1:
-            moved = q[:, first] + noise * rng.standard_normal(worlds)
-            q[:, first] = np.clip(moved, *model.joint_range[j]) if model.joint_limited[j] else moved
-        else:
-            turn = slice(first + JOINT_NQ[kind] - 4, first + JOINT_NQ[kind])
-            q[:, turn] = _turned(q[:, turn], noise * rng.standard_normal((worlds, 3)))
+    moving = np.array([JOINT_NV[JointType(kind)] for kind in model.joint_type], dtype=int)
+    delta = np.zeros_like(v)
+    for first, count in zip(model.joint_v, moving, strict=True):  # the last three of a free joint turn it
+        turning = slice(first + max(count - 3, 0), first + count)
+        delta[:, turning] = noise * rng.standard_normal((worlds, min(count, 3)))
+    q = model.displace(q, delta)
+    limited = (moving == 1) & model.joint_limited
+    places = model.joint_q[limited]
+    q[:, places] = np.clip(q[:, places], *model.joint_range[limited].T)
     return q, v
-
-
-def _turned(quaternion: np.ndarray, rotation: np.ndarray) -> np.ndarray:
-    """Unit quaternions (w x y z) turned by small rotation vectors in their own axes."""
-    angle = np.linalg.norm(rotation, axis=1, keepdims=True)
-    w, r = np.cos(angle / 2), rotation / 2 * np.sinc(angle / (2 * np.pi))
-    a, u = quaternion[:, :1], quaternion[:, 1:]
-    scalar = a * w - (u * r).sum(axis=1, keepdims=True)
-    return np.concatenate([scalar, a * r + w * u + np.cross(u, r)], axis=1)
 
 
 @contextlib.contextmanager

@@ -105,28 +105,19 @@ def interval_momentum(
 
 
 @kernel(taped=True)
-def node_balance(
+def node_wrench(
     topology: Topology,
-    h: real,
     c: real,
     gravity: wp.array(dtype=vec3),
-    armature: wp.array2d(dtype=real),
     link_X: wp.array2d(dtype=transform),
     link_X_node: wp.array2d(dtype=transform),
-    dof_S: wp.array2d(dtype=vec6),
     link_I: wp.array2d(dtype=vec10),
     link_V: wp.array2d(dtype=vec6),
     mu: wp.array2d(dtype=vec6),
-    v: wp.array2d(dtype=real),
-    dq: wp.array2d(dtype=real),
-    D: wp.array2d(dtype=real),
-    force: wp.array2d(dtype=real),
-    # scratch
-    wrench: wp.array2d(dtype=vec6),
     # out
-    r: wp.array2d(dtype=real),
+    wrench: wp.array2d(dtype=vec6),
 ):
-    """The left-hand side at one node: S, I, V about its own o, that of link_X_node. Launch over (worlds, trees)."""
+    """sum_subtree (mu - I V - c weight) at one node: I, V about its own o, that of link_X_node. Launch over (worlds, trees)."""
     w, tree = wp.tid()
     first = topology.tree_link[tree]
     end = topology.tree_link[tree + 1]
@@ -145,6 +136,25 @@ def node_balance(
         parent = topology.link_parent[l]
         if parent >= 0:
             wrench[w, parent] += wrench[w, l]
+
+
+@kernel(taped=True)
+def node_balance(
+    topology: Topology,
+    h: real,
+    c: real,
+    armature: wp.array2d(dtype=real),
+    dof_S: wp.array2d(dtype=vec6),
+    wrench: wp.array2d(dtype=vec6),
+    v: wp.array2d(dtype=real),
+    dq: wp.array2d(dtype=real),
+    D: wp.array2d(dtype=real),
+    force: wp.array2d(dtype=real),
+    # out
+    r: wp.array2d(dtype=real),
+):
+    """The left-hand side at one node, from `node_wrench` there; S about its own o. Launch over (worlds, trees)."""
+    w, tree = wp.tid()
     for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
         own = armature[w % armature.shape[0], d] * (dq[w, d] / h - v[w, d])
         own += c * (D[w, d] * dq[w, d] / h - force[w, d])

@@ -24,6 +24,7 @@ import warp as wp
 import warpsim as ws
 from papers.ccs import foundation, literal
 from papers.ccs.program import PrintedSimulator
+from papers.tables import made_on, table
 from scenes import compliant as scenes
 from warpsim.bench import machine
 
@@ -314,12 +315,6 @@ def printed_forms(quick: bool) -> dict:
 # Report ----------------------------------------------------------------------------------------------------------------
 
 
-def table(header: list[str], rows) -> list[str]:
-    """Markdown."""
-    lines = ["| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
-    return [*lines, *("| " + " | ".join(str(cell) for cell in row) + " |" for row in rows), ""]
-
-
 def report(found: dict) -> list[str]:
     """The tables of everything found."""
     return [
@@ -333,12 +328,11 @@ def report(found: dict) -> list[str]:
 
 def summary(found: dict) -> list[str]:
     """The machine, and the totals over all parts."""
-    m, tallies = found["machine"], found["tally"].values()
+    tallies = found["tally"].values()
     steps, failures = (sum(tally[key] for tally in tallies) for key in ("steps", "failures"))
     most, worst = (max(tally[key] for tally in tallies) for key in ("most", "worst"))
     return [
-        f"{m['date']}, {m['processor']}, {m['cores']} cores (shared), one thread; warp-lang {m['versions']['warp-lang']}, "
-        f"warpsim {m['versions']['warpsim']}, float64.",
+        f"{made_on(found['machine'], 'warp-lang', 'warpsim')}, float64.",
         "",
         f"Over all of it: {steps:,} steps of a world, at most {most} factorisations, worst residual "
         f"{worst:.1e}, {failures} flags.",

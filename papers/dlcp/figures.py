@@ -20,7 +20,7 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
-from papers.sap.figures import table
+from papers.tables import formatted, made_on
 from scenes.examples import asset, clutter, stack
 from scenes.lcp_samples import BoxedLCP, natural_residual, stack_problems
 from scenes.rigid import GAITS, REFERENCE, SCENES, block, gait, spheres
@@ -237,40 +237,39 @@ def markdown(result: dict[str, list[dict]], host: dict) -> str:
         return [r | {n: "(" + ", ".join(f"{x:.6g}" for x in r[n]) + ")" for n in names} for r in rows]
 
     lines = ["## 206 recorded LCPs of a walking half-cheetah", ""]
-    lines += table(result["recorded_problems"], {
+    lines += formatted(result["recorded_problems"], {
         "answers of": "{answers}", "residual ≤ 1e-7": "{solved} of {problems}", "with friction": "{with_friction}",
         "worst residual": "{residual:.1e}", "A x apart from a valid solution": "{velocity_apart:.1e}",
     })  # fmt: skip
     lines += ["## Recorded steps: next velocity", ""]
-    lines += table(vectors(result["recorded_steps"], "ours", "recorded"), {
+    lines += formatted(vectors(result["recorded_steps"], "ours", "recorded"), {
         "scene": "{scene}", "recorded": "{recorded}", "ours": "{ours}", "error": "{error:.1e}",
     })  # fmt: skip
     lines += ["## Warm starts (paper: classes of the last step right > 95 % of the time)", ""]
-    lines += table(result["warm_starts"], {
+    lines += formatted(result["warm_starts"], {
         "scene": "{scene}", "h s": "{h:g}", "steps with contact": "{steps}", "last classes as they stand": "{carried:.1%}",
         "guess right: 1 factorisation": "{guess:.1%}", "≤ 3 factorisations": "{within_3:.1%}",
         "mean / most": "{mean:.2f} / {most}", "moved m": "{moved:.2f}", "LCP µs, from the guess / from nothing": "{warm_us:.0f} / {cold_us:.0f}",
         "flags": "{flags}",
     })  # fmt: skip
     lines += ["## CPU time of one LCP at rest against contacts", ""]
-    lines += table(result["solve_times"], {
+    lines += formatted(result["solve_times"], {
         "column of": "{kind}", "contacts": "{contacts}", "guess µs": "{warm_us:.0f}", "from nothing µs": "{cold_us:.0f}",
         "factorisations, guess / nothing": "{warm_factorizations} / {cold_factorizations}",
     })  # fmt: skip
     lines += ["## A block at 1 m/s on a plane, 1 s", ""]
-    lines += table(result["blocks"], {
+    lines += formatted(result["blocks"], {
         "μ": "{mu:g}", "slides m": "{slides:.6f}", "exact m": "{exact:.6f}", "end speed m/s": "{end:.1e}",
         "leaves the plane by m": "{lifts:.1e}",
     })  # fmt: skip
     lines += ["## Two elastic balls", ""]
-    lines += table(vectors(result["balls"], "masses", "before", "after", "exact"), {
+    lines += formatted(vectors(result["balls"], "masses", "before", "after", "exact"), {
         "masses kg": "{masses}", "before m/s": "{before}", "after m/s": "{after}", "exact": "{exact}", "error": "{error:.1e}",
     })  # fmt: skip
     if result["gradients"]:
         lines += ["## Gradients: ∂v⁺/∂v against the recorded one", ""]
-        lines += table(result["gradients"], {"scene": "{scene}", "largest error of an entry": "{error:.1e}"})
-    versions = ", ".join(f"{name} {host['versions'][name]}" for name in ("warpsim", "warp-lang"))
-    lines += [f"{host['date']}, {host['processor']}, {host['cores']} cores (shared), one thread; float64; {versions}."]
+        lines += formatted(result["gradients"], {"scene": "{scene}", "largest error of an entry": "{error:.1e}"})
+    lines += [f"{made_on(host, 'warpsim', 'warp-lang')}; float64."]
     return "\n".join(lines) + "\n"
 
 

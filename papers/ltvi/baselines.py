@@ -44,4 +44,4 @@ def install(sim, evaluation: str, method: str) -> None:
     elimination.row, elimination.axis = array(n, vec6), array(n, vec3)
     step.root_finder = kernels.search
     step.scratch = [EVALUATIONS[evaluation], METHODS[method], chain, dense, elimination]
-    step.scratch += [array((kernels.MEMORY, n), real), array(kernels.MEMORY, real)]
+    step.scratch += [array((kernels.MEMORY, n), real), array((kernels.MEMORY, 1), real)]

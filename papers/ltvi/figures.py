@@ -22,6 +22,7 @@ import warp as wp
 
 import warpsim as ws
 from papers.ltvi.baselines import install
+from papers.tables import made_on, table
 from scenes.bodies import link_chain
 from warpsim.bench import machine
 
@@ -312,59 +313,53 @@ def figure(path, energies, errors, counts, table) -> None:
     fig.savefig(path, dpi=110)
 
 
-def tables(data, table, counted, energies, changing, throughput) -> list[str]:
+def tables(data, timed, counted, energies, changing, throughput) -> list[str]:
     """The report in Markdown."""
-    about = machine(wp.get_device("cpu"))
     lines = ["# The LTVI paper's experiments", ""]
-    lines += [
-        f"{about['date']}; {about['processor']}, {about['cores']} cores, one thread; warp-lang "
-        f"{about['versions']['warp-lang']}. Step 1 ms, float64, CPU time of replayed graphs.",
-        "",
-        "| what | asked | measured |",
-        "|---|---|---|",
-        *(f"| {what} | {asked} | {measured} |" for what, asked, measured in accuracy(data)),
-    ]
-    single = energies["variational, float32"]
-    E, t = energies["variational"], H * np.arange(len(energies["variational"]))
-    drift = energies["symplectic Euler"]
-    lines += [
-        f"| energy over 10 s: band, slope | 0.02 J, 1e-5 J/s | {np.abs(E - data['E0']).max():.4f} J, "
-        f"{np.polyfit(t, E, 1)[0]:.1e} J/s |",
-        f"| the same in float32: band | | {np.abs(single - data['E0']).max():.4f} J |",
-        f"| the same, symplectic Euler: drift | 23 J | {drift[-1] - drift[0]:.1f} J |",
-        f"| the same with steps of 1, ½ and ¼ ms in random order: band, slope | | {np.abs(changing - data['E0']).max():.4f} J, "
-        f"{np.polyfit(t, changing, 1)[0]:.1e} J/s |",
-        *(f"| {what} | | {value} |" for what, value in throughput),
-        "",
-        f"## Residual evaluations per step, until |DRNEA| < {EPSILON:g} (mean over 2 s)",
-        "",
-        "| root finder | from q^k (IG1) | explicit Euler (IG2) | dynamics (IG3) | paper, IG1 |",
-        "|---|---|---|---|---|",
-    ]
+    where = made_on(machine(wp.get_device("cpu")), "warp-lang")
+    lines += [f"{where}. Step 1 ms, float64, CPU time of replayed graphs.", ""]
+
+    def fit(E) -> str:
+        return f"{np.abs(E - data['E0']).max():.4f} J, {np.polyfit(H * np.arange(len(E)), E, 1)[0]:.1e} J/s"
+
+    drift, single = energies["symplectic Euler"], np.abs(energies["variational, float32"] - data["E0"]).max()
+    lines += table(["what", "asked", "measured"], [
+        *accuracy(data),
+        ("energy over 10 s: band, slope", "0.02 J, 1e-5 J/s", fit(energies["variational"])),
+        ("the same in float32: band", "", f"{single:.4f} J"),
+        ("the same, symplectic Euler: drift", "23 J", f"{drift[-1] - drift[0]:.1f} J"),
+        ("the same with steps of 1, ½ and ¼ ms in random order: band, slope", "", fit(changing)),
+        *((what, "", value) for what, value in throughput),
+    ])  # fmt: skip
+    lines += [f"## Residual evaluations per step, until |DRNEA| < {EPSILON:g} (mean over 2 s)", ""]
     paper = {"riqn": "5.69", "newton": "4", "broyden": "–"}
-    for finder in FINDERS:
-        means = " | ".join(f"{counted[finder, guess].mean():.2f}" for guess in GUESSES)
-        lines.append(f"| {finder} | {means} | {paper[finder]} |")
-    sizes = list(table["DRNEA + RIQN"])
-    lines += ["", "## µs per step, one world", "", "| | " + " | ".join(map(str, sizes)) + " |"]
-    lines.append("|---" * (len(sizes) + 1) + "|")
-    for label, row in table.items():
-        cells = [f"{1e6 * row[n]['seconds']:.1f}" if n in row else "–" for n in sizes]
-        lines.append(f"| {label} | " + " | ".join(cells) + " |")
-    for label, row in AUTHORS.items():
-        lines.append(f"| authors' C++: {label} | " + " | ".join(str(row.get(n, "–")) for n in sizes) + " |")
-    lines += ["", "## Ratios of the time of a step (in brackets: of the root search alone), and growth", ""]
-    lines += ["| | guess | 10 | 100 | paper, 10 | paper, 100 |", "|---|---|---|---|---|---|"]
-    for what, guess, row in ratios(data):
-        cells = " | ".join(f"{step:.1f} ({search:.1f})" for step, search in row.values())
-        lines.append(f"| {what} | {guess} | {cells} | {PAPER_RATIOS[what][0]:g} | {PAPER_RATIOS[what][1]:g} |")
+    rows = [(f, *(f"{counted[f, guess].mean():.2f}" for guess in GUESSES), paper[f]) for f in FINDERS]
+    lines += table(["root finder", "from q^k (IG1)", "explicit Euler (IG2)", "dynamics (IG3)", "paper, IG1"], rows)
+    sizes = list(timed["DRNEA + RIQN"])
+    lines += ["## µs per step, one world", ""]
+    rows = [
+        (name, *(f"{1e6 * row[n]['seconds']:.1f}" if n in row else "–" for n in sizes)) for name, row in timed.items()
+    ]
+    rows += [(f"authors' C++: {name}", *(row.get(n, "–") for n in sizes)) for name, row in AUTHORS.items()]
+    lines += table(["", *sizes], rows)
+    lines += ["## Ratios of the time of a step (in brackets: of the root search alone), and growth", ""]
+    rows = [
+        (
+            what,
+            guess,
+            *(f"{step:.1f} ({search:.1f})" for step, search in row.values()),
+            *map("{:g}".format, PAPER_RATIOS[what]),
+        )
+        for what, guess, row in ratios(data)
+    ]
+    lines += table(["", "guess", "10", "100", "paper, 10", "paper, 100"], rows)
     if len([n for n in sizes if n >= 10]) < 2:
         return lines
-    lines += ["", "Slope of log(time) against log(links), 10 links and more:", ""]
+    lines += ["Slope of log(time) against log(links), 10 links and more:", ""]
     for label in ("DRNEA + RIQN", "DRNEA + Newton, O(n)", "DRNEA + Broyden"):
         lines.append(
-            f"- {label}: {slope(table[label], 'per_evaluation'):.2f} per residual evaluation, "
-            f"{slope(table[label], 'seconds'):.2f} per step"
+            f"- {label}: {slope(timed[label], 'per_evaluation'):.2f} per residual evaluation, "
+            f"{slope(timed[label], 'seconds'):.2f} per step"
         )
     return lines
 

@@ -21,7 +21,8 @@ com, turned, moved_motion, moved_wrench = drnea.com, drnea.turned, drnea.moved_m
 evaluate_tree, residual_tree = drnea.evaluate_tree, drnea.residual_tree
 reduce_tree, solve_tree = drnea.reduce_tree, drnea.solve_tree
 Elimination, Options, Topology = roots.Elimination, roots.Options, copy(passes.Topology, real)
-start, judge, differentiate_link = roots.start, roots.judge, roots.differentiate_link
+start, judge, broyden_step = roots.start, roots.judge, roots.broyden_step
+differentiate_link = roots.differentiate_link
 
 DRNEA, SVI = wp.constant(0), wp.constant(1)
 RIQN, NEWTON, BROYDEN = wp.constant(0), wp.constant(1), wp.constant(2)
@@ -228,32 +229,6 @@ def gauss(J: wp.array3d(dtype=real), x: wp.array2d(dtype=real), w: int, n: int):
         x[w, k] = total / J[w, k, k]
 
 
-@func
-def broyden_step(
-    steps: wp.array3d(dtype=real), square: wp.array2d(dtype=real), work: Motion, h: real, count: int, w: int, n: int
-):
-    """The next step from M^-1 f in work.u and the remembered ones, as in `broyden` of the integrator's `roots.py`."""
-    for d in range(n):
-        work.u[w, d] = -h * work.u[w, d]
-    for j in range(count):
-        product = real(0.0)
-        for d in range(n):
-            product += steps[w, j, d] * work.u[w, d]
-        product /= square[w, j]
-        for d in range(n):
-            if j + 1 < count:
-                work.u[w, d] = work.u[w, d] + product * steps[w, j + 1, d]
-            else:
-                work.u[w, d] = work.u[w, d] / (real(1.0) - product)
-    length = real(0.0)
-    for d in range(n):
-        z = work.u[w, d]
-        length += z * z
-        steps[w, count, d] = z
-        work.dq[w, d] = work.dq[w, d] + z
-    square[w, count] = length
-
-
 @kernel
 def search(
     topology: Topology,
@@ -268,7 +243,7 @@ def search(
     dense: Dense,
     elimination: Elimination,
     steps: wp.array3d(dtype=real),
-    square: wp.array2d(dtype=real),
+    square: wp.array3d(dtype=real),
     root: Root,
     residual: wp.array2d(dtype=real),
 ):
@@ -317,7 +292,7 @@ def search(
                 else:
                     if count == MEMORY:
                         count = 0
-                    broyden_step(steps, square, work, equation.h, count, w, n)
+                    broyden_step(topology, equation, work, steps, square, count, w, tree)
                     count += 1
     if evaluation == SVI:
         evaluate_tree(topology, frame, factor, equation, work, real(0.0), w, tree)

@@ -22,6 +22,7 @@ import warp as wp
 from benchmarks.clutter import one_world
 from papers.sap import piles, plots
 from papers.sap import small_scenes as models
+from papers.tables import formatted, made_on
 from warpsim.bench import machine
 
 FULL = {
@@ -61,12 +62,6 @@ def measure(size: dict, with_drake: bool) -> dict[str, list[dict]]:
     return out
 
 
-def table(rows: list[dict], columns: dict[str, str]) -> list[str]:
-    """Markdown lines; `columns`: heading to a format string over the row's fields."""
-    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
-    return [*lines, *("| " + " | ".join(cell.format(**row) for cell in columns.values()) + " |" for row in rows), ""]
-
-
 def markdown(result: dict[str, list[dict]], host: dict, size: dict) -> str:
     """Every table that is small enough to read, and the machine below them."""
     place = {True: "walls", False: "open"}
@@ -79,25 +74,25 @@ def markdown(result: dict[str, list[dict]], host: dict, size: dict) -> str:
         for name, rows in (("first half", history[: len(history) // 2]), ("last half", half), ("all", history))
     ]
     lines = ["## Spring-cylinder: energy relative to the start (Figs. 5, 6), h = 20 ms", ""]
-    lines += table(result["energy_bands"], {
+    lines += formatted(result["energy_bands"], {
         "μ": "{mu:g}", "scheme": "{scheme}", "lowest … highest in 3 s": "{lowest:.5f} … {highest:.5f}",
         "mean of the first 3 s": "{mean_at_start:.4f}", "mean of the last 3 s": "{mean_at_end:.4f}", "run s": "{seconds:g}",
     })  # fmt: skip
     lines += ["## Error of x over 5 s with friction (Fig. 7)", ""]
-    lines += table(result["fig07_order"], {
+    lines += formatted(result["fig07_order"], {
         "scheme": "{scheme}", "h s": "{h:.3e}", "e_q m": "{error:.3e}", "order": "{order:.2f}",
     })  # fmt: skip
     lines += ["## 40 bodies with walls, per step (Fig. 9)", ""]
-    lines += table(means, {
+    lines += formatted(means, {
         "steps": "{steps}", "contacts": "{contacts:.0f}", "SAP iterations": "{sap_iterations:.1f}", "SAP ms": "{sap_ms:.3f}",
         "Clarabel iterations": "{clarabel_iterations:.1f}", "Clarabel ms": "{clarabel_ms:.2f}",
     })  # fmt: skip
     lines += ["## Cost after each Newton iteration (Fig. 10)", ""]
-    lines += table(result["fig10_convergence"], {
+    lines += formatted(result["fig10_convergence"], {
         "step": "{step}", "iteration": "{iteration}", "(ℓ − ℓ*)/(ℓ0 − ℓ*)": "{cost_gap:.1e}", "e_m": "{momentum_error:.1e}",
     })  # fmt: skip
     lines += ["## Scalability and accuracy (Figs. 11 to 13), means over the sampled steps", ""]
-    lines += table(scaling, {
+    lines += formatted(scaling, {
         "scene": "{place}", "bodies": "{bodies}", "contacts at the end": "{contacts}", "SAP ms": "{sap_ms:.4f}",
         "Clarabel ms": "{clarabel_ms:.3f}", "speedup": "{speedup:.1f}", "SAP iterations": "{sap_iterations:.1f}",
         "Clarabel iterations": "{clarabel_iterations:.1f}", "SAP e_m": "{sap_e_m:.1e} (worst {sap_e_m_worst:.1e})",
@@ -105,31 +100,28 @@ def markdown(result: dict[str, list[dict]], host: dict, size: dict) -> str:
         "v apart (norm of A)": "{apart:.1e}", "flags": "{flags}",
     })  # fmt: skip
     lines += ["## Slip parameter (Figs. 14, 15), 40 bodies", ""]
-    lines += table(sweep, {
+    lines += formatted(sweep, {
         "scene": "{place}", "σ": "{sigma:.0e}", "mean slip m/s": "{slip:.1e}", "σμhg m/s": "{bound:.1e}",
         "iterations mean / most": "{iterations:.1f} / {iterations_most}", "condition of H": "{condition:.1e}",
         "contacts": "{contacts}", "flags": "{flags}",
     })  # fmt: skip
     lines += ["## Beyond the paper: a ball set down sliding at 1 m/s", ""]
-    lines += table([{k: 1e3 * x if k.endswith("rise") else x for k, x in r.items()} for r in result["beyond_hover"]], {
+    lines += formatted([{k: 1e3 * x if k.endswith("rise") else x for k, x in r.items()} for r in result["beyond_hover"]], {
         "μ": "{mu:g}", "h s": "{h:g}", "convex: rise mm": "{convex_rise:.3f}", "lagged: rise mm": "{lagged_rise:.3f}",
         "convex: end speed m/s": "{convex_speed:.5f}", "lagged: end speed m/s": "{lagged_speed:.5f}",
     })  # fmt: skip
     lines += ["## Beyond the paper: a 1 kg ball under a heavier one", ""]
-    lines += table([{k: 1e3 * x if k in ("convex", "supported_load") else x for k, x in r.items()} for r in result["beyond_sink"]], {
+    lines += formatted([{k: 1e3 * x if k in ("convex", "supported_load") else x for k, x in r.items()} for r in result["beyond_sink"]], {
         "ratio": "{ratio}", "convex: sinks mm": "{convex:.3f}", "supported load: sinks mm": "{supported_load:.3f}",
     })  # fmt: skip
     if "drake_whole_steps" in result:
         lines += ["## Whole steps beside Drake", ""]
         rows = [r | {"place": place[r["walls"]]} for r in result["drake_whole_steps"]]
-        lines += table(rows, {
+        lines += formatted(rows, {
             "scene": "{place}", "bodies": "{bodies}", "engine": "{engine}", "ms per step": "{ms_per_step:.4f}",
             "contacts": "{contacts}", "depth m": "{depth:.1e}", "slip m/s": "{slip:.1e}",
         })  # fmt: skip
-    versions = ", ".join(f"{name} {host['versions'][name]}" for name in ("warpsim", "warp-lang", "clarabel", "drake"))
-    lines += [
-        f"{host['date']}, {host['processor']}, {host['cores']} cores (shared), one thread; {versions}; {size['seconds']:g} s"
-    ]
+    lines += [f"{made_on(host, 'warpsim', 'warp-lang', 'clarabel', 'drake')}; {size['seconds']:g} s"]
     return "\n".join(lines) + "\n"
 
 

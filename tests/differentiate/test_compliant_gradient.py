@@ -36,7 +36,7 @@ def test_stiffness_of_a_geom():
     problem = Problem(model, model.q0, [0.3] + [0.0] * 5, 10, parameters=("geom_stiffness",), solver=SOLVER)
     gradient = problem.gradient()["geom_stiffness"]
     assert gradient[0] == 0.0  # of the near-rigid floor
-    assert abs(problem.difference("geom_stiffness", (1,), 10.0) / gradient[1] - 1.0) <= 1e-4
+    assert abs(problem.differences("geom_stiffness", [(1,)], [10.0])[0, 0] / gradient[1] - 1.0) <= 1e-4
 
 
 @pytest.mark.parametrize("stiffness", [1e4, 1e9])

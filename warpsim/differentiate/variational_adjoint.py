@@ -180,8 +180,9 @@ class VariationalAdjoint(StepAdjoint):
     def _record_balance(self, h: float, c: float, node: Dynamics, v: wp.array, x: Interval, force, wrench, r) -> None:
         """The equation of one node."""
         p, topology = self.device_model.parameters, self.device_model.topology
-        inputs = [topology, h, c, p.stored("gravity"), p.stored("joint_armature"), self.dynamics.link_X, node.link_X]
-        inputs += [node.dof_S, node.link_I, node.link_V, x.mu, v, x.dq, self.damping, force, wrench, r]
+        inputs = [topology, c, p.stored("gravity"), self.dynamics.link_X, node.link_X, node.link_I, node.link_V, x.mu]
+        self.dynamics.launch(variational_adjoint.node_wrench, self.model.ntree, [*inputs, wrench])
+        inputs = [topology, h, c, p.stored("joint_armature"), node.dof_S, wrench, v, x.dq, self.damping, force, r]
         self.dynamics.launch(variational_adjoint.node_balance, self.model.ntree, inputs)
 
     def _record_arrival(self, h: float) -> None:

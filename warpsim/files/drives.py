@@ -2,18 +2,11 @@
 
 import numpy as np
 
-from warpsim.errors import ModelError
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.model import ConstraintType, JointType, ReportLine
 
 POSITION_GAINS = {"kp": 100.0, "kv": 10.0}  # of actuators="position": N m/rad or N/m, N m s/rad or N s/m
 INFINITE = (-np.inf, np.inf)
-
-
-def check_actuators(actuators: str | None) -> None:
-    """Raises `ModelError` unless `actuators` is None, "effort" or "position"."""
-    if actuators not in (None, "effort", "position"):
-        raise ModelError(f"actuators={actuators!r} is unknown; use None, 'effort' or 'position'")
 
 
 def drive_joints(b: ModelBuilder, kind: str, efforts) -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 
 IDENTITY = np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+CONJUGATE = np.array([1.0, -1.0, -1.0, -1.0])  # times a quaternion
 
 
 def quaternion_multiply(a, b) -> np.ndarray:
@@ -48,7 +49,7 @@ def compose(a, b) -> np.ndarray:
 def inverse(a) -> np.ndarray:
     """Inverse of a pose."""
     a = np.asarray(a, float)
-    conjugate = a[..., 3:] * np.array([1.0, -1.0, -1.0, -1.0])
+    conjugate = CONJUGATE * a[..., 3:]
     return np.concatenate([-rotate(conjugate, a[..., :3]), conjugate], axis=-1)
 
 

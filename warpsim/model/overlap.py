@@ -11,7 +11,7 @@ import weakref
 import numpy as np
 
 from warpsim.model.extent import bounding_radii
-from warpsim.model.geometry import rotate, rotation_matrix
+from warpsim.model.geometry import CONJUGATE, rotate, rotation_matrix
 from warpsim.model.host_kinematics import body_poses, geom_poses
 from warpsim.model.model import GeomType, Model
 
@@ -185,7 +185,7 @@ class _Support:
         if self.kind == GeomType.PLANE:
             return float(other.reach(-normal[None])[0] + normal @ self.pose[:3])
         x, y, top, base = self.field.size
-        points = rotate(self.pose[3:] * [1, -1, -1, -1], other.surface(directions) - self.pose[:3])
+        points = rotate(CONJUGATE * self.pose[3:], other.surface(directions) - self.pose[:3])
         inside = (np.abs(points[:, 0]) < x) & (np.abs(points[:, 1]) < y) & (points[:, 2] > -base)
         points, data = points[inside], self.field.data
         i = np.rint((points[:, 1] + y) / (2 * y) * (data.shape[0] - 1)).astype(int)

@@ -7,10 +7,8 @@ about body axes.
 import numpy as np
 
 from warpsim.checks import numbers
-from warpsim.model.geometry import quaternion_multiply, rotation_quaternion, rotation_vector
+from warpsim.model.geometry import CONJUGATE, quaternion_multiply, rotation_quaternion, rotation_vector
 from warpsim.model.model import JointType, Model
-
-CONJUGATE = np.array([1.0, -1.0, -1.0, -1.0])
 
 
 def displace(model: Model, q, delta) -> np.ndarray:

@@ -157,6 +157,43 @@ def riqn(
     conclude(topology, frame, factor, equation, work, norm, root, residual, w, tree)
 
 
+@func
+def broyden_step(
+    topology: Topology,
+    equation: Equation,
+    work: Motion,
+    steps: wp.array3d(dtype=real),
+    square: wp.array3d(dtype=real),
+    count: int,
+    w: int,
+    tree: int,
+):
+    """dq += s_n = z / (1 - s_(n-1).z / |s_(n-1)|^2), z = prod_j (1 + s_(j+1) s_j^T / |s_j|^2) (-h M^-1 f), with M^-1 f in
+    work.u, and remember it and its square behind the `count` earlier ones."""
+    begin = topology.tree_v[tree]
+    end = topology.tree_v[tree + 1]
+    for d in range(begin, end):
+        work.u[w, d] = -equation.h * work.u[w, d]
+    for j in range(count):
+        product = real(0.0)
+        for d in range(begin, end):
+            product += steps[w, j, d] * work.u[w, d]
+        product /= square[w, j, tree]
+        if j + 1 < count:
+            for d in range(begin, end):
+                work.u[w, d] = work.u[w, d] + product * steps[w, j + 1, d]
+        else:
+            for d in range(begin, end):
+                work.u[w, d] = work.u[w, d] / (real(1.0) - product)
+    length = real(0.0)
+    for d in range(begin, end):
+        z = work.u[w, d]
+        length += z * z
+        steps[w, count, d] = z
+        work.dq[w, d] = work.dq[w, d] + z
+    square[w, count, tree] = length
+
+
 @kernel
 def broyden(
     topology: Topology,
@@ -173,10 +210,8 @@ def broyden(
     root: Root,
     residual: wp.array2d(dtype=real),
 ):
-    """Broyden's method: s_n = z / (1 - s_(n-1).z / |s_(n-1)|^2), z = prod_j (1 + s_(j+1) s_j^T / |s_j|^2) (-h M^-1 f)."""
+    """Broyden's method from the guess in `work`, which starts anew after BROYDEN_MEMORY steps."""
     w, tree = wp.tid()
-    begin = topology.tree_v[tree]
-    end = topology.tree_v[tree + 1]
     start(root, w, tree)
     first = options.first_step
     count = int(0)  # steps remembered
@@ -192,26 +227,7 @@ def broyden(
             if count == BROYDEN_MEMORY:
                 count = 0
             drnea.solve_tree(topology, frame, factor, work, w, tree)
-            for d in range(begin, end):
-                work.u[w, d] = -equation.h * work.u[w, d]
-            for j in range(count):
-                product = real(0.0)
-                for d in range(begin, end):
-                    product += steps[w, j, d] * work.u[w, d]
-                product /= square[w, j, tree]
-                if j + 1 < count:
-                    for d in range(begin, end):
-                        work.u[w, d] = work.u[w, d] + product * steps[w, j + 1, d]
-                else:
-                    for d in range(begin, end):
-                        work.u[w, d] = work.u[w, d] / (real(1.0) - product)
-            length = real(0.0)
-            for d in range(begin, end):
-                z = work.u[w, d]
-                length += z * z
-                steps[w, count, d] = z
-                work.dq[w, d] = work.dq[w, d] + z
-            square[w, count, tree] = length
+            broyden_step(topology, equation, work, steps, square, count, w, tree)
             count += 1
     conclude(topology, frame, factor, equation, work, norm, root, residual, w, tree)
 

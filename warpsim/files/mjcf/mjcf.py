@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 
 from warpsim.errors import ModelError
-from warpsim.files.drives import INFINITE, check_actuators, drive_joints
+from warpsim.files.drives import INFINITE, drive_joints
 from warpsim.files.meshes import convex_parts
 from warpsim.files.mjcf.mjcf_constraints import add_equalities, add_tendons, compliance
 from warpsim.files.mjcf.mjcf_files import Bundle, bundle
@@ -65,7 +65,6 @@ def convert(
     m, source: str, actuators: str | None = None, unsupported: str = "error", decompose=False, report=()
 ) -> Model:
     """Convert a compiled `mujoco.MjModel`; `source` is what errors call it, `report` lines about its files."""
-    check_actuators(actuators)
     lines, errors = feature_report(m)
     lines += report
     if errors and unsupported == "error":

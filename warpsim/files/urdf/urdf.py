@@ -12,7 +12,7 @@ import numpy as np
 from warpsim.checks import short
 from warpsim.errors import ModelError
 from warpsim.files.adjacent import exclude_neighbours
-from warpsim.files.drives import INFINITE, check_actuators, drive_joints
+from warpsim.files.drives import INFINITE, drive_joints
 from warpsim.files.meshes import convex_parts, load_mesh
 from warpsim.files.safe_files import Folders, read_xml
 from warpsim.files.urdf.urdf_inertia import absorb, repair_inertias, repair_massless
@@ -33,9 +33,6 @@ def load_urdf(
     mimic joints that cannot follow their joint.
     """
     path = pathlib.Path(path)
-    check_actuators(actuators)
-    if base not in ("fixed", "free"):
-        raise ModelError(f"base={base!r} is unknown; use 'fixed' or 'free'")
     try:
         robot = parse_robot(read_xml(path))
         _make_sound(robot, path, merge_fixed, base)

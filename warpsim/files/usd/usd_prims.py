@@ -153,13 +153,8 @@ def write_geom(stage, model, geom: int, path, materials, *, pose=None, physics=T
         shape.GetPrim().SetCustomDataByKey("warpsim:ellipsoid", vec3(size, "d"))
     elif kind == GeomType.HFIELD:
         shape = _mesh(stage, path, *triangles(model, geom))
-    elif kind == GeomType.CAPSULE:
-        shape = UsdGeom.Capsule.Define(stage, path)
-        shape.CreateRadiusAttr(size[0])
-        shape.CreateHeightAttr(2 * size[1])
-        shape.CreateAxisAttr("Z")
-    elif kind == GeomType.CYLINDER:
-        shape = UsdGeom.Cylinder.Define(stage, path)
+    elif kind in (GeomType.CAPSULE, GeomType.CYLINDER):
+        shape = (UsdGeom.Capsule if kind == GeomType.CAPSULE else UsdGeom.Cylinder).Define(stage, path)
         shape.CreateRadiusAttr(size[0])
         shape.CreateHeightAttr(2 * size[1])
         shape.CreateAxisAttr("Z")

@@ -15,7 +15,7 @@ import numpy as np
 from warpsim.checks import grouped
 from warpsim.errors import ModelError
 from warpsim.files.adjacent import exclude_neighbours
-from warpsim.files.drives import INFINITE, check_actuators, drive_joints
+from warpsim.files.drives import INFINITE, drive_joints
 from warpsim.files.meshes import convex_parts
 from warpsim.files.usd import usd_extra
 from warpsim.files.usd.usd_constraints import add_loop, add_own, restore_order
@@ -46,7 +46,6 @@ class Body:
 def load_usd(path, *, actuators=None, unsupported="error", packages=None, root=None, decompose=False) -> Model:
     """Load a USD stage. See `warpsim.load` for the arguments; raises `ModelError` naming the file and the prim."""
     path = pathlib.Path(path)
-    check_actuators(actuators)
     try:
         reader = _Reader(open_stage(path, packages, root), path, decompose)
         reader.read()

@@ -1,0 +1,18 @@
+"""Tables of results in Markdown, as every paper's figures write them."""
+
+
+def table(header, rows) -> list[str]:
+    """The lines of a table and an empty one behind it."""
+    first, *rest = ("| " + " | ".join(str(cell) for cell in line) + " |" for line in [header, *rows])
+    return [first, "|---" * len(header) + "|", *rest, ""]
+
+
+def formatted(rows: list[dict], columns: dict[str, str]) -> list[str]:
+    """A table of dicts; `columns`: heading to a format string over a row's fields."""
+    return table(list(columns), ([cell.format(**row) for cell in columns.values()] for row in rows))
+
+
+def made_on(host: dict, *packages: str) -> str:
+    """Where the numbers are from: date, processor, and the versions of `packages`; `host` as of `warpsim.bench.machine`."""
+    versions = ", ".join(f"{name} {host['versions'][name]}" for name in packages)
+    return f"{host['date']}, {host['processor']}, {host['cores']} cores (shared), one thread; {versions}"
