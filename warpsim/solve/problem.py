@@ -172,11 +172,9 @@ def solve_contact(
     device defaults to that of the problem's Warp arrays. The problem is checked and laid out on the host: inside a simulation use the simulator.
     """
     solver = SAP(approximation="convex", supported_load=False) if solver is None else solver
-    if not isinstance(solver, ContactModel):
-        raise ValueError(f"solve_contact: solver is {solver!r}; give a SAP(...) or a Compliant(...).")
-    reason = solver.refuse_alone()
-    if reason is not None:
-        raise ValueError(f"solve_contact: {reason}")
+    refuse = getattr(solver, "refuse_alone", lambda: f"solver is {solver!r}; give a SAP(...) or a Compliant(...).")
+    if refuse() is not None:
+        raise ValueError(f"solve_contact: {refuse()}")
     if not isinstance(problem, ContactProblem):
         raise ValueError(f"solve_contact: problem is a {type(problem).__name__}; make a ws.ContactProblem(A, J, ...).")
     checks.choice(dtype, "solve_contact: dtype", SCALARS)
