@@ -1,5 +1,5 @@
 # Every target sets up what it needs: a virtual environment in .venv, the packages, the kernel cache in .warp_cache.
-#   make demo | kernels | test | lint | bench | cuda-check | corpus | nightly | clean
+#   make demo | test | lint | bench | cuda-check | corpus | nightly | clean
 # Variables: PYTHON (the interpreter to start from), WARP_CACHE_PATH (compiled kernels), PYTEST_ARGS, BENCH_ARGS, CUDA_ARGS.
 
 PYTHON ?= python3
@@ -10,7 +10,7 @@ PYTEST_ARGS ?= -n 2
 BENCH_ARGS ?=
 CUDA_ARGS ?=
 
-.PHONY: demo kernels test lint bench cuda-check corpus nightly clean
+.PHONY: demo test lint bench cuda-check corpus nightly clean
 # Packages whose robot files `make corpus` reads; they are unpacked, not installed.
 CORPUS ?= dm_control gymnasium_robotics gymnasium robosuite metaworld myosuite brax mjlab
 .DEFAULT_GOAL := demo
@@ -33,9 +33,6 @@ $(VENV)/bench.stamp: $(BIN)/python pyproject.toml
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/warpsim demo
-
-kernels: $(VENV)/demo.stamp
-	$(BIN)/python -m warpsim.kernel_modules --cpu
 
 test: $(VENV)/test.stamp
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

@@ -5,8 +5,7 @@ Warp modules; each is compiled for sm_90, two at a time. Fails on an error, and 
 a block may have. A module whose hash passed before is not compiled again.
 
 Every module is compiled to PTX, and those of float64, whose registers and structs are the larger ones, on to machine code,
-which takes as long again; `--machine-code all` does so for all of them. `--cpu` compiles all for this processor instead, into
-Warp's kernel cache: processes that run tests side by side would each compile most of them.
+which takes as long again; `--machine-code all` does so for all of them.
 """
 
 import argparse
@@ -31,7 +30,6 @@ from warpsim.device.copies import SCALARS, adjoints_of, copy
 
 ARCH = 90
 SHARED_MEMORY_LIMIT = 227 * 1024  # bytes a block may use on sm_90
-CPU_BLOCK = 1  # threads of a block in every launch on the CPU
 WORKERS = 2  # each holds NVRTC and LLVM: some 1 GB
 PREFIX = f"{kernels.__name__}_"
 
@@ -41,7 +39,7 @@ class Compiled(NamedTuple):
 
     name: str
     kernels: int
-    form: str  # "ptx", "cubin", or "cpu"
+    form: str  # "ptx" or "cubin"
     seconds: float
     shared_bytes: int
     error: str | None
@@ -58,8 +56,7 @@ def build_all() -> dict[str, wp.Module]:
 
 
 def compile_module(name: str, form: str, known: frozenset[str]) -> tuple[Compiled, str]:
-    """Compile one module for sm_90, to "ptx" or to "cubin", unless that is in `known`, or for the "cpu"; the result, and its
-    hash and form."""
+    """Compile one module for sm_90, to "ptx" or to "cubin", unless that is in `known`; the result, and its hash and form."""
     wp.config.log_level = wp.LOG_WARNING
     module = _modules()[name]
     start = time.perf_counter()
@@ -67,9 +64,7 @@ def compile_module(name: str, form: str, known: frozenset[str]) -> tuple[Compile
     digest = ""
     try:
         digest = f"{module.hash_module().hex()} {form}"
-        if form == "cpu":
-            module.load(wp.get_device("cpu"), CPU_BLOCK)
-        elif digest not in known:
+        if digest not in known:
             with tempfile.TemporaryDirectory() as directory:
                 wp.compile_aot_module(module, arch=ARCH, module_dir=directory, use_ptx=form == "ptx")
                 shared = _shared_bytes(pathlib.Path(directory))
@@ -105,14 +100,12 @@ def main(argv=None) -> int:
     parser.add_argument(
         "--machine-code", choices=("float64", "all"), default="float64", help="modules compiled beyond PTX"
     )
-    parser.add_argument("--cpu", action="store_true", help="fill Warp's kernel cache for this processor instead")
-    options = parser.parse_args(argv)
-    wanted = "" if options.machine_code == "all" else f"{PREFIX}float64"
+    wanted = "" if parser.parse_args(argv).machine_code == "all" else f"{PREFIX}float64"
     wp.config.log_level = wp.LOG_WARNING
     start = time.perf_counter()
     names = list(_modules())
-    forms = ["cpu" if options.cpu else "cubin" if name.startswith(wanted) else "ptx" for name in names]
-    stamp = None if options.cpu else _stamp_file()
+    forms = ["cubin" if name.startswith(wanted) else "ptx" for name in names]
+    stamp = _stamp_file()
     known = frozenset(json.loads(stamp.read_text())) if stamp and stamp.is_file() else frozenset()
     context = multiprocessing.get_context("spawn")
     failed, passed = 0, set()
@@ -132,9 +125,9 @@ def main(argv=None) -> int:
     if stamp:
         stamp.parent.mkdir(parents=True, exist_ok=True)
         stamp.write_text(json.dumps(sorted(passed)))
-    target = "this processor" if options.cpu else f"sm_{ARCH}, {forms.count('cubin')} of them to machine code"
     verdict = f"{failed} of {len(names)} modules failed" if failed else f"all {len(names)} modules compile"
-    print(f"{verdict} for {target} ({time.perf_counter() - start:.0f} s)")
+    verdict += f", {forms.count('cubin')} of them to machine code,"
+    print(f"{verdict} for sm_{ARCH} ({time.perf_counter() - start:.0f} s)")
     return failed
 
 
