@@ -6,7 +6,8 @@ from test_constraints import run_box
 
 import warpsim as ws
 from scenes.constraints import every_constraint
-from warpsim.kernels.rows import constraint_rows as kinds
+from warpsim.kernels.rows import kinds
+from warpsim.kernels.rows.table import CONSTRAINT, TENDON
 
 
 class Rows:
@@ -16,8 +17,8 @@ class Rows:
         self.model = every_constraint()
         self.sim = ws.Simulator(self.model, dt=dt, dtype="float64", device="cpu")
         self.rows = self.sim._step.scalar_rows
-        self.kind = self.rows.table.kind.numpy()
-        self.table = slice(self.rows.joint_count, self.rows.joint_count + self.rows.table_count)
+        self.table = self.rows.of(TENDON, CONSTRAINT)
+        self.kind = [(row.kind, row.side) for row in self.rows.found]
 
     def at(self, q, v):
         self.sim.step(self.sim.state(q, v))
@@ -38,8 +39,10 @@ def random_state(model, rng):
 
 
 def test_every_kind_is_there():
-    """The scene has every row that the table knows."""
-    assert set(Rows().kind) == set(range(11))
+    """The scene has rows of every kind, and both sides of stops."""
+    kinds_found = set(Rows().kind)
+    assert {kind for kind, _ in kinds_found} == set(kinds.NAMES)
+    assert {("stop", 1.0), ("stop", -1.0), ("reach", 1.0), ("reach", -1.0)} <= kinds_found
 
 
 def test_jacobians_are_the_differences_of_the_errors(rng):
@@ -48,12 +51,12 @@ def test_jacobians_are_the_differences_of_the_errors(rng):
     r = Rows(dt=step)
     q, _ = random_state(r.model, rng)
     _, J, _ = r.at(q, np.zeros(r.model.nv))
-    difference = np.zeros((r.rows.table_count, r.model.nv))
+    difference = np.zeros((len(r.table), r.model.nv))
     for d in range(r.model.nv):
         up, down = (r.at(q, sign * np.eye(r.model.nv)[d])[0] for sign in (1, -1))
-        difference[:, d] = (up - down) / (2 * step) + J[r.table][:, d]
+        difference[:, d] = (up - down)[r.table] / (2 * step) + J[r.table][:, d]
     error = np.abs(difference - J[r.table]).max(axis=1)
-    assert error.max() < 1e-7, dict(zip(r.kind, error, strict=True))
+    assert error.max() < 1e-7, dict(zip(r.table, error, strict=True))
     assert (np.abs(J[r.table]).max(axis=1) > 1e-2).all()
 
 
@@ -123,8 +126,10 @@ def test_unloaded_laws_give_nothing(rng):
     sim = ws.Simulator(model, dt=1e-3, dtype="float64", device="cpu")
     sim.parameters["gravity"] = [0.0, 0.0, 0.0]
     sim.step(sim.state())
-    rows, table = sim._step.scalar_rows, sim._step.scalar_rows.table.kind.numpy()
-    R = rows.rows.R.numpy()[0, rows.joint_count :][: rows.table_count]
-    for kind in (kinds.LONGEST, kinds.SHORTEST, kinds.TENDON_LOWER, kinds.TENDON_UPPER):
-        assert (R[table == kind] == 0).all()
-    assert (R[table == kinds.POSITION] > 0).all()
+    rows = sim._step.scalar_rows
+    R = rows.rows.R.numpy()[0]
+    for k in rows.of(TENDON, CONSTRAINT):
+        if rows.found[k].kind in ("reach", "stop"):
+            assert R[k] == 0
+        elif rows.found[k].kind == "position":
+            assert R[k] > 0

@@ -445,7 +445,7 @@ class StepAdjoint:
             inputs = [scene, contacts, self.J, self.gamma, self.r]
             dynamics.launch(residual.contact_residual, collision.capacity, inputs)
         lead = self._row_lead(h)[1]
-        self.rows.record_residual(h, step.options.sigma, lead, self.q, self.v0, self.v, self.control, self.r)
+        self.rows.record_residual(h, step.options.sigma, lead, self.v0, self.v, self.control, self.r)
 
     def _record_contact_law(self, h: float) -> None:
         """gamma of the contacts."""
