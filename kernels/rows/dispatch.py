@@ -8,7 +8,7 @@ import warp as wp
 
 from ..real import func, real, vec3, vec4, vec6
 from . import kinds
-from .kinds.kind import BETWEEN, Kind
+from .kinds.kind import BETWEEN, ON_JOINTS, Kind
 from .table import Constants, Coordinates, FrameMotion, Frames, RowGeometry, RowState, Table
 
 
@@ -62,6 +62,11 @@ def on_coordinates(kind: Kind) -> bool:
     return not between(kind)
 
 
+def of_joints(kind: Kind) -> bool:
+    """Whether joints have rows of a kind."""
+    return kind.traits & int(ON_JOINTS) != 0
+
+
 @func
 def no_vec3() -> vec3:
     return vec3(real(wp.nan), real(wp.nan), real(wp.nan))
@@ -98,3 +103,5 @@ row_law = dispatcher(of("law"), RowState, vec4, no_law)
 frame_law = dispatcher(of("law", between), RowState, vec4, no_law)
 coordinate_law = dispatcher(of("law", on_coordinates), RowState, vec4, no_law)
 law_slopes = dispatcher(of("law_slopes"), RowState, vec3, no_vec3)
+joint_measure = dispatcher(of("measure", of_joints), Coordinates, vec4, no_measure)
+joint_law = dispatcher(of("law", of_joints), RowState, vec4, no_law)

@@ -6,7 +6,7 @@ are its kind's (`kinds/`); whose constants it has is its `owner`'s: a joint, a t
 
 import warp as wp
 
-from ..real import func, real, struct, transform, vec2, vec6
+from ..real import func, real, struct, transform, vec2, vec3, vec6
 
 JOINT = wp.constant(0)
 TENDON = wp.constant(1)
@@ -106,6 +106,7 @@ class Coordinates:
 
     x: real
     y: real
+    axis: vec3  # about which the ball joint has turned; −x where it has not
 
 
 @struct

@@ -5,9 +5,36 @@ import warp as wp
 from ..laws.bounds import box_impulse
 from ..real import kernel, real
 from ..tree.passes import Topology
-from .dispatch import row_law
+from .coordinate_rows import coordinates_at, write_jacobian
+from .dispatch import measure, row_law
 from .kinds.kind import BETWEEN
 from .table import Constants, Rows, RowState, Table
+
+
+@kernel(taped=True)
+def coordinate_errors(
+    table: Table,
+    constants: Constants,
+    rows: Rows,
+    ahead: real,
+    q: wp.array2d(dtype=real),
+    q_between: wp.array2d(dtype=real),
+    v0: wp.array2d(dtype=real),
+    # out
+    phi: wp.array2d(dtype=real),
+    J: wp.array3d(dtype=real),
+):
+    """φ(q ⊕ ahead v0), and J at q; of rows that lead at `q_between`. Launch over (worlds, rows)."""
+    w, k = wp.tid()
+    if (table.traits[k] & BETWEEN) == 0:
+        at = coordinates_at(table, rows, q, v0, ahead * real(table.leads[k]), w, k)
+        found = measure(table, constants, at, w, k)
+        phi[w, k] = found[0]
+        if table.leads[k] != 0:
+            there = coordinates_at(table, rows, q_between, v0, real(0.0), w, k)
+            write_jacobian(table, rows, there, measure(table, constants, there, w, k), w, k, J)
+        else:
+            write_jacobian(table, rows, at, found, w, k, J)
 
 
 @kernel(taped=True)

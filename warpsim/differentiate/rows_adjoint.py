@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from warpsim.kernels.rows import coordinate_rows, frame_rows, taped_rows
+from warpsim.kernels.rows import frame_rows, taped_rows
 from warpsim.kernels.tree import passes
 from warpsim.rows.scalar_rows import ScalarRows
 from warpsim.tree.dynamics import DeviceModel, Dynamics
@@ -63,7 +63,7 @@ class RowsAdjoint:
     def _record_rows(self, at: Dynamics, constants, inputs: list, phi: wp.array, J: wp.array) -> None:
         """J at the kinematics of `at`, and φ where the velocity leads."""
         f = self.forward
-        at.launch(coordinate_rows.coordinate_errors, f.count, [f.table, constants, *inputs, phi, J])
+        at.launch(taped_rows.coordinate_errors, f.count, [f.table, constants, *inputs, phi, J])
         if f.has_frames:
             inputs = [self.device_model.topology, f.table, constants, f.rows, at.link_X, self.link_X_ahead, at.dof_S]
             at.launch(frame_rows.geometry, f.count, [*inputs, 1, phi, J])

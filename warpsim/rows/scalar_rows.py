@@ -11,7 +11,7 @@ import warp as wp
 from warpsim.contact.collision import pair_supports
 from warpsim.device.copies import copy, kernels_of
 from warpsim.kernels.forces import actuators as actuation
-from warpsim.kernels.rows import coordinate_rows, frame_rows, kinds, table
+from warpsim.kernels.rows import coordinate_rows, frame_rows, kinds, table, taped_rows
 from warpsim.kernels.rows.kinds.kind import ANGULAR, BETWEEN
 from warpsim.kernels.tree import passes
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, TYPES, ConstraintType
@@ -258,6 +258,8 @@ class ScalarRows:
         found = joint_rows(model) + constraint_rows(model) + [servo_row(model, a) for a in actuators]
         self.found, self.count = found, len(found)
         self.has_frames = any(row.between for row in found)
+        of_joints = all(row.owner == table.JOINT for row in found if not row.between)
+        self._fill = coordinate_rows.fill_joints if of_joints else coordinate_rows.fill
         self.support_size = np.array([len(row.support) for row in found], dtype=np.int32)
         self.width = int(self.support_size.max(initial=1))
         self.support = padded([row.support for row in found], self.width, np.int32)
@@ -285,6 +287,8 @@ class ScalarRows:
         rows = copy(table.Rows, S)()
         rows.support, rows.support_size = self._array(self.support), self._array(self.support_size)
         rows.J = array(self.support.shape, S)
+        constant = padded([row.side * np.array(row.a) for row in self.found], self.width, float)
+        rows.J.assign(np.tile(constant, (self.device_model.worlds, 1, 1)))
         for key in ("R", "weight", "v_hat", "lower", "upper"):
             setattr(rows, key, array(self.count, S))
         rows.pull = CONSTRAINT_SPEED if self.can_stall else 0.0
@@ -333,9 +337,9 @@ class ScalarRows:
 
     def kernels(self) -> list:
         """Kernels that `launch` uses."""
-        used = {coordinate_rows: self.count > 0, frame_rows: self.has_frames}
         S = self.device_model.types.real
-        return [x for file, any_row in used.items() if any_row for x in kernels_of(file, S)]
+        found = [copy(self._fill, S)] if self.count else []
+        return found + (kernels_of(frame_rows, S) if self.has_frames else [])
 
     def launch(
         self,
@@ -362,7 +366,7 @@ class ScalarRows:
         constants, (ahead, lead) = self.constants(control), self.lead(h, moves)
         inputs = [d.topology, self.table, constants, h, sigma, ahead, lead, q]
         inputs += [self._none if between is None else between[1], v, v_star, M_factor, z, self.phi, self.rows]
-        dynamics.launch(coordinate_rows.fill, None, inputs)
+        dynamics.launch(self._fill, None, inputs)
         if self.has_frames:
             self._look_ahead(q, ahead, v)
             self._geometry(dynamics, constants, self.phi)
@@ -382,7 +386,7 @@ class ScalarRows:
         """φ(q ⊕ u) of every row of a tendon or constraint, after `dynamics.position(q)`; Jacobians at q as well."""
         constants = self.constants()
         inputs = [self.table, constants, self.rows, 1.0, q, q, u, phi, self.rows.J]
-        self.dynamics.launch(coordinate_rows.coordinate_errors, self.count, inputs)
+        self.dynamics.launch(taped_rows.coordinate_errors, self.count, inputs)
         if self.has_frames:
             self._look_ahead(q, 1.0, u)
             self._geometry(self.dynamics, constants, phi)

@@ -6,7 +6,7 @@
 from ...real import func, real, vec4
 from .. import bilateral
 from ..table import Constants, Coordinates, Table
-from .kind import WEIGHED, Kind
+from .kind import PAIRED, WEIGHED, Kind
 
 
 @func
@@ -38,4 +38,4 @@ def measure(table: Table, constants: Constants, at: Coordinates, w: int, k: int)
     return vec4(phi, real(1.0), -polynomial_slope(table, k, s), -polynomial_curvature(table, k, s))
 
 
-KIND = Kind(WEIGHED, bilateral.law, bilateral.law_slopes, measure=measure)
+KIND = Kind(WEIGHED | PAIRED, bilateral.law, bilateral.law_slopes, measure=measure)

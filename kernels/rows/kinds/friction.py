@@ -2,7 +2,7 @@
 
 from ...real import func, real, vec3, vec4
 from ..table import Constants, Coordinates, RowState, Table, dry_friction
-from .kind import WEIGHED, YIELDS, Kind
+from .kind import ON_JOINTS, WEIGHED, YIELDS, Kind
 
 
 @func
@@ -27,4 +27,4 @@ def law_slopes(table: Table, constants: Constants, s: RowState, w: int, k: int) 
     return vec3(real(0.0), s.sigma, real(0.0))
 
 
-KIND = Kind(YIELDS | WEIGHED, law, law_slopes, measure=measure)
+KIND = Kind(YIELDS | WEIGHED | ON_JOINTS, law, law_slopes, measure=measure)

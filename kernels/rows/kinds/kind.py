@@ -18,6 +18,8 @@ ONE_SIDED = wp.constant(4)  # a stop, which counts where it may act within the s
 STALLS = wp.constant(8)  # two-sided, of positions: held where it has stalled
 YIELDS = wp.constant(16)  # its constant is the bound of the force
 WEIGHED = wp.constant(32)  # counts only where it moves something: its R may be proportional to w
+PAIRED = wp.constant(64)  # measures two sums of coordinates, x and y
+ON_JOINTS = wp.constant(128)  # what joints have, see `coordinate_rows.fill_joints`
 
 
 class Kind(typing.NamedTuple):

@@ -18,7 +18,7 @@ from ...laws.cone import contact_regularization, contact_stabilization
 from ...real import func, real, vec2, vec3, vec4
 from ..bilateral import near_rigid_weight
 from ..table import Constants, Coordinates, RowState, Table, bound
-from .kind import ONE_SIDED, WEIGHED, Kind
+from .kind import ON_JOINTS, ONE_SIDED, WEIGHED, Kind
 
 LIMIT_BETA = 0.1  # near-rigid limit of stops
 LIMIT_HORIZON = 2.0  # steps ahead within which a stop counts
@@ -108,4 +108,4 @@ def measure(table: Table, constants: Constants, at: Coordinates, w: int, k: int)
     return vec4(side * (at.x - bound(table, constants, w, k)), side, real(0.0), real(0.0))
 
 
-KIND = Kind(ONE_SIDED | WEIGHED, law, law_slopes, measure=measure)
+KIND = Kind(ONE_SIDED | WEIGHED | ON_JOINTS, law, law_slopes, measure=measure)
