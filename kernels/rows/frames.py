@@ -9,7 +9,7 @@ relative orientation Q = q_A* q_B changes by δQ = ½ (0, R_Aᵀω) Q.
 
 import warp as wp
 
-from ..real import func, quat, real, transform, vec3, vec4
+from ..real import func, real, transform, vec3, vec4
 from ..tree import spatial as sp
 from .table import FrameMotion
 
@@ -25,18 +25,19 @@ def unit_axis(i: int) -> vec3:
 
 
 @func
-def relative_quaternion(X_A: transform, X_B: transform) -> quat:
+def relative_quaternion(X_A: transform, X_B: transform) -> vec4:
     """Q = q_A* q_B, scalar last."""
-    return wp.quat_inverse(wp.transform_get_rotation(X_A)) * wp.transform_get_rotation(X_B)
+    Q = wp.quat_inverse(wp.transform_get_rotation(X_A)) * wp.transform_get_rotation(X_B)
+    return vec4(Q[0], Q[1], Q[2], Q[3])
 
 
 @func
-def vector_part(Q: quat) -> vec3:
+def vector_part(Q: vec4) -> vec3:
     return vec3(Q[0], Q[1], Q[2])
 
 
 @func
-def quaternion_change(motion: FrameMotion, Q: quat) -> vec4:
+def quaternion_change(motion: FrameMotion, Q: vec4) -> vec4:
     """δQ, scalar last."""
     turn = real(0.5) * wp.quat_rotate_inv(wp.transform_get_rotation(motion.A), sp.angular(motion.twist))
     v = vector_part(Q)

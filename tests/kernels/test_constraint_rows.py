@@ -133,3 +133,22 @@ def test_unloaded_laws_give_nothing(rng):
             assert R[k] == 0
         elif rows.found[k].kind == "position":
             assert R[k] > 0
+
+
+def test_an_unknown_kind_is_an_error():
+    """On the host it is named; on the device, where none can be, the world is flagged and stands still, whatever the row was."""
+    with pytest.raises(ValueError, match="no kind of row is called 'gear'"):
+        kinds.code("gear")
+    rows = Rows()
+    known = rows.rows.table.kind.numpy().copy()
+    seen = {}
+    for k in range(rows.rows.count):
+        if seen.setdefault(rows.kind[k], k) == k:
+            for wrong in (len(kinds.NAMES), 99, -1):
+                rows.rows.table.kind.assign(np.where(np.arange(len(known)) == k, wrong, known))
+                state = rows.sim.step(rows.sim.state())
+                assert rows.sim.diagnostics.flags.numpy()[0] & ws.NONFINITE, (rows.kind[k], wrong)
+                np.testing.assert_array_equal(state.q.numpy()[0], rows.model.q0)
+    rows.rows.table.kind.assign(known)
+    rows.sim.step(rows.sim.state())
+    assert rows.sim.diagnostics.flags.numpy()[0] == 0

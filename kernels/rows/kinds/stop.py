@@ -26,8 +26,11 @@ LIMIT_HORIZON = 2.0  # steps ahead within which a stop counts
 
 @func
 def within_reach(distance: real, rate: real, rate_star: real, pull: real, h: real) -> bool:
-    """Whether the stop may act in this step, by the rates at v0 and v*, and that which other rows may bring about."""
-    return distance < real(LIMIT_HORIZON) * h * wp.max(wp.max(wp.abs(rate), wp.abs(rate_star)), pull)
+    """Whether the stop may act in this step, by the rates at v0 and v*, and that which other rows may bring about.
+
+    A distance that is not a number is in reach, and is noticed.
+    """
+    return not (distance >= real(LIMIT_HORIZON) * h * wp.max(wp.max(wp.abs(rate), wp.abs(rate_star)), pull))
 
 
 @func
