@@ -14,7 +14,7 @@ class Rows:
     """The rows of `every_constraint` in one world at (q, v), after a step of dt has filled them."""
 
     def __init__(self, dt=1e-3):
-        self.model = every_constraint()
+        self.model = every_constraint(screw=True)
         self.sim = ws.Simulator(self.model, dt=dt, dtype="float64", device="cpu")
         self.rows = self.sim._step.scalar_rows
         self.table = self.rows.of(TENDON, CONSTRAINT)

@@ -390,6 +390,7 @@ class ModelBuilder:
         pose_b=None,
         length=None,
         coefficients=None,
+        pitch=None,
         stiffness=np.inf,
         dissipation_time=None,
         active=True,
@@ -399,7 +400,8 @@ class ModelBuilder:
         `kind` of two bodies ("world", or None for `b`, is the world): "connect" (ball), "weld", "hinge" and "slide"
         (about and along z) on the frames `pose_a` and `pose_b` in a and b; what is not given holds in the initial pose,
         at b's origin if neither is. "distance" keeps that of the frames' origins at `length` (default: as it is), or
-        between `length=(shortest, longest)`. "joint" and "tendon": q_a - q_a0 = c0 + c1 (q_b - q_b0) + ... + c4 (...)^4
+        between `length=(shortest, longest)`. "screw" leaves one freedom of five rows: about z with `pitch` [m] along it for
+        each turn (> 0: right-handed). "joint" and "tendon": q_a - q_a0 = c0 + c1 (q_b - q_b0) + ... + c4 (...)^4
         with `coefficients` (default: equal, (0, 1)), q_0 the initial position; without `b` q_a = q_a0 + c0.
         `stiffness` [N/m], or ([N/m], [N m/rad]) for a kind that holds angles too; inf is near-rigid. `dissipation_time`
         [s] is damping over stiffness. An inactive constraint does nothing.
@@ -414,7 +416,7 @@ class ModelBuilder:
         if kind == ConstraintType.JOINT:
             for end in ends[: 1 if b is None else 2]:
                 constraints.check_single(self.joints, end, label)
-        options = {"length": length, "coefficients": coefficients}
+        options = {"length": length, "coefficients": coefficients, "pitch": pitch}
         if kind not in BODY_CONSTRAINTS:
             options |= {"pose_a": pose_a, "pose_b": pose_b}
         values = constraint_types.read_option(kind, options, b is None, label)

@@ -21,6 +21,7 @@ class ConstraintType(enum.IntEnum):
     DISTANCE = 4  # of the origins: between coefficients[0] and coefficients[1] [m]
     JOINT = 5  # q1 - q1_0 = sum of coefficients[k] (q2 - q2_0)^k, q_0 the initial position
     TENDON = 6  # the same of two tendons' lengths
+    SCREW = 7  # the z axes coincide; B comes coefficients[0] [m] along z of A for each turn about it
 
 
 class TypeTable(typing.NamedTuple):
@@ -57,6 +58,18 @@ def lengths(value, alone: bool, label: str) -> np.ndarray | None:
     return np.array([low, high])
 
 
+def pitch(value, alone: bool, label: str) -> np.ndarray:
+    """[m] for each turn."""
+    array = numbers(np.nan if value is None else value, f"{label}: pitch", ModelError)
+    if array.shape not in ((), (1,)) or not np.isfinite(array).all() or not array.all():
+        given = "missing" if value is None else short(array.tolist())
+        raise ModelError(
+            f"{label}: pitch is {given}; give the distance [m] that a turn advances, > 0 for a right-handed thread, < 0 for a "
+            "left-handed one; use slide, or hinge, where nothing couples the two"
+        )
+    return array.reshape(1)
+
+
 def _along(kind: str, count: int) -> tuple[tuple[str, int], ...]:
     return tuple((kind, axis) for axis in range(count))
 
@@ -70,6 +83,9 @@ TYPES = {
     ConstraintType.DISTANCE: TypeTable(option="length", size=2, read=lengths),
     ConstraintType.JOINT: COUPLING,
     ConstraintType.TENDON: COUPLING,
+    ConstraintType.SCREW: TypeTable(
+        rows=(*_along("position", 2), *_along("tilt", 2), ("screw", 0)), option="pitch", size=1, read=pitch
+    ),
 }
 BODY_CONSTRAINTS = tuple(kind for kind, table in TYPES.items() if table.between)
 
