@@ -131,8 +131,20 @@ def driven_pair(limit=2.0) -> ws.Model:
     return b.build()
 
 
-def every_constraint() -> ws.Model:
-    """Every kind of constraint, tendon and row between a chain, a ball-jointed and a free body, and the world."""
+def nut(pitch=0.2, **options) -> ws.Model:
+    """A nut of 2 kg on a vertical screw; `options` of the constraint."""
+    b = ws.ModelBuilder("nut")
+    b.add_body("nut", pose=[0.1, 0, 1], mass=2.0, inertia=[0.01, 0.012, 0.015])
+    b.add_joint("nut", "free", name="nut")
+    b.add_constraint("screw", "world", "nut", name="thread", pitch=pitch, **options)
+    return b.build()
+
+
+def every_constraint(screw=False) -> ws.Model:
+    """Every kind of constraint, tendon and row between a chain, a ball-jointed and a free body, and the world.
+
+    The one that no file format has, a screw, if asked for.
+    """
     b = ws.ModelBuilder("every")
     for k in range(3):
         pose = [0.3, 0.1 * k, 0, 0.8, 0, 0.6, 0]
@@ -157,6 +169,8 @@ def every_constraint() -> ws.Model:
     b.add_constraint("distance", "body1", None, name="c7", length=(0.0, 2.5))
     b.add_constraint("distance", "body1", "hand", name="c8", length=(0.1, np.inf))
     b.add_constraint("weld", "hand", "body2", name="c9", active=False)
+    if screw:
+        b.add_constraint("screw", "body1", "hand", name="c10", pitch=1.5, stiffness=(1e3, 2e3))
     b.add_actuator(tendon="t", name="winch", kind="position", kp=3.0, kv=0.2, gear=2.0)
     b.add_actuator("h1", name="servo", kind="position", kp=5.0, kv=0.3, gear=1.5, force_range=(-1.0, 2.0))
     return b.build()

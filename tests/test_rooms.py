@@ -137,7 +137,7 @@ def test_no_circles():
 
 def test_a_room_has_one_name():
     """Every folder of kernels/ is one of warpsim/ by the same path, but for what the host has no part of, and says what it is."""
-    device_only = {"laws", "forces", "linalg", "contact/narrow"}
+    device_only = {"laws", "forces", "linalg", "contact/narrow", "rows/kinds"}
     for folder in sorted(path for path in (ROOT / "kernels").rglob("*") if path.is_dir() and any(path.glob("*.py"))):
         name = folder.relative_to(ROOT / "kernels").as_posix()
         assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text())), f"{folder}: what is this room?"

@@ -154,7 +154,8 @@ class Info:
 
 def describe(model) -> dict:
     """Counts, elements and report of a model, as plain data."""
-    from warpsim.model.model import ConstraintType, GeomType, JointType
+    from warpsim.model.constraint_types import ConstraintType
+    from warpsim.model.model import GeomType, JointType
 
     def body(index: int) -> str:
         return model.body_names[index] if index >= 0 else "world"
@@ -210,7 +211,7 @@ def describe(model) -> dict:
 
 def _constrained(model, c: int, body) -> str:
     """Names of the two ends of a constraint."""
-    from warpsim.model.model import ConstraintType
+    from warpsim.model.constraint_types import ConstraintType
 
     names = {ConstraintType.JOINT: model.joint_names, ConstraintType.TENDON: model.tendon_names}
     found = names.get(ConstraintType(model.constraint_type[c]))

@@ -1,7 +1,7 @@
 """What the state, the controls and the actuators' own parameters change about actuator forces: columns ∂r/∂x (theory §3.5).
 
 A force is s · (1, ℓ, ℓ̇) with s = gain u + bias, within its limits: of a joint's actuator in `actuators.py`, or the impulse
-of a scalar row (`constraints/effort.py`), γ = h s · (1, ℓ + h ℓ̇, ℓ̇) at the new velocity. At a limit it changes with the
+of a scalar row (`kernels/rows/kinds/servo.py`), γ = h s · (1, ℓ + h ℓ̇, ℓ̇) at the new velocity. At a limit it changes with the
 limit only.
 """
 
@@ -10,8 +10,7 @@ import warp as wp
 from ..forces.actuators import actuator_law, clamped, has_row
 from ..forces.effort import is_dissipative
 from ..real import func, kernel, real, struct, vec3
-from ..rows.effort_rows import EffortTable, row_sum
-from ..rows.joint_rows import Rows
+from ..rows.table import ACTUATOR, Rows, Table, row_rate
 from ..tree import joints as jt
 from ..tree.passes import Topology
 from .row_slopes import RowSlopes
@@ -144,12 +143,12 @@ def actuator_columns(
 
 @kernel
 def effort_columns(
-    table: EffortTable,
+    table: Table,
     rows: Rows,
     h: real,
     actuators: Actuators,
     columns: FirstColumns,
-    q: wp.array2d(dtype=real),
+    phi: wp.array2d(dtype=real),
     v0: wp.array2d(dtype=real),
     v: wp.array2d(dtype=real),
     row_G: wp.array2d(dtype=real),
@@ -159,25 +158,24 @@ def effort_columns(
     # in and out
     X: wp.array3d(dtype=real),
 ):
-    """Rows of actuators: their slopes by q and v0, and the columns of controls and parameters. Launch over worlds."""
+    """Rows of actuators, φ their length: their slopes by q and v0, and the columns of controls and parameters. Launch over worlds."""
     w = wp.tid()
-    for i in range(table.actuator.shape[0]):
-        k = table.first + i
-        if rows.R[w, k] > real(0.0):
-            a = table.actuator[i]
+    for k in range(table.kind.shape[0]):
+        if table.owner[k] == ACTUATOR and rows.R[w, k] > real(0.0):
+            a = table.element[k]
             law = law_of(actuators, w, a)
-            s = vec3(real(1.0), row_sum(rows, table.q, k, i, q, w), real(0.0))
+            s = vec3(real(1.0), phi[w, k], real(0.0))
             bound = int(INSIDE)
             by_rate = real(0.0)
             if is_dissipative(law):
-                s[2] = row_sum(rows, rows.support, k, k, v, w)
+                s[2] = row_rate(rows, v, w, k)
                 s[1] += h * s[2]
                 if row_G[w, k] == real(0.0):
                     bound = 0
                     if row_gamma[w, k] >= rows.upper[w, k]:
                         bound = 1
             else:
-                s[2] = row_sum(rows, rows.support, k, k, v0, w)
+                s[2] = row_rate(rows, v0, w, k)
                 bound = bound_of(actuators, wp.dot(law, s), w, a)
                 by_rate = law[2]
             slopes.R_w[w, k] = real(0.0)

@@ -46,7 +46,7 @@ class Changes:
     turned_torque: wp.array3d(dtype=vec3)
 
 
-# Shared with `weight_slopes.py`, `constraint_slopes.py` and `parameter_slopes.py`.
+# Shared with `weight_slopes.py`, `frame_slopes.py` and `parameter_slopes.py`.
 
 
 @func

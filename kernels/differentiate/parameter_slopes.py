@@ -11,15 +11,16 @@ from ..contact import contacts as contact
 from ..contact.contacts import Contacts, Material, Scene
 from ..laws import cone
 from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec6, vec10
-from ..rows import joint_rows
-from ..rows.joint_rows import Rows
-from ..rows.stop import stop_slopes
+from ..rows.dispatch import law_slopes
+from ..rows.kinds.kind import ONE_SIDED, YIELDS
+from ..rows.table import JOINT, Constants, Rows, Table
 from ..solve.problem import Problem
 from ..tree import joints
 from ..tree import joints as jt
 from ..tree import spatial as sp
 from ..tree.passes import Topology
 from .contact_slopes import contact_J
+from .row_slopes import row_state
 from .weight_slopes import Inertias
 
 MASS = wp.constant(0)
@@ -169,8 +170,11 @@ def spring_parameter_columns(
 
 @kernel
 def row_parameter_columns(
-    table: Rows,
+    table: Table,
+    constants: Constants,
+    rows: Rows,
     h: real,
+    sigma: real,
     row_G: wp.array2d(dtype=real),
     row_gamma: wp.array2d(dtype=real),
     first_range: int,
@@ -180,25 +184,22 @@ def row_parameter_columns(
     """Bounds of joint ranges and of dry friction; either may be −1. Launch over worlds."""
     w = wp.tid()
     for k in range(table.kind.shape[0]):
-        if table.R[w, k] > real(0.0):
-            kind = table.kind[k]
-            d = table.support[k, 0]
-            if kind == joint_rows.DRY_FRICTION:
+        if table.owner[k] == JOINT and rows.R[w, k] > real(0.0):
+            column = int(-1)
+            gamma = real(0.0)
+            if (table.traits[k] & YIELDS) != 0:
                 if first_friction >= 0 and row_G[w, k] == real(0.0):
-                    X[w, d, first_friction + d] = -h * wp.sign(row_gamma[w, k])
-            elif first_range >= 0:
-                column = first_range + 2 * table.joint[k]
-                by_bound = real(-1.0)  # of the distance
-                if kind == joint_rows.UPPER:
-                    column += 1
-                    by_bound = real(1.0)
-                slopes = stop_slopes(
-                    table.v_hat[w, k], table.R[w, k], table.weight[w, k], real(0.0), real(wp.nan), h, table.recovery[k]
-                )
-                gamma = row_G[w, k] * (slopes[0] - row_gamma[w, k] * slopes[2]) * by_bound
-                for i in range(table.support_size[k]):
-                    d = table.support[k, i]
-                    X[w, d, column] = X[w, d, column] - table.J[w, k, i] * gamma
+                    column = first_friction + table.element[k]
+                    gamma = h * wp.sign(row_gamma[w, k])
+            elif (table.traits[k] & ONE_SIDED) != 0 and first_range >= 0:
+                column = first_range + 2 * table.element[k] + table.entry[k]
+                s = row_state(table, rows, h, sigma, w, k)
+                slopes = law_slopes(table, constants, s, w, k)
+                gamma = -row_G[w, k] * (slopes[0] - row_gamma[w, k] * slopes[2]) * table.side[k]
+            if column >= 0:
+                for i in range(rows.support_size[k]):
+                    d = rows.support[k, i]
+                    X[w, d, column] = X[w, d, column] - rows.J[w, k, i] * gamma
 
 
 @func

@@ -13,13 +13,9 @@ from ..contact import contacts as contact
 from ..contact.contacts import Contacts, Scene
 from ..contact.narrow import features
 from ..contact.narrow.manifold import is_general
-from ..laws import bounds as box
 from ..laws import cone
 from ..real import func, kernel, mat33, real, transform, vec3, vec6, vec10
-from ..rows import joint_rows
-from ..rows.joint_rows import Rows
-from ..rows.stop import stop_law
-from ..tree import joints
+from ..rows.table import Rows
 from ..tree import spatial as sp
 from ..tree.effective_mass import inverse_mass_times
 from ..tree.passes import Topology
@@ -124,32 +120,6 @@ def mass_entries(
 
 
 @kernel(taped=True)
-def row_jacobian(
-    table: Rows,
-    joint_type: wp.array(dtype=int),
-    joint_q: wp.array(dtype=int),
-    q: wp.array2d(dtype=real),
-    # out
-    J: wp.array3d(dtype=real),
-):
-    """Jacobian of active rows; only a ball joint's stop depends on q. Launch over (worlds, joint rows)."""
-    w, k = wp.tid()
-    if table.R[w, k] > real(0.0):
-        joint = table.joint[k]
-        turning = int(0)
-        if table.kind[k] != joint_rows.DRY_FRICTION and joint_type[joint] == joints.BALL:
-            turn = joints.quaternion_log(joints.read_quaternion(q, w, joint_q[joint]))
-            angle = wp.length(turn)
-            if angle > real(0.0):
-                turning = 1
-                for i in range(3):
-                    J[w, k, i] = -turn[i] / angle
-        if turning == 0:
-            for i in range(table.support_size[k]):
-                J[w, k, i] = table.J[w, k, i]
-
-
-@kernel(taped=True)
 def acceleration(h: real, v0: wp.array2d(dtype=real), v: wp.array2d(dtype=real), a: wp.array2d(dtype=real)):
     """a = (v - v0)/h. Launch over (worlds, nv)."""
     w, d = wp.tid()
@@ -206,56 +176,6 @@ def contact_residual(
             g = gamma[w, c]
             x = J[w, c, 0, k] * g[0] + J[w, c, 1, k] * g[1] + J[w, c, 2, k] * g[2]
             wp.atomic_add(r, w, scene.support[p, k], -x)
-
-
-@kernel(taped=True)
-def row_residual(
-    table: Rows,
-    joint_type: wp.array(dtype=int),
-    joint_q: wp.array(dtype=int),
-    joint_range: wp.array3d(dtype=real),
-    joint_friction: wp.array2d(dtype=real),
-    h: real,
-    sigma: real,
-    row_J: wp.array3d(dtype=real),
-    weight: wp.array2d(dtype=real),
-    q: wp.array2d(dtype=real),
-    v: wp.array2d(dtype=real),
-    # out
-    r: wp.array2d(dtype=real),
-):
-    """r -= J^T gamma of one scalar row; which rows are active is frozen. Launch over (worlds, rows)."""
-    w, k = wp.tid()
-    if table.R[w, k] > real(0.0):
-        joint = table.joint[k]
-        dof = table.support[k, 0]
-        kind = table.kind[k]
-        if kind == joint_rows.DRY_FRICTION:
-            bound = h * joint_friction[w % joint_friction.shape[0], dof]
-            y = -v[w, dof] / (sigma * weight[w, k])
-            wp.atomic_add(r, w, dof, -box.box_impulse(y, -bound, bound))
-        else:
-            i = joint_q[joint]
-            bounds = w % joint_range.shape[0]
-            distance = real(0.0)
-            if joint_type[joint] == joints.BALL:
-                angle = wp.length(joints.quaternion_log(joints.read_quaternion(q, w, i)))
-                distance = joint_range[bounds, joint, 1] - angle
-            elif kind == joint_rows.LOWER:
-                distance = q[w, i] - joint_range[bounds, joint, 0]
-            else:
-                distance = joint_range[bounds, joint, 1] - q[w, i]
-            law = stop_law(weight[w, k], distance, real(0.0), real(wp.nan), h, table.recovery[k])
-            if joint_type[joint] == joints.BALL:
-                J = vec3(row_J[w, k, 0], row_J[w, k, 1], row_J[w, k, 2])
-                rate = J[0] * v[w, dof] + J[1] * v[w, dof + 1] + J[2] * v[w, dof + 2]
-                g = box.box_impulse((law[1] - rate) / law[0], real(0.0), real(wp.inf))
-                wp.atomic_add(r, w, dof, -J[0] * g)
-                wp.atomic_add(r, w, dof + 1, -J[1] * g)
-                wp.atomic_add(r, w, dof + 2, -J[2] * g)
-            else:
-                g = box.box_impulse((law[1] - row_J[w, k, 0] * v[w, dof]) / law[0], real(0.0), real(wp.inf))
-                wp.atomic_add(r, w, dof, -row_J[w, k, 0] * g)
 
 
 @func

@@ -4,15 +4,17 @@ Every kind of row says how its own data change with the dofs of its support, in 
 
     γ = clamp(−(J v − v̂)/R):   δγ = γ_q δq + γ_v δv0 − G δJ v,   X −= δJᵀγ + Jᵀδγ.
 
-The change of R with the effective mass, ∂R/∂w, is used in `weight_slopes.py`. Here: joint stops and dry friction (`joint_rows.py`).
+The change of R with the effective mass, ∂R/∂w, is used in `weight_slopes.py`. Here: rows on coordinates
+(`coordinate_rows.py`), φ = φ(q ⊕ h v0) − h J v0 where they lead; those between frames: `frame_slopes.py`, servos: `actuator_slopes.py`.
 """
 
 import warp as wp
 
-from ..real import kernel, real, struct
-from ..rows import joint_rows
-from ..rows.joint_rows import Rows
-from ..rows.stop import stop_slopes
+from ..real import func, kernel, real, struct, vec4
+from ..rows.coordinate_rows import coordinates_at
+from ..rows.dispatch import law_slopes, measure
+from ..rows.kinds.kind import BETWEEN
+from ..rows.table import ACTUATOR, Constants, Rows, RowState, Table
 from ..tree import joints
 
 
@@ -24,54 +26,85 @@ class RowSlopes:
     gamma_q: wp.array3d(dtype=real)  # (…, width) ∂γ/∂q_e at fixed J, R, v
     gamma_v: wp.array3d(dtype=real)  # (…, width) ∂γ/∂v0_e
     R_w: wp.array2d(dtype=real)  # ∂R/∂w
-    R_floor: wp.array2d(dtype=real)  # ∂R by the least w of rows between bodies (`constraint_rows.py`); or no rows
+    R_floor: wp.array2d(dtype=real)  # ∂R by the least w of rows between frames (`frame_rows.py`); or no rows
+
+
+@func
+def row_state(table: Table, rows: Rows, h: real, sigma: real, w: int, k: int) -> RowState:
+    """What the law of a row on coordinates has acted on, but for φ, and given."""
+    s = RowState()
+    s.weight = rows.weight[w, k]
+    s.speed = table.recovery[k]
+    s.h = h
+    s.sigma = sigma
+    s.R = rows.R[w, k]
+    s.v_hat = rows.v_hat[w, k]
+    return s
+
+
+@func
+def coordinate_turns(
+    table: Table, rows: Rows, q: wp.array2d(dtype=real), found: vec4, w: int, k: int, slopes: RowSlopes
+):
+    """J_q: of a ball joint's stop J = φ_x r/‖r‖, δr = dlog δq; of φ(x, y) φ_yy b bᵀ."""
+    size = rows.support_size[k]
+    for e in range(size):
+        for j in range(size):
+            slopes.J_q[w, k, j, e] = found[3] * table.b[k, j] * table.b[k, e]
+    if table.turn[k] >= 0:
+        r = joints.quaternion_log(joints.read_quaternion(q, w, table.turn[k]))
+        angle = wp.length(r)
+        if angle > real(0.0):
+            axis = r / angle
+            turn = found[1] * (wp.identity(3, real) - wp.outer(axis, axis)) * joints.rotation_dlog(r) / angle
+            for e in range(3):
+                for j in range(3):
+                    slopes.J_q[w, k, j, e] = turn[j, e]
 
 
 @kernel
-def joint_row_slopes(
-    table: Rows,
-    joint_type: wp.array(dtype=int),
-    joint_q: wp.array(dtype=int),
+def coordinate_row_slopes(
+    table: Table,
+    constants: Constants,
+    rows: Rows,
     h: real,
     sigma: real,
     q: wp.array2d(dtype=real),
+    v0: wp.array2d(dtype=real),
+    phi: wp.array2d(dtype=real),
     row_G: wp.array2d(dtype=real),
     row_gamma: wp.array2d(dtype=real),
     # out
     slopes: RowSlopes,
 ):
-    """Stops and dry friction. Launch over (worlds, joint rows)."""
+    """Slopes of every row on coordinates that is not an actuator's. Launch over (worlds, rows)."""
     w, k = wp.tid()
-    if not (table.R[w, k] > real(0.0)):
+    if (table.traits[k] & BETWEEN) != 0 or table.owner[k] == ACTUATOR or not (rows.R[w, k] > real(0.0)):
         return
-    size = table.support_size[k]
+    size = rows.support_size[k]
+    found = measure(table, constants, coordinates_at(table, rows, q, v0, real(0.0), w, k), w, k)
+    ahead = found
+    if table.leads[k] != 0:
+        ahead = measure(table, constants, coordinates_at(table, rows, q, v0, h, w, k), w, k)
     has_turns = slopes.J_q.shape[1] > 0
-    for e in range(size):
-        slopes.gamma_q[w, k, e] = real(0.0)
-        slopes.gamma_v[w, k, e] = real(0.0)
-        if has_turns:
-            for i in range(size):
-                slopes.J_q[w, k, i, e] = real(0.0)
-    if table.kind[k] == joint_rows.DRY_FRICTION:
-        slopes.R_w[w, k] = sigma
-        return
-    law = stop_slopes(
-        table.v_hat[w, k], table.R[w, k], table.weight[w, k], real(0.0), real(wp.nan), h, table.recovery[k]
-    )
+    if has_turns:
+        coordinate_turns(table, rows, q, found, w, k, slopes)
+    s = row_state(table, rows, h, sigma, w, k)
+    s.phi = phi[w, k]
+    law = law_slopes(table, constants, s, w, k)
     slopes.R_w[w, k] = law[1]
     gamma_phi = row_G[w, k] * (law[0] - row_gamma[w, k] * law[2])  # γ = (v̂ − u)/R
-    for e in range(size):  # the distance changes by J δq
-        slopes.gamma_q[w, k, e] = gamma_phi * table.J[w, k, e]
-    joint = table.joint[k]
-    if joint_type[joint] == joints.BALL:  # J = −r/‖r‖, δr = dlog δq
-        r = joints.quaternion_log(joints.read_quaternion(q, w, joint_q[joint]))
-        angle = wp.length(r)
-        if angle > real(0.0):
-            axis = r / angle
-            turn = (wp.outer(axis, axis) - wp.identity(3, real)) * joints.rotation_dlog(r) / angle
-            for e in range(3):
-                for i in range(3):
-                    slopes.J_q[w, k, i, e] = turn[i, e]
+    for e in range(size):
+        slopes.gamma_q[w, k, e] = gamma_phi * rows.J[w, k, e]
+        slopes.gamma_v[w, k, e] = real(0.0)
+        if table.leads[k] != 0:
+            J_ahead = ahead[1] * table.a[k, e] + ahead[2] * table.b[k, e]
+            turned = real(0.0)
+            if has_turns:
+                for j in range(size):
+                    turned += slopes.J_q[w, k, j, e] * v0[w, rows.support[k, j]]
+            slopes.gamma_q[w, k, e] = gamma_phi * (J_ahead - h * turned)
+            slopes.gamma_v[w, k, e] = gamma_phi * h * (J_ahead - rows.J[w, k, e])
 
 
 @kernel

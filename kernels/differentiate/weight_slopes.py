@@ -14,7 +14,7 @@ from ..contact.contacts import Contacts, Scene
 from ..laws import cone
 from ..linalg.loops import row_axpy, row_axpy_at
 from ..real import func, kernel, mat33, real, struct, vec3, vec6, vec10
-from ..rows.joint_rows import Rows
+from ..rows.table import Rows
 from ..solve.problem import Problem
 from ..tree import joints
 from ..tree import spatial as sp

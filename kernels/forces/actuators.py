@@ -12,7 +12,7 @@ from ..tree import spatial as sp
 from ..tree.passes import Topology
 from .effort import is_bounded, is_dissipative
 
-# When a row stands for an actuator (`effort_rows.py`): never; where it has an effort limit and feedback that takes energy
+# When a row stands for an actuator (`kernels/rows/kinds/servo.py`): never; where it has an effort limit and feedback that takes energy
 # out; always, as for tendons.
 NEVER = wp.constant(0)
 WHERE_IMPLICIT = wp.constant(1)
@@ -78,7 +78,7 @@ def actuator_law(
 
 @func
 def has_row(actuator_row: wp.array(dtype=int), law: vec3, force_range: wp.array3d(dtype=real), w: int, a: int) -> bool:
-    """Whether a row of `effort_rows.py` stands for the actuator; always on a tendon."""
+    """Whether a row (`kernels/rows/kinds/servo.py`) stands for the actuator; always on a tendon."""
     limits = w % force_range.shape[0]
     kind = actuator_row[a]
     bounded = is_bounded(force_range[limits, a, 0], force_range[limits, a, 1])

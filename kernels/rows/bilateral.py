@@ -26,7 +26,8 @@ Which rows these are, and v_h (up to the next power of two), are constants of th
 import warp as wp
 
 from ..laws.cone import INVERSE_FOUR_PI_SQUARED, INVERSE_MASS_FLOOR
-from ..real import func, real, vec2
+from ..real import func, real, vec2, vec3, vec4
+from .table import Constants, RowState, Table
 
 # Near-rigid limit: a row sinks by (h + τ_d) R γ = β²/(4π²) (1 + β/π) h² w f under the force f. On a Stewart platform at 2 ms
 # the gap is 1.35e-6, 6.0e-7, 5.7e-7 m for β = 0.1, 0.03, 0.01, and float32 takes 1.00, 1.04, 2.00 Newton steps.
@@ -70,3 +71,28 @@ def equality_slopes(
     if R > by_weight * weight:
         by_weight = real(0.0)
     return vec2(slope, by_weight)
+
+
+@func
+def near_rigid_weight(table: Table, weight: real, compliance: real) -> real:
+    """w of the near-rigid limit: none where a finite stiffness counts as it is."""
+    limit = weight
+    if table.exact == 1 and compliance > real(0.0):
+        limit = real(0.0)
+    return limit
+
+
+@func
+def law(table: Table, constants: Constants, s: RowState, w: int, k: int) -> vec4:
+    """(R, v̂, lower, upper) of a two-sided row."""
+    c = table.compliance[k]
+    weight = near_rigid_weight(table, s.weight, c)
+    x = equality_law(weight, s.phi, c, table.dissipation_time[k], s.h, s.speed)
+    return vec4(x[0], x[1], real(-wp.inf), real(wp.inf))
+
+
+@func
+def law_slopes(table: Table, constants: Constants, s: RowState, w: int, k: int) -> vec3:
+    """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ) of `law`."""
+    x = equality_slopes(s.v_hat, s.R, s.weight, table.compliance[k], table.dissipation_time[k], s.h, s.speed)
+    return vec3(x[0], x[1], real(0.0))

@@ -321,11 +321,10 @@ def path_bend(
     phi: wp.array2d(dtype=real),
     ahead: wp.array2d(dtype=real),
     behind: wp.array2d(dtype=real),
-    first: int,
     bend: wp.array2d(dtype=real),
 ):
-    """hĠv0 = h d²φ(q ⊕ t v0)/dt² of the rows of constraints, from φ on both sides. Launch over (worlds, table rows)."""
-    w, i = wp.tid()
-    bend[w, first + i] = real(0.0)
+    """hĠv0 = h d²φ(q ⊕ t v0)/dt² of the rows, from φ on both sides. Launch over (worlds, rows)."""
+    w, k = wp.tid()
+    bend[w, k] = real(0.0)
     if scale[w] > real(0.0):
-        bend[w, first + i] = h * ((ahead[w, i] - phi[w, i]) + (behind[w, i] - phi[w, i])) / (scale[w] * scale[w])
+        bend[w, k] = h * ((ahead[w, k] - phi[w, k]) + (behind[w, k] - phi[w, k])) / (scale[w] * scale[w])

@@ -18,7 +18,6 @@ from warpsim.integrate.step import Step
 from warpsim.kernels.forces import actuators
 from warpsim.kernels.solve import delassus
 from warpsim.kernels.solve.cone_qp import cone_qp
-from warpsim.kernels.tree import passes
 from warpsim.rows.scalar_rows import actuator_rows
 from warpsim.solve import arrays
 from warpsim.solve.cone_qp.cone_qp import ConeQPSolver
@@ -85,7 +84,7 @@ class PaperContact(ContactSolver):
 
     def path_bend(self, rows, h: float, q, v) -> None:
         """hĠv0 of constraints and tendons into `bend` (worlds, rows), after the launch of `rows`, a `ScalarRows` without `follow_bend`."""
-        d, dynamics, n = rows.device_model, rows.dynamics, rows.table_count
+        dynamics, n = rows.dynamics, rows.count
         if not n:
             return
         if self.path is None:
@@ -94,10 +93,8 @@ class PaperContact(ContactSolver):
         scale, u, ahead, behind = self.path
         for sign, phi in ((1.0, ahead), (-1.0, behind)):
             dynamics.launch(kernels.reach, None, [v, sign, scale, u])
-            dynamics.launch(passes.integrate_position, d.model.nlink, [d.topology, 1.0, q, u, rows.q_ahead])
-            dynamics.kinematics(rows.q_ahead, rows.link_X_ahead)
-            rows.geometry(dynamics, q, phi)
-        dynamics.launch(kernels.path_bend, n, [h, scale, rows.phi, ahead, behind, rows.joint_count, self.bend])
+            rows.errors(q, u, phi)
+        dynamics.launch(kernels.path_bend, n, [h, scale, rows.phi, ahead, behind, self.bend])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -50,6 +50,17 @@ def test_other_constraints_between_bodies(kind, steps, tolerance):
     check(Problem(model, model.q0, v0, steps, parameters=("body_mass", "joint_pose"), dt=0.005), tolerance)
 
 
+@pytest.mark.parametrize("pitch", [0.3, -0.02])
+@pytest.mark.parametrize(("steps", "tolerance"), BARS)
+def test_screw(pitch, steps, tolerance):
+    """A free box that is a nut on a swinging beam, with a thread of either hand."""
+    model = welded_beam(kind="screw", pitch=pitch)
+    v0 = 0.3 * np.random.default_rng(2).normal(size=model.nv)
+    check(
+        Problem(model, model.q0, v0, steps, parameters=("body_mass", "body_inertia", "joint_pose"), dt=0.005), tolerance
+    )
+
+
 @pytest.mark.parametrize(("steps", "tolerance"), BARS)
 @pytest.mark.parametrize("compliance", [{}, {"stiffness": 50.0, "dissipation_time": 0.05}])
 def test_mimic(compliance, steps, tolerance):

@@ -213,7 +213,7 @@ def test_robots_in_contact(assets, robot, rng, within):
 
 
 @pytest.mark.parametrize(
-    "name", ["fourbar", "weld", "soft weld", "slide", "distance", "mimic", "ropes", "servos", "every"]
+    "name", ["fourbar", "weld", "soft weld", "slide", "distance", "mimic", "ropes", "servos", "every", "screw"]
 )
 def test_constraints(name, rng, within):
     """Rows between bodies, of joints, tendons and actuators with limits, the least weights of redundant rows included."""
@@ -228,7 +228,8 @@ def test_constraints(name, rng, within):
         "mimic": scenes.mimic_pair,
         "ropes": scenes.ropes,
         "servos": scenes.driven_pair,
-        "every": scenes.every_constraint,
+        "every": lambda: scenes.every_constraint(screw=True),
+        "screw": lambda: scenes.welded_beam(kind="screw", pitch=-0.3),
     }[name]()
     q = model.displace(model.q0, 0.02 * rng.normal(size=model.nv))
     check(within, name, model, q, 0.2 * rng.normal(size=model.nv), 0.2 * rng.normal(size=model.nu), dt=0.002)

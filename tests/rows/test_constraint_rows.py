@@ -6,18 +6,19 @@ import pytest
 import warpsim as ws
 from scenes.box_law import run_box
 from scenes.constraints import every_constraint
-from warpsim.kernels.rows import constraint_rows as kinds
+from warpsim.kernels.rows import kinds
+from warpsim.kernels.rows.table import CONSTRAINT, TENDON
 
 
 class Rows:
     """The rows of `every_constraint` in one world at (q, v), after a step of dt has filled them."""
 
     def __init__(self, dt=1e-3):
-        self.model = every_constraint()
+        self.model = every_constraint(screw=True)
         self.sim = ws.Simulator(self.model, dt=dt, dtype="float64", device="cpu")
         self.rows = self.sim._step.scalar_rows
-        self.kind = self.rows.table.kind.numpy()
-        self.table = slice(self.rows.joint_count, self.rows.joint_count + self.rows.table_count)
+        self.table = self.rows.of(TENDON, CONSTRAINT)
+        self.kind = [(row.kind, row.side) for row in self.rows.found]
 
     def at(self, q, v):
         self.sim.step(self.sim.state(q, v))
@@ -38,8 +39,10 @@ def random_state(model, rng):
 
 
 def test_every_kind_is_there():
-    """The scene has every row that the table knows."""
-    assert set(Rows().kind) == set(range(11))
+    """The scene has rows of every kind, and both sides of stops."""
+    kinds_found = set(Rows().kind)
+    assert {kind for kind, _ in kinds_found} == set(kinds.NAMES)
+    assert {("stop", 1.0), ("stop", -1.0), ("reach", 1.0), ("reach", -1.0)} <= kinds_found
 
 
 def test_jacobians_are_the_differences_of_the_errors(rng):
@@ -48,12 +51,12 @@ def test_jacobians_are_the_differences_of_the_errors(rng):
     r = Rows(dt=step)
     q, _ = random_state(r.model, rng)
     _, J, _ = r.at(q, np.zeros(r.model.nv))
-    difference = np.zeros((r.rows.table_count, r.model.nv))
+    difference = np.zeros((len(r.table), r.model.nv))
     for d in range(r.model.nv):
         up, down = (r.at(q, sign * np.eye(r.model.nv)[d])[0] for sign in (1, -1))
-        difference[:, d] = (up - down) / (2 * step) + J[r.table][:, d]
+        difference[:, d] = (up - down)[r.table] / (2 * step) + J[r.table][:, d]
     error = np.abs(difference - J[r.table]).max(axis=1)
-    assert error.max() < 1e-7, dict(zip(r.kind, error, strict=True))
+    assert error.max() < 1e-7, dict(zip(r.table, error, strict=True))
     assert (np.abs(J[r.table]).max(axis=1) > 1e-2).all()
 
 
@@ -123,8 +126,29 @@ def test_unloaded_laws_give_nothing(rng):
     sim = ws.Simulator(model, dt=1e-3, dtype="float64", device="cpu")
     sim.parameters["gravity"] = [0.0, 0.0, 0.0]
     sim.step(sim.state())
-    rows, table = sim._step.scalar_rows, sim._step.scalar_rows.table.kind.numpy()
-    R = rows.rows.R.numpy()[0, rows.joint_count :][: rows.table_count]
-    for kind in (kinds.LONGEST, kinds.SHORTEST, kinds.TENDON_LOWER, kinds.TENDON_UPPER):
-        assert (R[table == kind] == 0).all()
-    assert (R[table == kinds.POSITION] > 0).all()
+    rows = sim._step.scalar_rows
+    R = rows.rows.R.numpy()[0]
+    for k in rows.of(TENDON, CONSTRAINT):
+        if rows.found[k].kind in ("reach", "stop"):
+            assert R[k] == 0
+        elif rows.found[k].kind == "position":
+            assert R[k] > 0
+
+
+def test_an_unknown_kind_is_an_error():
+    """On the host it is named; on the device, where none can be, the world is flagged and stands still, whatever the row was."""
+    with pytest.raises(ValueError, match="no kind of row is called 'gear'"):
+        kinds.code("gear")
+    rows = Rows()
+    known = rows.rows.table.kind.numpy().copy()
+    seen = {}
+    for k in range(rows.rows.count):
+        if seen.setdefault(rows.kind[k], k) == k:
+            for wrong in (len(kinds.NAMES), 99, -1):
+                rows.rows.table.kind.assign(np.where(np.arange(len(known)) == k, wrong, known))
+                state = rows.sim.step(rows.sim.state())
+                assert rows.sim.diagnostics.flags.numpy()[0] & ws.NONFINITE, (rows.kind[k], wrong)
+                np.testing.assert_array_equal(state.q.numpy()[0], rows.model.q0)
+    rows.rows.table.kind.assign(known)
+    rows.sim.step(rows.sim.state())
+    assert rows.sim.diagnostics.flags.numpy()[0] == 0

@@ -15,6 +15,7 @@ import warp as wp
 
 import warpsim as ws
 from scenes.zoo import DRIVES, ZOO, load_quietly, random_states
+from warpsim.kernels.rows.table import ACTUATOR
 
 ROBOTS = ("ant", "humanoid", "half_cheetah", "hopper", "walker2d", "swimmer")
 STATES = 100
@@ -183,9 +184,8 @@ def test_energy(case, name, dtype, within):
 def effort_forces(step, v, h: float) -> np.ndarray:
     """Generalised force at v of the actuators that a row stands for: clamp((v_hat - J v)/R, lower, upper)/h."""
     table, force = step.scalar_rows, np.zeros_like(v)
-    first = table.joint_count + table.table_count
     R, v_hat, low, high = (getattr(table.rows, x).numpy().astype(float) for x in ("R", "v_hat", "lower", "upper"))
-    for k in range(first, table.count):
+    for k in table.of(ACTUATOR):
         dofs, J = table.support[k, : table.support_size[k]], table.rows.J.numpy()[:, k, : table.support_size[k]]
         on = R[:, k] > 0
         y = (v_hat[on, k] - np.sum(J[on] * v[on][:, dofs], axis=1)) / R[on, k]
@@ -231,7 +231,7 @@ def test_feedback_of_actuators_is_implicit(case, rng):
     c.sim.step(c.sim.state(c.q, c.v), control)
     D, table = c.sim._step.damping.numpy(), c.sim._step.scalar_rows
     np.testing.assert_array_equal(D[:, slide], 2.0)
-    row = next(k for k in range(table.joint_count, table.count) if table.support[k, 0] == slide)
+    row = next(k for k in table.of(ACTUATOR) if table.support[k, 0] == slide)
     np.testing.assert_allclose(table.rows.R.numpy()[:, row], 1.0 / (c.sim.dt * (c.sim.dt * 40.0 + 3.0)), rtol=1e-12)
     np.testing.assert_array_equal(table.rows.J.numpy()[:, row, 0], 2.0)
     tail = c.model.joint_coordinates("tail")[1].start

@@ -16,16 +16,16 @@ from warpsim.differentiate.contact_adjoint import ContactAdjoint
 from warpsim.integrate.step import Step
 from warpsim.kernels.differentiate import (
     actuator_slopes,
-    constraint_slopes,
     contact_slopes,
     contact_variation,
+    frame_slopes,
     parameter_slopes,
     row_slopes,
     weight_slopes,
 )
 from warpsim.kernels.differentiate import linearize as kernels
+from warpsim.kernels.rows.table import ACTUATOR
 from warpsim.kernels.solve.sap import newton
-from warpsim.model.model import JointType
 from warpsim.model.parameters import SPECS
 from warpsim.reprs import ShownByShapes
 from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS
@@ -183,16 +183,16 @@ class Linearizer:
     def _make_rows(self) -> None:
         t, forward, array = self.device_model.types, self.step.scalar_rows, self.step.dynamics.array
         S, K, width = t.real, forward.count, forward.width
-        turning = forward.table_count > 0 or bool((self.model.joint_type == JointType.BALL).any())
+        turning = any(row.between or row.b or row.turn >= 0 for row in forward.found)
         slopes = self.row_slopes = copy(row_slopes.RowSlopes, S)()
         slopes.J_q = array((K if turning else 0, width, width), S)
         slopes.gamma_q, slopes.gamma_v = array((K, width), S), array((K, width), S)
-        slopes.R_w, slopes.R_floor = array(K, S), array(K if forward.table_count else 0, S)
-        Place = copy(constraint_slopes.Place, S)
+        slopes.R_w, slopes.R_floor = array(K, S), array(K if forward.has_frames else 0, S)
+        Place = copy(frame_slopes.Place, S)
         self.here, self.ahead = Place(), Place()
-        self.here.q, self.here.link_X, self.here.dof_S = self.step.q, self.flow.link_X, self.flow.dof_S
-        self.ahead.q, self.ahead.link_X = forward.q_ahead, forward.link_X_ahead
-        self.ahead.dof_S = array(self.model.nv if forward.table_count else 0, t.vec6)
+        self.here.link_X, self.here.dof_S = self.flow.link_X, self.flow.dof_S
+        self.ahead.link_X = forward.link_X_ahead
+        self.ahead.dof_S = array(self.model.nv if forward.has_frames else 0, t.vec6)
 
     def _make_weights(self) -> None:
         t, array, nv = self.device_model.types, self.step.dynamics.array, self.model.nv
@@ -353,22 +353,23 @@ class Linearizer:
         G, gamma = solver.work.newton.row_G, solver.solution.row_gamma
         if not forward.count:
             return
-        if forward.joint_count:
-            inputs = [rows, forward.joint_type, forward.joint_q, h, sigma, step.q, G, gamma, slopes]
-            launch(row_slopes.joint_row_slopes, forward.joint_count, inputs)
-            bounds = [columns.start("joint_range"), columns.start("joint_friction")]
-            if max(bounds) >= 0:
-                launch(parameter_slopes.row_parameter_columns, None, [rows, h, G, gamma, *bounds, X])
-        if forward.effort_count:
-            inputs = [forward.effort, rows, h, *self._actuators(columns), step.q, step.v, self.flow.v, G, gamma]
+        table, constants, phi = forward.table, forward.constants(step.control), forward.phi
+        inputs = [table, constants, rows, h, sigma, step.q, step.v, phi, G, gamma, slopes]
+        launch(row_slopes.coordinate_row_slopes, forward.count, inputs)
+        bounds = [columns.start("joint_range"), columns.start("joint_friction")]
+        if max(bounds) >= 0:
+            inputs = [table, constants, rows, h, sigma, G, gamma, *bounds, X]
+            launch(parameter_slopes.row_parameter_columns, None, inputs)
+        if forward.of(ACTUATOR).size:
+            inputs = [table, rows, h, *self._actuators(columns), phi, step.v, self.flow.v, G, gamma]
             launch(actuator_slopes.effort_columns, None, [*inputs, slopes, X])
-        if forward.table_count:
+        if forward.has_frames:
             step.dynamics.motion_subspace(self.ahead.link_X, self.ahead.dof_S)
-            inputs = [d.topology, forward.table, rows, h, sigma, self.here, self.ahead, step.v]
-            inputs += [forward.phi, forward.floor, forward.speed, G, gamma, slopes]
-            launch(constraint_slopes.constraint_row_slopes, forward.table_count, inputs)
-            inputs = [d.topology, forward.table, rows, slopes, self.here, step.composite, forward.inertia, G, gamma]
-            launch(constraint_slopes.floor_columns, None, [*inputs, columns.inertias, self.weights, X])
+            inputs = [d.topology, table, constants, rows, h, sigma, self.here, self.ahead, step.v]
+            inputs += [phi, forward.floor, forward.speed, G, gamma, slopes]
+            launch(frame_slopes.frame_row_slopes, forward.count, inputs)
+            inputs = [d.topology, table, rows, slopes, self.here, step.composite, forward.inertia, G, gamma]
+            launch(frame_slopes.floor_columns, None, [*inputs, columns.inertias, self.weights, X])
         launch(row_slopes.row_columns, None, [rows, slopes, G, gamma, self.flow.v, X])
         inputs = [d.topology, rows, slopes, G, gamma, self.flow, columns.inertias, self.weights, X]
         launch(weight_slopes.row_weight_columns, None, inputs)

@@ -2,10 +2,9 @@
 
 import warp as wp
 
-from warpsim.kernels.differentiate import residual
-from warpsim.kernels.rows import constraint_rows, effort_rows
+from warpsim.kernels.rows import frame_rows, taped_rows
 from warpsim.kernels.tree import passes
-from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS, ScalarRows
+from warpsim.rows.scalar_rows import ScalarRows
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 
 
@@ -17,10 +16,12 @@ class RowsAdjoint:
 
     def __init__(self, device_model: DeviceModel, scalar_rows: ScalarRows, dynamics: Dynamics, follows: bool = False):
         self.device_model, self.forward, self.dynamics = device_model, scalar_rows, dynamics
-        S, array, n = device_model.types.real, dynamics.array, scalar_rows.table_count
-        self.J, self.weight = array(scalar_rows.support.shape, S), array(scalar_rows.count, S)
+        S, array, n, frames = device_model.types.real, dynamics.array, scalar_rows.count, scalar_rows.floor.shape[1]
+        self.J, self.weight = array(scalar_rows.support.shape, S), array(n, S)
         self.J_start = array(scalar_rows.support.shape, S) if follows else self.J  # at q
-        self.phi, self.phi_between, self.floor, self.gamma, self.rate, self.rate0 = (array(n, S) for _ in range(6))
+        self.phi, self.gamma, self.rate, self.rate0 = (array(n, S) for _ in range(4))
+        self.phi_between = array(n if follows else 0, S)
+        self.floor = array(frames, S)
         self.inertia = array(scalar_rows.inertia.shape[1], S)
         self.q_ahead = array(scalar_rows.q_ahead.shape[1], S)
         self.link_X_ahead = array(scalar_rows.link_X_ahead.shape[1], device_model.types.transform)
@@ -44,40 +45,37 @@ class RowsAdjoint:
         `between`: a `Dynamics` and its q where Jacobians and weights are wanted instead, as in `ScalarRows.launch`.
         """
         d, dynamics, f = self.device_model, self.dynamics, self.forward
-        if f.joint_count:
-            inputs = [f.rows, f.joint_type, f.joint_q, q, self.J]
-            dynamics.launch(residual.row_jacobian, f.joint_count, inputs)
-        if f.table_count:
+        if not f.count:
+            return
+        if f.has_frames:
             dynamics.launch(passes.integrate_position, d.model.nlink, [d.topology, ahead, q, v0, self.q_ahead])
             dynamics.kinematics(self.q_ahead, self.link_X_ahead)
-            self._record_table(dynamics, q, self.phi, self.J_start)
-            if between is not None:
-                self._record_table(*between, self.phi_between, self.J)
-            dynamics.launch(constraint_rows.diagonal, d.model.nv, [d.topology, M, self.inertia])
+        inputs, constants = [f.rows, ahead, q], f.constants()
+        self._record_rows(dynamics, constants, [*inputs, q, v0], self.phi, self.J_start)
+        if between is not None:
+            self._record_rows(between[0], constants, [*inputs, between[1], v0], self.phi_between, self.J)
+        if f.has_frames:
+            dynamics.launch(taped_rows.diagonal, d.model.nv, [d.topology, M, self.inertia])
             at = dynamics if between is None else between[0]
             inputs = [d.topology, f.table, f.rows, at.link_X, at.dof_S, self.inertia, self.floor]
-            dynamics.launch(constraint_rows.least_weight, f.table_count, inputs)
+            dynamics.launch(frame_rows.least_weight, f.count, inputs)
 
-    def _record_table(self, dynamics: Dynamics, q: wp.array, phi: wp.array, J: wp.array) -> None:
-        """J at the kinematics of `dynamics`, and φ where the velocity leads."""
+    def _record_rows(self, at: Dynamics, constants, inputs: list, phi: wp.array, J: wp.array) -> None:
+        """J at the kinematics of `at`, and φ where the velocity leads."""
         f = self.forward
-        inputs = [self.device_model.topology, f.table, f.rows, dynamics.link_X, self.link_X_ahead, dynamics.dof_S]
-        dynamics.launch(constraint_rows.geometry, f.table_count, [*inputs, q, self.q_ahead, 1, phi, J])
+        at.launch(taped_rows.coordinate_errors, f.count, [f.table, constants, *inputs, phi, J])
+        if f.has_frames:
+            inputs = [self.device_model.topology, f.table, constants, f.rows, at.link_X, self.link_X_ahead, at.dof_S]
+            at.launch(frame_rows.geometry, f.count, [*inputs, 1, phi, J])
 
-    def record_residual(self, h: float, sigma: float, lead: float, q, v0, v, control, r) -> None:
+    def record_residual(self, h: float, sigma: float, lead: float, v0, v, control, r) -> None:
         """r -= Jᵀγ of every row; the errors are φ − lead J v0."""
-        p, dynamics, f = self.device_model.parameters, self.dynamics, self.forward
-        if f.joint_count:
-            inputs = [f.rows, f.joint_type, f.joint_q, p.stored("joint_range"), p.stored("joint_friction")]
-            dynamics.launch(residual.row_residual, f.joint_count, [*inputs, h, sigma, self.J, self.weight, q, v, r])
-        if f.table_count:
-            for J, x, rate in ((self.J, v, self.rate), (self.J_start, v0, self.rate0)):
-                dynamics.launch(constraint_rows.row_rate, f.table_count, [f.table, f.rows, J, x, rate])
-            inputs = [f.table, f.rows, h, sigma, lead, self.phi, self.weight, self.floor]
-            inputs += [f.speed, self.rate, self.rate0]
-            dynamics.launch(constraint_rows.row_impulse, f.table_count, [*inputs, self.gamma])
-            inputs = [f.table, f.rows, self.J, self.gamma, r]
-            dynamics.launch(constraint_rows.row_residual, (f.table_count, f.width), inputs)
-        if f.effort_count:
-            inputs = [f.effort, f.rows, *(p.stored(key) for key in ACTUATOR_PARAMETERS), control, q, v0, v, h, r]
-            dynamics.launch(effort_rows.effort_residual, f.effort_count, inputs)
+        dynamics, f = self.dynamics, self.forward
+        if not f.count:
+            return
+        for J, x, rate in ((self.J, v, self.rate), (self.J_start, v0, self.rate0)):
+            dynamics.launch(taped_rows.taped_rate, f.count, [f.rows, J, x, rate])
+        inputs = [f.table, f.constants(control), f.rows, h, sigma, lead, self.phi, self.weight, self.floor]
+        inputs += [f.speed, self.rate, self.rate0]
+        dynamics.launch(taped_rows.row_impulse, f.count, [*inputs, self.gamma])
+        dynamics.launch(taped_rows.row_residual, (f.count, f.width), [f.rows, self.J, self.gamma, r])

@@ -3,7 +3,8 @@
 import numpy as np
 
 from warpsim.model.builder import ModelBuilder
-from warpsim.model.model import ConstraintType, JointType, ReportLine
+from warpsim.model.constraint_types import ConstraintType
+from warpsim.model.model import JointType, ReportLine
 
 POSITION_GAINS = {"kp": 100.0, "kv": 10.0}  # of actuators="position": N m/rad or N/m, N m s/rad or N s/m
 INFINITE = (-np.inf, np.inf)

@@ -1,6 +1,7 @@
 """The host description of one world: `Model`, the `ModelBuilder` that makes it, and its checks."""
 
 from warpsim.model.builder import ModelBuilder
-from warpsim.model.model import ConstraintType, GeomType, JointType, Model, ReportLine
+from warpsim.model.constraint_types import ConstraintType
+from warpsim.model.model import GeomType, JointType, Model, ReportLine
 
 __all__ = ["ConstraintType", "GeomType", "JointType", "Model", "ModelBuilder", "ReportLine"]

@@ -13,17 +13,16 @@ import numpy as np
 
 from warpsim.checks import flag, listed, number, numbers, short, whole
 from warpsim.errors import ModelError
-from warpsim.model import compiler, constraints, mesh_mass
+from warpsim.model import compiler, constraint_types, constraints, mesh_mass
 from warpsim.model.actuators import actuator_law
+from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
 from warpsim.model.constraints import Constraint, Tendon
 from warpsim.model.foundation import add_foundation
 from warpsim.model.geometry import IDENTITY, combine_masses, rotate, rotation_matrix, volume_and_inertia
 from warpsim.model.model import (
-    BODY_CONSTRAINTS,
     JOINT_NQ,
     JOINT_NV,
     SIZES,
-    ConstraintType,
     FrictionRule,
     GeomType,
     HField,
@@ -391,6 +390,7 @@ class ModelBuilder:
         pose_b=None,
         length=None,
         coefficients=None,
+        pitch=None,
         stiffness=np.inf,
         dissipation_time=None,
         active=True,
@@ -400,34 +400,29 @@ class ModelBuilder:
         `kind` of two bodies ("world", or None for `b`, is the world): "connect" (ball), "weld", "hinge" and "slide"
         (about and along z) on the frames `pose_a` and `pose_b` in a and b; what is not given holds in the initial pose,
         at b's origin if neither is. "distance" keeps that of the frames' origins at `length` (default: as it is), or
-        between `length=(shortest, longest)`. "joint" and "tendon": q_a - q_a0 = c0 + c1 (q_b - q_b0) + ... + c4 (...)^4
+        between `length=(shortest, longest)`. "screw" leaves one freedom of five rows: about z with `pitch` [m] along it for
+        each turn (> 0: right-handed). "joint" and "tendon": q_a - q_a0 = c0 + c1 (q_b - q_b0) + ... + c4 (...)^4
         with `coefficients` (default: equal, (0, 1)), q_0 the initial position; without `b` q_a = q_a0 + c0.
         `stiffness` [N/m], or ([N/m], [N m/rad]) for a kind that holds angles too; inf is near-rigid. `dissipation_time`
         [s] is damping over stiffness. An inactive constraint does nothing.
         """
         name = self._name("constraint", name, [c.name for c in self.constraints])
         label = f"constraint {name!r}"
-        kind = constraints.constraint_type(kind, label)
+        kind = constraint_types.constraint_type(kind, label)
         find = {ConstraintType.JOINT: self._joint, ConstraintType.TENDON: self._tendon}.get(kind, self._body)
         ends = (find(a), -1 if b is None else find(b))
         if ends[0] == ends[1]:
             raise ModelError(f"{label} ties {a!r} to itself; give two different elements")
-        if kind in BODY_CONSTRAINTS:
-            values = constraints.lengths(length, label) if kind == ConstraintType.DISTANCE else np.zeros(5)
-        else:
-            if kind == ConstraintType.JOINT:
-                for end in ends[: 1 if b is None else 2]:
-                    constraints.check_single(self.joints, end, label)
-            values = constraints.polynomial(coefficients, (0.0,) if b is None else (0.0, 1.0), label)
-            if b is None and values[1:].any():
-                raise ModelError(f"{label}: coefficients {values.tolist()} need a second {kind.name.lower()}")
+        if kind == ConstraintType.JOINT:
+            for end in ends[: 1 if b is None else 2]:
+                constraints.check_single(self.joints, end, label)
+        options = {"length": length, "coefficients": coefficients, "pitch": pitch}
+        if kind not in BODY_CONSTRAINTS:
+            options |= {"pose_a": pose_a, "pose_b": pose_b}
+        values = constraint_types.read_option(kind, options, b is None, label)
+        if kind not in BODY_CONSTRAINTS and b is None and values[1:].any():
+            raise ModelError(f"{label}: coefficients {values.tolist()} need a second {kind.name.lower()}")
         frames = [None if pose is None else _pose(pose, label) for pose in (pose_a, pose_b)]
-        unused = (
-            {"pose_a": pose_a, "pose_b": pose_b} if kind not in BODY_CONSTRAINTS else {"coefficients": coefficients}
-        )
-        unused |= {"length": length} if kind != ConstraintType.DISTANCE else {}
-        for key in (key for key, value in unused.items() if value is not None):
-            raise ModelError(f"{label}: {key} means nothing for a {kind.name.lower()} constraint; leave it out")
         time = np.nan if dissipation_time is None else _scalar(dissipation_time, f"{label}: dissipation_time [s]")
         stiff = constraints.check_stiffness(stiffness, label)
         active = flag(active, f"{label}: active", ModelError)

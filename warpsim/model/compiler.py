@@ -7,9 +7,10 @@ import numpy as np
 
 from warpsim.checks import numbers
 from warpsim.errors import ModelError
+from warpsim.model.constraint_types import ConstraintType, own_option
 from warpsim.model.constraints import compile_constraints, compile_tendons
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_matrix, rotation_vector
-from warpsim.model.model import JOINT_NQ, JOINT_NV, ConstraintType, FrictionRule, GeomType, JointType, Keyframe, Model
+from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType, Keyframe, Model
 
 SINGULAR = 1e-12  # articulated over composite inertia, below which a degree of freedom moves nothing but rounding
 
@@ -503,18 +504,17 @@ def _append_constraints(b, other: Model, pose, prefix: str, first_body: int, joi
         kind, time = ConstraintType(other.constraint_type[c]), other.constraint_dissipation_time[c]
         if kind in start:
             ends = [None if e < 0 else start[kind] + int(e) for e in other.constraint_joint[c]]
-            geometry = {"coefficients": other.constraint_coefficients[c]}
+            geometry = {}
         else:
             ends = [-1 if e < 0 else first_body + int(e) for e in other.constraint_body[c]]
             frames = [compose(pose, p) if e < 0 else p for e, p in zip(ends, other.constraint_pose[c], strict=True)]
             geometry = {"pose_a": frames[0], "pose_b": frames[1]}
-            if kind == ConstraintType.DISTANCE:
-                geometry["length"] = other.constraint_coefficients[c, :2]
         b.add_constraint(
             kind,
             *ends,
             name=prefix + name,
             **geometry,
+            **own_option(kind, other.constraint_coefficients[c]),
             stiffness=other.constraint_stiffness[c],
             dissipation_time=None if np.isnan(time) else time,
             active=other.constraint_active[c],

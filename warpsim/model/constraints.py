@@ -9,10 +9,9 @@ import numpy as np
 
 from warpsim.checks import numbers, short
 from warpsim.errors import ModelError
+from warpsim.model.constraint_types import BODY_CONSTRAINTS, LEAST_LENGTH, ConstraintType
 from warpsim.model.geometry import IDENTITY, compose, inverse, rotate
-from warpsim.model.model import BODY_CONSTRAINTS, ConstraintType, JointType
-
-LEAST_LENGTH = 1e-9  # m; below it the direction of a distance is undefined
+from warpsim.model.model import JointType
 
 
 @dataclasses.dataclass
@@ -39,15 +38,6 @@ class Constraint:
     dissipation_time: float
 
 
-def constraint_type(kind, label: str) -> ConstraintType:
-    """The type called `kind`."""
-    try:
-        return kind if isinstance(kind, ConstraintType) else ConstraintType[str(kind).upper()]
-    except KeyError:
-        known = ", ".join(t.name.lower() for t in ConstraintType)
-        raise ModelError(f"{label}: unknown kind {kind!r}; use {known}") from None
-
-
 def check_stiffness(value, label: str) -> np.ndarray:
     """(along, about), each positive; one number stands for both."""
     array = numbers(value, f"{label}: stiffness", ModelError)
@@ -56,28 +46,6 @@ def check_stiffness(value, label: str) -> np.ndarray:
             f"{label}: stiffness is {short(value)}; it must be positive, [N/m] or ([N/m], [N m/rad]); inf is rigid"
         )
     return np.broadcast_to(array, (2,)).copy()
-
-
-def polynomial(values, default, label: str) -> np.ndarray:
-    """Five coefficients, the missing ones zero."""
-    array = np.atleast_1d(numbers(default if values is None else values, f"{label}: coefficients", ModelError))
-    if array.ndim != 1 or not 1 <= len(array) <= 5 or not np.isfinite(array).all():
-        raise ModelError(f"{label}: coefficients {short(array.tolist())}; give at most 5 finite values c0, c1, ...")
-    return np.pad(array, (0, 5 - len(array)))
-
-
-def lengths(value, label: str) -> np.ndarray | None:
-    """(shortest, longest) distance, in the first two of five coefficients; None stays so."""
-    if value is None:
-        return None
-    array = numbers(value, f"{label}: length", ModelError)
-    low, high = np.broadcast_to(array, (2,)) if array.shape in ((), (1,), (2,)) else (np.nan, np.nan)
-    if not (np.isfinite(low) and 0 <= low <= high and high > LEAST_LENGTH):
-        raise ModelError(
-            f"{label}: length {short(array.tolist())}; give a length > 0 or (shortest, longest) with 0 <= shortest "
-            "<= longest [m]; use connect where two points coincide"
-        )
-    return np.array([low, high, 0.0, 0.0, 0.0])
 
 
 def check_single(joints, index: int, label: str) -> None:
@@ -125,11 +93,12 @@ def compile_constraints(b, order: dict[int, int]) -> dict:
         if c.type in BODY_CONSTRAINTS:
             body[i] = c.ends
             poses[i] = _frames(c, [world[e] for e in c.ends])
-            if c.type == ConstraintType.DISTANCE:
-                coefficients[i] = _lengths(c, [compose(world[e], p) for e, p in zip(c.ends, poses[i], strict=True)])
         else:
             joint[i] = c.ends if c.type == ConstraintType.TENDON else [order.get(e, -1) for e in c.ends]
+        if c.coefficients is not None:
             coefficients[i] = c.coefficients
+        else:
+            coefficients[i] = _lengths(c, [compose(world[e], p) for e, p in zip(c.ends, poses[i], strict=True)])
     return {
         "constraint_names": tuple(c.name for c in b.constraints),
         "constraint_type": np.array([c.type for c in b.constraints], dtype=np.int32),
@@ -177,9 +146,7 @@ def _frames(c: Constraint, world) -> list[np.ndarray]:
 
 
 def _lengths(c: Constraint, ends) -> np.ndarray:
-    """Shortest and longest distance; where none was given that of the initial pose."""
-    if c.coefficients is not None:
-        return c.coefficients
+    """Shortest and longest distance in the initial pose."""
     length = float(np.linalg.norm(ends[1][:3] - ends[0][:3]))
     if length <= LEAST_LENGTH:
         raise ModelError(

@@ -45,20 +45,6 @@ class GeomType(enum.IntEnum):
 SIZES = {GeomType.SPHERE: 1, GeomType.CAPSULE: 2, GeomType.CYLINDER: 2, GeomType.BOX: 3, GeomType.ELLIPSOID: 3}
 
 
-class ConstraintType(enum.IntEnum):
-    """What a constraint holds. Of bodies: CONNECT ... DISTANCE, on the frames A and B; of coordinates: JOINT, TENDON."""
-
-    CONNECT = 0  # the origins coincide
-    WELD = 1  # the frames coincide
-    HINGE = 2  # the origins and the z axes coincide
-    SLIDE = 3  # the frames coincide up to a shift along z
-    DISTANCE = 4  # of the origins: between coefficients[0] and coefficients[1] [m]
-    JOINT = 5  # q1 - q1_0 = sum of coefficients[k] (q2 - q2_0)^k, q_0 the initial position
-    TENDON = 6  # the same of two tendons' lengths
-
-
-BODY_CONSTRAINTS = (*ConstraintType,)[:5]
-
 JOINT_NQ = {JointType.FREE: 7, JointType.BALL: 4, JointType.SLIDE: 1, JointType.HINGE: 1, JointType.FIXED: 0}
 JOINT_NV = {JointType.FREE: 6, JointType.BALL: 3, JointType.SLIDE: 1, JointType.HINGE: 1, JointType.FIXED: 0}
 

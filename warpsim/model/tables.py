@@ -6,7 +6,8 @@ Kernels trust indices; one out of range reads or writes memory that is not their
 import numpy as np
 
 from warpsim.errors import ModelError
-from warpsim.model.model import ConstraintType, FrictionRule, GeomType, JointType, Model
+from warpsim.model.constraint_types import ConstraintType
+from warpsim.model.model import FrictionRule, GeomType, JointType, Model
 
 PER_DOF = ("joint_stiffness", "joint_damping", "joint_armature", "joint_friction", "joint_reference")
 ROWS = {"control_range": "nu", "force_range": "nu", "dof_parent": "nv", "dof_link": "nv", "q0": "nq"}

@@ -5,14 +5,15 @@ The pull of a row at the end of its reach saturates by the lever at which its ax
     lever = Σ_d c_d/M_dd / Σ_d |ω_d| |u_d|/M_dd
 
 over the degrees of freedom that its bodies move with: ω_d and u_d their motion at the row's point, c_d what the least weight
-sums (`kernels/rows/constraint_rows.py`). Under the impulse γ the row's geometric stiffness is at most γ |ω_d| |u_d| on dof d. As a
+sums (`kernels/rows/frame_rows.py`). Under the impulse γ the row's geometric stiffness is at most γ |ω_d| |u_d| on dof d. As a
 scale, that of the initial position serves everywhere.
 """
 
 import numpy as np
 
 from warpsim import checks
-from warpsim.kernels.rows import constraint_rows as kinds
+from warpsim.kernels.rows import frame_rows, kinds
+from warpsim.kernels.rows.kinds.kind import ANGULAR, ONE_SIDED
 from warpsim.model.geometry import compose, rotation_matrix
 from warpsim.model.host_kinematics import link_poses
 from warpsim.model.model import JointType, Model
@@ -20,9 +21,6 @@ from warpsim.model.model import JointType, Model
 # (m/s, rad/s): a box that starts 10 mm in the ground hops by 2 mm, gymnasium's ant whose ankles start 0.5 rad beyond their
 # stops by 1 mm.
 RECOVERY_SPEED = (0.2, 2.0)
-
-
-ONE_SIDED = (kinds.SHORTEST, kinds.LONGEST, kinds.TENDON_LOWER, kinds.TENDON_UPPER)
 # [m/s, rad/s] of two-sided rows: a mechanism that moves at the speed v drifts by h² v³/L² off its constraints, which a lower limit
 # would not take back.
 CONSTRAINT_SPEED = 5.0
@@ -43,12 +41,10 @@ def recovery_speeds(value) -> tuple[float, float]:
 def row_speed(model: Model, row, speeds: tuple[float, float]) -> float:
     """The recovery speed of a row of the table: of one-sided rows of positions speeds[0], of a coordinate x = Σ a_j q_j that
     which moves no joint faster than its own; of two-sided rows at least `CONSTRAINT_SPEED`."""
-    if row.kind not in ONE_SIDED:
+    if not row.traits & int(ONE_SIDED):
         speeds = tuple(max(speed, CONSTRAINT_SPEED) for speed in speeds)
-    if row.kind in (kinds.ROTATION, kinds.TILT):
-        return speeds[1]
-    if row.kind < kinds.COUPLING:
-        return speeds[0]
+    if row.between:
+        return speeds[1 if row.traits & int(ANGULAR) else 0]
     slides = model.joint_type[model.link_joint[model.dof_link[row.support]]] == JointType.SLIDE
     own = np.where(slides, *speeds)
     weights = np.abs(row.a)
@@ -108,21 +104,21 @@ class Levers:
 
     def lever(self, row) -> float:
         """[m], of angles [rad]; infinite where the row's axis does not turn."""
-        if row.kind in (kinds.ROTATION, kinds.TILT):
-            return kinds.PERPENDICULAR
-        if row.kind >= kinds.COUPLING:
+        if not row.between:
             return np.inf
+        if row.traits & int(ANGULAR):
+            return frame_rows.PERPENDICULAR
         ends = [
             frame if link < 0 else compose(self.link_pose[link], frame)
             for link, frame in zip(row.link, row.frame, strict=True)
         ]
         point, length = ends[1][:3], np.inf
-        if row.kind != kinds.POSITION:  # a distance: its axis turns with its ends
+        if kinds.KINDS[row.kind].radial:
             length = max(float(row.coefficients[0]), float(np.linalg.norm(point - ends[0][:3])))
         weight = turning = 0.0
         for d in row.support:
             omega, u = self.motion(d, point)
             square, mass = float(u @ u), self.mass(d)
-            weight += kinds.PERPENDICULAR * square / mass
+            weight += frame_rows.PERPENDICULAR * square / mass
             turning += (np.linalg.norm(omega) * np.sqrt(square) + (square / length if length > 0 else 0.0)) / mass
         return weight / turning if turning > 0 else np.inf

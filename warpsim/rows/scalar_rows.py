@@ -1,6 +1,6 @@
-"""Host side of the scalar rows: which rows a model has, their constant tables, and the launches that fill them.
+"""Host side of the scalar rows: which rows a model has, their constant table, and the launches that fill it.
 
-All rows stand in one list: stops and dry friction of joints first, then constraints and tendons, then actuators.
+All rows stand in one table: stops and dry friction of joints first, then constraints and tendons, then actuators.
 """
 
 import dataclasses
@@ -11,34 +11,35 @@ import warp as wp
 from warpsim.contact.collision import pair_supports
 from warpsim.device.copies import copy, kernels_of
 from warpsim.kernels.forces import actuators as actuation
-from warpsim.kernels.rows import constraint_rows as kinds
-from warpsim.kernels.rows import effort_rows
-from warpsim.kernels.rows import joint_rows as rows
+from warpsim.kernels.rows import coordinate_rows, frame_rows, kinds, table, taped_rows
+from warpsim.kernels.rows.kinds.kind import ANGULAR, BETWEEN
 from warpsim.kernels.tree import passes
+from warpsim.model.constraint_types import BODY_CONSTRAINTS, TYPES, ConstraintType
 from warpsim.model.geometry import IDENTITY
-from warpsim.model.model import BODY_CONSTRAINTS, JOINT_NV, ConstraintType, JointType, Model
+from warpsim.model.model import JOINT_NV, JointType, Model
 from warpsim.rows.recovery import CONSTRAINT_SPEED, Levers, row_speed
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 
 ACTUATOR_PARAMETERS = ("actuator_gain", "actuator_bias", "control_range", "force_range")
-# (kind, axis) of each row of a constraint between two frames
-FRAME_ROWS = {
-    ConstraintType.CONNECT: [(kinds.POSITION, i) for i in range(3)],
-    ConstraintType.WELD: [(kinds.POSITION, i) for i in range(3)] + [(kinds.ROTATION, i) for i in range(3)],
-    ConstraintType.HINGE: [(kinds.POSITION, i) for i in range(3)] + [(kinds.TILT, i) for i in range(2)],
-    ConstraintType.SLIDE: [(kinds.POSITION, i) for i in range(2)] + [(kinds.ROTATION, i) for i in range(3)],
-}
+CONSTANTS = ("joint_range", "joint_friction", *ACTUATOR_PARAMETERS)
+LOWER, UPPER = {"side": 1.0, "entry": 0}, {"side": -1.0, "entry": 1}
 
 
 @dataclasses.dataclass
 class Row:
-    """One row of `kernels.constraint_rows.Table`; `support` ascending, with a, b and q per entry."""
+    """One row of `kernels.rows.table.Table`; `support` ascending, with a, b and q per entry."""
 
-    kind: int
+    kind: str
+    owner: int
+    element: int
     support: list[int]
     a: list[float]
-    b: list[float]
-    q: list[int]
+    b: list[float] = dataclasses.field(default_factory=list)
+    q: list[int] = dataclasses.field(default_factory=list)
+    entry: int = 0
+    side: float = 1.0
+    turn: int = -1
+    leads: int = 1
     axis: int = 0
     link: tuple[int, int] = (-1, -1)
     frame: tuple[np.ndarray, np.ndarray] = (IDENTITY, IDENTITY)
@@ -46,36 +47,46 @@ class Row:
     reference: tuple[float, float] = (0.0, 0.0)
     compliance: float = 0.0
     dissipation_time: float = np.nan
-    stiffness: float = 0.0
-    damping: float = 0.0
+
+    @property
+    def traits(self) -> int:
+        """The properties of its kind (`kernels/rows/kinds/kind.py`)."""
+        kinds.code(self.kind)  # an unknown one is an error that names it
+        return int(kinds.KINDS[self.kind].traits)
+
+    @property
+    def between(self) -> bool:
+        """Whether it measures between two frames."""
+        return self.traits & int(BETWEEN) != 0
 
 
-def joint_rows(model: Model) -> tuple[np.ndarray, np.ndarray, list[list[int]]]:
-    """Kind, joint and support of stops of limited joints and of dry friction."""
-    found = []
+def joint_rows(model: Model) -> list[Row]:
+    """Stops of limited joints, and dry friction."""
+    found: list[Row] = []
     for j in range(model.njoint):
-        kind, dof = JointType(model.joint_type[j]), int(model.joint_v[j])
+        kind, dof, q = JointType(model.joint_type[j]), int(model.joint_v[j]), int(model.joint_q[j])
+        common = {"owner": int(table.JOINT), "leads": 0}
         if model.joint_limited[j]:
+            stop = {"kind": "stop", "element": j, **common}
             if kind == JointType.BALL:
-                found.append((int(rows.UPPER), j, [dof, dof + 1, dof + 2]))
+                found.append(Row(**stop, support=[dof, dof + 1, dof + 2], a=[1.0] * 3, turn=q, **UPPER))
             else:
-                found += [(int(rows.LOWER), j, [dof]), (int(rows.UPPER), j, [dof])]
-        for k in range(JOINT_NV[kind]):
-            if model.joint_friction[dof + k] > 0:
-                found.append((int(rows.DRY_FRICTION), j, [dof + k]))
-    kind, joint, support = zip(*found, strict=True) if found else ((), (), ())
-    return np.array(kind, dtype=np.int32), np.array(joint, dtype=np.int32), list(support)
+                found += [Row(**stop, support=[dof], a=[1.0], q=[q], **end) for end in (LOWER, UPPER)]
+        for d in range(dof, dof + JOINT_NV[kind]):
+            if model.joint_friction[d] > 0:
+                found.append(Row(kind="friction", element=d, **common, support=[d], a=[1.0]))
+    return found
 
 
 def constraint_rows(model: Model) -> list[Row]:
     """The rows of active constraints, then of tendons; none where nothing can move."""
     found: list[Row] = []
     links = np.where(model.constraint_body < 0, -1, model.body_link[model.constraint_body]).reshape(-1, 2)
-    table, signs, sizes = pair_supports(model, links)
+    supports, signs, sizes = pair_supports(model, links)
     for c in np.flatnonzero(model.constraint_active):
         if ConstraintType(model.constraint_type[c]) in BODY_CONSTRAINTS:
             n = int(sizes[c])
-            support = (table[c, :n].tolist(), signs[c, :n].tolist())
+            support = (supports[c, :n].tolist(), signs[c, :n].tolist())
             found += _body_rows(model, int(c), tuple(links[c].tolist()), *support) if n else []
         else:
             found.append(_coupling_row(model, int(c)))
@@ -87,24 +98,26 @@ def constraint_rows(model: Model) -> list[Row]:
 def _body_rows(model: Model, c: int, link, support, sign) -> list[Row]:
     kind = ConstraintType(model.constraint_type[c])
     common = {
+        "owner": int(table.CONSTRAINT),
+        "element": c,
         "support": support,
         "a": sign,
-        "b": [0.0] * len(support),
-        "q": [0] * len(support),
         "link": link,
         "frame": tuple(model.constraint_pose[c]),
         "dissipation_time": float(model.constraint_dissipation_time[c]),
     }
     along, about = 1.0 / model.constraint_stiffness[c]
-    if kind in FRAME_ROWS:
-        softness = {kinds.POSITION: along, kinds.ROTATION: about, kinds.TILT: about}
-        return [Row(kind=k, axis=i, compliance=softness[k], **common) for k, i in FRAME_ROWS[kind]]
+    if kind != ConstraintType.DISTANCE:
+        common["coefficients"] = model.constraint_coefficients[c]
+        found = [Row(kind=name, axis=axis, **common) for name, axis in TYPES[kind].rows]
+        for row in found:
+            row.compliance = about if row.traits & int(ANGULAR) else along
+        return found
     low, high = model.constraint_coefficients[c, :2].tolist()
     if low == high:
-        bounds = [(kinds.DISTANCE, low)]
-    else:
-        bounds = [(kinds.SHORTEST, low)] * (low > 0) + [(kinds.LONGEST, high)] * (high < np.inf)
-    return [Row(kind=k, compliance=along, coefficients=_padded(x), **common) for k, x in bounds]
+        return [Row(kind="distance", compliance=along, coefficients=_padded(low), **common)]
+    bounds = [(low, LOWER)] * (low > 0) + [(high, UPPER)] * (high < np.inf)
+    return [Row(kind="reach", compliance=along, coefficients=_padded(x), **end, **common) for x, end in bounds]
 
 
 def _padded(x: float) -> np.ndarray:
@@ -116,11 +129,7 @@ def row_groups(found: list[Row]) -> list[int]:
     sizes = [1] * len(found)
     for i in range(len(found) - 1, 0, -1):
         row, before = found[i], found[i - 1]
-        if (
-            row.kind in (kinds.POSITION, kinds.ROTATION, kinds.TILT)
-            and row.kind == before.kind
-            and row.axis > before.axis
-        ):
+        if row.between and (row.kind, row.element) == (before.kind, before.element) and row.axis > before.axis:
             sizes[i - 1], sizes[i] = sizes[i - 1] + sizes[i], 0
     return sizes
 
@@ -130,20 +139,21 @@ def row_parts(model: Model, found: list[Row]) -> tuple[np.ndarray, np.ndarray, n
     tree = model.link_tree
     part = np.arange(int(tree.max(initial=-1)) + 1)
     for row in found:
-        trees = np.unique(part[tree[model.dof_link[row.support]]])
-        part[np.isin(part, trees[1:])] = trees[0]
+        if row.owner in (table.TENDON, table.CONSTRAINT):
+            trees = np.unique(part[tree[model.dof_link[row.support]]])
+            part[np.isin(part, trees[1:])] = trees[0]
     dofs = part[tree[model.dof_link]]
     moves = [link >= 0 and len(model.ancestors(int(link))) > 0 for link in model.body_link]
     bodies = np.where(moves, part[tree[model.body_link]], -1)
-    return np.array([dofs[row.support[0]] for row in found], dtype=np.int32), bodies, dofs
+    return np.array([dofs[row.support[0]] if row.support else 0 for row in found], dtype=np.int32), bodies, dofs
 
 
 def dof_coordinates(model: Model) -> np.ndarray:
     """`(nv,)` the coordinate in q of each degree of freedom of a hinge or slide; -1 of others."""
-    table = np.full(model.nv, -1, dtype=np.int32)
+    found = np.full(model.nv, -1, dtype=np.int32)
     single = np.isin(model.joint_type, (JointType.HINGE, JointType.SLIDE))
-    table[model.joint_v[single]] = model.joint_q[single]
-    return table
+    found[model.joint_v[single]] = model.joint_q[single]
+    return found
 
 
 def _coupling_row(model: Model, c: int) -> Row:
@@ -158,7 +168,9 @@ def _coupling_row(model: Model, c: int) -> Row:
     support = np.flatnonzero(weights.any(0))
     q = dof_coordinates(model)[support]
     return Row(
-        kind=kinds.COUPLING,
+        kind="coupling",
+        owner=int(table.CONSTRAINT),
+        element=c,
         support=support.tolist(),
         a=weights[0, support].tolist(),
         b=weights[1, support].tolist(),
@@ -174,23 +186,21 @@ def _tendon_rows(model: Model, t: int) -> list[Row]:
     """Limits, spring with damper, and dry friction of a tendon."""
     support = np.flatnonzero(model.tendon_coefficients[t])
     common = {
+        "owner": int(table.TENDON),
+        "element": t,
         "support": support.tolist(),
         "a": model.tendon_coefficients[t, support].tolist(),
-        "b": [0.0] * len(support),
         "q": dof_coordinates(model)[support].tolist(),
     }
     found = []
     if model.tendon_limited[t]:
-        low, high = model.tendon_range[t]
-        found.append(Row(kind=kinds.TENDON_LOWER, coefficients=_padded(low), **common))
-        found.append(Row(kind=kinds.TENDON_UPPER, coefficients=_padded(high), **common))
-    stiffness, damping = float(model.tendon_stiffness[t]), float(model.tendon_damping[t])
-    if stiffness or damping:
-        spring = {"stiffness": stiffness, "damping": damping, "reference": tuple(model.tendon_reference[t])}
-        found.append(Row(kind=kinds.TENDON_SPRING, **spring, **common))
+        ends = zip(model.tendon_range[t], (LOWER, UPPER), strict=True)
+        found += [Row(kind="stop", coefficients=_padded(x), **end, **common) for x, end in ends]
+    if model.tendon_stiffness[t] or model.tendon_damping[t]:
+        force = np.array([model.tendon_stiffness[t], model.tendon_damping[t], 0.0, 0.0, 0.0])
+        found.append(Row(kind="spring", coefficients=force, reference=tuple(model.tendon_reference[t]), **common))
     if model.tendon_friction[t]:
-        friction = _padded(model.tendon_friction[t])
-        found.append(Row(kind=kinds.TENDON_FRICTION, coefficients=friction, **common))
+        found.append(Row(kind="friction", coefficients=_padded(model.tendon_friction[t]), **common))
     return found
 
 
@@ -205,6 +215,13 @@ def actuator_moments(model: Model, a: int) -> tuple[list[int], list[float]]:
     return [], []
 
 
+def servo_row(model: Model, a: int) -> Row:
+    """The row of an actuator."""
+    support, moments = actuator_moments(model, a)
+    q, tendon = dof_coordinates(model)[support].tolist(), int(model.actuator_tendon[a] >= 0)
+    return Row("servo", int(table.ACTUATOR), int(a), support, moments, q=q, entry=tendon, leads=0)
+
+
 def actuator_rows(model: Model, implicit: bool) -> np.ndarray:
     """`(nu,)` when a row stands for each actuator (`kernels/forces/actuators.py`); implicit schemes solve joints' themselves."""
     feedback = model.actuator_gain[:, 1:].any(1) | model.actuator_bias[:, 1:].any(1)
@@ -214,14 +231,14 @@ def actuator_rows(model: Model, implicit: bool) -> np.ndarray:
 
 def padded(lists, width: int, dtype) -> np.ndarray:
     """Lists of unequal length as rows of an array, filled up with 0."""
-    table = np.zeros((len(lists), width), dtype=dtype)
-    for row, values in zip(table, lists, strict=True):
+    filled = np.zeros((len(lists), width), dtype=dtype)
+    for row, values in zip(filled, lists, strict=True):
         row[: len(values)] = values
-    return table
+    return filled
 
 
 class ScalarRows:
-    """The rows of all worlds: `rows` (struct of `kernels/rows/joint_rows.py`) and the launches that fill it.
+    """The rows of all worlds: `rows` (struct of `kernels/rows/table.py`) and the launches that fill it.
 
     `actuators`: indices of those that have a row. `exact`: a finite stiffness counts as it is, without the near-rigid limit.
     `follow_bend`: errors of constraints include what the path bends within the step, J̇v h²/2.
@@ -238,80 +255,80 @@ class ScalarRows:
         self.device_model, self.dynamics, self.follow_bend = device_model, dynamics, follow_bend
         model, t = device_model.model, device_model.types
         S = t.real
-        kind, joint, supports = joint_rows(model)
-        found = constraint_rows(model)
-        self.joint_count, self.table_count, self.effort_count = len(kind), len(found), len(actuators)
-        self.count = self.joint_count + self.table_count + self.effort_count
-        supports += [row.support for row in found] + [actuator_moments(model, a)[0] for a in actuators]
-        self.support_size = np.array([len(s) for s in supports], dtype=np.int32)
+        found = joint_rows(model) + constraint_rows(model) + [servo_row(model, a) for a in actuators]
+        self.found, self.count = found, len(found)
+        self.has_frames = any(row.between for row in found)
+        of_joints = all(row.owner == table.JOINT for row in found if not row.between)
+        self._fill = coordinate_rows.fill_joints if of_joints else coordinate_rows.fill
+        self.support_size = np.array([len(row.support) for row in found], dtype=np.int32)
         self.width = int(self.support_size.max(initial=1))
-        self.support = padded(supports, self.width, np.int32)
-        self.joint_type, self.joint_q = self._array(model.joint_type), self._array(model.joint_q)
-        self.rows = self._rows(kind, joint)
-        self.rows.recovery = self._array(
-            np.where(model.joint_type[joint] == JointType.SLIDE, *device_model.recovery), S
-        )
-        self.table, self.effort = self._table(found, exact), self._effort_table(actuators)
-        self.rows.pull = CONSTRAINT_SPEED if self.can_stall else 0.0
-        self.phi, self.phi_between, self.floor, self.speed = (dynamics.array(len(found), S) for _ in range(4))
-        self.stalled = dynamics.array(len(found), wp.int32)  # (worlds, rows of the table), see `bilateral.py`
-        self.inertia = dynamics.array(model.nv if found else 0, S)
-        self.q_ahead = dynamics.array(model.nq if found else 0, S)
-        self.link_X_ahead = dynamics.array(model.nlink if found else 0, t.transform)
+        self.support = padded([row.support for row in found], self.width, np.int32)
+        self.table, self.rows = self._table(found, exact), self._rows()
+        n = self.count if self.has_frames else 0
+        self.phi = dynamics.array(self.count, S)
+        self.phi_between, self.floor, self.speed = (dynamics.array(n, S) for _ in range(3))
+        self.stalled = dynamics.array(n, wp.int32)  # (worlds, rows), see `bilateral.py`
+        self.inertia = dynamics.array(model.nv if n else 0, S)
+        self.q_ahead = dynamics.array(model.nq if n else 0, S)
+        self.link_X_ahead = dynamics.array(model.nlink if n else 0, t.transform)
+        self._none = wp.empty((0, 0), dtype=S, device=device_model.device)
+
+    def of(self, *owners: int) -> np.ndarray:
+        """Indices of the rows of joints, tendons, constraints or actuators."""
+        return np.flatnonzero([row.owner in owners for row in self.found])
 
     def _array(self, values, kind=wp.int32) -> wp.array:
         """Constants on the device; `kind` int32, the scalar type or one made of it."""
         dtype = np.int32 if kind == wp.int32 else self.device_model.dtype
         return wp.array(np.ascontiguousarray(values, dtype=dtype), dtype=kind, device=self.device_model.device)
 
-    def _rows(self, kind, joint):
+    def _rows(self):
         S, array = self.device_model.types.real, self.dynamics.array
-        table = copy(rows.Rows, S)()
-        table.kind, table.joint = self._array(kind), self._array(joint)
-        table.support, table.support_size = self._array(self.support), self._array(self.support_size)
-        table.J = array(self.support.shape, S)
+        rows = copy(table.Rows, S)()
+        rows.support, rows.support_size = self._array(self.support), self._array(self.support_size)
+        rows.J = array(self.support.shape, S)
+        constant = padded([row.side * np.array(row.a) for row in self.found], self.width, float)
+        rows.J.assign(np.tile(constant, (self.device_model.worlds, 1, 1)))
         for key in ("R", "weight", "v_hat", "lower", "upper"):
-            setattr(table, key, array(self.count, S))
-        return table
+            setattr(rows, key, array(self.count, S))
+        rows.pull = CONSTRAINT_SPEED if self.can_stall else 0.0
+        return rows
 
     def _table(self, found: list[Row], exact: bool):
         t = self.device_model.types
-        table = copy(kinds.Table, t.real)()
-        table.first, table.exact = self.joint_count, int(exact)
-        for key in ("kind", "axis"):
-            setattr(table, key, self._array([getattr(row, key) for row in found]))
-        table.link = self._array(np.array([row.link for row in found]).reshape(-1, 2))
+        made = copy(table.Table, t.real)()
+        made.exact = int(exact)
+        made.kind = self._array([kinds.code(row.kind) for row in found])
+        for key in ("traits", "owner", "element", "entry", "axis", "turn", "leads"):
+            setattr(made, key, self._array([getattr(row, key) for row in found]))
+        made.link = self._array(np.array([row.link for row in found]).reshape(-1, 2))
         frames = np.array([row.frame for row in found]).reshape(-1, 2, 7)
-        table.frame = self._array(frames[..., [0, 1, 2, 4, 5, 6, 3]], t.transform)  # quaternions scalar last
+        made.frame = self._array(frames[..., [0, 1, 2, 4, 5, 6, 3]], t.transform)  # quaternions scalar last
         for key in ("a", "b"):
-            setattr(table, key, self._array(padded([getattr(r, key) for r in found], self.width, float), t.real))
-        table.q = self._array(padded([row.q for row in found], self.width, np.int32))
-        table.coefficients = self._array(np.array([row.coefficients for row in found]).reshape(-1, 5), t.real)
-        table.reference = self._array(np.array([row.reference for row in found]).reshape(-1, 2), t.vec2)
-        for key in ("compliance", "dissipation_time", "stiffness", "damping"):
-            setattr(table, key, self._array([getattr(row, key) for row in found], t.real))
+            setattr(made, key, self._array(padded([getattr(r, key) for r in found], self.width, float), t.real))
+        made.q = self._array(padded([row.q for row in found], self.width, np.int32))
+        made.coefficients = self._array(np.array([row.coefficients for row in found]).reshape(-1, 5), t.real)
+        made.reference = self._array(np.array([row.reference for row in found]).reshape(-1, 2), t.vec2)
+        for key in ("side", "compliance", "dissipation_time"):
+            setattr(made, key, self._array([getattr(row, key) for row in found], t.real))
         model, speeds = self.device_model.model, self.device_model.recovery
-        table.recovery = self._array([row_speed(model, row, speeds) for row in found], t.real)
-        turning = [row.compliance == 0 and row.kind < kinds.COUPLING for row in found]
+        made.recovery = self._array([row_speed(model, row, speeds) for row in found], t.real)
+        turning = [row.compliance == 0 and row.between for row in found]
         levers = Levers(model) if any(turning) and min(speeds) < np.inf else None
         lever = [levers.lever(row) if x and levers else np.inf for row, x in zip(found, turning, strict=True)]
-        table.lever, table.group = self._array(lever, t.real), self._array(row_groups(found))
-        table.comes = self._array([levers is not None and levers.comes(row) for row in found])
-        table.part, table.body_part, table.dof_part = map(self._array, row_parts(model, found))
+        made.lever, made.group = self._array(lever, t.real), self._array(row_groups(found))
+        made.comes = self._array([levers is not None and levers.comes(row) for row in found])
+        made.part, made.body_part, made.dof_part = map(self._array, row_parts(model, found))
         self.can_stall = bool(np.isfinite(lever).any())
-        return table
+        return made
 
-    def _effort_table(self, actuators):
-        """The table of actuators; their moment arms are the rows' constant Jacobian."""
-        model, table = self.device_model.model, copy(effort_rows.EffortTable, self.device_model.types.real)()
-        table.first = self.joint_count + self.table_count
-        table.actuator, table.tendon = self._array(actuators), self._array(model.actuator_tendon[actuators])
-        table.q = self._array(dof_coordinates(model)[self.support[table.first :]])
-        if len(actuators):
-            J = self.rows.J.numpy()
-            J[:, table.first :] = padded([actuator_moments(model, a)[1] for a in actuators], self.width, float)
-            self.rows.J.assign(J)
-        return table
+    def constants(self, control=None):
+        """What laws read of parameters, as they are now, and of controls."""
+        parameters, constants = self.device_model.parameters, copy(table.Constants, self.device_model.types.real)()
+        for name in CONSTANTS:
+            setattr(constants, name, parameters.stored(name))
+        constants.control = self._none if control is None else control
+        return constants
 
     def attach(self, problem) -> None:
         """Let the solver's problem read these rows."""
@@ -320,9 +337,9 @@ class ScalarRows:
 
     def kernels(self) -> list:
         """Kernels that `launch` uses."""
-        counts = {rows: self.joint_count, kinds: self.table_count, effort_rows: self.effort_count}
         S = self.device_model.types.real
-        return [x for file, count in counts.items() if count for x in kernels_of(file, S)]
+        found = [copy(self._fill, S)] if self.count else []
+        return found + (kernels_of(frame_rows, S) if self.has_frames else [])
 
     def launch(
         self,
@@ -343,41 +360,48 @@ class ScalarRows:
         `moves`: whether this step's new velocity moves the positions; where it does not (explicit Euler), errors are those
         that v brings about. `between`: a `Dynamics` and its q where Jacobians are wanted instead (midpoint rule).
         """
+        if not self.count:
+            return
         d, p, dynamics = self.device_model, self.device_model.parameters, self.dynamics
-        if self.joint_count:
-            inputs = [d.topology, self.joint_type, self.joint_q, p.stored("joint_range"), p.stored("joint_friction")]
-            dynamics.launch(rows.joint_rows, None, [*inputs, h, sigma, q, v, v_star, M_factor, z, self.rows])
-        if self.table_count:
-            ahead, lead = self.lead(h, moves)
-            dynamics.launch(passes.integrate_position, d.model.nlink, [d.topology, ahead, q, v, self.q_ahead])
-            dynamics.kinematics(self.q_ahead, self.link_X_ahead)
-            self.geometry(dynamics, q, self.phi)
+        constants, (ahead, lead) = self.constants(control), self.lead(h, moves)
+        inputs = [d.topology, self.table, constants, h, sigma, ahead, lead, q]
+        inputs += [self._none if between is None else between[1], v, v_star, M_factor, z, self.phi, self.rows]
+        dynamics.launch(self._fill, None, inputs)
+        if self.has_frames:
+            self._look_ahead(q, ahead, v)
+            self._geometry(dynamics, constants, self.phi)
             inputs = [d.topology, self.table, self.rows, lead, v, M_factor, self.phi, self.floor, self.inertia]
-            dynamics.launch(kinds.prepare, max(d.model.nv, self.table_count), inputs)
+            dynamics.launch(frame_rows.prepare, max(d.model.nv, self.count), inputs)
             at = dynamics
             if between is not None:
                 at = between[0]
-                self.geometry(*between, self.phi_between)
+                self._geometry(at, constants, self.phi_between)
             inputs = [d.topology, self.table, self.rows, at.link_X, at.dof_S, self.inertia, self.floor]
-            dynamics.launch(kinds.least_weight, self.table_count, inputs)
-            inputs = [d.topology, self.table, p.stored("body_active"), h, sigma, self.phi, self.floor, v, v_star]
-            inputs += [M_factor, self._loads(force)]
-            dynamics.launch(kinds.regularise, None, [*inputs, z, self.speed, self.stalled, self.rows])
-        if self.effort_count:
-            inputs = [self.effort, *(p.stored(key) for key in ACTUATOR_PARAMETERS), control, q, v, h, self.rows]
-            dynamics.launch(effort_rows.effort_rows, self.effort_count, inputs)
+            dynamics.launch(frame_rows.least_weight, self.count, inputs)
+            inputs = [d.topology, self.table, constants, p.stored("body_active"), h, sigma, self.phi, self.floor]
+            inputs += [v, v_star, M_factor, self._loads(force)]
+            dynamics.launch(frame_rows.regularise, None, [*inputs, z, self.speed, self.stalled, self.rows])
+
+    def errors(self, q, u, phi) -> None:
+        """φ(q ⊕ u) of every row of a tendon or constraint, after `dynamics.position(q)`; Jacobians at q as well."""
+        constants = self.constants()
+        inputs = [self.table, constants, self.rows, 1.0, q, q, u, phi, self.rows.J]
+        self.dynamics.launch(taped_rows.coordinate_errors, self.count, inputs)
+        if self.has_frames:
+            self._look_ahead(q, 1.0, u)
+            self._geometry(self.dynamics, constants, phi)
 
     def remember_stalls(self, h: float, v, M_factor, force, z) -> None:
         """Note which rows stall at the velocity `v` that the solver found. `z`: scratch (worlds, nv)."""
         if self.can_stall:
             d = self.device_model
-            inputs = [d.topology, self.table, self.rows, h, self.phi, self.dynamics.dof_S, M_factor]
-            inputs += [self._loads(force), v, z, self.stalled]
-            self.dynamics.launch(kinds.remember_stalls, None, inputs)
+            inputs = [d.topology, self.table, self.constants(), self.rows, h, self.phi]
+            inputs += [self.dynamics.dof_S, M_factor, self._loads(force), v, z, self.stalled]
+            self.dynamics.launch(frame_rows.remember_stalls, None, inputs)
 
     def _loads(self, force):
         parameters = self.device_model.parameters
-        loads = copy(kinds.Loads, self.device_model.types.real)()
+        loads = copy(frame_rows.Loads, self.device_model.types.real)()
         loads.body_mass, loads.gravity = parameters.stored("body_mass"), parameters.stored("gravity")
         loads.force = force
         return loads
@@ -396,7 +420,13 @@ class ScalarRows:
         ahead = h if self.follow_bend or not moves else 0.0
         return ahead, ahead if moves else 0.0
 
-    def geometry(self, dynamics: Dynamics, q, phi) -> None:
-        """J at the kinematics of `dynamics`, and φ where the velocity leads."""
-        inputs = [self.device_model.topology, self.table, self.rows, dynamics.link_X, self.link_X_ahead, dynamics.dof_S]
-        dynamics.launch(kinds.geometry, self.table_count, [*inputs, q, self.q_ahead, 0, phi, self.rows.J])
+    def _look_ahead(self, q, ahead: float, v) -> None:
+        """Kinematics at q ⊕ ahead v."""
+        d, dynamics = self.device_model, self.dynamics
+        dynamics.launch(passes.integrate_position, d.model.nlink, [d.topology, ahead, q, v, self.q_ahead])
+        dynamics.kinematics(self.q_ahead, self.link_X_ahead)
+
+    def _geometry(self, at: Dynamics, constants, phi) -> None:
+        """J at the kinematics of `at`, and φ where the velocity leads, of rows between frames."""
+        inputs = [self.device_model.topology, self.table, constants, self.rows, at.link_X, self.link_X_ahead, at.dof_S]
+        at.launch(frame_rows.geometry, self.count, [*inputs, 0, phi, self.rows.J])

@@ -4,7 +4,7 @@
     R_n = 1/(h²K + hB),  v̂_n = −φ/(h + τ_d),  B = K τ_d;   R_t = 1/(h B_t),  K_t = 0: Coulomb friction without memory
 
 Every constraint is a spring and a damper, solved implicitly; K has no floor. It is the dual of SAP's problem with this R
-and v̂. Scalar rows bring their own R and v̂ (`kernels/rows/joint_rows.py`, `constraint_rows.py`); one with a lower bound l is solved for
+and v̂. Scalar rows bring their own R and v̂ (`kernels/rows/table.py`); one with a lower bound l is solved for
 x = γ − l ≥ 0, an upper bound is a row of A. Contacts without friction have their normal row alone. Friction below rounding
 is cleared, so that a scene that is symmetric stays so: a column of spheres, an unstable equilibrium, stands.
 """

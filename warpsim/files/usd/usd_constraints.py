@@ -7,11 +7,13 @@ a slide, distance a distance. Ours are written so; couplings of joints and tendo
 
 import numpy as np
 
+from warpsim.errors import ModelError
 from warpsim.files.usd import usd_extra
 from warpsim.files.usd.usd_joints import APART, Joint
 from warpsim.files.usd.usd_prims import Names, keep_name, quatf, vec3
+from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
 from warpsim.model.geometry import compose, inverse, rotation_vector
-from warpsim.model.model import BODY_CONSTRAINTS, ConstraintType, ReportLine
+from warpsim.model.model import ReportLine
 
 SCHEMA = {
     ConstraintType.CONNECT: "SphericalJoint",
@@ -170,6 +172,8 @@ def write_constraints(stage, model, body_paths, root_path) -> None:
         UsdGeom.Scope.Define(stage, root_path)
     for c in rows:
         kind, name = ConstraintType(model.constraint_type[c]), model.constraint_names[c]
+        if kind not in SCHEMA:
+            raise ModelError(f"constraint {name!r}: USD has no joint for a {kind.name.lower()}; export without it")
         joint = getattr(UsdPhysics, SCHEMA[kind]).Define(stage, f"{root_path}/{names(name)}")
         for side, body in enumerate(model.constraint_body[c]):
             pose = model.constraint_pose[c, side]

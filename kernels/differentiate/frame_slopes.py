@@ -1,12 +1,12 @@
-"""What the state changes about the rows of constraints and tendons: their `RowSlopes` (`row_slopes.py`), exact.
+"""What the state changes about the rows between frames: their `RowSlopes` (`row_slopes.py`), exact.
 
     γ = −(J v − v̂(φ))/R,   φ = φ(q ⊕ h v0) − h J(q) v0:   ∂φ/∂q_e = J'_e ∂q'/∂q − h ∂J/∂q_e v0,   ∂φ/∂v0_e = J'_e ∂q'/∂v0 − h J_e
 
-with J' where v0 leads, J_i = s_i a · m_i of an axis a and the motion m_i of dof i (angular, or at B's origin p), and
+with J' where v0 leads, J_i = s_i a · m_i of an axis a and the motion m_i of dof i about B's origin p, and
 
     ∂J_i/∂q_e = s_i (δa · m_i + a · δm_i),   δm_i = S_e × S_i where i turns with e, and ω_i × δp for velocities.
 
-a and p move with B by closed forms (`constraints/frames.py`); a motion of A and B turns a by ω, so that A's motions follow.
+a and p move with B by closed forms (`axis_change` of each kind); a motion of A and B turns a by ω, so that A's motions follow.
 The least weight Σ_i c_i/M_ii of a row between bodies changes with c_i and, for e below i, by ∂M_ii = −2 (S_e × S_i) · I_e S_i,
 I_e the inertia of e's subtree.
 """
@@ -14,17 +14,15 @@ I_e the inertia of e's subtree.
 import warp as wp
 
 from ..real import func, kernel, mat33, real, struct, transform, vec3, vec6, vec10
-from ..rows import constraint_rows as kinds
-from ..rows import coupling, frames
-from ..rows.bilateral import equality_slopes
-from ..rows.constraint_rows import Table, body_row, end_frame, row_side
-from ..rows.joint_rows import Rows
-from ..rows.stop import stop_slopes
+from ..rows import dispatch, frame_rows
+from ..rows.frame_rows import end_frame, frame_row
+from ..rows.kinds.kind import ANGULAR, BETWEEN
+from ..rows.table import Constants, FrameMotion, Rows, Table
 from ..tree import joints
 from ..tree import spatial as sp
 from ..tree.passes import Topology
 from .contact_slopes import arm_of, first_turning, shifted
-from .row_slopes import RowSlopes
+from .row_slopes import RowSlopes, row_state
 from .weight_slopes import Inertias, Weights, add_row, next_tree, tree_of
 
 
@@ -32,34 +30,8 @@ from .weight_slopes import Inertias, Weights, add_row, next_tree, tree_of
 class Place:
     """Kinematics at one position."""
 
-    q: wp.array2d(dtype=real)
     link_X: wp.array2d(dtype=transform)
     dof_S: wp.array2d(dtype=vec6)
-
-
-@func
-def law_slopes(
-    table: Table, rows: Rows, w: int, i: int, weight: real, speed: real, phi: real, h: real, sigma: real
-) -> vec3:
-    """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ) of a row; w with its floor."""
-    k = table.first + i
-    kind = table.kind[i]
-    c = table.compliance[i]
-    time = table.dissipation_time[i]
-    slopes = vec3(real(0.0), real(0.0), real(0.0))
-    if kind <= kinds.DISTANCE or kind == kinds.COUPLING:
-        law = equality_slopes(rows.v_hat[w, k], rows.R[w, k], weight, c, time, h, speed)
-        slopes[0] = law[0]
-        slopes[1] = law[1]
-    elif kind == kinds.TENDON_SPRING:  # v̂ = −K (φ beyond the slack)/(h K + D), R = 1/(h (h K + D))
-        slack = table.reference[i]
-        if phi < slack[0] or phi > slack[1] or slack[0] == slack[1]:
-            slopes[0] = -table.stiffness[i] * h * rows.R[w, k]
-    elif kind == kinds.TENDON_FRICTION:
-        slopes[1] = sigma
-    else:
-        slopes = stop_slopes(rows.v_hat[w, k], rows.R[w, k], weight, c, time, h, speed)
-    return slopes
 
 
 @func
@@ -69,46 +41,41 @@ def motion_of(topology: Topology, place: Place, w: int, d: int, point: vec3) -> 
 
 
 @func
-def axis_change(table: Table, place: Place, w: int, i: int, axis: vec3, twist: vec6, moves_b: bool) -> vec3:
+def axis_change(
+    table: Table, constants: Constants, place: Place, w: int, k: int, axis: vec6, twist: vec6, moves_b: bool
+) -> vec6:
     """δa when B, or A, moves by the twist about B's origin."""
-    X_a = end_frame(table, place.link_X, w, i, 0)
-    X_b = end_frame(table, place.link_X, w, i, 1)
-    kind = table.kind[i]
-    change = vec3()
-    if kind == kinds.ROTATION:
-        change = frames.rotation_axis_change(X_a, X_b, table.axis[i], sp.angular(twist))
-    elif kind == kinds.TILT:
-        change = frames.tilt_axis_change(X_a, X_b, table.axis[i], sp.angular(twist))
-    elif kind != kinds.POSITION:
-        u = sp.linear(twist)
-        length = wp.length(wp.transform_get_translation(X_b) - wp.transform_get_translation(X_a))
-        if length > real(0.0):
-            change = (u - wp.dot(axis, u) * axis) / length
+    motion = FrameMotion()
+    motion.A = end_frame(table, place.link_X, w, k, 0)
+    motion.B = end_frame(table, place.link_X, w, k, 1)
+    motion.axis = axis
+    motion.twist = twist
+    change = dispatch.axis_change(table, constants, motion, w, k)
     if not moves_b:
-        change = wp.cross(sp.angular(twist), axis) - change
+        omega = sp.angular(twist)
+        change = sp.join(wp.cross(omega, sp.angular(axis)), wp.cross(omega, sp.linear(axis))) - change
     return change
 
 
 @func
-def chosen(twist: vec6, angular: int) -> vec3:
-    m = sp.linear(twist)
-    if angular != 0:
-        m = sp.angular(twist)
-    return m
-
-
-@func
-def body_turns(topology: Topology, table: Table, rows: Rows, here: Place, w: int, i: int, slopes: RowSlopes):
+def body_turns(
+    topology: Topology,
+    table: Table,
+    constants: Constants,
+    rows: Rows,
+    here: Place,
+    w: int,
+    k: int,
+    slopes: RowSlopes,
+):
     """J_q of a row between two frames."""
-    k = table.first + i
-    row = body_row(table, here.link_X, w, i)
-    side = row_side(table.kind[i])
-    point = wp.transform_get_translation(end_frame(table, here.link_X, w, i, 1))
+    row = frame_row(table, constants, here.link_X, w, k)
+    point = wp.transform_get_translation(end_frame(table, here.link_X, w, k, 1))
     for e in range(rows.support_size[k]):
         d_e = rows.support[k, e]
         twist = motion_of(topology, here, w, d_e, point)
-        moves_b = table.a[i, e] > real(0.0)
-        delta_a = axis_change(table, here, w, i, row.axis, twist, moves_b)
+        moves_b = table.a[k, e] > real(0.0)
+        delta_a = axis_change(table, constants, here, w, k, row.axis, twist, moves_b)
         delta_p = vec3()
         if moves_b:
             delta_p = sp.linear(twist)
@@ -116,13 +83,10 @@ def body_turns(topology: Topology, table: Table, rows: Rows, here: Place, w: int
         for j in range(rows.support_size[k]):
             d = rows.support[k, j]
             own = motion_of(topology, here, w, d, point)
-            change = vec3()
-            if row.angular == 0:
-                change = wp.cross(sp.angular(own), delta_p)
-            if d >= first and table.a[i, j] == table.a[i, e]:
-                change += chosen(sp.cross_motion(twist, own), row.angular)
-            J_q = wp.dot(delta_a, chosen(own, row.angular)) + wp.dot(row.axis, change)
-            slopes.J_q[w, k, j, e] = side * table.a[i, j] * J_q
+            change = sp.join(vec3(), wp.cross(sp.angular(own), delta_p))
+            if d >= first and table.a[k, j] == table.a[k, e]:
+                change += sp.cross_motion(twist, own)
+            slopes.J_q[w, k, j, e] = table.a[k, j] * (wp.dot(delta_a, own) + wp.dot(row.axis, change))
 
 
 @func
@@ -161,9 +125,10 @@ def follow(topology: Topology, rows: Rows, k: int, v0: wp.array2d(dtype=real), h
 
 
 @kernel
-def constraint_row_slopes(
+def frame_row_slopes(
     topology: Topology,
     table: Table,
+    constants: Constants,
     rows: Rows,
     h: real,
     sigma: real,
@@ -178,39 +143,27 @@ def constraint_row_slopes(
     # out
     slopes: RowSlopes,
 ):
-    """Slopes of every row of the table. Launch over (worlds, rows of the table)."""
-    w, i = wp.tid()
-    k = table.first + i
-    if not (rows.R[w, k] > real(0.0)):
+    """Slopes of every row between frames. Launch over (worlds, rows)."""
+    w, k = wp.tid()
+    if (table.traits[k] & BETWEEN) == 0 or not (rows.R[w, k] > real(0.0)):
         return
-    kind = table.kind[i]
     size = rows.support_size[k]
+    body_turns(topology, table, constants, rows, here, w, k, slopes)
+    row = frame_row(table, constants, ahead.link_X, w, k)
+    point = wp.transform_get_translation(end_frame(table, ahead.link_X, w, k, 1))
     for e in range(size):
-        slopes.gamma_v[w, k, e] = rows.J[w, k, e]
-        for j in range(size):
-            slopes.J_q[w, k, j, e] = real(0.0)
-    if kind < kinds.COUPLING:
-        body_turns(topology, table, rows, here, w, i, slopes)
-        row = body_row(table, ahead.link_X, w, i)
-        point = wp.transform_get_translation(end_frame(table, ahead.link_X, w, i, 1))
-        for e in range(size):
-            motion = chosen(motion_of(topology, ahead, w, rows.support[k, e], point), row.angular)
-            slopes.gamma_v[w, k, e] = table.a[i, e] * row_side(kind) * wp.dot(row.axis, motion)
-    elif kind == kinds.COUPLING:
-        y = coupling.combination(table.b, table.q, i, size, here.q, w) - table.reference[i][1]
-        y_ahead = coupling.combination(table.b, table.q, i, size, ahead.q, w) - table.reference[i][1]
-        slope = coupling.polynomial_slope(table.coefficients, i, y_ahead)
-        curvature = coupling.polynomial_curvature(table.coefficients, i, y)
-        for e in range(size):
-            slopes.gamma_v[w, k, e] = table.a[i, e] - slope * table.b[i, e]
-            for j in range(size):
-                slopes.J_q[w, k, j, e] = -curvature * table.b[i, j] * table.b[i, e]
+        motion = motion_of(topology, ahead, w, rows.support[k, e], point)
+        slopes.gamma_v[w, k, e] = table.a[k, e] * wp.dot(row.axis, motion)
     follow(topology, rows, k, v0, h, w, slopes)
     weight = rows.weight[w, k]
-    law = law_slopes(table, rows, w, i, wp.max(weight, floor[w, i]), speed[w, i], phi[w, i], h, sigma)
+    s = row_state(table, rows, h, sigma, w, k)
+    s.phi = phi[w, k]
+    s.weight = wp.max(weight, floor[w, k])
+    s.speed = speed[w, k]
+    law = dispatch.law_slopes(table, constants, s, w, k)
     slopes.R_w[w, k] = law[1]
     slopes.R_floor[w, k] = real(0.0)
-    if floor[w, i] > weight:
+    if floor[w, k] > weight:
         slopes.R_w[w, k] = real(0.0)
         slopes.R_floor[w, k] = law[1]
     by_phi = row_G[w, k] * (law[0] - row_gamma[w, k] * law[2])
@@ -234,7 +187,7 @@ def moves(topology: Topology, e: int, link: int) -> bool:
 
 
 @func
-def share_change(topology: Topology, table: Table, place: Place, w: int, i: int, point: vec3, d: int, e: int) -> real:
+def share_change(topology: Topology, table: Table, place: Place, w: int, k: int, point: vec3, d: int, e: int) -> real:
     """∂c_d/∂q_e of the summand c_d/M_dd in the least weight of a row that measures positions."""
     link = topology.dof_link[d]
     reference = topology.tree_reference[topology.link_tree[link]]
@@ -246,7 +199,7 @@ def share_change(topology: Topology, table: Table, place: Place, w: int, i: int,
         # Both about the reference point of d's own tree, to which e then belongs.
         turn = sp.cross_motion(place.dof_S[w, e], own)
     delta_p = vec3()
-    if moves(topology, e, table.link[i, 1]):
+    if moves(topology, e, table.link[k, 1]):
         delta_p = sp.linear(motion_of(topology, place, w, e, point))
     delta_o = vec3()
     if moves(topology, e, reference):
@@ -256,20 +209,20 @@ def share_change(topology: Topology, table: Table, place: Place, w: int, i: int,
     change = wp.dot(u, sp.velocity_at(turn, arm) + wp.cross(omega, delta_p))
     lever = wp.dot(sp.linear(own), sp.linear(turn) + wp.cross(omega, delta_o))
     lever += wp.dot(omega, omega) * wp.dot(arm, delta_p - delta_o)
-    return real(2.0) * (real(kinds.PERPENDICULAR) * change + real(kinds.ON_AXIS) * lever)
+    return real(2.0) * (real(frame_rows.PERPENDICULAR) * change + real(frame_rows.ON_AXIS) * lever)
 
 
 @func
-def share(topology: Topology, table: Table, place: Place, w: int, i: int, point: vec3, d: int) -> real:
-    """c_d of `constraint_rows.least_weight`."""
+def share(topology: Topology, table: Table, place: Place, w: int, k: int, point: vec3, d: int) -> real:
+    """c_d of `frame_rows.least_weight`."""
     omega = sp.angular(place.dof_S[w, d])
-    c = real(kinds.PERPENDICULAR) * wp.dot(omega, omega)
-    if table.kind[i] != kinds.ROTATION and table.kind[i] != kinds.TILT:
+    c = real(frame_rows.PERPENDICULAR) * wp.dot(omega, omega)
+    if (table.traits[k] & ANGULAR) == 0:
         arm = arm_of(topology, place.link_X, w, topology.dof_link[d], point)
         u = sp.velocity_at(place.dof_S[w, d], arm)
         v = sp.linear(place.dof_S[w, d])
         lever = wp.dot(v, v) + wp.dot(omega, omega) * wp.dot(arm, arm)
-        c = real(kinds.PERPENDICULAR) * wp.dot(u, u) + real(kinds.ON_AXIS) * lever
+        c = real(frame_rows.PERPENDICULAR) * wp.dot(u, u) + real(frame_rows.ON_AXIS) * lever
     return c
 
 
@@ -283,13 +236,12 @@ def floor_by_dofs(
     inertia: wp.array2d(dtype=real),
     weights: Weights,
     w: int,
-    i: int,
+    k: int,
     tree: int,
 ):
     """by_dof ← ∂floor/∂q of one tree; y holds c_d/M_dd² of the support."""
-    k = table.first + i
-    measures = table.kind[i] != kinds.ROTATION and table.kind[i] != kinds.TILT
-    point = wp.transform_get_translation(end_frame(table, here.link_X, w, i, 1))
+    measures = (table.traits[k] & ANGULAR) == 0
+    point = wp.transform_get_translation(end_frame(table, here.link_X, w, k, 1))
     for e in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
         slope = real(0.0)
         l = topology.dof_link[e]
@@ -300,10 +252,10 @@ def floor_by_dofs(
                 turned = sp.cross_motion(here.dof_S[w, e], S_d)
                 slope += real(2.0) * weights.y[w, d][0] * wp.dot(turned, sp.momentum(composite[w, l], S_d))
             d = topology.dof_parent[d]
-        if measures and (moves(topology, e, table.link[i, 0]) or moves(topology, e, table.link[i, 1])):
+        if measures and (moves(topology, e, table.link[k, 0]) or moves(topology, e, table.link[k, 1])):
             for j in range(rows.support_size[k]):
                 d = rows.support[k, j]
-                slope += share_change(topology, table, here, w, i, point, d, e) / inertia[w, d]
+                slope += share_change(topology, table, here, w, k, point, d, e) / inertia[w, d]
         weights.by_dof[w, e] = slope
 
 
@@ -344,20 +296,20 @@ def floor_columns(
     w = wp.tid()
     for d in range(inertia.shape[1]):
         weights.y[w, d] = vec3()
-    for i in range(table.kind.shape[0]):
-        k = table.first + i
-        if rows.R[w, k] > real(0.0) and row_G[w, k] != real(0.0) and slopes.R_floor[w, k] != real(0.0):
+    for k in range(table.kind.shape[0]):
+        active = (table.traits[k] & BETWEEN) != 0 and rows.R[w, k] > real(0.0)
+        if active and row_G[w, k] != real(0.0) and slopes.R_floor[w, k] != real(0.0):
             support = rows.support[k]
             size = rows.support_size[k]
-            point = wp.transform_get_translation(end_frame(table, here.link_X, w, i, 1))
+            point = wp.transform_get_translation(end_frame(table, here.link_X, w, k, 1))
             for j in range(size):
                 d = support[j]
-                c = share(topology, table, here, w, i, point, d) / (inertia[w, d] * inertia[w, d])
+                c = share(topology, table, here, w, k, point, d) / (inertia[w, d] * inertia[w, d])
                 weights.y[w, d] = vec3(c, real(0.0), real(0.0))
             at = int(0)
             while at < size:
                 tree = tree_of(topology, support[at])
-                floor_by_dofs(topology, table, rows, here, composite, inertia, weights, w, i, tree)
+                floor_by_dofs(topology, table, rows, here, composite, inertia, weights, w, k, tree)
                 at = next_tree(topology, support, size, at)
             floor_by_inertias(topology, here, inertias, weights, w)
             gamma_w = -row_gamma[w, k] * slopes.R_floor[w, k] / rows.R[w, k]

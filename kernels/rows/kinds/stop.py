@@ -1,4 +1,8 @@
-"""One-sided rows: stops of joints and tendons, bounds of distances. A stop pushes only, 0 ≤ γ, with φ ≥ 0 the free side.
+"""Stops of hinges, slides, ball joints and tendons, one-sided: a stop pushes only, 0 ≤ γ, with φ ≥ 0 the free side.
+
+    φ = x − lower,   or   φ = upper − x;   of a ball joint x is the angle ‖r‖ of its rotation, ∂x/∂q = r/‖r‖
+
+The law is also that of the bounds of a distance (`reach.py`).
 
     R = max(β²/(4π²) w, c/(h (h + τ_d))),   v̂ = −φ/(h + τ_d),   lower = 0, upper = ∞
 
@@ -9,9 +13,12 @@ that the load borne at rest stays, R to a hundredth at most. What cannot come ba
 
 import warp as wp
 
-from ..laws import cone
-from ..laws.cone import contact_regularization, contact_stabilization
-from ..real import func, real, vec2, vec3
+from ...laws import cone
+from ...laws.cone import contact_regularization, contact_stabilization
+from ...real import func, real, vec2, vec3, vec4
+from ..bilateral import near_rigid_weight
+from ..table import Constants, Coordinates, RowState, Table, bound
+from .kind import ON_JOINTS, ONE_SIDED, WEIGHED, Kind
 
 LIMIT_BETA = 0.1  # near-rigid limit of stops
 LIMIT_HORIZON = 2.0  # steps ahead within which a stop counts
@@ -19,8 +26,11 @@ LIMIT_HORIZON = 2.0  # steps ahead within which a stop counts
 
 @func
 def within_reach(distance: real, rate: real, rate_star: real, pull: real, h: real) -> bool:
-    """Whether the stop may act in this step, by the rates at v0 and v*, and that which other rows may bring about."""
-    return distance < real(LIMIT_HORIZON) * h * wp.max(wp.max(wp.abs(rate), wp.abs(rate_star)), pull)
+    """Whether the stop may act in this step, by the rates at v0 and v*, and that which other rows may bring about.
+
+    A distance that is not a number is in reach, and is noticed.
+    """
+    return not (distance >= real(LIMIT_HORIZON) * h * wp.max(wp.max(wp.abs(rate), wp.abs(rate_star)), pull))
 
 
 @func
@@ -78,3 +88,27 @@ def stop_slopes(
     elif R > rigid * weight:
         by_weight = real(0.0)
     return vec3(slope, by_weight, by_distance)
+
+
+@func
+def law(table: Table, constants: Constants, s: RowState, w: int, k: int) -> vec4:
+    """(R, v̂, 0, ∞)."""
+    c = table.compliance[k]
+    x = stop_law(near_rigid_weight(table, s.weight, c), s.phi, c, table.dissipation_time[k], s.h, s.speed)
+    return vec4(x[0], x[1], real(0.0), real(wp.inf))
+
+
+@func
+def law_slopes(table: Table, constants: Constants, s: RowState, w: int, k: int) -> vec3:
+    """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ) of `law`."""
+    return stop_slopes(s.v_hat, s.R, s.weight, table.compliance[k], table.dissipation_time[k], s.h, s.speed)
+
+
+@func
+def measure(table: Table, constants: Constants, at: Coordinates, w: int, k: int) -> vec4:
+    """The distance from the bound."""
+    side = table.side[k]
+    return vec4(side * (at.x - bound(table, constants, w, k)), side, real(0.0), real(0.0))
+
+
+KIND = Kind(ONE_SIDED | WEIGHED | ON_JOINTS, law, law_slopes, measure=measure)

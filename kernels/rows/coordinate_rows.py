@@ -1,0 +1,125 @@
+"""Rows on coordinates: stops, dry friction, couplings and springs of joints and tendons, servos, all from one launch.
+
+What a row measures is a function of x = Σ a_j q_j (or the angle x = ‖r‖ of a ball joint) and y = Σ b_j q_j: ∂φ/∂q_j = φ_x a_j + φ_y b_j.
+Rows of joints and servos take φ at q; those of tendons and couplings where the velocity leads, φ(q ⊕ h v0) − h J v0, as rows between
+frames do (`frame_rows.py`).
+"""
+
+import warp as wp
+
+from ..real import func, kernel, real, vec3, vec4
+from ..tree import joints
+from ..tree.passes import Topology
+from .dispatch import coordinate_law, joint_law, joint_measure, measure
+from .kinds.kind import BETWEEN, ONE_SIDED, PAIRED, WEIGHED
+from .kinds.stop import within_reach
+from .table import Constants, Coordinates, Rows, RowState, Table, combination, row_rate
+from .weights import effective_weight
+
+
+@func
+def coordinates_at(
+    table: Table, rows: Rows, q: wp.array2d(dtype=real), v: wp.array2d(dtype=real), t: real, w: int, k: int
+) -> Coordinates:
+    """x and y at q + t v."""
+    at = Coordinates()
+    if table.turn[k] >= 0:
+        r = joints.quaternion_log(joints.read_quaternion(q, w, table.turn[k]))
+        at.x = wp.length(r)
+        at.axis = vec3(real(-1.0), real(0.0), real(0.0))
+        if at.x > real(0.0):
+            at.axis = r / at.x
+    else:
+        at.x = combination(table.a, table, rows, q, v, t, w, k)
+        if (table.traits[k] & PAIRED) != 0:
+            at.y = combination(table.b, table, rows, q, v, t, w, k)
+    return at
+
+
+@func
+def write_jacobian(table: Table, rows: Rows, at: Coordinates, found: vec4, w: int, k: int, J: wp.array3d(dtype=real)):
+    """∂φ/∂q from what the row measures."""
+    for j in range(rows.support_size[k]):
+        a_j = table.a[k, j]
+        if table.turn[k] >= 0:
+            a_j = at.axis[j]
+        J[w, k, j] = found[1] * a_j + found[2] * table.b[k, j]
+
+
+def _filler(name: str, measured, law_of, leading: bool, part: str = ""):
+    """The kernel called `name`, for rows of the kinds that `measured` and `law_of` know; `leading`: there may be some that lead."""
+
+    def fill(
+        topology: Topology,
+        table: Table,
+        constants: Constants,
+        h: real,
+        sigma: real,
+        ahead: real,
+        lead: real,
+        q: wp.array2d(dtype=real),
+        q_between: wp.array2d(dtype=real),
+        v0: wp.array2d(dtype=real),
+        v_star: wp.array2d(dtype=real),
+        M_factor: wp.array3d(dtype=real),
+        # scratch
+        z: wp.array2d(dtype=vec3),
+        # out
+        phi: wp.array2d(dtype=real),
+        rows: Rows,
+    ):
+        """φ, J, w, R, v̂ and bounds of every row on coordinates; R = 0 where it does not act or moves nothing. Launch over worlds.
+
+        φ(q ⊕ ahead v0) − lead J v0 of rows that lead; their J at `q_between`, unless that is empty.
+        """
+        w = wp.tid()
+        for k in range(table.kind.shape[0]):
+            if (table.traits[k] & BETWEEN) == 0:
+                rows.R[w, k] = real(0.0)
+                s = RowState()
+                places = int(
+                    1
+                )  # where the row is measured: at q, where the velocity leads, and where its Jacobian is wanted
+                if wp.static(leading) and table.leads[k] != 0:
+                    places = 2 + wp.min(q_between.shape[0], 1)
+                for n in range(places):
+                    at = Coordinates()
+                    if n < 2:
+                        at = coordinates_at(table, rows, q, v0, real(n) * ahead, w, k)
+                    else:
+                        at = coordinates_at(table, rows, q_between, v0, real(0.0), w, k)
+                    found = measured(table, constants, at, w, k)
+                    if n == 1:
+                        s.phi = found[0] - lead * s.rate0
+                    else:
+                        if table.turn[k] >= 0 or (table.traits[k] & PAIRED) != 0:  # else it is constant
+                            write_jacobian(table, rows, at, found, w, k, rows.J)
+                        s.rate0 = row_rate(rows, v0, w, k)
+                    if n == 0:
+                        s.phi = found[0]
+                phi[w, k] = s.phi
+                near = bool(True)
+                if (table.traits[k] & ONE_SIDED) != 0:
+                    near = within_reach(s.phi, s.rate0, row_rate(rows, v_star, w, k), rows.pull, h)
+                if near:
+                    weighed = (table.traits[k] & WEIGHED) != 0
+                    if weighed:
+                        s.weight = effective_weight(topology, M_factor, z, w, rows, k)
+                        rows.weight[w, k] = s.weight
+                    s.speed = table.recovery[k]
+                    s.h = h
+                    s.sigma = sigma
+                    law = law_of(table, constants, s, w, k)
+                    if not weighed or not (s.weight <= real(0.0)):
+                        rows.R[w, k] = law[0]
+                        rows.v_hat[w, k] = law[1]
+                        rows.lower[w, k] = law[2]
+                        rows.upper[w, k] = law[3]
+
+    fill.__name__ = fill.__qualname__ = name
+    return kernel(fill, part=part)
+
+
+fill = _filler("fill", measure, coordinate_law, leading=True)
+# Most robots have joints' rows alone, and are not to wait for the others' compilation.
+fill_joints = _filler("fill_joints", joint_measure, joint_law, leading=False, part="joints")

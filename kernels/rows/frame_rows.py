@@ -1,0 +1,423 @@
+"""Rows between two frames (theory §10): error φ and Jacobian, then R, v̂ and bounds by each row's law, and which of them are held.
+
+φ is taken where the present velocity leads, at q ⊕ h v0, and the law acts on φ − h J v0. To first order that is φ at q; the
+second-order term makes J(q) v of the end of the step hold φ to third order in h, as SHAKE does (Ryckaert et al. 1977)
+with one Newton step. What a row measures is its kind's (`kinds/`, `frames.py`); stops and servos of joints: `coordinate_rows.py`.
+"""
+
+import warp as wp
+
+from ..laws import cone
+from ..real import func, kernel, real, struct, transform, vec3, vec4, vec6
+from ..tree import spatial as sp
+from ..tree.passes import Topology
+from . import bilateral, dispatch
+from .dispatch import frame_law
+from .kinds.kind import ANGULAR, BETWEEN, ONE_SIDED, STALLS
+from .kinds.stop import LIMIT_BETA, within_reach
+from .table import Constants, Frames, RowGeometry, Rows, RowState, Table, row_rate
+from .weights import effective_weight, group_mobility
+
+# A row that moves next to nothing is redundant (out of the plane of a linkage, on the axis of a hinge); R ∝ w would make it
+# infinitely stiff, so that rounding or a misaligned axis jams the mechanism. So w is at least Σ u²/M_dd over its dofs times
+# PERPENDICULAR, u the whole motion that the row takes one component of, and times ON_AXIS with u the lever from the tree's
+# reference point.
+PERPENDICULAR = 1.0 / 3.0
+ON_AXIS = 1e-4
+# R/w of a one-sided row that recovers, at least.
+LEAST_STOP = cone.LEAST_RECOVERY_SHARE * LIMIT_BETA**2 * cone.INVERSE_FOUR_PI_SQUARED
+# Entries of J below this, relative to what they are the difference of, are rounding.
+ROUNDING = {wp.float32: 2e-6, wp.float64: 4e-15}
+# Directions of less mobility, relative to the least w, do not move: out of the plane of a mechanism.
+STILL = {wp.float32: 1e-6, wp.float64: 1e-9}
+
+
+rounding, still = ROUNDING[real], STILL[real]
+
+
+@struct
+class Loads:
+    """What rows bear: weights and generalised forces."""
+
+    body_mass: wp.array2d(dtype=real)
+    gravity: wp.array(dtype=vec3)
+    force: wp.array2d(dtype=real)  # (worlds, nv)
+
+
+@func
+def end_frame(table: Table, link_X: wp.array2d(dtype=transform), w: int, k: int, end: int) -> transform:
+    X = table.frame[k, end]
+    l = table.link[k, end]
+    if l >= 0:
+        X = link_X[w, l] * X
+    return X
+
+
+@func
+def reference_link(topology: Topology, d: int) -> int:
+    """The link at whose origin the motion of dof d is taken."""
+    return topology.tree_reference[topology.link_tree[topology.dof_link[d]]]
+
+
+@func
+def summands(motion: vec6, traits: int, point: vec3, o: vec3) -> real:
+    """Size of what the motion's velocity at a point is summed from."""
+    size = wp.length(sp.angular(motion))
+    if (traits & ANGULAR) == 0:
+        size = wp.length(sp.linear(motion)) + size * (wp.length(point) + wp.length(o))
+    return size
+
+
+@func
+def frame_row(table: Table, constants: Constants, link_X: wp.array2d(dtype=transform), w: int, k: int) -> RowGeometry:
+    """φ and axis of a row between two frames."""
+    X = Frames()
+    X.A = end_frame(table, link_X, w, k, 0)
+    X.B = end_frame(table, link_X, w, k, 1)
+    return dispatch.geometry(table, constants, X, w, k)
+
+
+@kernel(twin=True)
+def geometry(
+    topology: Topology,
+    table: Table,
+    constants: Constants,
+    rows: Rows,
+    link_X: wp.array2d(dtype=transform),
+    link_X_ahead: wp.array2d(dtype=transform),
+    dof_S: wp.array2d(dtype=vec6),
+    taped: int,
+    # out
+    phi: wp.array2d(dtype=real),
+    J: wp.array3d(dtype=real),
+):
+    """φ at q ⊕ h v0 and J at q of the rows between frames. Launch over (worlds, rows)."""
+    w, k = wp.tid()
+    if (table.traits[k] & BETWEEN) != 0:
+        row = frame_row(table, constants, link_X, w, k)
+        ahead = frame_row(table, constants, link_X_ahead, w, k)
+        point = wp.transform_get_translation(end_frame(table, link_X, w, k, 1))
+        phi[w, k] = ahead.phi
+        for j in range(rows.support_size[k]):
+            d = rows.support[k, j]
+            o = wp.transform_get_translation(link_X[w, reference_link(topology, d)])
+            motion = sp.join(sp.angular(dof_S[w, d]), sp.velocity_at(dof_S[w, d], point - o))
+            J_j = table.a[k, j] * wp.dot(row.axis, motion)
+            if taped == 0:  # the tape needs the derivative of a J that passes through 0
+                if wp.abs(J_j) <= real(rounding) * summands(dof_S[w, d], table.traits[k], point, o):
+                    J_j = real(0.0)
+            J[w, k, j] = J_j
+
+
+@kernel(twin=True)
+def least_weight(
+    topology: Topology,
+    table: Table,
+    rows: Rows,
+    link_X: wp.array2d(dtype=transform),
+    dof_S: wp.array2d(dtype=vec6),
+    inertia: wp.array2d(dtype=real),
+    # out
+    floor: wp.array2d(dtype=real),
+):
+    """floor += the least w of a row between frames; `inertia`: the diagonal of M. Launch over (worlds, rows)."""
+    w, k = wp.tid()
+    if (table.traits[k] & BETWEEN) != 0:
+        point = wp.transform_get_translation(end_frame(table, link_X, w, k, 1))
+        for j in range(rows.support_size[k]):
+            d = rows.support[k, j]
+            omega = sp.angular(dof_S[w, d])
+            square = real(PERPENDICULAR) * wp.dot(omega, omega)
+            if (table.traits[k] & ANGULAR) == 0:
+                arm = point - wp.transform_get_translation(link_X[w, reference_link(topology, d)])
+                u = sp.velocity_at(dof_S[w, d], arm)
+                v = sp.linear(dof_S[w, d])
+                lever = wp.dot(v, v) + wp.dot(omega, omega) * wp.dot(arm, arm)
+                square = real(PERPENDICULAR) * wp.dot(u, u) + real(ON_AXIS) * lever
+            floor[w, k] += square / inertia[w, d]
+
+
+@func
+def is_inactive(topology: Topology, table: Table, body_active: wp.array2d(dtype=real), w: int, k: int) -> bool:
+    """Whether an end of the row stands still because its tree is switched off."""
+    off = False
+    for end in range(2):
+        l = table.link[k, end]
+        if l >= 0:
+            root = topology.link_body[topology.tree_reference[topology.link_tree[l]]]
+            if body_active[w % body_active.shape[0], root] == real(0.0):
+                off = True
+    return off
+
+
+@kernel
+def prepare(
+    topology: Topology,
+    table: Table,
+    rows: Rows,
+    lead: real,
+    v0: wp.array2d(dtype=real),
+    M_factor: wp.array3d(dtype=real),
+    # in and out
+    phi: wp.array2d(dtype=real),
+    # out
+    floor: wp.array2d(dtype=real),
+    inertia: wp.array2d(dtype=real),
+):
+    """φ ← φ − lead J v0, floor ← 0, and M_dd from M = LᵀDL. Launch over (worlds, max(nv, rows))."""
+    w, k = wp.tid()
+    if k < floor.shape[1]:
+        if (table.traits[k] & BETWEEN) != 0:
+            phi[w, k] = phi[w, k] - lead * row_rate(rows, v0, w, k)
+        floor[w, k] = real(0.0)
+    if k < inertia.shape[1]:
+        begin = topology.dof_begin[k]
+        total = M_factor[w, k, k - begin]
+        for d in range(k + 1, topology.tree_v[topology.link_tree[topology.dof_link[k]] + 1]):
+            L = M_factor[w, d, k - begin]
+            total += L * L * M_factor[w, d, d - begin]
+        inertia[w, k] = total
+
+
+@func
+def load_bound(
+    table: Table,
+    loads: Loads,
+    h: real,
+    w: int,
+    k: int,
+) -> real:
+    """γ_load of a row: a multiple of the impulse of the weights and forces of its part of the model."""
+    mass = real(0.0)
+    for body in range(table.body_part.shape[0]):
+        if table.body_part[body] == table.part[k]:
+            mass += loads.body_mass[w % loads.body_mass.shape[0], body]
+    total = mass * wp.length(loads.gravity[w % loads.gravity.shape[0]])
+    for d in range(loads.force.shape[1]):
+        if table.dof_part[d] == table.part[k]:
+            total += wp.abs(loads.force[w, d]) / wp.min(table.lever[k], real(1.0))
+    return real(bilateral.LOAD_SHARE) * h * total
+
+
+@func
+def held_speed(table: Table, weight: real, load: real, h: real, k: int) -> real:
+    """v_h of `bilateral.py`; `weight`: w, `load`: γ_load."""
+    share = real(bilateral.RIGID)
+    if (table.traits[k] & ONE_SIDED) != 0:
+        share = real(LEAST_STOP)
+    return share * wp.max(real(bilateral.GEOMETRIC_SHARE) * table.lever[k] / h, weight * load)
+
+
+@func
+def drift_speed(table: Table, rows: Rows, v: wp.array2d(dtype=real), h: real, w: int, k: int) -> real:
+    """|v̂| of a group that its motion explains: the positions of an explicit step leave their constraints by h² u²/L."""
+    square = real(0.0)
+    for m in range(table.group[k]):
+        member = k + m
+        size = real(0.0)
+        for j in range(rows.support_size[member]):
+            size += wp.abs(rows.J[w, member, j] * v[w, rows.support[member, j]])
+        square += size * size
+    speed = real(0.0)
+    if h * h * square < real(bilateral.DRIFT_TURN * bilateral.DRIFT_TURN) * table.lever[k] * table.lever[k]:
+        speed = real(bilateral.DRIFT) * h * square / table.lever[k]
+    return speed
+
+
+@func
+def closing_rate(table: Table, constants: Constants, phi: real, speed: real, h: real, w: int, k: int) -> real:
+    """v̂ of a row that closes at `speed` at most."""
+    s = RowState()
+    s.phi = phi
+    s.weight = real(1.0)
+    s.speed = speed
+    s.h = h
+    s.sigma = real(1.0)
+    return frame_law(table, constants, s, w, k)[1]
+
+
+@func
+def closing_speed(
+    topology: Topology,
+    table: Table,
+    constants: Constants,
+    rows: Rows,
+    L: wp.array3d(dtype=real),
+    z: wp.array2d(dtype=vec3),
+    phi: wp.array2d(dtype=real),
+    least: real,
+    explained: real,
+    h: real,
+    w: int,
+    k: int,
+) -> vec4:
+    """(speed at which the rows of a group, three at most, can close without haste, direction that hinders them most, where |v̂| is
+    above `explained`). `least`: the least w."""
+    wanted = vec3(real(0.0), real(0.0), real(0.0))
+    for m in range(table.group[k]):
+        wanted[m] = closing_rate(table, constants, phi[w, k + m], table.recovery[k + m], h, w, k + m)
+    speed = wp.length(wanted)
+    if speed <= explained:
+        return vec4(real(wp.inf), real(0.0), real(0.0), real(0.0))
+    wanted = wanted / speed
+    W = group_mobility(topology, rows, L, z, k, table.group[k], w) / least
+    for m in range(table.group[k], 3):  # no row
+        W[m, m] = real(1.0) / real(still)
+    axes, mobility = wp.eig3(W)
+    worst = int(0)
+    most = real(0.0)
+    slowest = real(wp.inf)
+    haste = real(0.0)
+    for m in range(3):
+        along = wanted[0] * axes[0, m] + wanted[1] * axes[1, m] + wanted[2] * axes[2, m]
+        share = along * along / wp.max(mobility[m], real(bilateral.RIGID))
+        if share > most:
+            most = share
+            worst = m
+        if mobility[m] > real(still):
+            haste += share
+    if haste > real(bilateral.HASTE):
+        slowest = table.recovery[k] * real(bilateral.HASTE) / haste
+    if wp.dot(wanted, W * wanted) < real(bilateral.STUCK_SHARE):
+        slowest = real(0.0)
+    return vec4(slowest, axes[0, worst], axes[1, worst], axes[2, worst])
+
+
+@kernel
+def regularise(
+    topology: Topology,
+    table: Table,
+    constants: Constants,
+    body_active: wp.array2d(dtype=real),
+    h: real,
+    sigma: real,
+    phi: wp.array2d(dtype=real),
+    floor: wp.array2d(dtype=real),
+    v0: wp.array2d(dtype=real),
+    v_star: wp.array2d(dtype=real),
+    M_factor: wp.array3d(dtype=real),
+    loads: Loads,
+    # scratch
+    z: wp.array2d(dtype=vec3),
+    # out
+    speed: wp.array2d(dtype=real),
+    stalled: wp.array2d(dtype=int),
+    rows: Rows,
+):
+    """R, v̂, bounds and w of every row between frames; R = 0 where it does not act or moves nothing. Launch over worlds."""
+    w = wp.tid()
+    first = int(0)  # of the present group, as the three below
+    limit = real(wp.inf)
+    along = vec3(real(1.0), real(1.0), real(1.0))
+    load = real(0.0)
+    for k in range(table.kind.shape[0]):
+        if table.group[k] > 0:
+            first = k
+            limit = real(wp.inf)
+            along = vec3(real(1.0), real(1.0), real(1.0))
+            load = real(0.0)
+        if (table.traits[k] & BETWEEN) == 0:
+            continue
+        rows.R[w, k] = real(0.0)
+        acts = not is_inactive(topology, table, body_active, w, k)
+        if (table.traits[k] & ONE_SIDED) != 0 and acts:
+            acts = within_reach(phi[w, k], row_rate(rows, v0, w, k), row_rate(rows, v_star, w, k), rows.pull, h)
+        if acts:
+            weight = effective_weight(topology, M_factor, z, w, rows, k)
+            row_weight = wp.max(weight, floor[w, k])
+            if k == first and floor[w, k] > real(0.0):
+                if stalled[w, k] != 0:
+                    limit = real(0.0)
+                elif table.comes[k] == 0 and table.lever[k] < real(wp.inf):
+                    slow = held_speed(table, floor[w, k], real(0.0), h, k)
+                    explained = wp.max(slow, drift_speed(table, rows, v0, h, w, k))
+                    closing = closing_speed(
+                        topology, table, constants, rows, M_factor, z, phi, floor[w, k], explained, h, w, k
+                    )
+                    limit = closing[0]
+                    along = vec3(closing[1], closing[2], closing[3])
+                if limit < table.recovery[k]:
+                    load = load_bound(table, loads, h, w, k)
+            speed[w, k] = table.recovery[k]
+            if limit < table.recovery[k] and wp.abs(along[k - first]) > real(bilateral.ALONG):
+                most = wp.max(limit, held_speed(table, row_weight, load, h, k))
+                speed[w, k] = wp.min(table.recovery[k], wp.pow(real(2.0), wp.ceil(wp.log2(most))))
+            s = RowState()
+            s.phi = phi[w, k]
+            s.weight = row_weight
+            s.speed = speed[w, k]
+            s.h = h
+            s.sigma = sigma
+            law = frame_law(table, constants, s, w, k)
+            if not (weight <= real(0.0)):
+                rows.weight[w, k] = weight
+                rows.R[w, k] = law[0]
+                rows.v_hat[w, k] = law[1]
+                rows.lower[w, k] = law[2]
+                rows.upper[w, k] = law[3]
+
+
+@func
+def is_turning(
+    table: Table, rows: Rows, h: real, dof_S: wp.array2d(dtype=vec6), v: wp.array2d(dtype=real), w: int, k: int
+) -> bool:
+    """Whether an end of the row turns by more than STALL_TURN in the step."""
+    omega_a = vec3(real(0.0), real(0.0), real(0.0))
+    omega_b = vec3(real(0.0), real(0.0), real(0.0))
+    for j in range(rows.support_size[k]):
+        d = rows.support[k, j]
+        omega = sp.angular(dof_S[w, d]) * v[w, d]
+        if table.a[k, j] > real(0.0):
+            omega_b += omega
+        else:
+            omega_a += omega
+    return h * wp.max(wp.length(omega_a), wp.length(omega_b)) > real(bilateral.STALL_TURN)
+
+
+@kernel
+def remember_stalls(
+    topology: Topology,
+    table: Table,
+    constants: Constants,
+    rows: Rows,
+    h: real,
+    phi: wp.array2d(dtype=real),
+    dof_S: wp.array2d(dtype=vec6),
+    M_factor: wp.array3d(dtype=real),
+    loads: Loads,
+    v: wp.array2d(dtype=real),
+    # scratch
+    z: wp.array2d(dtype=vec3),
+    # in and out
+    stalled: wp.array2d(dtype=int),
+):
+    """Whether each group of two-sided rows stalls at the new velocity (`bilateral.py`). Launch over worlds."""
+    w = wp.tid()
+    for k in range(table.kind.shape[0]):
+        turning = (table.traits[k] & STALLS) != 0 and table.lever[k] < real(wp.inf)
+        if table.group[k] > 0 and turning:
+            wanted = vec3(real(0.0), real(0.0), real(0.0))
+            rate = vec3(real(0.0), real(0.0), real(0.0))
+            gamma = vec3(real(0.0), real(0.0), real(0.0))
+            free = vec3(real(0.0), real(0.0), real(0.0))  # v̂ without a limit
+            for m in range(table.group[k]):
+                member = k + m
+                if rows.R[w, member] > real(0.0):
+                    for j in range(rows.support_size[member]):
+                        rate[m] = rate[m] + rows.J[w, member, j] * v[w, rows.support[member, j]]
+                    wanted[m] = rows.v_hat[w, member]
+                    free[m] = closing_rate(table, constants, phi[w, member], real(wp.inf), h, w, member)
+                    gamma[m] = (wanted[m] - rate[m]) / rows.R[w, member]
+            limit = table.lever[k] / h  # of W γ
+            if wp.length(free) < real(0.5) * real(bilateral.RIGID) * limit:
+                stalled[w, k] = 0
+            elif (
+                wp.dot(wanted, rate) < real(0.5) * wp.length_sq(wanted)
+                and wp.length(free) > drift_speed(table, rows, v, h, w, k)
+                and is_turning(table, rows, h, dof_S, v, w, k)
+            ):
+                W = group_mobility(topology, rows, M_factor, z, k, table.group[k], w)
+                size = wp.length(gamma)
+                bound = load_bound(table, loads, h, w, k)
+                if wp.dot(gamma, W * gamma) > limit * size and size > bound:
+                    stalled[w, k] = 1

@@ -1,0 +1,15 @@
+"""The kinds of scalar rows: every file of this folder that has a `KIND` is one, called as the file. Its code is its place in `NAMES`."""
+
+import importlib
+import pkgutil
+
+_FILES = {x.name: importlib.import_module(f"{__name__}.{x.name}") for x in pkgutil.iter_modules(__path__)}
+KINDS = {name: file.KIND for name, file in sorted(_FILES.items()) if hasattr(file, "KIND")}
+NAMES = tuple(KINDS)
+
+
+def code(name: str) -> int:
+    """The number of a kind in tables."""
+    if name not in KINDS:
+        raise ValueError(f"no kind of row is called {name!r}; there are {', '.join(NAMES)}")
+    return NAMES.index(name)

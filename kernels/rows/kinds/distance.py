@@ -1,0 +1,52 @@
+"""Distance of the origins, held at a length:
+
+φ = ‖p_B − p_A‖ − length,   a = (p_B − p_A)/‖p_B − p_A‖
+"""
+
+import warp as wp
+
+from ...real import func, real, vec3, vec6
+from ...tree import spatial as sp
+from .. import bilateral
+from ..table import Constants, FrameMotion, Frames, RowGeometry, Table
+from .kind import BETWEEN, STALLS, WEIGHED, Kind
+
+
+@func
+def length_row(X: Frames) -> RowGeometry:
+    """The distance itself, as φ; where the points coincide its direction is x."""
+    d = wp.transform_get_translation(X.B) - wp.transform_get_translation(X.A)
+    length = real(0.0)
+    axis = vec3(real(1.0), real(0.0), real(0.0))
+    if d[0] != real(0.0) or d[1] != real(0.0) or d[2] != real(0.0):
+        length = wp.length(d)
+        axis = d / length
+    row = RowGeometry()
+    row.phi = length
+    row.axis = sp.join(vec3(), axis)
+    return row
+
+
+@func
+def geometry(table: Table, constants: Constants, X: Frames, w: int, k: int) -> RowGeometry:
+    """φ and axis."""
+    measured = length_row(X)
+    row = RowGeometry()
+    row.phi = measured.phi - table.coefficients[k, 0]
+    row.axis = measured.axis
+    return row
+
+
+@func
+def axis_change(table: Table, constants: Constants, motion: FrameMotion, w: int, k: int) -> vec6:
+    """(u − (a·u) a)/‖p_B − p_A‖ of the axis a, where B's origin moves by u; of `reach.py`, too."""
+    axis = sp.linear(motion.axis)
+    u = sp.linear(motion.twist)
+    length = wp.length(wp.transform_get_translation(motion.B) - wp.transform_get_translation(motion.A))
+    change = vec3()
+    if length > real(0.0):
+        change = (u - wp.dot(axis, u) * axis) / length
+    return sp.join(vec3(), change)
+
+
+KIND = Kind(BETWEEN | STALLS | WEIGHED, bilateral.law, bilateral.law_slopes, geometry, axis_change, radial=True)

@@ -1,0 +1,34 @@
+"""What a kind of row declares: its properties and its device functions, all of the same few signatures.
+
+geometry(table, constants, Frames, w, k) → RowGeometry            of a row between two frames: φ and axis
+axis_change(table, constants, FrameMotion, w, k) → vec6           δ axis when B moves
+measure(table, constants, Coordinates, w, k) → vec4               of a row on coordinates: φ, ∂φ/∂x, ∂φ/∂y, ∂²φ/∂y²
+law(table, constants, RowState, w, k) → vec4                      (R, v̂, lower, upper); R = 0: no row
+law_slopes(table, constants, RowState, w, k) → vec3               (∂v̂/∂φ, ∂R/∂w, ∂R/∂φ), from R and v̂
+"""
+
+import typing
+
+import warp as wp
+
+# Properties, as bits of `Table.traits`.
+BETWEEN = wp.constant(1)  # measures between two frames, else coordinates
+ANGULAR = wp.constant(2)  # of a row between frames: measures an angle alone
+ONE_SIDED = wp.constant(4)  # a stop, which counts where it may act within the step; its constant is the bound
+STALLS = wp.constant(8)  # two-sided, of positions: held where it has stalled
+YIELDS = wp.constant(16)  # its constant is the bound of the force
+WEIGHED = wp.constant(32)  # counts only where it moves something: its R may be proportional to w
+PAIRED = wp.constant(64)  # measures two sums of coordinates, x and y
+ON_JOINTS = wp.constant(128)  # what joints have, see `coordinate_rows.fill_joints`
+
+
+class Kind(typing.NamedTuple):
+    """A kind of row. `radial`: its axis turns with its ends."""
+
+    traits: int
+    law: typing.Any
+    law_slopes: typing.Any = None
+    geometry: typing.Any = None
+    axis_change: typing.Any = None
+    measure: typing.Any = None
+    radial: bool = False

@@ -1,0 +1,32 @@
+"""Position along an axis e of frame A:
+
+φ = eᵀ R_Aᵀ (p_B − p_A),   a = R_A e
+"""
+
+import warp as wp
+
+from ...real import func, vec3, vec6
+from ...tree import spatial as sp
+from .. import bilateral
+from ..frames import unit_axis
+from ..table import Constants, FrameMotion, Frames, RowGeometry, Table
+from .kind import BETWEEN, STALLS, WEIGHED, Kind
+
+
+@func
+def geometry(table: Table, constants: Constants, X: Frames, w: int, k: int) -> RowGeometry:
+    """φ and axis."""
+    axis = wp.quat_rotate(wp.transform_get_rotation(X.A), unit_axis(table.axis[k]))
+    row = RowGeometry()
+    row.phi = wp.dot(axis, wp.transform_get_translation(X.B) - wp.transform_get_translation(X.A))
+    row.axis = sp.join(vec3(), axis)
+    return row
+
+
+@func
+def axis_change(table: Table, constants: Constants, motion: FrameMotion, w: int, k: int) -> vec6:
+    """0: the axis is A's."""
+    return vec6()
+
+
+KIND = Kind(BETWEEN | STALLS | WEIGHED, bilateral.law, bilateral.law_slopes, geometry, axis_change)

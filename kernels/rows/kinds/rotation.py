@@ -1,0 +1,45 @@
+"""Rotation about an axis e of frame A, Q = q_A* q_B with its scalar part q_w ≥ 0:
+
+φ = 2 eᵀ vec(Q),   a = R_A (q_w e + vec(Q) × e): the rotation vector up to third order
+"""
+
+import warp as wp
+
+from ...real import func, real, vec3, vec6
+from ...tree import spatial as sp
+from .. import bilateral
+from ..frames import quaternion_change, relative_quaternion, unit_axis, vector_part
+from ..table import Constants, FrameMotion, Frames, RowGeometry, Table
+from .kind import ANGULAR, BETWEEN, WEIGHED, Kind
+
+
+@func
+def geometry(table: Table, constants: Constants, X: Frames, w: int, k: int) -> RowGeometry:
+    """φ and axis."""
+    Q = relative_quaternion(X.A, X.B)
+    sign = real(1.0)
+    if Q[3] < real(0.0):
+        sign = real(-1.0)
+    e = unit_axis(table.axis[k])
+    v = sign * vector_part(Q)
+    row = RowGeometry()
+    row.phi = real(2.0) * wp.dot(e, v)
+    axis = wp.quat_rotate(wp.transform_get_rotation(X.A), sign * Q[3] * e + wp.cross(v, e))
+    row.axis = sp.join(axis, vec3())
+    return row
+
+
+@func
+def axis_change(table: Table, constants: Constants, motion: FrameMotion, w: int, k: int) -> vec6:
+    """δQ = ½ (0, R_Aᵀω) Q."""
+    Q = relative_quaternion(motion.A, motion.B)
+    sign = real(1.0)
+    if Q[3] < real(0.0):
+        sign = real(-1.0)
+    dQ = sign * quaternion_change(motion, Q)
+    e = unit_axis(table.axis[k])
+    change = dQ[3] * e + wp.cross(vec3(dQ[0], dQ[1], dQ[2]), e)
+    return sp.join(wp.quat_rotate(wp.transform_get_rotation(motion.A), change), vec3())
+
+
+KIND = Kind(BETWEEN | ANGULAR | WEIGHED, bilateral.law, bilateral.law_slopes, geometry, axis_change)

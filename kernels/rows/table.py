@@ -1,0 +1,168 @@
+"""The table of scalar rows: what every row is, what a step fills in, and the constants of the rows, which may differ by world.
+
+A row limits one rate v_c = J v by its error φ: γ = clamp(−(v_c − v̂)/R, lower, upper) (theory §10). What it measures and its law
+are its kind's (`kinds/`); whose constants it has is its `owner`'s: a joint, a tendon, a constraint or an actuator.
+"""
+
+import warp as wp
+
+from ..real import func, real, struct, transform, vec2, vec3, vec6
+
+JOINT = wp.constant(0)
+TENDON = wp.constant(1)
+CONSTRAINT = wp.constant(2)
+ACTUATOR = wp.constant(3)
+
+
+@struct
+class Table:
+    """What the rows are; shared by all worlds."""
+
+    exact: int  # 1: a finite stiffness of a constraint has no near-rigid limit
+    kind: wp.array(dtype=int)  # (n,)
+    traits: wp.array(dtype=int)  # of the kind, see `kinds/kind.py`
+    owner: wp.array(dtype=int)
+    element: wp.array(dtype=int)  # the joint, degree of freedom, tendon, constraint or actuator
+    entry: wp.array(dtype=int)  # of its parameter: which of two bounds
+    side: wp.array(dtype=real)  # of a stop: +1 lower, -1 upper
+    axis: wp.array(dtype=int)  # of a row between frames
+    link: wp.array2d(dtype=int)  # (n, 2) links A and B, -1 is the world
+    frame: wp.array2d(dtype=transform)  # (n, 2) in the links
+    a: wp.array2d(dtype=real)  # (n, width) per dof of the support: +1 moves B, -1 moves A; of x = Σ a_j q_j the a_j
+    b: wp.array2d(dtype=real)  # (n, width) of y = Σ b_j q_j
+    q: wp.array2d(dtype=int)  # (n, width) the coordinate of the dof
+    turn: wp.array(dtype=int)  # where the quaternion begins whose angle is x; -1: x is the sum
+    leads: wp.array(dtype=int)  # 1: the error is taken where the velocity leads
+    coefficients: wp.array2d(dtype=real)  # (n, 5)
+    reference: wp.array(dtype=vec2)  # x_0, y_0 of a coupling, slack interval of a spring
+    compliance: wp.array(dtype=real)  # 1/k, 0 is near-rigid
+    dissipation_time: wp.array(dtype=real)  # not a number: the default
+    recovery: wp.array(dtype=real)  # [m/s, rad/s] of near-rigid rows
+    lever: wp.array(dtype=real)  # [m, rad] infinite where the row does not turn
+    comes: wp.array(dtype=int)  # 1: a free body can come to meet it
+    part: wp.array(dtype=int)  # the mechanism that it belongs to: trees that rows of the table connect
+    body_part: wp.array(dtype=int)  # (nbody,) likewise, -1 of bodies that stand still
+    dof_part: wp.array(dtype=int)  # (nv,)
+    group: wp.array(dtype=int)  # rows from this one on that measure one vector; 0: counted with one before
+
+
+@struct
+class Rows:
+    """What a step knows of its rows."""
+
+    pull: real  # [m/s, rad/s] that constraints may give what meets a stop within a step
+    support: wp.array2d(dtype=int)  # (rows, width) dofs that the row moves, ascending
+    support_size: wp.array(dtype=int)  # (rows,)
+    J: wp.array3d(dtype=real)  # (worlds, rows, width); columns: the support
+    R: wp.array2d(dtype=real)  # <= 0: not active
+    weight: wp.array2d(dtype=real)  # inverse effective mass of active rows
+    v_hat: wp.array2d(dtype=real)
+    lower: wp.array2d(dtype=real)
+    upper: wp.array2d(dtype=real)
+
+
+@struct
+class Constants:
+    """Parameters that laws read, of one row (shared) or one per world, and the controls."""
+
+    joint_range: wp.array3d(dtype=real)
+    joint_friction: wp.array2d(dtype=real)
+    actuator_gain: wp.array3d(dtype=real)
+    actuator_bias: wp.array3d(dtype=real)
+    control_range: wp.array3d(dtype=real)
+    force_range: wp.array3d(dtype=real)
+    control: wp.array2d(dtype=real)
+
+
+@struct
+class Frames:
+    """The two frames that a row compares, in the world."""
+
+    A: transform
+    B: transform
+
+
+@struct
+class FrameMotion:
+    """The frames, the row's axis there, and a motion of B about its own origin."""
+
+    A: transform
+    B: transform
+    axis: vec6
+    twist: vec6
+
+
+@struct
+class RowGeometry:
+    """φ, and the axis a with φ̇ = a · (motion of B relative to A about B's origin), (angular, linear) in the world."""
+
+    phi: real
+    axis: vec6
+
+
+@struct
+class Coordinates:
+    """x = Σ a_j q_j, or the angle of a ball joint; y = Σ b_j q_j."""
+
+    x: real
+    y: real
+    axis: vec3  # about which the ball joint has turned; −x where it has not
+
+
+@struct
+class RowState:
+    """What a law acts on, and what it has given."""
+
+    phi: real
+    rate0: real  # J v0
+    weight: real  # w, with its floor
+    speed: real  # at which the row closes at most
+    h: real
+    sigma: real
+    R: real
+    v_hat: real
+
+
+@func
+def bound(table: Table, constants: Constants, w: int, k: int) -> real:
+    """What a stop keeps a coordinate from."""
+    x = table.coefficients[k, 0]
+    if table.owner[k] == JOINT:
+        x = constants.joint_range[w % constants.joint_range.shape[0], table.element[k], table.entry[k]]
+    return x
+
+
+@func
+def dry_friction(table: Table, constants: Constants, w: int, k: int) -> real:
+    """The force, or torque, below which dry friction holds."""
+    e = table.coefficients[k, 0]
+    if table.owner[k] == JOINT:
+        e = constants.joint_friction[w % constants.joint_friction.shape[0], table.element[k]]
+    return e
+
+
+@func
+def combination(
+    a: wp.array2d(dtype=real),
+    table: Table,
+    rows: Rows,
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    t: real,
+    w: int,
+    k: int,
+) -> real:
+    """Σ_j a[k, j] (q + t v)_j over the support of row k."""
+    total = real(0.0)
+    for j in range(rows.support_size[k]):
+        total += a[k, j] * (q[w, table.q[k, j]] + t * v[w, rows.support[k, j]])
+    return total
+
+
+@func
+def row_rate(rows: Rows, v: wp.array2d(dtype=real), w: int, k: int) -> real:
+    """J v."""
+    rate = real(0.0)
+    for j in range(rows.support_size[k]):
+        rate += rows.J[w, k, j] * v[w, rows.support[k, j]]
+    return rate

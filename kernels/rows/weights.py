@@ -1,0 +1,57 @@
+"""Effective masses of rows: w = J M⁻¹ Jᵀ [1/kg, 1/(kg m²)] of one row, and the matrix of up to three."""
+
+import warp as wp
+
+from ..real import func, mat33, real, vec3
+from ..tree.effective_mass import eliminate, eliminate_one
+from ..tree.passes import Topology
+from .table import Rows
+
+
+@func
+def effective_weight(
+    topology: Topology, L: wp.array3d(dtype=real), z: wp.array2d(dtype=vec3), w: int, rows: Rows, k: int
+) -> real:
+    """Inverse effective mass of row k, tree by tree."""
+    weight = real(0.0)
+    n = rows.support_size[k]
+    i = int(0)
+    while i < n:
+        begin = topology.dof_begin[rows.support[k, i]]
+        end = int(i + 1)
+        while end < n and topology.dof_begin[rows.support[k, end]] == begin:
+            end += 1
+        last = rows.support[k, end - 1]
+        for d in range(begin, last + 1):
+            z[w, d] = vec3(real(0.0), real(0.0), real(0.0))
+        for j in range(i, end):
+            z[w, rows.support[k, j]] = vec3(rows.J[w, k, j], real(0.0), real(0.0))
+        weight += eliminate_one(topology, L, z, w, begin, last)
+        i = end
+    return weight
+
+
+@func
+def group_mobility(
+    topology: Topology, rows: Rows, L: wp.array3d(dtype=real), z: wp.array2d(dtype=vec3), first: int, n: int, w: int
+) -> mat33:
+    """W = J M⁻¹ Jᵀ of the n rows from `first` on, three at most; 0 beside them."""
+    W = mat33()
+    size = rows.support_size[first]
+    j = int(0)
+    while j < size:
+        begin = topology.dof_begin[rows.support[first, j]]
+        end = int(j)
+        while end < size and topology.dof_begin[rows.support[first, end]] == begin:
+            end += 1
+        last = rows.support[first, end - 1]
+        for d in range(begin, last + 1):
+            z[w, d] = vec3(real(0.0), real(0.0), real(0.0))
+        for e in range(j, end):
+            column = vec3(real(0.0), real(0.0), real(0.0))
+            for m in range(n):
+                column[m] = rows.J[w, first + m, e]
+            z[w, rows.support[first, e]] = column
+        W += eliminate(topology, L, z, w, begin, last)
+        j = end
+    return W
