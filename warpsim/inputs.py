@@ -82,7 +82,7 @@ class Inputs:
             )
         return values
 
-    def forces(self, **given) -> dict[str, wp.array | None]:
+    def given_forces(self, **given) -> dict[str, wp.array | None]:
         """`control`, `tau` and `wrench` on the device; None stays."""
         shapes = self.force_shapes
         return {n: None if x is None else self.device_array(x, shapes[n], n) for n, x in given.items()}

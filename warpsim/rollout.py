@@ -78,7 +78,7 @@ def rollout(sim, state, controls, steps, *, substeps, every, progress, checkpoin
     if gradient_norms and tape is None:
         raise ValueError("gradient_norms=True needs a tape that records the rollout")
     if tape is not None:
-        sim._check_tape(state)
+        sim._stepper.check_tape(state)
     report = GradientReport(sim, steps) if gradient_norms else None
     recorder = Recorder(sim, steps, every, requires_grad=tape is not None)
     kept = None
@@ -127,7 +127,7 @@ def _run(sim, state, *, source, steps, recorder, substeps, in_place, progress, v
         if kept is None:
             state = sim.step(state, control, substeps=substeps, out=state if in_place else None)
         else:
-            state = sim._taped_step(state, control, None, None, substeps, kept=kept.of(step))
+            state = sim._stepper.taped_step(state, control, None, None, substeps, kept=kept.of(step))
         if visit is not None:
             visit(step + 1, state)
         recorder.record(step + 1, state)

@@ -27,12 +27,12 @@ from warpsim.rows.recovery import RECOVERY_SPEED, recovery_speeds
 from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.sap.sap import SAP
 from warpsim.state import State
-from warpsim.stepping import Stepping
+from warpsim.stepping import Stepper
 from warpsim.trajectory import Trajectory
 from warpsim.tree.dynamics import DeviceModel
 
 
-class Simulator(Stepping):
+class Simulator:
     """Simulates `worlds` copies of `model` with step `dt` [s] (default: the file's).
 
     `integrator`: `ws.SymplecticEuler()` (default), `ws.ExplicitEuler()`, `ws.ImplicitEuler()`, `ws.Midpoint()`,
@@ -64,7 +64,7 @@ class Simulator(Stepping):
         self.model = model
         self.worlds = whole(worlds, "worlds", 1)
         self.dtype: str = choice(dtype, "dtype", SCALARS)
-        self.dt = time_step(model.timestep if dt is None else dt, dtype)
+        dt = time_step(model.timestep if dt is None else dt, dtype)
         self.integrator = SymplecticEuler() if integrator is None else integrator
         self.solver = SAP() if solver is None else solver
         self.requires_grad = flag(requires_grad, "requires_grad")
@@ -85,7 +85,17 @@ class Simulator(Stepping):
             message = start_of(model, self._step.collision.hulls).warning()
             if message is not None:
                 warnings.warn(message, stacklevel=3)
-        self._prepare()
+        self._stepper = Stepper(self._step, self.solver, self.integrator, self._inputs, dt)
+        self.diagnostics = self._stepper.diagnostics
+
+    @property
+    def dt(self) -> float:
+        """Step [s]."""
+        return self._stepper.dt
+
+    @dt.setter
+    def dt(self, value: float) -> None:
+        self._stepper.dt = time_step(value, self.dtype)
 
     def __repr__(self) -> str:
         values = {"worlds": self.worlds, "dt": f"{self.dt:g}", "solver": type(self.solver).__name__}
@@ -103,7 +113,7 @@ class Simulator(Stepping):
         1e6, a step normalises them. Raises `ValueError` for NaN, a wrong shape, another quaternion or an unknown keyframe.
         """
         q, v = self._inputs.start(q, v, keyframe)
-        state = self._blank_state()
+        state = self._stepper.blank_state()
         state.q.assign(q)
         state.v.assign(v)
         return state
@@ -116,11 +126,11 @@ class Simulator(Stepping):
         Nothing else is written. A state that a taped step made is left to the tape, and `state` given new arrays; while the
         tape records, gradients pass through the worlds that were not chosen.
         """
-        self._check_state(state)
+        self._stepper.check_state(state)
         flag(parameters, "parameters")
         chosen = self._inputs.chosen_worlds(worlds)
         q, v = self._inputs.start(q, v, rows=len(chosen))
-        self._write_worlds(state, chosen, {"q": q, "v": v})
+        self._stepper.write_worlds(state, chosen, {"q": q, "v": v})
         if parameters:
             self.parameters.restore(chosen)
 
@@ -137,21 +147,11 @@ class Simulator(Stepping):
         and returned (`out is state` is allowed); without it a new one is. Under a tape the step keeps copies of its inputs
         and of the parameters asked for so far (`parameters.bytes_per_world()`), so that they may be written to afterwards.
         """
-        self._check_state(state)
+        self._stepper.check_state(state)
         substeps = whole(substeps, "substeps", 1)
         if active_tape() is not None:
-            return self._taped_step(state, control, tau, wrench, substeps, out)
-        self._set_forces(control, tau, wrench)
-        if out is None:
-            out = state.clone()
-        elif out is not state:
-            self._check_state(out, "out")
-        out.release()
-        self._replay.run(
-            ("step", substeps, *(a.ptr for a in state.arrays().values()), *(a.ptr for a in out.arrays().values())),
-            lambda: self._step_between(state, out, substeps),
-        )
-        return out
+            return self._stepper.taped_step(state, control, tau, wrench, substeps, out)
+        return self._stepper.plain_step(state, control, tau, wrench, substeps, out)
 
     # Jacobians -------------------------------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class Simulator(Stepping):
         if not callable(function):
             raise ValueError(f"function is {short(function)}; give a callable without arguments")
         function()
-        return self._replay_of(self._replay.capture(function))
+        return self._stepper.replay_of(self._stepper.replay.capture(function))
 
     def rollout(
         self,
@@ -207,7 +207,7 @@ class Simulator(Stepping):
         and repeats the others in the backward pass: O(steps/n + n) states of memory (beside the rows: see `every`), one
         more forward pass, the same bits. `gradient_norms=True`: `trajectory.gradients` reports per step and world.
         """
-        self._check_state(state)
+        self._stepper.check_state(state)
         options = {"substeps": substeps, "every": every, "progress": progress}
         options |= {"checkpoint_every": checkpoint_every, "gradient_norms": gradient_norms}
         return rollout(self, state, controls, steps, **options)
@@ -247,13 +247,13 @@ class Simulator(Stepping):
     @in_turn
     def energy(self, state: State) -> tuple[wp.array, wp.array]:
         """Kinetic and potential energy [J], each `(worlds,)`; gravity's is 0 with all mass at the world's origin."""
-        self._check_state(state)
+        self._stepper.check_state(state)
         return self._queries.energy(state.q, state.v)
 
     @in_turn
     def contacts(self, state: State) -> ContactList:
         """The contacts at `state`, and those that its velocity can bring about within dt."""
-        self._check_state(state)
+        self._stepper.check_state(state)
         return self._queries.contacts(state.q, state.v, self.dt, self.max_contacts)
 
     @in_turn
@@ -272,7 +272,7 @@ class Simulator(Stepping):
         to consider (default: all but height fields, which rays do not meet); `ignore`: bodies, by index or name ("world" or -1:
         the world), whose geoms are left out.
         """
-        self._check_state(state)
+        self._stepper.check_state(state)
         origin, direction, reach = self._inputs.rays(origin, direction, max_distance)
         return self._queries.ray_cast(state.q, origin, direction, reach, self._inputs.ray_geoms(geoms, ignore))
 
@@ -293,5 +293,5 @@ class Simulator(Stepping):
         """Device memory [bytes] that this simulator holds, per world: the workspace of a step, with `requires_grad=True` also
         of the backward pass, parameters, and what queries have taken. States and a tape's records are beside it."""
         if self.requires_grad:
-            _ = self._adjoint  # made at the first taped step, else
+            _ = self._stepper.adjoint  # made at the first taped step, else
         return array_bytes(vars(self)) / self.worlds

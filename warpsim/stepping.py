@@ -22,7 +22,6 @@ from warpsim.integrate.step import Step
 from warpsim.kernels import flags
 from warpsim.solve.contact_model import ContactModel
 from warpsim.state import State
-from warpsim.tree.dynamics import DeviceModel
 
 NONFINITE = int(flags.NONFINITE)
 NOT_CONVERGED = int(flags.NOT_CONVERGED)
@@ -47,11 +46,11 @@ class Diagnostics:
         solution = step.solver.solution
         self.iterations, self.momentum_error = solution.iterations, solution.momentum_error
         self.contacts, self.flags = step.collision.contacts.count, step.flags
-        self._step = step
+        self.step = step
 
     @property
     def energy(self) -> wp.array:
-        return self._step.energy
+        return self.step.energy
 
     def __repr__(self) -> str:
         return f"Diagnostics(worlds={self.flags.shape[0]}: {', '.join(self.NAMES)})"
@@ -61,49 +60,54 @@ class Diagnostics:
         return {name: getattr(self, name).numpy().copy() for name in self.NAMES}
 
 
-class Stepping:
-    """A step in place, its records and its derivatives; `Simulator` says what users may ask of it."""
+class Stepper:
+    """A step in place, its records and its derivatives; `Simulator` says what users may ask of it.
 
-    dt: float
-    worlds: int
-    requires_grad: bool
-    solver: ContactModel
-    integrator: Integrator
-    device_model: DeviceModel
-    _inputs: Inputs
-    _step: Step
+    `step`: made by the integrator; `inputs`: what checks arguments. `dt` [s] is that of a step without substeps.
+    """
 
-    def _prepare(self) -> None:
-        self.diagnostics = Diagnostics(self._step)
-        self._replay = Replay(self.device_model.device, self.device_model.parameters)
+    def __init__(self, step: Step, contact_model: ContactModel, integrator: Integrator, inputs: Inputs, dt: float):
+        self.step, self.contact_model, self.integrator, self.inputs, self.dt = (
+            step,
+            contact_model,
+            integrator,
+            inputs,
+            dt,
+        )
+        self.device_model = step.device_model
+        self.model, self.worlds, self.device = step.model, step.worlds, self.device_model.device
+        self.parameters = self.device_model.parameters
+        self.requires_grad = self.parameters.requires_grad
+        self.diagnostics = Diagnostics(step)
+        self.replay = Replay(self.device, self.parameters)
         self._zero_inputs: set[str] = set()
 
     # states --------------------------------------------------------------------------------------------------------------
 
-    def _blank_state(self) -> State:
-        model, S, device = self.device_model.model, self.device_model.types.real, self.device_model.device
+    def blank_state(self) -> State:
+        model, S, device = self.model, self.device_model.types.real, self.device
         q, v = (
             wp.zeros((self.worlds, n), dtype=S, device=device, requires_grad=self.requires_grad)
             for n in (model.nq, model.nv)
         )
         time = wp.zeros(self.worlds, dtype=wp.float64, device=device)
-        smooth = self._step.smooth_memory() if self.requires_grad else ()
+        smooth = self.step.smooth_memory() if self.requires_grad else ()
         memory = {
-            name: wp.zeros_like(array, requires_grad=name in smooth) for name, array in self._step.memory().items()
+            name: wp.zeros_like(array, requires_grad=name in smooth) for name, array in self.step.memory().items()
         }
         return State(q, v, time, memory)
 
-    def _check_state(self, state: State, label: str = "state") -> None:
+    def check_state(self, state: State, label: str = "state") -> None:
         if not isinstance(state, State):
             raise ValueError(f"{label} is a {type(state).__name__}; make one with sim.state()")
-        state.require(self._state_kinds, self.device_model.device, label)
+        state.require(self._state_kinds, self.device, label)
 
     @functools.cached_property
     def _state_kinds(self) -> dict[str, tuple]:
         """Shape and dtype of every array of a state, by name."""
-        return {name: (array.shape, array.dtype) for name, array in self._step.state_arrays().items()}
+        return {name: (array.shape, array.dtype) for name, array in self.step.state_arrays().items()}
 
-    def _write_worlds(self, state: State, chosen: np.ndarray, values: dict[str, np.ndarray]) -> None:
+    def write_worlds(self, state: State, chosen: np.ndarray, values: dict[str, np.ndarray]) -> None:
         """Write `values` by name into the chosen worlds of a state, 0 where there is none; on the tape, where one records."""
         before = state.alias()
         state.release()
@@ -114,7 +118,7 @@ class Stepping:
                 array.assign(host)
         if tape is not None and before.recorded:
             stays = np.where(np.isin(np.arange(self.worlds), chosen), 0, 1)
-            stays = wp.array(stays, dtype=wp.int32, device=self.device_model.device)
+            stays = wp.array(stays, dtype=wp.int32, device=self.device)
             smooth = [*before.smooth_arrays().values(), *state.smooth_arrays().values()]
             tape.record_func(functools.partial(pass_on_gradient, stays, state.alias(), before), smooth)
             state.recorded = True
@@ -122,104 +126,120 @@ class Stepping:
     # a step --------------------------------------------------------------------------------------------------------------
 
     def _load(self, state: State) -> None:
-        for name, array in self._step.state_arrays().items():
+        for name, array in self.step.state_arrays().items():
             wp.copy(array, state.arrays()[name])
 
     def _unload(self, state: State) -> None:
-        for name, array in self._step.state_arrays().items():
+        for name, array in self.step.state_arrays().items():
             wp.copy(state.arrays()[name], array)
 
-    def _advance(self, h: float) -> None:
+    def advance(self, h: float) -> None:
         """One step of h on the internal state, by replaying its graph."""
-        self._step.last_h = h
-        self._replay.run(("advance", h), lambda: self._step.launch(h), compile=self._step.compile)
+        self.step.last_h = h
+        self.replay.run(("advance", h), lambda: self.step.launch(h), compile=self.step.compile)
+
+    def run(
+        self, state: State, control=None, tau=None, wrench=None, substeps: int = 1, out: State | None = None
+    ) -> State:
+        """`Simulator.step` where no tape records, with `state` and `substeps` checked."""
+        self.set_forces(control, tau, wrench)
+        if out is None:
+            out = state.clone()
+        elif out is not state:
+            self.check_state(out, "out")
+        out.release()
+        self.replay.run(
+            ("step", substeps, *(a.ptr for a in state.arrays().values()), *(a.ptr for a in out.arrays().values())),
+            lambda: self._step_between(state, out, substeps),
+        )
+        return out
 
     def _step_between(self, state: State, out: State, substeps: int) -> None:
         self._load(state)
         for _ in range(substeps):
-            self._advance(self.dt / substeps)
+            self.advance(self.dt / substeps)
         self._unload(out)
 
-    def _set_forces(self, control, tau, wrench) -> None:
-        step = self._step
+    def set_forces(self, control, tau, wrench) -> None:
+        step = self.step
         self._copy_input(step.control, control, "control")
         self._copy_input(step.tau, tau, "tau")
         if wrench is not None and step.wrench is None:
             step.allow_wrench()
-            self._replay.clear()
+            self.replay.clear()
         if step.wrench is not None:
             self._copy_input(step.wrench, wrench, "wrench")
 
     def _copy_input(self, target: wp.array, values, name: str) -> None:
         """Copy an argument into the step's own array; None is zero."""
         if values is None:
-            if self._replay.capturing or name not in self._zero_inputs:
+            if self.replay.capturing or name not in self._zero_inputs:
                 target.zero_()
                 self._zero_inputs.add(name)
             return
         self._zero_inputs.discard(name)
-        wp.copy(target, self._inputs.device_array(values, self._inputs.force_shapes[name], name))
+        wp.copy(target, self.inputs.device_array(values, self.inputs.force_shapes[name], name))
 
-    def _replay_of(self, graph):
+    def replay_of(self, graph):
         """A callable that launches a graph of the user's, which writes the inputs on its own."""
 
         def replay() -> None:
             self._zero_inputs.clear()
-            with turn(self.device_model.device):
+            with turn(self.device):
                 wp.capture_launch(graph)
 
         return replay
 
     # tapes and Jacobians -------------------------------------------------------------------------------------------------
 
-    def _check_tape(self, state: State) -> None:
+    def check_tape(self, state: State) -> None:
         """Raise where a step from `state` cannot be recorded on a tape."""
         if not self.requires_grad:
             raise ValueError("a tape is recording, but this simulator was made without requires_grad=True")
-        if not {"q", "v", *self._step.smooth_memory()} <= state.smooth_arrays().keys():
+        if not {"q", "v", *self.step.smooth_memory()} <= state.smooth_arrays().keys():
             raise ValueError(
                 "a tape is recording, but the state's arrays have no gradient; make it with this sim.state()"
             )
 
-    def _taped_step(self, state: State, control, tau, wrench, substeps: int, out=None, kept=None) -> State:
+    def taped_step(self, state: State, control, tau, wrench, substeps: int, out=None, kept=None) -> State:
         """A step whose gradient the active tape will ask for: every substep is recorded with arrays of its own.
 
         `kept`: what the steps of a rollout share, `KeptParameters` and this step's row of the controls.
         """
-        self._check_tape(state)
+        self.check_tape(state)
         if out is not None:
             raise ValueError("out= cannot be used while a tape is recording: the step's inputs must stay as they are")
-        given = self._inputs.forces(control=control, tau=tau, wrench=wrench)
+        given = self.inputs.given_forces(control=control, tau=tau, wrench=wrench)
         with tape_paused() as tape:
             if kept is None:
-                parameters = KeptParameters(self.device_model.parameters)
+                parameters = KeptParameters(self.parameters)
                 used = {name: kept_array(array) for name, array in given.items()}
             else:
                 parameters, used = kept[0], {**given, "control": kept[1]}
             for _ in range(substeps):
-                self._set_forces(**used)
+                self.set_forces(**used)
                 self._load(state)
-                self._advance(self.dt / substeps)
-                after = self._blank_state()
+                self.advance(self.dt / substeps)
+                after = self.blank_state()
                 self._unload(after)
                 record = StepRecord(self.dt / substeps, state, after, **given, used=used, parameters=parameters)
-                self._adjoint.keep(record, self._step)
-                tape.record_func(functools.partial(self._adjoint.backward, record), record.arrays())
+                self.adjoint.keep(record, self.step)
+                tape.record_func(functools.partial(self.adjoint.backward, record), record.arrays())
                 after.recorded = True
                 state = after
         return state
 
     @functools.cached_property
-    def _adjoint(self) -> StepAdjoint:
+    def adjoint(self) -> StepAdjoint:
         device_model = copy.copy(self.device_model)
-        device_model.parameters = AdjointParameters(self.device_model.parameters)
-        slots = self._step.collision.capacity or None
-        return step_adjoint(self.integrator)(device_model, self.solver, slots, self._replay, self.integrator)
+        device_model.parameters = AdjointParameters(self.parameters)
+        slots = self.step.collision.capacity or None
+        return step_adjoint(self.integrator)(device_model, self.contact_model, slots, self.replay, self.integrator)
 
     @functools.cached_property
-    def _linearizer(self) -> Linearizer:
-        return Linearizer(self.device_model, self.solver, self._step.collision.capacity or None)
+    def linearizer(self) -> Linearizer:
+        return Linearizer(self.device_model, self.contact_model, self.step.collision.capacity or None)
 
     @functools.cached_property
-    def _reverse_linearizer(self) -> ReverseLinearizer:
+    def reverse_linearizer(self) -> ReverseLinearizer:
         return ReverseLinearizer(self)

@@ -38,14 +38,14 @@ def test_a_wrong_gradient_is_named(monkeypatch):
     """A backward pass that forgets half of the controls' gradient: wrong at those rows and at no others."""
     sim = double_pendulum()
     sim.step(sim.state())
-    launch = sim._adjoint.step.dynamics.launch
+    launch = sim._stepper.adjoint.step.dynamics.launch
 
     def broken(kernel, n, inputs):
         if kernel is gradient.finish:
             inputs[3].assign(0.5 * inputs[3].numpy())
         launch(kernel, n, inputs)
 
-    monkeypatch.setattr(sim._adjoint.step.dynamics, "launch", broken)
+    monkeypatch.setattr(sim._stepper.adjoint.step.dynamics, "launch", broken)
     check = ws.check_gradients(sim, sim.state([0.5, 0.2]), horizons=(1, 5))
     assert not check.ok
     assert {row.variable for row in check.rows if row.verdict == "WRONG"} == {"controls"}

@@ -284,11 +284,15 @@ def test_no_copies_of_parameters_that_were_not_asked_for():
     """A record without expanded parameters keeps none; the steps of a rollout share one copy of those that were."""
     sim, tape = sliding_box(), wp.Tape()
     slide(sim, tape, "rollout")
-    records = [launch.args[0] for launch in tape.launches if getattr(launch, "func", None) == sim._adjoint.backward]
+    records = [
+        launch.args[0] for launch in tape.launches if getattr(launch, "func", None) == sim._stepper.adjoint.backward
+    ]
     assert len(records) == STEPS and not any(record.parameters.values for record in records)
     sim.parameters["body_mass"]
     tape = wp.Tape()
     slide(sim, tape, "rollout")
-    records = [launch.args[0] for launch in tape.launches if getattr(launch, "func", None) == sim._adjoint.backward]
+    records = [
+        launch.args[0] for launch in tape.launches if getattr(launch, "func", None) == sim._stepper.adjoint.backward
+    ]
     assert {id(record.parameters) for record in records} == {id(records[0].parameters)}
     assert list(records[0].parameters.values) == ["body_mass"]

@@ -147,7 +147,7 @@ class _Checker:
         self.random = np.random.default_rng(seed)
         shapes = input_shapes(sim, self.steps, parameters)
         state = sim.state() if state is None else state
-        sim._check_state(state)
+        sim._stepper.check_state(state)
         self.point = {"q": state.q.numpy(), "v": state.v.numpy()}
         if sim.model.nu:
             self.point["controls"] = self._controls(controls, shapes["controls"])

@@ -48,7 +48,7 @@ class Checkpoints:
     def record(self, tape, start, recorder, final):
         """Put the rollout on the tape as one operation; returns the last state, with a gradient."""
         self.start, self.recorder = start.alias(), recorder
-        returned = self.sim._blank_state()
+        returned = self.sim._stepper.blank_state()
         returned.assign(final)
         returned.recorded = True
         self.final = returned.alias()
@@ -81,13 +81,15 @@ class Checkpoints:
     def _repeat(self, segment: int):
         """The states of a segment, recorded; all but the first have the gradients of their rows."""
         first = segment * self.every
-        chain = [self.sim._blank_state()]
+        chain = [self.sim._stepper.blank_state()]
         chain[0].assign(self.states[segment])
         chain[0].recorded = True
         with wp.Tape() as tape:
             for step in range(first, min(first + self.every, self.steps)):
                 control = self.source(step, chain[-1])
-                state = self.sim._taped_step(chain[-1], control, None, None, self.substeps, kept=self.kept.of(step))
+                state = self.sim._stepper.taped_step(
+                    chain[-1], control, None, None, self.substeps, kept=self.kept.of(step)
+                )
                 if self.report is not None:
                     tape.record_func(lambda s=state, k=step + 1: self.report.measure(k, s), [state.q, state.v])
                 chain.append(state)

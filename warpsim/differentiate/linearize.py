@@ -377,7 +377,7 @@ class Linearizer:
 
 def linearize(sim, state, control, tau, parameters, force_jacobian, out) -> Linearization:
     """See `Simulator.linearize`."""
-    sim._check_state(state)
+    sim._stepper.check_state(state)
     names = _names(parameters)
     reason = _not_analytic(sim, names)
     if reason and not sim.requires_grad:
@@ -396,13 +396,13 @@ def linearize(sim, state, control, tau, parameters, force_jacobian, out) -> Line
         else:
             check_result(sim.device_model, entries, out)
         if reason:
-            sim._reverse_linearizer.fill(state, control, tau, out)
+            sim._stepper.reverse_linearizer.fill(state, control, tau, out)
             return out
-        linearizer = sim._linearizer
+        linearizer = sim._stepper.linearizer
         columns = linearizer.columns(force, names)
         linearizer.load(state, control, tau)
         key = ("linearize", id(columns), *(array.ptr for array in out.arrays().values()))
-        sim._replay.run(key, lambda: linearizer.launch(sim.dt, columns, out))
+        sim._stepper.replay.run(key, lambda: linearizer.launch(sim.dt, columns, out))
     return out
 
 

@@ -13,7 +13,7 @@ Cost: one repeated step and nv reverse passes of all worlds, 2 nv where q' and v
 
 import warp as wp
 
-from warpsim.device.copies import SCALARS, launch
+from warpsim.device.copies import launch
 from warpsim.differentiate.implicit import StepRecord
 from warpsim.differentiate.kept import KeptParameters
 from warpsim.differentiate.tangent_tables import tangent_tables
@@ -23,22 +23,24 @@ from warpsim.tree.dynamics import BLOCK
 
 
 class ReverseLinearizer:
-    """Tables, workspace and launches. `sim` must have been made with `requires_grad=True`."""
+    """Tables, workspace and launches. `stepper`: of a simulator made with `requires_grad=True`."""
 
-    def __init__(self, sim):
-        self.sim, self.nv = sim, sim.model.nv
-        self.coordinate, self.axis = (wp.array(x, dtype=wp.int32, device=sim.device) for x in tangent_tables(sim.model))
-        self.start, self.after = sim._blank_state(), sim._blank_state()
-        self.control, self.tau = (self._zeros(n) for n in (sim.model.nu, self.nv))
-        self.row = wp.zeros(1, dtype=wp.int32, device=sim.device)  # which one the graphs are at
+    def __init__(self, stepper):
+        self.stepper, self.nv = stepper, stepper.model.nv
+        self.coordinate, self.axis = (
+            wp.array(x, dtype=wp.int32, device=stepper.device) for x in tangent_tables(stepper.model)
+        )
+        self.start, self.after = stepper.blank_state(), stepper.blank_state()
+        self.control, self.tau = (self._zeros(n) for n in (stepper.model.nu, self.nv))
+        self.row = wp.zeros(1, dtype=wp.int32, device=stepper.device)  # which one the graphs are at
         self.P = self._zeros(self.nv, self.nv)
         self._rows: dict[tuple, dict[str, wp.array]] = {}
 
     def fill(self, state, control, tau, out) -> None:
         """Write the Jacobians at a point into the arrays of a `Linearization`."""
-        sim = self.sim
-        parameters = {name: sim.parameters[name] for name in out.parameters}
-        saved = {name: wp.clone(getattr(sim.diagnostics, name)) for name in sim.diagnostics.NAMES}
+        stepper = self.stepper
+        parameters = {name: stepper.parameters[name] for name in out.parameters}
+        saved = {name: wp.clone(getattr(stepper.diagnostics, name)) for name in stepper.diagnostics.NAMES}
         kept = self._hold_gradients()
         for array, source in ((self.control, control), (self.tau, tau)):
             array.zero_() if source is None else wp.copy(array, source)
@@ -46,19 +48,21 @@ class ReverseLinearizer:
         self._find_rows(self._workspace(out), parameters)
         self._store(out)
         for name, array in kept.items():
-            wp.copy(sim.parameters[name].grad, array)
+            wp.copy(stepper.parameters[name].grad, array)
         for name, array in saved.items():
-            wp.copy(getattr(sim.diagnostics, name), array)
+            wp.copy(getattr(stepper.diagnostics, name), array)
 
     def _load(self, state) -> None:
         """Make the step, and load it into the adjoint."""
-        sim, start, after = self.sim, self.start, self.after
+        stepper, start, after = self.stepper, self.start, self.after
         start.assign(state)
-        sim.step(start, self.control, tau=self.tau, out=after)
+        stepper.plain_step(start, self.control, self.tau, out=after)
         used = {"control": self.control, "tau": self.tau, "wrench": None}
-        record = StepRecord(sim.dt, start, after, self.control, self.tau, None, used, KeptParameters(sim.parameters))
-        record.v_contact = sim._step.solver.solution.v
-        sim._adjoint.load(record)
+        record = StepRecord(
+            stepper.dt, start, after, self.control, self.tau, None, used, KeptParameters(stepper.parameters)
+        )
+        record.v_contact = stepper.step.solver.solution.v
+        stepper.adjoint.load(record)
 
     def _workspace(self, out) -> dict[str, wp.array]:
         """Rows as they are found, by name; the arrays of a request stay where they are, for graphs."""
@@ -70,8 +74,8 @@ class ReverseLinearizer:
         return self.rows
 
     def _find_rows(self, rows: dict[str, wp.array], parameters: dict[str, wp.array]) -> None:
-        sim, adjoint, h, nv = self.sim, self.sim._adjoint, self.sim.dt, self.nv
-        run, gradients = sim._replay.run, adjoint.parameter_gradients()
+        stepper, adjoint, h, nv = self.stepper, self.stepper.adjoint, self.stepper.dt, self.nv
+        run, gradients = stepper.replay.run, adjoint.parameter_gradients()
         run(("repeat", h), lambda: adjoint.repeat(h))
         self.row.zero_()
         options = {"regular": adjoint.contact.is_regular()}
@@ -87,7 +91,7 @@ class ReverseLinearizer:
 
     def _position_row(self, h: float, rows: dict[str, wp.array]) -> None:
         """The next row of q' at fixed v', and that of P."""
-        adjoint = self.sim._adjoint
+        adjoint = self.stepper.adjoint
         self._seed()
         adjoint.reverse_position(h)
         self._gather_state(rows["A"])
@@ -96,7 +100,7 @@ class ReverseLinearizer:
 
     def _row(self, h: float, rows: dict[str, wp.array], parameters: dict[str, wp.array], **options) -> None:
         """The next row; `options` as of `StepAdjoint.reverse`."""
-        adjoint = self.sim._adjoint
+        adjoint = self.stepper.adjoint
         found = {name: array.grad for name, array in parameters.items()}
         for array in found.values():
             array.zero_()
@@ -108,19 +112,19 @@ class ReverseLinearizer:
         found |= {"B": adjoint.control.grad, "tau": adjoint.tau.grad}
         for name, bar in found.items():
             if name in rows and bar.size:
-                self._gather(scalars(bar).reshape((self.sim.worlds, -1)), rows[name])
+                self._gather(scalars(bar).reshape((self.stepper.worlds, -1)), rows[name])
         self._launch(reverse_jacobian.next_row, 1, [self.row])
 
     def _seed(self) -> None:
-        inputs, adjoint = self.sim._adjoint.inputs, self.sim._adjoint
+        inputs, adjoint = self.stepper.adjoint.inputs, self.stepper.adjoint
         arguments = [self.row, self.coordinate, self.axis, self.after.q, self.after.memory["flags"], adjoint.switches]
-        self._launch(reverse_jacobian.seed, self.sim.worlds, [*arguments, inputs.q_next_bar, inputs.v_next_bar])
+        self._launch(reverse_jacobian.seed, self.stepper.worlds, [*arguments, inputs.q_next_bar, inputs.v_next_bar])
 
     def _gather_state(self, A: wp.array) -> None:
-        adjoint = self.sim._adjoint
+        adjoint = self.stepper.adjoint
         inputs = [self.row, self.coordinate, self.axis, adjoint.q, adjoint.q.grad, adjoint.v0.grad]
         inputs += [self.after.memory["flags"], adjoint.switches, A]
-        self._launch(reverse_jacobian.gather_state, (self.sim.worlds, self.nv), inputs)
+        self._launch(reverse_jacobian.gather_state, (self.stepper.worlds, self.nv), inputs)
 
     def _gather(self, bar: wp.array, jacobian: wp.array) -> None:
         self._launch(reverse_jacobian.gather, bar.shape, [self.row, bar, self.after.memory["flags"], jacobian])
@@ -131,21 +135,21 @@ class ReverseLinearizer:
             if not array.size:
                 continue
             rows = self.rows[name]
-            if self.sim._adjoint.parts_position:
+            if self.stepper.adjoint.parts_position:
                 self._launch(reverse_jacobian.add_velocity_rows, array.shape, [self.P, rows, array])
             else:
                 wp.copy(array, rows)
 
     def _hold_gradients(self) -> dict[str, wp.array]:
         """Copies of the gradients that parameters have from the user's own tapes."""
-        parameters = self.sim.parameters
+        parameters = self.stepper.parameters
         return {
             name: wp.clone(parameters[name].grad) for name in parameters.expanded if parameters[name].grad is not None
         }
 
     def _zeros(self, *shape) -> wp.array:
-        sim = self.sim
-        return wp.zeros((sim.worlds, *shape), dtype=SCALARS[sim.dtype], device=sim.device)
+        stepper = self.stepper
+        return wp.zeros((stepper.worlds, *shape), dtype=stepper.device_model.types.real, device=stepper.device)
 
     def _launch(self, kernel, dim, inputs) -> None:
-        launch(kernel, SCALARS[self.sim.dtype], dim, inputs, device=self.sim.device, block_dim=BLOCK)
+        launch(kernel, self.stepper.device_model.types.real, dim, inputs, device=self.stepper.device, block_dim=BLOCK)

@@ -63,7 +63,7 @@ class Inputs:
 
     def __init__(self, sim, values: dict[str, wp.array]):
         self.sim, self.values = sim, values
-        self.start = sim._blank_state()
+        self.start = sim._stepper.blank_state()
         wp.copy(self.start.q, values["q"])
         wp.copy(self.start.v, values["v"])
         self.controls = values.get("controls")
