@@ -138,7 +138,7 @@ class Stepper:
         self.step.last_h = h
         self.replay.run(("advance", h), lambda: self.step.launch(h), compile=self.step.compile)
 
-    def run(
+    def plain_step(
         self, state: State, control=None, tau=None, wrench=None, substeps: int = 1, out: State | None = None
     ) -> State:
         """`Simulator.step` where no tape records, with `state` and `substeps` checked."""
