@@ -78,7 +78,7 @@ def search(count: int) -> dict:
     for method in (LIST, GRID):
         sim = simulator(model, method, 4 * count)
         step = sim._step
-        sim._load(sim.state())
+        sim._stepper.load(sim.state())
         step.smooth_motion(H)
         step.dynamics.velocity(step.v_star, step.link_V_star)
         launch = sim.capture(lambda step=step: step.collision.detect(H, step.dynamics.link_V, step.link_V_star))

@@ -74,9 +74,9 @@ def test_step_with_out_is_the_step_without(ant):
 def test_graph_replay_equals_plain_launches(ant, path_of_steps):
     """The captured step replays to the bits of its own launches."""
     step, (rows, final) = ant.sim._step, path_of_steps
-    ant.sim._load(ant.state)
+    ant.sim._stepper.load(ant.state)
     for i, control in enumerate(ant.controls):
-        ant.sim._set_forces(control, None, None)
+        ant.sim._stepper.set_forces(control, None, None)
         step.launch(ant.sim.dt)
         np.testing.assert_array_equal(step.q.numpy(), rows[i + 1])
     np.testing.assert_array_equal(step.v.numpy(), final.v.numpy())

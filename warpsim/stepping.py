@@ -125,11 +125,11 @@ class Stepper:
 
     # a step --------------------------------------------------------------------------------------------------------------
 
-    def _load(self, state: State) -> None:
+    def load(self, state: State) -> None:
         for name, array in self.step.state_arrays().items():
             wp.copy(array, state.arrays()[name])
 
-    def _unload(self, state: State) -> None:
+    def unload(self, state: State) -> None:
         for name, array in self.step.state_arrays().items():
             wp.copy(state.arrays()[name], array)
 
@@ -155,10 +155,10 @@ class Stepper:
         return out
 
     def _step_between(self, state: State, out: State, substeps: int) -> None:
-        self._load(state)
+        self.load(state)
         for _ in range(substeps):
             self.advance(self.dt / substeps)
-        self._unload(out)
+        self.unload(out)
 
     def set_forces(self, control, tau, wrench) -> None:
         step = self.step
@@ -218,10 +218,10 @@ class Stepper:
                 parameters, used = kept[0], {**given, "control": kept[1]}
             for _ in range(substeps):
                 self.set_forces(**used)
-                self._load(state)
+                self.load(state)
                 self.advance(self.dt / substeps)
                 after = self.blank_state()
-                self._unload(after)
+                self.unload(after)
                 record = StepRecord(self.dt / substeps, state, after, **given, used=used, parameters=parameters)
                 self.adjoint.keep(record, self.step)
                 tape.record_func(functools.partial(self.adjoint.backward, record), record.arrays())

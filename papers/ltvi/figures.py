@@ -122,7 +122,7 @@ def convergence(data, finder: str, most: int = 12) -> list[float]:
         sim = simulator(link_chain(data), root_finder=finder, guess="current", tolerance=1e-30, max_iterations=count)
         step = sim._step
         q = 0.1 * data["q0"]
-        sim._load(sim.state(q, data["qd0"]))
+        sim._stepper.load(sim.state(q, data["qd0"]))
         step.begin(H)
         step.work.dq.assign(-q[None])
         step.find_root(H, from_guess=False)
@@ -155,12 +155,12 @@ def step_time(links, data, evaluation, finder, *, guess="dynamics", worlds=1, dt
     state, step = sim.state(q, v), sim._step
     sim.step(state)  # compiles
     begin = time.thread_time()
-    sim._load(state)
+    sim._stepper.load(state)
     step.launch(H)
     steps = max(1, min(steps, int(0.5 / (time.thread_time() - begin))))
 
     def run():
-        sim._load(state)
+        sim._stepper.load(state)
         for _ in range(steps):
             step.launch(H)
 
@@ -169,7 +169,7 @@ def step_time(links, data, evaluation, finder, *, guess="dynamics", worlds=1, dt
     flagged = int(np.count_nonzero(step.flags.numpy()))
 
     def search(solve: bool):
-        sim._load(state)
+        sim._stepper.load(state)
         for _ in range(steps):
             step.begin(H)
             if solve:

@@ -57,8 +57,8 @@ def started(scene, dtype="float64", **options):
     _, model, q, v, control, tau = scene
     integrator = ws.Variational(**options)
     sim = ws.Simulator(model, dt=H, integrator=integrator, solver=ws.NoContact(), device="cpu", dtype=dtype)
-    sim._set_forces(control[None], tau[None], None)
-    sim._load(sim.state(q, v))
+    sim._stepper.set_forces(control[None], tau[None], None)
+    sim._stepper.load(sim.state(q, v))
     sim._step.begin(H)
     return sim
 
