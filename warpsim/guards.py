@@ -7,6 +7,7 @@ import numpy as np
 
 from warpsim.model.model import Model
 from warpsim.model.parameters import Parameters
+from warpsim.rows.constants import refuse_other_rows
 from warpsim.solve.cone_qp.compliant import Compliant
 from warpsim.solve.lcp.contact_lcp import LCP
 from warpsim.solve.sap.sap import SAP
@@ -47,6 +48,8 @@ def guard_parameters(parameters: Parameters, solver) -> None:
             _refuse_new_friction(model, values)
         elif name == "joint_range":
             _refuse_new_stops(model, values)
+        elif name.startswith(("tendon_", "constraint_")):
+            refuse_other_rows(model, name, values)
         elif name in ("geom_hertz_modulus", "geom_stiffness") and isinstance(solver, Compliant):
             others = {n: parameters.stored(n).numpy() for n in ("geom_hertz_modulus", "geom_stiffness")} | {
                 name: values

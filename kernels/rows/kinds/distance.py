@@ -8,7 +8,7 @@ import warp as wp
 from ...real import func, real, vec3, vec6
 from ...tree import spatial as sp
 from .. import bilateral
-from ..table import Constants, FrameMotion, Frames, RowGeometry, Table
+from ..table import Constants, FrameMotion, Frames, RowGeometry, Table, coefficient
 from .kind import BETWEEN, STALLS, WEIGHED, Kind
 
 
@@ -32,7 +32,7 @@ def geometry(table: Table, constants: Constants, X: Frames, w: int, k: int) -> R
     """φ and axis."""
     measured = length_row(X)
     row = RowGeometry()
-    row.phi = measured.phi - table.coefficients[k, 0]
+    row.phi = measured.phi - coefficient(table, constants, 0, w, k)
     row.axis = measured.axis
     return row
 
@@ -49,4 +49,6 @@ def axis_change(table: Table, constants: Constants, motion: FrameMotion, w: int,
     return sp.join(vec3(), change)
 
 
-KIND = Kind(BETWEEN | STALLS | WEIGHED, bilateral.law, bilateral.law_slopes, geometry, axis_change, radial=True)
+KIND = Kind(
+    BETWEEN | STALLS | WEIGHED, bilateral.equality_law, bilateral.equality_slopes, geometry, axis_change, radial=True
+)

@@ -29,4 +29,4 @@ def axis_change(table: Table, constants: Constants, motion: FrameMotion, w: int,
     return vec6()
 
 
-KIND = Kind(BETWEEN | STALLS | WEIGHED, bilateral.law, bilateral.law_slopes, geometry, axis_change)
+KIND = Kind(BETWEEN | STALLS | WEIGHED, bilateral.equality_law, bilateral.equality_slopes, geometry, axis_change)

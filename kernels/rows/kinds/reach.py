@@ -1,7 +1,7 @@
 """Distance of the origins between two stops: φ = ‖p_B − p_A‖ − shortest, or longest − ‖p_B − p_A‖; the law of `stop.py`."""
 
 from ...real import func, vec6
-from ..table import Constants, FrameMotion, Frames, RowGeometry, Table
+from ..table import Constants, FrameMotion, Frames, RowGeometry, Table, bound
 from . import distance, stop
 from .kind import BETWEEN, ONE_SIDED, WEIGHED, Kind
 
@@ -11,7 +11,7 @@ def geometry(table: Table, constants: Constants, X: Frames, w: int, k: int) -> R
     """φ and axis."""
     measured = distance.length_row(X)
     row = RowGeometry()
-    row.phi = table.side[k] * (measured.phi - table.coefficients[k, 0])
+    row.phi = table.side[k] * (measured.phi - bound(table, constants, w, k))
     row.axis = table.side[k] * measured.axis
     return row
 
@@ -22,4 +22,4 @@ def axis_change(table: Table, constants: Constants, motion: FrameMotion, w: int,
     return table.side[k] * distance.axis_change(table, constants, motion, w, k)
 
 
-KIND = Kind(BETWEEN | ONE_SIDED | WEIGHED, stop.law, stop.law_slopes, geometry, axis_change, radial=True)
+KIND = Kind(BETWEEN | ONE_SIDED | WEIGHED, stop.stop_law, stop.stop_slopes, geometry, axis_change, radial=True)

@@ -37,4 +37,4 @@ def axis_change(table: Table, constants: Constants, motion: FrameMotion, w: int,
     return sp.join(wp.quat_rotate(q_A, change[2] * e - wp.dot(e, change) * z), vec3())
 
 
-KIND = Kind(BETWEEN | ANGULAR | WEIGHED, bilateral.law, bilateral.law_slopes, geometry, axis_change)
+KIND = Kind(BETWEEN | ANGULAR | WEIGHED, bilateral.equality_law, bilateral.equality_slopes, geometry, axis_change)
