@@ -80,18 +80,20 @@ class Constants:
 
 @struct
 class Frames:
-    """The two frames that a row compares, in the world."""
+    """The two frames that a row compares, in the world, and what is constant: its axis in A, side, and length or pitch."""
 
     A: transform
     B: transform
+    e: int
+    side: real
+    c: real
 
 
 @struct
 class FrameMotion:
     """The frames, the row's axis there, and a motion of B about its own origin."""
 
-    A: transform
-    B: transform
+    X: Frames
     axis: vec6
     twist: vec6
 
