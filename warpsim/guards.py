@@ -8,6 +8,7 @@ import numpy as np
 from warpsim.integrate import Integrator
 from warpsim.model.model import Model
 from warpsim.model.parameters import Parameters
+from warpsim.rows.constants import refuse_other_rows
 from warpsim.solve.contact_model import ContactModel
 from warpsim.tree.wide import refuse_gradients
 
@@ -39,6 +40,7 @@ def guard_parameters(parameters: Parameters, solver: ContactModel) -> None:
             _refuse_new_friction(model, values)
         elif name == "joint_range":
             _refuse_new_stops(model, values)
+from warpsim.rows.constants import refuse_other_rows
         solver.check_parameter(parameters, name, values)
 
     parameters.check(check)

@@ -15,7 +15,7 @@ import warp as wp
 
 from ..real import func, kernel, mat33, real, struct, transform, vec3, vec6, vec10
 from ..rows import dispatch, frame_rows
-from ..rows.frame_rows import end_frame, frame_row
+from ..rows.frame_rows import end_frame, frames_of
 from ..rows.kinds.kind import ANGULAR, BETWEEN
 from ..rows.table import Constants, FrameMotion, Rows, Table
 from ..tree import joints
@@ -46,11 +46,10 @@ def axis_change(
 ) -> vec6:
     """δa when B, or A, moves by the twist about B's origin."""
     motion = FrameMotion()
-    motion.A = end_frame(table, place.link_X, w, k, 0)
-    motion.B = end_frame(table, place.link_X, w, k, 1)
+    motion.X = frames_of(table, constants, place.link_X, w, k)
     motion.axis = axis
     motion.twist = twist
-    change = dispatch.axis_change(table, constants, motion, w, k)
+    change = dispatch.axis_change(table.kind[k], motion)
     if not moves_b:
         omega = sp.angular(twist)
         change = sp.join(wp.cross(omega, sp.angular(axis)), wp.cross(omega, sp.linear(axis))) - change
@@ -69,7 +68,7 @@ def body_turns(
     slopes: RowSlopes,
 ):
     """J_q of a row between two frames."""
-    row = frame_row(table, constants, here.link_X, w, k)
+    row = dispatch.geometry(table.kind[k], frames_of(table, constants, here.link_X, w, k))
     point = wp.transform_get_translation(end_frame(table, here.link_X, w, k, 1))
     for e in range(rows.support_size[k]):
         d_e = rows.support[k, e]
@@ -149,7 +148,7 @@ def frame_row_slopes(
         return
     size = rows.support_size[k]
     body_turns(topology, table, constants, rows, here, w, k, slopes)
-    row = frame_row(table, constants, ahead.link_X, w, k)
+    row = dispatch.geometry(table.kind[k], frames_of(table, constants, ahead.link_X, w, k))
     point = wp.transform_get_translation(end_frame(table, ahead.link_X, w, k, 1))
     for e in range(size):
         motion = motion_of(topology, ahead, w, rows.support[k, e], point)

@@ -192,7 +192,9 @@ def row_parameter_columns(
                     column = first_friction + table.element[k]
                     gamma = h * wp.sign(row_gamma[w, k])
             elif (table.traits[k] & ONE_SIDED) != 0 and first_range >= 0:
-                column = first_range + 2 * table.element[k] + table.entry[k]
+                column = first_range + 2 * table.element[k]
+                if table.side[k] < real(0.0):
+                    column += 1
                 s = row_state(table, rows, h, sigma, w, k)
                 slopes = law_slopes(table, constants, s, w, k)
                 gamma = -row_G[w, k] * (slopes[0] - row_gamma[w, k] * slopes[2]) * table.side[k]

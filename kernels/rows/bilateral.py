@@ -26,8 +26,8 @@ Which rows these are, and v_h (up to the next power of two), are constants of th
 import warp as wp
 
 from ..laws.cone import INVERSE_FOUR_PI_SQUARED, INVERSE_MASS_FLOOR
-from ..real import func, real, vec2, vec3, vec4
-from .table import Constants, RowState, Table
+from ..real import func, real, vec3, vec4
+from .table import Constants, RowState, Table, compliance, dissipation_time
 
 # Near-rigid limit: a row sinks by (h + τ_d) R γ = β²/(4π²) (1 + β/π) h² w f under the force f. On a Stewart platform at 2 ms
 # the gap is 1.35e-6, 6.0e-7, 5.7e-7 m for β = 0.1, 0.03, 0.01, and float32 takes 1.00, 1.04, 2.00 Newton steps.
@@ -44,55 +44,39 @@ DRIFT_TURN = 3.0  # of h u/L: beyond it they do not
 
 
 @func
-def equality_law(weight: real, phi: real, compliance: real, dissipation_time: real, h: real, recovery: real) -> vec2:
-    """(R, v̂); a `dissipation_time` that is not a number is β h/π."""
-    tau_d = dissipation_time
-    if not (tau_d == tau_d):
-        tau_d = real(EQUALITY_BETA) * h / real(wp.pi)
-    rigid = real(RIGID) * wp.max(weight, real(INVERSE_MASS_FLOOR))
-    v_hat = -phi / (h + tau_d)
-    if compliance == real(0.0):
-        v_hat = wp.clamp(v_hat, -recovery, recovery)
-    return vec2(wp.max(rigid, compliance / (h * (h + tau_d))), v_hat)
+def default_time(h: real) -> real:
+    """β h/π."""
+    return real(EQUALITY_BETA) * h / real(wp.pi)
 
 
 @func
-def equality_slopes(
-    v_hat: real, R: real, weight: real, compliance: real, dissipation_time: real, h: real, recovery: real
-) -> vec2:
-    """(∂v̂/∂φ, ∂R/∂w) of `equality_law`, from its results."""
-    tau_d = dissipation_time
-    if not (tau_d == tau_d):
-        tau_d = real(EQUALITY_BETA) * h / real(wp.pi)
-    slope = real(-1.0) / (h + tau_d)
-    if compliance == real(0.0) and wp.abs(v_hat) >= recovery:
-        slope = real(0.0)
-    by_weight = real(RIGID)
-    if R > by_weight * weight:
-        by_weight = real(0.0)
-    return vec2(slope, by_weight)
-
-
-@func
-def near_rigid_weight(table: Table, weight: real, compliance: real) -> real:
+def near_rigid_weight(table: Table, weight: real, c: real) -> real:
     """w of the near-rigid limit: none where a finite stiffness counts as it is."""
     limit = weight
-    if table.exact == 1 and compliance > real(0.0):
+    if table.exact == 1 and c > real(0.0):
         limit = real(0.0)
     return limit
 
 
 @func
-def law(table: Table, constants: Constants, s: RowState, w: int, k: int) -> vec4:
-    """(R, v̂, lower, upper) of a two-sided row."""
-    c = table.compliance[k]
-    weight = near_rigid_weight(table, s.weight, c)
-    x = equality_law(weight, s.phi, c, table.dissipation_time[k], s.h, s.speed)
-    return vec4(x[0], x[1], real(-wp.inf), real(wp.inf))
+def equality_law(table: Table, constants: Constants, s: RowState, w: int, k: int) -> vec4:
+    """(R, v̂, −∞, ∞)."""
+    c = compliance(table, constants, w, k)
+    tau_d = dissipation_time(table, constants, w, k, default_time(s.h))
+    rigid = real(RIGID) * wp.max(near_rigid_weight(table, s.weight, c), real(INVERSE_MASS_FLOOR))
+    v_hat = -s.phi / (s.h + tau_d)
+    if c == real(0.0):
+        v_hat = wp.clamp(v_hat, -s.speed, s.speed)
+    return vec4(wp.max(rigid, c / (s.h * (s.h + tau_d))), v_hat, real(-wp.inf), real(wp.inf))
 
 
 @func
-def law_slopes(table: Table, constants: Constants, s: RowState, w: int, k: int) -> vec3:
-    """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ) of `law`."""
-    x = equality_slopes(s.v_hat, s.R, s.weight, table.compliance[k], table.dissipation_time[k], s.h, s.speed)
-    return vec3(x[0], x[1], real(0.0))
+def equality_slopes(table: Table, constants: Constants, s: RowState, w: int, k: int) -> vec3:
+    """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ) of `equality_law`, from its results."""
+    slope = real(-1.0) / (s.h + dissipation_time(table, constants, w, k, default_time(s.h)))
+    if compliance(table, constants, w, k) == real(0.0) and wp.abs(s.v_hat) >= s.speed:
+        slope = real(0.0)
+    by_weight = real(RIGID)
+    if s.R > by_weight * s.weight:
+        by_weight = real(0.0)
+    return vec3(slope, by_weight, real(0.0))

@@ -41,6 +41,28 @@ def _first(one, mask: int, others, Given, Found):
     return choose
 
 
+def value_dispatcher(functions: dict, Given, Found, unknown):
+    """A device function of (kind, Given) → Found; the large structs, which make adjoints slow to compile, stay outside."""
+
+    @func
+    def nothing(kind: int, given: Given) -> Found:
+        return unknown()
+
+    def first(one, mask: int, others):
+        @func
+        def choose(kind: int, given: Given) -> Found:
+            if is_among(kind, wp.static(mask)):
+                return one(given)
+            return others(kind, given)
+
+        return choose
+
+    choose = nothing
+    for one in dict.fromkeys(functions.values()):
+        choose = first(one, sum(1 << kinds.code(name) for name, f in functions.items() if f is one), choose)
+    return choose
+
+
 @func
 def is_among(kind: int, mask: int) -> bool:
     """Whether bit `kind` of the mask is set; a number that no kind has is in none."""
@@ -96,8 +118,8 @@ def no_geometry() -> RowGeometry:
     return row
 
 
-geometry = dispatcher(of("geometry"), Frames, RowGeometry, no_geometry)
-axis_change = dispatcher(of("axis_change"), FrameMotion, vec6, no_vec6)
+geometry = value_dispatcher(of("geometry"), Frames, RowGeometry, no_geometry)
+axis_change = value_dispatcher(of("axis_change"), FrameMotion, vec6, no_vec6)
 measure = dispatcher(of("measure"), Coordinates, vec4, no_measure)
 row_law = dispatcher(of("law"), RowState, vec4, no_law)
 frame_law = dispatcher(of("law", between), RowState, vec4, no_law)

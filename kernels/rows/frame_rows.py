@@ -15,7 +15,7 @@ from . import bilateral, dispatch
 from .dispatch import frame_law
 from .kinds.kind import ANGULAR, BETWEEN, ONE_SIDED, STALLS
 from .kinds.stop import LIMIT_BETA, within_reach
-from .table import Constants, Frames, RowGeometry, Rows, RowState, Table, row_rate
+from .table import Constants, Frames, Rows, RowState, Table, bound, row_rate
 from .weights import effective_weight, group_mobility
 
 # A row that moves next to nothing is redundant (out of the plane of a linkage, on the axis of a hinge); R ∝ w would make it
@@ -69,12 +69,15 @@ def summands(motion: vec6, traits: int, point: vec3, o: vec3) -> real:
 
 
 @func
-def frame_row(table: Table, constants: Constants, link_X: wp.array2d(dtype=transform), w: int, k: int) -> RowGeometry:
-    """φ and axis of a row between two frames."""
+def frames_of(table: Table, constants: Constants, link_X: wp.array2d(dtype=transform), w: int, k: int) -> Frames:
+    """What a row compares."""
     X = Frames()
     X.A = end_frame(table, link_X, w, k, 0)
     X.B = end_frame(table, link_X, w, k, 1)
-    return dispatch.geometry(table, constants, X, w, k)
+    X.e = table.axis[k]
+    X.side = table.side[k]
+    X.c = bound(table, constants, w, k)
+    return X
 
 
 @kernel(twin=True)
@@ -94,8 +97,8 @@ def geometry(
     """φ at q ⊕ h v0 and J at q of the rows between frames. Launch over (worlds, rows)."""
     w, k = wp.tid()
     if (table.traits[k] & BETWEEN) != 0:
-        row = frame_row(table, constants, link_X, w, k)
-        ahead = frame_row(table, constants, link_X_ahead, w, k)
+        row = dispatch.geometry(table.kind[k], frames_of(table, constants, link_X, w, k))
+        ahead = dispatch.geometry(table.kind[k], frames_of(table, constants, link_X_ahead, w, k))
         point = wp.transform_get_translation(end_frame(table, link_X, w, k, 1))
         phi[w, k] = ahead.phi
         for j in range(rows.support_size[k]):

@@ -39,7 +39,7 @@ def vector_part(Q: vec4) -> vec3:
 @func
 def quaternion_change(motion: FrameMotion, Q: vec4) -> vec4:
     """δQ, scalar last."""
-    turn = real(0.5) * wp.quat_rotate_inv(wp.transform_get_rotation(motion.A), sp.angular(motion.twist))
+    turn = real(0.5) * wp.quat_rotate_inv(wp.transform_get_rotation(motion.X.A), sp.angular(motion.twist))
     v = vector_part(Q)
     change = Q[3] * turn + wp.cross(turn, v)
     return vec4(change[0], change[1], change[2], -wp.dot(turn, v))

@@ -23,7 +23,7 @@ class Table:
     traits: wp.array(dtype=int)  # of the kind, see `kinds/kind.py`
     owner: wp.array(dtype=int)
     element: wp.array(dtype=int)  # the joint, degree of freedom, tendon, constraint or actuator
-    entry: wp.array(dtype=int)  # of its parameter: which of two bounds
+    entry: wp.array(dtype=int)  # of a constraint, which stiffness: 0 along, 1 about; of an actuator, 1 on a tendon
     side: wp.array(dtype=real)  # of a stop: +1 lower, -1 upper
     axis: wp.array(dtype=int)  # of a row between frames
     link: wp.array2d(dtype=int)  # (n, 2) links A and B, -1 is the world
@@ -33,10 +33,7 @@ class Table:
     q: wp.array2d(dtype=int)  # (n, width) the coordinate of the dof
     turn: wp.array(dtype=int)  # where the quaternion begins whose angle is x; -1: x is the sum
     leads: wp.array(dtype=int)  # 1: the error is taken where the velocity leads
-    coefficients: wp.array2d(dtype=real)  # (n, 5)
     reference: wp.array(dtype=vec2)  # x_0, y_0 of a coupling, slack interval of a spring
-    compliance: wp.array(dtype=real)  # 1/k, 0 is near-rigid
-    dissipation_time: wp.array(dtype=real)  # not a number: the default
     recovery: wp.array(dtype=real)  # [m/s, rad/s] of near-rigid rows
     lever: wp.array(dtype=real)  # [m, rad] infinite where the row does not turn
     comes: wp.array(dtype=int)  # 1: a free body can come to meet it
@@ -67,6 +64,13 @@ class Constants:
 
     joint_range: wp.array3d(dtype=real)
     joint_friction: wp.array2d(dtype=real)
+    tendon_range: wp.array3d(dtype=real)
+    tendon_stiffness: wp.array2d(dtype=real)
+    tendon_damping: wp.array2d(dtype=real)
+    tendon_friction: wp.array2d(dtype=real)
+    constraint_stiffness: wp.array3d(dtype=real)
+    constraint_dissipation_time: wp.array2d(dtype=real)
+    constraint_coefficients: wp.array3d(dtype=real)
     actuator_gain: wp.array3d(dtype=real)
     actuator_bias: wp.array3d(dtype=real)
     control_range: wp.array3d(dtype=real)
@@ -76,18 +80,20 @@ class Constants:
 
 @struct
 class Frames:
-    """The two frames that a row compares, in the world."""
+    """The two frames that a row compares, in the world, and what is constant: its axis in A, side, and length or pitch."""
 
     A: transform
     B: transform
+    e: int
+    side: real
+    c: real
 
 
 @struct
 class FrameMotion:
     """The frames, the row's axis there, and a motion of B about its own origin."""
 
-    A: transform
-    B: transform
+    X: Frames
     axis: vec6
     twist: vec6
 
@@ -124,21 +130,53 @@ class RowState:
 
 
 @func
+def coefficient(table: Table, constants: Constants, n: int, w: int, k: int) -> real:
+    """Coefficient n of a constraint."""
+    return constants.constraint_coefficients[w % constants.constraint_coefficients.shape[0], table.element[k], n]
+
+
+@func
 def bound(table: Table, constants: Constants, w: int, k: int) -> real:
-    """What a stop keeps a coordinate from."""
-    x = table.coefficients[k, 0]
+    """What a stop keeps a coordinate, or a distance, from."""
+    i = table.element[k]
+    end = int(0)
+    if table.side[k] < real(0.0):
+        end = 1
     if table.owner[k] == JOINT:
-        x = constants.joint_range[w % constants.joint_range.shape[0], table.element[k], table.entry[k]]
-    return x
+        return constants.joint_range[w % constants.joint_range.shape[0], i, end]
+    if table.owner[k] == TENDON:
+        return constants.tendon_range[w % constants.tendon_range.shape[0], i, end]
+    return coefficient(table, constants, end, w, k)
 
 
 @func
 def dry_friction(table: Table, constants: Constants, w: int, k: int) -> real:
     """The force, or torque, below which dry friction holds."""
-    e = table.coefficients[k, 0]
     if table.owner[k] == JOINT:
-        e = constants.joint_friction[w % constants.joint_friction.shape[0], table.element[k]]
-    return e
+        return constants.joint_friction[w % constants.joint_friction.shape[0], table.element[k]]
+    return constants.tendon_friction[w % constants.tendon_friction.shape[0], table.element[k]]
+
+
+@func
+def compliance(table: Table, constants: Constants, w: int, k: int) -> real:
+    """1/k of a row of a constraint, 0 where it is near-rigid, as stops of joints and tendons are."""
+    c = real(0.0)
+    if table.owner[k] == CONSTRAINT:
+        row = w % constants.constraint_stiffness.shape[0]
+        c = real(1.0) / constants.constraint_stiffness[row, table.element[k], table.entry[k]]
+    return c
+
+
+@func
+def dissipation_time(table: Table, constants: Constants, w: int, k: int, default: real) -> real:
+    """τ_d [s]."""
+    tau_d = default
+    if table.owner[k] == CONSTRAINT:
+        row = w % constants.constraint_dissipation_time.shape[0]
+        given = constants.constraint_dissipation_time[row, table.element[k]]
+        if given == given:  # else the default
+            tau_d = given
+    return tau_d
 
 
 @func

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from test_step_gradient import Problem
 
+import warpsim as ws
 from scenes.constraints import driven_pair, fourbar, mimic_pair, ropes, welded_beam
 
 BARS = [(1, 1e-6), (40, 1e-5)]
@@ -56,9 +57,8 @@ def test_screw(pitch, steps, tolerance):
     """A free box that is a nut on a swinging beam, with a thread of either hand."""
     model = welded_beam(kind="screw", pitch=pitch)
     v0 = 0.3 * np.random.default_rng(2).normal(size=model.nv)
-    check(
-        Problem(model, model.q0, v0, steps, parameters=("body_mass", "body_inertia", "joint_pose"), dt=0.005), tolerance
-    )
+    names = ("body_mass", "constraint_coefficients", "joint_pose")
+    check(Problem(model, model.q0, v0, steps, parameters=names, dt=0.005), tolerance)
 
 
 @pytest.mark.parametrize(("steps", "tolerance"), BARS)
@@ -66,7 +66,8 @@ def test_screw(pitch, steps, tolerance):
 def test_mimic(compliance, steps, tolerance):
     """A pendulum that follows another one by a cubic."""
     model = mimic_pair(**compliance)
-    names = ("body_mass", "joint_damping", "gravity", "joint_stiffness")
+    names = ("body_mass", "joint_damping", "gravity", "joint_stiffness", "constraint_coefficients")
+    names += ("constraint_stiffness", "constraint_dissipation_time") if compliance else ()
     check(Problem(model, [0.4, -0.2], [0.5, -0.3], steps, parameters=names, dt=0.005), tolerance)
 
 
@@ -77,12 +78,24 @@ def test_tendons(start, steps, tolerance):
     model = ropes()
     controls = 0.3 + 0.2 * np.random.default_rng(3).normal(size=(steps, model.nu))
     state = (start, [0.5, -0.4, 0.3])
-    check(Problem(model, *state, steps, controls, parameters=("body_mass", "gravity"), dt=0.002), tolerance)
+    names = ("body_mass", "gravity", "tendon_range", "tendon_stiffness", "tendon_friction")
+    check(Problem(model, *state, steps, controls, parameters=names, dt=0.002), tolerance)
     names = ("actuator_gain", "actuator_bias", "force_range")
     problem = Problem(model, *state, steps, controls, parameters=names, dt=0.002)
     problem.point["actuator_bias"][:, 1:] -= 0.1  # at no feedback gains turn from implicit to explicit
     problem.point["force_range"][:] = [[-4.0, 5.0], [-0.1, 0.2]]
     check(problem, tolerance)
+
+
+@pytest.mark.parametrize(("steps", "tolerance"), BARS)
+def test_constants_of_tendons(steps, tolerance):
+    """A pendulum on a tendon with a spring, a damper and dry friction that slips, beyond its stop."""
+    b = ws.ModelBuilder()
+    b.add_body("arm", mass=1.0, com=[0, 0, -0.3], inertia=[0.02, 0.02, 0.01])
+    b.add_joint("arm", "hinge", name="q", axis=[0, 1, 0])
+    b.add_tendon({"q": 0.7}, range=(-0.5, 0.1), stiffness=3.0, damping=0.4, friction=0.2, reference=0.05)
+    names = ("tendon_range", "tendon_stiffness", "tendon_damping", "tendon_friction")
+    check(Problem(b.build(), [0.2], [0.9], steps, parameters=names, dt=0.005), tolerance)
 
 
 @pytest.mark.parametrize(("steps", "tolerance"), BARS)

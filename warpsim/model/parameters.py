@@ -38,6 +38,13 @@ SPECS = {
     "joint_range": Spec("row"),
     "joint_pose": Spec("row"),
     "joint_axis": Spec("vec3"),
+    "tendon_range": Spec("row"),
+    "tendon_stiffness": Spec("scalar", 0.0),
+    "tendon_damping": Spec("scalar", 0.0),
+    "tendon_friction": Spec("scalar", 0.0),
+    "constraint_stiffness": Spec("row", 0.0, finite=False),
+    "constraint_dissipation_time": Spec("scalar", 0.0, nan=True),
+    "constraint_coefficients": Spec("row", finite=False),
     "actuator_gain": Spec("row"),
     "actuator_bias": Spec("row"),
     "control_range": Spec("row", finite=False),
@@ -202,7 +209,9 @@ def _check_meaning(model: Model, name: str, values: np.ndarray) -> None:
         refuse((used & (values <= 0)).any(axis=-1), "the sizes of a shape must be positive [m]")
     elif name == "body_active":
         refuse((values != 0) & (values != 1), "a body is on (1) or off (0)")
-    elif name in ("joint_range", "control_range", "force_range"):
+    elif name == "constraint_stiffness":
+        refuse(values <= 0, "a stiffness must be positive [N/m, N m/rad] (inf: near-rigid)")
+    elif name in ("joint_range", "tendon_range", "control_range", "force_range"):
         refuse(values[..., 0] > values[..., 1], "the lower bound must not exceed the upper")
     elif name == "joint_axis":
         refuse(np.abs(np.linalg.norm(values, axis=-1) - 1.0) > 1e-3, "an axis must have length 1")

@@ -114,7 +114,7 @@ class Levers:
         ]
         point, length = ends[1][:3], np.inf
         if kinds.KINDS[row.kind].radial:
-            length = max(float(row.coefficients[0]), float(np.linalg.norm(point - ends[0][:3])))
+            length = max(float(row.length), float(np.linalg.norm(point - ends[0][:3])))
         weight = turning = 0.0
         for d in row.support:
             omega, u = self.motion(d, point)

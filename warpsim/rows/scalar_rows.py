@@ -21,8 +21,11 @@ from warpsim.rows.recovery import CONSTRAINT_SPEED, Levers, row_speed
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 
 ACTUATOR_PARAMETERS = ("actuator_gain", "actuator_bias", "control_range", "force_range")
-CONSTANTS = ("joint_range", "joint_friction", *ACTUATOR_PARAMETERS)
-LOWER, UPPER = {"side": 1.0, "entry": 0}, {"side": -1.0, "entry": 1}
+CONSTANTS = (
+    *("joint_range", "joint_friction", "tendon_range", "tendon_stiffness", "tendon_damping", "tendon_friction"),
+    *("constraint_stiffness", "constraint_dissipation_time", "constraint_coefficients", *ACTUATOR_PARAMETERS),
+)
+LOWER, UPPER = {"side": 1.0}, {"side": -1.0}
 
 
 @dataclasses.dataclass
@@ -43,10 +46,9 @@ class Row:
     axis: int = 0
     link: tuple[int, int] = (-1, -1)
     frame: tuple[np.ndarray, np.ndarray] = (IDENTITY, IDENTITY)
-    coefficients: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(5))
+    length: float = 0.0  # of a distance; what follows is constant, other than what laws read of parameters
     reference: tuple[float, float] = (0.0, 0.0)
-    compliance: float = 0.0
-    dissipation_time: float = np.nan
+    rigid: bool = True
 
     @property
     def traits(self) -> int:
@@ -104,24 +106,19 @@ def _body_rows(model: Model, c: int, link, support, sign) -> list[Row]:
         "a": sign,
         "link": link,
         "frame": tuple(model.constraint_pose[c]),
-        "dissipation_time": float(model.constraint_dissipation_time[c]),
     }
-    along, about = 1.0 / model.constraint_stiffness[c]
+    rigid = np.isinf(model.constraint_stiffness[c])
     if kind != ConstraintType.DISTANCE:
-        common["coefficients"] = model.constraint_coefficients[c]
         found = [Row(kind=name, axis=axis, **common) for name, axis in TYPES[kind].rows]
         for row in found:
-            row.compliance = about if row.traits & int(ANGULAR) else along
+            row.entry = int(row.traits & int(ANGULAR) != 0)
+            row.rigid = bool(rigid[row.entry])
         return found
     low, high = model.constraint_coefficients[c, :2].tolist()
     if low == high:
-        return [Row(kind="distance", compliance=along, coefficients=_padded(low), **common)]
+        return [Row(kind="distance", rigid=rigid[0], length=low, **common)]
     bounds = [(low, LOWER)] * (low > 0) + [(high, UPPER)] * (high < np.inf)
-    return [Row(kind="reach", compliance=along, coefficients=_padded(x), **end, **common) for x, end in bounds]
-
-
-def _padded(x: float) -> np.ndarray:
-    return np.array([x, 0.0, 0.0, 0.0, 0.0])
+    return [Row(kind="reach", rigid=rigid[0], length=x, **end, **common) for x, end in bounds]
 
 
 def row_groups(found: list[Row]) -> list[int]:
@@ -175,10 +172,7 @@ def _coupling_row(model: Model, c: int) -> Row:
         a=weights[0, support].tolist(),
         b=weights[1, support].tolist(),
         q=q.tolist(),
-        coefficients=model.constraint_coefficients[c],
         reference=tuple(weights[:, support] @ model.q0[q]),
-        compliance=1.0 / model.constraint_stiffness[c, 0],
-        dissipation_time=float(model.constraint_dissipation_time[c]),
     )
 
 
@@ -194,13 +188,11 @@ def _tendon_rows(model: Model, t: int) -> list[Row]:
     }
     found = []
     if model.tendon_limited[t]:
-        ends = zip(model.tendon_range[t], (LOWER, UPPER), strict=True)
-        found += [Row(kind="stop", coefficients=_padded(x), **end, **common) for x, end in ends]
+        found += [Row(kind="stop", **end, **common) for end in (LOWER, UPPER)]
     if model.tendon_stiffness[t] or model.tendon_damping[t]:
-        force = np.array([model.tendon_stiffness[t], model.tendon_damping[t], 0.0, 0.0, 0.0])
-        found.append(Row(kind="spring", coefficients=force, reference=tuple(model.tendon_reference[t]), **common))
+        found.append(Row(kind="spring", reference=tuple(model.tendon_reference[t]), **common))
     if model.tendon_friction[t]:
-        found.append(Row(kind="friction", coefficients=_padded(model.tendon_friction[t]), **common))
+        found.append(Row(kind="friction", **common))
     return found
 
 
@@ -307,13 +299,11 @@ class ScalarRows:
         for key in ("a", "b"):
             setattr(made, key, self._array(padded([getattr(r, key) for r in found], self.width, float), t.real))
         made.q = self._array(padded([row.q for row in found], self.width, np.int32))
-        made.coefficients = self._array(np.array([row.coefficients for row in found]).reshape(-1, 5), t.real)
         made.reference = self._array(np.array([row.reference for row in found]).reshape(-1, 2), t.vec2)
-        for key in ("side", "compliance", "dissipation_time"):
-            setattr(made, key, self._array([getattr(row, key) for row in found], t.real))
+        made.side = self._array([row.side for row in found], t.real)
         model, speeds = self.device_model.model, self.device_model.recovery
         made.recovery = self._array([row_speed(model, row, speeds) for row in found], t.real)
-        turning = [row.compliance == 0 and row.between for row in found]
+        turning = [row.rigid and row.between for row in found]
         levers = Levers(model) if any(turning) and min(speeds) < np.inf else None
         lever = [levers.lever(row) if x and levers else np.inf for row, x in zip(found, turning, strict=True)]
         made.lever, made.group = self._array(lever, t.real), self._array(row_groups(found))

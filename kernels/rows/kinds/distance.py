@@ -8,7 +8,7 @@ import warp as wp
 from ...real import func, real, vec3, vec6
 from ...tree import spatial as sp
 from .. import bilateral
-from ..table import Constants, FrameMotion, Frames, RowGeometry, Table
+from ..table import FrameMotion, Frames, RowGeometry
 from .kind import BETWEEN, STALLS, WEIGHED, Kind
 
 
@@ -28,25 +28,27 @@ def length_row(X: Frames) -> RowGeometry:
 
 
 @func
-def geometry(table: Table, constants: Constants, X: Frames, w: int, k: int) -> RowGeometry:
+def geometry(X: Frames) -> RowGeometry:
     """φ and axis."""
     measured = length_row(X)
     row = RowGeometry()
-    row.phi = measured.phi - table.coefficients[k, 0]
+    row.phi = measured.phi - X.c
     row.axis = measured.axis
     return row
 
 
 @func
-def axis_change(table: Table, constants: Constants, motion: FrameMotion, w: int, k: int) -> vec6:
+def axis_change(motion: FrameMotion) -> vec6:
     """(u − (a·u) a)/‖p_B − p_A‖ of the axis a, where B's origin moves by u; of `reach.py`, too."""
     axis = sp.linear(motion.axis)
     u = sp.linear(motion.twist)
-    length = wp.length(wp.transform_get_translation(motion.B) - wp.transform_get_translation(motion.A))
+    length = wp.length(wp.transform_get_translation(motion.X.B) - wp.transform_get_translation(motion.X.A))
     change = vec3()
     if length > real(0.0):
         change = (u - wp.dot(axis, u) * axis) / length
     return sp.join(vec3(), change)
 
 
-KIND = Kind(BETWEEN | STALLS | WEIGHED, bilateral.law, bilateral.law_slopes, geometry, axis_change, radial=True)
+KIND = Kind(
+    BETWEEN | STALLS | WEIGHED, bilateral.equality_law, bilateral.equality_slopes, geometry, axis_change, radial=True
+)

@@ -1,7 +1,7 @@
 """What a kind of row declares: its properties and its device functions, all of the same few signatures.
 
-geometry(table, constants, Frames, w, k) → RowGeometry            of a row between two frames: φ and axis
-axis_change(table, constants, FrameMotion, w, k) → vec6           δ axis when B moves
+geometry(Frames) → RowGeometry            of a row between two frames: φ and axis
+axis_change(FrameMotion) → vec6           δ axis when B moves
 measure(table, constants, Coordinates, w, k) → vec4               of a row on coordinates: φ, ∂φ/∂x, ∂φ/∂y, ∂²φ/∂y²
 law(table, constants, RowState, w, k) → vec4                      (R, v̂, lower, upper); R = 0: no row
 law_slopes(table, constants, RowState, w, k) → vec3               (∂v̂/∂φ, ∂R/∂w, ∂R/∂φ), from R and v̂

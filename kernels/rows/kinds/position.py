@@ -9,14 +9,14 @@ from ...real import func, vec3, vec6
 from ...tree import spatial as sp
 from .. import bilateral
 from ..frames import unit_axis
-from ..table import Constants, FrameMotion, Frames, RowGeometry, Table
+from ..table import FrameMotion, Frames, RowGeometry
 from .kind import BETWEEN, STALLS, WEIGHED, Kind
 
 
 @func
-def geometry(table: Table, constants: Constants, X: Frames, w: int, k: int) -> RowGeometry:
+def geometry(X: Frames) -> RowGeometry:
     """φ and axis."""
-    axis = wp.quat_rotate(wp.transform_get_rotation(X.A), unit_axis(table.axis[k]))
+    axis = wp.quat_rotate(wp.transform_get_rotation(X.A), unit_axis(X.e))
     row = RowGeometry()
     row.phi = wp.dot(axis, wp.transform_get_translation(X.B) - wp.transform_get_translation(X.A))
     row.axis = sp.join(vec3(), axis)
@@ -24,9 +24,9 @@ def geometry(table: Table, constants: Constants, X: Frames, w: int, k: int) -> R
 
 
 @func
-def axis_change(table: Table, constants: Constants, motion: FrameMotion, w: int, k: int) -> vec6:
+def axis_change(motion: FrameMotion) -> vec6:
     """0: the axis is A's."""
     return vec6()
 
 
-KIND = Kind(BETWEEN | STALLS | WEIGHED, bilateral.law, bilateral.law_slopes, geometry, axis_change)
+KIND = Kind(BETWEEN | STALLS | WEIGHED, bilateral.equality_law, bilateral.equality_slopes, geometry, axis_change)

@@ -9,18 +9,18 @@ from ...real import func, real, vec3, vec6
 from ...tree import spatial as sp
 from .. import bilateral
 from ..frames import quaternion_change, relative_quaternion, unit_axis, vector_part
-from ..table import Constants, FrameMotion, Frames, RowGeometry, Table
+from ..table import FrameMotion, Frames, RowGeometry
 from .kind import ANGULAR, BETWEEN, WEIGHED, Kind
 
 
 @func
-def geometry(table: Table, constants: Constants, X: Frames, w: int, k: int) -> RowGeometry:
+def geometry(X: Frames) -> RowGeometry:
     """φ and axis."""
     Q = relative_quaternion(X.A, X.B)
     sign = real(1.0)
     if Q[3] < real(0.0):
         sign = real(-1.0)
-    e = unit_axis(table.axis[k])
+    e = unit_axis(X.e)
     v = sign * vector_part(Q)
     row = RowGeometry()
     row.phi = real(2.0) * wp.dot(e, v)
@@ -30,16 +30,16 @@ def geometry(table: Table, constants: Constants, X: Frames, w: int, k: int) -> R
 
 
 @func
-def axis_change(table: Table, constants: Constants, motion: FrameMotion, w: int, k: int) -> vec6:
+def axis_change(motion: FrameMotion) -> vec6:
     """δQ = ½ (0, R_Aᵀω) Q."""
-    Q = relative_quaternion(motion.A, motion.B)
+    Q = relative_quaternion(motion.X.A, motion.X.B)
     sign = real(1.0)
     if Q[3] < real(0.0):
         sign = real(-1.0)
     dQ = sign * quaternion_change(motion, Q)
-    e = unit_axis(table.axis[k])
+    e = unit_axis(motion.X.e)
     change = dQ[3] * e + wp.cross(vec3(dQ[0], dQ[1], dQ[2]), e)
-    return sp.join(wp.quat_rotate(wp.transform_get_rotation(motion.A), change), vec3())
+    return sp.join(wp.quat_rotate(wp.transform_get_rotation(motion.X.A), change), vec3())
 
 
-KIND = Kind(BETWEEN | ANGULAR | WEIGHED, bilateral.law, bilateral.law_slopes, geometry, axis_change)
+KIND = Kind(BETWEEN | ANGULAR | WEIGHED, bilateral.equality_law, bilateral.equality_slopes, geometry, axis_change)

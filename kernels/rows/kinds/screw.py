@@ -15,17 +15,17 @@ from ...real import func, real, vec2, vec3, vec4, vec6
 from ...tree import spatial as sp
 from .. import bilateral
 from ..frames import quaternion_change, relative_quaternion, vector_part
-from ..table import Constants, FrameMotion, Frames, RowGeometry, Table
+from ..table import FrameMotion, Frames, RowGeometry
 from .kind import BETWEEN, WEIGHED, Kind
 
 
 @func
-def half_turn(table: Table, X: Frames, k: int) -> vec2:
+def half_turn(X: Frames) -> vec2:
     """(s, c)."""
     along = wp.quat_rotate_inv(
         wp.transform_get_rotation(X.A), wp.transform_get_translation(X.B) - wp.transform_get_translation(X.A)
     )[2]
-    turn = real(wp.pi) * along / table.coefficients[k, 0]
+    turn = real(wp.pi) * along / X.c
     return vec2(wp.sin(turn), wp.cos(turn))
 
 
@@ -47,37 +47,35 @@ def turning(Q: vec4, t: vec2) -> vec3:
 
 
 @func
-def screw_axis(table: Table, X: Frames, angular: vec3, linear: real, k: int) -> vec6:
+def screw_axis(X: Frames, angular: vec3, linear: real) -> vec6:
     """R_A (−(p/2π) angular, linear e_z)."""
     q_A = wp.transform_get_rotation(X.A)
-    turned = -table.coefficients[k, 0] / real(2.0 * wp.pi) * angular
+    turned = -X.c / real(2.0 * wp.pi) * angular
     return sp.join(wp.quat_rotate(q_A, turned), wp.quat_rotate(q_A, vec3(real(0.0), real(0.0), linear)))
 
 
 @func
-def geometry(table: Table, constants: Constants, X: Frames, w: int, k: int) -> RowGeometry:
+def geometry(X: Frames) -> RowGeometry:
     """φ and axis."""
-    t = half_turn(table, X, k)
+    t = half_turn(X)
     Q = signed(relative_quaternion(X.A, X.B), t)
     row = RowGeometry()
-    row.phi = table.coefficients[k, 0] / real(wp.pi) * (Q[3] * t[0] - Q[2] * t[1])
-    row.axis = screw_axis(table, X, turning(Q, t), Q[3] * t[1] + Q[2] * t[0], k)
+    row.phi = X.c / real(wp.pi) * (Q[3] * t[0] - Q[2] * t[1])
+    row.axis = screw_axis(X, turning(Q, t), Q[3] * t[1] + Q[2] * t[0])
     return row
 
 
 @func
-def axis_change(table: Table, constants: Constants, motion: FrameMotion, w: int, k: int) -> vec6:
+def axis_change(motion: FrameMotion) -> vec6:
     """δQ = ½ (0, R_Aᵀω) Q and δ(s, c) = (c, −s) π δz/p, of what is linear in Q and in (s, c)."""
-    X = Frames()
-    X.A = motion.A
-    X.B = motion.B
-    t = half_turn(table, X, k)
+    X = motion.X
+    t = half_turn(X)
     Q = signed(relative_quaternion(X.A, X.B), t)
     dQ = quaternion_change(motion, Q)
     dz = wp.quat_rotate_inv(wp.transform_get_rotation(X.A), sp.linear(motion.twist))[2]
-    dt = real(wp.pi) * dz / table.coefficients[k, 0] * vec2(t[1], -t[0])
+    dt = real(wp.pi) * dz / X.c * vec2(t[1], -t[0])
     linear = dQ[3] * t[1] + dQ[2] * t[0] + Q[3] * dt[1] + Q[2] * dt[0]
-    return screw_axis(table, X, turning(dQ, t) + turning(Q, dt), linear, k)
+    return screw_axis(X, turning(dQ, t) + turning(Q, dt), linear)
 
 
-KIND = Kind(BETWEEN | WEIGHED, bilateral.law, bilateral.law_slopes, geometry, axis_change)
+KIND = Kind(BETWEEN | WEIGHED, bilateral.equality_law, bilateral.equality_slopes, geometry, axis_change)

@@ -5,27 +5,31 @@
 
 import warp as wp
 
-from ...real import func, real, vec2, vec3, vec4
+from ...real import func, real, vec3, vec4
 from ..table import Constants, Coordinates, RowState, Table
 from .kind import WEIGHED, Kind
 
 
 @func
-def spring_law(x: real, stiffness: real, damping: real, slack: vec2, h: real) -> vec2:
-    """(R, v̂); R = 0, no row, where neither spring nor damper acts. Whether it is slack is decided by x alone."""
+def length_beyond(table: Table, x: real, k: int) -> real:
+    """δ: x beyond the slack interval."""
+    slack = table.reference[k]
     beyond = real(0.0)
     if x < slack[0]:
         beyond = x - slack[0]
     elif x > slack[1]:
         beyond = x - slack[1]
-    K = stiffness
-    if beyond == real(0.0) and slack[0] < slack[1]:
+    return beyond
+
+
+@func
+def stiffness(table: Table, constants: Constants, x: real, w: int, k: int) -> real:
+    """K, 0 where the spring is slack, which is decided by x alone."""
+    K = constants.tendon_stiffness[w % constants.tendon_stiffness.shape[0], table.element[k]]
+    slack = table.reference[k]
+    if slack[0] < slack[1] and x >= slack[0] and x <= slack[1]:
         K = real(0.0)
-    slope = h * K + damping
-    law = vec2(real(0.0), real(0.0))
-    if slope > real(0.0):
-        law = vec2(real(1.0) / (h * slope), -K * beyond / slope)
-    return law
+    return K
 
 
 @func
@@ -35,20 +39,21 @@ def measure(table: Table, constants: Constants, at: Coordinates, w: int, k: int)
 
 
 @func
-def law(table: Table, constants: Constants, s: RowState, w: int, k: int) -> vec4:
-    """(R, v̂, −∞, ∞)."""
-    x = spring_law(s.phi, table.coefficients[k, 0], table.coefficients[k, 1], table.reference[k], s.h)
-    return vec4(x[0], x[1], real(-wp.inf), real(wp.inf))
+def spring_law(table: Table, constants: Constants, s: RowState, w: int, k: int) -> vec4:
+    """(R, v̂, −∞, ∞); R = 0, no row, where neither spring nor damper acts."""
+    K = stiffness(table, constants, s.phi, w, k)
+    slope = s.h * K + constants.tendon_damping[w % constants.tendon_damping.shape[0], table.element[k]]
+    law = vec4(real(0.0), real(0.0), real(-wp.inf), real(wp.inf))
+    if slope > real(0.0):
+        v_hat = -K * length_beyond(table, s.phi, k) / slope
+        law = vec4(real(1.0) / (s.h * slope), v_hat, real(-wp.inf), real(wp.inf))
+    return law
 
 
 @func
-def law_slopes(table: Table, constants: Constants, s: RowState, w: int, k: int) -> vec3:
+def spring_slopes(table: Table, constants: Constants, s: RowState, w: int, k: int) -> vec3:
     """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ)."""
-    slack = table.reference[k]
-    slopes = vec3(real(0.0), real(0.0), real(0.0))
-    if s.phi < slack[0] or s.phi > slack[1] or slack[0] == slack[1]:
-        slopes[0] = -table.coefficients[k, 0] * s.h * s.R
-    return slopes
+    return vec3(-stiffness(table, constants, s.phi, w, k) * s.h * s.R, real(0.0), real(0.0))
 
 
-KIND = Kind(WEIGHED, law, law_slopes, measure=measure)
+KIND = Kind(WEIGHED, spring_law, spring_slopes, measure=measure)

@@ -15,9 +15,9 @@ import warp as wp
 
 from ...laws import cone
 from ...laws.cone import contact_regularization, contact_stabilization
-from ...real import func, real, vec2, vec3, vec4
+from ...real import func, real, vec3, vec4
 from ..bilateral import near_rigid_weight
-from ..table import Constants, Coordinates, RowState, Table, bound
+from ..table import Constants, Coordinates, RowState, Table, bound, compliance, dissipation_time
 from .kind import ON_JOINTS, ONE_SIDED, WEIGHED, Kind
 
 LIMIT_BETA = 0.1  # near-rigid limit of stops
@@ -34,74 +34,50 @@ def within_reach(distance: real, rate: real, rate_star: real, pull: real, h: rea
 
 
 @func
-def stop_law(
-    weight: real,
-    distance: real,
-    compliance: real,
-    dissipation_time: real,
-    h: real,
-    recovery: real,
-) -> vec2:
-    """(R, v̂); a `dissipation_time` that is not a number is β h/π."""
-    tau_d = dissipation_time
-    if not (tau_d == tau_d):
-        tau_d = real(LIMIT_BETA) * h / real(wp.pi)
-    R = contact_regularization(weight, distance, compliance, tau_d, h, real(LIMIT_BETA), real(1.0))
-    v_hat = contact_stabilization(distance, tau_d, h)
-    R_n = R[2]
-    bounded = v_hat[2]
-    if compliance == real(0.0):
-        if bounded > recovery:
-            R_n = wp.max(recovery / bounded, real(cone.LEAST_RECOVERY_SHARE)) * R_n
-            bounded = recovery
-    return vec2(R_n, bounded)
+def default_time(h: real) -> real:
+    """β h/π."""
+    return real(LIMIT_BETA) * h / real(wp.pi)
 
 
 @func
-def stop_slopes(
-    v_hat: real,
-    R: real,
-    weight: real,
-    compliance: real,
-    dissipation_time: real,
-    h: real,
-    recovery: real,
-) -> vec3:
+def stop_law(table: Table, constants: Constants, s: RowState, w: int, k: int) -> vec4:
+    """(R, v̂, 0, ∞)."""
+    c = compliance(table, constants, w, k)
+    tau_d = dissipation_time(table, constants, w, k, default_time(s.h))
+    weight = near_rigid_weight(table, s.weight, c)
+    R = contact_regularization(weight, s.phi, c, tau_d, s.h, real(LIMIT_BETA), real(1.0))
+    v_hat = contact_stabilization(s.phi, tau_d, s.h)
+    R_n = R[2]
+    bounded = v_hat[2]
+    if c == real(0.0):
+        if bounded > s.speed:
+            R_n = wp.max(s.speed / bounded, real(cone.LEAST_RECOVERY_SHARE)) * R_n
+            bounded = s.speed
+    return vec4(R_n, bounded, real(0.0), real(wp.inf))
+
+
+@func
+def stop_slopes(table: Table, constants: Constants, s: RowState, w: int, k: int) -> vec3:
     """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ) of `stop_law`, from its results."""
+    c = compliance(table, constants, w, k)
+    tau_d = dissipation_time(table, constants, w, k, default_time(s.h))
     side = real(-1.0)  # of φ
-    if v_hat < real(0.0):
+    if s.v_hat < real(0.0):
         side = real(1.0)
-    tau_d = dissipation_time
-    if not (tau_d == tau_d):
-        tau_d = real(LIMIT_BETA) * h / real(wp.pi)
-    slope = side * contact_stabilization(side, tau_d, h)[2]
-    if compliance == real(0.0) and v_hat >= recovery:
+    slope = side * contact_stabilization(side, tau_d, s.h)[2]
+    if c == real(0.0) and s.v_hat >= s.speed:
         slope = real(0.0)
     rigid = real(LIMIT_BETA) * real(LIMIT_BETA) * real(cone.INVERSE_FOUR_PI_SQUARED)
     by_weight = rigid
     by_distance = real(0.0)
-    if compliance == real(0.0):
-        by_weight = R / weight
+    if c == real(0.0):
+        by_weight = s.R / s.weight
         share = by_weight / rigid
         if share < real(1.0) and share > real(1.001 * cone.LEAST_RECOVERY_SHARE):  # R = rigid w v_r (h + τ_d)/(−φ)
-            by_distance = share * R / (recovery * (h + tau_d))
-    elif R > rigid * weight:
+            by_distance = share * s.R / (s.speed * (s.h + tau_d))
+    elif s.R > rigid * s.weight:
         by_weight = real(0.0)
     return vec3(slope, by_weight, by_distance)
-
-
-@func
-def law(table: Table, constants: Constants, s: RowState, w: int, k: int) -> vec4:
-    """(R, v̂, 0, ∞)."""
-    c = table.compliance[k]
-    x = stop_law(near_rigid_weight(table, s.weight, c), s.phi, c, table.dissipation_time[k], s.h, s.speed)
-    return vec4(x[0], x[1], real(0.0), real(wp.inf))
-
-
-@func
-def law_slopes(table: Table, constants: Constants, s: RowState, w: int, k: int) -> vec3:
-    """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ) of `law`."""
-    return stop_slopes(s.v_hat, s.R, s.weight, table.compliance[k], table.dissipation_time[k], s.h, s.speed)
 
 
 @func
@@ -111,4 +87,4 @@ def measure(table: Table, constants: Constants, at: Coordinates, w: int, k: int)
     return vec4(side * (at.x - bound(table, constants, w, k)), side, real(0.0), real(0.0))
 
 
-KIND = Kind(ONE_SIDED | WEIGHED | ON_JOINTS, law, law_slopes, measure=measure)
+KIND = Kind(ONE_SIDED | WEIGHED | ON_JOINTS, stop_law, stop_slopes, measure=measure)

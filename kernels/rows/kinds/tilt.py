@@ -9,17 +9,17 @@ from ...real import func, real, vec3, vec6
 from ...tree import spatial as sp
 from .. import bilateral
 from ..frames import unit_axis
-from ..table import Constants, FrameMotion, Frames, RowGeometry, Table
+from ..table import FrameMotion, Frames, RowGeometry
 from .kind import ANGULAR, BETWEEN, WEIGHED, Kind
 
 
 @func
-def geometry(table: Table, constants: Constants, X: Frames, w: int, k: int) -> RowGeometry:
+def geometry(X: Frames) -> RowGeometry:
     """φ and axis."""
     q_A = wp.transform_get_rotation(X.A)
     z = vec3(real(0.0), real(0.0), real(1.0))
     b = wp.quat_rotate_inv(q_A, wp.quat_rotate(wp.transform_get_rotation(X.B), z))
-    e = unit_axis(table.axis[k])
+    e = unit_axis(X.e)
     row = RowGeometry()
     row.phi = wp.dot(e, wp.cross(z, b))
     row.axis = sp.join(wp.quat_rotate(q_A, b[2] * e - wp.dot(e, b) * z), vec3())
@@ -27,14 +27,14 @@ def geometry(table: Table, constants: Constants, X: Frames, w: int, k: int) -> R
 
 
 @func
-def axis_change(table: Table, constants: Constants, motion: FrameMotion, w: int, k: int) -> vec6:
+def axis_change(motion: FrameMotion) -> vec6:
     """δb = R_Aᵀω × b."""
-    q_A = wp.transform_get_rotation(motion.A)
+    q_A = wp.transform_get_rotation(motion.X.A)
     z = vec3(real(0.0), real(0.0), real(1.0))
-    b = wp.quat_rotate_inv(q_A, wp.quat_rotate(wp.transform_get_rotation(motion.B), z))
+    b = wp.quat_rotate_inv(q_A, wp.quat_rotate(wp.transform_get_rotation(motion.X.B), z))
     change = wp.cross(wp.quat_rotate_inv(q_A, sp.angular(motion.twist)), b)
-    e = unit_axis(table.axis[k])
+    e = unit_axis(motion.X.e)
     return sp.join(wp.quat_rotate(q_A, change[2] * e - wp.dot(e, change) * z), vec3())
 
 
-KIND = Kind(BETWEEN | ANGULAR | WEIGHED, bilateral.law, bilateral.law_slopes, geometry, axis_change)
+KIND = Kind(BETWEEN | ANGULAR | WEIGHED, bilateral.equality_law, bilateral.equality_slopes, geometry, axis_change)
