@@ -40,7 +40,8 @@ def guard_parameters(parameters: Parameters, solver: ContactModel) -> None:
             _refuse_new_friction(model, values)
         elif name == "joint_range":
             _refuse_new_stops(model, values)
-from warpsim.rows.constants import refuse_other_rows
+        elif name.startswith(("tendon_", "constraint_")):
+            refuse_other_rows(model, name, values)
         solver.check_parameter(parameters, name, values)
 
     parameters.check(check)
