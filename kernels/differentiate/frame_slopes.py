@@ -22,7 +22,7 @@ from ..tree import joints
 from ..tree import spatial as sp
 from ..tree.passes import Topology
 from .contact_slopes import arm_of, first_turning, shifted
-from .row_slopes import RowSlopes, row_state
+from .row_slopes import RowSlopes, solved_state
 from .weight_slopes import Inertias, Weights, add_row, next_tree, tree_of
 
 
@@ -155,11 +155,11 @@ def frame_row_slopes(
         slopes.gamma_v[w, k, e] = table.a[k, e] * wp.dot(row.axis, motion)
     follow(topology, rows, k, v0, h, w, slopes)
     weight = rows.weight[w, k]
-    s = row_state(table, rows, h, sigma, w, k)
+    s = solved_state(table, constants, rows, h, sigma, w, k)
     s.phi = phi[w, k]
     s.weight = wp.max(weight, floor[w, k])
     s.speed = speed[w, k]
-    law = dispatch.law_slopes(table, constants, s, w, k)
+    law = dispatch.law_slopes(table.kind[k], s)
     slopes.R_w[w, k] = law[1]
     slopes.R_floor[w, k] = real(0.0)
     if floor[w, k] > weight:

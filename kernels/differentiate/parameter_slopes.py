@@ -20,7 +20,7 @@ from ..tree import joints as jt
 from ..tree import spatial as sp
 from ..tree.passes import Topology
 from .contact_slopes import contact_J
-from .row_slopes import row_state
+from .row_slopes import solved_state
 from .weight_slopes import Inertias
 
 MASS = wp.constant(0)
@@ -195,8 +195,8 @@ def row_parameter_columns(
                 column = first_range + 2 * table.element[k]
                 if table.side[k] < real(0.0):
                     column += 1
-                s = row_state(table, rows, h, sigma, w, k)
-                slopes = law_slopes(table, constants, s, w, k)
+                s = solved_state(table, constants, rows, h, sigma, w, k)
+                slopes = law_slopes(table.kind[k], s)
                 gamma = -row_G[w, k] * (slopes[0] - row_gamma[w, k] * slopes[2]) * table.side[k]
             if column >= 0:
                 for i in range(rows.support_size[k]):

@@ -14,7 +14,7 @@ from ..real import func, kernel, real, struct, vec4
 from ..rows.coordinate_rows import coordinates_at
 from ..rows.dispatch import law_slopes, measure
 from ..rows.kinds.kind import BETWEEN
-from ..rows.table import ACTUATOR, Constants, Rows, RowState, Table
+from ..rows.table import ACTUATOR, Constants, Rows, RowState, Table, row_state
 from ..tree import joints
 
 
@@ -30,13 +30,10 @@ class RowSlopes:
 
 
 @func
-def row_state(table: Table, rows: Rows, h: real, sigma: real, w: int, k: int) -> RowState:
+def solved_state(table: Table, constants: Constants, rows: Rows, h: real, sigma: real, w: int, k: int) -> RowState:
     """What the law of a row on coordinates has acted on, but for φ, and given."""
-    s = RowState()
+    s = row_state(table, constants, h, sigma, w, k)
     s.weight = rows.weight[w, k]
-    s.speed = table.recovery[k]
-    s.h = h
-    s.sigma = sigma
     s.R = rows.R[w, k]
     s.v_hat = rows.v_hat[w, k]
     return s
@@ -82,16 +79,16 @@ def coordinate_row_slopes(
     if (table.traits[k] & BETWEEN) != 0 or table.owner[k] == ACTUATOR or not (rows.R[w, k] > real(0.0)):
         return
     size = rows.support_size[k]
-    found = measure(table, constants, coordinates_at(table, rows, q, v0, real(0.0), w, k), w, k)
+    found = measure(table.kind[k], coordinates_at(table, constants, rows, q, v0, real(0.0), w, k))
     ahead = found
     if table.leads[k] != 0:
-        ahead = measure(table, constants, coordinates_at(table, rows, q, v0, h, w, k), w, k)
+        ahead = measure(table.kind[k], coordinates_at(table, constants, rows, q, v0, h, w, k))
     has_turns = slopes.J_q.shape[1] > 0
     if has_turns:
         coordinate_turns(table, rows, q, found, w, k, slopes)
-    s = row_state(table, rows, h, sigma, w, k)
+    s = solved_state(table, constants, rows, h, sigma, w, k)
     s.phi = phi[w, k]
-    law = law_slopes(table, constants, s, w, k)
+    law = law_slopes(table.kind[k], s)
     slopes.R_w[w, k] = law[1]
     gamma_phi = row_G[w, k] * (law[0] - row_gamma[w, k] * law[2])  # γ = (v̂ − u)/R
     for e in range(size):

@@ -27,7 +27,7 @@ import warp as wp
 
 from ..laws.cone import INVERSE_FOUR_PI_SQUARED, INVERSE_MASS_FLOOR
 from ..real import func, real, vec3, vec4
-from .table import Constants, RowState, Table, compliance, dissipation_time
+from .table import RowState
 
 # Near-rigid limit: a row sinks by (h + τ_d) R γ = β²/(4π²) (1 + β/π) h² w f under the force f. On a Stewart platform at 2 ms
 # the gap is 1.35e-6, 6.0e-7, 5.7e-7 m for β = 0.1, 0.03, 0.01, and float32 takes 1.00, 1.04, 2.00 Newton steps.
@@ -44,37 +44,39 @@ DRIFT_TURN = 3.0  # of h u/L: beyond it they do not
 
 
 @func
-def default_time(h: real) -> real:
-    """β h/π."""
-    return real(EQUALITY_BETA) * h / real(wp.pi)
+def time_or(tau_d: real, default: real) -> real:
+    """τ_d; one that is not a number is the default."""
+    found = default
+    if tau_d == tau_d:
+        found = tau_d
+    return found
 
 
 @func
-def near_rigid_weight(table: Table, weight: real, c: real) -> real:
+def near_rigid_weight(s: RowState) -> real:
     """w of the near-rigid limit: none where a finite stiffness counts as it is."""
-    limit = weight
-    if table.exact == 1 and c > real(0.0):
+    limit = s.weight
+    if s.exact == 1 and s.c > real(0.0):
         limit = real(0.0)
     return limit
 
 
 @func
-def equality_law(table: Table, constants: Constants, s: RowState, w: int, k: int) -> vec4:
-    """(R, v̂, −∞, ∞)."""
-    c = compliance(table, constants, w, k)
-    tau_d = dissipation_time(table, constants, w, k, default_time(s.h))
-    rigid = real(RIGID) * wp.max(near_rigid_weight(table, s.weight, c), real(INVERSE_MASS_FLOOR))
+def equality_law(s: RowState) -> vec4:
+    """(R, v̂, −∞, ∞); the default of τ_d is β h/π."""
+    tau_d = time_or(s.tau_d, real(EQUALITY_BETA) * s.h / real(wp.pi))
+    rigid = real(RIGID) * wp.max(near_rigid_weight(s), real(INVERSE_MASS_FLOOR))
     v_hat = -s.phi / (s.h + tau_d)
-    if c == real(0.0):
+    if s.c == real(0.0):
         v_hat = wp.clamp(v_hat, -s.speed, s.speed)
-    return vec4(wp.max(rigid, c / (s.h * (s.h + tau_d))), v_hat, real(-wp.inf), real(wp.inf))
+    return vec4(wp.max(rigid, s.c / (s.h * (s.h + tau_d))), v_hat, real(-wp.inf), real(wp.inf))
 
 
 @func
-def equality_slopes(table: Table, constants: Constants, s: RowState, w: int, k: int) -> vec3:
+def equality_slopes(s: RowState) -> vec3:
     """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ) of `equality_law`, from its results."""
-    slope = real(-1.0) / (s.h + dissipation_time(table, constants, w, k, default_time(s.h)))
-    if compliance(table, constants, w, k) == real(0.0) and wp.abs(s.v_hat) >= s.speed:
+    slope = real(-1.0) / (s.h + time_or(s.tau_d, real(EQUALITY_BETA) * s.h / real(wp.pi)))
+    if s.c == real(0.0) and wp.abs(s.v_hat) >= s.speed:
         slope = real(0.0)
     by_weight = real(RIGID)
     if s.R > by_weight * s.weight:

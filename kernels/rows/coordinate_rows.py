@@ -13,16 +13,37 @@ from ..tree.passes import Topology
 from .dispatch import coordinate_law, joint_law, joint_measure, measure
 from .kinds.kind import BETWEEN, ONE_SIDED, PAIRED, WEIGHED
 from .kinds.stop import within_reach
-from .table import Constants, Coordinates, Rows, RowState, Table, combination, row_rate
+from .table import (
+    Constants,
+    Coordinates,
+    Rows,
+    Table,
+    bound,
+    coefficient,
+    combination,
+    joint_state,
+    row_rate,
+    row_state,
+)
 from .weights import effective_weight
 
 
 @func
 def coordinates_at(
-    table: Table, rows: Rows, q: wp.array2d(dtype=real), v: wp.array2d(dtype=real), t: real, w: int, k: int
+    table: Table,
+    constants: Constants,
+    rows: Rows,
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    t: real,
+    w: int,
+    k: int,
 ) -> Coordinates:
     """x and y at q + t v."""
     at = Coordinates()
+    if (table.traits[k] & ONE_SIDED) != 0:
+        at.bound = bound(table, constants, w, k)
+        at.side = table.side[k]
     if table.turn[k] >= 0:
         r = joints.quaternion_log(joints.read_quaternion(q, w, table.turn[k]))
         at.x = wp.length(r)
@@ -33,6 +54,15 @@ def coordinates_at(
         at.x = combination(table.a, table, rows, q, v, t, w, k)
         if (table.traits[k] & PAIRED) != 0:
             at.y = combination(table.b, table, rows, q, v, t, w, k)
+            at.x_0 = table.reference[k][0]
+            at.y_0 = table.reference[k][1]
+            at.c_0 = coefficient(table, constants, 0, w, k)
+            at.c = vec4(
+                coefficient(table, constants, 1, w, k),
+                coefficient(table, constants, 2, w, k),
+                coefficient(table, constants, 3, w, k),
+                coefficient(table, constants, 4, w, k),
+            )
     return at
 
 
@@ -46,8 +76,8 @@ def write_jacobian(table: Table, rows: Rows, at: Coordinates, found: vec4, w: in
         J[w, k, j] = found[1] * a_j + found[2] * table.b[k, j]
 
 
-def _filler(name: str, measured, law_of, leading: bool, part: str = ""):
-    """The kernel called `name`, for rows of the kinds that `measured` and `law_of` know; `leading`: there may be some that lead."""
+def _filler(name: str, state_of, measured, law_of, leading: bool, part: str = ""):
+    """The kernel called `name`, for rows of the kinds that the functions know; `leading`: there may be some that lead."""
 
     def fill(
         topology: Topology,
@@ -76,7 +106,7 @@ def _filler(name: str, measured, law_of, leading: bool, part: str = ""):
         for k in range(table.kind.shape[0]):
             if (table.traits[k] & BETWEEN) == 0:
                 rows.R[w, k] = real(0.0)
-                s = RowState()
+                s = state_of(table, constants, h, sigma, w, k)
                 places = int(
                     1
                 )  # where the row is measured: at q, where the velocity leads, and where its Jacobian is wanted
@@ -85,10 +115,10 @@ def _filler(name: str, measured, law_of, leading: bool, part: str = ""):
                 for n in range(places):
                     at = Coordinates()
                     if n < 2:
-                        at = coordinates_at(table, rows, q, v0, real(n) * ahead, w, k)
+                        at = coordinates_at(table, constants, rows, q, v0, real(n) * ahead, w, k)
                     else:
-                        at = coordinates_at(table, rows, q_between, v0, real(0.0), w, k)
-                    found = measured(table, constants, at, w, k)
+                        at = coordinates_at(table, constants, rows, q_between, v0, real(0.0), w, k)
+                    found = measured(table.kind[k], at)
                     if n == 1:
                         s.phi = found[0] - lead * s.rate0
                     else:
@@ -106,10 +136,7 @@ def _filler(name: str, measured, law_of, leading: bool, part: str = ""):
                     if weighed:
                         s.weight = effective_weight(topology, M_factor, z, w, rows, k)
                         rows.weight[w, k] = s.weight
-                    s.speed = table.recovery[k]
-                    s.h = h
-                    s.sigma = sigma
-                    law = law_of(table, constants, s, w, k)
+                    law = law_of(table.kind[k], s)
                     if not weighed or not (s.weight <= real(0.0)):
                         rows.R[w, k] = law[0]
                         rows.v_hat[w, k] = law[1]
@@ -120,6 +147,6 @@ def _filler(name: str, measured, law_of, leading: bool, part: str = ""):
     return kernel(fill, part=part)
 
 
-fill = _filler("fill", measure, coordinate_law, leading=True)
+fill = _filler("fill", row_state, measure, coordinate_law, leading=True)
 # Most robots have joints' rows alone, and are not to wait for the others' compilation.
-fill_joints = _filler("fill_joints", joint_measure, joint_law, leading=False, part="joints")
+fill_joints = _filler("fill_joints", joint_state, joint_measure, joint_law, leading=False, part="joints")

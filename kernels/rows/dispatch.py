@@ -9,40 +9,15 @@ import warp as wp
 from ..real import func, real, vec3, vec4, vec6
 from . import kinds
 from .kinds.kind import BETWEEN, ON_JOINTS, Kind
-from .table import Constants, Coordinates, FrameMotion, Frames, RowGeometry, RowState, Table
+from .table import Coordinates, FrameMotion, Frames, RowGeometry, RowState
 
 
 def dispatcher(functions: dict, Given, Found, unknown):
-    """A device function of (table, constants, Given, w, k) → Found: that of `functions` for the kind of row k."""
+    """A device function of (kind, Given) → Found: that of `functions` for the kind.
 
-    @func
-    def nothing(table: Table, constants: Constants, given: Given, w: int, k: int) -> Found:
-        return unknown()
-
-    choose = nothing
-    for one in dict.fromkeys(functions.values()):
-        mask = sum(1 << kinds.code(name) for name, f in functions.items() if f is one)
-        choose = _first(one, mask, choose, Given, Found)
-    return choose
-
-
-def _first(one, mask: int, others, Given, Found):
-    """`one` for the kinds in `mask`, a bit for each, else what `others` choose.
-
-    A loop over the functions with `wp.static` would do as well, but Warp leaves its functions out of a module's hash.
+    `Given` holds all that they read: the tables, passed down the chain, would take adjoints twice as long to compile. A loop over the
+    functions with `wp.static` would do as well as a chain, but Warp leaves its functions out of a module's hash.
     """
-
-    @func
-    def choose(table: Table, constants: Constants, given: Given, w: int, k: int) -> Found:
-        if is_among(table.kind[k], wp.static(mask)):
-            return one(table, constants, given, w, k)
-        return others(table, constants, given, w, k)
-
-    return choose
-
-
-def value_dispatcher(functions: dict, Given, Found, unknown):
-    """A device function of (kind, Given) → Found; the large structs, which make adjoints slow to compile, stay outside."""
 
     @func
     def nothing(kind: int, given: Given) -> Found:
@@ -118,8 +93,8 @@ def no_geometry() -> RowGeometry:
     return row
 
 
-geometry = value_dispatcher(of("geometry"), Frames, RowGeometry, no_geometry)
-axis_change = value_dispatcher(of("axis_change"), FrameMotion, vec6, no_vec6)
+geometry = dispatcher(of("geometry"), Frames, RowGeometry, no_geometry)
+axis_change = dispatcher(of("axis_change"), FrameMotion, vec6, no_vec6)
 measure = dispatcher(of("measure"), Coordinates, vec4, no_measure)
 row_law = dispatcher(of("law"), RowState, vec4, no_law)
 frame_law = dispatcher(of("law", between), RowState, vec4, no_law)

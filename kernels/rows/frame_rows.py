@@ -15,7 +15,7 @@ from . import bilateral, dispatch
 from .dispatch import frame_law
 from .kinds.kind import ANGULAR, BETWEEN, ONE_SIDED, STALLS
 from .kinds.stop import LIMIT_BETA, within_reach
-from .table import Constants, Frames, Rows, RowState, Table, bound, row_rate
+from .table import Constants, Frames, Rows, Table, bound, frame_state, row_rate
 from .weights import effective_weight, group_mobility
 
 # A row that moves next to nothing is redundant (out of the plane of a linkage, on the axis of a hinge); R ∝ w would make it
@@ -230,13 +230,11 @@ def drift_speed(table: Table, rows: Rows, v: wp.array2d(dtype=real), h: real, w:
 @func
 def closing_rate(table: Table, constants: Constants, phi: real, speed: real, h: real, w: int, k: int) -> real:
     """v̂ of a row that closes at `speed` at most."""
-    s = RowState()
+    s = frame_state(table, constants, h, real(1.0), w, k)
     s.phi = phi
     s.weight = real(1.0)
     s.speed = speed
-    s.h = h
-    s.sigma = real(1.0)
-    return frame_law(table, constants, s, w, k)[1]
+    return frame_law(table.kind[k], s)[1]
 
 
 @func
@@ -345,13 +343,11 @@ def regularise(
             if limit < table.recovery[k] and wp.abs(along[k - first]) > real(bilateral.ALONG):
                 most = wp.max(limit, held_speed(table, row_weight, load, h, k))
                 speed[w, k] = wp.min(table.recovery[k], wp.pow(real(2.0), wp.ceil(wp.log2(most))))
-            s = RowState()
+            s = frame_state(table, constants, h, sigma, w, k)
             s.phi = phi[w, k]
             s.weight = row_weight
             s.speed = speed[w, k]
-            s.h = h
-            s.sigma = sigma
-            law = frame_law(table, constants, s, w, k)
+            law = frame_law(table.kind[k], s)
             if not (weight <= real(0.0)):
                 rows.weight[w, k] = weight
                 rows.R[w, k] = law[0]

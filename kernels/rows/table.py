@@ -6,7 +6,8 @@ are its kind's (`kinds/`); whose constants it has is its `owner`'s: a joint, a t
 
 import warp as wp
 
-from ..real import func, real, struct, transform, vec2, vec3, vec6
+from ..forces.actuators import actuator_law
+from ..real import func, real, struct, transform, vec2, vec3, vec4, vec6
 
 JOINT = wp.constant(0)
 TENDON = wp.constant(1)
@@ -108,8 +109,14 @@ class RowGeometry:
 
 @struct
 class Coordinates:
-    """x = Σ a_j q_j, or the angle of a ball joint; y = Σ b_j q_j."""
+    """x = Σ a_j q_j, or the angle of a ball joint; y = Σ b_j q_j; and what is constant."""
 
+    bound: real  # of a stop, as the next
+    side: real
+    x_0: real  # of a coupling, as the next three
+    y_0: real
+    c_0: real
+    c: vec4  # c_1 to c_4
     x: real
     y: real
     axis: vec3  # about which the ball joint has turned; −x where it has not
@@ -117,8 +124,19 @@ class Coordinates:
 
 @struct
 class RowState:
-    """What a law acts on, and what it has given."""
+    """What a law acts on, its constants, and what it has given."""
 
+    exact: int  # as in `Table`
+    c: real  # compliance 1/k, 0 is near-rigid
+    tau_d: real  # not a number: the default
+    e: real  # dry friction
+    K: real  # of a spring, as the next two
+    D: real
+    slack: vec2
+    gains: vec3  # of an actuator, as the next three
+    low: real
+    high: real
+    on_tendon: int
     phi: real
     rate0: real  # J v0
     weight: real  # w, with its floor
@@ -150,33 +168,60 @@ def bound(table: Table, constants: Constants, w: int, k: int) -> real:
 
 
 @func
-def dry_friction(table: Table, constants: Constants, w: int, k: int) -> real:
-    """The force, or torque, below which dry friction holds."""
-    if table.owner[k] == JOINT:
-        return constants.joint_friction[w % constants.joint_friction.shape[0], table.element[k]]
-    return constants.tendon_friction[w % constants.tendon_friction.shape[0], table.element[k]]
+def x_itself(at: Coordinates) -> vec4:
+    """What rows without an error of their own measure: (φ, ∂φ/∂x, ∂φ/∂y, ∂²φ/∂y²)."""
+    return vec4(at.x, real(1.0), real(0.0), real(0.0))
 
 
 @func
-def compliance(table: Table, constants: Constants, w: int, k: int) -> real:
-    """1/k of a row of a constraint, 0 where it is near-rigid, as stops of joints and tendons are."""
-    c = real(0.0)
-    if table.owner[k] == CONSTRAINT:
-        row = w % constants.constraint_stiffness.shape[0]
-        c = real(1.0) / constants.constraint_stiffness[row, table.element[k], table.entry[k]]
-    return c
+def joint_state(table: Table, constants: Constants, h: real, sigma: real, w: int, k: int) -> RowState:
+    """What the laws of a joint's rows read of constants."""
+    s = RowState()
+    s.h = h
+    s.sigma = sigma
+    s.speed = table.recovery[k]
+    s.tau_d = real(wp.nan)
+    d = table.element[k]  # of dry friction
+    if table.owner[k] == JOINT and d < constants.joint_friction.shape[1]:
+        s.e = constants.joint_friction[w % constants.joint_friction.shape[0], d]
+    return s
 
 
 @func
-def dissipation_time(table: Table, constants: Constants, w: int, k: int, default: real) -> real:
-    """τ_d [s]."""
-    tau_d = default
+def frame_state(table: Table, constants: Constants, h: real, sigma: real, w: int, k: int) -> RowState:
+    """What the laws of rows between frames, and couplings, read of constants."""
+    s = RowState()
+    s.h = h
+    s.sigma = sigma
+    s.speed = table.recovery[k]
+    s.exact = table.exact
+    i = table.element[k]
+    c = constants.constraint_stiffness[w % constants.constraint_stiffness.shape[0], i, table.entry[k]]
+    s.c = real(1.0) / c
+    s.tau_d = constants.constraint_dissipation_time[w % constants.constraint_dissipation_time.shape[0], i]
+    return s
+
+
+@func
+def row_state(table: Table, constants: Constants, h: real, sigma: real, w: int, k: int) -> RowState:
+    """What the law of any row reads of constants."""
+    i = table.element[k]
     if table.owner[k] == CONSTRAINT:
-        row = w % constants.constraint_dissipation_time.shape[0]
-        given = constants.constraint_dissipation_time[row, table.element[k]]
-        if given == given:  # else the default
-            tau_d = given
-    return tau_d
+        return frame_state(table, constants, h, sigma, w, k)
+    s = joint_state(table, constants, h, sigma, w, k)
+    if table.owner[k] == TENDON:
+        s.e = constants.tendon_friction[w % constants.tendon_friction.shape[0], i]
+        s.K = constants.tendon_stiffness[w % constants.tendon_stiffness.shape[0], i]
+        s.D = constants.tendon_damping[w % constants.tendon_damping.shape[0], i]
+        s.slack = table.reference[k]
+    elif table.owner[k] == ACTUATOR:
+        s.gains = actuator_law(
+            constants.actuator_gain, constants.actuator_bias, constants.control_range, constants.control, w, i
+        )
+        s.low = constants.force_range[w % constants.force_range.shape[0], i, 0]
+        s.high = constants.force_range[w % constants.force_range.shape[0], i, 1]
+        s.on_tendon = table.entry[k]
+    return s
 
 
 @func

@@ -8,7 +8,7 @@ from ..tree.passes import Topology
 from .coordinate_rows import coordinates_at, write_jacobian
 from .dispatch import measure, row_law
 from .kinds.kind import BETWEEN
-from .table import Constants, Rows, RowState, Table
+from .table import Constants, Rows, Table, row_state
 
 
 @kernel(taped=True)
@@ -27,12 +27,12 @@ def coordinate_errors(
     """φ(q ⊕ ahead v0), and J at q; of rows that lead at `q_between`. Launch over (worlds, rows)."""
     w, k = wp.tid()
     if (table.traits[k] & BETWEEN) == 0:
-        at = coordinates_at(table, rows, q, v0, ahead * real(table.leads[k]), w, k)
-        found = measure(table, constants, at, w, k)
+        at = coordinates_at(table, constants, rows, q, v0, ahead * real(table.leads[k]), w, k)
+        found = measure(table.kind[k], at)
         phi[w, k] = found[0]
         if table.leads[k] != 0:
-            there = coordinates_at(table, rows, q_between, v0, real(0.0), w, k)
-            write_jacobian(table, rows, there, measure(table, constants, there, w, k), w, k, J)
+            there = coordinates_at(table, constants, rows, q_between, v0, real(0.0), w, k)
+            write_jacobian(table, rows, there, measure(table.kind[k], there), w, k, J)
         else:
             write_jacobian(table, rows, at, found, w, k, J)
 
@@ -84,9 +84,7 @@ def row_impulse(
     """γ from the rates at v and v0. Launch over (worlds, rows)."""
     w, k = wp.tid()
     if rows.R[w, k] > real(0.0):
-        s = RowState()
-        s.h = h
-        s.sigma = sigma
+        s = row_state(table, constants, h, sigma, w, k)
         s.rate0 = rate0[w, k]
         if table.leads[k] != 0:
             s.phi = phi[w, k] - lead * rate0[w, k]
@@ -97,8 +95,7 @@ def row_impulse(
             s.speed = speed[w, k]
         else:
             s.weight = weight[w, k]
-            s.speed = table.recovery[k]
-        law = row_law(table, constants, s, w, k)
+        law = row_law(table.kind[k], s)
         gamma[w, k] = box_impulse((law[1] - rate[w, k]) / law[0], law[2], law[3])
 
 

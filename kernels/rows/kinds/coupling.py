@@ -5,30 +5,25 @@
 
 from ...real import func, real, vec3, vec4
 from .. import bilateral
-from ..table import Constants, Coordinates, Table, coefficient
+from ..table import Coordinates
 from .kind import PAIRED, WEIGHED, Kind
 
 
 @func
-def polynomial(table: Table, constants: Constants, s: real, w: int, k: int) -> vec3:
+def polynomial(c_0: real, c: vec4, s: real) -> vec3:
     """p(s), p'(s), p''(s)."""
-    c_0 = coefficient(table, constants, 0, w, k)
-    c_1 = coefficient(table, constants, 1, w, k)
-    c_2 = coefficient(table, constants, 2, w, k)
-    c_3 = coefficient(table, constants, 3, w, k)
-    c_4 = coefficient(table, constants, 4, w, k)
     return vec3(
-        c_0 + s * (c_1 + s * (c_2 + s * (c_3 + s * c_4))),
-        c_1 + s * (real(2.0) * c_2 + s * (real(3.0) * c_3 + s * real(4.0) * c_4)),
-        real(2.0) * c_2 + s * (real(6.0) * c_3 + s * real(12.0) * c_4),
+        c_0 + s * (c[0] + s * (c[1] + s * (c[2] + s * c[3]))),
+        c[0] + s * (real(2.0) * c[1] + s * (real(3.0) * c[2] + s * real(4.0) * c[3])),
+        real(2.0) * c[1] + s * (real(6.0) * c[2] + s * real(12.0) * c[3]),
     )
 
 
 @func
-def measure(table: Table, constants: Constants, at: Coordinates, w: int, k: int) -> vec4:
+def measure(at: Coordinates) -> vec4:
     """(φ, ∂φ/∂x, ∂φ/∂y, ∂²φ/∂y²)."""
-    p = polynomial(table, constants, at.y - table.reference[k][1], w, k)
-    return vec4(at.x - table.reference[k][0] - p[0], real(1.0), -p[1], -p[2])
+    p = polynomial(at.c_0, at.c, at.y - at.y_0)
+    return vec4(at.x - at.x_0 - p[0], real(1.0), -p[1], -p[2])
 
 
 KIND = Kind(WEIGHED | PAIRED, bilateral.equality_law, bilateral.equality_slopes, measure=measure)

@@ -1,10 +1,10 @@
 """What a kind of row declares: its properties and its device functions, all of the same few signatures.
 
-geometry(Frames) → RowGeometry            of a row between two frames: φ and axis
-axis_change(FrameMotion) → vec6           δ axis when B moves
-measure(table, constants, Coordinates, w, k) → vec4               of a row on coordinates: φ, ∂φ/∂x, ∂φ/∂y, ∂²φ/∂y²
-law(table, constants, RowState, w, k) → vec4                      (R, v̂, lower, upper); R = 0: no row
-law_slopes(table, constants, RowState, w, k) → vec3               (∂v̂/∂φ, ∂R/∂w, ∂R/∂φ), from R and v̂
+geometry(Frames) → RowGeometry    of a row between two frames: φ and axis
+axis_change(FrameMotion) → vec6   δ axis when B moves
+measure(Coordinates) → vec4       of a row on coordinates: φ, ∂φ/∂x, ∂φ/∂y, ∂²φ/∂y²
+law(RowState) → vec4              (R, v̂, lower, upper); R = 0: no row
+law_slopes(RowState) → vec3       (∂v̂/∂φ, ∂R/∂w, ∂R/∂φ), from R and v̂
 """
 
 import typing

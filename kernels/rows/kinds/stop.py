@@ -16,8 +16,8 @@ import warp as wp
 from ...laws import cone
 from ...laws.cone import contact_regularization, contact_stabilization
 from ...real import func, real, vec3, vec4
-from ..bilateral import near_rigid_weight
-from ..table import Constants, Coordinates, RowState, Table, bound, compliance, dissipation_time
+from ..bilateral import near_rigid_weight, time_or
+from ..table import Coordinates, RowState
 from .kind import ON_JOINTS, ONE_SIDED, WEIGHED, Kind
 
 LIMIT_BETA = 0.1  # near-rigid limit of stops
@@ -34,22 +34,14 @@ def within_reach(distance: real, rate: real, rate_star: real, pull: real, h: rea
 
 
 @func
-def default_time(h: real) -> real:
-    """β h/π."""
-    return real(LIMIT_BETA) * h / real(wp.pi)
-
-
-@func
-def stop_law(table: Table, constants: Constants, s: RowState, w: int, k: int) -> vec4:
-    """(R, v̂, 0, ∞)."""
-    c = compliance(table, constants, w, k)
-    tau_d = dissipation_time(table, constants, w, k, default_time(s.h))
-    weight = near_rigid_weight(table, s.weight, c)
-    R = contact_regularization(weight, s.phi, c, tau_d, s.h, real(LIMIT_BETA), real(1.0))
+def stop_law(s: RowState) -> vec4:
+    """(R, v̂, 0, ∞); the default of τ_d is β h/π."""
+    tau_d = time_or(s.tau_d, real(LIMIT_BETA) * s.h / real(wp.pi))
+    R = contact_regularization(near_rigid_weight(s), s.phi, s.c, tau_d, s.h, real(LIMIT_BETA), real(1.0))
     v_hat = contact_stabilization(s.phi, tau_d, s.h)
     R_n = R[2]
     bounded = v_hat[2]
-    if c == real(0.0):
+    if s.c == real(0.0):
         if bounded > s.speed:
             R_n = wp.max(s.speed / bounded, real(cone.LEAST_RECOVERY_SHARE)) * R_n
             bounded = s.speed
@@ -57,20 +49,19 @@ def stop_law(table: Table, constants: Constants, s: RowState, w: int, k: int) ->
 
 
 @func
-def stop_slopes(table: Table, constants: Constants, s: RowState, w: int, k: int) -> vec3:
+def stop_slopes(s: RowState) -> vec3:
     """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ) of `stop_law`, from its results."""
-    c = compliance(table, constants, w, k)
-    tau_d = dissipation_time(table, constants, w, k, default_time(s.h))
+    tau_d = time_or(s.tau_d, real(LIMIT_BETA) * s.h / real(wp.pi))
     side = real(-1.0)  # of φ
     if s.v_hat < real(0.0):
         side = real(1.0)
     slope = side * contact_stabilization(side, tau_d, s.h)[2]
-    if c == real(0.0) and s.v_hat >= s.speed:
+    if s.c == real(0.0) and s.v_hat >= s.speed:
         slope = real(0.0)
     rigid = real(LIMIT_BETA) * real(LIMIT_BETA) * real(cone.INVERSE_FOUR_PI_SQUARED)
     by_weight = rigid
     by_distance = real(0.0)
-    if c == real(0.0):
+    if s.c == real(0.0):
         by_weight = s.R / s.weight
         share = by_weight / rigid
         if share < real(1.0) and share > real(1.001 * cone.LEAST_RECOVERY_SHARE):  # R = rigid w v_r (h + τ_d)/(−φ)
@@ -81,10 +72,9 @@ def stop_slopes(table: Table, constants: Constants, s: RowState, w: int, k: int)
 
 
 @func
-def measure(table: Table, constants: Constants, at: Coordinates, w: int, k: int) -> vec4:
+def measure(at: Coordinates) -> vec4:
     """The distance from the bound."""
-    side = table.side[k]
-    return vec4(side * (at.x - bound(table, constants, w, k)), side, real(0.0), real(0.0))
+    return vec4(at.side * (at.x - at.bound), at.side, real(0.0), real(0.0))
 
 
 KIND = Kind(ONE_SIDED | WEIGHED | ON_JOINTS, stop_law, stop_slopes, measure=measure)
