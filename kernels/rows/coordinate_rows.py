@@ -76,10 +76,11 @@ def write_jacobian(table: Table, rows: Rows, at: Coordinates, found: vec4, w: in
         J[w, k, j] = found[1] * a_j + found[2] * table.b[k, j]
 
 
-def _filler(name: str, state_of, measured, law_of, leading: bool, part: str = ""):
-    """The kernel called `name`, for rows of the kinds that the functions know; `leading`: there may be some that lead."""
+def row_filler(state_of, measured, law_of, leading: bool):
+    """A device function that fills a row of the kinds that these functions know; `leading`: there may be some that lead."""
 
-    def fill(
+    @func
+    def fill_row(
         topology: Topology,
         table: Table,
         constants: Constants,
@@ -92,61 +93,143 @@ def _filler(name: str, state_of, measured, law_of, leading: bool, part: str = ""
         v0: wp.array2d(dtype=real),
         v_star: wp.array2d(dtype=real),
         M_factor: wp.array3d(dtype=real),
-        # scratch
         z: wp.array2d(dtype=vec3),
-        # out
         phi: wp.array2d(dtype=real),
         rows: Rows,
+        w: int,
+        k: int,
     ):
-        """φ, J, w, R, v̂ and bounds of every row on coordinates; R = 0 where it does not act or moves nothing. Launch over worlds.
+        rows.R[w, k] = real(0.0)
+        s = state_of(table, constants, h, sigma, w, k)
+        places = int(1)  # where the row is measured: at q, where the velocity leads, and where its Jacobian is wanted
+        if wp.static(leading) and table.leads[k] != 0:
+            places = 2 + wp.min(q_between.shape[0], 1)
+        for n in range(places):
+            at = Coordinates()
+            if n < 2:
+                at = coordinates_at(table, constants, rows, q, v0, real(n) * ahead, w, k)
+            else:
+                at = coordinates_at(table, constants, rows, q_between, v0, real(0.0), w, k)
+            found = measured(table.kind[k], at)
+            if n == 1:
+                s.phi = found[0] - lead * s.rate0
+            else:
+                if table.turn[k] >= 0 or (table.traits[k] & PAIRED) != 0:  # else it is constant
+                    write_jacobian(table, rows, at, found, w, k, rows.J)
+                s.rate0 = row_rate(rows, v0, w, k)
+            if n == 0:
+                s.phi = found[0]
+        phi[w, k] = s.phi
+        near = bool(True)
+        if (table.traits[k] & ONE_SIDED) != 0:
+            near = within_reach(s.phi, s.rate0, row_rate(rows, v_star, w, k), rows.pull, h)
+        if near:
+            weighed = (table.traits[k] & WEIGHED) != 0
+            if weighed:
+                s.weight = effective_weight(topology, M_factor, z, w, rows, k)
+                rows.weight[w, k] = s.weight
+            law = law_of(table.kind[k], s)
+            if not weighed or not (s.weight <= real(0.0)):
+                rows.R[w, k] = law[0]
+                rows.v_hat[w, k] = law[1]
+                rows.lower[w, k] = law[2]
+                rows.upper[w, k] = law[3]
 
-        φ(q ⊕ ahead v0) − lead J v0 of rows that lead; their J at `q_between`, unless that is empty.
-        """
-        w = wp.tid()
-        for k in range(table.kind.shape[0]):
-            if (table.traits[k] & BETWEEN) == 0:
-                rows.R[w, k] = real(0.0)
-                s = state_of(table, constants, h, sigma, w, k)
-                places = int(
-                    1
-                )  # where the row is measured: at q, where the velocity leads, and where its Jacobian is wanted
-                if wp.static(leading) and table.leads[k] != 0:
-                    places = 2 + wp.min(q_between.shape[0], 1)
-                for n in range(places):
-                    at = Coordinates()
-                    if n < 2:
-                        at = coordinates_at(table, constants, rows, q, v0, real(n) * ahead, w, k)
-                    else:
-                        at = coordinates_at(table, constants, rows, q_between, v0, real(0.0), w, k)
-                    found = measured(table.kind[k], at)
-                    if n == 1:
-                        s.phi = found[0] - lead * s.rate0
-                    else:
-                        if table.turn[k] >= 0 or (table.traits[k] & PAIRED) != 0:  # else it is constant
-                            write_jacobian(table, rows, at, found, w, k, rows.J)
-                        s.rate0 = row_rate(rows, v0, w, k)
-                    if n == 0:
-                        s.phi = found[0]
-                phi[w, k] = s.phi
-                near = bool(True)
-                if (table.traits[k] & ONE_SIDED) != 0:
-                    near = within_reach(s.phi, s.rate0, row_rate(rows, v_star, w, k), rows.pull, h)
-                if near:
-                    weighed = (table.traits[k] & WEIGHED) != 0
-                    if weighed:
-                        s.weight = effective_weight(topology, M_factor, z, w, rows, k)
-                        rows.weight[w, k] = s.weight
-                    law = law_of(table.kind[k], s)
-                    if not weighed or not (s.weight <= real(0.0)):
-                        rows.R[w, k] = law[0]
-                        rows.v_hat[w, k] = law[1]
-                        rows.lower[w, k] = law[2]
-                        rows.upper[w, k] = law[3]
-
-    fill.__name__ = fill.__qualname__ = name
-    return kernel(fill, part=part)
+    return fill_row
 
 
-fill = _filler("fill", row_state, measure, coordinate_law, leading=True)
-# Most robots have joints' rows alone, and are not to wait for the others' compilation.
-fill_joints = _filler("fill_joints", joint_state, joint_measure, joint_law, leading=False, part="joints")
+fill_row = row_filler(row_state, measure, coordinate_law, leading=True)
+fill_joint_row = row_filler(joint_state, joint_measure, joint_law, leading=False)
+
+
+@kernel
+def fill(
+    topology: Topology,
+    table: Table,
+    constants: Constants,
+    h: real,
+    sigma: real,
+    ahead: real,
+    lead: real,
+    q: wp.array2d(dtype=real),
+    q_between: wp.array2d(dtype=real),
+    v0: wp.array2d(dtype=real),
+    v_star: wp.array2d(dtype=real),
+    M_factor: wp.array3d(dtype=real),
+    # scratch
+    z: wp.array2d(dtype=vec3),
+    # out
+    phi: wp.array2d(dtype=real),
+    rows: Rows,
+):
+    """φ, J, w, R, v̂ and bounds of every row on coordinates; R = 0 where it does not act or moves nothing. Launch over worlds.
+
+    φ(q ⊕ ahead v0) − lead J v0 of rows that lead; their J at `q_between`, unless that is empty.
+    """
+    w = wp.tid()
+    for k in range(table.kind.shape[0]):
+        if (table.traits[k] & BETWEEN) == 0:
+            fill_row(
+                topology,
+                table,
+                constants,
+                h,
+                sigma,
+                ahead,
+                lead,
+                q,
+                q_between,
+                v0,
+                v_star,
+                M_factor,
+                z,
+                phi,
+                rows,
+                w,
+                k,
+            )
+
+
+@kernel(part="joints")
+def fill_joints(
+    topology: Topology,
+    table: Table,
+    constants: Constants,
+    h: real,
+    sigma: real,
+    ahead: real,
+    lead: real,
+    q: wp.array2d(dtype=real),
+    q_between: wp.array2d(dtype=real),
+    v0: wp.array2d(dtype=real),
+    v_star: wp.array2d(dtype=real),
+    M_factor: wp.array3d(dtype=real),
+    # scratch
+    z: wp.array2d(dtype=vec3),
+    # out
+    phi: wp.array2d(dtype=real),
+    rows: Rows,
+):
+    """`fill` where all rows are of joints: most robots have no others, and are not to wait for their compilation."""
+    w = wp.tid()
+    for k in range(table.kind.shape[0]):
+        if (table.traits[k] & BETWEEN) == 0:
+            fill_joint_row(
+                topology,
+                table,
+                constants,
+                h,
+                sigma,
+                ahead,
+                lead,
+                q,
+                q_between,
+                v0,
+                v_star,
+                M_factor,
+                z,
+                phi,
+                rows,
+                w,
+                k,
+            )
