@@ -2,7 +2,7 @@
 
     python -m benchmarks.house [ROOT]
 
-ROOT is a checkout (default: this one); its folders warpsim/ and kernels/ are read, links are not followed. Code lines are
+ROOT is a checkout (default: this one); its folders warpsim/, kernels/ and papers/ are read, links are not followed. Code lines are
 lines with code: no blank lines, comments and docstrings. A function's lines are those from its `def` to its end, with its
 docstring, without the functions inside it (a factory of kernels is no long function).
 """
@@ -17,7 +17,7 @@ import tokenize
 from collections.abc import Iterator
 from typing import NamedTuple
 
-FOLDERS = ("warpsim", "kernels")
+FOLDERS = ("warpsim", "kernels", "papers")
 LAYOUT = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -29,7 +29,17 @@ LAYOUT = {
 }
 # Types that a step should not have to tell apart: options of solvers and integrators, and their workspaces.
 TYPES = {"SAP", "Compliant", "LCP", "NoContact", "SAPSolver", "CompliantContact", "LCPContact", "WideSAP"}
-TYPES |= {"SymplecticEuler", "ExplicitEuler", "ImplicitEuler", "Midpoint", "ThetaScheme", "Variational"}
+TYPES |= {
+    "ContactModel",
+    "ContactSolver",
+    "Integrator",
+    "SymplecticEuler",
+    "ExplicitEuler",
+    "ImplicitEuler",
+    "Midpoint",
+    "ThetaScheme",
+    "Variational",
+}
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
