@@ -8,7 +8,7 @@ import pytest
 import warp as wp
 
 import warpsim as ws
-from scenes.bodies import GRAVITY, body_on_plane, cart
+from scenes.bodies import GRAVITY, body_on_plane, cart, pendulum
 
 WORLDS = 5
 KEYFRAMES = """<mujoco><option timestep="0.004"/><worldbody>
@@ -601,3 +601,21 @@ def test_requires_grad_is_asked_for_not_assumed(ant):
     """Taping a step of a simulator made without requires_grad raises; it never returns zeros."""
     with wp.Tape(), pytest.raises(ValueError, match="requires_grad=True"):
         ant.sim.step(ant.state)
+
+
+def test_dt_that_is_assigned(device):
+    """A new dt is that of the next step, of captured launches and Jacobians as well; a wrong one is refused."""
+    sim = ws.Simulator(pendulum(), dt=0.001, dtype="float64", device=device)
+    state = sim.state()
+    for _ in range(4):
+        sim.step(state, out=state)
+    jacobian = sim.linearize(state)
+    sim.linearize(state, out=jacobian)
+    sim.dt = 0.01
+    for _ in range(4):
+        sim.step(state, out=state)
+    assert state.time.numpy()[0] == pytest.approx(0.044)
+    sim.linearize(state, out=jacobian)
+    assert jacobian.A.numpy()[0, 0, 1] == pytest.approx(0.01, rel=1e-2)
+    with pytest.raises(ValueError, match="dt is 0; it must be positive"):
+        sim.dt = 0

@@ -9,7 +9,7 @@ from warpsim.integrate import Integrator
 from warpsim.model.model import Model
 from warpsim.model.parameters import Parameters
 from warpsim.rows.constants import refuse_other_rows
-from warpsim.solve.contact_model import ContactModel
+from warpsim.solve.contact_model import ContactModel, is_contact_model
 from warpsim.tree.wide import refuse_gradients
 
 
@@ -18,7 +18,7 @@ def refuse_together(model: Model, solver, integrator, dtype: str, requires_grad:
     if not isinstance(integrator, Integrator):
         known = "ws.SymplecticEuler(), ws.ImplicitEuler(), ws.Midpoint(), ws.ExplicitEuler() or ws.Variational(...)"
         raise ValueError(f"integrator is {integrator!r}; use {known}")
-    if not isinstance(solver, ContactModel):
+    if not is_contact_model(solver):
         known = "ws.SAP(...), ws.Compliant(...), ws.LCP(...) or ws.NoContact()"
         raise ValueError(f"solver is {solver!r}; use {known}")
     if requires_grad:

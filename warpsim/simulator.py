@@ -96,6 +96,7 @@ class Simulator:
     @dt.setter
     def dt(self, value: float) -> None:
         self._stepper.dt = time_step(value, self.dtype)
+        self._stepper.replay.clear()  # graphs have the old one
 
     def __repr__(self) -> str:
         values = {"worlds": self.worlds, "dt": f"{self.dt:g}", "solver": type(self.solver).__name__}

@@ -78,6 +78,8 @@ class Stepper:
         self.model, self.worlds, self.device = step.model, step.worlds, self.device_model.device
         self.parameters = self.device_model.parameters
         self.requires_grad = self.parameters.requires_grad
+        if self.requires_grad:
+            step_adjoint(integrator)  # refuses what has no backward pass
         self.diagnostics = Diagnostics(step)
         self.replay = Replay(self.device, self.parameters)
         self._zero_inputs: set[str] = set()

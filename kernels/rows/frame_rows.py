@@ -13,7 +13,7 @@ from ..tree import spatial as sp
 from ..tree.passes import Topology
 from . import bilateral, dispatch
 from .dispatch import frame_law
-from .kinds.kind import ANGULAR, BETWEEN, ONE_SIDED, STALLS
+from .kinds.kind import ANGULAR, BETWEEN, ONE_SIDED, PERIODIC, STALLS
 from .kinds.stop import LIMIT_BETA, within_reach
 from .table import Constants, Frames, Rows, Table, bound, frame_state, row_rate
 from .weights import effective_weight, group_mobility
@@ -78,6 +78,16 @@ def frames_of(table: Table, constants: Constants, link_X: wp.array2d(dtype=trans
     X.side = table.side[k]
     X.c = bound(table, constants, w, k)
     return X
+
+
+@func
+def led_error(table: Table, constants: Constants, phi: real, lead: real, rate: real, w: int, k: int) -> real:
+    """φ − lead J v0, of a periodic row the value nearest to 0."""
+    found = phi - lead * rate
+    if (table.traits[k] & PERIODIC) != 0:
+        period = wp.abs(bound(table, constants, w, k))
+        found -= period * wp.round(found / period)
+    return found
 
 
 @kernel(twin=True)
@@ -157,6 +167,7 @@ def is_inactive(topology: Topology, table: Table, body_active: wp.array2d(dtype=
 def prepare(
     topology: Topology,
     table: Table,
+    constants: Constants,
     rows: Rows,
     lead: real,
     v0: wp.array2d(dtype=real),
@@ -171,7 +182,7 @@ def prepare(
     w, k = wp.tid()
     if k < floor.shape[1]:
         if (table.traits[k] & BETWEEN) != 0:
-            phi[w, k] = phi[w, k] - lead * row_rate(rows, v0, w, k)
+            phi[w, k] = led_error(table, constants, phi[w, k], lead, row_rate(rows, v0, w, k), w, k)
         floor[w, k] = real(0.0)
     if k < inertia.shape[1]:
         begin = topology.dof_begin[k]

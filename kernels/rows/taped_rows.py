@@ -7,6 +7,7 @@ from ..real import kernel, real
 from ..tree.passes import Topology
 from .coordinate_rows import coordinates_at, write_jacobian
 from .dispatch import measure, row_law
+from .frame_rows import led_error
 from .kinds.kind import BETWEEN
 from .table import Constants, Rows, Table, row_state
 
@@ -87,7 +88,7 @@ def row_impulse(
         s = row_state(table, constants, h, sigma, w, k)
         s.rate0 = rate0[w, k]
         if table.leads[k] != 0:
-            s.phi = phi[w, k] - lead * rate0[w, k]
+            s.phi = led_error(table, constants, phi[w, k], lead, rate0[w, k], w, k)
         else:
             s.phi = phi[w, k]
         if (table.traits[k] & BETWEEN) != 0:

@@ -323,3 +323,28 @@ def test_jacobians(device, scene, solver, integrator):
     found = sim.linearize(sim.state(v=v), force_jacobian=True)
     errors = StepDifferences(model, model.q0, v, dt=0.002, **options).errors(found)
     assert max(errors.values()) < 1e-5, errors
+
+
+class Unregistered(Integrator):
+    """A step whose backward pass nobody has written."""
+
+    def make_step(self, *arguments, **named) -> LeapfrogStep:
+        return LeapfrogStep(*arguments, **named)
+
+
+class Derived(ws.SymplecticEuler):
+    """Another step than that of the scheme it derives from."""
+
+    def make_step(self, *arguments, **named) -> LeapfrogStep:
+        return LeapfrogStep(*arguments, **named)
+
+
+@pytest.mark.parametrize("kind", [Unregistered, Derived])
+def test_a_step_without_a_backward_pass(device, kind):
+    """It steps; gradients and Jacobians are refused by name when the simulator is made, not inherited from another step."""
+    sim = ws.Simulator(sliding_ball(), integrator=kind(), device=device)
+    sim.step(sim.state())
+    with pytest.raises(ValueError, match="linearize has no closed form"):
+        sim.linearize(sim.state())
+    with pytest.raises(ValueError, match="register a StepAdjoint"):
+        ws.Simulator(sliding_ball(), integrator=kind(), device=device, requires_grad=True)

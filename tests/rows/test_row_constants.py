@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import warpsim as ws
+from scenes.bodies import pendulum
 from scenes.constraints import driven_pair, mimic_pair, nut, ropes, welded_beam
 
 STEPS = 60
@@ -100,3 +101,14 @@ def test_models_without_tendons_have_the_parameters_empty():
     sim = ws.Simulator(driven_pair(), dtype="float64", device="cpu")
     assert sim.parameters["tendon_range"].shape == (1, 0, 2)
     assert sim.parameters["constraint_coefficients"].shape == (1, 0, 5)
+
+
+@pytest.mark.parametrize(
+    "name", ["tendon_range", "tendon_stiffness", "constraint_stiffness", "constraint_coefficients"]
+)
+def test_a_model_without_such_rows_takes_its_own_values(device, name):
+    """What was read is what may be written, where there is nothing of the kind, and after rounding to float32."""
+    sim = ws.Simulator(pendulum(), device=device)
+    sim.parameters[name] = sim.parameters[name]
+    sim = ws.Simulator(welded_beam(active=False, stiffness=1 / 3, dissipation_time=0.1), device=device)
+    sim.parameters[name] = sim.parameters[name].numpy()

@@ -9,6 +9,7 @@ from scipy.integrate import solve_ivp
 
 import warpsim as ws
 from scenes import compliant as scenes
+from warpsim.differentiate.contact_adjoint import ContactAdjoint
 from warpsim.integrate.step import Step
 from warpsim.tree.dynamics import DeviceModel
 
@@ -59,16 +60,10 @@ def test_every_kind_of_row_agrees_with_sap(tmp_path, within):
     b.add_constraint("weld", "post", "world", stiffness=1e5, dissipation_time=0.01)
     b.add_geom("plane", friction=0.5)
     model = b.build()
+    law = ws.Compliant(stiffness=1e6)
     steps = [
-        Step(
-            DeviceModel(model, 1, "float64", wp.get_device("cpu")),
-            ws.Compliant(stiffness=1e6),
-            None,
-            True,
-            None,
-            adjoints,
-        )
-        for adjoints in (None, {})
+        Step(DeviceModel(model, 1, "float64", wp.get_device("cpu")), law, None, make_solver=make_solver)
+        for make_solver in (None, ContactAdjoint.solver_of(law))
     ]
     q, v, worst, bounded = model.q0.copy(), np.zeros(model.nv), 0.0, 0
     v[:6] = [1.0, 0.2, 0.0, 0.3, 0.5, 1.0]

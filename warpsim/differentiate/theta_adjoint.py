@@ -158,4 +158,6 @@ class SchemeAdjoint(StepAdjoint):
 
 @step_adjoint.register(ThetaScheme)
 def _(scheme) -> type[StepAdjoint]:
+    if not scheme.steps_as_scheme:
+        raise ValueError(f"{scheme!r} makes a step of its own, which has no gradients; register a StepAdjoint for it")
     return StepAdjoint if scheme.has_closed_form else SchemeAdjoint

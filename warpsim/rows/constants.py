@@ -5,7 +5,7 @@ Values are checked when they are assigned to `sim.parameters`; rows are made onc
 
 import numpy as np
 
-from warpsim.model.constraint_types import TYPES, ConstraintType
+from warpsim.model.constraint_types import LEAST_LENGTH, TYPES, ConstraintType
 from warpsim.model.model import Model
 
 # Where the model has no row for it, the value stays; where it has one, it may be anything allowed.
@@ -19,6 +19,8 @@ _TENDON_ROWS = {
 
 def refuse_other_rows(model: Model, name: str, values: np.ndarray) -> None:
     """Raise `ValueError` for constants of tendons and constraints that would need rows which the model does not have."""
+    if not values.size:
+        return
     if name in _TENDON_ROWS:
         what, has_row = _TENDON_ROWS[name]
         changed = _changed(values, getattr(model, name), model.ntendon)
@@ -50,14 +52,18 @@ def _refuses_coefficients(kind: ConstraintType, alone: bool, own: np.ndarray, va
     low, high = values[:, 0], values[:, 1]
     fixed = own[0] == own[1]
     same = (low == high) if fixed else ((low > 0) == (own[0] > 0)) & (np.isinf(high) == np.isinf(own[1]))
-    if not (same & (low >= 0) & (high >= low) & (high > 0)).all():
+    if not (same & (low >= 0) & (high >= low) & np.isfinite(low) & (high > LEAST_LENGTH)).all():
         rule = "one length > 0, twice" if fixed else "(shortest, longest) with the stops that it has in the model"
         return f"has the lengths {own[:2].tolist()} in the model; give it {rule}"
     return ""
 
 
 def _changed(values: np.ndarray, own: np.ndarray, count: int) -> np.ndarray:
-    same = (values == own) | (np.isnan(values) & np.isnan(own))
+    with np.errstate(over="ignore"):
+        rounded = (np.float32(values) == np.float32(own)) & np.isfinite(
+            np.float32(own)
+        )  # came back from float32 arrays
+    same = (values == own) | rounded | (np.isnan(values) & np.isnan(own))
     return (~same).reshape(*same.shape[: same.ndim - own.ndim], count, -1).any(-1).reshape(-1, count).any(0)
 
 

@@ -360,7 +360,8 @@ class ScalarRows:
         if self.has_frames:
             self._look_ahead(q, ahead, v)
             self._geometry(dynamics, constants, self.phi)
-            inputs = [d.topology, self.table, self.rows, lead, v, M_factor, self.phi, self.floor, self.inertia]
+            inputs = [d.topology, self.table, constants, self.rows, lead, v, M_factor]
+            inputs += [self.phi, self.floor, self.inertia]
             dynamics.launch(frame_rows.prepare, max(d.model.nv, self.count), inputs)
             at = dynamics
             if between is not None:

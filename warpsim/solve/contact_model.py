@@ -10,6 +10,11 @@ from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.material import ignored_material, mixed_pair
 
 
+def is_contact_model(value) -> bool:
+    """Whether a value is a description of contact, not its class."""
+    return isinstance(value, ContactModel)
+
+
 class ContactModel:
     """Base of all descriptions of contact. A new kind derives from it and names its `workspace`; what it does not override is
     as for SAP: the regularised law of contact, and gradients of its solution, which are those of whoever solves that law.

@@ -16,7 +16,7 @@ from warpsim.device.copies import SCALARS, launch
 from warpsim.kernels.solve.sap import sap
 from warpsim.reprs import ShownByShapes, show
 from warpsim.solve.arrays import batch, check_symmetric, counts, first_device_array, host
-from warpsim.solve.contact_model import ContactModel
+from warpsim.solve.contact_model import ContactModel, is_contact_model
 from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.sap.sap import SAP
 
@@ -172,9 +172,11 @@ def solve_contact(
     device defaults to that of the problem's Warp arrays. The problem is checked and laid out on the host: inside a simulation use the simulator.
     """
     solver = SAP(approximation="convex", supported_load=False) if solver is None else solver
-    refuse = getattr(solver, "refuse_alone", lambda: f"solver is {solver!r}; give a SAP(...) or a Compliant(...).")
-    if refuse() is not None:
-        raise ValueError(f"solve_contact: {refuse()}")
+    if not is_contact_model(solver):
+        raise ValueError(f"solve_contact: solver is {solver!r}; give a SAP(...) or a Compliant(...).")
+    why = solver.refuse_alone()
+    if why is not None:
+        raise ValueError(f"solve_contact: {why}")
     if not isinstance(problem, ContactProblem):
         raise ValueError(f"solve_contact: problem is a {type(problem).__name__}; make a ws.ContactProblem(A, J, ...).")
     checks.choice(dtype, "solve_contact: dtype", SCALARS)

@@ -20,6 +20,7 @@ YIELDS = wp.constant(16)  # its constant is the bound of the force
 WEIGHED = wp.constant(32)  # counts only where it moves something: its R may be proportional to w
 PAIRED = wp.constant(64)  # measures two sums of coordinates, x and y
 ON_JOINTS = wp.constant(128)  # what joints have, see `coordinate_rows.fill_joints`
+PERIODIC = wp.constant(256)  # of a row between frames: φ is known less whole multiples of its constant
 
 
 class Kind(typing.NamedTuple):

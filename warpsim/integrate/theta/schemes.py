@@ -31,9 +31,14 @@ class ThetaScheme(Integrator):
         return Step(device_model, contact_model, max_contacts, self, make_solver)
 
     @property
+    def steps_as_scheme(self) -> bool:
+        """Whether the step is the one below; not where a derived scheme makes another."""
+        return type(self).make_step is ThetaScheme.make_step
+
+    @property
     def has_closed_form(self) -> bool:
         """Plain symplectic Euler, which needs no stages."""
-        return self.theta == 0.0 and self.theta_vq == 1.0 and self.stiffness_share == 0.0
+        return self.steps_as_scheme and self.theta == 0.0 and self.theta_vq == 1.0 and self.stiffness_share == 0.0
 
     @property
     def implicit(self) -> bool:
