@@ -77,10 +77,10 @@ def write_jacobian(table: Table, rows: Rows, at: Coordinates, found: vec4, w: in
 
 
 def row_filler(state_of, measured, law_of, leading: bool):
-    """A device function that fills a row of the kinds that these functions know; `leading`: there may be some that lead."""
+    """A device function that fills the rows of the kinds that these functions know; `leading`: there may be some that lead."""
 
     @func
-    def fill_row(
+    def fill_rows(
         topology: Topology,
         table: Table,
         constants: Constants,
@@ -97,49 +97,51 @@ def row_filler(state_of, measured, law_of, leading: bool):
         phi: wp.array2d(dtype=real),
         rows: Rows,
         w: int,
-        k: int,
     ):
-        rows.R[w, k] = real(0.0)
-        s = state_of(table, constants, h, sigma, w, k)
-        places = int(1)  # where the row is measured: at q, where the velocity leads, and where its Jacobian is wanted
-        if wp.static(leading) and table.leads[k] != 0:
-            places = 2 + wp.min(q_between.shape[0], 1)
-        for n in range(places):
-            at = Coordinates()
-            if n < 2:
-                at = coordinates_at(table, constants, rows, q, v0, real(n) * ahead, w, k)
-            else:
-                at = coordinates_at(table, constants, rows, q_between, v0, real(0.0), w, k)
-            found = measured(table.kind[k], at)
-            if n == 1:
-                s.phi = found[0] - lead * s.rate0
-            else:
-                if table.turn[k] >= 0 or (table.traits[k] & PAIRED) != 0:  # else it is constant
-                    write_jacobian(table, rows, at, found, w, k, rows.J)
-                s.rate0 = row_rate(rows, v0, w, k)
-            if n == 0:
-                s.phi = found[0]
-        phi[w, k] = s.phi
-        near = bool(True)
-        if (table.traits[k] & ONE_SIDED) != 0:
-            near = within_reach(s.phi, s.rate0, row_rate(rows, v_star, w, k), rows.pull, h)
-        if near:
-            weighed = (table.traits[k] & WEIGHED) != 0
-            if weighed:
-                s.weight = effective_weight(topology, M_factor, z, w, rows, k)
-                rows.weight[w, k] = s.weight
-            law = law_of(table.kind[k], s)
-            if not weighed or not (s.weight <= real(0.0)):
-                rows.R[w, k] = law[0]
-                rows.v_hat[w, k] = law[1]
-                rows.lower[w, k] = law[2]
-                rows.upper[w, k] = law[3]
+        for k in range(table.kind.shape[0]):
+            if (table.traits[k] & BETWEEN) == 0:
+                rows.R[w, k] = real(0.0)
+                s = state_of(table, constants, h, sigma, w, k)
+                # Where the row is measured: at q, where the velocity leads, and where its Jacobian is wanted.
+                places = int(1)
+                if wp.static(leading) and table.leads[k] != 0:
+                    places = 2 + wp.min(q_between.shape[0], 1)
+                for n in range(places):
+                    at = Coordinates()
+                    if n < 2:
+                        at = coordinates_at(table, constants, rows, q, v0, real(n) * ahead, w, k)
+                    else:
+                        at = coordinates_at(table, constants, rows, q_between, v0, real(0.0), w, k)
+                    found = measured(table.kind[k], at)
+                    if n == 1:
+                        s.phi = found[0] - lead * s.rate0
+                    else:
+                        if table.turn[k] >= 0 or (table.traits[k] & PAIRED) != 0:  # else it is constant
+                            write_jacobian(table, rows, at, found, w, k, rows.J)
+                        s.rate0 = row_rate(rows, v0, w, k)
+                    if n == 0:
+                        s.phi = found[0]
+                phi[w, k] = s.phi
+                near = bool(True)
+                if (table.traits[k] & ONE_SIDED) != 0:
+                    near = within_reach(s.phi, s.rate0, row_rate(rows, v_star, w, k), rows.pull, h)
+                if near:
+                    weighed = (table.traits[k] & WEIGHED) != 0
+                    if weighed:
+                        s.weight = effective_weight(topology, M_factor, z, w, rows, k)
+                        rows.weight[w, k] = s.weight
+                    law = law_of(table.kind[k], s)
+                    if not weighed or not (s.weight <= real(0.0)):
+                        rows.R[w, k] = law[0]
+                        rows.v_hat[w, k] = law[1]
+                        rows.lower[w, k] = law[2]
+                        rows.upper[w, k] = law[3]
 
-    return fill_row
+    return fill_rows
 
 
-fill_row = row_filler(row_state, measure, coordinate_law, leading=True)
-fill_joint_row = row_filler(joint_state, joint_measure, joint_law, leading=False)
+fill_rows = row_filler(row_state, measure, coordinate_law, leading=True)
+fill_joint_rows = row_filler(joint_state, joint_measure, joint_law, leading=False)
 
 
 @kernel
@@ -167,27 +169,7 @@ def fill(
     φ(q ⊕ ahead v0) − lead J v0 of rows that lead; their J at `q_between`, unless that is empty.
     """
     w = wp.tid()
-    for k in range(table.kind.shape[0]):
-        if (table.traits[k] & BETWEEN) == 0:
-            fill_row(
-                topology,
-                table,
-                constants,
-                h,
-                sigma,
-                ahead,
-                lead,
-                q,
-                q_between,
-                v0,
-                v_star,
-                M_factor,
-                z,
-                phi,
-                rows,
-                w,
-                k,
-            )
+    fill_rows(topology, table, constants, h, sigma, ahead, lead, q, q_between, v0, v_star, M_factor, z, phi, rows, w)
 
 
 @kernel(part="joints")
@@ -212,24 +194,6 @@ def fill_joints(
 ):
     """`fill` where all rows are of joints: most robots have no others, and are not to wait for their compilation."""
     w = wp.tid()
-    for k in range(table.kind.shape[0]):
-        if (table.traits[k] & BETWEEN) == 0:
-            fill_joint_row(
-                topology,
-                table,
-                constants,
-                h,
-                sigma,
-                ahead,
-                lead,
-                q,
-                q_between,
-                v0,
-                v_star,
-                M_factor,
-                z,
-                phi,
-                rows,
-                w,
-                k,
-            )
+    fill_joint_rows(
+        topology, table, constants, h, sigma, ahead, lead, q, q_between, v0, v_star, M_factor, z, phi, rows, w
+    )

@@ -348,3 +348,9 @@ def test_a_step_without_a_backward_pass(device, kind):
         sim.linearize(sim.state())
     with pytest.raises(ValueError, match="register a StepAdjoint"):
         ws.Simulator(sliding_ball(), integrator=kind(), device=device, requires_grad=True)
+
+
+def test_a_contact_model_without_a_solver(device):
+    """It is refused by what it lacks."""
+    with pytest.raises(ValueError, match="ContactModel names no workspace"):
+        ws.Simulator(sliding_ball(), solver=ContactModel(), device=device)

@@ -20,7 +20,9 @@ class ContactModel:
     as for SAP: the regularised law of contact, and gradients of its solution, which are those of whoever solves that law.
     """
 
-    workspace: ClassVar[type]  # the `ContactSolver` that steps are solved with, made with `options=` this description
+    workspace: ClassVar[type | None] = (
+        None  # the `ContactSolver` that steps are solved with, made with `options=` this description
+    )
     name: ClassVar[str]  # of the contact, in messages; else that of the class
     collides: ClassVar[bool] = True  # whether geoms meet
     has_restitution: ClassVar[bool] = False  # models geom_restitution
@@ -49,6 +51,10 @@ class ContactModel:
 
     def make_solver(self, *size, wide: bool = False, **keywords):
         """The workspace for steps; see `ContactSolver`. `wide`: a deep float32 tree, whose A and v* come in float64."""
+        if self.workspace is None:
+            raise ValueError(
+                f"{self.label} names no workspace; set `workspace` to a ContactSolver, or have a make_solver"
+            )
         return self.workspace(*size, options=self, **keywords)
 
     def make_law(self, dynamics, collision) -> ContactLaw:

@@ -79,9 +79,6 @@ class Compliant(ContactModel):
     def follows_bend(self) -> bool:
         return self.jdot
 
-    def make_solver(self, *size, wide: bool = False, **keywords) -> "CompliantContact":
-        return CompliantContact(*size, options=self, **keywords)
-
     def make_law(self, dynamics, collision) -> "CompliantLaw":
         return CompliantLaw(self, dynamics, collision)
 
@@ -155,3 +152,6 @@ class CompliantContact(ContactSolver):
         self.run(compliant.recover, per_row, [*inputs, self.impulse])
         self.delassus.recover(self.problem, self.impulse, self.solution)
         return self.solution
+
+
+Compliant.workspace = CompliantContact

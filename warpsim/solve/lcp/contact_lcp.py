@@ -52,9 +52,6 @@ class LCP(ContactModel):
         """The tolerance in use for "float32" or "float64"."""
         return DEFAULT_TOLERANCE[dtype] if self.tolerance is None else float(self.tolerance)
 
-    def make_solver(self, *size, wide: bool = False, **keywords) -> "LCPContact":
-        return LCPContact(*size, options=self, **keywords)
-
     def refuse(self, model, integrator, dtype: str, requires_grad: bool) -> str | None:
         if requires_grad and integrator.contact_solves > 1:
             return f"{type(integrator).__name__}(passes={integrator.passes}) has no gradients with LCP(); use passes=1, or ws.SAP()"
@@ -120,3 +117,6 @@ class LCPContact(ContactSolver):
         self.run(contact_lcp.recover, self.worlds, [dual, self.boxed, self.lcp.solution.x, self.impulse])
         self.delassus.recover(self.problem, self.impulse, self.solution)
         return self.solution
+
+
+LCP.workspace = LCPContact
