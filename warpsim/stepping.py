@@ -35,16 +35,17 @@ ADJOINTS = (RigidAdjoint, SchemeAdjoint, VariationalAdjoint)
 class Diagnostics:
     """What the last step reports, one value per world, on the device.
 
-    `iterations` and `momentum_error` of the solver (the certificate e_m, theory §3.3; with `ws.Variational` also
+    `iterations` and `momentum_error` of the solver, and `lag_error` [m/s], how far its worst contact is from Coulomb's law (the certificate e_m, theory §3.3; with `ws.Variational` also
     evaluations of DRNEA and its relative residual, the worst of a world's trees), number of `contacts`, `energy` [J]
     of the state the step began from, and the sticky `flags` (NONFINITE 1, NOT_CONVERGED 2, CONTACT_OVERFLOW 4, UNRESOLVED 8).
     """
 
-    NAMES = ("iterations", "momentum_error", "contacts", "energy", "flags")
+    NAMES = ("iterations", "momentum_error", "lag_error", "contacts", "energy", "flags")
 
     def __init__(self, step: Step):
         solution = step.solver.solution
         self.iterations, self.momentum_error = solution.iterations, solution.momentum_error
+        self.lag_error = step.solver.lag_error
         self.contacts, self.flags = step.collision.contacts.count, step.flags
         self.step = step
 

@@ -8,7 +8,7 @@ for B's side and -1 for A's: common ancestors cancel exactly and are not stored.
 import warp as wp
 
 from ..flags import CONTACT_OVERFLOW, NONFINITE, UNRESOLVED
-from ..laws import cone
+from ..laws import cone, coulomb
 from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec6
 from ..tree import joints as jt
 from ..tree import spatial as sp
@@ -480,3 +480,36 @@ def contact_impulse(
         v_hat = cone.recovery_stabilization(v_free, recovery)
         mu = friction_coefficient(scene, friction, w, p)
         gamma[w, c] = cone.cone_impulse(cone.cone_y(v_c[w, c], v_hat, R), R, mu)
+
+
+@kernel(taped=True, part="coulomb")
+def coulomb_contact_impulse(
+    scene: Scene,
+    contacts: Contacts,
+    friction: wp.array2d(dtype=real),
+    stiffness: wp.array2d(dtype=real),
+    dissipation_time: wp.array2d(dtype=real),
+    h: real,
+    beta: real,
+    sigma: real,
+    weight: wp.array2d(dtype=real),
+    phi: wp.array2d(dtype=real),
+    v_c: wp.array2d(dtype=vec3),
+    gravity: wp.array(dtype=vec3),
+    near_rigid: real,
+    # out
+    gamma: wp.array2d(dtype=vec3),
+):
+    """gamma of Coulomb's law (theory §3.6), as `contact_impulse`; `near_rigid`: see `coulomb.supported_load`, 0 for none."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        p = contacts.pair[w, c]
+        law = pair_compliance(scene, stiffness, dissipation_time, w, p, beta * h / real(wp.pi))
+        R_free = cone.contact_regularization(weight[w, c], phi[w, c], law[0], law[1], h, beta, sigma)
+        v_free = cone.contact_stabilization(phi[w, c], law[1], h)
+        recovery = pair_recovery(scene, law[0])
+        R = cone.recovery_regularization(R_free, v_free, recovery)
+        u = v_c[w, c] - cone.recovery_stabilization(v_free, recovery)
+        mu = friction_coefficient(scene, friction, w, p)
+        load = coulomb.supported_load(near_rigid, gravity[w % gravity.shape[0]], h, R, weight[w, c])
+        gamma[w, c] = coulomb.coulomb_impulse(u, R, mu, load)

@@ -7,7 +7,6 @@ import warp as wp
 
 from warpsim.differentiate.stage import Stage
 from warpsim.solve.contact_model import ContactModel
-from warpsim.solve.sap.sap import SAPSolver
 
 
 class ContactAdjoint:
@@ -35,7 +34,7 @@ class ContactAdjoint:
 
         def make(*size, wide: bool, dtype: str, device):
             options = dataclasses.replace(model.regularisation, tolerance=model.relative_tolerance(dtype))
-            return SAPSolver(*size, options=options, keep_factor=True, dtype=dtype, device=device)
+            return options.workspace(*size, options=options, keep_factor=True, dtype=dtype, device=device)
 
         return make
 

@@ -43,7 +43,7 @@ class ContactModel:
         """The options of SAP with the β and σ that rows, and contacts without a law of their own, are regularised with."""
         from warpsim.solve.sap.sap import SAP
 
-        return SAP()
+        return SAP(approximation="convex")
 
     def relative_tolerance(self, dtype: str) -> float:
         """The tolerance in use for "float32" or "float64"."""
@@ -82,6 +82,10 @@ class ContactModel:
     def refuse_alone(self) -> str | None:
         """Why `ws.solve_contact` cannot solve one convex problem with this; None where it can."""
         return f"solver is {self!r}; give a SAP(...) or a Compliant(...)."
+
+    def alone(self) -> "ContactModel":
+        """The description that `ws.solve_contact` solves with."""
+        return self
 
     def ignored_parameters(self, requires_grad: bool) -> dict[str, str]:
         """Parameters that have no effect, or no gradient, and why."""

@@ -1,5 +1,7 @@
 """What every contact solver of a simulator has: the problem that it reads, its solution, and how it launches."""
 
+import functools
+
 import numpy as np
 import warp as wp
 
@@ -55,6 +57,11 @@ class ContactSolver:
 
     def attach_wide(self, A: wp.array, v_star: wp.array, v0: wp.array) -> None:
         """Float64 arrays whose rounded values the problem holds, once it is filled: of deep trees, for who can use them."""
+
+    @functools.cached_property
+    def lag_error(self) -> wp.array:
+        """How far the worst contact of each world was from Coulomb's law `(worlds,)` [m/s]; 0 of solvers that solve another law."""
+        return self.zeros(self.worlds)
 
     def zeros(self, shape, kind=None) -> wp.array:
         return wp.zeros(shape, dtype=self.scalar if kind is None else kind, device=self.device)

@@ -167,16 +167,17 @@ def solve_contact(
     """Solve every world of `problem`; NumPy in, NumPy out, and wp.array in, wp.array out (leading axis worlds, always).
 
     `solver`: SAP(...), in the velocities, or Compliant(...), in the impulses; the solution is the same. R and v_hat that
-    are not given follow SAP's rule. One convex problem is solved: the lagged approximation and the supported load, which
-    solve the problem of a step several times, are refused. dtype "float64" or "float32" is the arithmetic of the solve;
+    are not given follow SAP's rule. One convex problem is solved, SAP() is SAP(approximation="convex"); the lagged law and the
+    supported load, which belong to the step of a simulator, are refused. dtype "float64" or "float32" is the arithmetic of the solve;
     device defaults to that of the problem's Warp arrays. The problem is checked and laid out on the host: inside a simulation use the simulator.
     """
-    solver = SAP(approximation="convex", supported_load=False) if solver is None else solver
+    solver = SAP() if solver is None else solver
     if not is_contact_model(solver):
         raise ValueError(f"solve_contact: solver is {solver!r}; give a SAP(...) or a Compliant(...).")
     why = solver.refuse_alone()
     if why is not None:
         raise ValueError(f"solve_contact: {why}")
+    solver = solver.alone()
     if not isinstance(problem, ContactProblem):
         raise ValueError(f"solve_contact: problem is a {type(problem).__name__}; make a ws.ContactProblem(A, J, ...).")
     checks.choice(dtype, "solve_contact: dtype", SCALARS)

@@ -1,91 +1,584 @@
-"""Two corrections of the convex contact model, each lagged: taken from the last iterate, so that every solve stays convex.
+"""Coulomb's law solved together with the step: the fixed point of the lagged convex model, by Newton's method (theory §3.6).
 
-Slip. The convex cone makes a sliding contact separate at v_n = v̂_n + μ‖v_t‖ (Castro et al., §III-B: the gliding artefact).
-Coulomb's law is the fixed point of v̂_n ← v̂_n − μ‖v_t‖ with ‖v_t‖ from the last solve (De Saxcé's change of variable; Acary,
-Cadoux, Lemaréchal, Malick 2011): the friction bound and the normal law are then those of the physics.
+    A (v − v*) = Jᵀγ,   γ_i obeys the law of `laws/coulomb.py` at J_i v,   scalar rows as in `sap.py`
 
-Load. Near-rigid contact has the period β h with the effective mass 1/w of its own bodies; under a load γ_n it bears the mass
-γ_n/(|g| h), and w ← min(w, |g| h/γ_n) in R_n keeps that period: a light body under a heavy one sinks no deeper than alone.
+Velocities and impulses are unknowns together. Each constraint is linearised at its own (γ, J v), the impulses are eliminated,
+(A + JᵀGJ) Δv = −(A (v − v*) − Jᵀγ) + Jᵀδ, and Δγ = δ − G JΔv. G = S + p eᵀ is not symmetric where contacts slide: friction follows
+the normal impulse and is not followed by it. One thread solves one island of one world (`islands.py`), from v = v* without
+impulses, which obeys the first line already, so that what is left to find is which branch each contact is on; full steps find
+it, as an active-set method would. Where they go round in circles the steps are halved until they do not.
+
+The solution depends on the state alone: nothing is remembered from the step before. It is accepted when the impulses,
+projected on their laws, miss the momentum balance by no more than SAP's tolerance, ‖D(A (v − v*) − Jᵀγ)‖ ≤ ε_a + ε_r scale: that
+is `momentum_error`. `lag_error` [m/s] is the velocity by which the worst contact missed its law before it was projected.
 """
 
 import warp as wp
 
-from ...laws.cone import INVERSE_FOUR_PI_SQUARED
-from ...linalg.loops import support_rate
-from ...real import kernel, real, struct, vec3
-from ..problem import Problem
+from ...laws.bounds import box_impulse
+from ...laws.cone import INVERSE_MASS_FLOOR
+from ...laws.coulomb import coulomb_impulse, coulomb_newton, coulomb_slopes, supported_load
+from ...linalg.ldu import (
+    ldu_factor_envelope,
+    ldu_solve_envelope,
+    ldu_solve_transposed,
+    support_add_rank_one,
+)
+from ...linalg.loops import row_axpy_at, row_copy, sparse_add, sparse_dot, support_add, support_rate
+from ...real import func, kernel, real, struct, vec3
+from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution
+from .islands import Islands
+from .newton import CG, Range, assemble, island_range, multiply, precondition, prepare, solve_prepared
+from .sap import (
+    SHARED_TOLERANCE,
+    STALL_ITERATIONS,
+    Options,
+    Workspace,
+    certify_world,
+    cg_adjoint,
+    keep_free_motion,
+    stall_level,
+)
 
-LARGEST_RHO = 0.9  # of the secant; several contacts that answer each other's changes may not be extrapolated further
+# Full steps go round in circles where the error has not fallen to this fraction of the least for so many iterations.
+CYCLE_SHRINK = 0.7
+CYCLE_PATIENCE = wp.constant(2)
+# Friction bounds are held at their values then (a contact whose friction presses it harder than it is pressed has no other way out),
+# for so many full steps and halved ones from there on; still later with the bounds held and not held by turns.
+CYCLE_TURN = wp.constant(6)
+SHORT_CYCLES = wp.constant(24)
+DAMPED_STEP = 0.5
+# Rounding stalls the error; cycles last longer, and end more often than not.
+STALLED_CYCLES = 3 * STALL_ITERATIONS
+# Iterations of the linear solver without a factor, per dof and at least.
+KRYLOV_TRIALS_PER_DOF = 4
+KRYLOV_TRIALS = 20
 
 
 @struct
 class Lag:
-    """Per contact (worlds, C) [m/s]: the s in use, the one before it, and μ‖v_t‖ that came of that one."""
+    """What the solver needs besides SAP's workspace; per world."""
 
-    s: wp.array2d(dtype=real)
-    s_before: wp.array2d(dtype=real)
-    answer: wp.array2d(dtype=real)
+    K: wp.array3d(dtype=real)  # (worlds, nv, nv) upper triangle of H, by columns; empty without a factor
+    p: wp.array2d(dtype=vec3)  # (worlds, C) the part of G that is not symmetric
+    delta: wp.array2d(dtype=vec3)  # (worlds, C)
+    row_delta: wp.array2d(dtype=real)  # (worlds, K)
+    missed: wp.array2d(dtype=real)  # (worlds, nv) Jᵀ of the misses
+    krylov: wp.array3d(dtype=real)  # (worlds, 5, nv) without a factor: vectors of the linear solver
+    island_error: wp.array2d(dtype=real)  # (worlds, trees) [m/s]
+    error: wp.array(dtype=real)  # (worlds,) [m/s] the certificate
 
 
-@kernel
-def lag_slip(
-    problem: Problem,
-    phi: wp.array2d(dtype=real),
-    v_hat: wp.array2d(dtype=vec3),
-    v: wp.array2d(dtype=real),
-    solves: int,
-    # in and out
-    lag: Lag,
-    # out
-    lagged_v_hat: wp.array2d(dtype=vec3),
-):
-    """v̂_n − s, s the lagged μ‖v_t‖ after so many solves, of which v is the last result. Launch over (worlds, C).
+@struct
+class Balance:
+    """Squares of ‖D(A (v − v*) − Jᵀγ)‖ with projected impulses, ‖D Jᵀmiss‖, ‖D A v‖, ‖D Jᵀγ‖; contacts that slide."""
 
-    Before the first solve v is v0, and a contact that is still apart gets s = 0. A sliding contact answers a change of
-    s by ρ = κ/(1 + κ) of it, κ = μ² W_tt/W_nn; with ρ from the last two answers, the step to the fixed point is exact.
-    """
-    w, c = wp.tid()
-    if c < problem.contacts[w]:
-        p = problem.contact_pair[w, c]
-        mu = problem.mu[w, c]
-        v_c = support_rate(problem.J[w, c], problem.support[p], problem.support_size[p], v[w])
-        answer = mu * wp.sqrt(v_c[0] * v_c[0] + v_c[1] * v_c[1])
-        s = real(0.0)
-        if solves == 0:
-            if phi[w, c] <= real(0.0):
-                s = answer
+    momentum: real
+    law: real
+    scale: real
+    slides: int
+    error: real  # largest ρ‖miss‖ of a contact [m/s]
+
+
+@func
+def row_inertia(problem: Problem, w: int, k: int) -> real:
+    """ρ of a scalar row: Σ J²/A_dd [1/kg]."""
+    total = real(0.0)
+    for i in range(problem.row_support_size[k]):
+        d = problem.row_support[k, i]
+        total += problem.row_J[w, k, i] * problem.row_J[w, k, i] / problem.A[w, d, d - problem.dof_begin[d]]
+    return total
+
+
+@func
+def start_lagged(problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range):
+    """v* without impulses; `keep_factor`: v0 with those of the law there. A v* in p_star."""
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        begin = problem.tree_v[tree]
+        end = problem.tree_v[tree + 1]
+        for i in range(begin, end):
+            work.p_star[w, i] = real(0.0)
+            solution.v[w, i] = problem.v_star[w, i]
+            if options.keep_factor == 1:
+                solution.v[w, i] = problem.v0[w, i]
+        for i in range(begin, end):
+            row_axpy_at(problem.v_star[w, i], problem.A[w, i], end - begin, work.p_star[w], begin)
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        gamma = vec3(real(0.0), real(0.0), real(0.0))
+        if options.keep_factor == 1:
+            u = contact_u(problem, solution.v[w], w, c)
+            gamma = coulomb_impulse(u, problem.R[w, c], problem.mu[w, c], problem.load[w, c])
+        solution.gamma[w, c] = gamma
+    for at in range(r.row_begin, r.row_end):
+        k = work.islands.row[w, at]
+        gamma_k = real(0.0)
+        if options.keep_factor == 1:
+            y_k = (problem.row_v_hat[w, k] - row_rate(problem, solution.v[w], w, k)) / problem.row_R[w, k]
+            gamma_k = box_impulse(y_k, problem.row_lower[w, k], problem.row_upper[w, k])
+        solution.row_gamma[w, k] = gamma_k
+
+
+@func
+def contact_u(problem: Problem, v: wp.array1d(dtype=real), w: int, c: int) -> vec3:
+    """u = J v − v̂."""
+    pair = problem.contact_pair[w, c]
+    return support_rate(problem.J[w, c], problem.support[pair], problem.support_size[pair], v) - problem.v_hat[w, c]
+
+
+@func
+def row_rate(problem: Problem, v: wp.array1d(dtype=real), w: int, k: int) -> real:
+    """J v of a scalar row."""
+    return sparse_dot(problem.row_J[w, k], problem.row_support[k], problem.row_support_size[k], v)
+
+
+@func
+def linearise_row(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, k: int) -> real:
+    """G and δ of a scalar row at its (γ, v_c), by the trial y = γ − (v_c − v̂ + Rγ)/ρ; its miss."""
+    R_k = problem.row_R[w, k]
+    gamma_k = solution.row_gamma[w, k]
+    v_hat_k = problem.row_v_hat[w, k]
+    v_k = row_rate(problem, solution.v[w], w, k)
+    lower = problem.row_lower[w, k]
+    upper = problem.row_upper[w, k]
+    y_k = gamma_k - (v_k - v_hat_k + R_k * gamma_k) / row_inertia(problem, w, k)
+    held = box_impulse(y_k, lower, upper)
+    work.newton.row_G[w, k] = real(0.0)
+    lag.row_delta[w, k] = held - gamma_k
+    if y_k > lower and y_k < upper:
+        work.newton.row_G[w, k] = real(1.0) / R_k
+        lag.row_delta[w, k] = (v_hat_k - v_k) / R_k - gamma_k
+    return gamma_k - held
+
+
+@func
+def linearise_all(
+    problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, held: bool
+) -> Balance:
+    """Every constraint linearised at the present (v, γ); Jᵀγ, A (v − v*) and Jᵀmiss, and what they amount to."""
+    balance = Balance()
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        begin = problem.tree_v[tree]
+        end = problem.tree_v[tree + 1]
+        for i in range(begin, end):
+            work.m[w, i] = real(0.0)
+            work.j_c[w, i] = real(0.0)
+            lag.missed[w, i] = real(0.0)
+            work.dv[w, i] = real(0.0)
+        for i in range(begin, end):
+            row_axpy_at(solution.v[w, i] - problem.v_star[w, i], problem.A[w, i], end - begin, work.m[w], begin)
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        pair = problem.contact_pair[w, c]
+        rho = wp.max(problem.weight[w, c], real(INVERSE_MASS_FLOOR))
+        u = contact_u(problem, solution.v[w], w, c)
+        gamma = solution.gamma[w, c]
+        x = coulomb_newton(gamma, u, problem.R[w, c], problem.mu[w, c], problem.load[w, c], rho, held)
+        work.newton.G[w, c] = x.S
+        lag.p[w, c] = x.p
+        lag.delta[w, c] = x.delta
+        balance.error = wp.max(balance.error, rho * wp.length(x.miss))
+        if x.p[0] != real(0.0) or x.p[1] != real(0.0):
+            balance.slides += 1
+        support = problem.support[pair]
+        size = problem.support_size[pair]
+        support_add(problem.J[w, c], support, size, gamma, work.j_c[w])
+        support_add(problem.J[w, c], support, size, x.miss, lag.missed[w])
+        support_add(problem.J[w, c], support, size, x.delta, work.dv[w])
+    for at in range(r.row_begin, r.row_end):
+        k = work.islands.row[w, at]
+        miss_k = linearise_row(problem, work, lag, solution, w, k)
+        support = problem.row_support[k]
+        size = problem.row_support_size[k]
+        sparse_add(problem.row_J[w, k], support, size, solution.row_gamma[w, k], work.j_c[w])
+        sparse_add(problem.row_J[w, k], support, size, miss_k, lag.missed[w])
+        sparse_add(problem.row_J[w, k], support, size, lag.row_delta[w, k], work.dv[w])
+    return measure(problem, work, lag, w, r, balance)
+
+
+@func
+def measure(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range, balance: Balance) -> Balance:
+    """The sums of `Balance`, kept for the certificate as SAP keeps its own."""
+    sums = vec3(real(0.0), real(0.0), real(0.0))
+    law = real(0.0)
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        begin = problem.tree_v[tree]
+        for i in range(begin, problem.tree_v[tree + 1]):
+            D_sq = real(1.0) / problem.A[w, i, i - begin]
+            missed = lag.missed[w, i]
+            impulse = work.j_c[w, i] - missed
+            residual = work.m[w, i] - impulse
+            momentum = work.m[w, i] + work.p_star[w, i]
+            sums += D_sq * vec3(residual * residual, momentum * momentum, impulse * impulse)
+            law += D_sq * missed * missed
+    work.norms[w, r.island] = sums
+    balance.momentum = sums[0]
+    balance.law = law
+    balance.scale = wp.max(sums[1], sums[2])
+    return balance
+
+
+@func
+def prepare_coupled(
+    problem: Problem, work: Workspace, lag: Lag, options: Options, w: int, r: Range, slides: int
+) -> int:
+    """The factor of A + JᵀGJ, or a preconditioner of its symmetric part; 0 where it is sound."""
+    if slides == 0 or options.linear_solver == CG:
+        return prepare(problem, work.newton, work.islands, w, r, options.linear_solver)
+    assemble_coupled(problem, work, lag, w, r)
+    return ldu_factor_envelope(work.newton.H[w], lag.K[w], r.slot_begin, r.slot_end, work.newton.first[w])
+
+
+@func
+def solve_coupled(
+    problem: Problem, work: Workspace, lag: Lag, options: Options, w: int, r: Range, slides: int, transposed: int,
+    forcing: real, b: wp.array1d(dtype=real),
+):  # fmt: skip
+    """b ← (A + JᵀGJ)⁻¹ b, or its transpose, after `prepare_coupled`."""
+    if slides == 0:
+        solve_prepared(problem, work.newton, work.islands, w, r, options.linear_solver, forcing, b)
+    elif options.linear_solver == CG:
+        stabilised_gradients(problem, work, lag, w, r, transposed, forcing, b)
+    else:
+        x = work.newton.x[w]
+        H = work.newton.H[w]
+        first = work.newton.first[w]
+        for at in range(r.tree_begin, r.tree_end):
+            tree = work.islands.tree[w, at]
+            for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+                x[work.islands.slot[w, i]] = b[i]
+        if transposed == 1:
+            ldu_solve_transposed(H, lag.K[w], r.slot_begin, r.slot_end, first, x)
         else:
-            before = lag.s[w, c]
-            rho = mu * mu / (real(1.0) + mu * mu)
-            change = before - lag.s_before[w, c]
-            if solves > 1 and change != real(0.0):
-                rho = wp.clamp((answer - lag.answer[w, c]) / change, real(0.0), real(LARGEST_RHO))
-            s = wp.max(real(0.0), before + (answer - before) / (real(1.0) - rho))
-            lag.s_before[w, c] = before
-            lag.answer[w, c] = answer
-        lag.s[w, c] = s
-        lagged_v_hat[w, c] = v_hat[w, c] - vec3(real(0.0), real(0.0), s)
+            ldu_solve_envelope(H, lag.K[w], r.slot_begin, r.slot_end, first, x)
+        for at in range(r.tree_begin, r.tree_end):
+            tree = work.islands.tree[w, at]
+            for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+                b[i] = x[work.islands.slot[w, i]]
+
+
+@func
+def assemble_coupled(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range):
+    """Both triangles of A + JᵀGJ in the envelope of its symmetric part."""
+    H = work.newton.H[w]
+    K = lag.K[w]
+    assemble(problem, work.newton, work.islands, w, r)
+    for k in range(r.slot_begin, r.slot_end):
+        row_copy(H[k], K[k], work.newton.first[w, k], k)
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        p = lag.p[w, c]
+        if p[0] != real(0.0) or p[1] != real(0.0):
+            pair = problem.contact_pair[w, c]
+            size = problem.support_size[pair]
+            support_add_rank_one(problem.J[w, c], problem.support[pair], size, p, work.islands.slot[w], H, K)
+
+
+@func
+def multiply_coupled(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range, transposed: int):
+    """newton.product ← (A + JᵀGJ) newton.direction, or its transpose."""
+    multiply(problem, work.newton, work.islands, w, r)
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        p = lag.p[w, c]
+        if p[0] != real(0.0) or p[1] != real(0.0):
+            pair = problem.contact_pair[w, c]
+            support = problem.support[pair]
+            size = problem.support_size[pair]
+            rate = support_rate(problem.J[w, c], support, size, work.newton.direction[w])
+            f = rate[2] * p
+            if transposed == 1:
+                f = vec3(real(0.0), real(0.0), wp.dot(p, rate))
+            support_add(problem.J[w, c], support, size, f, work.newton.product[w])
+
+
+@func
+def island_dot(
+    problem: Problem, islands: Islands, w: int, r: Range, x: wp.array1d(dtype=real), y: wp.array1d(dtype=real)
+) -> real:
+    """xᵀy on the dofs of an island."""
+    total = real(0.0)
+    for at in range(r.tree_begin, r.tree_end):
+        tree = islands.tree[w, at]
+        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+            total += x[i] * y[i]
+    return total
+
+
+@func
+def island_sum(
+    problem: Problem, islands: Islands, w: int, r: Range, a: real, x: wp.array1d(dtype=real), b: real,
+    y: wp.array1d(dtype=real), out: wp.array1d(dtype=real),
+):  # fmt: skip
+    """out ← a x + b y on the dofs of an island."""
+    for at in range(r.tree_begin, r.tree_end):
+        tree = islands.tree[w, at]
+        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+            out[i] = a * x[i] + b * y[i]
+
+
+@func
+def preconditioned_image(
+    problem: Problem, work: Workspace, lag: Lag, w: int, r: Range, transposed: int, x: wp.array1d(dtype=real)
+):
+    """newton.direction ← P⁻¹ x, and newton.product ← (A + JᵀGJ) of that."""
+    one = real(1.0)
+    zero = real(0.0)
+    newton = work.newton
+    island_sum(problem, work.islands, w, r, one, x, zero, x, newton.residual[w])
+    precondition(problem, newton, work.islands, w, r)
+    island_sum(problem, work.islands, w, r, one, newton.z[w], zero, x, newton.direction[w])
+    multiply_coupled(problem, work, lag, w, r, transposed)
+
+
+@func
+def stabilised_gradients(
+    problem: Problem, work: Workspace, lag: Lag, w: int, r: Range, transposed: int, forcing: real,
+    b: wp.array1d(dtype=real),
+):  # fmt: skip
+    """b ← (A + JᵀGJ)⁻¹ b or its transpose, up to `forcing` (BiCGSTAB; van der Vorst 1992)."""
+    one = real(1.0)
+    zero = real(0.0)
+    islands = work.islands
+    direction = work.newton.direction[w]
+    product = work.newton.product[w]
+    rest = lag.krylov[w, 0]
+    shadow = lag.krylov[w, 1]
+    p = lag.krylov[w, 2]
+    image = lag.krylov[w, 3]
+    x = lag.krylov[w, 4]
+    island_sum(problem, islands, w, r, one, b, zero, b, rest)
+    island_sum(problem, islands, w, r, one, b, zero, b, shadow)
+    island_sum(problem, islands, w, r, zero, b, zero, b, p)
+    island_sum(problem, islands, w, r, zero, b, zero, b, image)
+    island_sum(problem, islands, w, r, zero, b, zero, b, x)
+    target = forcing * forcing * island_dot(problem, islands, w, r, b, b)
+    rho = one
+    alpha = one
+    omega = one
+    trials = wp.int32(KRYLOV_TRIALS) + KRYLOV_TRIALS_PER_DOF * (r.slot_end - r.slot_begin)
+    while trials > 0 and island_dot(problem, islands, w, r, rest, rest) > target:
+        trials -= 1
+        before = rho
+        rho = island_dot(problem, islands, w, r, shadow, rest)
+        beta = rho / before * alpha / omega
+        island_sum(problem, islands, w, r, one, p, -omega, image, p)
+        island_sum(problem, islands, w, r, one, rest, beta, p, p)
+        preconditioned_image(problem, work, lag, w, r, transposed, p)
+        island_sum(problem, islands, w, r, one, product, zero, product, image)
+        alpha = rho / island_dot(problem, islands, w, r, shadow, image)
+        island_sum(problem, islands, w, r, one, x, alpha, direction, x)
+        island_sum(problem, islands, w, r, one, rest, -alpha, image, rest)
+        preconditioned_image(problem, work, lag, w, r, transposed, rest)
+        square = island_dot(problem, islands, w, r, product, product)
+        if square > zero:
+            omega = island_dot(problem, islands, w, r, product, rest) / square
+        island_sum(problem, islands, w, r, one, x, omega, direction, x)
+        island_sum(problem, islands, w, r, one, rest, -omega, product, rest)
+        if not (alpha - alpha == zero) or omega == zero:
+            trials = wp.int32(0)
+    island_sum(problem, islands, w, r, one, x, zero, x, b)
+
+
+@func
+def lagged_step(
+    problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int, r: Range, share: real,
+    slides: int, forcing: real,
+):  # fmt: skip
+    """v and γ by `share` of the step that the linearised equations ask for."""
+    dv = work.dv[w]
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+            dv[i] = dv[i] + work.j_c[w, i] - work.m[w, i]
+    solve_coupled(problem, work, lag, options, w, r, slides, 0, forcing, dv)
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        pair = problem.contact_pair[w, c]
+        rate = support_rate(problem.J[w, c], problem.support[pair], problem.support_size[pair], dv)
+        change = lag.delta[w, c] - work.newton.G[w, c] * rate - rate[2] * lag.p[w, c]
+        solution.gamma[w, c] = solution.gamma[w, c] + share * change
+    for at in range(r.row_begin, r.row_end):
+        k = work.islands.row[w, at]
+        change_k = lag.row_delta[w, k] - work.newton.row_G[w, k] * row_rate(problem, dv, w, k)
+        solution.row_gamma[w, k] = solution.row_gamma[w, k] + share * change_k
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+            solution.v[w, i] = solution.v[w, i] + share * dv[i]
+
+
+@func
+def project_impulses(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
+    """The impulses within their cones and bounds, nearest to the last trial."""
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        u = contact_u(problem, solution.v[w], w, c)
+        gamma = solution.gamma[w, c]
+        rho = wp.max(problem.weight[w, c], real(INVERSE_MASS_FLOOR))
+        x = coulomb_newton(gamma, u, problem.R[w, c], problem.mu[w, c], problem.load[w, c], rho, False)
+        solution.gamma[w, c] = gamma - x.miss
+    for at in range(r.row_begin, r.row_end):
+        k = work.islands.row[w, at]
+        solution.row_gamma[w, k] = solution.row_gamma[w, k] - linearise_row(problem, work, lag, solution, w, k)
+
+
+@func
+def keep_lagged_factor(
+    problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int, r: Range
+):
+    """The factor with the slopes of the law at v, for `solve_lagged_adjoint`; `island_error` says whether any contact slides.
+
+    Where it is singular, v is not a differentiable function of anything: its gradient shall be no number.
+    """
+    slides = wp.int32(0)
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        u = contact_u(problem, solution.v[w], w, c)
+        x = coulomb_slopes(u, problem.R[w, c], problem.mu[w, c], problem.load[w, c])
+        work.newton.G[w, c] = x.S
+        lag.p[w, c] = x.p
+        if x.p[0] != real(0.0) or x.p[1] != real(0.0):
+            slides += 1
+    for at in range(r.row_begin, r.row_end):
+        k = work.islands.row[w, at]
+        work.newton.row_G[w, k] = real(0.0)
+        y_k = (problem.row_v_hat[w, k] - row_rate(problem, solution.v[w], w, k)) / problem.row_R[w, k]
+        if y_k > problem.row_lower[w, k] and y_k < problem.row_upper[w, k]:
+            work.newton.row_G[w, k] = real(1.0) / problem.row_R[w, k]
+    slope = real(slides)
+    if prepare_coupled(problem, work, lag, options, w, r, slides) != 0:
+        slope = real(wp.nan)
+    lag.island_error[w, r.island] = slope
+
+
+@func
+def holds_bounds(stalled: int) -> bool:
+    """Whether friction bounds are held at their present values, after so many iterations without progress."""
+    held = stalled >= CYCLE_PATIENCE
+    if stalled >= SHORT_CYCLES:
+        held = (stalled // CYCLE_TURN) % 2 == 0
+    return held
+
+
+@func
+def step_share(stalled: int) -> real:
+    """Part of the step that is taken."""
+    share = real(1.0)
+    if stalled >= CYCLE_PATIENCE + CYCLE_TURN:
+        share = real(DAMPED_STEP)
+    return share
 
 
 @kernel
-def lag_load(
-    problem: Problem,
-    h: real,
-    beta: real,
+def solve_lagged(problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution):
+    """One island per thread: v and γ. Launch over (worlds, trees)."""
+    w, island = wp.tid()
+    if island >= work.islands.count[w]:
+        return
+    r = island_range(work.islands, w, island)
+    iterations = wp.int32(0)
+    status = wp.int32(0)
+    lag.island_error[w, island] = real(0.0)
+    if r.contact_end == r.contact_begin and r.row_end == r.row_begin:
+        status = keep_free_motion(problem, work, solution, w, r)
+    else:
+        tolerance = options.tolerance
+        if work.islands.count[w] > 1:
+            tolerance = tolerance * real(SHARED_TOLERANCE)
+        start_lagged(problem, work, options, solution, w, r)
+        best = real(0.0)
+        stalled = wp.int32(0)
+        running = wp.int32(1)
+        while running == 1:
+            balance = linearise_all(problem, work, lag, solution, w, r, holds_bounds(stalled))
+            scale = wp.sqrt(balance.scale)
+            missed = wp.sqrt(wp.max(balance.momentum, balance.law))
+            error = missed
+            if scale > real(0.0):
+                error = missed / scale
+            if iterations == 0 or error < real(CYCLE_SHRINK) * best:
+                best = error
+                stalled = 0
+            else:
+                stalled += 1
+            lag.island_error[w, island] = balance.error
+            total = balance.momentum + balance.law + balance.scale
+            if total - total != real(0.0):
+                status = wp.int32(NON_FINITE)
+                running = 0
+            elif missed <= options.absolute + tolerance * scale:
+                running = 0
+            elif iterations >= options.max_iterations or (stalled >= STALLED_CYCLES and error < real(stall_level)):
+                status = wp.int32(NOT_CONVERGED)
+                running = 0
+            else:
+                slides = balance.slides
+                if prepare_coupled(problem, work, lag, options, w, r, slides) != 0 and slides > 0:
+                    slides = 0  # of its symmetric part, which is positive definite
+                    prepare_coupled(problem, work, lag, options, w, r, slides)
+                share = step_share(stalled)
+                lagged_step(problem, work, lag, options, solution, w, r, share, slides, real(cg_adjoint))
+                iterations += 1
+        project_impulses(problem, work, lag, solution, w, r)
+    work.iterations[w, island] = iterations
+    work.status[w, island] = status
+    if options.keep_factor == 1:
+        keep_lagged_factor(problem, work, lag, options, solution, w, r)
+
+
+@kernel
+def certify_lagged(problem: Problem, work: Workspace, lag: Lag, solution: Solution):
+    """As `sap.certify`, and the worst contact of every world. Launch over worlds."""
+    w = wp.tid()
+    certify_world(problem, work, solution, w)
+    error = real(0.0)
+    for k in range(work.islands.count[w]):
+        error = wp.max(error, lag.island_error[w, k])
+    lag.error[w] = error
+
+
+@kernel
+def solve_lagged_adjoint(
+    problem: Problem, work: Workspace, lag: Lag, options: Options, v_bar: wp.array2d(dtype=real),
+    seed: wp.array2d(dtype=real),
+):  # fmt: skip
+    """seed = −(A + JᵀGJ)⁻ᵀ v̄ from what `keep_factor` left, no number where that is singular. Launch over (worlds, trees)."""
+    w, island = wp.tid()
+    if island >= work.islands.count[w]:
+        return
+    r = island_range(work.islands, w, island)
+    slope = lag.island_error[w, island]
+    slides = wp.int32(0)
+    if slope > real(0.0):
+        slides = wp.int32(1)
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+            seed[w, i] = -v_bar[w, i]
+    solve_coupled(problem, work, lag, options, w, r, slides, 1, real(cg_adjoint), seed[w])
+    if slope - slope != real(0.0):
+        for at in range(r.tree_begin, r.tree_end):
+            tree = work.islands.tree[w, at]
+            for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+                seed[w, i] = real(wp.nan)
+
+
+@kernel
+def bearing_load(
+    near_rigid: real,
     gravity: wp.array(dtype=vec3),
+    h: real,
+    contacts: wp.array(dtype=int),
     R: wp.array2d(dtype=vec3),
     weight: wp.array2d(dtype=real),
-    gamma: wp.array2d(dtype=vec3),
     # out
-    lagged_R: wp.array2d(dtype=vec3),
+    load: wp.array2d(dtype=real),
 ):
-    """R_n of near-rigid contacts from the supported mass. Launch over (worlds, C)."""
+    """γ_0 = |g| h/w of near-rigid contacts, ∞ of the others and without gravity. `near_rigid`: their R_n/w. Launch over (worlds, C)."""
     w, c = wp.tid()
-    if c < problem.contacts[w]:
-        r = R[w, c]
-        near_rigid = beta * beta * real(INVERSE_FOUR_PI_SQUARED) * weight[w, c]
-        load = gamma[w, c][2] * weight[w, c]
-        own = wp.length(gravity[w % gravity.shape[0]]) * h
-        if r[2] <= near_rigid and load > own:
-            r[2] = wp.min(r[2], near_rigid * own / load)
-        lagged_R[w, c] = r
+    if c < contacts[w]:
+        load[w, c] = supported_load(near_rigid, gravity[w % gravity.shape[0]], h, R[w, c], weight[w, c])

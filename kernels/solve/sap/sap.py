@@ -480,13 +480,9 @@ def solve(problem: Problem, work: Workspace, options: Options, solution: Solutio
     work.status[w, island] = status
 
 
-@kernel
-def certify(problem: Problem, work: Workspace, again: int, solution: Solution):
-    """Iterations, momentum error and status of every world; γ = 0 where nothing acts. Launch over worlds.
-
-    With `again` the iterations add to those of the solve before.
-    """
-    w = wp.tid()
+@func
+def certify_world(problem: Problem, work: Workspace, solution: Solution, w: int):
+    """The sums over the islands of a world."""
     squares = vec3(real(0.0), real(0.0), real(0.0))
     iterations = wp.int32(0)
     status = wp.int32(0)
@@ -507,11 +503,16 @@ def certify(problem: Problem, work: Workspace, again: int, solution: Solution):
     for k in range(problem.row_support.shape[0]):
         if not (problem.row_R[w, k] > real(0.0)):
             solution.row_gamma[w, k] = real(0.0)
-    if again == 1:
-        iterations += solution.iterations[w]
     solution.iterations[w] = iterations
     solution.momentum_error[w] = error
     solution.status[w] = status
+
+
+@kernel
+def certify(problem: Problem, work: Workspace, solution: Solution):
+    """Iterations, momentum error and status of every world; γ = 0 where nothing acts. Launch over worlds."""
+    w = wp.tid()
+    certify_world(problem, work, solution, w)
 
 
 @kernel

@@ -1,46 +1,77 @@
-"""The law of `SAP(approximation="lagged")` and `supported_load=True`: corrected by the last solution, solved several times."""
+"""The law of `SAP(approximation="lagged")`: Coulomb's, at the fixed point of the lag, and the solver that finds it (theory §3.6)."""
 
 import warp as wp
 
 from warpsim.device.copies import copy, kernels_of
-from warpsim.kernels.solve.sap import lagged
+from warpsim.kernels.contact import contacts as contact
+from warpsim.kernels.laws.cone import INVERSE_FOUR_PI_SQUARED
+from warpsim.kernels.solve.sap import islands, lagged, newton
 from warpsim.solve.contact_law import ContactLaw
+from warpsim.solve.sap.sap import SAPSolver
+
+KRYLOV_VECTORS = 5
 
 
 class LaggedLaw(ContactLaw):
-    """R and v̂ of the convex model are kept apart; the problem's are corrected after each solve (`kernels/solve/sap/lagged.py`)."""
+    """Coulomb's law with R, v̂ and μ of SAP; near-rigid contact stiffens above the load of its own mass."""
 
     def attach(self, problem) -> None:
         super().attach(problem)
-        array, t, C = self.dynamics.array, self.types, self.collision.capacity
-        self.R, self.v_hat = array(C, t.vec3), array(C, t.vec3)
-        self.lag = copy(lagged.Lag, t.real)()
-        for name in ("s", "s_before", "answer"):
-            setattr(self.lag, name, array(C, t.real))
+        self.load = self.dynamics.array(self.collision.capacity, self.types.real)
+        problem.weight, problem.load = self.weight, self.load
 
-    def kernels(self) -> list:
-        return super().kernels() + kernels_of(lagged, self.types.real)
+    @property
+    def _near_rigid(self) -> float:
+        """R_n/w of contact that counts the load it bears; 0 where none does."""
+        return self.options.beta**2 * INVERSE_FOUR_PI_SQUARED if self.options.counts_load else 0.0
 
     def regularise(self, h: float, v: wp.array, M_factor: wp.array, z: wp.array) -> None:
         super().regularise(h, v, M_factor, z)
-        wp.copy(self.problem.R, self.R)
-        wp.copy(self.problem.v_hat, self.v_hat)
+        gravity = self.device_model.parameters.stored("gravity")
+        inputs = [self._near_rigid, gravity, h, self.collision.contacts.count, self.R, self.weight, self.load]
+        self.dynamics.launch(lagged.bearing_load, self.collision.capacity, inputs)
 
-    def solve(self, solver, h: float, v0: wp.array) -> None:
-        """`passes` further solves, each from the last one's solution."""
-        self._lag_slip(v0, solves=0)
-        solver.launch()
-        for solves in range(1, self.options.passes + 1):
-            self._lag_slip(solver.solution.v, solves)
-            if self.options.supported_load:
-                gravity = self.device_model.parameters.stored("gravity")
-                inputs = [self.problem, h, self.options.beta, gravity, self.R, self.weight]
-                inputs += [solver.solution.gamma, self.problem.R]
-                self.dynamics.launch(lagged.lag_load, self.collision.capacity, inputs)
-            solver.launch_again()
+    def record(self, dynamics, h: float, weight: wp.array, phi: wp.array, v_c: wp.array, gamma: wp.array) -> None:
+        inputs = [*self._material(), h, self.options.beta, self.options.sigma, weight, phi, v_c]
+        inputs += [self.device_model.parameters.stored("gravity"), self._near_rigid, gamma]
+        dynamics.launch(contact.coulomb_contact_impulse, self.collision.capacity, inputs)
 
-    def _lag_slip(self, v: wp.array, solves: int) -> None:
-        """v̂ of the problem from the slip at v."""
-        if self.options.approximation == "lagged":
-            inputs = [self.problem, self.collision.contacts.phi, self.v_hat, v, solves, self.lag, self.problem.v_hat]
-            self.dynamics.launch(lagged.lag_slip, self.collision.capacity, inputs)
+
+class LaggedSolver(SAPSolver):
+    """Workspace and launches of `kernels/solve/sap/lagged.py`; the problem has `weight` and `load` besides SAP's arrays.
+
+    With `keep_factor` it starts at the problem's v0, and `solve_adjoint` works after `launch`.
+    """
+
+    def __init__(self, *size, **keywords):
+        super().__init__(*size, **keywords)
+        W, nv, C, K = self.worlds, self.nv, self.max_contacts, self.rows
+        cg = self.options.linear_solver == newton.CG
+        self.lag = copy(lagged.Lag, self.scalar)()
+        self.lag.K = self.zeros((W, 0 if cg else nv, nv))
+        self.lag.p, self.lag.delta = self.zeros((W, C), self.vec3), self.zeros((W, C), self.vec3)
+        self.lag.row_delta, self.lag.missed = self.zeros((W, K)), self.zeros((W, nv))
+        self.lag.krylov = self.zeros((W, KRYLOV_VECTORS, nv if cg else 0))
+        self.lag.island_error, self.lag.error = self.zeros((W, self.trees)), self.zeros(W)
+
+    @property
+    def lag_error(self) -> wp.array:
+        """How far the worst contact of each world was from Coulomb's law `(worlds,)` [m/s]."""
+        return self.lag.error
+
+    def kernels(self) -> list:
+        S = self.scalar
+        return [*kernels_of(lagged, S), *kernels_of(islands, S)]
+
+    def launch(self):
+        """Solve every world, off the tape."""
+        per_tree = (self.worlds, self.trees)
+        self.run(islands.find_islands, self.worlds, [self.problem, self.work.islands])
+        self.run(lagged.solve_lagged, per_tree, [self.problem, self.work, self.lag, self.options, self.solution])
+        self.run(lagged.certify_lagged, self.worlds, [self.problem, self.work, self.lag, self.solution])
+        return self.solution
+
+    def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
+        """seed = −(∂r/∂v)⁻ᵀ v̄ `(worlds, nv)` at the last solution, NaN where that is singular; needs `keep_factor`."""
+        inputs = [self.problem, self.work, self.lag, self.options, v_bar, seed]
+        self.run(lagged.solve_lagged_adjoint, (self.worlds, self.trees), inputs)

@@ -13,7 +13,6 @@ from warpsim.kernels.solve.sap import islands, newton, sap
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.contact_solver import ContactSolver
-from warpsim.solve.sap.lagged import LaggedLaw
 from warpsim.tree.wide import narrow, widen
 
 # Relative tolerance per dtype when the user gives none (theory §3.3).
@@ -38,9 +37,9 @@ class SAP(ContactModel):
     line_search: "exact" or "backtracking". linear_solver: "cholesky" (direct, H is nv × nv), "cg" (conjugate gradients,
     H is never formed), or "auto": direct up to some hundred bodies.
     max_iterations: Newton steps before a world is given back with its best iterate and the not-converged flag.
-    approximation: "convex" (the paper's: contacts that slide hover at μ|v_t|(h + τ_d)) or "lagged" (Coulomb's law: v̂_n is
-    corrected by the slip of the last solve). supported_load: near-rigid contact takes the mass that it bears into account,
-    so that light bodies under heavy ones do not sink. Either adds `passes` solves, each from the last one's solution.
+    approximation: "lagged" (Coulomb's law, solved with the step: theory §3.6), "convex" (the paper's: contacts that slide hover
+    at μ|v_t|(h + τ_d)); None is "lagged" in a `Simulator` and "convex" in `solve_contact`. supported_load: near-rigid contact
+    stiffens under more than its own weight, so that light bodies under heavy ones do not sink; None wherever the law is lagged.
     """
 
     tolerance: float | None = None
@@ -49,9 +48,8 @@ class SAP(ContactModel):
     line_search: str = "exact"
     linear_solver: str = "auto"
     max_iterations: int = 100
-    approximation: str = "convex"
-    supported_load: bool = False
-    passes: int = 2
+    approximation: str | None = None
+    supported_load: bool | None = None
     has_closed_form: ClassVar[bool] = True
 
     def __post_init__(self):
@@ -60,10 +58,13 @@ class SAP(ContactModel):
             checks.positive(getattr(self, name), f"SAP: {name}")
         checks.choice(self.line_search, "SAP: line_search", sap.LINE_SEARCHES)
         checks.choice(self.linear_solver, "SAP: linear_solver", ("auto", *newton.LINEAR_SOLVERS))
-        checks.choice(self.approximation, "SAP: approximation", APPROXIMATIONS)
-        checks.flag(self.supported_load, "SAP: supported_load")
-        for name in ("passes", "max_iterations"):
-            checks.whole(getattr(self, name), f"SAP: {name}", 1)
+        if self.approximation is not None:
+            checks.choice(self.approximation, "SAP: approximation", APPROXIMATIONS)
+        if self.supported_load is not None:
+            checks.flag(self.supported_load, "SAP: supported_load")
+        if self.supported_load and self.approximation == "convex":
+            raise ValueError('SAP: supported_load=True goes with approximation="lagged"; leave one of the two out')
+        checks.whole(self.max_iterations, "SAP: max_iterations", 1)
 
     def relative_tolerance(self, dtype: str) -> float:
         """The tolerance in use for "float32" or "float64"."""
@@ -71,8 +72,13 @@ class SAP(ContactModel):
 
     @property
     def is_lagged(self) -> bool:
-        """Whether a step solves more than once."""
-        return self.approximation == "lagged" or self.supported_load
+        """Whether steps follow Coulomb's law."""
+        return self.approximation != "convex"
+
+    @property
+    def counts_load(self) -> bool:
+        """Whether near-rigid contact stiffens under load."""
+        return self.is_lagged and self.supported_load is not False
 
     def smoothed(self, amount: float) -> "SAP":
         """The same options with contact softened for a search by gradients: R_t = s w and R_n ≥ s w with s = `amount`.
@@ -92,23 +98,28 @@ class SAP(ContactModel):
         return self
 
     def make_solver(self, *size, wide: bool = False, **keywords):
-        return (WideSAP if wide else SAPSolver)(*size, options=self, **keywords)
+        return (WideSAP if wide else self.workspace)(*size, options=self, **keywords)
+
+    @property
+    def workspace(self) -> type[ContactSolver]:
+        from warpsim.solve.sap.lagged import LaggedSolver
+
+        return LaggedSolver if self.is_lagged else SAPSolver
 
     def make_law(self, dynamics, collision) -> ContactLaw:
-        return (LaggedLaw if self.is_lagged and collision.enabled else ContactLaw)(self, dynamics, collision)
+        from warpsim.solve.sap.lagged import LaggedLaw
 
-    def refuse(self, model, integrator, dtype: str, requires_grad: bool) -> str | None:
-        if requires_grad and self.is_lagged:
-            return (
-                'requires_grad=True needs the convex model for now: SAP(approximation="convex", supported_load=False)'
-            )
-        return super().refuse(model, integrator, dtype, requires_grad)
+        return (LaggedLaw if self.is_lagged else ContactLaw)(self, dynamics, collision)
+
+    def alone(self) -> "SAP":
+        """Convex, unless that is asked otherwise."""
+        return dataclasses.replace(self, approximation="convex") if self.approximation is None else self
 
     def refuse_alone(self) -> str | None:
-        if not self.is_lagged:
+        if self.approximation != "lagged" and not self.supported_load:
             return None
         return (
-            "it solves one convex problem, and approximation='lagged' and supported_load=True take several; "
+            "it solves one convex problem, which approximation='lagged' and supported_load=True are not; "
             "give SAP(approximation='convex', supported_load=False), or use ws.Simulator."
         )
 
@@ -177,21 +188,10 @@ class SAPSolver(ContactSolver):
 
     def launch(self):
         """Solve every world, off the tape."""
-        self.run(islands.find_islands, self.worlds, [self.problem, self.work.islands])
-        return self._solve(again=False)
-
-    def launch_again(self):
-        """Solve once more from the last solution, after R or v_hat changed; contacts and rows must be the same."""
-        guess = self.problem.v0
-        self.problem.v0 = self.solution.v
-        self._solve(again=True)
-        self.problem.v0 = guess
-        return self.solution
-
-    def _solve(self, again: bool):
         per_tree = (self.worlds, self.trees)
+        self.run(islands.find_islands, self.worlds, [self.problem, self.work.islands])
         self.run(sap.solve, per_tree, [self.problem, self.work, self.options, self.solution])
-        self.run(sap.certify, self.worlds, [self.problem, self.work, int(again), self.solution])
+        self.run(sap.certify, self.worlds, [self.problem, self.work, self.solution])
         return self.solution
 
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
@@ -209,8 +209,10 @@ class WideSAP(ContactSolver):
     def __init__(self, *size, options: SAP, **keywords):
         super().__init__(*size, **keywords)
         options = dataclasses.replace(options, tolerance=options.relative_tolerance(self.dtype))  # of float32
-        self.inner = SAPSolver(*size, options=options, **(keywords | {"dtype": "float64"}))
+        self.inner = options.workspace(*size, options=options, **(keywords | {"dtype": "float64"}))
+        self.copied = (*self.COPIED, "weight", "load") if options.is_lagged else self.COPIED
         self.solution.iterations, self.solution.status = self.inner.solution.iterations, self.inner.solution.status
+        self.lag_error = self.zeros(self.worlds)
 
     def kernels(self) -> list:
         return self.inner.kernels()
@@ -221,23 +223,17 @@ class WideSAP(ContactSolver):
         problem.A, problem.v_star, problem.v0 = A, v_star, v0
         for name in self.SHARED:
             setattr(problem, name, getattr(self.problem, name))
-        for name in self.COPIED:
+        for name in self.copied:
             array = getattr(self.problem, name)
             kind = self.inner.scalar if array.dtype == self.scalar else self.inner.vec3
             setattr(problem, name, self.zeros(array.shape, kind))
 
     def launch(self):
         """Solve every world, off the tape."""
-        return self._rounded(self.inner.launch)
-
-    def launch_again(self):
-        """Solve once more from the last solution, see `SAPSolver`."""
-        return self._rounded(self.inner.launch_again)
-
-    def _rounded(self, solve):
-        for name in self.COPIED:
+        for name in self.copied:
             widen(getattr(self.problem, name), getattr(self.inner.problem, name), self.scalar)
-        solution = solve()
+        solution = self.inner.launch()
         for name in ("v", "gamma", "row_gamma", "momentum_error"):
             narrow(getattr(solution, name), getattr(self.solution, name), self.scalar)
+        narrow(self.inner.lag_error, self.lag_error, self.scalar)
         return self.solution

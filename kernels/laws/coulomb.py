@@ -1,0 +1,166 @@
+"""Coulomb's law of regularised contact, and how Newton's method sees it (theory §3.6).
+
+With u = v_c − v̂, R = diag(Rt, Rt, Rn) and the compression c(γ_n) [m/s] of the normal, the law of one contact is
+
+    γ_n ≥ 0  ⟂  u_n + c(γ_n) ≥ 0,      ‖γ_t‖ ≤ μ γ_n,      s = u_t + R_t γ_t = 0, or γ_t = −μ γ_n s/‖s‖.
+
+The slip s is what is left of u_t when the friction's own give is taken off. It is the fixed point of SAP's convex law under the
+lag v̂_n ← v̂_n − μ‖s‖ (De Saxcé's change of variable; Acary, Cadoux, Lemaréchal, Malick 2011): a contact that slides keeps its
+normal law, where the convex cone lifts it off at μ‖v_t‖. Solved for the impulse,
+
+    γ_n = c⁻¹(max(0, −u_n)),   γ_t = −u_t / max(R_t, ‖u_t‖/(μ γ_n)).
+
+Supported load. Contact without a stiffness of its own has, as a spring, the period β h with the mass 1/w of its own bodies. Under a
+load it bears the mass γ_n/(|g| h) as well, and so that the period stays the tangent stiffness grows with it:
+
+    dc/dγ = R_n/(1 + γ/γ_0),   c(γ) = R_n γ_0 ln(1 + γ/γ_0),   γ_0 = |g| h/w,
+
+so that a light body under one 10³ times heavier gives 10 times what it gives alone, not 10³ times. γ_0 = ∞: c = R_n γ.
+"""
+
+import warp as wp
+
+from ..real import func, mat33, real, struct, vec3
+
+
+@struct
+class Linearised:
+    """One contact linearised at (γ, u): γ⁺ = γ + δ − (S + p eᵀ) du with p = (p_1, p_2, 0) and e the normal."""
+
+    S: mat33  # symmetric, positive semidefinite
+    p: vec3  # the friction's answer to the normal, which nothing answers: 0 where no contact slides
+    delta: vec3
+    miss: vec3  # γ − the projection of γ − (u + R γ)/ρ on the law: 0 where the law holds
+
+
+@func
+def compression(gamma_n: real, R_n: real, load: real) -> real:
+    """c(γ_n) [m/s]."""
+    c = R_n * gamma_n
+    if gamma_n > real(0.0) and load < real(wp.inf):
+        c = R_n * load * wp.log(real(1.0) + gamma_n / load)
+    return c
+
+
+@func
+def compression_slope(gamma_n: real, R_n: real, load: real) -> real:
+    """dc/dγ_n [1/kg]."""
+    slope = R_n
+    if gamma_n > real(0.0) and load < real(wp.inf):
+        slope = R_n / (real(1.0) + gamma_n / load)
+    return slope
+
+
+@func
+def normal_impulse(x: real, R_n: real, load: real) -> real:
+    """c⁻¹(x), 0 for x ≤ 0."""
+    gamma_n = real(0.0)
+    if x > real(0.0):
+        gamma_n = x / R_n
+        if load < real(wp.inf):
+            gamma_n = load * (wp.exp(gamma_n / load) - real(1.0))
+    return gamma_n
+
+
+@func
+def supported_load(near_rigid: real, gravity: vec3, h: real, R: vec3, w: real) -> real:
+    """γ_0 [N s] of a contact: |g| h/w where it is no softer than near-rigid, R_n ≤ `near_rigid` w; else, and without gravity, ∞."""
+    load = real(wp.inf)
+    own = wp.length(gravity) * h
+    if own > real(0.0) and w > real(0.0) and R[2] <= near_rigid * w * real(1.000001):
+        load = own / w
+    return load
+
+
+@func
+def coulomb_impulse(u: vec3, R: vec3, mu: real, load: real) -> vec3:
+    """γ of the law. Square root and division are met in sliding alone, where ‖u_t‖ > 0: adjoints stay finite."""
+    gamma_n = normal_impulse(-u[2], R[2], load)
+    bound = mu * gamma_n
+    u_tt = u[0] * u[0] + u[1] * u[1]
+    gamma = vec3(real(0.0), real(0.0), gamma_n)
+    if bound > real(0.0):
+        if u_tt <= bound * bound * R[0] * R[0]:
+            gamma = vec3(-u[0] / R[0], -u[1] / R[0], gamma_n)
+        else:
+            u_t = wp.sqrt(u_tt)
+            gamma = vec3(-bound * u[0] / u_t, -bound * u[1] / u_t, gamma_n)
+    return gamma
+
+
+@func
+def across(d0: real, d1: real, g: real, g_n: real) -> mat33:
+    """g across the direction d of the tangent plane, g_n along the normal."""
+    zero = real(0.0)
+    return mat33(g * d1 * d1, -g * d0 * d1, zero, -g * d0 * d1, g * d0 * d0, zero, zero, zero, g_n)
+
+
+@func
+def coulomb_slopes(u: vec3, R: vec3, mu: real, load: real) -> Linearised:
+    """S and p of −∂γ/∂u of `coulomb_impulse`; δ and the miss are 0."""
+    found = Linearised()
+    gamma_n = normal_impulse(-u[2], R[2], load)
+    if gamma_n > real(0.0):
+        g_n = real(1.0) / compression_slope(gamma_n, R[2], load)
+        bound = mu * gamma_n
+        u_tt = u[0] * u[0] + u[1] * u[1]
+        if mu == real(0.0):
+            found.S = wp.diag(vec3(real(0.0), real(0.0), g_n))
+        elif u_tt <= bound * bound * R[0] * R[0]:
+            found.S = wp.diag(vec3(real(1.0) / R[0], real(1.0) / R[0], g_n))
+        else:
+            u_t = wp.sqrt(u_tt)
+            d0 = -u[0] / u_t
+            d1 = -u[1] / u_t
+            found.S = across(d0, d1, bound / u_t, g_n)
+            found.p = vec3(mu * g_n * d0, mu * g_n * d1, real(0.0))
+    return found
+
+
+@func
+def coulomb_newton(gamma: vec3, u: vec3, R: vec3, mu: real, load: real, rho: real, held: bool) -> Linearised:
+    """The law linearised at an impulse and a velocity that need not obey it yet; `held`: with the friction bound at its present value.
+
+    Which branch holds is decided by γ and u together, by the trial y = γ − (u + Rγ)/ρ (augmented Lagrangian; Alart, Curnier
+    1991), ρ the inverse mass of the contact: by u alone, contacts that stick would be found one after the other.
+    """
+    found = Linearised()
+    gap = u[2] + compression(gamma[2], R[2], load)
+    y_n = gamma[2] - gap / rho
+    if not (y_n > real(0.0)):
+        found.delta = -gamma
+        found.miss = gamma
+        if not (y_n <= real(0.0)):
+            found.miss = vec3(y_n, y_n, y_n)  # not a number
+        return found
+    slope = compression_slope(gamma[2], R[2], load)
+    g_n = real(1.0) / slope
+    delta_n = -gap / slope
+    if mu == real(0.0):
+        found.S = wp.diag(vec3(real(0.0), real(0.0), g_n))
+        found.delta = vec3(-gamma[0], -gamma[1], delta_n)
+        found.miss = vec3(gamma[0], gamma[1], gamma[2] - y_n)
+        return found
+    y_0 = gamma[0] - (u[0] + R[0] * gamma[0]) / rho
+    y_1 = gamma[1] - (u[1] + R[0] * gamma[1]) / rho
+    bound = mu * y_n
+    y_t = wp.sqrt(y_0 * y_0 + y_1 * y_1)
+    if y_t <= bound:
+        g_t = real(1.0) / R[0]
+        found.S = wp.diag(vec3(g_t, g_t, g_n))
+        found.delta = vec3(-u[0] * g_t - gamma[0], -u[1] * g_t - gamma[1], delta_n)
+        found.miss = vec3(gamma[0] - y_0, gamma[1] - y_1, gamma[2] - y_n)
+    else:
+        d0 = y_0 / y_t
+        d1 = y_1 / y_t
+        # 1/(ρ(1 − k)/k + R_t) with k = bound/y_t; at a solution it is μγ_n/‖u_t‖.
+        g_t = bound / (rho * (y_t - bound) + R[0] * bound)
+        side = g_t * (u[0] * -d1 + u[1] * d0)
+        slide = mu * wp.max(gamma[2], real(0.0))
+        found.S = across(d0, d1, g_t, g_n)
+        if not held:
+            slide = mu * (gamma[2] + delta_n)
+            found.p = vec3(mu * g_n * d0, mu * g_n * d1, real(0.0))
+        found.delta = vec3(slide * d0 + side * d1 - gamma[0], slide * d1 - side * d0 - gamma[1], delta_n)
+        found.miss = vec3(gamma[0] - bound * d0, gamma[1] - bound * d1, gamma[2] - y_n)
+    return found
