@@ -17,7 +17,7 @@ import warp as wp
 
 from ...laws.bounds import box_impulse
 from ...laws.cone import INVERSE_MASS_FLOOR
-from ...laws.coulomb import coulomb_impulse, coulomb_newton, coulomb_slopes, supported_load
+from ...laws.coulomb import compression, compression_slope, coulomb_impulse, coulomb_newton, coulomb_slopes, supported_load
 from ...linalg.ldu import (
     ldu_factor_envelope,
     ldu_solve_envelope,
@@ -30,14 +30,21 @@ from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution
 from .islands import Islands
 from .newton import CG, Range, assemble, island_range, multiply, precondition, prepare, solve_prepared
 from .sap import (
+    CG_FORCING,
     SHARED_TOLERANCE,
     STALL_ITERATIONS,
     Options,
     Workspace,
+    advance,
     certify_world,
     cg_adjoint,
+    exact_line_search,
     keep_free_motion,
+    linearise,
+    newton_step,
+    residual,
     stall_level,
+    start,
 )
 
 # Full steps go round in circles where the error has not fallen to this fraction of the least for so many iterations.
@@ -48,8 +55,12 @@ CYCLE_PATIENCE = wp.constant(2)
 CYCLE_TURN = wp.constant(6)
 SHORT_CYCLES = wp.constant(24)
 DAMPED_STEP = 0.5
-# Rounding stalls the error; cycles last longer, and end more often than not.
-STALLED_CYCLES = 3 * STALL_ITERATIONS
+# After so many iterations without progress the convex problem is solved for a better start, so exactly, in so many iterations at
+# most; its slip and load are those of the last one (a pass of the lagged iteration), so that every start is nearer than the last.
+FIRST_PATIENCE = 40
+NEXT_PATIENCE = 12
+SURROGATE_TOLERANCE = 1e-3
+SURROGATE_ITERATIONS = wp.constant(30)
 # Iterations of the linear solver without a factor, per dof and at least.
 KRYLOV_TRIALS_PER_DOF = 4
 KRYLOV_TRIALS = 20
@@ -65,6 +76,9 @@ class Lag:
     row_delta: wp.array2d(dtype=real)  # (worlds, K)
     missed: wp.array2d(dtype=real)  # (worlds, nv) Jᵀ of the misses
     krylov: wp.array3d(dtype=real)  # (worlds, 5, nv) without a factor: vectors of the linear solver
+    v: wp.array2d(dtype=real)  # (worlds, nv) of the convex surrogate, and the two below
+    R: wp.array2d(dtype=vec3)  # (worlds, C)
+    v_hat: wp.array2d(dtype=vec3)  # (worlds, C)
     island_error: wp.array2d(dtype=real)  # (worlds, trees) [m/s]
     error: wp.array(dtype=real)  # (worlds,) [m/s] the certificate
 
@@ -456,33 +470,145 @@ def keep_lagged_factor(
 
 
 @func
-def holds_bounds(stalled: int) -> bool:
-    """Whether friction bounds are held at their present values, after so many iterations without progress."""
-    held = stalled >= CYCLE_PATIENCE
-    if stalled >= SHORT_CYCLES:
-        held = (stalled // CYCLE_TURN) % 2 == 0
-    return held
+def lag_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
+    """The convex problem whose solution is that of Coulomb's law where its v and γ are the present ones: v̂_n − μ‖s‖, and c linear."""
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        gamma = solution.gamma[w, c]
+        R = problem.R[w, c]
+        load = problem.load[w, c]
+        u = contact_u(problem, solution.v[w], w, c)
+        slip = real(0.0)
+        if gamma[2] > real(0.0):
+            s_0 = u[0] + R[0] * gamma[0]
+            s_1 = u[1] + R[0] * gamma[1]
+            slip = problem.mu[w, c] * wp.sqrt(s_0 * s_0 + s_1 * s_1)
+        slope = compression_slope(gamma[2], R[2], load)
+        rest = compression(gamma[2], R[2], load) - slope * gamma[2]
+        lag.R[w, c] = vec3(R[0], R[1], slope)
+        lag.v_hat[w, c] = problem.v_hat[w, c] - vec3(real(0.0), real(0.0), slip + rest)
 
 
 @func
-def step_share(stalled: int) -> real:
-    """Part of the step that is taken."""
-    share = real(1.0)
-    if stalled >= CYCLE_PATIENCE + CYCLE_TURN:
-        share = real(DAMPED_STEP)
-    return share
+def solve_surrogate(
+    surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int, r: Range
+) -> int:
+    """SAP's iteration on it, roughly, from where the last one ended; how many."""
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        for i in range(surrogate.tree_v[tree], surrogate.tree_v[tree + 1]):
+            solution.v[w, i] = lag.v[w, i]
+    start(surrogate, work, solution, w, r)
+    iterations = wp.int32(0)
+    running = wp.int32(1)
+    while running == 1:
+        squares = residual(surrogate, work, solution, w, r)
+        error = wp.sqrt(squares[0] / wp.max(squares[1], squares[2]))
+        running = wp.int32(0)
+        if error > real(SURROGATE_TOLERANCE) and iterations < SURROGATE_ITERATIONS:
+            if linearise(surrogate, work, options, w, r) == 0:
+                step = newton_step(surrogate, work, options, w, r, real(CG_FORCING))
+                if step.slope < real(0.0):
+                    alpha = exact_line_search(surrogate, work, solution, w, r, step)
+                    advance(surrogate, work, solution, w, r, alpha)
+                    iterations += 1
+                    running = wp.int32(1)
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        for i in range(surrogate.tree_v[tree], surrogate.tree_v[tree + 1]):
+            lag.v[w, i] = solution.v[w, i]
+    return iterations
+
+
+@func
+def start_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
+    """The convex problem as it is, from v0."""
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+            lag.v[w, i] = problem.v0[w, i]
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        lag.R[w, c] = problem.R[w, c]
+        lag.v_hat[w, c] = problem.v_hat[w, c]
+
+
+@func
+def iterate_lagged(
+    problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
+    r: Range, tolerance: real,
+) -> int:  # fmt: skip
+    """Newton's method on one island until its law and balance hold; the status."""
+    status = wp.int32(0)
+    iterations = wp.int32(0)
+    best = real(0.0)
+    stalled = wp.int32(0)
+    fresh = wp.int32(1)
+    restarts = wp.int32(0)
+    patience = wp.int32(FIRST_PATIENCE)
+    running = wp.int32(1)
+    while running == 1:
+        held = stalled >= CYCLE_PATIENCE
+        if stalled >= SHORT_CYCLES:
+            held = (stalled // CYCLE_TURN) % 2 == 0
+        balance = linearise_all(problem, work, lag, solution, w, r, held)
+        scale = wp.sqrt(balance.scale)
+        missed = wp.sqrt(wp.max(balance.momentum, balance.law))
+        error = missed
+        if scale > real(0.0):
+            error = missed / scale
+        stalled += 1
+        if fresh == 1 or error < real(CYCLE_SHRINK) * best:
+            best = error
+            stalled = wp.int32(0)
+            fresh = wp.int32(0)
+        lag.island_error[w, r.island] = balance.error
+        total = balance.momentum + balance.law + balance.scale
+        if total - total != real(0.0):
+            status = wp.int32(NON_FINITE)
+            running = wp.int32(0)
+        elif missed <= options.absolute + tolerance * scale:
+            running = wp.int32(0)
+        elif iterations >= options.max_iterations or (stalled >= STALL_ITERATIONS and error < real(stall_level)):
+            status = wp.int32(NOT_CONVERGED)
+            running = wp.int32(0)
+        elif stalled >= patience:
+            if restarts == 0:
+                start_surrogate(problem, work, lag, solution, w, r)
+            iterations += solve_surrogate(surrogate, work, lag, options, solution, w, r)
+            lag_surrogate(problem, work, lag, solution, w, r)
+            restarts += 1
+            patience = wp.int32(NEXT_PATIENCE)
+            fresh = wp.int32(1)
+            stalled = wp.int32(0)
+        else:
+            slides = balance.slides
+            if held:
+                slides = wp.int32(0)
+            if prepare_coupled(problem, work, lag, options, w, r, slides) != 0 and slides > 0:
+                slides = wp.int32(0)  # of its symmetric part, which is positive definite
+                prepare_coupled(problem, work, lag, options, w, r, slides)
+            share = real(1.0)
+            if stalled >= CYCLE_PATIENCE + CYCLE_TURN:
+                share = real(DAMPED_STEP)
+            lagged_step(problem, work, lag, options, solution, w, r, share, slides, real(cg_adjoint))
+            iterations += 1
+    work.iterations[w, r.island] = iterations
+    return status
 
 
 @kernel
-def solve_lagged(problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution):
-    """One island per thread: v and γ. Launch over (worlds, trees)."""
+def solve_lagged(
+    problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution
+):  # fmt: skip
+    """One island per thread: v and γ. `surrogate`: the problem with the R and v̂ of `lag`. Launch over (worlds, trees)."""
     w, island = wp.tid()
     if island >= work.islands.count[w]:
         return
     r = island_range(work.islands, w, island)
-    iterations = wp.int32(0)
     status = wp.int32(0)
     lag.island_error[w, island] = real(0.0)
+    work.iterations[w, island] = wp.int32(0)
     if r.contact_end == r.contact_begin and r.row_end == r.row_begin:
         status = keep_free_motion(problem, work, solution, w, r)
     else:
@@ -490,41 +616,8 @@ def solve_lagged(problem: Problem, work: Workspace, lag: Lag, options: Options, 
         if work.islands.count[w] > 1:
             tolerance = tolerance * real(SHARED_TOLERANCE)
         start_lagged(problem, work, options, solution, w, r)
-        best = real(0.0)
-        stalled = wp.int32(0)
-        running = wp.int32(1)
-        while running == 1:
-            balance = linearise_all(problem, work, lag, solution, w, r, holds_bounds(stalled))
-            scale = wp.sqrt(balance.scale)
-            missed = wp.sqrt(wp.max(balance.momentum, balance.law))
-            error = missed
-            if scale > real(0.0):
-                error = missed / scale
-            if iterations == 0 or error < real(CYCLE_SHRINK) * best:
-                best = error
-                stalled = 0
-            else:
-                stalled += 1
-            lag.island_error[w, island] = balance.error
-            total = balance.momentum + balance.law + balance.scale
-            if total - total != real(0.0):
-                status = wp.int32(NON_FINITE)
-                running = 0
-            elif missed <= options.absolute + tolerance * scale:
-                running = 0
-            elif iterations >= options.max_iterations or (stalled >= STALLED_CYCLES and error < real(stall_level)):
-                status = wp.int32(NOT_CONVERGED)
-                running = 0
-            else:
-                slides = balance.slides
-                if prepare_coupled(problem, work, lag, options, w, r, slides) != 0 and slides > 0:
-                    slides = 0  # of its symmetric part, which is positive definite
-                    prepare_coupled(problem, work, lag, options, w, r, slides)
-                share = step_share(stalled)
-                lagged_step(problem, work, lag, options, solution, w, r, share, slides, real(cg_adjoint))
-                iterations += 1
+        status = iterate_lagged(problem, surrogate, work, lag, options, solution, w, r, tolerance)
         project_impulses(problem, work, lag, solution, w, r)
-    work.iterations[w, island] = iterations
     work.status[w, island] = status
     if options.keep_factor == 1:
         keep_lagged_factor(problem, work, lag, options, solution, w, r)

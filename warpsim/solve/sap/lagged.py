@@ -5,6 +5,7 @@ import warp as wp
 from warpsim.device.copies import copy, kernels_of
 from warpsim.kernels.contact import contacts as contact
 from warpsim.kernels.laws.cone import INVERSE_FOUR_PI_SQUARED
+from warpsim.kernels.solve import problem as problems
 from warpsim.kernels.solve.sap import islands, lagged, newton
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.sap.sap import SAPSolver
@@ -51,6 +52,8 @@ class LaggedSolver(SAPSolver):
         self.lag.K = self.zeros((W, 0 if cg else nv, nv))
         self.lag.p, self.lag.delta = self.zeros((W, C), self.vec3), self.zeros((W, C), self.vec3)
         self.lag.row_delta, self.lag.missed = self.zeros((W, K)), self.zeros((W, nv))
+        self.lag.v, self.lag.R, self.lag.v_hat = self.zeros((W, nv)), self.zeros((W, C), self.vec3), self.zeros((W, C), self.vec3)
+        self.surrogate = copy(problems.Problem, self.scalar)()
         self.lag.krylov = self.zeros((W, KRYLOV_VECTORS, nv if cg else 0))
         self.lag.island_error, self.lag.error = self.zeros((W, self.trees)), self.zeros(W)
 
@@ -67,7 +70,11 @@ class LaggedSolver(SAPSolver):
         """Solve every world, off the tape."""
         per_tree = (self.worlds, self.trees)
         self.run(islands.find_islands, self.worlds, [self.problem, self.work.islands])
-        self.run(lagged.solve_lagged, per_tree, [self.problem, self.work, self.lag, self.options, self.solution])
+        for name in self.problem._cls.vars:
+            setattr(self.surrogate, name, getattr(self.problem, name))
+        self.surrogate.R, self.surrogate.v_hat = self.lag.R, self.lag.v_hat
+        inputs = [self.problem, self.surrogate, self.work, self.lag, self.options, self.solution]
+        self.run(lagged.solve_lagged, per_tree, inputs)
         self.run(lagged.certify_lagged, self.worlds, [self.problem, self.work, self.lag, self.solution])
         return self.solution
 
