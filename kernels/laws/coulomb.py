@@ -15,7 +15,7 @@ load it bears the mass γ_n/(|g| h) as well, and so that the period stays the ta
 
     dc/dγ = R_n/(1 + γ/γ_0),   c(γ) = R_n γ_0 ln(1 + γ/γ_0),   γ_0 = |g| h/w,
 
-so that a light body under one 10³ times heavier gives 10 times what it gives alone, not 10³ times. γ_0 = ∞: c = R_n γ.
+so that a light body under one 10³ times heavier gives 7 times what it would give alone, not 10³ times. γ_0 = ∞: c = R_n γ.
 """
 
 import warp as wp

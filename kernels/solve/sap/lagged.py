@@ -61,6 +61,8 @@ FIRST_PATIENCE = 40
 NEXT_PATIENCE = 12
 SURROGATE_TOLERANCE = 1e-3
 SURROGATE_ITERATIONS = wp.constant(30)
+# Contacts stiffen under their loads once these are known so well.
+BEARS_AT = 0.3
 # Iterations of the linear solver without a factor, per dof and at least.
 KRYLOV_TRIALS_PER_DOF = 4
 KRYLOV_TRIALS = 20
@@ -168,7 +170,7 @@ def linearise_row(problem: Problem, work: Workspace, lag: Lag, solution: Solutio
 
 @func
 def linearise_all(
-    problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, held: bool
+    problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, held: bool, bears: bool
 ) -> Balance:
     """Every constraint linearised at the present (v, γ); Jᵀγ, A (v − v*) and Jᵀmiss, and what they amount to."""
     balance = Balance()
@@ -189,7 +191,10 @@ def linearise_all(
         rho = wp.max(problem.weight[w, c], real(INVERSE_MASS_FLOOR))
         u = contact_u(problem, solution.v[w], w, c)
         gamma = solution.gamma[w, c]
-        x = coulomb_newton(gamma, u, problem.R[w, c], problem.mu[w, c], problem.load[w, c], rho, held)
+        load = problem.load[w, c]
+        if not bears:
+            load = real(wp.inf)
+        x = coulomb_newton(gamma, u, problem.R[w, c], problem.mu[w, c], load, rho, held)
         work.newton.G[w, c] = x.S
         lag.p[w, c] = x.p
         lag.delta[w, c] = x.delta
@@ -546,12 +551,13 @@ def iterate_lagged(
     fresh = wp.int32(1)
     restarts = wp.int32(0)
     patience = wp.int32(FIRST_PATIENCE)
+    bears = bool(False)
     running = wp.int32(1)
     while running == 1:
         held = stalled >= CYCLE_PATIENCE
         if stalled >= SHORT_CYCLES:
             held = (stalled // CYCLE_TURN) % 2 == 0
-        balance = linearise_all(problem, work, lag, solution, w, r, held)
+        balance = linearise_all(problem, work, lag, solution, w, r, held, bears)
         scale = wp.sqrt(balance.scale)
         missed = wp.sqrt(wp.max(balance.momentum, balance.law))
         error = missed
@@ -567,6 +573,9 @@ def iterate_lagged(
         if total - total != real(0.0):
             status = wp.int32(NON_FINITE)
             running = wp.int32(0)
+        elif not bears and error < real(BEARS_AT):
+            bears = bool(True)
+            fresh = wp.int32(1)
         elif missed <= options.absolute + tolerance * scale:
             running = wp.int32(0)
         elif iterations >= options.max_iterations or (stalled >= STALL_ITERATIONS and error < real(stall_level)):
