@@ -1,0 +1,94 @@
+"""Kernels with adjoints, one thread per world: gradients of the same bits on every run.
+
+The adjoint of reading an array adds to its gradient. Threads of one launch that read the same entry, as all contacts of a world
+read its velocities, would add to it by atomic instructions, whose order on a GPU changes from run to run, and with it the
+rounding. So a kernel that is written for threads over (worlds, n, ...) has an adjoint over worlds alone, made of the same text:
+
+    w, c = wp.tid()             w = wp.tid()
+    body                        for c in range(c_extent):
+                                    body
+
+Every array that has a gradient is one of rows per world, so that a thread adds to its own rows only, in the order of the program.
+Parameters that all worlds share get gradients per world this way, `(worlds, …)`; summing those up is for who wants one.
+"""
+
+import ast
+import importlib
+import inspect
+import sys
+import textwrap
+
+import warp as wp
+
+SUMS = "plain_sums"  # of kernels/by_world.py
+
+
+def with_adjoint(entry, module_name: str) -> wp.Kernel:
+    """The kernel with an adjoint of what `kernels.real.kernel` has made in a copy, from the same text.
+
+    `extents` of the result is the number of extents that its arguments end with, see `arguments`.
+    """
+    source = entry.source
+    tree, axes = serial(source)
+    text = ast.unparse(tree)
+    scope = vars(sys.modules[source.__module__]) | inspect.getclosurevars(source).nonlocals
+    root = ".".join(source.__module__.split(".")[:2])
+    scope[SUMS] = getattr(importlib.import_module(f"{root}.by_world"), SUMS)
+    exec(compile(text, inspect.getsourcefile(source), "exec"), scope)
+    function = scope[source.__name__]
+    options = {"enable_backward": True}
+    made = wp.Kernel(func=function, key=source.__name__, module=wp.get_module(module_name), options=options, source=text)
+    made.extents = len(axes)
+    return made
+
+
+def serial(source) -> tuple[ast.Module, list[str]]:
+    """The function of a kernel as a loop within each world, and the names of the indices that it loops over."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(source)))
+    function = tree.body[0]
+    function.decorator_list = []
+    first = 1 if ast.get_docstring(function) is not None else 0
+    head, (start, *body) = function.body[:first], function.body[first:]
+    names = _indices(start)
+    inner = ast.Module(body, [])
+    if not names or any(isinstance(x, ast.Return) or _is_index(x) for x in ast.walk(inner)):
+        raise ValueError(
+            f"{source.__module__}.{source.__name__} has an adjoint: it must begin with `w, … = wp.tid()`, the world first, ask "
+            "for no other index, and leave out what it does not do by `if`, not by `return`"
+        )
+    world, *axes = names
+    for axis in reversed(axes):
+        loop = ast.parse(f"for {axis} in range({_extent(axis)}): pass").body[0]
+        loop.body, body = body, [loop]
+    function.args.args += [ast.arg(_extent(axis), ast.Name("int", ast.Load())) for axis in axes]
+    function.body = [*head, *ast.parse(f"{SUMS}()\n{world} = wp.tid()").body, *body]
+    return ast.fix_missing_locations(tree), axes
+
+
+def arguments(kernel: wp.Kernel, dim, inputs, options: dict) -> tuple:
+    """`dim`, `inputs` and `options` of a launch, for the kernel with an adjoint: worlds, and extents as further arguments."""
+    count = getattr(kernel, "extents", 0)
+    if not count:
+        return dim, inputs, options
+    worlds, *extents = dim
+    if len(extents) != count:
+        raise ValueError(f"{kernel.key} is launched over {count + 1} indices, got {tuple(dim)}")
+    if "adj_inputs" in options:
+        options = options | {"adj_inputs": [*options["adj_inputs"], *[0] * count]}
+    return worlds, [*inputs, *extents], options
+
+
+def _extent(axis: str) -> str:
+    return f"{axis}_extent"
+
+
+def _indices(statement: ast.stmt) -> list[str]:
+    """The names that `w, … = wp.tid()` gives the indices."""
+    if not isinstance(statement, ast.Assign) or not _is_index(statement.value):
+        return []
+    target = statement.targets[0]
+    return [x.id for x in (target.elts if isinstance(target, ast.Tuple) else [target])]
+
+
+def _is_index(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) == "wp.tid"
