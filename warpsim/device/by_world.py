@@ -8,8 +8,9 @@ rounding. So a kernel that is written for threads over (worlds, n, ...) has an a
     body                        for c in range(c_extent):
                                     body
 
-Every array that has a gradient is one of rows per world, so that a thread adds to its own rows only, in the order of the program.
-Parameters that all worlds share get gradients per world this way, `(worlds, …)`; summing those up is for who wants one.
+Every array that has a gradient is one of rows per world, which `arguments` sees to, so that a thread adds to its own rows only, in
+the order of the program, and without atomic instructions (`kernels/sums.py`). Parameters that all worlds share have gradients per
+world for that, `(worlds, …)`; `Parameters.shared_gradient` sums them up, in a fixed order too.
 """
 
 import ast
@@ -20,7 +21,7 @@ import textwrap
 
 import warp as wp
 
-SUMS = "plain_sums"  # of kernels/by_world.py
+SUMS = "plain_sums"  # of kernels/sums.py
 
 
 def with_adjoint(entry, module_name: str) -> wp.Kernel:
@@ -33,11 +34,13 @@ def with_adjoint(entry, module_name: str) -> wp.Kernel:
     text = ast.unparse(tree)
     scope = vars(sys.modules[source.__module__]) | inspect.getclosurevars(source).nonlocals
     root = ".".join(source.__module__.split(".")[:2])
-    scope[SUMS] = getattr(importlib.import_module(f"{root}.by_world"), SUMS)
+    scope[SUMS] = getattr(importlib.import_module(f"{root}.sums"), SUMS)
     exec(compile(text, inspect.getsourcefile(source), "exec"), scope)
     function = scope[source.__name__]
     options = {"enable_backward": True}
-    made = wp.Kernel(func=function, key=source.__name__, module=wp.get_module(module_name), options=options, source=text)
+    made = wp.Kernel(
+        func=function, key=source.__name__, module=wp.get_module(module_name), options=options, source=text
+    )
     made.extents = len(axes)
     return made
 
@@ -66,16 +69,35 @@ def serial(source) -> tuple[ast.Module, list[str]]:
 
 
 def arguments(kernel: wp.Kernel, dim, inputs, options: dict) -> tuple:
-    """`dim`, `inputs` and `options` of a launch, for the kernel with an adjoint: worlds, and extents as further arguments."""
-    count = getattr(kernel, "extents", 0)
-    if not count:
+    """`dim`, `inputs` and `options` of a launch, for the kernel with an adjoint: worlds, and extents as further arguments.
+
+    Raises `ValueError` for an array whose gradient is not one of rows per world: threads would add to it all at once.
+    """
+    count = getattr(kernel, "extents", None)
+    if count is None:
         return dim, inputs, options
-    worlds, *extents = dim
+    worlds, *extents = (dim,) if isinstance(dim, int) else dim
     if len(extents) != count:
-        raise ValueError(f"{kernel.key} is launched over {count + 1} indices, got {tuple(dim)}")
+        raise ValueError(f"{kernel.key} is launched over {count + 1} indices, got {dim}")
+    for label, array in _arrays(kernel, inputs):
+        if array.grad is not None and array.size and array.shape[0] != worlds:
+            raise ValueError(
+                f"{kernel.key}: {label} has a gradient and the shape {array.shape}; its first axis must be that of the "
+                f"{worlds} worlds, for the gradient is added up per world"
+            )
     if "adj_inputs" in options:
         options = options | {"adj_inputs": [*options["adj_inputs"], *[0] * count]}
     return worlds, [*inputs, *extents], options
+
+
+def _arrays(kernel: wp.Kernel, inputs):
+    """The arrays among arguments and in the structs among them, with what they are called."""
+    for argument, value in zip(kernel.adj.args, inputs, strict=False):
+        if isinstance(value, wp.array):
+            yield argument.label, value
+        elif hasattr(value, "_cls"):
+            fields = ((f"{argument.label}.{name}", getattr(value, name)) for name in value._cls.vars)
+            yield from (pair for pair in fields if isinstance(pair[1], wp.array))
 
 
 def _extent(axis: str) -> str:

@@ -1,11 +1,29 @@
-"""Gradients that one thread adds up alone: the sums of adjoints without atomic instructions.
+"""Sums in a fixed order: those of adjoints, which one thread adds up alone, and those over worlds.
 
 `warpsim/device/by_world.py` gives every kernel with an adjoint one thread per world, and calls `plain_sums` in front of its
 body. A thread then reads and writes the rows of its own world only, so that it may add to them as to memory of its own, in
-the order of the program: the bits of a gradient are the same on every run, on a GPU as on the CPU.
+the order of the program, without atomic instructions: the bits of a gradient are the same on every run.
 """
 
+import warp as wp
+
 from . import real as device
+from .real import kernel, real
+
+
+@kernel
+def sum_rows(
+    x: wp.array2d(dtype=real),
+    count: int,
+    # out
+    total: wp.array2d(dtype=real),
+):
+    """Sums of `count` rows each, in their order. Launch over `total`, (rows/count, n)."""
+    k, i = wp.tid()
+    s = real(0.0)
+    for row in range(k * count, wp.min((k + 1) * count, x.shape[0])):
+        s += x[row, i]
+    total[k, i] = s
 
 
 # Warp writes the text of a native function in front of all adjoints. This one leaves the function for a while, has those of
