@@ -38,6 +38,37 @@ def over_rows(x: wp.array2d(dtype=float), y: wp.array2d(dtype=float), i_extent: 
     assert ast.unparse(tree) == ast.unparse(ast.parse(expected))
 
 
+def over_contacts(count: wp.array(dtype=int), sizes: wp.array(dtype=int), x: wp.array2d(dtype=float)):
+    w, c, i = wp.tid()
+    if c < count[w] and i < sizes[c] and x[w, c] > 0.0:
+        x[w, c] = 1.0
+
+
+def over_made(x: wp.array2d(dtype=float)):
+    w, c = wp.tid()
+    n = x.shape[1]
+    if c < n:
+        x[w, c] = 1.0
+
+
+def over_inner(sizes: wp.array(dtype=int), x: wp.array2d(dtype=float)):
+    w, c, i = wp.tid()
+    if c < sizes[i]:
+        x[w, c] = 1.0
+
+
+def test_a_loop_goes_no_further_than_its_body():
+    """`if c < n` around a whole body bounds the loop over c, where n is known before it, and stays where it is not."""
+    text = ast.unparse(serial(over_contacts)[0])
+    assert (
+        "for c in range(wp.min(c_extent, count[w])):" in text and "for i in range(wp.min(i_extent, sizes[c])):" in text
+    )
+    assert "if x[w, c] > 0.0:" in text and "if c <" not in text and "if i <" not in text
+    for source in (over_made, over_inner):
+        text = ast.unparse(serial(source)[0])
+        assert "for c in range(c_extent):" in text and "if c <" in text
+
+
 def no_index(x: wp.array2d(dtype=float)):
     x[0, 0] = 1.0
 

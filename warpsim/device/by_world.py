@@ -5,7 +5,7 @@ read its velocities, would add to it by atomic instructions, whose order on a GP
 rounding. So a kernel that is written for threads over (worlds, n, ...) has an adjoint over worlds alone, made of the same text:
 
     w, c = wp.tid()             w = wp.tid()
-    body                        for c in range(c_extent):
+    body                        for c in range(c_extent):           (no further than the body's own `if c < n:`)
                                     body
 
 Every array that has a gradient is one of rows per world, which `arguments` sees to, so that a thread adds to its own rows only, in
@@ -59,10 +59,11 @@ def serial(source) -> tuple[ast.Module, list[str]]:
             f"{source.__module__}.{source.__name__} has an adjoint: it must begin with `w, … = wp.tid()`, the world first, ask "
             "for no other index, and leave out what it does not do by `if`, not by `return`"
         )
-    world, *axes = names
-    for axis in reversed(axes):
-        loop = ast.parse(f"for {axis} in range({_extent(axis)}): pass").body[0]
+    extents, body = _extents(names, body)
+    for axis, extent in reversed(extents.items()):
+        loop = ast.parse(f"for {axis} in range({extent}): pass").body[0]
         loop.body, body = body, [loop]
+    world, axes = names[0], list(extents)
     function.args.args += [ast.arg(_extent(axis), ast.Name("int", ast.Load())) for axis in axes]
     function.body = [*head, *ast.parse(f"{SUMS}()\n{world} = wp.tid()").body, *body]
     return ast.fix_missing_locations(tree), axes
@@ -98,6 +99,34 @@ def _arrays(kernel: wp.Kernel, inputs):
         elif hasattr(value, "_cls"):
             fields = ((f"{argument.label}.{name}", getattr(value, name)) for name in value._cls.vars)
             yield from (pair for pair in fields if isinstance(pair[1], wp.array))
+
+
+def _extents(names: list[str], body: list[ast.stmt]) -> tuple[dict[str, str], list[ast.stmt]]:
+    """The extents of the loops by index, from the outermost one, and their body.
+
+    A body that does nothing but `if c < n and …: …` needs no more than n turns, where n is known before the loop over c: made of
+    no names that the body makes, nor of the indices of that loop and those within.
+    """
+    extents = {axis: _extent(axis) for axis in names[1:]}
+    while len(body) == 1 and isinstance(body[0], ast.If) and not body[0].orelse:
+        (branch,) = body
+        several = isinstance(branch.test, ast.BoolOp) and isinstance(branch.test.op, ast.And)
+        first, *rest = branch.test.values if several else [branch.test]
+        if not isinstance(first, ast.Compare) or [type(x) for x in first.ops] != [ast.Lt]:
+            break
+        axis, bound = ast.unparse(first.left), first.comparators[0]
+        if axis not in extents:
+            break
+        made = {x.id for x in ast.walk(branch) if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store)}
+        known = set(names[: names.index(axis)])
+        if {x.id for x in ast.walk(bound) if isinstance(x, ast.Name)} & ((made | set(names)) - known):
+            break
+        extents[axis] = f"wp.min({extents[axis]}, {ast.unparse(bound)})"
+        if rest:
+            branch.test = rest[0] if len(rest) == 1 else ast.BoolOp(ast.And(), rest)
+        else:
+            body = branch.body
+    return extents, body
 
 
 def _extent(axis: str) -> str:
