@@ -38,7 +38,7 @@ class Entry:
 def kernel(source=None, *, taped: bool = False, twin: bool = False, part: str = ""):
     """A kernel. One that is `taped` has an adjoint, for tapes; `twin`: there is one without and one with an adjoint.
 
-    Kernels with adjoints are made when the first of a file is asked for (`with_adjoint`). `part` names a Warp module of
+    Kernels with adjoints are made when the first of a file is asked for (`warpsim.device.by_world`). `part` names a Warp module of
     its own within the file, for kernels that few scenes launch.
     """
     if source is None:
@@ -50,14 +50,13 @@ def kernel(source=None, *, taped: bool = False, twin: bool = False, part: str = 
     return made
 
 
-def with_adjoint(entry) -> wp.Kernel:
-    """The kernel with an adjoint of what `kernel` has made in a copy, from the same function."""
-    source, module = entry.source, wp.get_module(_warp_module(entry.source, entry.part) + "_grad")
-    return wp.Kernel(func=source, key=source.__name__, module=module, options={"enable_backward": True})
+def adjoint_module(entry) -> str:
+    """Name of the Warp module for the adjoint of a kernel. Adjoints are apart: they take several times as long to compile."""
+    return _warp_module(entry.source, entry.part) + "_grad"
 
 
 def _warp_module(source, part: str) -> str:
-    """Name of the Warp module of a kernel. Adjoints are apart: they take several times as long to compile."""
+    """Name of the Warp module of a kernel."""
     return source.__module__ + (f"_{part}" if part else "")
 
 

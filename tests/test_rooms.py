@@ -10,7 +10,21 @@ ROOT = pathlib.Path(__file__).parent.parent
 # From the ground up; a file imports from its own floor and from below. Device and host code of a name are one floor.
 FLOORS = [
     *("errors", "reprs", "checks", "pickled", "robots"),
-    *("real", "flags", "device", "linalg", "model", "laws", "tree", "forces", "contact", "rows", "solve", "integrate"),
+    *(
+        "real",
+        "flags",
+        "sums",
+        "device",
+        "linalg",
+        "model",
+        "laws",
+        "tree",
+        "forces",
+        "contact",
+        "rows",
+        "solve",
+        "integrate",
+    ),
     *(
         "state",
         "trajectory",

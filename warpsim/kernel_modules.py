@@ -6,9 +6,14 @@ a block may have. A module whose hash passed before is not compiled again.
 
 Every module is compiled to PTX, and those of float64, whose registers and structs are the larger ones, on to machine code,
 which takes as long again; `--machine-code all` does so for all of them.
+
+The PTX shows that results have the same bits on every run: modules with adjoints, of both scalar types, may not have any atomic
+instruction on real numbers, whose order changes from run to run, and of the other kernels only those that add to what one
+thread alone writes (`OWN_SUMS`). `--atomics` prints every such instruction with its kernel.
 """
 
 import argparse
+import collections
 import concurrent.futures
 import importlib
 import itertools
@@ -26,12 +31,25 @@ from typing import NamedTuple
 import warp as wp
 
 from warpsim import kernels
+from warpsim.checks import listed
 from warpsim.device.copies import SCALARS, adjoints_of, copy
 
 ARCH = 90
 SHARED_MEMORY_LIMIT = 227 * 1024  # bytes a block may use on sm_90
 WORKERS = 2  # each holds NVRTC and LLVM: some 1 GB
 PREFIX = f"{kernels.__name__}_"
+ADJOINTS = "_grad"  # how the names of modules with adjoints end
+# Kernels without an adjoint that add to an array by `+=`, and the threads that they are launched over: each adds to entries of
+# its own world, tree or row.
+OWN_SUMS = {
+    "actuator_force": "worlds",
+    "effective_damping": "worlds",
+    "wrench_force": "(worlds, trees)",
+    "rnea": "(worlds, trees)",
+    "least_weight": "(worlds, rows)",
+}
+# Of atomic instructions: those on real numbers, and those on bits, by which additions can be made.
+ATOMIC = re.compile(r"^\s*(?:@\S+\s+)?((?:atom|red)(?:\.[\w:]+)*\.(?:f|bf|b)\d+\w*)\b", re.MULTILINE)
 
 
 class Compiled(NamedTuple):
@@ -56,23 +74,69 @@ def build_all() -> dict[str, wp.Module]:
 
 
 def compile_module(name: str, form: str, known: frozenset[str]) -> tuple[Compiled, str]:
-    """Compile one module for sm_90, to "ptx" or to "cubin", unless that is in `known`; the result, and its hash and form."""
+    """Compile one module for sm_90, to "ptx" or to "cubin", unless that is in `known`; the result, and its hash and form.
+
+    Those with adjoints are compiled to PTX in either case, to be searched for atomic instructions.
+    """
     wp.config.log_level = wp.LOG_WARNING
     module = _modules()[name]
     start = time.perf_counter()
     count, shared, error = len(module.kernels), 0, None
     digest = ""
     try:
-        digest = f"{module.hash_module().hex()} {form}"
+        digest = f"{module.hash_module().hex()} {form}, no atomics"
         if digest not in known:
-            with tempfile.TemporaryDirectory() as directory:
-                wp.compile_aot_module(module, arch=ARCH, module_dir=directory, use_ptx=form == "ptx")
-                shared = _shared_bytes(pathlib.Path(directory))
+            shared = 0
+            for each in sorted({form, "ptx"} if name.endswith(ADJOINTS) else {form}):
+                with tempfile.TemporaryDirectory() as directory:
+                    wp.compile_aot_module(module, arch=ARCH, module_dir=directory, use_ptx=each == "ptx")
+                    shared = max(shared, _shared_bytes(pathlib.Path(directory)))
+                    found = _atomics_in(pathlib.Path(directory))
+                if refused := refused_atomics(name, found):
+                    error = f"atomic sums of real numbers, whose order changes from run to run: {listed(refused, 10)}"
             if shared > SHARED_MEMORY_LIMIT:
                 error = f"needs {shared} bytes of shared memory, the limit is {SHARED_MEMORY_LIMIT}"
     except Exception as failure:
         error = str(failure).strip() or type(failure).__name__
     return Compiled(name, count, form, time.perf_counter() - start, shared, error), digest
+
+
+def atomics(ptx: str) -> dict[str, collections.Counter]:
+    """Atomic instructions on real numbers, or on bits, in a PTX text: how many of each, by entry or function."""
+    found = {}
+    heads = list(re.finditer(r"\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)", ptx))
+    for head, end in zip(heads, [x.start() for x in heads[1:]] + [len(ptx)], strict=True):
+        if counts := collections.Counter(ATOMIC.findall(ptx[head.end() : end])):
+            found[head.group(1)] = found.get(head.group(1), collections.Counter()) + counts
+    return found
+
+
+def refused_atomics(module: str, found) -> list[str]:
+    """The entries and functions among `found` that may not have any."""
+    kernel = {entry: entry.split("_cuda_kernel_")[0].rpartition("_")[0] for entry in found}
+    return [entry for entry in found if module.endswith(ADJOINTS) or kernel[entry] not in OWN_SUMS]
+
+
+def _atomics_in(directory: pathlib.Path) -> dict[str, collections.Counter]:
+    found = {}
+    for path in directory.glob("*.ptx"):
+        found |= atomics(path.read_text(errors="replace"))
+    return found
+
+
+def print_atomics() -> None:
+    """Every atomic instruction on real numbers in the float32 modules, by entry."""
+    total = collections.Counter()
+    for name, module in _modules().items():
+        if not name.startswith(f"{PREFIX}float32"):
+            continue
+        with tempfile.TemporaryDirectory() as directory:
+            wp.compile_aot_module(module, arch=ARCH, module_dir=directory, use_ptx=True)
+            for entry, counts in _atomics_in(pathlib.Path(directory)).items():
+                each = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
+                print(f"{name.removeprefix(PREFIX):44s} {entry}: {each}", flush=True)
+                total["adjoint" if name.endswith(ADJOINTS) else "other"] += counts.total()
+    print(f"{total['adjoint']} in modules with adjoints, {total['other']} in others")
 
 
 def _modules(cache={}) -> dict[str, wp.Module]:  # noqa: B006 (one build per process)
@@ -100,8 +164,13 @@ def main(argv=None) -> int:
     parser.add_argument(
         "--machine-code", choices=("float64", "all"), default="float64", help="modules compiled beyond PTX"
     )
-    wanted = "" if parser.parse_args(argv).machine_code == "all" else f"{PREFIX}float64"
+    parser.add_argument("--atomics", action="store_true", help="list the atomic instructions instead")
+    asked = parser.parse_args(argv)
+    wanted = "" if asked.machine_code == "all" else f"{PREFIX}float64"
     wp.config.log_level = wp.LOG_WARNING
+    if asked.atomics:
+        print_atomics()
+        return 0
     start = time.perf_counter()
     names = list(_modules())
     forms = ["cubin" if name.startswith(wanted) else "ptx" for name in names]

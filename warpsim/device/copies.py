@@ -12,9 +12,10 @@ import types
 import warp as wp
 
 import warpsim.kernels
+from warpsim.device.by_world import arguments, with_adjoint
 from warpsim.device.recording import KnownTape, active_tape
 from warpsim.kernels import real as real_module
-from warpsim.kernels.real import Entry, with_adjoint
+from warpsim.kernels.real import Entry, adjoint_module
 
 SCALARS = {"float32": wp.float32, "float64": wp.float64}
 SOURCE = warpsim.kernels.__name__
@@ -40,11 +41,12 @@ def copy(item, real, taped: bool = False):
 
 def launch(kernel: Entry | wp.Kernel, real, dim, inputs, *, taped: bool = False, **options) -> None:
     """`wp.launch` of the copy of a kernel, see `copy`; `options` are those of `wp.launch`."""
-    tape = active_tape()
+    tape, made = active_tape(), copy(kernel, real, taped)
+    dim, inputs, options = arguments(made, dim, inputs, options)
     if isinstance(tape, KnownTape):
-        tape.record_launch(copy(kernel, real, taped), dim, 0, inputs, [], options["device"], options["block_dim"])
+        tape.record_launch(made, dim, 0, inputs, [], options["device"], options["block_dim"])
     else:
-        wp.launch(copy(kernel, real, taped), dim, inputs, **options)
+        wp.launch(made, dim, inputs, **options)
 
 
 def scalar_types(real) -> types.ModuleType:
@@ -63,7 +65,7 @@ def adjoints_of(copied: types.ModuleType) -> dict[str, wp.Kernel]:
     with _DECLARING:
         if name not in _adjoints:
             found = [x for x in vars(copied).values() if getattr(x, "taped", False) or getattr(x, "twin", False)]
-            _adjoints[name] = {x.source.__name__: with_adjoint(x) for x in found}
+            _adjoints[name] = {x.source.__name__: with_adjoint(x, adjoint_module(x)) for x in found}
     return _adjoints[name]
 
 

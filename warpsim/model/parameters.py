@@ -10,10 +10,13 @@ import numpy as np
 import warp as wp
 
 from warpsim.checks import listed, numbers, short
-from warpsim.device.copies import SCALARS, scalar_types
+from warpsim.device.copies import SCALARS, launch, scalar_types
 from warpsim.device.recording import refuse_torch_gradient
 from warpsim.device.threads import in_turn
+from warpsim.kernels import sums
 from warpsim.model.model import SIZES, GeomType, Model
+
+SUMMED_AT_ONCE = 64  # worlds whose gradients one thread adds up
 
 
 class Spec(typing.NamedTuple):
@@ -134,6 +137,37 @@ class Parameters:
             self._arrays[name] = self._upload(name, values, per_world=True)
             self.version += 1
         return self._arrays[name]
+
+    @in_turn
+    def shared_gradient(self, name: str) -> wp.array:
+        """The gradient of a parameter whose value all worlds share, `(1, …)`: that of `parameters[name].grad`, summed over worlds.
+
+        Sums of 64 worlds each are summed up in turn, always in the order of the worlds: the same bits on every run. Raises
+        `ValueError` where steps have recorded none.
+        """
+        self._known(name)
+        if not self.requires_grad:
+            raise ValueError(f"parameters[{name!r}] has no gradient: make the Simulator with requires_grad=True")
+        if name not in self._expanded:
+            raise ValueError(
+                f"parameters[{name!r}] has no gradient: ask for parameters[{name!r}] before the steps that are to record one"
+            )
+        array, real = self._arrays[name], self._types["scalar"]
+        result = wp.zeros((1, *array.shape[1:]), dtype=array.dtype, device=self.device)
+        width = array.size * wp.types.type_size(array.dtype) // self.worlds
+        if not width:
+            return result
+        x = wp.array(ptr=array.grad.ptr, dtype=real, shape=(self.worlds, width), device=self.device)
+        while True:
+            rows = -(-x.shape[0] // SUMMED_AT_ONCE)
+            total = wp.zeros((rows, width), dtype=real, device=self.device)
+            if rows == 1:
+                total = wp.array(ptr=result.ptr, dtype=real, shape=(1, width), device=self.device)
+            inputs = [x, SUMMED_AT_ONCE, total]
+            launch(sums.sum_rows, real, total.shape, inputs, device=self.device, block_dim=32, record_tape=False)
+            if rows == 1:
+                return result
+            x = total
 
     @in_turn
     def __setitem__(self, name: str, values) -> None:

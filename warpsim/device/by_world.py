@@ -1,0 +1,145 @@
+"""Kernels with adjoints, one thread per world: gradients of the same bits on every run.
+
+The adjoint of reading an array adds to its gradient. Threads of one launch that read the same entry, as all contacts of a world
+read its velocities, would add to it by atomic instructions, whose order on a GPU changes from run to run, and with it the
+rounding. So a kernel that is written for threads over (worlds, n, ...) has an adjoint over worlds alone, made of the same text:
+
+    w, c = wp.tid()             w = wp.tid()
+    body                        for c in range(c_extent):           (no further than the body's own `if c < n:`)
+                                    body
+
+Every array that has a gradient is one of rows per world, which `arguments` sees to, so that a thread adds to its own rows only, in
+the order of the program, and without atomic instructions (`kernels/sums.py`). Parameters that all worlds share have gradients per
+world for that, `(worlds, …)`; `Parameters.shared_gradient` sums them up, in a fixed order too.
+"""
+
+import ast
+import importlib
+import inspect
+import sys
+import textwrap
+
+import warp as wp
+
+SUMS = "plain_sums"  # of kernels/sums.py
+
+
+def with_adjoint(entry, module_name: str) -> wp.Kernel:
+    """The kernel with an adjoint of what `kernels.real.kernel` has made in a copy, from the same text.
+
+    `extents` of the result is the number of extents that its arguments end with, see `arguments`.
+    """
+    source = entry.source
+    tree, axes = serial(source)
+    text = ast.unparse(tree)
+    scope = vars(sys.modules[source.__module__]) | inspect.getclosurevars(source).nonlocals
+    root = ".".join(source.__module__.split(".")[:2])
+    scope[SUMS] = getattr(importlib.import_module(f"{root}.sums"), SUMS)
+    exec(compile(text, inspect.getsourcefile(source), "exec"), scope)
+    function = scope[source.__name__]
+    options = {"enable_backward": True}
+    made = wp.Kernel(
+        func=function, key=source.__name__, module=wp.get_module(module_name), options=options, source=text
+    )
+    made.extents = len(axes)
+    return made
+
+
+def serial(source) -> tuple[ast.Module, list[str]]:
+    """The function of a kernel as a loop within each world, and the names of the indices that it loops over."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(source)))
+    function = tree.body[0]
+    function.decorator_list = []
+    first = 1 if ast.get_docstring(function) is not None else 0
+    head, (start, *body) = function.body[:first], function.body[first:]
+    names = _indices(start)
+    inner = ast.Module(body, [])
+    if not names or any(isinstance(x, ast.Return) or _is_index(x) for x in ast.walk(inner)):
+        raise ValueError(
+            f"{source.__module__}.{source.__name__} has an adjoint: it must begin with `w, … = wp.tid()`, the world first, ask "
+            "for no other index, and leave out what it does not do by `if`, not by `return`"
+        )
+    extents, body = _extents(names, body)
+    for axis, extent in reversed(extents.items()):
+        loop = ast.parse(f"for {axis} in range({extent}): pass").body[0]
+        loop.body, body = body, [loop]
+    world, axes = names[0], list(extents)
+    function.args.args += [ast.arg(_extent(axis), ast.Name("int", ast.Load())) for axis in axes]
+    function.body = [*head, *ast.parse(f"{SUMS}()\n{world} = wp.tid()").body, *body]
+    return ast.fix_missing_locations(tree), axes
+
+
+def arguments(kernel: wp.Kernel, dim, inputs, options: dict) -> tuple:
+    """`dim`, `inputs` and `options` of a launch, for the kernel with an adjoint: worlds, and extents as further arguments.
+
+    Raises `ValueError` for an array whose gradient is not one of rows per world: threads would add to it all at once.
+    """
+    count = getattr(kernel, "extents", None)
+    if count is None:
+        return dim, inputs, options
+    worlds, *extents = (dim,) if isinstance(dim, int) else dim
+    if len(extents) != count:
+        raise ValueError(f"{kernel.key} is launched over {count + 1} indices, got {dim}")
+    for label, array in _arrays(kernel, inputs):
+        if array.grad is not None and array.size and array.shape[0] != worlds:
+            raise ValueError(
+                f"{kernel.key}: {label} has a gradient and the shape {array.shape}; its first axis must be that of the "
+                f"{worlds} worlds, for the gradient is added up per world"
+            )
+    if "adj_inputs" in options:
+        options = options | {"adj_inputs": [*options["adj_inputs"], *[0] * count]}
+    return worlds, [*inputs, *extents], options
+
+
+def _arrays(kernel: wp.Kernel, inputs):
+    """The arrays among arguments and in the structs among them, with what they are called."""
+    for argument, value in zip(kernel.adj.args, inputs, strict=False):
+        if isinstance(value, wp.array):
+            yield argument.label, value
+        elif hasattr(value, "_cls"):
+            fields = ((f"{argument.label}.{name}", getattr(value, name)) for name in value._cls.vars)
+            yield from (pair for pair in fields if isinstance(pair[1], wp.array))
+
+
+def _extents(names: list[str], body: list[ast.stmt]) -> tuple[dict[str, str], list[ast.stmt]]:
+    """The extents of the loops by index, from the outermost one, and their body.
+
+    A body that does nothing but `if c < n and …: …` needs no more than n turns, where n is known before the loop over c: made of
+    no names that the body makes, nor of the indices of that loop and those within.
+    """
+    extents = {axis: _extent(axis) for axis in names[1:]}
+    while len(body) == 1 and isinstance(body[0], ast.If) and not body[0].orelse:
+        (branch,) = body
+        several = isinstance(branch.test, ast.BoolOp) and isinstance(branch.test.op, ast.And)
+        first, *rest = branch.test.values if several else [branch.test]
+        if not isinstance(first, ast.Compare) or [type(x) for x in first.ops] != [ast.Lt]:
+            break
+        axis, bound = ast.unparse(first.left), first.comparators[0]
+        if axis not in extents:
+            break
+        made = {x.id for x in ast.walk(branch) if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store)}
+        known = set(names[: names.index(axis)])
+        if {x.id for x in ast.walk(bound) if isinstance(x, ast.Name)} & ((made | set(names)) - known):
+            break
+        extents[axis] = f"wp.min({extents[axis]}, {ast.unparse(bound)})"
+        if rest:
+            branch.test = rest[0] if len(rest) == 1 else ast.BoolOp(ast.And(), rest)
+        else:
+            body = branch.body
+    return extents, body
+
+
+def _extent(axis: str) -> str:
+    return f"{axis}_extent"
+
+
+def _indices(statement: ast.stmt) -> list[str]:
+    """The names that `w, … = wp.tid()` gives the indices."""
+    if not isinstance(statement, ast.Assign) or not _is_index(statement.value):
+        return []
+    target = statement.targets[0]
+    return [x.id for x in (target.elts if isinstance(target, ast.Tuple) else [target])]
+
+
+def _is_index(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) == "wp.tid"
