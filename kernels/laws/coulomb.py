@@ -11,11 +11,11 @@ normal law, where the convex cone lifts it off at μ‖v_t‖. Solved for the im
     γ_n = c⁻¹(max(0, −u_n)),   γ_t = −u_t / max(R_t, ‖u_t‖/(μ γ_n)).
 
 Supported load. Contact without a stiffness of its own has, as a spring, the period β h with the mass 1/w of its own bodies. Under a
-load it bears the mass γ_n/(|g| h) as well, and so that the period stays the tangent stiffness grows with it:
+load γ > γ_0 = |g| h/w, more than its own weight, it bears the mass γ/(|g| h), and so that the period stays the tangent stiffness grows:
 
-    dc/dγ = R_n/(1 + γ/γ_0),   c(γ) = R_n γ_0 ln(1 + γ/γ_0),   γ_0 = |g| h/w,
+    dc/dγ = R_n min(1, γ_0/γ),   c(γ) = R_n γ up to γ_0 and R_n γ_0 (1 + ln(γ/γ_0)) from there on,
 
-so that a light body under one 10³ times heavier gives 7 times what it would give alone, not 10³ times. γ_0 = ∞: c = R_n γ.
+so that a light body under one 10³ times heavier gives 8 times what it gives alone, not 10³ times. γ_0 = ∞: c = R_n γ.
 """
 
 import warp as wp
@@ -37,8 +37,8 @@ class Linearised:
 def compression(gamma_n: real, R_n: real, load: real) -> real:
     """c(γ_n) [m/s]."""
     c = R_n * gamma_n
-    if gamma_n > real(0.0) and load < real(wp.inf):
-        c = R_n * load * wp.log(real(1.0) + gamma_n / load)
+    if gamma_n > load:
+        c = R_n * load * (real(1.0) + wp.log(gamma_n / load))
     return c
 
 
@@ -46,8 +46,8 @@ def compression(gamma_n: real, R_n: real, load: real) -> real:
 def compression_slope(gamma_n: real, R_n: real, load: real) -> real:
     """dc/dγ_n [1/kg]."""
     slope = R_n
-    if gamma_n > real(0.0) and load < real(wp.inf):
-        slope = R_n / (real(1.0) + gamma_n / load)
+    if gamma_n > load:
+        slope = R_n * load / gamma_n
     return slope
 
 
@@ -57,8 +57,8 @@ def normal_impulse(x: real, R_n: real, load: real) -> real:
     gamma_n = real(0.0)
     if x > real(0.0):
         gamma_n = x / R_n
-        if load < real(wp.inf):
-            gamma_n = load * (wp.exp(gamma_n / load) - real(1.0))
+        if gamma_n > load:
+            gamma_n = load * wp.exp(gamma_n / load - real(1.0))
     return gamma_n
 
 
