@@ -274,10 +274,12 @@ def find_friction(solver, iterations: int) -> list[int]:
 
 
 def find_mass_and_friction(solver, iterations: int) -> list[int]:
-    """Both of a box that starts at 2 m/s and is pushed by 3.5 N for 0.2 s, from its way in 0.4 s. Adam in logs, step 0.1."""
+    """Both of a box that starts at 2 m/s, slides for 0.25 s and is then pushed by 14 N for 0.15 s, from its way. Adam in logs,
+    step 0.1, twice the iterations."""
     model, steps = box(planar=True), 80
     fixed = thrown(model)(np.full(GUESSES, SIGN_SPEED))
-    fixed["controls"] = PUSH * (np.arange(steps) < steps // 2)[:, None, None] * np.ones((1, GUESSES, 1))
+    push = np.where(np.arange(steps) < 50, 0.0, 4 * PUSH)
+    fixed["controls"] = np.repeat(push[:, None, None], GUESSES, axis=1)
     sim = simulate(model, GUESSES, solver)
 
     def values(theta):
@@ -293,7 +295,7 @@ def find_mass_and_friction(solver, iterations: int) -> list[int]:
     weight[:, 0] = 1.0
     objective = ws.Objective(sim, distance_from(target, weight), there, fixed=fixed, steps=steps)
     guesses = np.log(truth) + np.random.default_rng(0).uniform(-0.7, 0.7, size=(GUESSES, 2))
-    return found_within(np.exp(adam(objective, values, guesses, iterations, 0.1)), truth, 0.05)
+    return found_within(np.exp(adam(objective, values, guesses, 2 * iterations, 0.1)), truth, 0.05)
 
 
 def find_restitution(solver, iterations: int) -> list[int] | None:
@@ -316,7 +318,8 @@ def find_restitution(solver, iterations: int) -> list[int] | None:
 
 
 def throw(solver, iterations: int) -> dict:
-    """The throw, v_x and v_z, that is at a place 0.8 s later, after a bounce: how many miss by less than 1 cm. Adam, step 0.1 m/s.
+    """The throw, v_x and v_z, that is at a place 2 m away 0.65 s later, after a bounce: how many miss by less than 2 cm. Adam,
+    step 0.1 m/s.
 
     The ball is rigid with restitution 0.8 where the model has that, else a spring without loss whose bounce takes 10 steps.
     """
@@ -325,7 +328,7 @@ def throw(solver, iterations: int) -> dict:
     model = (
         ball(restitution=0.8, friction=0.3) if rigid else ball(stiffness=mass * (np.pi / (10 * DT)) ** 2, friction=0.3)
     )
-    steps, truth = 160, np.array([3.0, 1.0])
+    steps, truth = 130, np.array([3.0, 1.5])
     q = np.broadcast_to(model.q0 + 0.5 * np.eye(model.nq)[2], (GUESSES, model.nq))
     sim = simulate(model, GUESSES, solver)
     derivative = np.zeros((GUESSES, 2, model.nv))
@@ -336,11 +339,11 @@ def throw(solver, iterations: int) -> dict:
     weight = np.zeros_like(target)
     weight[-1, [0, 2]] = 1.0
     objective = ws.Objective(sim, distance_from(target, weight), there, fixed={"q": q}, steps=steps)
-    guesses = truth + np.random.default_rng(0).uniform(-0.8, 0.8, size=(GUESSES, 2))
+    guesses = truth + np.random.default_rng(0).uniform(-0.5, 0.5, size=(GUESSES, 2))
     last = values(adam(objective, values, guesses, iterations, 0.1))[0]
     ends = objective.rollout(objective.pack(last)).q.numpy()[-1][:, [0, 2]]
     miss = np.linalg.norm(ends - target[-1, [0, 2]], axis=1)
-    return {"within": [int((miss <= 0.01).sum()), GUESSES], "median miss [mm]": 1e3 * float(np.median(miss))}
+    return {"within": [int((miss <= 0.02).sum()), GUESSES], "median miss [mm]": 1e3 * float(np.median(miss))}
 
 
 def truth_of(sim, values: dict, fixed: dict, steps: int) -> np.ndarray:
