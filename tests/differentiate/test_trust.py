@@ -19,6 +19,19 @@ def squared_miss(q: wp.array3d(dtype=wp.float64), target: wp.float64, loss: wp.a
     wp.atomic_add(loss, w % loss.shape[0], d * d)
 
 
+@wp.kernel
+def sum_of_squares(v: wp.array3d(dtype=wp.float32), loss: wp.array(dtype=wp.float32)):
+    w = wp.tid()
+    for i in range(v.shape[2]):
+        loss[w] += v[v.shape[0] - 1, w, i] * v[v.shape[0] - 1, w, i]
+
+
+def total_speed(v):
+    found = wp.zeros(v.shape[1], dtype=wp.float32, device="cpu", requires_grad=True)
+    wp.launch(sum_of_squares, dim=v.shape[1], inputs=[v, found], device="cpu")
+    return found
+
+
 def miss(target: float, losses: int | None = None):
     def loss(trajectory):
         found = wp.zeros(losses or trajectory.worlds, dtype=wp.float64, device="cpu", requires_grad=True)
@@ -135,6 +148,22 @@ def test_a_loss_in_sum_is_compared_in_sum():
     assert not found.per_world and "their sum" in str(found)
     np.testing.assert_allclose(found.slope, each.slope.sum(), rtol=1e-12)
     np.testing.assert_allclose(found.difference, each.difference.sum(), rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "solver", [ws.NoContact(), ws.Compliant(), ws.SAP(approximation="convex")], ids=lambda s: type(s).__name__
+)
+def test_every_model_and_dtype_is_read(solver):
+    """Without contact nothing is counted; in float32 a box at rest pushes from the first step to the last."""
+    b = ws.ModelBuilder("box")
+    b.add_geom("plane")
+    b.add_body("box", pose=[0, 0, 0.05])
+    b.add_joint("box", "free")
+    b.add_geom("box", [0.05] * 3, body="box")
+    sim = ws.Simulator(b.build(), dt=0.005, solver=solver, dtype="float32", requires_grad=True, device="cpu")
+    loss = lambda t: total_speed(t.v)  # noqa: E731
+    found = ws.Objective(sim, loss, {"v": np.zeros(6)}, steps=10).trust()
+    assert not found.kinks.any() and not found.hops.any() and found.slope.shape == (1,)
 
 
 def test_nothing_is_left_changed():

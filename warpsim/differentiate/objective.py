@@ -150,7 +150,7 @@ class Objective:
         Counts what the motion at x crosses, and compares the tape's derivative along each world's own gradient with a central
         difference that is as wide as a step of a search. `relative_step`: the largest change of a variable to either side, in
         parts of an entry's own size (a parameter that is 0 stays), of the largest control, or of a unit of `scale` for q and
-        v. `hop_steps`: a pair that parts and touches again within so many steps hops. `tolerance`: of the disagreement, for
+        v. `hop_steps`: a pair that parts and touches again within so many steps hops (0: none does). `tolerance`: of the disagreement, for
         `trusted`. A loss of one number per world, an array (worlds,), is compared world by world, any other one in sum.
         Costs a gradient and three rollouts, one of them read step by step on the host.
         """

@@ -38,11 +38,11 @@ FLAGS = {
 class GradientTrust:
     """What `Objective.trust` and `check_gradients(trust=True)` found; arrays are (worlds,). `str()` is the table.
 
-    Counted at the ends of the steps, from the first to the last; a contact counts while it pushes, each point of a pair of
+    Counted from the end of the first step to that of the last (of substeps, the last of each step); a contact counts while it pushes, each point of a pair of
     geoms by itself (a box on a plane has four):
     `made`, `broken`: contacts that push and did not in the step before, and the reverse. `slips`: changes between sticking
     and sliding of a contact that pushes in both steps. `stops`: stops of joints that begin or cease to push.
-    `hops`: pairs of geoms that part and touch again within `hop_steps` steps.
+    `hops`: pairs of geoms that part and touch again within `hop_steps` steps (0: none do).
     `slope`: the tape's derivative of the loss along its own gradient, per unit of relative change; `difference`: the central
     difference along the same line, `relative_step` wide to either side; `disagreement`: |slope - difference| over the largest
     size of slope, difference and the two one-sided differences [1] (0: none, 1: one of the two is noise, 2: opposite).
