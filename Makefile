@@ -59,6 +59,8 @@ nightly: test corpus
 	$(BIN)/python -m warpsim.kernel_modules --machine-code all
 	$(BIN)/python -m benchmarks.certificate --out benchmarks/results
 	$(BIN)/python -m benchmarks.gradient_grid --out benchmarks/results
+	$(BIN)/python -m benchmarks.gradient_fuzz --out benchmarks/results
+	$(BIN)/python -m benchmarks.useful_gradients --out benchmarks/results
 	$(BIN)/python -m benchmarks.solver_suite --out benchmarks/results
 
 clean:

@@ -9,9 +9,10 @@ import warnings
 
 import numpy as np
 
-from warpsim.checks import choice, numbers, positive, whole
+from warpsim.checks import choice, flag, numbers, positive, whole
 from warpsim.device.copies import SCALARS
 from warpsim.differentiate.taped import STATE_NAMES, Inputs, TapedRollout, device_array, input_shapes
+from warpsim.differentiate.trust import HOP_STEPS, RELATIVE_STEP, TOLERANCE, GradientTrust, measure
 from warpsim.kernels.differentiate.lcp_residual import TOUCHING
 from warpsim.kernels.flags import NONFINITE
 from warpsim.model.parameters import SPECS
@@ -49,10 +50,13 @@ class GradientRow:
 
 
 class GradientCheck:
-    """The rows of `check_gradients`; `ok` if no gradient is wrong. `str()` is the table."""
+    """The rows of `check_gradients`; `ok` if no gradient is wrong. `str()` is the table.
 
-    def __init__(self, rows: list[GradientRow], notes: list[str]):
-        self.rows, self.notes = rows, notes
+    `trust`: where it was asked for, whether right gradients are of use as well (`GradientTrust`); else None.
+    """
+
+    def __init__(self, rows: list[GradientRow], notes: list[str], trust: GradientTrust | None = None):
+        self.rows, self.notes, self.trust = rows, notes, trust
 
     @property
     def ok(self) -> bool:
@@ -75,7 +79,8 @@ class GradientCheck:
             where = f" at {r.where}" if r.verdict == WRONG else ""
             notes = f" ({'; '.join(r.notes)})" if r.notes else ""
             lines.append(f"{r.variable:24s} {r.horizon:5d} {numbers} {r.growth:10.2e}  {r.verdict}{where}{notes}")
-        return "\n".join(lines + self.notes)
+        trust = [] if self.trust is None else ["", str(self.trust)]
+        return "\n".join(lines + self.notes + trust)
 
 
 def check_gradients(
@@ -91,6 +96,7 @@ def check_gradients(
     tolerance: float = 1e-5,
     substeps: int = 1,
     seed: int = 0,
+    trust: bool = False,
 ) -> GradientCheck:
     """Gradients of a random linear loss of the state after `horizons` steps, against central differences.
 
@@ -98,8 +104,9 @@ def check_gradients(
     `variables` and the `parameters` named, all at their present values: along `entries` entries of each and one random
     direction, in every world. `step_sizes` are relative to the largest entry of a parameter, absolute for q and v.
     Prints nothing: `print(ws.check_gradients(sim))` shows the table. In float32, or with a loose solver tolerance,
-    differences are coarse: it warns or notes so. Parameters are as before afterwards. Raises `ValueError` for a name of
-    `variables` or `parameters` that does not exist, or where nothing is left to check.
+    differences are coarse: it warns or notes so. With `trust` the result has the report of `Objective.trust`, at its default
+    options, of the same loss after the longest horizon by all that is checked. Parameters are as before afterwards. Raises
+    `ValueError` for a name of `variables` or `parameters` that does not exist, or where nothing is left to check.
     """
     if not getattr(sim, "requires_grad", False):
         raise ValueError("check_gradients needs a simulator made with requires_grad=True")
@@ -107,6 +114,7 @@ def check_gradients(
     for name, value, least in (("entries", entries, 1), ("substeps", substeps, 1), ("seed", seed, 0)):
         whole(value, name, least)
     positive(tolerance, "tolerance")
+    flag(trust, "trust")
     step_sizes = tuple(
         positive(size, "an entry of step_sizes") for size in np.atleast_1d(numbers(step_sizes, "step_sizes"))
     )
@@ -117,10 +125,13 @@ def check_gradients(
             "check_gradients in float32: differences are good to 1e-2 at best; use dtype='float64'", stacklevel=2
         )
     checker = _Checker(sim, state, controls, horizons, parameters, variables, substeps, seed)
-    rows = []
-    for name in checker.names:
-        rows += checker.rows(name, entries, step_sizes, tolerance)
-    return GradientCheck(rows, _notes(sim, checker.point))
+    try:
+        rows = []
+        for name in checker.names:
+            rows += checker.rows(name, entries, step_sizes, tolerance)
+        return GradientCheck(rows, _notes(sim, checker.point), checker.trust() if trust else None)
+    finally:
+        checker.restore()
 
 
 def _request(sim, horizons, parameters, variables):
@@ -172,10 +183,11 @@ class _Checker:
     def _arrays(self, point):
         return {name: device_array(self.sim, name, x, x.shape) for name, x in point.items()}
 
-    def losses(self, point):
+    def losses(self, point, progress=None):
         """Loss (horizons, worlds), and contacts after every step (steps, worlds)."""
         inputs = Inputs(self.sim, self._arrays(point))
-        t = self.trajectory = self.sim.rollout(inputs.start, inputs.controls, self.steps, substeps=self.substeps)
+        options = {"substeps": self.substeps, "progress": progress}
+        t = self.trajectory = self.sim.rollout(inputs.start, inputs.controls, self.steps, **options)
         rows = list(self.horizons)
         q, v = (x.numpy()[rows].astype(float) for x in (t.q, t.v))
         return q @ self.weights[0] + v @ self.weights[1], t.diagnostics["contacts"].numpy().copy()
@@ -251,6 +263,20 @@ class _Checker:
                     entry = (np.nan, 0, "the world stopped (NONFINITE)")
                 found[k].append((f"world {w}, {label}", step_sizes[entry[1]], *entry))
         return [self._row(name, k, found[k], scale[k].max()) for k in range(len(self.horizons))]
+
+    def restore(self) -> None:
+        """The simulator's parameters are those of the point again."""
+        Inputs(self.sim, self._arrays(self.point))
+
+    def trust(self) -> GradientTrust:
+        """The report on the gradient of the longest horizon."""
+
+        def run(point, progress=None):
+            return self.losses(point, progress)[0][-1], self.trajectory
+
+        gradient = {name: self.gradients[self.steps][name] for name in self.names}
+        options = {"relative_step": RELATIVE_STEP, "hop_steps": HOP_STEPS, "tolerance": TOLERANCE}
+        return measure(self.sim, run, self.point, gradient, self.loss0[-1], dict.fromkeys(gradient, 1.0), **options)
 
     def _difference(self, name: str, direction: np.ndarray, size: float) -> "_Difference":
         runs = []

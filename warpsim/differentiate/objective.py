@@ -15,6 +15,15 @@ from warpsim.differentiate.taped import (
     input_shapes,
     shared_shape,
 )
+from warpsim.differentiate.trust import (
+    HOP_STEPS,
+    RELATIVE_STEP,
+    TOLERANCE,
+    GradientTrust,
+    checked_options,
+    measure,
+    worlds_axis,
+)
 from warpsim.reprs import show
 from warpsim.state import import_or_explain
 from warpsim.trajectory import Trajectory
@@ -116,16 +125,57 @@ class Objective:
 
     def __call__(self, x) -> tuple[float, np.ndarray]:
         """Loss and gradient at x."""
-        run = TapedRollout(self.sim, self._arrays(x), self.steps, **self.options)
-        value, seeds = self._warp_loss(run) if self.framework == "warp" else self._torch_loss(run)
-        found = run.gradients(grads=seeds)
+        loss, found = self._taped(self._arrays(x))
         parts = []
         for name, value_at_start in self.start.items():
-            gradient = found[name].numpy().astype(float)
+            gradient = found[name]
             if value_at_start.shape == shared_shape(name, gradient.shape):
-                gradient = gradient.sum(axis=1 if name == "controls" else 0)
+                gradient = gradient.sum(axis=worlds_axis(name))
             parts.append(np.ravel(gradient) * self.scale[name])
-        return value, np.concatenate(parts)
+        return float(loss.sum()), np.concatenate(parts)
+
+    def trust(
+        self,
+        x=None,
+        *,
+        relative_step: float = RELATIVE_STEP,
+        hop_steps: int = HOP_STEPS,
+        tolerance: float = TOLERANCE,
+    ) -> GradientTrust:
+        """Whether the gradient at x (default `x0`) says where the loss goes, world by world: see `GradientTrust`.
+
+            print(objective.trust(x))                     # kinks, hops, disagreement of every world
+            objective.trust(x).trusted                    # (worlds,) bool
+
+        Counts what the motion at x crosses, and compares the tape's derivative along each world's own gradient with a central
+        difference that is as wide as a step of a search. `relative_step`: the largest change of a variable to either side, in
+        parts of an entry's own size (a parameter that is 0 stays), of the largest control, or of a unit of `scale` for q and
+        v. `hop_steps`: a pair that parts and touches again within so many steps hops (0: none does). `tolerance`: of the disagreement, for
+        `trusted`. A loss of one number per world, an array (worlds,), is compared world by world, any other one in sum.
+        Costs a gradient and three rollouts, one of them read step by step on the host.
+        """
+        options = checked_options(relative_step, hop_steps, tolerance)
+        arrays = self._arrays(self.x0 if x is None else x)
+        point = {name: array.numpy().astype(float) for name, array in arrays.items()}
+        loss, found = self._taped(arrays)
+
+        def run(values, **watch):
+            inputs = Inputs(self.sim, {n: device_array(self.sim, n, y, self.shapes[n]) for n, y in values.items()})
+            trajectory = self.sim.rollout(inputs.start, inputs.controls, self.steps, **(self.options | watch))
+            loss = self.loss(trajectory).numpy() if self.framework == "warp" else self._tensors_loss(trajectory)[0]
+            return loss, trajectory
+
+        gradient = {name: found[name] for name in self.start}
+        try:
+            return measure(self.sim, run, point, gradient, loss, self.scale, **options)
+        finally:
+            Inputs(self.sim, arrays)  # the parameters are those of x again
+
+    def _taped(self, arrays) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """The loss, and its gradients by name with the worlds' axis."""
+        run = TapedRollout(self.sim, arrays, self.steps, **self.options)
+        value, seeds = self._warp_loss(run) if self.framework == "warp" else self._torch_loss(run)
+        return value, {name: x.numpy().astype(float) for name, x in run.gradients(grads=seeds).items()}
 
     def _arrays(self, x) -> dict[str, wp.array]:
         values = {n: device_array(self.sim, n, value, self.shapes[n]) for n, value in self.unpack(x).items()}
@@ -138,12 +188,18 @@ class Objective:
             raise ValueError("the loss must return a wp.array made with requires_grad=True, filled by a kernel")
         ones = wp.zeros_like(loss, requires_grad=False)
         ones.fill_(1.0)
-        return float(loss.numpy().sum()), {loss: ones}
+        return loss.numpy().astype(float), {loss: ones}
 
     def _torch_loss(self, run: TapedRollout):
         torch = import_or_explain("torch", "torch")
+        value, loss, tensors = self._tensors_loss(run.trajectory)
+        bars = torch.autograd.grad(loss, tensors, materialize_grads=True)
         arrays = (run.trajectory.q, run.trajectory.v)
+        return value, {a: wp.from_torch(g.contiguous()) for a, g in zip(arrays, bars, strict=True)}
+
+    def _tensors_loss(self, trajectory: Trajectory):
+        """The loss of the tensors q and v as an array and as a tensor, and the two."""
+        arrays = (trajectory.q, trajectory.v)
         tensors = [wp.to_torch(a, requires_grad=False).detach().requires_grad_() for a in arrays]
         loss = self.loss(*tensors)
-        bars = torch.autograd.grad(loss, tensors, materialize_grads=True)
-        return float(loss.detach()), {a: wp.from_torch(g.contiguous()) for a, g in zip(arrays, bars, strict=True)}
+        return np.asarray(float(loss.detach())), loss, tensors

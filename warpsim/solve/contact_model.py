@@ -27,6 +27,7 @@ class ContactModel:
     collides: ClassVar[bool] = True  # whether geoms meet
     has_restitution: ClassVar[bool] = False  # models geom_restitution
     has_hertz: ClassVar[bool] = False  # models geom_hertz_modulus
+    has_pyramid: ClassVar[bool] = False  # friction is bounded in each tangent direction by itself
     is_exact: ClassVar[bool] = False  # a finite stiffness counts as it is, without the near-rigid limit
     follows_bend: bool = True  # errors of constraints count what the path bends within the step
     limits_recovery: bool = True  # from overlap, by the simulator's `recovery_speed`

@@ -37,6 +37,7 @@ class LCP(ContactModel):
     bounce_correction: bool = True
     saddle_escape: bool = False
     has_restitution: ClassVar[bool] = True
+    has_pyramid: ClassVar[bool] = True
     kinks_at_touch: ClassVar[bool] = True
 
     def __post_init__(self):

@@ -1,0 +1,253 @@
+"""Whether a gradient can be trusted, world by world: what the motion crosses on its way, and a coarse difference beside the tape.
+
+An exact derivative can be useless: where contacts come and go from step to step, the loss as a function of its variables
+has teeth, and the derivative is that of a tooth. Both signs of it are measured here. Cost: a rollout that is watched, one
+with a tape, and two for the difference.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from warpsim.checks import positive, whole
+from warpsim.differentiate.taped import STATE_NAMES
+from warpsim.kernels import flags as flag_bits
+from warpsim.rows.scalar_rows import joint_rows
+
+RELATIVE_STEP = 0.03
+HOP_STEPS = 10
+TOLERANCE = 0.2
+# Of the world's largest normal impulse in the rollout: an iterative solver leaves traces in contacts that do not push.
+PUSHES = 1e-6
+# |γ_t| ≥ (1 - AT_BOUND) μ γ_n slides: solvers meet the bound to their tolerance.
+AT_BOUND = 1e-3
+# Differences below so many roundings of the loss are none.
+ROUNDINGS = 1e3
+LISTED = 16  # worlds in a table
+
+COUNTS = ("made", "broken", "slips", "stops", "hops")
+FLAGS = {
+    int(flag_bits.NONFINITE): "NONFINITE",
+    int(flag_bits.NOT_CONVERGED): "NOT_CONVERGED",
+    int(flag_bits.CONTACT_OVERFLOW): "CONTACT_OVERFLOW",
+    int(flag_bits.UNRESOLVED): "UNRESOLVED",
+}
+
+
+@dataclasses.dataclass(repr=False)
+class GradientTrust:
+    """What `Objective.trust` and `check_gradients(trust=True)` found; arrays are (worlds,). `str()` is the table.
+
+    Counted from the end of the first step to that of the last (of substeps, the last of each step); a contact counts while it pushes, each point of a pair of
+    geoms by itself (a box on a plane has four):
+    `made`, `broken`: contacts that push and did not in the step before, and the reverse. `slips`: changes between sticking
+    and sliding of a contact that pushes in both steps. `stops`: stops of joints that begin or cease to push.
+    `hops`: pairs of geoms that part and touch again within `hop_steps` steps (0: none do).
+    `slope`: the tape's derivative of the loss along its own gradient, per unit of relative change; `difference`: the central
+    difference along the same line, `relative_step` wide to either side; `disagreement`: |slope - difference| over the largest
+    size of slope, difference and the two one-sided differences [1] (0: none, 1: one of the two is noise, 2: opposite).
+    `flags`: the sticky flags of the motion. `per_world`: whether the loss is one number per world; if not, slope and
+    difference are those of the sum, the same in every world.
+    """
+
+    made: np.ndarray
+    broken: np.ndarray
+    slips: np.ndarray
+    stops: np.ndarray
+    hops: np.ndarray
+    slope: np.ndarray
+    difference: np.ndarray
+    disagreement: np.ndarray
+    flags: np.ndarray
+    steps: int
+    relative_step: float
+    hop_steps: int
+    tolerance: float
+    per_world: bool
+
+    @property
+    def kinks(self) -> np.ndarray:
+        """Kinks that the motion crosses: contacts made and broken, changes between sticking and sliding, stops."""
+        return self.made + self.broken + self.slips + self.stops
+
+    @property
+    def trusted(self) -> np.ndarray:
+        """`(worlds,)` bool: disagreement within the tolerance, no hop, no flag. Kinks alone do no harm."""
+        return (self.disagreement <= self.tolerance) & (self.hops == 0) & (self.flags == 0)
+
+    def __repr__(self) -> str:
+        return f"GradientTrust({self.trusted.sum()} of {len(self.hops)} worlds trusted; print it for the table)"
+
+    def __str__(self) -> str:
+        trusted = self.trusted
+        worst = np.argsort(np.where(np.isfinite(self.disagreement), -self.disagreement, -np.inf), kind="stable")
+        worst = worst[np.argsort(trusted[worst], kind="stable")]
+        listed = np.sort(worst[:LISTED])
+        lines = [
+            f"gradient trusted in {trusted.sum()} of {len(trusted)} worlds ({self.steps} steps, differences "
+            f"{self.relative_step:g} wide to either side, tolerance {self.tolerance:g})",
+            f"{'world':>5s} {'made':>5s} {'broken':>6s} {'slips':>5s} {'stops':>5s} {'hops':>5s} {'slope':>10s} "
+            f"{'difference':>10s} {'disagreement':>12s}  verdict",
+        ]
+        for w in listed:
+            counts = f"{self.made[w]:5d} {self.broken[w]:6d} {self.slips[w]:5d} {self.stops[w]:5d} {self.hops[w]:5d}"
+            slopes = f"{self.slope[w]:10.2e} {self.difference[w]:10.2e} {self.disagreement[w]:12.2g}"
+            lines.append(f"{w:5d} {counts} {slopes}  {self._verdict(w)}")
+        if len(listed) < len(trusted):
+            lines.append(f"and {len(trusted) - len(listed)} more worlds that disagree less")
+        if not self.per_world:
+            lines.append("the loss is one number for all worlds: slope and difference are those of their sum")
+        return "\n".join(lines)
+
+    def _verdict(self, w: int) -> str:
+        reasons = [f"flag {name}" for bit, name in FLAGS.items() if self.flags[w] & bit]
+        reasons += ["hops"] if self.hops[w] else []
+        if not self.disagreement[w] <= self.tolerance:
+            reasons.append("disagreement" if np.isfinite(self.disagreement[w]) else "not finite")
+        return "not trusted: " + ", ".join(reasons) if reasons else "trusted"
+
+
+class Watch:
+    """What contacts and stops do in each step of a rollout without a tape: give it as `progress`, then read `counts`."""
+
+    def __init__(self, sim):
+        self.sim = sim
+        self.stops = [i for i, row in enumerate(joint_rows(sim.model)) if row.kind == "stop"]
+        self.contacts: list[tuple[np.ndarray, ...]] = []
+        self.stop_impulses: list[np.ndarray] = []
+
+    def __call__(self, step: int) -> None:
+        """Keep the contacts and impulses of the step just made (with substeps: of the last of them)."""
+        solver, found = self.sim._step.solver, self.sim.last_contacts
+        n = found.phi.shape[1]
+        bound = solver.problem.mu.numpy()[:, :n] * found.impulse[..., 2]
+        tangential = np.abs(found.impulse[..., :2])
+        pyramid = self.sim.solver.has_pyramid
+        size = tangential.max(axis=-1) if pyramid else np.hypot(tangential[..., 0], tangential[..., 1])
+        names = np.concatenate([found.geoms, found.feature], axis=-1)
+        self.contacts.append((names, found.impulse[..., 2], size >= (1.0 - AT_BOUND) * bound))
+        self.stop_impulses.append(np.abs(solver.solution.row_gamma.numpy()[:, self.stops]))
+
+    def counts(self, hop_steps: int) -> dict[str, np.ndarray]:
+        """`(worlds,)` by name of `COUNTS`."""
+        found = [self._count(w, hop_steps) for w in range(self.sim.worlds)]
+        return {name: np.array([f[i] for f in found], int) for i, name in enumerate(COUNTS)}
+
+    def _count(self, w: int, hop_steps: int) -> tuple[int, int, int, int, int]:
+        """The counts of a world. A contact is known by its geoms and the features that touch."""
+        least = PUSHES * max((push[w].max(initial=0.0) for _, push, _ in self.contacts), default=0.0)
+        made = broken = slips = hops = 0
+        before, parted = None, {}
+        for step, (names, push, slides) in enumerate(self.contacts):
+            rows = np.flatnonzero(push[w] > least)
+            now = {tuple(names[w, i].tolist()): bool(slides[w, i]) for i in rows}
+            if before is not None:
+                made += len(now.keys() - before.keys())
+                broken += len(before.keys() - now.keys())
+                slips += sum(now[name] != before[name] for name in now.keys() & before.keys())
+                pairs, pairs_before = ({name[:2] for name in x} for x in (now, before))
+                parted |= dict.fromkeys(pairs_before - pairs, step)
+                hops += sum(step - parted[p] <= hop_steps for p in pairs - pairs_before if p in parted)
+            before = now
+        stops = np.array([x[w] for x in self.stop_impulses])
+        pushes = stops > PUSHES * stops.max(initial=0.0)
+        return made, broken, slips, int((pushes[1:] != pushes[:-1]).sum()), hops
+
+
+def checked_options(relative_step, hop_steps, tolerance) -> dict:
+    """Options of `measure`, each in its range."""
+    return {
+        "relative_step": positive(relative_step, "relative_step"),
+        "hop_steps": whole(hop_steps, "hop_steps", 0),
+        "tolerance": positive(tolerance, "tolerance"),
+    }
+
+
+def worlds_axis(name: str) -> int:
+    """Where an input has its axis of worlds."""
+    return 1 if name == "controls" else 0
+
+
+def _per_world(name: str, x: np.ndarray) -> np.ndarray:
+    """(worlds, entries) of an input."""
+    x = np.moveaxis(x, worlds_axis(name), 0)
+    return x.reshape(len(x), -1)
+
+
+def _sizes(name: str, x: np.ndarray, scale: float) -> np.ndarray:
+    """What counts as a change of one, (worlds, entries): an entry of a parameter its own size, so that signs stay; q and v a
+    unit of `scale`; a control the world's largest, or a unit where all are 0."""
+    x = np.abs(np.where(np.isfinite(x), x, 0.0))
+    if name in STATE_NAMES:
+        return np.full_like(x, scale)
+    if name == "controls":
+        largest = x.max(axis=1, initial=0.0, keepdims=True)
+        return np.broadcast_to(np.where(largest > 0, largest, scale), x.shape)
+    return x
+
+
+def line_along_gradient(point: dict, gradient: dict, scale: dict) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Directions by name, shaped as the inputs, and the tape's slopes `(worlds,)` along them.
+
+    The direction of steepest change in relative units (`_sizes`), its largest entry a change of one. Where the gradient is
+    0 every entry moves by one, which shows whether it should be; where it is not finite, nothing moves and the slope is nan.
+    """
+    names = list(gradient)
+    widths = [_per_world(name, gradient[name]).shape[1] for name in names]
+    g = np.concatenate([_per_world(name, gradient[name]) for name in names], axis=1)
+    size = np.concatenate([_sizes(name, _per_world(name, point[name]), scale[name]) for name in names], axis=1)
+    finite = np.isfinite(g).all(axis=1, keepdims=True)
+    relative = np.where(finite, g * size, 0.0)
+    largest = np.abs(relative).max(axis=1, initial=0.0, keepdims=True)
+    unit = np.where(largest > 0, relative / np.where(largest > 0, largest, 1.0), 1.0)
+    move = np.where(finite, unit * size, 0.0)
+    directions = {}
+    for name, part in zip(names, np.split(move, np.cumsum(widths)[:-1], axis=1), strict=True):
+        shape = np.moveaxis(point[name], worlds_axis(name), 0).shape
+        directions[name] = np.moveaxis(part.reshape(shape), 0, worlds_axis(name))
+    if "body_inertia" in directions:  # only its symmetric part means anything
+        directions["body_inertia"] = (directions["body_inertia"] + directions["body_inertia"].swapaxes(-1, -2)) / 2
+    slope = sum((_per_world(name, gradient[name]) * _per_world(name, d)).sum(axis=1) for name, d in directions.items())
+    return directions, np.where(finite[:, 0], slope, np.nan)
+
+
+def disagreement(slope, sides, loss, relative_step: float, rounding: float) -> np.ndarray:
+    """|slope - central difference| over the largest of the slopes, of which the one-sided ones are `sides (2, worlds)`.
+
+    At a minimum of the loss the sides are large and the two others small, and there is nothing to disagree on. `rounding`:
+    of the dtype, relative.
+    """
+    central = sides.mean(axis=0)
+    gap = np.abs(slope - central) - ROUNDINGS * rounding * np.abs(loss) / relative_step
+    size = np.maximum.reduce([np.abs(slope), np.abs(central), *np.abs(sides)])
+    share = np.where(size > 0, np.maximum(gap, 0.0) / np.where(size > 0, size, 1.0), 0.0)
+    return np.where(np.isfinite(gap), share, np.nan)
+
+
+def measure(sim, run, point, gradient, loss, scale, *, relative_step, hop_steps, tolerance) -> GradientTrust:
+    """The report. `run(point, progress=None)`: loss, `(worlds,)` or one number, and trajectory of inputs by name, all with
+    the worlds' axis; `gradient`, `loss`: those at `point` by the tape; `scale`: by name, the unit of q, v and controls."""
+    watch = Watch(sim)
+    _, trajectory = run(point, progress=watch)
+    directions, slope = line_along_gradient(point, gradient, scale)
+    up, down = (
+        run(point | {name: point[name] + sign * relative_step * d for name, d in directions.items()})[0]
+        for sign in (1.0, -1.0)
+    )
+    per_world = np.shape(loss) == (sim.worlds,)
+    if not per_world:
+        slope, loss, up, down = (np.full(sim.worlds, np.sum(x)) for x in (slope, loss, up, down))
+    sides = np.stack([up - loss, loss - down]) / relative_step
+    rounding = float(np.finfo(sim.dtype).eps)
+    return GradientTrust(
+        **watch.counts(hop_steps),
+        slope=slope,
+        difference=sides.mean(axis=0),
+        disagreement=disagreement(slope, sides, loss, relative_step, rounding),
+        flags=trajectory.diagnostics["flags"].numpy()[-1].copy(),
+        steps=len(watch.contacts),
+        relative_step=relative_step,
+        hop_steps=hop_steps,
+        tolerance=tolerance,
+        per_world=per_world,
+    )
