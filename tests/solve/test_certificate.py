@@ -1,4 +1,4 @@
-"""The certificate of a step recomputed in NumPy from the exported contact problem, by an implementation of its own.
+"""The certificate of a convex step recomputed in NumPy from the exported contact problem, by an implementation of its own.
 
     gamma = P(y), y = -R^-1 (J v - v_hat);  e_m = |D (A (v - v*) - J^T gamma)| / max(|D A v|, |D J^T gamma|)
 
@@ -30,7 +30,8 @@ def tumbled(device, assets):
     def get(name: str, dtype: str):
         if (name, dtype) not in cases:
             model = ws.load(assets(name))
-            sim = ws.Simulator(model, worlds=WORLDS, dt=0.005, device=device, dtype=dtype)
+            solver = ws.SAP(approximation="convex")
+            sim = ws.Simulator(model, worlds=WORLDS, dt=0.005, device=device, dtype=dtype, solver=solver)
             rng = np.random.default_rng(4)
             q = np.tile(model.q0, (WORLDS, 1))
             q[:, 2] = 1.2

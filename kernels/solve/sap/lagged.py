@@ -32,7 +32,7 @@ from .newton import CG, Range, assemble, island_range, multiply, precondition, p
 from .sap import (
     CG_FORCING,
     SHARED_TOLERANCE,
-    STALL_ITERATIONS,
+    OPPOSED_ITERATIONS,
     Options,
     Workspace,
     advance,
@@ -42,6 +42,8 @@ from .sap import (
     keep_free_motion,
     linearise,
     newton_step,
+    opposed_level,
+    opposing_impulses,
     residual,
     stall_level,
     start,
@@ -61,6 +63,7 @@ FIRST_PATIENCE = 40
 NEXT_PATIENCE = 12
 SURROGATE_TOLERANCE = 1e-3
 SURROGATE_ITERATIONS = wp.constant(30)
+ROUNDED_RESTARTS = wp.constant(4)  # an error near rounding that so many have not lowered is rounding
 # Contacts stiffen under their loads once these are known so well.
 BEARS_AT = 0.3
 # Iterations of the linear solver without a factor, per dof and at least.
@@ -432,7 +435,7 @@ def lagged_step(
 
 @func
 def project_impulses(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
-    """The impulses within their cones and bounds, nearest to the last trial."""
+    """The impulses within their cones and bounds, nearest to the last trial, and u_c = J v − v̂ beside them."""
     for at in range(r.contact_begin, r.contact_end):
         c = work.islands.contact[w, at]
         u = contact_u(problem, solution.v[w], w, c)
@@ -440,9 +443,11 @@ def project_impulses(problem: Problem, work: Workspace, lag: Lag, solution: Solu
         rho = wp.max(problem.weight[w, c], real(INVERSE_MASS_FLOOR))
         x = coulomb_newton(gamma, u, problem.R[w, c], problem.mu[w, c], problem.load[w, c], rho, False)
         solution.gamma[w, c] = gamma - x.miss
+        work.u_c[w, c] = u
     for at in range(r.row_begin, r.row_end):
         k = work.islands.row[w, at]
         solution.row_gamma[w, k] = solution.row_gamma[w, k] - linearise_row(problem, work, lag, solution, w, k)
+        work.row_u_c[w, k] = row_rate(problem, solution.v[w], w, k) - problem.row_v_hat[w, k]
 
 
 @func
@@ -578,7 +583,11 @@ def iterate_lagged(
             fresh = wp.int32(1)
         elif missed <= options.absolute + tolerance * scale:
             running = wp.int32(0)
-        elif iterations >= options.max_iterations or (stalled >= STALL_ITERATIONS and error < real(stall_level)):
+        elif stalled >= OPPOSED_ITERATIONS and missed <= real(opposed_level) * opposing_impulses(
+            problem, work, solution, w, r
+        ):
+            running = wp.int32(0)
+        elif iterations >= options.max_iterations or (restarts >= ROUNDED_RESTARTS and error < real(stall_level)):
             status = wp.int32(NOT_CONVERGED)
             running = wp.int32(0)
         elif stalled >= patience:
