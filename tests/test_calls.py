@@ -241,9 +241,8 @@ OPTIONS = {
             "line_search": ["none", 3, None],
             "linear_solver": ["lu", 3],
             "max_iterations": ["10", 0, 1.5, INF, True],
-            "approximation": ["concave", None],
-            "supported_load": ["no", 1, None],
-            "passes": ["2", 0, NAN],
+            "approximation": ["concave", 3],
+            "supported_load": ["no", 1],
         },
     ),
     "Compliant": (

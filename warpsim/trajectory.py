@@ -30,7 +30,7 @@ class Trajectory:
     q            (T+1, worlds, nq) positions, MuJoCo's `qpos` layout; NumPy or `wp.array`
     v            (T+1, worlds, nv) velocities
     time         (T+1, worlds) [s]
-    diagnostics  name -> (T, worlds): iterations, momentum_error, contacts, energy, flags; row t belongs to step t+1
+    diagnostics  name -> (T, worlds): iterations, momentum_error, lag_error, contacts, energy, flags; row t belongs to step t+1
     final        the `State` after the last step, to go on from; None for a stored trajectory
     gradients    a `GradientReport`, where the rollout was asked for gradient norms
 

@@ -1,7 +1,8 @@
-"""The two lagged corrections of the convex contact model: no gliding, and no sinking under heavy bodies."""
+"""Coulomb's law as the default: no gliding, no sinking under heavy bodies, its certificate, and gradients that point the right way."""
 
 import numpy as np
 import pytest
+import warp as wp
 
 import warpsim as ws
 
@@ -27,7 +28,7 @@ def test_a_sliding_ball_does_not_hover(device, mu, h):
     assert path.q.numpy()[:, 0, 2].max() - RADIUS < 1e-6
     assert path.q.numpy()[:, 0, 2].min() - RADIUS > -1e-4  # near-rigid contact's own penetration is 5.5e-5 at h = 0.01
     assert path.v.numpy()[-1, 0, 0] == pytest.approx(5 / 7, rel=1e-3)
-    convex = ws.Simulator(sliding_ball(mu, h), dtype="float64", device=device)
+    convex = ws.Simulator(sliding_ball(mu, h), dtype="float64", device=device, solver=ws.SAP(approximation="convex"))
     hop = convex.rollout(convex.state(v=[1, 0, 0, 0, 0, 0]), steps=round(0.3 / h)).q.numpy()[:, 0, 2].max() - RADIUS
     assert hop > 1e-3
 
@@ -60,36 +61,149 @@ def pressed_ball(ratio: float) -> ws.Model:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_light_ball_under_a_heavy_one_does_not_sink(device, dtype):
-    """1:1000 in mass: it sinks less than 0.1 mm, as under its own weight, where β = 1 alone lets it sink by 10 mm."""
+    """1:1000 in mass: it sinks less than 0.5 % of its half-height, where β = 1 alone lets it sink by 20 %."""
     depth = {}
     for name, supported in (("own", False), ("supported", True)):
         sim = ws.Simulator(pressed_ball(1000.0), dtype=dtype, device=device, solver=ws.SAP(supported_load=supported))
         end = sim.rollout(sim.state(), steps=300, every=300).final
         depth[name] = -end.q.numpy()[0, 0]
         assert end.memory["flags"].numpy()[0] == 0
-    assert 0 < depth["supported"] < 1e-4 and depth["own"] > 5e-3
+    assert 0 < depth["supported"] < 5e-3 * RADIUS and depth["own"] > 5e-3
+
+
+def test_a_million_times_heavier(device):
+    """1:10⁶ in float64 at 5 ms: less than 0.5 % of the half-height, unflagged."""
+    model = pressed_ball(1e6)
+    sim = ws.Simulator(model, dt=0.005, dtype="float64", device=device)
+    end = sim.rollout(sim.state(), steps=600, every=600).final
+    assert 0 < -end.q.numpy()[0, 0] < 5e-3 * RADIUS
+    assert end.memory["flags"].numpy()[0] == 0
 
 
 def test_lagged_clutter_settles_and_is_certified(device):
-    """Spheres and boxes with both corrections: every step converges; penetration ends below 0.5 mm."""
+    """Spheres and boxes: every step is certified or flagged, 98 % certified; penetration ends below 0.5 mm."""
 
     from scenes.examples import clutter
 
-    solver = ws.SAP(approximation="lagged", supported_load=True)
-    sim = ws.Simulator(clutter(20), device=device, dtype="float64", solver=solver)
+    sim = ws.Simulator(clutter(20), device=device, dtype="float64")
     path = sim.rollout(sim.state(), steps=300)
-    assert not (path.diagnostics["flags"].numpy() & ~ws.UNRESOLVED).any()  # bodies fall fast at this step
-    assert path.diagnostics["momentum_error"].numpy().max() <= 1e-6
+    d = {name: x.numpy() for name, x in path.diagnostics.items()}
+    missed = d["momentum_error"] > 1e-6
+    assert missed.mean() <= 0.02 and (((d["flags"] & ws.NOT_CONVERGED) != 0) | ~missed).all()
+    assert d["lag_error"][~missed].max() < 1e-3
     assert sim.last_contacts.phi.min() > -5e-4
 
 
-def test_gradients_of_the_lagged_model_are_refused():
-    """The adjoint knows the convex model only: asking for more raises."""
-    with pytest.raises(ValueError, match="convex"):
-        ws.Simulator(sliding_ball(0.2, 0.01), requires_grad=True, solver=LAGGED)
+def coulomb_miss(sim) -> float:
+    """How far the contacts of the last step of world 0 are from Coulomb's law [m/s], from the arrays of the problem alone."""
+    problem, solution = sim._step.solver.problem, sim._step.solver.solution
+    count = problem.contacts.numpy()[0]
+    gamma, R, mu, v_hat, w, load = (
+        x.numpy()[0, :count].astype(float)
+        for x in (solution.gamma, problem.R, problem.mu, problem.v_hat, problem.weight, problem.load)
+    )
+    J, v = problem.J.numpy()[0, :count], solution.v.numpy()[0]
+    pair, support, size = (x.numpy() for x in (problem.contact_pair, problem.support, problem.support_size))
+    worst = 0.0
+    for c in range(count):
+        dofs = support[pair[0, c], : size[pair[0, c]]]
+        u = J[c][:, : len(dofs)] @ v[dofs] - v_hat[c]
+        n = gamma[c, 2]
+        give = R[c, 2] * n if n <= load[c] else R[c, 2] * load[c] * (1 + np.log(n / load[c]))
+        assert n >= 0 and np.hypot(*gamma[c, :2]) <= mu[c] * n * (1 + 1e-6) + 1e-12
+        worst = max(worst, abs(u[2] + give) if n > 0 else max(0.0, -u[2]))
+        slip = u[:2] + R[c, 0] * gamma[c, :2]
+        if np.hypot(*gamma[c, :2]) < mu[c] * n * (1 - 1e-6):
+            worst = max(worst, np.hypot(*slip))
+        elif n > 0 and mu[c] > 0:  # friction opposes the slip
+            t = -gamma[c, :2] / (mu[c] * n)
+            worst = max(worst, abs(t[0] * slip[1] - t[1] * slip[0]), -(slip @ t))
+    return worst
 
 
-@pytest.mark.parametrize(("option", "word"), [({"approximation": "exact"}, "approximation"), ({"passes": 0}, "passes")])
+@pytest.mark.parametrize("robot", ["ant", "humanoid"])
+def test_contacts_obey_coulomb_within_the_lag_error(device, assets, robot):
+    """Normal law, cone and direction of friction of every contact, by a check of its own: within a few times `lag_error`."""
+    sim = ws.Simulator(ws.load(assets(robot)), device=device, dtype="float64")
+    rng, state, touched = np.random.default_rng(3), sim.state(), 0
+    for _ in range(300):
+        sim.step(state, rng.uniform(-1, 1, (1, sim.model.nu)), out=state)
+        if sim.diagnostics.momentum_error.numpy()[0] <= 1e-6:
+            touched += sim.diagnostics.contacts.numpy()[0] > 0
+            assert coulomb_miss(sim) <= 5 * sim.diagnostics.lag_error.numpy()[0] + 1e-9
+    assert touched > 50
+
+
+def test_lag_error_is_zero_of_solvers_of_another_law(device):
+    """The convex law is solved as it is."""
+    sim = ws.Simulator(sliding_ball(0.3, 0.01), device=device, solver=ws.SAP(approximation="convex"))
+    sim.step(sim.state(v=[1, 0, 0, 0, 0, 0]))
+    assert sim.diagnostics.lag_error.numpy()[0] == 0
+
+
+@pytest.mark.parametrize("speed", [0.3, 2.0])
+def test_slope_by_friction_is_that_of_the_motion(device, speed):
+    """Where a ball that slides ends, by μ: the tape beside fine differences (1e-6), and coarse ones of 3 % (0.1)."""
+    friction = np.linspace(0.2, 0.6, 5)
+    model, steps = sliding_ball(0.4, 0.005), 40
+
+    def run(values, tape=False):
+        sim = ws.Simulator(model, worlds=5, dtype="float64", device=device, requires_grad=True, solver=ws.SAP(tolerance=1e-12))
+        sim.parameters["geom_friction"] = np.tile(values[:, None], (1, 2))
+        state = sim.state(v=[speed, 0, 0, 0, 0, 0])
+        if not tape:
+            return sim.rollout(state, steps=steps, every=steps).final.q.numpy()[:, 0], None
+        with wp.Tape() as record:
+            for _ in range(steps):
+                state = sim.step(state)
+        seed = np.zeros(state.q.shape)
+        seed[:, 0] = 1.0
+        record.backward(grads={state.q: wp.array(seed, dtype=wp.float64, device=device)})
+        return None, sim.parameters["geom_friction"].grad.numpy().sum(axis=1)
+
+    slope = run(friction, tape=True)[1]
+    for step, bar in ((1e-5, 1e-6), (3e-2, 0.1)):
+        difference = (run(friction * (1 + step))[0] - run(friction * (1 - step))[0]) / (2 * step * friction)
+        np.testing.assert_allclose(slope, difference, rtol=bar, atol=bar * np.abs(difference).max())
+
+
+def test_conjugate_gradients_find_the_same(device):
+    """Without a factor, where the system is not symmetric: BiCGSTAB, forward and backward."""
+    found = {}
+    for linear_solver in ("cholesky", "cg"):
+        solver = ws.SAP(tolerance=1e-10, linear_solver=linear_solver)
+        sim = ws.Simulator(pair_of_sliders(), dtype="float64", device=device, requires_grad=True, solver=solver)
+        state = start = sim.state(v=[1, 0.3, 0, 0, 0, 0, 0.5, 0, 0, 0, 0, 0.2])
+        with wp.Tape() as record:
+            for _ in range(20):
+                state = sim.step(state)
+        seed = wp.array(np.ones(state.v.shape), dtype=wp.float64, device=device)
+        record.backward(grads={state.v: seed})
+        found[linear_solver] = state.q.numpy(), start.v.grad.numpy()
+    for a, b in zip(*found.values(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8)
+
+
+def pair_of_sliders() -> ws.Model:
+    """Two boxes that slide, one on the other: one island of two trees."""
+    b = ws.ModelBuilder("pair", timestep=0.005)
+    b.add_geom("plane", friction=0.3)
+    for k, size in enumerate((0.2, 0.1)):
+        body = b.add_body(f"box_{k}", pose=[0, 0, 0.05 + 0.1 * k])
+        b.add_joint(body, "free")
+        b.add_geom("box", [size, size, 0.05], body=body, friction=0.3)
+    return b.build()
+
+
+def test_load_goes_with_coulomb_alone():
+    """The convex law has no supported load."""
+    with pytest.raises(ValueError, match="supported_load=True goes with"):
+        ws.SAP(approximation="convex", supported_load=True)
+
+
+@pytest.mark.parametrize(
+    ("option", "word"), [({"approximation": "exact"}, "approximation"), ({"supported_load": 1}, "supported_load")]
+)
 def test_bad_options_are_refused(option, word):
     """The message names the option."""
     with pytest.raises(ValueError, match=word):
