@@ -23,6 +23,7 @@ FLOORS = [
         "stepping",
         "runs",
         "simulator",
+        "optimise",
     ),
     *("demo", "bench_engines", "bench", "kernel_modules", "cli"),
 ]
