@@ -1,13 +1,16 @@
-"""Coordinates of physical parameters in which every point is physical.
+"""Steps of physical parameters that lead to physical parameters, from wherever they are.
 
-| parameter | coordinates z |
+| parameter | a step x |
 |---|---|
-| masses, stiffnesses of geoms | their logarithms |
-| "inertial" of a body: mass, COM and inertia | log-Cholesky of the pseudo-inertia matrix (Rucker & Wensing 2022): P = U Uᵀ, U upper triangular |
-| others | themselves, within the bounds that a simulator has for them |
+| masses, frictions, stiffnesses of geoms | p exp(x) |
+| "inertial" of a body: mass, COM and inertia | P' = L φ(X) Lᵀ on its pseudo-inertia matrix P = L Lᵀ, X symmetric with 10 entries |
+| others | p + x, within the bounds that a simulator has for them |
 
-The pseudo-inertia P = [[Σ, h], [hᵀ, m]], h = m c, Σ = Σ_c + m c cᵀ, Σ_c = ½ tr(I) 1 - I is the second moment of the mass in body axes:
-it is positive definite exactly if a body of positive density has this inertia (the triangle inequalities among them).
+The pseudo-inertia P = [[Σ, h], [hᵀ, m]], h = m c, Σ = ½ tr(I) 1 - I + m c cᵀ, is the second moment of the mass in body axes: it is
+positive definite exactly if a body of positive density has this inertia, the triangle inequalities among it (Wensing, Kim, Slotine
+2018; Rucker & Wensing 2022 take the logarithm of its Cholesky factor instead). φ acts on eigenvalues, w -> 1 + w, below w = -½ the
+exponential that goes on from there and never reaches 0: the motion is smooth in P, and a step is linear in it where it can be, so that
+narrow valleys of the error stay straight.
 """
 
 import numpy as np
@@ -18,8 +21,11 @@ from warpsim.model.parameters import SPECS
 
 INERTIAL = "inertial"
 MEMBERS = ("body_mass", "body_com", "body_inertia")  # of INERTIAL
-LOGARITHMS = ("body_mass", "geom_stiffness")
-# No chart: rotations, unit vectors, switches, ordered pairs, an inertia without its mass.
+REACH = 2.0  # the longest step of a logarithm, or of an entry of X
+NARROWEST = 1e-12  # least ratio of the eigenvalues of P: a step beyond it is not made
+# By their logarithms. Frictions among them: at 0 the motion has no derivative by them.
+LOGARITHMS = ("body_mass", "geom_stiffness", "geom_friction", "joint_friction", "tendon_friction")
+# Without steps: rotations, unit vectors, switches, ordered pairs, an inertia without its mass.
 WITHOUT = ("joint_pose", "joint_axis", "geom_pose", "body_active", "body_inertia", "joint_range", "tendon_range")
 WITHOUT += ("control_range", "force_range")
 
@@ -28,106 +34,104 @@ class Entries:
     """The entries `(elements, ...)` of one parameter, as they are or by their logarithms."""
 
     def __init__(self, model: Model, name: str, elements):
-        self.parameters, self.log = (name,), name in LOGARITHMS
-        self.index = elements_of(model, name, elements)
-        spec, names = SPECS[name], _names(model, name)
-        each = np.shape(getattr(model, name))[1:] if name != "gravity" else ()
-        self.size = len(self.index) * int(np.prod(each))
-        bounds = [-np.inf if spec.least is None else spec.least, np.inf if spec.most is None else spec.most]
-        self.low, self.high = np.broadcast_to([[-np.inf, np.inf] if self.log else bounds], (self.size, 2)).T
-        parts = [""] if not each else [str(i) for i in np.ndindex(each)]
-        self.labels = [f"{name}[{names[i]}]{part}" for i in self.index for part in parts]
-        self.columns = (self.index[:, None] * int(np.prod(each)) + np.arange(int(np.prod(each)))).ravel()
+        self.name, self.parameters, self.log = name, (name,), name in LOGARITHMS
+        index, names = elements_of(model, name, elements), _names(model, name)
+        shape = np.shape(getattr(model, name))[1:] if name != "gravity" else ()
+        each = int(np.prod(shape))
+        self.columns = (index[:, None] * each + np.arange(each)).ravel()
+        self.size = len(self.columns)
+        parts = [f"[{', '.join(map(str, i))}]" for i in np.ndindex(shape)] if shape else [""]
+        self.labels = [f"{name}[{names[i]}]{part}" for i in index for part in parts]
+        least, most = SPECS[name].least, SPECS[name].most
+        self.least, self.most = -np.inf if least is None else least, np.inf if most is None else most
 
-    def coordinates(self, values: dict[str, np.ndarray]) -> np.ndarray:
-        """z `(worlds, size)` of parameters `(worlds, ...)`."""
-        (name,) = self.parameters
-        z = values[name].reshape(len(values[name]), -1)[:, self.columns]
-        bad = np.argwhere(~np.isfinite(z) | (self.log & (z <= 0)))
+    def check(self, values: dict[str, np.ndarray]) -> None:
+        """Raise `ValueError` where parameters `(worlds, ...)` are nothing to start from."""
+        p = self._flat(values)
+        bad = np.argwhere(~np.isfinite(p) | (self.log & (p <= 0)))
         if len(bad):
             w, i = bad[0]
             least = " above 0" if self.log else ""
-            raise ValueError(f"{self.labels[i]} is {z[w, i]:g} in world {w}; set sim.parameters to a finite value{least} first")
-        return np.log(z) if self.log else z
+            raise ValueError(f"{self.labels[i]} is {p[w, i]:g} in world {w}; set sim.parameters to a finite value{least} first")
 
-    def put(self, z: np.ndarray, values: dict[str, np.ndarray]) -> None:
-        """Write the parameters `(..., worlds, *shape)` of z `(..., worlds, size)`."""
-        (name,) = self.parameters
-        flat = values[name].reshape(*z.shape[:-1], -1)
-        flat[..., self.columns] = np.exp(z) if self.log else z
-        values[name] = flat.reshape(values[name].shape)
+    def _flat(self, values: dict[str, np.ndarray]) -> np.ndarray:
+        return values[self.name].reshape(len(values[self.name]), -1)[:, self.columns]
 
-    def derivative(self, z: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Which entries of a parameter z moves, and ∂entries/∂z `(worlds, entries, size)`."""
-        scale = np.exp(z) if self.log else np.ones_like(z)
-        return self.columns, scale[..., None] * np.eye(self.size)
+    def bounds(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """The steps that may be made `(worlds, size)`."""
+        p = self._flat(values)
+        return (np.full_like(p, -REACH), np.full_like(p, REACH)) if self.log else (self.least - p, self.most - p)
+
+    def move(self, values: dict[str, np.ndarray], x: np.ndarray) -> None:
+        """Make the step x `(worlds, size)`, in place."""
+        p = self._flat(values)
+        p = p * np.exp(x) if self.log else np.clip(p + x, self.least, self.most)
+        values[self.name].reshape(len(p), -1)[:, self.columns] = p
+
+    def derivative(self, values: dict[str, np.ndarray], name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Which entries of a parameter a step moves, and ∂entries/∂x `(worlds, entries, size)`."""
+        p = self._flat(values)
+        return self.columns, (p if self.log else np.ones_like(p))[..., None] * np.eye(self.size)
 
 
 class PseudoInertia:
-    """Mass, COM and inertia of one body by z = (α, d1, d2, d3, s12, s23, s13, t1, t2, t3):
+    """Mass, COM and inertia of one body; x are the entries of X on and above its diagonal, row by row."""
 
-    U = e^α [[e^d1, s12, s13, t1], [0, e^d2, s23, t2], [0, 0, e^d3, t3], [0, 0, 0, 1]].
-    """
-
-    size, labels_of = 10, ("α", "d1", "d2", "d3", "s12", "s23", "s13", "t1", "t2", "t3")
-    ROWS, COLUMNS = np.array([0, 1, 0, 0, 1, 2]), np.array([1, 2, 2, 3, 3, 3])  # of s12, s23, s13, t1, t2, t3
+    size, ROWS, COLUMNS = 10, *np.triu_indices(4)
 
     def __init__(self, model: Model, body: int):
         self.parameters, self.body, self.name = MEMBERS, body, model.body_names[body]
-        self.low, self.high = np.full(10, -np.inf), np.full(10, np.inf)
-        self.labels = [f"{INERTIAL}[{self.name}].{part}" for part in self.labels_of]
+        self.labels = [f"{INERTIAL}[{self.name}][{i}, {j}]" for i, j in zip(self.ROWS, self.COLUMNS, strict=True)]
+        self.basis = np.zeros((10, 4, 4))
+        self.basis[range(10), self.ROWS, self.COLUMNS] = self.basis[range(10), self.COLUMNS, self.ROWS] = 1.0
 
-    def coordinates(self, values: dict[str, np.ndarray]) -> np.ndarray:
-        """z `(worlds, 10)` of parameters `(worlds, ...)`."""
-        P = pseudo_inertia(*(values[name][:, self.body] for name in MEMBERS))
-        if not (np.linalg.eigvalsh(P) > 0).all():
+    def matrix(self, values: dict[str, np.ndarray]) -> np.ndarray:
+        """P `(worlds, 4, 4)`."""
+        return pseudo_inertia(*(values[name][:, self.body] for name in MEMBERS))
+
+    def check(self, values: dict[str, np.ndarray]) -> None:
+        """Raise `ValueError` where no density has the inertia."""
+        eigenvalues = np.linalg.eigvalsh(self.matrix(values))
+        if not (eigenvalues[:, 0] > NARROWEST * eigenvalues[:, -1]).all():
             raise ValueError(
                 f"body {self.name!r} has an inertia that no density has (its pseudo-inertia matrix has the eigenvalue "
-                f"{np.linalg.eigvalsh(P).min():.3g}); start from a positive mass and an inertia with A + B > C"
+                f"{eigenvalues.min():.3g}); start from a positive mass and moments of which two are larger than the third"
             )
-        U = np.linalg.cholesky(P[:, ::-1, ::-1])[:, ::-1, ::-1]
-        last = U[:, 3, 3]
-        logs = np.log(np.diagonal(U, axis1=1, axis2=2)[:, :3] / last[:, None])
-        return np.concatenate([np.log(last)[:, None], logs, U[:, self.ROWS, self.COLUMNS] / last[:, None]], axis=1)
 
-    def root(self, z: np.ndarray) -> np.ndarray:
-        """U `(..., 4, 4)`."""
-        U = np.zeros((*z.shape[:-1], 4, 4))
-        U[..., range(3), range(3)], U[..., 3, 3] = np.exp(z[..., 1:4]), 1.0
-        U[..., self.ROWS, self.COLUMNS] = z[..., 4:]
-        return np.exp(z[..., :1, None]) * U
+    def bounds(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """The steps that may be made `(worlds, 10)`."""
+        worlds = len(values["body_mass"])
+        return np.full((worlds, 10), -REACH), np.full((worlds, 10), REACH)
 
-    def put(self, z: np.ndarray, values: dict[str, np.ndarray]) -> None:
-        """Write the parameters of z `(..., worlds, 10)`."""
-        U = self.root(z)
-        P = U @ np.swapaxes(U, -1, -2)
-        m, c, sigma = _split(P)
-        found = (m, c, np.trace(sigma, axis1=-2, axis2=-1)[..., None, None] * np.eye(3) - sigma)
-        for name, value in zip(MEMBERS, found, strict=True):
-            np.moveaxis(values[name], z.ndim - 1, 0)[self.body] = value
+    def move(self, values: dict[str, np.ndarray], x: np.ndarray) -> None:
+        """Make the step x `(worlds, 10)`, in place."""
+        P = self.matrix(values)
+        L = np.linalg.cholesky(P)
+        w, V = np.linalg.eigh(np.tensordot(x, self.basis, 1))
+        stretch = np.where(w > -0.5, 1.0 + w, 0.5 * np.exp(2.0 * np.minimum(w, 0.0) + 1.0))
+        F = L @ V * np.sqrt(stretch)[..., None, :]
+        moved = F @ np.swapaxes(F, -1, -2)
+        eigenvalues = np.linalg.eigvalsh(moved)
+        moved = np.where((eigenvalues[:, 0] > NARROWEST * eigenvalues[:, -1])[:, None, None], moved, P)
+        m, c, sigma = _split(moved)
+        inertia = np.trace(sigma, axis1=-2, axis2=-1)[..., None, None] * np.eye(3) - sigma
+        for name, value in zip(MEMBERS, (m, c, inertia), strict=True):
+            values[name][:, self.body] = value
 
-    def derivative(self, z: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Which entries of a parameter z moves, and ∂entries/∂z `(worlds, entries, 10)`."""
-        U, worlds = self.root(z), len(z)
-        dU = np.zeros((10, worlds, 4, 4))
-        dU[0] = U
-        for i in range(3):
-            dU[1 + i, :, i, i] = U[:, i, i]
-        dU[range(4, 10), :, self.ROWS, self.COLUMNS] = U[:, 3, 3]
-        dP = dU @ np.swapaxes(U, -1, -2)
-        dP = dP + np.swapaxes(dP, -1, -2)
-        m, c, _ = _split(U @ np.swapaxes(U, -1, -2))
-        dm = dP[..., 3, 3]
-        dc = (dP[..., :3, 3] - c * dm[..., None]) / m[:, None]
+    def derivative(self, values: dict[str, np.ndarray], name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Which entries of a parameter a step moves, and ∂entries/∂x `(worlds, entries, 10)`."""
+        P = self.matrix(values)
+        L, (m, c, _) = np.linalg.cholesky(P), _split(P)
+        dP = L @ self.basis[:, None] @ np.swapaxes(L, -1, -2)  # (10, worlds, 4, 4)
+        dm, dh = dP[..., 3, 3], dP[..., :3, 3]
         if name == "body_mass":
             slope, entries = dm[..., None], np.array([self.body])
         elif name == "body_com":
-            slope, entries = dc, 3 * self.body + np.arange(3)
+            slope, entries = (dh - c * dm[..., None]) / m[:, None], 3 * self.body + np.arange(3)
         else:
-            moved = _outer(dP[..., :3, 3], c)
-            dS = dP[..., :3, :3] - moved - np.swapaxes(moved, -1, -2) + _outer(c, c) * dm[..., None, None]
+            dS = dP[..., :3, :3] - _outer(dh, c) - _outer(c, dh) + _outer(c, c) * dm[..., None, None]
             dI = np.trace(dS, axis1=-2, axis2=-1)[..., None, None] * np.eye(3) - dS
-            slope, entries = dI.reshape(10, worlds, 9), 9 * self.body + np.arange(9)
+            slope, entries = dI.reshape(10, len(m), 9), 9 * self.body + np.arange(9)
         return entries, np.moveaxis(slope, 0, -1)
 
 
@@ -184,7 +188,7 @@ def elements_of(model: Model, name: str, elements) -> np.ndarray:
 
 
 def charts(model: Model, parameters) -> list:
-    """A chart of every parameter asked for: {name: elements}."""
+    """The steps of every parameter asked for: {name: elements}."""
     if not isinstance(parameters, dict) or not parameters:
         raise ValueError(f"parameters is {short(parameters)}; give a dict: a parameter's name and its elements (None: all)")
     found = []
@@ -192,7 +196,7 @@ def charts(model: Model, parameters) -> list:
     for name, elements in parameters.items():
         if name in WITHOUT:
             instead = f"use {INERTIAL!r}, which keeps it physical" if name == "body_inertia" else f"choose of {listed(known, 99)}"
-            raise ValueError(f"parameters names {name!r}, which has no coordinates here; {instead}")
+            raise ValueError(f"parameters names {name!r}, which has no steps here; {instead}")
         choice(name, "a key of parameters", [INERTIAL, *known])
         if name == INERTIAL:
             found += [PseudoInertia(model, int(body)) for body in elements_of(model, name, elements)]

@@ -1,9 +1,9 @@
-"""`identify`: physical parameters from recorded motions, by Levenberg-Marquardt in coordinates that keep them physical.
+"""`identify`: physical parameters from recorded motions, by Levenberg-Marquardt in steps that keep them physical.
 
-    min_z ½ Σ_k ‖r(q_k, v_k)‖²,    x_{k+1} = f(x_k, u_k; θ(z)),    ∂x_{k+1}/∂z = A_k ∂x_k/∂z + (∂f/∂θ) (∂θ/∂z)
+    min_θ ½ Σ_k ‖r(q_k, v_k)‖²,    x_{k+1} = f(x_k, u_k; θ),    ∂x_{k+1}/∂z = A_k ∂x_k/∂z + (∂f/∂θ) (∂θ/∂z)
 
-The sensitivities run forward through the Jacobians of all steps, which are found at once (`sim.linearize`); each iteration tries
-several dampings side by side. θ(z): `charts.py`.
+with z a step from the parameters so far (`charts.py`). The sensitivities run forward through the Jacobians of all steps, which are
+found at once (`sim.linearize`); each iteration tries several dampings side by side.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from warpsim.state import State
 DAMPINGS = 10.0 ** np.arange(-1.0, 3.0)  # tried at once, of the damping so far
 FIRST, LEAST, MOST, RAISE = 1e-3, 1e-12, 1e12, 1e3  # damping relative to the diagonal of JᵀJ
 FLOOR = 1e-12  # of the diagonal's largest entry: coordinates that nothing depends on stay
-STILL, SHOWN = 1e-10, 1e-6  # a step so short, relative to 1 + |z|, is none, of coordinates with so much of the diagonal
+STILL, SHOWN = 1e-10, 1e-6  # a step so short is none, along what has so much of the diagonal
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,10 +36,10 @@ class Identification:
     cost         (groups,) ½ Σ ‖r‖²; inf where the motion is not finite
     history      (iterations + 1, groups)
     status       (groups,) "converged", "iterations" (all were used), "stalled" (no step lowers the cost), or "nonfinite"
-    labels       names of the coordinates z
-    z            (groups, len(labels))
-    information  (groups, len(labels), len(labels)) JᵀJ at z: with residuals in units of their noise, its inverse is the covariance of
-                 z, and an eigenvalue near 0 belongs to what the motions do not show
+    labels       what is unknown, entry by entry
+    information  (groups, len(labels), len(labels)) JᵀJ by steps z from the parameters found (masses and frictions: relative ones;
+                 `warpsim/optimise/charts.py`). With residuals in units of their noise its inverse is the covariance of z, and
+                 an eigenvalue near 0 belongs to what the motions do not show
     """
 
     parameters: dict[str, np.ndarray]
@@ -47,7 +47,6 @@ class Identification:
     history: np.ndarray
     status: np.ndarray
     labels: tuple[str, ...]
-    z: np.ndarray
     information: np.ndarray
 
     def __repr__(self) -> str:
@@ -98,30 +97,27 @@ def identify(
 
 
 class _Fit:
-    """The state of a fit: per group the best coordinates so far, their motion and cost, and the damping."""
+    """The state of a fit: per group the best parameters so far, their motion and cost, and the damping."""
 
     def __init__(self, sim, state, u, residual, jacobian, found, shared, substeps):
         self.sim, self.start, self.u, self.residual, self.jacobian = sim, state, u, residual, jacobian
         self.charts, self.shared, self.substeps = found, shared, substeps
-        self.low, self.high = (np.concatenate([getattr(c, side) for c in found]) for side in ("low", "high"))
         self.labels = tuple(label for chart in found for label in chart.labels)
         self.parts = np.cumsum([chart.size for chart in found])[:-1]
-        names = list(dict.fromkeys(name for chart in found for name in chart.parameters))
-        self.values = {name: self._values(name) for name in names}
-        z = np.concatenate([chart.coordinates(self.values) for chart in found], axis=1)
-        if shared and not (z == z[:1]).all():
-            raise ValueError("shared=True, but the worlds of sim.parameters begin with different values; give them one")
-        self.z = z[:1] if shared else z
-        self.groups = len(self.z)
+        self.values = {}
+        for name in (name for chart in found for name in chart.parameters):
+            values = sim.parameters.stored(name).numpy().astype(float)
+            self.values[name] = np.broadcast_to(values, (sim.worlds, *values.shape[1:])).copy()
+            if shared and not (self.values[name] == self.values[name][:1]).all():
+                raise ValueError(f"shared=True, but the worlds of sim.parameters[{name!r}] differ; give them one value")
+        for chart in found:
+            chart.check(self.values)
+        self.groups = 1 if shared else sim.worlds
         self.damping = np.full(self.groups, FIRST)
-
-    def _values(self, name: str) -> np.ndarray:
-        values = self.sim.parameters.stored(name).numpy().astype(float)
-        return np.broadcast_to(values, (self.sim.worlds, *values.shape[1:])).copy()
 
     def run(self, iterations: int, tolerance: float) -> Identification:
         """Iterate until every group has stopped."""
-        motion, costs = self._roll(np.broadcast_to(self.z, (len(DAMPINGS), *self.z.shape)))
+        motion, costs = self._roll([self.values] * len(DAMPINGS))
         self.motion, self.cost = motion.chosen(np.zeros(self.sim.worlds, int)), costs[0]
         self.status = np.where(np.isfinite(self.cost), "iterations", "nonfinite").astype("<U10")
         history, normal = [self.cost], self._normal()
@@ -132,22 +128,21 @@ class _Fit:
             self._iterate(going, normal, tolerance)
             history.append(self.cost)
             normal = self._normal()
-        values = self.parameters(self.z)
-        return Identification(values, self.cost, np.array(history), self.status, self.labels, self.z, normal[0])
+        return Identification(self.values, self.cost, np.array(history), self.status, self.labels, normal[0])
 
-    def parameters(self, z: np.ndarray) -> dict[str, np.ndarray]:
-        """Parameters `(..., worlds, ...)` at z `(..., groups, size)`."""
-        z = np.broadcast_to(z, (*z.shape[:-2], self.sim.worlds, z.shape[-1]))
-        values = {name: np.broadcast_to(x, (*z.shape[:-2], *x.shape)).copy() for name, x in self.values.items()}
-        for chart, part in zip(self.charts, np.split(z, self.parts, axis=-1), strict=True):
-            chart.put(part, values)
+    def _moved(self, z: np.ndarray) -> dict[str, np.ndarray]:
+        """Parameters `(worlds, ...)` after a step z `(groups, size)` from those so far."""
+        values = {name: x.copy() for name, x in self.values.items()}
+        z = np.broadcast_to(z, (self.sim.worlds, z.shape[1]))
+        for chart, part in zip(self.charts, np.split(z, self.parts, axis=1), strict=True):
+            chart.move(values, part)
         return values
 
-    def _roll(self, z: np.ndarray) -> tuple[Motion, np.ndarray]:
-        """Motions at candidates z `(candidates, groups, size)`, and their costs `(candidates, groups)`."""
-        wide = replicas(self.sim, len(z), self.substeps)
-        for name, values in self.parameters(z).items():
-            wide.set(name, values)
+    def _roll(self, candidates: list[dict[str, np.ndarray]]) -> tuple[Motion, np.ndarray]:
+        """Motions with each candidate's parameters, and their costs `(candidates, groups)`."""
+        wide = replicas(self.sim, len(candidates), self.substeps)
+        for name in self.values:
+            wide.set(name, np.stack([values[name] for values in candidates]))
         motion = wide.roll(self.start, len(self.u), lambda knot, q, v: self.u[knot])
         r, _ = residuals(self.residual, "residual", tuple(np.moveaxis(x, 1, 0) for x in (motion.q, motion.v)))
         costs = total(0.5 * total(r * r), -2)
@@ -156,21 +151,17 @@ class _Fit:
 
     def _normal(self) -> tuple[np.ndarray, np.ndarray]:
         """JᵀJ `(groups, size, size)` and Jᵀr `(groups, size)` at the motion so far; zero where they are not finite."""
-        values = self.parameters(self.z)
-        A, _, by = jacobians(self.sim, self.motion, values)
-        z = np.broadcast_to(self.z, (self.sim.worlds, self.z.shape[-1]))
-        P = np.zeros((*A.shape[:3], z.shape[1]))
-        first = 0
-        for chart, part in zip(self.charts, np.split(z, self.parts, axis=-1), strict=True):
-            for name in chart.parameters:
-                entries, slope = chart.derivative(part, name)
-                P[..., first : first + chart.size] += by[name][..., entries] @ slope
-            first += chart.size
+        A, _, by = jacobians(self.sim, self.motion, self.values)
+        slopes = []
+        for chart in self.charts:
+            parts = ((by[name], *chart.derivative(self.values, name)) for name in chart.parameters)
+            slopes.append(sum(J[..., entries] @ slope for J, entries, slope in parts))
+        P = np.concatenate(slopes, axis=-1)
         point = self.motion.q[:, 0], self.motion.v[:, 0]
         r, _ = residuals(self.residual, "residual", point)
         R, _ = derivative(self.sim.model, self.residual, self.jacobian, "residual", point)
-        S = np.zeros(P.shape[1:])
-        H, g = np.zeros((len(z), z.shape[1], z.shape[1])), np.zeros_like(z)
+        worlds, size = P.shape[1], P.shape[3]
+        S, H, g = np.zeros(P.shape[1:]), np.zeros((worlds, size, size)), np.zeros((worlds, size))
         for k in range(len(P)):
             S = A[k] @ S + P[k]
             J = R[k + 1] @ S
@@ -185,22 +176,25 @@ class _Fit:
         """Try the dampings, keep each group's best where it lowers its cost."""
         H, g = normal
         diagonal = np.diagonal(H, axis1=1, axis2=2)
-        scale = np.maximum(diagonal, FLOOR * diagonal.max(axis=1, keepdims=True)) + 1e-100
-        tried = np.empty((len(DAMPINGS), *self.z.shape))
-        for i, factor in enumerate(DAMPINGS):
-            damped = H + (factor * self.damping)[:, None, None] * (scale[:, None, :] * np.eye(len(self.low)))
-            tried[i] = self.z + box_qp(damped, g, self.low - self.z, self.high - self.z)[0]
-        tried = np.clip(tried, self.low, self.high)
+        largest = diagonal.max(axis=1, keepdims=True) + 1e-100
+        scale = np.maximum(diagonal, FLOOR * largest)
+        sides = zip(*(chart.bounds(self.values) for chart in self.charts), strict=True)
+        low, high = (np.concatenate(side, axis=1)[: self.groups] for side in sides)
+        damped = (H + (factor * self.damping)[:, None, None] * (scale[:, None, :] * np.eye(len(self.labels))) for factor in DAMPINGS)
+        tried = [self._moved(box_qp(each, g, low, high)[0]) for each in damped]
         motion, costs = self._roll(tried)
         best, groups = np.argmin(costs, axis=0), np.arange(self.groups)
-        gained = np.where(going, self.cost, 0.0) - costs[best, groups]
+        cost = costs[best, groups]
+        gained = np.where(going, self.cost, 0.0) - cost
         accepted = going & (gained > 0.0)
-        descent = np.clip(self.z - g / np.maximum(scale, SHOWN * scale.max(axis=1, keepdims=True)), self.low, self.high)
-        still = (np.abs(descent - self.z) <= STILL * (1.0 + np.abs(self.z))).all(axis=1)
-        worlds = np.broadcast_to(accepted, self.sim.worlds)
-        self.motion = self.motion.updated(worlds, motion.chosen(np.broadcast_to(best, self.sim.worlds)))
-        self.z = np.where(accepted[:, None], tried[best, groups], self.z)
-        self.cost = np.where(accepted, costs[best, groups], self.cost)
+        descent = np.clip(-g / np.maximum(scale, SHOWN * largest), low, high)
+        still = (np.abs(descent) <= STILL).all(axis=1)
+        worlds, which = (np.broadcast_to(x, self.sim.worlds) for x in (accepted, best))
+        self.motion = self.motion.updated(worlds, motion.chosen(which))
+        for name, kept in self.values.items():
+            new = np.stack([values[name] for values in tried])[which, np.arange(len(which))]
+            self.values[name] = np.where(worlds.reshape(-1, *[1] * (kept.ndim - 1)), new, kept)
+        self.cost = np.where(accepted, cost, self.cost)
         chosen = np.maximum(DAMPINGS[best] * self.damping, LEAST)
         self.damping = np.where(accepted, chosen, np.where(going, RAISE * self.damping, self.damping))
         self.status[going & (self.damping > MOST)] = "stalled"

@@ -107,20 +107,22 @@ class _Search:
         value, size = values[best, np.arange(len(best))], STEP_SIZES[best]
         gained, promised = np.where(going, self.value, 0.0) - value, -(size * promise[0] + size**2 * promise[1])
         accepted = going & (gained > 0.0) & (gained > ACCEPTED * promised)
-        nothing = going & (-promise.sum(0) <= tolerance * np.abs(self.value)) & (self.mu <= LEAST)
+        small = tolerance * np.abs(self.value)
         self.motion = self.motion.updated(accepted, motion.chosen(best))
         self.value = np.where(accepted, value, self.value)
-        self.gains = np.where((accepted | nothing)[:, None, None], gain, self.gains)
-        self._regularise(going, accepted, size)
+        tight, useful = self.mu <= LEAST, accepted & (gained > small)
+        settled = (-promise.sum(0) <= small) | (accepted & (size >= LONG_STEP) & ~useful)
+        converged = going & tight & settled
+        self.gains = np.where((accepted | converged)[:, None, None], gain, self.gains)
+        self._regularise(going & ~useful, useful & (size >= LONG_STEP))
         self.status[going & (self.mu > MOST)] = "stalled"
-        self.status[nothing | (accepted & (gained <= tolerance * np.abs(self.value)))] = "converged"
+        self.status[converged] = "converged"
 
-    def _regularise(self, going: np.ndarray, accepted: np.ndarray, size: np.ndarray) -> None:
-        """Less after a long step, more after none, faster and faster."""
-        failed, long = going & ~accepted, accepted & (size >= LONG_STEP)
+    def _regularise(self, failed: np.ndarray, long: np.ndarray) -> None:
+        """Less after a long step that helps, more after one that does not, faster and faster."""
         less = np.where(FALL * self.mu < LEAST, 0.0, FALL * self.mu)
         self.mu = np.where(failed, np.maximum(self.growth * self.mu, LEAST), np.where(long, less, self.mu))
-        self.growth = np.where(failed, self.growth * GROWTH, np.where(accepted, GROWTH, self.growth))
+        self.growth = np.where(failed, self.growth * GROWTH, GROWTH)
 
 
 def backward(F, g, H, g_end, H_end, mu, low, high):

@@ -116,7 +116,7 @@ class Replicas:
             knot, within = divmod(row, self.substeps)
             if within == 0:
                 controls[knot] = policy(knot, arrays["q"][row], arrays["v"][row])
-            self.sim.step(state, controls[knot].reshape(len(controls[knot]) * self.worlds, -1), out=state)
+            self.sim.step(state, controls[knot].reshape(self.sim.worlds, self.sim.model.nu), out=state)
             keep(row + 1)
         finite = (arrays["flags"][-1] & NONFINITE) == 0
         return Motion(arrays, controls.astype(float), finite, self.substeps)
@@ -150,12 +150,13 @@ def jacobians(sim: Simulator, motion: Motion, parameters: dict[str, np.ndarray] 
     for first in range(0, rows, copies):
         chunk = np.minimum(np.arange(first, first + copies), rows - 1)
         state = wide.load({name: x[chunk] for name, x in points.items()})
-        control = np.ascontiguousarray(controls[chunk].reshape(wide.sim.worlds, -1), dtype=sim.dtype)
+        control = np.ascontiguousarray(controls[chunk].reshape(wide.sim.worlds, sim.model.nu), dtype=sim.dtype)
         out = wide.sim.linearize(state, control, parameters=tuple(parameters), out=out)
         for name, array in out.arrays().items():
             values = array.numpy().reshape(copies, sim.worlds, *array.shape[1:])[: rows - first]
             found.setdefault(name, []).append(values.astype(float))
-    found = {name: np.concatenate(parts).reshape(-1, substeps, *parts[0].shape[1:]) for name, parts in found.items()}
+    shape = (rows // substeps, substeps)
+    found = {name: np.concatenate(parts).reshape(*shape, *parts[0].shape[1:]) for name, parts in found.items()}
     A = found.pop("A")
     for later in range(1, substeps):  # x'' = A₂ (A₁ x + B₁ u) + B₂ u
         for name, x in found.items():
