@@ -74,15 +74,15 @@ def test_full_inertia_shared_by_all_worlds(within):
 def test_sliding_friction(within):
     """Friction of boxes that slide, per world, from guesses above and below."""
     b = ws.ModelBuilder("box", timestep=DT)
-    b.add_geom("plane", name="floor", friction=0.0)
+    b.add_geom("plane", name="floor", friction=0.2)
     b.add_joint(b.add_body("box", pose=[0, 0, 0.1]), "free")
     b.add_geom("box", [0.1, 0.1, 0.1], body="box", name="foot", friction=0.3)
-    model, true = b.build(), np.array([[0.0, 0.2], [0.0, 0.15]])
+    model, true = b.build(), np.array([[0.2, 0.3], [0.2, 0.15]])
     start = np.array([[0.3, 0, 0, 0, 0, 0], [0.2, 0.2, 0, 0, 0, 0.0]])
     sim = ws.Simulator(model, 2, **TIGHT)
     sim.parameters["geom_friction"] = true
     seen = sim.rollout(sim.state(v=start), steps=12)
-    sim.parameters["geom_friction"] = np.array([[0.0, 0.25], [0.0, 0.05]])
+    sim.parameters["geom_friction"] = np.array([[0.2, 0.2], [0.2, 0.25]])
     residual = errors(model, seen.q.numpy(), seen.v.numpy())
     found = ws.identify(sim, sim.state(v=start), np.zeros((12, 2, 0)), residual, {"geom_friction": "foot"})
     within("identified friction", np.abs(found.parameters["geom_friction"] - true).max(), 1e-6)
