@@ -47,7 +47,14 @@ def sprint(solver: str, seed: int) -> dict:
     few = ws.ilqr(sim, state, controls, cost, iterations=FEW, tolerance=0.0)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     many = ws.ilqr(sim, state, controls, cost, iterations=MANY, tolerance=0.0)
-    found = {"seed": seed, "first": few.history[0, 0], "few": few.cost[0], "many": many.cost[0], "wall": wall, "cpu": cpu}
+    found = {
+        "seed": seed,
+        "first": few.history[0, 0],
+        "few": few.cost[0],
+        "many": many.cost[0],
+        "wall": wall,
+        "cpu": cpu,
+    }
     found["speed"] = (few.q[-1, 0, 0] - few.q[0, 0, 0]) / (KNOTS * sim.dt)
     within = np.flatnonzero(few.history[:, 0] <= many.cost[0] + NEAR * abs(many.cost[0]))
     found["needed"] = int(within[0]) if len(within) else None

@@ -68,7 +68,7 @@ def test_scipy_brings_the_system_to_a_speed():
 
 
 def test_bounds_of_the_model():
-    """"model" bounds controls by the control range and parameters by what a simulator takes, shared or per world."""
+    """ "model" bounds controls by the control range and parameters by what a simulator takes, shared or per world."""
     sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), WORLDS, dtype="float64", device="cpu", requires_grad=True)
     start = {"controls": np.zeros((STEPS, WORLDS, 1)), "body_mass": sim.model.body_mass}
     bounds = ws.Objective(sim, speed_loss, start, bounds=dict.fromkeys(start, "model")).bounds

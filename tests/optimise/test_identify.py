@@ -15,7 +15,9 @@ def arm() -> ws.Model:
     b = ws.ModelBuilder("arm", timestep=DT)
     upper = b.add_body("upper", mass=1.0, com=[0.0, 0.0, -0.2], inertia=[0.02, 0.02, 0.004])
     b.add_joint(upper, "hinge", name="shoulder", axis=[0, 1, 0], damping=0.05, friction=0.02)
-    hand = b.add_body("hand", parent=upper, pose=[0, 0, -0.4], mass=0.6, com=[0.05, 0.02, -0.15], inertia=[0.008, 0.007, 0.003])
+    hand = b.add_body(
+        "hand", parent=upper, pose=[0, 0, -0.4], mass=0.6, com=[0.05, 0.02, -0.15], inertia=[0.008, 0.007, 0.003]
+    )
     b.add_joint(hand, "ball", name="ball", damping=0.01)
     b.add_actuator("shoulder", gear=2.0)
     return b.build()
@@ -153,7 +155,10 @@ def test_mass_scales_with_its_inertia():
     by_body = np.array([1.0, 2.0])
     sim.parameters.scale_mass(by_body[None])
     np.testing.assert_array_equal(sim.parameters["body_mass"].numpy(), np.tile(by_body * model.body_mass, (3, 1)))
-    for bad, message in ((0.0, "factor is 0.0; every value must be positive"), (np.ones(2), r"factor has shape \(2,\); give a number")):
+    for bad, message in (
+        (0.0, "factor is 0.0; every value must be positive"),
+        (np.ones(2), r"factor has shape \(2,\); give a number"),
+    ):
         with pytest.raises(ValueError, match=message):
             sim.parameters.scale_mass(bad)
 
@@ -184,7 +189,9 @@ def test_bad_input_says_what_to_do():
     with pytest.raises(ValueError, match="shared=True, but the worlds of"):
         ws.identify(sim, state, u, lambda q, v: q, {"body_mass": None}, shared=True)
     sim.parameters["body_mass"] = np.array([1.0, 0.0])
-    with pytest.raises(ValueError, match=r"body_mass\[hand\] is 0 in world 0; set sim.parameters to a finite value above 0"):
+    with pytest.raises(
+        ValueError, match=r"body_mass\[hand\] is 0 in world 0; set sim.parameters to a finite value above 0"
+    ):
         ws.identify(sim, state, u, lambda q, v: q, {"body_mass": None})
     sim.parameters["body_inertia"] = np.diag([1.0, 1.0, 3.0])[None].repeat(2, 0)
     with pytest.raises(ValueError, match="body 'hand' has an inertia that no density has"):

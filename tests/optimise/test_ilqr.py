@@ -96,7 +96,9 @@ def test_limits_hold_and_bind(within):
 def swing_up(worlds: int = 1) -> tuple[ws.Simulator, ws.State, np.ndarray, ws.Cost]:
     sim = cartpole(worlds)
     q = np.stack([np.zeros(worlds), np.pi + np.linspace(-0.3, 0.4, worlds)], axis=1)
-    cost = ws.Cost(lambda q, v, u: 0.1 * np.concatenate([q, v, u], -1), lambda q, v: 3.0 * np.concatenate([q, 0.3 * v], -1))
+    cost = ws.Cost(
+        lambda q, v, u: 0.1 * np.concatenate([q, v, u], -1), lambda q, v: 3.0 * np.concatenate([q, 0.3 * v], -1)
+    )
     return sim, sim.state(q), np.zeros((40, worlds, 1)), cost
 
 
@@ -196,7 +198,9 @@ def test_box_programs_against_enumeration(within):
 def test_receding_horizon_holds_the_pole_up():
     """With `ws.MPC` iLQR brings the pole from 0.4 rad back to upright; `every` plans that often; a failed plan can be repeated."""
     sim, calls = cartpole(), []
-    cost = ws.Cost(lambda q, v, u: np.concatenate([0.3 * q, 0.1 * v, 0.1 * u], -1), lambda q, v: 5 * np.concatenate([q, v], -1))
+    cost = ws.Cost(
+        lambda q, v, u: np.concatenate([0.3 * q, 0.1 * v, 0.1 * u], -1), lambda q, v: 5 * np.concatenate([q, v], -1)
+    )
 
     def plan(state, controls, step):
         calls.append(step)
@@ -232,7 +236,10 @@ def test_bad_input_says_what_to_do():
     state, u = sim.state(), np.zeros((5, 2, 1))
     cases = [
         (r"cost is 3; give a ws\.Cost", dict(cost=3)),
-        (r"controls has shape \(5, 1\); it must be \(knots, worlds, nu\) = \(knots, 2, 1\)", dict(controls=np.zeros((5, 1)))),
+        (
+            r"controls has shape \(5, 1\); it must be \(knots, worlds, nu\) = \(knots, 2, 1\)",
+            dict(controls=np.zeros((5, 1))),
+        ),
         (r"controls is nan at \(2, 0, 0\)", dict(controls=np.where(np.arange(5)[:, None, None] == 2, np.nan, u))),
         (r"controls is 1\.5 at \(0, 0, 0\), beyond the limits \[-1, 1\] of actuator 'push'", dict(controls=u + 1.5)),
         (r"limits leave nothing of the range of actuator 'push'", dict(limits=(2.0, 3.0))),
@@ -241,7 +248,10 @@ def test_bad_input_says_what_to_do():
         (r"tolerance is -1", dict(tolerance=-1)),
         (r"running returned residuals of shape \(5,\)", dict(cost=ws.Cost(lambda q, v, u: np.zeros(5)))),
         (r"a further cost of shape \(3,\)", dict(cost=ws.Cost(lambda q, v, u: (u, np.zeros(3))))),
-        (r"running_jacobian returned .* the last axis must be 5", dict(cost=ws.Cost(lambda q, v, u: u, None, lambda q, v, u: np.eye(1)))),
+        (
+            r"running_jacobian returned .* the last axis must be 5",
+            dict(cost=ws.Cost(lambda q, v, u: u, None, lambda q, v, u: np.eye(1))),
+        ),
     ]
     for message, change in cases:
         given = {"state": state, "controls": u, "cost": cost} | change

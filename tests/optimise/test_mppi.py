@@ -59,7 +59,16 @@ def test_a_plan_is_the_weighted_mean_of_its_samples():
 def test_limits_hold():
     """Controls stay within the model's range and narrower limits."""
     sim = cartpole(2)
-    plan = ws.mppi(sim, sim.state(TILTED[:2]), np.zeros((KNOTS, 2, 1)), COST, samples=8, noise=3.0, limits=(-0.4, 2.0), iterations=2)
+    plan = ws.mppi(
+        sim,
+        sim.state(TILTED[:2]),
+        np.zeros((KNOTS, 2, 1)),
+        COST,
+        samples=8,
+        noise=3.0,
+        limits=(-0.4, 2.0),
+        iterations=2,
+    )
     assert plan.controls.min() >= -0.4 and plan.controls.max() <= 1.0
 
 
@@ -82,7 +91,11 @@ def test_a_world_that_is_not_finite_changes_no_other():
     spoilt = ws.mppi(sim, state, u, COST, samples=8)
     np.testing.assert_array_equal(spoilt.controls[:, 0], plan.controls[:, 0])
     np.testing.assert_array_equal(spoilt.controls[:, 1], u[:, 1])
-    assert list(spoilt.status) == ["iterations", "nonfinite"] and np.isinf(spoilt.cost[1]) and spoilt.effective_samples[1] == 0
+    assert (
+        list(spoilt.status) == ["iterations", "nonfinite"]
+        and np.isinf(spoilt.cost[1])
+        and spoilt.effective_samples[1] == 0
+    )
 
 
 def test_bad_input_says_what_to_do():

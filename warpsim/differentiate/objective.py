@@ -67,7 +67,10 @@ class Objective:
         self.scale = {name: positive(scales[name], f"scale[{name!r}]") for name in self.start}
         self._refuse_unknown("bounds", bounds)
         self._refuse_unknown("scale", scale)
-        self._bounds = {n: self._of_model(n) if isinstance(pair, str) and pair == "model" else pair for n, pair in dict(bounds or {}).items()}
+        self._bounds = {
+            n: self._of_model(n) if isinstance(pair, str) and pair == "model" else pair
+            for n, pair in dict(bounds or {}).items()
+        }
         for name, pair in self._bounds.items():
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
                 raise ValueError(f"bounds[{name!r}] is {short(pair)}; give (low, high)")

@@ -171,7 +171,9 @@ class Parameters:
         each = found[:, None] if found.ndim == 1 else found
         shape = (self.worlds, self.model.nbody)
         if each.ndim not in (0, 2) or any(n not in (1, m) for n, m in zip(each.shape, shape, strict=False)):
-            raise ValueError(f"factor has shape {found.shape}; give a number, ({shape[0]},), {shape} or (1, {shape[1]})")
+            raise ValueError(
+                f"factor has shape {found.shape}; give a number, ({shape[0]},), {shape} or (1, {shape[1]})"
+            )
         each = np.broadcast_to(each, shape)
         self["body_mass"] = each * self.model.body_mass
         self["body_inertia"] = each[..., None, None] * self.model.body_inertia

@@ -52,7 +52,9 @@ class Entries:
         if len(bad):
             w, i = bad[0]
             least = " above 0" if self.log else ""
-            raise ValueError(f"{self.labels[i]} is {p[w, i]:g} in world {w}; set sim.parameters to a finite value{least} first")
+            raise ValueError(
+                f"{self.labels[i]} is {p[w, i]:g} in world {w}; set sim.parameters to a finite value{least} first"
+            )
 
     def _flat(self, values: dict[str, np.ndarray]) -> np.ndarray:
         return values[self.name].reshape(len(values[self.name]), -1)[:, self.columns]
@@ -163,7 +165,11 @@ def _names(model: Model, name: str) -> list[str]:
     kind = name.split("_")[0]
     if name in ("joint_range", "joint_pose", "joint_axis") or kind != "joint":
         return list(model.names[kind])
-    return [n for n, joint in zip(model.joint_names, model.joint_type, strict=True) for _ in range(JOINT_NV[JointType(joint)])]
+    return [
+        n
+        for n, joint in zip(model.joint_names, model.joint_type, strict=True)
+        for _ in range(JOINT_NV[JointType(joint)])
+    ]
 
 
 def elements_of(model: Model, name: str, elements) -> np.ndarray:
@@ -190,12 +196,18 @@ def elements_of(model: Model, name: str, elements) -> np.ndarray:
 def charts(model: Model, parameters) -> list:
     """The steps of every parameter asked for: {name: elements}."""
     if not isinstance(parameters, dict) or not parameters:
-        raise ValueError(f"parameters is {short(parameters)}; give a dict: a parameter's name and its elements (None: all)")
+        raise ValueError(
+            f"parameters is {short(parameters)}; give a dict: a parameter's name and its elements (None: all)"
+        )
     found = []
     known = [name for name in SPECS if name not in WITHOUT]
     for name, elements in parameters.items():
         if name in WITHOUT:
-            instead = f"use {INERTIAL!r}, which keeps it physical" if name == "body_inertia" else f"choose of {listed(known, 99)}"
+            instead = (
+                f"use {INERTIAL!r}, which keeps it physical"
+                if name == "body_inertia"
+                else f"choose of {listed(known, 99)}"
+            )
             raise ValueError(f"parameters names {name!r}, which has no steps here; {instead}")
         choice(name, "a key of parameters", [INERTIAL, *known])
         if name == INERTIAL:
@@ -204,5 +216,7 @@ def charts(model: Model, parameters) -> list:
             found.append(Entries(model, name, elements))
     taken = [p for chart in found if isinstance(chart, Entries) for p in chart.parameters]
     if INERTIAL in parameters and {"body_mass", "body_com"} & set(taken):
-        raise ValueError(f"parameters names {INERTIAL!r} and {sorted({'body_mass', 'body_com'} & set(taken))}, which it holds")
+        raise ValueError(
+            f"parameters names {INERTIAL!r} and {sorted({'body_mass', 'body_com'} & set(taken))}, which it holds"
+        )
     return found

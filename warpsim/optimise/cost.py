@@ -81,9 +81,13 @@ def residuals(function: Callable, name: str, point: tuple) -> tuple[np.ndarray, 
         r = np.zeros((*shape, 0))
     r, s = numbers(r, f"what {name} returns"), None if s is None else numbers(s, f"the second that {name} returns")
     if r.shape[:-1] != shape or r.ndim != len(shape) + 1:
-        raise ValueError(f"{name} returned residuals of shape {r.shape} for q of shape {point[0].shape}; give {shape} + (n,)")
+        raise ValueError(
+            f"{name} returned residuals of shape {r.shape} for q of shape {point[0].shape}; give {shape} + (n,)"
+        )
     if s is not None and s.shape != shape:
-        raise ValueError(f"{name} returned a further cost of shape {s.shape} for q of shape {point[0].shape}; give {shape}")
+        raise ValueError(
+            f"{name} returned a further cost of shape {s.shape} for q of shape {point[0].shape}; give {shape}"
+        )
     return r, s
 
 
@@ -109,7 +113,9 @@ def derivative(model, function: Callable, jacobian: Callable | None, name: str, 
         J, slope = found if isinstance(found, tuple) else (found, np.zeros((*shape, n)))
         J = np.zeros((*shape, 0, n)) if J is None else np.broadcast_to(J, (*shape, *np.shape(J)[-2:]))
         if J.shape[-1] != n or np.shape(slope) != (*shape, n):
-            raise ValueError(f"{name}_jacobian returned {J.shape} and {np.shape(slope)}; the last axis must be {n}: δq, δv, u")
+            raise ValueError(
+                f"{name}_jacobian returned {J.shape} and {np.shape(slope)}; the last axis must be {n}: δq, δv, u"
+            )
         return J, slope
     move = MOVE * np.concatenate([np.eye(n), -np.eye(n)]).reshape(2 * n, *[1] * len(shape), n)
     moved = (model.displace(point[0], move[..., :nv]), point[1] + move[..., nv : 2 * nv])

@@ -180,7 +180,10 @@ class _Fit:
         scale = np.maximum(diagonal, FLOOR * largest)
         sides = zip(*(chart.bounds(self.values) for chart in self.charts), strict=True)
         low, high = (np.concatenate(side, axis=1)[: self.groups] for side in sides)
-        damped = (H + (factor * self.damping)[:, None, None] * (scale[:, None, :] * np.eye(len(self.labels))) for factor in DAMPINGS)
+        damped = (
+            H + (factor * self.damping)[:, None, None] * (scale[:, None, :] * np.eye(len(self.labels)))
+            for factor in DAMPINGS
+        )
         tried = [self._moved(box_qp(each, g, low, high)[0]) for each in damped]
         motion, costs = self._roll(tried)
         best, groups = np.argmin(costs, axis=0), np.arange(self.groups)

@@ -70,7 +70,9 @@ def _rolled(sim, state, controls, cost, substeps):
     wide = replicas(sim, samples)
     flat = np.ascontiguousarray(np.moveaxis(controls, 0, 1)).reshape(knots, samples * worlds, nu)
     motion = wide.sim.rollout(wide.load(state.numpy()), flat, substeps=substeps)
-    q, v = (np.moveaxis(x.numpy().reshape(knots + 1, samples, worlds, -1), 1, 0).astype(float) for x in (motion.q, motion.v))
+    q, v = (
+        np.moveaxis(x.numpy().reshape(knots + 1, samples, worlds, -1), 1, 0).astype(float) for x in (motion.q, motion.v)
+    )
     stopped = motion.final.memory["flags"].numpy().reshape(samples, worlds) & NONFINITE
     return q, v, np.where(stopped == 0, cost.value(q, v, controls), np.inf)
 
@@ -100,7 +102,9 @@ def _sigma(model, noise, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         return NOISE * (high - low)
     sigma = numbers(noise, "noise")
     if sigma.shape not in ((), (model.nu,)) or not (np.isfinite(sigma) & (sigma >= 0)).all() or not sigma.any():
-        raise ValueError(f"noise is {short(noise)}; give a positive standard deviation, or one per control ({model.nu},)")
+        raise ValueError(
+            f"noise is {short(noise)}; give a positive standard deviation, or one per control ({model.nu},)"
+        )
     return sigma
 
 

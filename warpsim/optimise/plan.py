@@ -41,7 +41,10 @@ class Plan:
         knots, worlds = self.controls.shape[:2]
         counts = {str(name): int(n) for name, n in zip(*np.unique(self.status, return_counts=True), strict=True)}
         cost = f"{np.median(self.cost):.6g} median"
-        return show("Plan", {"knots": knots, "worlds": worlds, "cost": cost, "iterations": len(self.history) - 1, "status": counts})
+        return show(
+            "Plan",
+            {"knots": knots, "worlds": worlds, "cost": cost, "iterations": len(self.history) - 1, "status": counts},
+        )
 
 
 class MPC:
@@ -99,7 +102,9 @@ def checked_problem(sim, state, controls, cost, limits):
     low, high = ranges[..., 0], ranges[..., 1]
     if limits is not None:
         if not isinstance(limits, (tuple, list)) or len(limits) != 2:
-            raise ValueError(f"limits is {short(limits)}; give (low, high), numbers or arrays that broadcast to {shape}")
+            raise ValueError(
+                f"limits is {short(limits)}; give (low, high), numbers or arrays that broadcast to {shape}"
+            )
         given = [numbers(side, "limits") for side in limits]
         if any(np.broadcast_shapes(side.shape, shape) != shape for side in given) or not (given[0] <= given[1]).all():
             raise ValueError(f"limits is {short(limits)}; give (low, high), low <= high, that broadcast to {shape}")
@@ -125,7 +130,9 @@ def checked_controls(sim: Simulator, controls) -> np.ndarray:
     u = numbers(controls.numpy() if hasattr(controls, "numpy") else controls, "controls")
     shape = (sim.worlds, sim.model.nu)
     if u.ndim != 3 or u.shape[1:] != shape or not len(u):
-        raise ValueError(f"controls has shape {u.shape}; it must be (knots, worlds, nu) = (knots, {shape[0]}, {shape[1]})")
+        raise ValueError(
+            f"controls has shape {u.shape}; it must be (knots, worlds, nu) = (knots, {shape[0]}, {shape[1]})"
+        )
     if not np.isfinite(u).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(u))[0])
         raise ValueError(f"controls is {u[where]} at {where}; every value must be finite")

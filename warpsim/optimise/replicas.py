@@ -47,7 +47,9 @@ class Motion:
         """One replica of each world, by index `(worlds,)`."""
         worlds = np.arange(len(replica))
         arrays = {name: x[:, replica, worlds][:, None] for name, x in self.arrays.items()}
-        return Motion(arrays, self.controls[:, replica, worlds][:, None], self.finite[replica, worlds][None], self.substeps)
+        return Motion(
+            arrays, self.controls[:, replica, worlds][:, None], self.finite[replica, worlds][None], self.substeps
+        )
 
     def updated(self, worlds: np.ndarray, other: "Motion") -> "Motion":
         """This motion with the chosen worlds (a mask) of another."""
@@ -159,7 +161,7 @@ def jacobians(sim: Simulator, motion: Motion, parameters: dict[str, np.ndarray] 
     found = {name: np.concatenate(parts).reshape(*shape, *parts[0].shape[1:]) for name, parts in found.items()}
     A = found.pop("A")
     for later in range(1, substeps):  # x'' = A₂ (A₁ x + B₁ u) + B₂ u
-        for name, x in found.items():
+        for x in found.values():
             x[:, 0] = A[:, later] @ x[:, 0] + x[:, later]
         A[:, 0] = A[:, later] @ A[:, 0]
     return A[:, 0], found.pop("B")[:, 0], {name: x[:, 0] for name, x in found.items()}
