@@ -98,20 +98,21 @@ class Replicas:
     def load(self, arrays: dict[str, np.ndarray]) -> State:
         """A state of arrays `(worlds, ...)` or `(copies, worlds, ...)` by name."""
         for name, array in self.state.arrays().items():
-            values = np.broadcast_to(arrays[name], (self.copies, *arrays[name].shape[-array.ndim :]))
-            array.assign(np.ascontiguousarray(values.reshape(array.shape)))
+            own = array.numpy()
+            values = np.broadcast_to(arrays[name], (self.copies, self.worlds, *own.shape[1:]))
+            array.assign(np.ascontiguousarray(values.reshape(own.shape)))
         return self.state
 
     def roll(self, start: State, knots: int, policy) -> Motion:
         """The motions from `start` under `policy(knot, q, v) -> controls`, arrays `(copies, worlds, n)`."""
         state, shape = self.load(start.numpy()), (self.copies, self.worlds)
         rows = knots * self.substeps
-        arrays = {n: np.empty((rows + 1, *shape, *x.shape[1:]), x.numpy().dtype) for n, x in state.arrays().items()}
+        arrays = {name: np.empty((rows + 1, *shape, *x.shape[1:]), x.dtype) for name, x in state.numpy().items()}
         controls = np.empty((knots, *shape, self.sim.model.nu), self.sim.dtype)
 
         def keep(row: int) -> None:
-            for name, array in state.arrays().items():
-                arrays[name][row] = array.numpy().reshape(arrays[name].shape[1:])
+            for name, x in state.numpy().items():
+                arrays[name][row] = x.reshape(arrays[name].shape[1:])
 
         keep(0)
         for row in range(rows):
