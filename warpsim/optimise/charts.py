@@ -3,14 +3,12 @@
 | parameter | a step x |
 |---|---|
 | masses, frictions, stiffnesses of geoms | p exp(x) |
-| "inertial" of a body: mass, COM and inertia | P' = L φ(X) Lᵀ on its pseudo-inertia matrix P = L Lᵀ, X symmetric with 10 entries |
+| "inertial" of a body: mass, COM and inertia | added to the log-Cholesky coordinates of its pseudo-inertia matrix (Rucker & Wensing 2022) |
 | others | p + x, within the bounds that a simulator has for them |
 
 The pseudo-inertia P = [[Σ, h], [hᵀ, m]], h = m c, Σ = ½ tr(I) 1 - I + m c cᵀ, is the second moment of the mass in body axes: it is
-positive definite exactly if a body of positive density has this inertia, the triangle inequalities among it (Wensing, Kim, Slotine
-2018; Rucker & Wensing 2022 take the logarithm of its Cholesky factor instead). φ acts on eigenvalues, w -> 1 + w, below w = -½ the
-exponential that goes on from there and never reaches 0: the motion is smooth in P, and a step is linear in it where it can be, so that
-narrow valleys of the error stay straight.
+positive definite exactly if a body of positive density has this inertia, the triangle inequalities among it. P = U Uᵀ with
+U = e^α [[e^d1, s12, s13, t1], [0, e^d2, s23, t2], [0, 0, e^d3, t3], [0, 0, 0, 1]] is so for every (α, d, s, t).
 """
 
 import numpy as np
@@ -21,8 +19,8 @@ from warpsim.model.parameters import SPECS
 
 INERTIAL = "inertial"
 MEMBERS = ("body_mass", "body_com", "body_inertia")  # of INERTIAL
-REACH = 2.0  # the longest step of a logarithm, or of an entry of X
-NARROWEST = 1e-12  # least ratio of the eigenvalues of P: a step beyond it is not made
+REACH, INERTIAL_REACH = 2.0, 0.5  # the longest step of a logarithm, and of log-Cholesky coordinates
+NARROWEST = 1e-9  # least ratio of the eigenvalues of P: a step beyond it is not made
 # By their logarithms. Frictions among them: at 0 the motion has no derivative by them.
 LOGARITHMS = ("body_mass", "geom_stiffness", "geom_friction", "joint_friction", "tendon_friction")
 # Without steps: rotations, unit vectors, switches, ordered pairs, an inertia without its mass.
@@ -77,15 +75,14 @@ class Entries:
 
 
 class PseudoInertia:
-    """Mass, COM and inertia of one body; x are the entries of X on and above its diagonal, row by row."""
+    """Mass, COM and inertia of one body, by z = (α, d1, d2, d3, s12, s23, s13, t1, t2, t3)."""
 
-    size, ROWS, COLUMNS = 10, *np.triu_indices(4)
+    size, NAMES = 10, ("α", "d1", "d2", "d3", "s12", "s23", "s13", "t1", "t2", "t3")
+    ROWS, COLUMNS = np.array([0, 1, 0, 0, 1, 2]), np.array([1, 2, 2, 3, 3, 3])  # of s12, s23, s13, t1, t2, t3
 
     def __init__(self, model: Model, body: int):
         self.parameters, self.body, self.name = MEMBERS, body, model.body_names[body]
-        self.labels = [f"{INERTIAL}[{self.name}][{i}, {j}]" for i, j in zip(self.ROWS, self.COLUMNS, strict=True)]
-        self.basis = np.zeros((10, 4, 4))
-        self.basis[range(10), self.ROWS, self.COLUMNS] = self.basis[range(10), self.COLUMNS, self.ROWS] = 1.0
+        self.labels = [f"{INERTIAL}[{self.name}].{part}" for part in self.NAMES]
 
     def matrix(self, values: dict[str, np.ndarray]) -> np.ndarray:
         """P `(worlds, 4, 4)`."""
@@ -102,29 +99,44 @@ class PseudoInertia:
 
     def bounds(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """The steps that may be made `(worlds, 10)`."""
-        worlds = len(values["body_mass"])
-        return np.full((worlds, 10), -REACH), np.full((worlds, 10), REACH)
+        reach = np.full((len(values["body_mass"]), 10), INERTIAL_REACH)
+        return -reach, reach
+
+    def coordinates(self, values: dict[str, np.ndarray]) -> np.ndarray:
+        """z `(worlds, 10)`."""
+        U = np.linalg.cholesky(self.matrix(values)[:, ::-1, ::-1])[:, ::-1, ::-1]
+        U, last = U / U[:, 3:, 3:], U[:, 3, 3:]
+        logs = np.log(np.diagonal(U, axis1=1, axis2=2)[:, :3])
+        return np.concatenate([np.log(last), logs, U[:, self.ROWS, self.COLUMNS]], axis=1)
+
+    def factor(self, z: np.ndarray) -> np.ndarray:
+        """U `(worlds, 4, 4)`."""
+        U = np.zeros((len(z), 4, 4))
+        U[:, range(3), range(3)], U[:, 3, 3] = np.exp(z[:, 1:4]), 1.0
+        U[:, self.ROWS, self.COLUMNS] = z[:, 4:]
+        return np.exp(z[:, :1, None]) * U
 
     def move(self, values: dict[str, np.ndarray], x: np.ndarray) -> None:
-        """Make the step x `(worlds, 10)`, in place."""
-        P = self.matrix(values)
-        L = np.linalg.cholesky(P)
-        w, V = np.linalg.eigh(np.tensordot(x, self.basis, 1))
-        stretch = np.where(w > -0.5, 1.0 + w, 0.5 * np.exp(2.0 * np.minimum(w, 0.0) + 1.0))
-        F = L @ V * np.sqrt(stretch)[..., None, :]
-        moved = F @ np.swapaxes(F, -1, -2)
-        eigenvalues = np.linalg.eigvalsh(moved)
-        moved = np.where((eigenvalues[:, 0] > NARROWEST * eigenvalues[:, -1])[:, None, None], moved, P)
-        m, c, sigma = _split(moved)
+        """Make the step x `(worlds, 10)`, in place; the bits of a world that it leaves stay."""
+        U = self.factor(self.coordinates(values) + x)
+        P = U @ np.swapaxes(U, -1, -2)
+        eigenvalues = np.linalg.eigvalsh(P)
+        moves = (x != 0).any(axis=1) & (eigenvalues[:, 0] > NARROWEST * eigenvalues[:, -1])
+        m, c, sigma = _split(P)
         inertia = np.trace(sigma, axis1=-2, axis2=-1)[..., None, None] * np.eye(3) - sigma
         for name, value in zip(MEMBERS, (m, c, inertia), strict=True):
-            values[name][:, self.body] = value
+            values[name][moves, self.body] = value[moves]
 
     def derivative(self, values: dict[str, np.ndarray], name: str) -> tuple[np.ndarray, np.ndarray]:
         """Which entries of a parameter a step moves, and ∂entries/∂x `(worlds, entries, 10)`."""
-        P = self.matrix(values)
-        L, (m, c, _) = np.linalg.cholesky(P), _split(P)
-        dP = L @ self.basis[:, None] @ np.swapaxes(L, -1, -2)  # (10, worlds, 4, 4)
+        U = self.factor(self.coordinates(values))
+        dU = np.zeros((10, *U.shape))
+        dU[0], dU[range(4, 10), :, self.ROWS, self.COLUMNS] = U, U[:, 3, 3]
+        for i in range(3):
+            dU[1 + i, :, i, i] = U[:, i, i]
+        dP = dU @ np.swapaxes(U, -1, -2)
+        dP = dP + np.swapaxes(dP, -1, -2)  # (10, worlds, 4, 4)
+        m, c, _ = _split(self.matrix(values))
         dm, dh = dP[..., 3, 3], dP[..., :3, 3]
         if name == "body_mass":
             slope, entries = dm[..., None], np.array([self.body])
