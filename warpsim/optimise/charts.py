@@ -9,6 +9,9 @@
 The pseudo-inertia P = [[Σ, h], [hᵀ, m]], h = m c, Σ = ½ tr(I) 1 - I + m c cᵀ, is the second moment of the mass in body axes: it is
 positive definite exactly if a body of positive density has this inertia, the triangle inequalities among it. P = U Uᵀ with
 U = e^α [[e^d1, s12, s13, t1], [0, e^d2, s23, t2], [0, 0, e^d3, t3], [0, 0, 0, 1]] is so for every (α, d, s, t).
+
+Coordinates that are physical everywhere are curved, and the motion is nearly linear in P itself: along the narrow valleys of what is hard to
+see a straight step p + (∂p/∂x) x goes further. `move(..., straight=True)` makes that one where it is physical.
 """
 
 import numpy as np
@@ -19,7 +22,7 @@ from warpsim.model.parameters import SPECS
 
 INERTIAL = "inertial"
 MEMBERS = ("body_mass", "body_com", "body_inertia")  # of INERTIAL
-REACH, INERTIAL_REACH = 2.0, 0.5  # the longest step of a logarithm, and of log-Cholesky coordinates
+REACH = 2.0  # the longest step of a logarithm, and of log-Cholesky coordinates
 NARROWEST = 1e-9  # least ratio of the eigenvalues of P: a step beyond it is not made
 # By their logarithms. Frictions among them: at 0 the motion has no derivative by them.
 LOGARITHMS = ("body_mass", "geom_stiffness", "geom_friction", "joint_friction", "tendon_friction")
@@ -62,10 +65,13 @@ class Entries:
         p = self._flat(values)
         return (np.full_like(p, -REACH), np.full_like(p, REACH)) if self.log else (self.least - p, self.most - p)
 
-    def move(self, values: dict[str, np.ndarray], x: np.ndarray) -> None:
+    def move(self, values: dict[str, np.ndarray], x: np.ndarray, straight: bool) -> None:
         """Make the step x `(worlds, size)`, in place."""
         p = self._flat(values)
-        p = p * np.exp(x) if self.log else np.clip(p + x, self.least, self.most)
+        if self.log:
+            p = p * np.where(straight & (x > -0.5), 1.0 + x, np.exp(x))
+        else:
+            p = np.clip(p + x, self.least, self.most)
         values[self.name].reshape(len(p), -1)[:, self.columns] = p
 
     def derivative(self, values: dict[str, np.ndarray], name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -90,16 +96,16 @@ class PseudoInertia:
 
     def check(self, values: dict[str, np.ndarray]) -> None:
         """Raise `ValueError` where no density has the inertia."""
-        eigenvalues = np.linalg.eigvalsh(self.matrix(values))
-        if not (eigenvalues[:, 0] > NARROWEST * eigenvalues[:, -1]).all():
+        P = self.matrix(values)
+        if not _is_physical(P).all():
             raise ValueError(
                 f"body {self.name!r} has an inertia that no density has (its pseudo-inertia matrix has the eigenvalue "
-                f"{eigenvalues.min():.3g}); start from a positive mass and moments of which two are larger than the third"
+                f"{np.linalg.eigvalsh(P).min():.3g}); start from a positive mass and moments of which two are larger than the third"
             )
 
     def bounds(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """The steps that may be made `(worlds, 10)`."""
-        reach = np.full((len(values["body_mass"]), 10), INERTIAL_REACH)
+        reach = np.full((len(values["body_mass"]), 10), REACH)
         return -reach, reach
 
     def coordinates(self, values: dict[str, np.ndarray]) -> np.ndarray:
@@ -116,27 +122,32 @@ class PseudoInertia:
         U[:, self.ROWS, self.COLUMNS] = z[:, 4:]
         return np.exp(z[:, :1, None]) * U
 
-    def move(self, values: dict[str, np.ndarray], x: np.ndarray) -> None:
+    def move(self, values: dict[str, np.ndarray], x: np.ndarray, straight: bool) -> None:
         """Make the step x `(worlds, 10)`, in place; the bits of a world that it leaves stay."""
         U = self.factor(self.coordinates(values) + x)
         P = U @ np.swapaxes(U, -1, -2)
-        eigenvalues = np.linalg.eigvalsh(P)
-        moves = (x != 0).any(axis=1) & (eigenvalues[:, 0] > NARROWEST * eigenvalues[:, -1])
+        if straight:
+            line = self.matrix(values) + np.einsum("wz,zwij->wij", x, self._slopes(values))
+            P = np.where(_is_physical(line)[:, None, None], line, P)
+        moves = (x != 0).any(axis=1) & _is_physical(P)
         m, c, sigma = _split(P)
         inertia = np.trace(sigma, axis1=-2, axis2=-1)[..., None, None] * np.eye(3) - sigma
         for name, value in zip(MEMBERS, (m, c, inertia), strict=True):
             values[name][moves, self.body] = value[moves]
 
-    def derivative(self, values: dict[str, np.ndarray], name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Which entries of a parameter a step moves, and ∂entries/∂x `(worlds, entries, 10)`."""
+    def _slopes(self, values: dict[str, np.ndarray]) -> np.ndarray:
+        """∂P/∂x `(10, worlds, 4, 4)`."""
         U = self.factor(self.coordinates(values))
         dU = np.zeros((10, *U.shape))
         dU[0], dU[range(4, 10), :, self.ROWS, self.COLUMNS] = U, U[:, 3, 3]
         for i in range(3):
             dU[1 + i, :, i, i] = U[:, i, i]
         dP = dU @ np.swapaxes(U, -1, -2)
-        dP = dP + np.swapaxes(dP, -1, -2)  # (10, worlds, 4, 4)
-        m, c, _ = _split(self.matrix(values))
+        return dP + np.swapaxes(dP, -1, -2)
+
+    def derivative(self, values: dict[str, np.ndarray], name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Which entries of a parameter a step moves, and ∂entries/∂x `(worlds, entries, 10)`."""
+        dP, (m, c, _) = self._slopes(values), _split(self.matrix(values))
         dm, dh = dP[..., 3, 3], dP[..., :3, 3]
         if name == "body_mass":
             slope, entries = dm[..., None], np.array([self.body])
@@ -158,6 +169,12 @@ def pseudo_inertia(mass, com, inertia) -> np.ndarray:
     P[..., :3, 3] = P[..., 3, :3] = mass * com
     P[..., 3, 3] = mass[..., 0]
     return P
+
+
+def _is_physical(P: np.ndarray) -> np.ndarray:
+    """Whether some positive density has the pseudo-inertia, and no nearly flat one `(worlds,)`."""
+    eigenvalues = np.linalg.eigvalsh(P)
+    return eigenvalues[:, 0] > NARROWEST * eigenvalues[:, -1]
 
 
 def _split(P: np.ndarray):

@@ -117,7 +117,7 @@ class _Fit:
 
     def run(self, iterations: int, tolerance: float) -> Identification:
         """Iterate until every group has stopped."""
-        motion, costs = self._roll([self.values] * len(DAMPINGS))
+        motion, costs = self._roll([self.values] * 2 * len(DAMPINGS))
         self.motion, self.cost = motion.chosen(np.zeros(self.sim.worlds, int)), costs[0]
         self.status = np.where(np.isfinite(self.cost), "iterations", "nonfinite").astype("<U10")
         history, normal = [self.cost], self._normal()
@@ -130,12 +130,12 @@ class _Fit:
             normal = self._normal()
         return Identification(self.values, self.cost, np.array(history), self.status, self.labels, normal[0])
 
-    def _moved(self, z: np.ndarray) -> dict[str, np.ndarray]:
+    def _moved(self, z: np.ndarray, straight: bool) -> dict[str, np.ndarray]:
         """Parameters `(worlds, ...)` after a step z `(groups, size)` from those so far."""
         values = {name: x.copy() for name, x in self.values.items()}
         z = np.broadcast_to(z, (self.sim.worlds, z.shape[1]))
         for chart, part in zip(self.charts, np.split(z, self.parts, axis=1), strict=True):
-            chart.move(values, part)
+            chart.move(values, part, straight)
         return values
 
     def _roll(self, candidates: list[dict[str, np.ndarray]]) -> tuple[Motion, np.ndarray]:
@@ -184,7 +184,8 @@ class _Fit:
             H + (factor * self.damping)[:, None, None] * (scale[:, None, :] * np.eye(len(self.labels)))
             for factor in DAMPINGS
         )
-        tried = [self._moved(box_qp(each, g, low, high)[0]) for each in damped]
+        steps = [box_qp(each, g, low, high)[0] for each in damped]
+        tried = [self._moved(step, straight) for straight in (False, True) for step in steps]
         motion, costs = self._roll(tried)
         best, groups = np.argmin(costs, axis=0), np.arange(self.groups)
         cost = costs[best, groups]
@@ -198,7 +199,7 @@ class _Fit:
             new = np.stack([values[name] for values in tried])[which, np.arange(len(which))]
             self.values[name] = np.where(worlds.reshape(-1, *[1] * (kept.ndim - 1)), new, kept)
         self.cost = np.where(accepted, cost, self.cost)
-        chosen = np.maximum(DAMPINGS[best] * self.damping, LEAST)
+        chosen = np.maximum(np.tile(DAMPINGS, 2)[best] * self.damping, LEAST)
         self.damping = np.where(accepted, chosen, np.where(going, RAISE * self.damping, self.damping))
         self.status[going & (self.damping > MOST)] = "stalled"
         self.status[(going & still) | (accepted & (gained <= tolerance * self.cost))] = "converged"
