@@ -92,7 +92,7 @@ def identify(
     tolerance = number(tolerance, "tolerance", "it must not be negative", lambda x: 0.0 <= x < np.inf)
     u = checked_controls(sim, controls)
     fit = _Fit(sim, state, u, residual, jacobian, charts(sim.model, parameters), flag(shared, "shared"), substeps)
-    with tape_paused():
+    with tape_paused(), np.errstate(over="ignore", invalid="ignore"):  # what is not finite is looked for
         return fit.run(iterations, tolerance)
 
 

@@ -49,7 +49,7 @@ def ilqr(
     iterations, substeps = whole(iterations, "iterations", 0), whole(substeps, "substeps", 1)
     tolerance = number(tolerance, "tolerance", "it must not be negative", lambda x: 0.0 <= x < np.inf)
     mu = number(regularisation, "regularisation", "it must not be negative", lambda x: 0.0 <= x < np.inf)
-    with tape_paused():
+    with tape_paused(), np.errstate(over="ignore", invalid="ignore"):  # what is not finite is looked for
         return _Search(sim, state, u, cost, low, high, mu, substeps).run(iterations, tolerance)
 
 
@@ -107,7 +107,7 @@ class _Search:
         value, size = values[best, np.arange(len(best))], STEP_SIZES[best]
         gained, promised = np.where(going, self.value, 0.0) - value, -(size * promise[0] + size**2 * promise[1])
         accepted = going & (gained > 0.0) & (gained > ACCEPTED * promised)
-        small = tolerance * np.abs(self.value)
+        small = tolerance * np.where(going, np.abs(self.value), 0.0)
         self.motion = self.motion.updated(accepted, motion.chosen(best))
         self.value = np.where(accepted, value, self.value)
         tight, useful = self.mu <= LEAST, accepted & (gained > small)
