@@ -16,7 +16,7 @@ def masses(worlds: int = 1, **options) -> ws.Simulator:
         b.add_joint(b.add_body(f"m{i}", parent="m0" if i else None, mass=m, inertia=[1, 1, 1]), "slide", axis=[1, 0, 0], name=f"x{i}",
                     stiffness=3.0, damping=0.2)  # fmt: skip
         b.add_actuator(f"x{i}", gear=2.0 + i)
-    options = {"dtype": "float64", "device": "cpu", "solver": ws.NoContact(), "dt": DT} | options
+    options = {"dtype": "float64", "device": "cpu", "solver": ws.SAP(approximation="convex"), "dt": DT} | options
     return ws.Simulator(b.build(), worlds, **options)
 
 
