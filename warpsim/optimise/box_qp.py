@@ -26,6 +26,9 @@ def box_qp(H: np.ndarray, g: np.ndarray, low: np.ndarray, high: np.ndarray) -> t
         if done.all():
             break
         step = -masked_solve(H, slope[..., None], free)[..., 0]
+        if ((x + step >= low) & (x + step <= high)).all():  # every line search below takes the whole step
+            x = np.where(done[:, None], x, x + step)
+            continue
         trial = np.clip(x + STEPS[:, None, None] * step, low, high)
         move = trial - x
         change = total(slope * move) + 0.5 * total(move * _times(H, move))
@@ -39,6 +42,8 @@ def box_qp(H: np.ndarray, g: np.ndarray, low: np.ndarray, high: np.ndarray) -> t
 
 def masked_solve(H: np.ndarray, right: np.ndarray, free: np.ndarray) -> np.ndarray:
     """H⁻¹ right of the free variables `(batch, m, n)`, 0 in the rows of the others."""
+    if free.all():
+        return np.linalg.solve(H, right)
     pairs = free[:, :, None] & free[:, None, :]
     return np.linalg.solve(np.where(pairs, H, np.eye(free.shape[-1])), right * free[..., None])
 

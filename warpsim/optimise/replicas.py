@@ -82,6 +82,14 @@ class Replicas:
                 recovery_speed=sim.recovery_speed,
             )
         self.state = self.sim.state()
+        self._jacobians: dict = {}
+
+    def linearize(self, control: np.ndarray, parameters: tuple[str, ...]) -> dict[str, np.ndarray]:
+        """Jacobians `(copies, worlds, ...)` by name at the state loaded last, into arrays that are kept: then a graph is replayed."""
+        out = self.sim.linearize(self.state, control, parameters=parameters, out=self._jacobians.get(parameters))
+        self._jacobians[parameters] = out
+        shape = (self.copies, self.worlds)
+        return {name: x.numpy().reshape(*shape, *x.shape[1:]).astype(float) for name, x in out.arrays().items()}
 
     def refresh(self, parameters) -> None:
         """Take the parameters of the simulator that was replicated."""
@@ -149,15 +157,13 @@ def jacobians(sim: Simulator, motion: Motion, parameters: dict[str, np.ndarray] 
     wide = replicas(sim, copies, substeps, requires_grad=bool(_not_analytic(sim, tuple(parameters))))
     for name, values in parameters.items():
         wide.set(name, values)
-    found, out = {}, None
+    found: dict[str, list] = {}
     for first in range(0, rows, copies):
         chunk = np.minimum(np.arange(first, first + copies), rows - 1)
-        state = wide.load({name: x[chunk] for name, x in points.items()})
+        wide.load({name: x[chunk] for name, x in points.items()})
         control = np.ascontiguousarray(controls[chunk].reshape(wide.sim.worlds, sim.model.nu), dtype=sim.dtype)
-        out = wide.sim.linearize(state, control, parameters=tuple(parameters), out=out)
-        for name, array in out.arrays().items():
-            values = array.numpy().reshape(copies, sim.worlds, *array.shape[1:])[: rows - first]
-            found.setdefault(name, []).append(values.astype(float))
+        for name, values in wide.linearize(control, tuple(parameters)).items():
+            found.setdefault(name, []).append(values[: rows - first])
     shape = (rows // substeps, substeps)
     found = {name: np.concatenate(parts).reshape(*shape, *parts[0].shape[1:]) for name, parts in found.items()}
     A = found.pop("A")
