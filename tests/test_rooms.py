@@ -37,6 +37,7 @@ FLOORS = [
         "stepping",
         "runs",
         "simulator",
+        "optimise",
     ),
     *("demo", "bench_engines", "bench", "kernel_modules", "cli"),
 ]

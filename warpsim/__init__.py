@@ -21,6 +21,11 @@ _PUBLIC = {
     "warpsim.files.load": ("load",),
     "warpsim.model": ("ConstraintType", "GeomType", "JointType", "Model", "ModelBuilder"),
     "warpsim.simulator": ("Simulator",),
+    "warpsim.optimise.cost": ("Cost",),
+    "warpsim.optimise.ilqr": ("ilqr",),
+    "warpsim.optimise.mppi": ("mppi",),
+    "warpsim.optimise.plan": ("MPC", "Plan"),
+    "warpsim.optimise.identify": ("Identification", "identify"),
     "warpsim.stepping": ("CONTACT_OVERFLOW", "NONFINITE", "NOT_CONVERGED", "UNRESOLVED"),
     "warpsim.state": ("State",),
     "warpsim.trajectory": ("Trajectory",),
@@ -80,6 +85,13 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.model import JointType as JointType
     from warpsim.model import Model as Model
     from warpsim.model import ModelBuilder as ModelBuilder
+    from warpsim.optimise.cost import Cost as Cost
+    from warpsim.optimise.identify import Identification as Identification
+    from warpsim.optimise.identify import identify as identify
+    from warpsim.optimise.ilqr import ilqr as ilqr
+    from warpsim.optimise.mppi import mppi as mppi
+    from warpsim.optimise.plan import MPC as MPC
+    from warpsim.optimise.plan import Plan as Plan
     from warpsim.simulator import Simulator as Simulator
     from warpsim.solve.cone_qp.compliant import Compliant as Compliant
     from warpsim.solve.cone_qp.cone_qp import ConeQPSolution as ConeQPSolution

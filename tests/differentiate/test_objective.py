@@ -67,6 +67,21 @@ def test_scipy_brings_the_system_to_a_speed():
     np.testing.assert_allclose(objective.rollout(found.x).v.numpy()[-1], 0.7, atol=1e-3)
 
 
+def test_bounds_of_the_model():
+    """ "model" bounds controls by the control range and parameters by what a simulator takes, shared or per world."""
+    sim = ws.Simulator(ws.load(ws.robots.path("cartpole")), WORLDS, dtype="float64", device="cpu", requires_grad=True)
+    start = {"controls": np.zeros((STEPS, WORLDS, 1)), "body_mass": sim.model.body_mass}
+    bounds = ws.Objective(sim, speed_loss, start, bounds=dict.fromkeys(start, "model")).bounds
+    assert bounds == [(-1.0, 1.0)] * (STEPS * WORLDS) + [(0.0, np.inf)] * 2
+    sim.parameters["control_range"] = np.array([[[-1.0, 1.0]], [[-0.5, 1.0]], [[-1.0, 0.2]]])
+    bounds = ws.Objective(sim, speed_loss, start, bounds={"controls": "model"}).bounds
+    assert bounds[:3] == [(-1.0, 1.0), (-0.5, 1.0), (-1.0, 0.2)]
+    shared = {"controls": np.zeros((STEPS, 1))}
+    assert ws.Objective(sim, speed_loss, shared, bounds={"controls": "model"}).bounds == [(-0.5, 0.2)] * STEPS
+    with pytest.raises(ValueError, match=r"bounds\['v'\] is \"model\""):
+        ws.Objective(sim, speed_loss, {"v": np.zeros(2)}, steps=3, bounds={"v": "model"})
+
+
 def test_torch_loss_equals_warp_loss():
     """The same loss from tensors: value and gradient."""
     pytest.importorskip("torch")

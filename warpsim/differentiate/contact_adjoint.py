@@ -34,7 +34,7 @@ class ContactAdjoint:
 
         def make(*size, wide: bool, dtype: str, device):
             options = dataclasses.replace(model.regularisation, tolerance=model.relative_tolerance(dtype))
-            return options.workspace(*size, options=options, keep_factor=True, dtype=dtype, device=device)
+            return options.solver_of(*size)(*size, options=options, keep_factor=True, dtype=dtype, device=device)
 
         return make
 

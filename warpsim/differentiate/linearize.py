@@ -414,8 +414,8 @@ def _not_analytic(sim, names: tuple[str, ...]) -> str:
     if not sim.solver.has_closed_form:
         return f"with {sim.solver!r}, only with ws.SAP(...) and ws.NoContact()"
     options = sim._step.options
-    if options.is_lagged:
-        return f'with the lagged model {options!r}, only with SAP(approximation="convex", supported_load=False)'
+    if options.is_lagged and sim._step.collision.capacity:
+        return f'with the law of {options!r}, only with SAP(approximation="convex")'
     if sim._step.solver.options.linear_solver == newton.CG:
         return 'without the factor of the Hessian, only with SAP(linear_solver="cholesky")'
     if sim.parameters.is_per_world("body_active"):

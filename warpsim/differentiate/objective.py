@@ -24,6 +24,7 @@ from warpsim.differentiate.trust import (
     measure,
     worlds_axis,
 )
+from warpsim.model.parameters import SPECS
 from warpsim.reprs import show
 from warpsim.state import import_or_explain
 from warpsim.trajectory import Trajectory
@@ -40,7 +41,7 @@ class Objective:
     varies per world; one without is shared by all. `fixed`: further inputs that do not vary (default: initial pose, rest,
     no controls). `loss`: with `framework="warp"` a function of the trajectory that launches kernels and returns an array,
     whose sum is the loss; with "torch" a function of the tensors q (steps + 1, worlds, nq) and v that returns a scalar.
-    `bounds`: (low, high) by name, numbers or arrays; `scale`: by name, the size of a unit of x [1]. `options` go to
+    `bounds`: (low, high) by name, numbers or arrays, or "model": the control ranges, or what a simulator takes for a parameter; `scale`: by name, the size of a unit of x [1]. `options` go to
     `Simulator.rollout` (`substeps`, `every`, `checkpoint_every`). Raises `ValueError` for a wrong name or shape.
     """
 
@@ -75,7 +76,10 @@ class Objective:
         self.scale = {name: positive(scales[name], f"scale[{name!r}]") for name in self.start}
         self._refuse_unknown("bounds", bounds)
         self._refuse_unknown("scale", scale)
-        self._bounds = dict(bounds or {})
+        self._bounds = {
+            n: self._of_model(n) if isinstance(pair, str) and pair == "model" else pair
+            for n, pair in dict(bounds or {}).items()
+        }
         for name, pair in self._bounds.items():
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
                 raise ValueError(f"bounds[{name!r}] is {short(pair)}; give (low, high)")
@@ -92,6 +96,18 @@ class Objective:
         unknown = set(table or {}) - set(self.start)
         if unknown:
             raise ValueError(f"{what} names {sorted(unknown)}; the variables are {sorted(self.start)}")
+
+    def _of_model(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """The bounds that the simulator has for a variable."""
+        if name == "controls":
+            low, high = np.moveaxis(self.sim.parameters.stored("control_range").numpy().astype(float), -1, 0)
+            if self.start[name].ndim < 3:  # shared by all worlds
+                return low.max(axis=0), high.min(axis=0)
+            return low, high
+        if name in STATE_NAMES:
+            raise ValueError(f'bounds[{name!r}] is "model", which bounds controls and parameters; give (low, high)')
+        spec = SPECS[name]
+        return -np.inf if spec.least is None else spec.least, np.inf if spec.most is None else spec.most
 
     @property
     def x0(self) -> np.ndarray:

@@ -194,6 +194,24 @@ class Parameters:
             check(name, values)
         array.assign(np.ascontiguousarray(np.broadcast_to(values, shape), dtype=self._numpy))
 
+    def scale_mass(self, factor) -> None:
+        """Make each body's mass and inertia `factor` times the model's, as another density would: the shape of its mass stays.
+
+        `factor`: a number, (worlds,), or (worlds, nbody) or (1, nbody) by body; positive. A second call does not multiply the first.
+        """
+        found = numbers(factor, "factor")
+        if not (np.isfinite(found) & (found > 0)).all():
+            raise ValueError(f"factor is {short(factor)}; every value must be positive and finite")
+        each = found[:, None] if found.ndim == 1 else found
+        shape = (self.worlds, self.model.nbody)
+        if each.ndim not in (0, 2) or any(n not in (1, m) for n, m in zip(each.shape, shape, strict=False)):
+            raise ValueError(
+                f"factor has shape {found.shape}; give a number, ({shape[0]},), {shape} or (1, {shape[1]})"
+            )
+        each = np.broadcast_to(each, shape)
+        self["body_mass"] = each * self.model.body_mass
+        self["body_inertia"] = each[..., None, None] * self.model.body_inertia
+
     def restore(self, worlds) -> None:
         """Give the chosen worlds (indices) the model's values again."""
         for name in self._expanded:

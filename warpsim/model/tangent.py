@@ -17,7 +17,8 @@ def displace(model: Model, q, delta) -> np.ndarray:
     shape = np.broadcast_shapes(q.shape[:-1], delta.shape[:-1])
     moved = np.array(np.broadcast_to(q, (*shape, model.nq)))
     plain, turning = tangent_coordinates(model)
-    for i, j in plain:
+    if plain:
+        i, j = np.array(plain).T
         moved[..., i] += delta[..., j]
     for i, j in turning:
         turn = rotation_quaternion(delta[..., j : j + 3])
@@ -30,7 +31,8 @@ def difference(model: Model, start, end) -> np.ndarray:
     start, end = np.broadcast_arrays(_rows(model.nq, "start", start), _rows(model.nq, "end", end))
     delta = np.zeros((*start.shape[:-1], model.nv))
     plain, turning = tangent_coordinates(model)
-    for i, j in plain:
+    if plain:
+        i, j = np.array(plain).T
         delta[..., j] = end[..., i] - start[..., i]
     for i, j in turning:
         turn = quaternion_multiply(CONJUGATE * start[..., i : i + 4], end[..., i : i + 4])

@@ -98,13 +98,13 @@ class SAP(ContactModel):
         return self
 
     def make_solver(self, *size, wide: bool = False, **keywords):
-        return (WideSAP if wide else self.workspace)(*size, options=self, **keywords)
+        return (WideSAP if wide else self.solver_of(*size))(*size, options=self, **keywords)
 
-    @property
-    def workspace(self) -> type[ContactSolver]:
+    def solver_of(self, worlds: int, tree_v, max_contacts: int, *rows) -> type["SAPSolver"]:
+        """What solves problems of this size; without contacts the law of contact does not matter."""
         from warpsim.solve.sap.lagged import LaggedSolver
 
-        return LaggedSolver if self.is_lagged else SAPSolver
+        return LaggedSolver if self.is_lagged and max_contacts else SAPSolver
 
     def make_law(self, dynamics, collision) -> ContactLaw:
         from warpsim.solve.sap.lagged import LaggedLaw
@@ -209,8 +209,9 @@ class WideSAP(ContactSolver):
     def __init__(self, *size, options: SAP, **keywords):
         super().__init__(*size, **keywords)
         options = dataclasses.replace(options, tolerance=options.relative_tolerance(self.dtype))  # of float32
-        self.inner = options.workspace(*size, options=options, **(keywords | {"dtype": "float64"}))
-        self.copied = (*self.COPIED, "weight", "load") if options.is_lagged else self.COPIED
+        self.inner = options.solver_of(*size)(*size, options=options, **(keywords | {"dtype": "float64"}))
+        lagged = options.is_lagged and self.max_contacts
+        self.copied = (*self.COPIED, "weight", "load") if lagged else self.COPIED
         self.solution.iterations, self.solution.status = self.inner.solution.iterations, self.inner.solution.status
         self.lag_error = self.zeros(self.worlds)
 

@@ -1,0 +1,1 @@
+"""Optimisers over worlds: iLQR, sampling MPC and identification, on rollouts and Jacobians of a `Simulator` (docs/optimisers.md)."""

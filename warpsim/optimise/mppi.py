@@ -1,0 +1,113 @@
+"""`mppi`: model predictive path integral control, by sampling (Williams, Aldrich, Theodorou 2017; Williams et al. 2018).
+
+Samples are worlds: of each start, controls u + ε with ε normal noise within the limits are rolled out side by side, and the plan
+moves by their mean with the weights w ∝ exp(-cost / temperature). No derivatives: costs may be of any shape.
+"""
+
+import numpy as np
+
+from warpsim.checks import number, numbers, positive, short, whole
+from warpsim.device.recording import tape_paused
+from warpsim.optimise.cost import Cost, total
+from warpsim.optimise.plan import Plan, checked_problem
+from warpsim.optimise.replicas import replicas
+from warpsim.simulator import Simulator
+from warpsim.state import State
+from warpsim.stepping import NONFINITE
+
+NOISE = 0.25  # of the range of a control, where none is given
+
+
+def mppi(
+    sim: Simulator,
+    state: State,
+    controls,
+    cost: Cost,
+    *,
+    samples: int = 256,
+    temperature: float = 1.0,
+    noise=None,
+    correlation: float = 0.0,
+    limits=None,
+    iterations: int = 1,
+    seed=0,
+    substeps: int = 1,
+) -> Plan:
+    """Controls `(knots, worlds, nu)` that lower `cost` from each world of `state`, beginning with `controls`.
+
+    `samples` of each world, the first without noise. `temperature` in units of the cost: the smaller, the fewer samples
+    count (`Plan.effective_samples`). `noise`: standard deviation of the controls, a number or (nu,); None is a quarter of the
+    range. `correlation` of the noise from knot to knot, 0 (white) to 1 exclusive. `limits`: (low, high) within the
+    model's control ranges, which always hold. `seed`: a whole number or a sequence of them, of which, and of the world's index alone, the
+    noise depends: the same call gives the same plan, for any number of worlds. `substeps` divide a knot's sim.dt, as in `sim.step`.
+    `sim` and `state` are only read. Samples that are not finite have no weight. Raises `ValueError` naming the argument.
+    """
+    u, low, high = checked_problem(sim, state, controls, cost, limits)
+    samples, iterations = whole(samples, "samples", 2), whole(iterations, "iterations", 1)
+    temperature, substeps = positive(temperature, "temperature"), whole(substeps, "substeps", 1)
+    rho = number(correlation, "correlation", "give a number from 0 to below 1", lambda x: 0.0 <= x < 1.0)
+    draws = [np.random.default_rng([*_seed(seed), world]) for world in range(sim.worlds)]
+    sigma = _sigma(sim.model, noise, low, high)
+    history, effective = [], np.ones(sim.worlds)
+    with tape_paused():
+        for _ in range(iterations):
+            white = np.stack([draw.standard_normal((samples, *u[:, 0].shape)) for draw in draws], axis=2)
+            tried = np.clip(u + sigma * _correlated(white, rho), low, high)
+            tried[0] = u
+            _, _, costs = _rolled(sim, state, tried, cost, substeps)
+            history.append(costs[0])
+            weights, effective = _weights(costs, temperature)
+            u = u + total(weights[:, None, :, None] * (tried - u), 0)
+        q, v, costs = _rolled(sim, state, u[None], cost, substeps)
+    finite = np.isfinite(history[0]) | np.isfinite(costs[0])
+    status = np.where(finite, "iterations", "nonfinite")
+    return Plan(u, q[0], v[0], costs[0], np.array([*history, costs[0]]), status, effective_samples=effective)
+
+
+def _rolled(sim, state, controls, cost, substeps):
+    """Motions `(samples, knots + 1, worlds, n)` of controls `(samples, knots, worlds, nu)`, and costs `(samples, worlds)`."""
+    samples, knots, worlds, nu = controls.shape
+    wide = replicas(sim, samples)
+    flat = np.ascontiguousarray(np.moveaxis(controls, 0, 1)).reshape(knots, samples * worlds, nu)
+    motion = wide.sim.rollout(wide.load(state.numpy()), flat, substeps=substeps)
+    q, v = (
+        np.moveaxis(x.numpy().reshape(knots + 1, samples, worlds, -1), 1, 0).astype(float) for x in (motion.q, motion.v)
+    )
+    stopped = motion.final.memory["flags"].numpy().reshape(samples, worlds) & NONFINITE
+    return q, v, np.where(stopped == 0, cost.value(q, v, controls), np.inf)
+
+
+def _weights(costs: np.ndarray, temperature: float) -> tuple[np.ndarray, np.ndarray]:
+    """Weights `(samples, worlds)`, and how many samples they amount to `(worlds,)`; none where no cost is finite."""
+    least = costs.min(axis=0)
+    finite = np.isfinite(least)
+    weights = np.where(finite, np.exp(-(costs - np.where(finite, least, 0.0)) / temperature), 0.0)
+    weights /= np.where(finite, total(weights, 0), 1.0)
+    return weights, np.where(finite, 1.0 / np.where(finite, total(weights**2, 0), 1.0), 0.0)
+
+
+def _correlated(white: np.ndarray, rho: float) -> np.ndarray:
+    """First-order noise of unit variance along the knots, axis 1."""
+    for k in range(1, white.shape[1] if rho else 0):
+        white[:, k] = rho * white[:, k - 1] + np.sqrt(1.0 - rho * rho) * white[:, k]
+    return white
+
+
+def _sigma(model, noise, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Standard deviations that broadcast to `(worlds, nu)`."""
+    if noise is None:
+        bad = np.flatnonzero(~np.isfinite(high - low).all(axis=0))
+        if len(bad):
+            raise ValueError(f"actuator {model.actuator_names[bad[0]]!r} has no control range; give noise= or limits=")
+        return NOISE * (high - low)
+    sigma = numbers(noise, "noise")
+    if sigma.shape not in ((), (model.nu,)) or not (np.isfinite(sigma) & (sigma >= 0)).all() or not sigma.any():
+        raise ValueError(
+            f"noise is {short(noise)}; give a positive standard deviation, or one per control ({model.nu},)"
+        )
+    return sigma
+
+
+def _seed(seed) -> list[int]:
+    parts = seed if isinstance(seed, (tuple, list)) else [seed]
+    return [whole(part, "seed", 0) for part in parts]

@@ -1,0 +1,139 @@
+"""`Plan`: what an optimiser of controls found; `MPC`: a policy that plans anew as it goes. And the arguments that all share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from warpsim.checks import numbers, short, whole
+from warpsim.optimise.cost import Cost
+from warpsim.reprs import show
+from warpsim.simulator import Simulator
+from warpsim.state import State
+
+SLACK = 1e-6  # of the range, by which rounding may put a control beyond a limit
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan:
+    """Controls, one plan per world, and the motion that they make.
+
+    controls           (knots, worlds, nu)
+    q, v               (knots + 1, worlds, nq), nv: the motion, without noise or feedback
+    cost               (worlds,); inf where the motion is not finite
+    history            (iterations + 1, worlds): the cost of the plan before each iteration and after the last
+    status             (worlds,) "converged", "iterations" (all were used), "stalled" (no step lowers the cost), or "nonfinite" (the
+                       first motion, or its cost, is not finite: the controls are those given)
+    gains              (knots, worlds, nu, 2 nv) of `ilqr`: u + K (δq, v - v̂), δq = model.difference(q̂, q); else None
+    effective_samples  (worlds,) of `mppi`: 1 / Σ w² of the last iteration's weights; else None
+    """
+
+    controls: np.ndarray
+    q: np.ndarray
+    v: np.ndarray
+    cost: np.ndarray
+    history: np.ndarray
+    status: np.ndarray
+    gains: np.ndarray | None = None
+    effective_samples: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        knots, worlds = self.controls.shape[:2]
+        counts = {str(name): int(n) for name, n in zip(*np.unique(self.status, return_counts=True), strict=True)}
+        cost = f"{np.median(self.cost):.6g} median"
+        return show(
+            "Plan",
+            {"knots": knots, "worlds": worlds, "cost": cost, "iterations": len(self.history) - 1, "status": counts},
+        )
+
+
+class MPC:
+    """Receding horizon: a policy for `sim.rollout` that plans anew every `every` steps, from the plan before, shifted.
+
+        policy = ws.MPC(lambda state, controls, step: ws.ilqr(sim, state, controls, cost, iterations=2), controls)
+        trajectory = sim.rollout(state, policy, steps=200)
+
+    `plan(state, controls, step)` returns a `Plan`, or controls `(knots, worlds, nu)`; `controls`: the first guess. The last row of a
+    plan is repeated behind it. `policy.plan` is the plan in use. A policy that was interrupted while it planned can go on.
+    """
+
+    def __init__(self, plan: Callable, controls, every: int = 1):
+        if not callable(plan):
+            raise ValueError(f"plan is {short(plan)}; give a function of (state, controls, step)")
+        self._make, self.controls, self.every = plan, numbers(controls, "controls"), whole(every, "every", 1)
+        if self.controls.ndim != 3 or self.controls.shape[0] < self.every:
+            raise ValueError(
+                f"controls has shape {self.controls.shape}; give (knots, worlds, nu) with at least every = {self.every} knots"
+            )
+        self.plan: Plan | None = None
+        self.step = 0
+
+    def __call__(self, state: State) -> np.ndarray:
+        """The controls `(worlds, nu)` of this step."""
+        within = self.step % self.every
+        if within == 0:
+            guess = shifted(self.controls, self.every if self.step else 0)
+            found = self._make(state, guess, self.step)
+            controls = numbers(getattr(found, "controls", found), "what plan returns")
+            if controls.shape != self.controls.shape:
+                raise ValueError(f"plan returned controls of shape {controls.shape}; give {self.controls.shape}")
+            self.plan, self.controls = (found if isinstance(found, Plan) else None), controls
+        self.step += 1
+        return self.controls[within]
+
+
+def shifted(controls: np.ndarray, steps: int) -> np.ndarray:
+    """Controls so many knots later; the last row is repeated."""
+    return np.concatenate([controls[steps:], np.repeat(controls[-1:], steps, axis=0)])
+
+
+def checked_problem(sim, state, controls, cost, limits):
+    """The arguments that every optimiser of controls takes: controls within limits (low, high), each `(knots, worlds, nu)`."""
+    if not isinstance(sim, Simulator):
+        raise ValueError(f"sim is a {type(sim).__name__}; give a Simulator")
+    sim._stepper.check_state(state)
+    if not isinstance(cost, Cost):
+        raise ValueError(f"cost is {short(cost)}; give a ws.Cost")
+    if not sim.model.nu:
+        raise ValueError(f"model {sim.model.name!r} has no actuators, and so no controls to optimise; add some")
+    shape = (sim.worlds, sim.model.nu)
+    u = checked_controls(sim, controls)
+    ranges = np.broadcast_to(sim.parameters.stored("control_range").numpy().astype(float), (*shape, 2))
+    low, high = ranges[..., 0], ranges[..., 1]
+    if limits is not None:
+        if not isinstance(limits, (tuple, list)) or len(limits) != 2:
+            raise ValueError(
+                f"limits is {short(limits)}; give (low, high), numbers or arrays that broadcast to {shape}"
+            )
+        given = [numbers(side, "limits") for side in limits]
+        if any(np.broadcast_shapes(side.shape, shape) != shape for side in given) or not (given[0] <= given[1]).all():
+            raise ValueError(f"limits is {short(limits)}; give (low, high), low <= high, that broadcast to {shape}")
+        low, high = np.maximum(low, given[0]), np.minimum(high, given[1])
+        if not (low <= high).all():
+            w, i = np.argwhere(low > high)[0]
+            raise ValueError(
+                f"limits leave nothing of the range of actuator {sim.model.actuator_names[i]!r}, {ranges[w, i].tolist()}"
+            )
+    slack = SLACK * np.maximum(1.0, np.abs(u))
+    bad = np.argwhere((u < low - slack) | (u > high + slack))
+    if len(bad):
+        k, w, i = (int(x) for x in bad[0])
+        raise ValueError(
+            f"controls is {u[k, w, i]:g} at {(k, w, i)}, beyond the limits [{low[w, i]:g}, {high[w, i]:g}] of actuator "
+            f"{sim.model.actuator_names[i]!r}; clip the first guess"
+        )
+    return np.clip(u, low, high), low, high
+
+
+def checked_controls(sim: Simulator, controls) -> np.ndarray:
+    """Finite controls `(knots, worlds, nu)` from those of a caller: NumPy, Warp, or lists."""
+    u = numbers(controls.numpy() if hasattr(controls, "numpy") else controls, "controls")
+    shape = (sim.worlds, sim.model.nu)
+    if u.ndim != 3 or u.shape[1:] != shape or not len(u):
+        raise ValueError(
+            f"controls has shape {u.shape}; it must be (knots, worlds, nu) = (knots, {shape[0]}, {shape[1]})"
+        )
+    if not np.isfinite(u).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(u))[0])
+        raise ValueError(f"controls is {u[where]} at {where}; every value must be finite")
+    return u

@@ -1,0 +1,174 @@
+"""`Replicas`: the worlds of a simulator several times side by side, in one wide simulator.
+
+Candidates of a line search, samples, and the knots of a trajectory that is to be linearised are all worlds: one launch steps or
+differentiates all of them. World c · worlds + w of the wide simulator is replica c of world w. Wide simulators are kept with the
+simulator that they were made for; its parameters are copied anew at every use, and nothing of it is written.
+"""
+
+import dataclasses
+import warnings
+import weakref
+
+import numpy as np
+
+from warpsim.differentiate.linearize import _not_analytic
+from warpsim.simulator import Simulator
+from warpsim.state import State
+from warpsim.stepping import NONFINITE
+
+KEPT = 8  # wide simulators per simulator
+WIDEST = 1024  # worlds that are linearised at a time: some 10 kB to 100 kB each
+_kept: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+@dataclasses.dataclass
+class Motion:
+    """Rolled-out replicas: `arrays[name] (knots * substeps + 1, replicas, worlds, ...)` are all that their states hold.
+
+    `controls (knots, replicas, worlds, nu)`; `finite (replicas, worlds)`: whether the flag NONFINITE stayed down.
+    """
+
+    arrays: dict[str, np.ndarray]
+    controls: np.ndarray
+    finite: np.ndarray
+    substeps: int
+
+    @property
+    def q(self) -> np.ndarray:
+        """Positions at the knots `(knots + 1, replicas, worlds, nq)`, float64."""
+        return self.arrays["q"][:: self.substeps].astype(float)
+
+    @property
+    def v(self) -> np.ndarray:
+        """Velocities at the knots."""
+        return self.arrays["v"][:: self.substeps].astype(float)
+
+    def chosen(self, replica: np.ndarray) -> "Motion":
+        """One replica of each world, by index `(worlds,)`."""
+        worlds = np.arange(len(replica))
+        arrays = {name: x[:, replica, worlds][:, None] for name, x in self.arrays.items()}
+        return Motion(
+            arrays, self.controls[:, replica, worlds][:, None], self.finite[replica, worlds][None], self.substeps
+        )
+
+    def updated(self, worlds: np.ndarray, other: "Motion") -> "Motion":
+        """This motion with the chosen worlds (a mask) of another."""
+
+        def mixed(mine, its):
+            return np.where(worlds.reshape(-1, *[1] * (mine.ndim - 3)), its, mine)
+
+        arrays = {name: mixed(x, other.arrays[name]) for name, x in self.arrays.items()}
+        finite = np.where(worlds, other.finite, self.finite)
+        return Motion(arrays, mixed(self.controls, other.controls), finite, self.substeps)
+
+
+class Replicas:
+    """`copies` of the worlds of `sim`, stepped with dt / `substeps`; see `replicas`."""
+
+    def __init__(self, sim: Simulator, copies: int, substeps: int, requires_grad: bool):
+        self.copies, self.substeps, self.worlds = copies, substeps, sim.worlds
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the start: `sim` has said it
+            self.sim = Simulator(
+                sim.model,
+                copies * sim.worlds,
+                sim.dt / substeps,
+                integrator=sim.integrator,
+                solver=sim.solver,
+                device=sim.device,
+                dtype=sim.dtype,
+                requires_grad=requires_grad,
+                max_contacts=sim.max_contacts or None,
+                recovery_speed=sim.recovery_speed,
+            )
+        self.state = self.sim.state()
+        self._jacobians: dict = {}
+
+    def linearize(self, control: np.ndarray, parameters: tuple[str, ...]) -> dict[str, np.ndarray]:
+        """Jacobians `(copies, worlds, ...)` by name at the state loaded last, into arrays that are kept: then a graph is replayed."""
+        out = self.sim.linearize(self.state, control, parameters=parameters, out=self._jacobians.get(parameters))
+        self._jacobians[parameters] = out
+        shape = (self.copies, self.worlds)
+        return {name: x.numpy().reshape(*shape, *x.shape[1:]).astype(float) for name, x in out.arrays().items()}
+
+    def refresh(self, parameters) -> None:
+        """Take the parameters of the simulator that was replicated."""
+        for name in {*parameters.expanded, *self.sim.parameters.expanded}:
+            values = parameters.stored(name).numpy()
+            self.set(name, np.broadcast_to(values, (self.worlds, *values.shape[1:])))
+
+    def set(self, name: str, values: np.ndarray) -> None:
+        """A parameter `(worlds, ...)` or `(copies, worlds, ...)` of every replica."""
+        shape = (self.copies, self.worlds, *self.sim.parameters.stored(name).numpy().shape[1:])
+        values = np.broadcast_to(values, shape).reshape(-1, *shape[2:])
+        self.sim.parameters[name].assign(np.ascontiguousarray(values, dtype=self.sim.dtype))
+
+    def load(self, arrays: dict[str, np.ndarray]) -> State:
+        """A state of arrays `(worlds, ...)` or `(copies, worlds, ...)` by name."""
+        for name, array in self.state.arrays().items():
+            own = array.numpy()
+            values = np.broadcast_to(arrays[name], (self.copies, self.worlds, *own.shape[1:]))
+            array.assign(np.ascontiguousarray(values.reshape(own.shape)))
+        return self.state
+
+    def roll(self, start: State, knots: int, policy) -> Motion:
+        """The motions from `start` under `policy(knot, q, v) -> controls`, arrays `(copies, worlds, n)`."""
+        state, shape = self.load(start.numpy()), (self.copies, self.worlds)
+        rows = knots * self.substeps
+        arrays = {name: np.empty((rows + 1, *shape, *x.shape[1:]), x.dtype) for name, x in state.numpy().items()}
+        controls = np.empty((knots, *shape, self.sim.model.nu), self.sim.dtype)
+
+        def keep(row: int) -> None:
+            for name, x in state.numpy().items():
+                arrays[name][row] = x.reshape(arrays[name].shape[1:])
+
+        keep(0)
+        for row in range(rows):
+            knot, within = divmod(row, self.substeps)
+            if within == 0:
+                controls[knot] = policy(knot, arrays["q"][row], arrays["v"][row])
+            self.sim.step(state, controls[knot].reshape(self.sim.worlds, self.sim.model.nu), out=state)
+            keep(row + 1)
+        finite = (arrays["flags"][-1] & NONFINITE) == 0
+        return Motion(arrays, controls.astype(float), finite, self.substeps)
+
+
+def replicas(sim: Simulator, copies: int, substeps: int = 1, requires_grad: bool = False) -> Replicas:
+    """The wide simulator of so many copies of each world, with the parameters that `sim` has now."""
+    kept = _kept.setdefault(sim, {})
+    key = (copies, substeps, requires_grad, sim.dt)
+    found = kept.pop(key, None) or Replicas(sim, copies, substeps, requires_grad)
+    kept[key] = found  # the youngest is the last
+    while len(kept) > KEPT:
+        del kept[next(iter(kept))]
+    found.refresh(sim.parameters)
+    return found
+
+
+def jacobians(sim: Simulator, motion: Motion, parameters: dict[str, np.ndarray] | None = None):
+    """`A (knots, worlds, 2nv, 2nv)`, `B (knots, worlds, 2nv, nu)` of a motion of one replica, and the derivatives
+    `(knots, worlds, 2nv, entries)` by each parameter, given with its values `(worlds, ...)`; over all substeps of a knot.
+    """
+    parameters = parameters or {}
+    rows, substeps = len(motion.arrays["q"]) - 1, motion.substeps
+    points = {name: x[:-1, 0] for name, x in motion.arrays.items()}
+    controls = np.repeat(motion.controls[:, 0], substeps, axis=0)
+    copies = min(rows, max(1, WIDEST // sim.worlds))
+    wide = replicas(sim, copies, substeps, requires_grad=bool(_not_analytic(sim, tuple(parameters))))
+    for name, values in parameters.items():
+        wide.set(name, values)
+    found: dict[str, list] = {}
+    for first in range(0, rows, copies):
+        chunk = np.minimum(np.arange(first, first + copies), rows - 1)
+        wide.load({name: x[chunk] for name, x in points.items()})
+        control = np.ascontiguousarray(controls[chunk].reshape(wide.sim.worlds, sim.model.nu), dtype=sim.dtype)
+        for name, values in wide.linearize(control, tuple(parameters)).items():
+            found.setdefault(name, []).append(values[: rows - first])
+    shape = (rows // substeps, substeps)
+    found = {name: np.concatenate(parts).reshape(*shape, *parts[0].shape[1:]) for name, parts in found.items()}
+    A = found.pop("A")
+    for later in range(1, substeps):  # x'' = A₂ (A₁ x + B₁ u) + B₂ u
+        for x in found.values():
+            x[:, 0] = A[:, later] @ x[:, 0] + x[:, later]
+        A[:, 0] = A[:, later] @ A[:, 0]
+    return A[:, 0], found.pop("B")[:, 0], {name: x[:, 0] for name, x in found.items()}
