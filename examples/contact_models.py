@@ -1,4 +1,4 @@
-"""One scene under three contact models: SAP (convex, compliant), Compliant (springs, solved in the impulses), LCP (rigid).
+"""One scene under three contact models: SAP (compliant; its paper's convex friction and Coulomb's), Compliant (springs, solved in the impulses), LCP (rigid).
 
     python -m examples.contact_models
 
@@ -14,8 +14,8 @@ import warpsim as ws
 
 MU, SPEED, SIDE, STEPS, H = 0.4, 2.0, 0.1, 400, 0.005
 SOLVERS = {
+    "SAP, convex": ws.SAP(approximation="convex"),
     "SAP": ws.SAP(),
-    "SAP, lagged": ws.SAP(approximation="lagged"),
     "Compliant": ws.Compliant(),
     "LCP": ws.LCP(),
 }
