@@ -15,7 +15,14 @@ from warpsim.differentiate.kept import KeptParameters
 from warpsim.differentiate.report import GradientReport
 from warpsim.trajectory import Trajectory
 
-RECORDED = {"iterations": wp.int32, "momentum_error": None, "lag_error": None, "contacts": wp.int32, "energy": None, "flags": wp.int32}
+RECORDED = {
+    "iterations": wp.int32,
+    "momentum_error": None,
+    "lag_error": None,
+    "contacts": wp.int32,
+    "energy": None,
+    "flags": wp.int32,
+}
 
 
 class Recorder:

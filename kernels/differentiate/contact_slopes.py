@@ -23,6 +23,7 @@ from ..solve.problem import Problem
 from ..tree import joints
 from ..tree import spatial as sp
 from ..tree.passes import Topology
+from .impulse_slopes import impulse_by_R
 
 
 @struct
@@ -168,7 +169,7 @@ def contact_changes(
         rate = vec3(real(0.0), real(0.0), -R[2] * delta_phi / phi)
         if recovery < real(cone.LEAST_RECOVERY_SHARE) * v_free[2]:
             rate[2] = real(0.0)
-        by_R = cone.cone_impulse_by_R(gamma[w, c], u_c[w, c], R, problem.mu[w, c], rate)
+        by_R = impulse_by_R(problem, w, c, gamma[w, c], u_c[w, c], rate, real(0.0))
         delta_gamma = by_R - G[w, c] * delta_v_c
     # The wrench, about the fixed point p.
     force = F * gamma[w, c]

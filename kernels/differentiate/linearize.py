@@ -80,12 +80,16 @@ def list_dofs(problem: Problem, work: Workspace, dof: wp.array2d(dtype=int)):
 @kernel
 def solve_columns(
     work: Workspace,
+    upper: wp.array3d(dtype=real),
     dof: wp.array2d(dtype=int),
     width: int,
     # in and out
     X: wp.array3d(dtype=real),
 ):
-    """X ← H⁻¹X from the LᵀDL factor, `width` columns per thread. Launch over (worlds, trees, column blocks)."""
+    """X ← H⁻¹X from the factor, `width` columns per thread. Launch over (worlds, trees, column blocks).
+
+    `upper`: U of UᵀDL, that is H itself, L, where H is symmetric.
+    """
     w, island, block = wp.tid()
     if island >= work.islands.count[w]:
         return
@@ -96,9 +100,9 @@ def solve_columns(
         k = r.slot_end - 1 - reverse
         x_k = X[w, dof[w, k]]
         for i in range(work.newton.first[w, k], k):
-            L_ki = work.newton.H[w, k, i]
-            if L_ki != real(0.0):
-                row_axpy(-L_ki, x_k, X[w, dof[w, i]], first, last)
+            U_ki = upper[w, k, i]
+            if U_ki != real(0.0):
+                row_axpy(-U_ki, x_k, X[w, dof[w, i]], first, last)
     for k in range(r.slot_begin, r.slot_end):
         x_k = X[w, dof[w, k]]
         row_scale(real(1.0) / work.newton.H[w, k, k], x_k, first, last)

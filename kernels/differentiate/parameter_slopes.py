@@ -20,6 +20,7 @@ from ..tree import joints as jt
 from ..tree import spatial as sp
 from ..tree.passes import Topology
 from .contact_slopes import contact_J
+from .impulse_slopes import impulse_by_mu, impulse_by_R
 from .row_slopes import solved_state
 from .weight_slopes import Inertias
 
@@ -206,7 +207,7 @@ def row_parameter_columns(
 
 @func
 def friction_shares(scene: Scene, friction: wp.array2d(dtype=real), w: int, p: int) -> vec2:
-    """∂μ/∂(μ_A, μ_B) of a pair by its rule; of two equal ones the first counts as the larger."""
+    """∂μ/∂(μ_A, μ_B) of a pair by its rule; of two equal ones the second counts as the larger, as on the tape."""
     rule = scene.pair_rule[p]
     row = w % friction.shape[0]
     a = friction[row, scene.pair_geom[p, 0]]
@@ -221,7 +222,7 @@ def friction_shares(scene: Scene, friction: wp.array2d(dtype=real), w: int, p: i
             total = (a + b) * (a + b)
             shares = vec2(real(2.0) * b * b / total, real(2.0) * a * a / total)
     elif rule != contact.RULE_FRICTIONLESS and rule != contact.RULE_EXPLICIT:
-        if a >= b:
+        if a > b:
             shares[0] = real(1.0)
         else:
             shares[1] = real(1.0)
@@ -259,7 +260,7 @@ def material_columns(
             pair = contacts.pair[w, c]
             R = problem.R[w, c]
             u = u_c[w, c]
-            by_mu = cone.cone_impulse_by_mu(gamma[w, c], u, R, problem.mu[w, c])
+            by_mu = impulse_by_mu(problem, w, c, gamma[w, c], u)
             shares = friction_shares(scene, material.friction, w, pair)
             default = beta * h / real(wp.pi)
             law = contact.pair_compliance(scene, material.stiffness, material.dissipation_time, w, pair, default)
@@ -273,7 +274,7 @@ def material_columns(
             compliant = real(0.0)
             if R[2] > beta * beta * real(cone.INVERSE_FOUR_PI_SQUARED) * floor_w:
                 compliant = real(1.0)
-            by_R = cone.cone_impulse_by_R(gamma[w, c], u, R, problem.mu[w, c], vec3(real(0.0), real(0.0), real(1.0)))
+            by_R = impulse_by_R(problem, w, c, gamma[w, c], u, vec3(real(0.0), real(0.0), real(1.0)), real(0.0))
             v_hat_slope = damped * phi / (span * span)
             by_tau = -compliant * damped * law[0] / (h * span * span) * by_R
             recovery = contact.pair_recovery(scene, law[0])
@@ -299,3 +300,25 @@ def material_columns(
                         tau = default
                     change = by_compliance + ((tau - law[1]) / law[0]) * by_tau
                     add_contact(scene, contacts, w, c, (-own * own) * change, first.stiffness + g, X)
+
+
+@kernel
+def load_columns(
+    scene: Scene,
+    contacts: Contacts,
+    problem: Problem,
+    gravity: wp.array(dtype=vec3),
+    u_c: wp.array2d(dtype=vec3),
+    gamma: wp.array2d(dtype=vec3),
+    first: int,
+    X: wp.array3d(dtype=real),
+):
+    """Gravity in the load γ_0 = |g| h/w above which near-rigid contact stiffens. Launch over worlds."""
+    w = wp.tid()
+    g = gravity[w % gravity.shape[0]]
+    for c in range(contacts.count[w]):
+        load = problem.load[w, c]
+        if gamma[w, c][2] > load:
+            by_load = impulse_by_R(problem, w, c, gamma[w, c], u_c[w, c], vec3(), load)
+            for k in range(3):
+                add_contact(scene, contacts, w, c, (g[k] / wp.dot(g, g)) * by_load, first + k, X)

@@ -352,13 +352,12 @@ def test_float32(assets, robot, rng, within):
 
 
 def test_what_has_no_closed_form_is_refused():
-    """Other integrators and solvers, the lagged model, conjugate gradients, some parameters: an error names each and the way out."""
+    """Other integrators and solvers, conjugate gradients, some parameters: an error names each and the way out."""
     model = body_on_plane("box", [0.1, 0.1, 0.1])
     for options, message in (
         ({"integrator": ws.Midpoint()}, "Midpoint"),
         ({"integrator": ws.SymplecticEuler(implicit_stiffness=True)}, "implicit_stiffness=True"),
         ({"solver": ws.LCP()}, "LCP"),
-        ({"solver": ws.SAP(approximation="lagged")}, "lagged"),
         ({"solver": ws.SAP(linear_solver="cg")}, "cholesky"),
     ):
         sim = ws.Simulator(model, device="cpu", **options)

@@ -148,7 +148,9 @@ def test_slope_by_friction_is_that_of_the_motion(device, speed):
     model, steps = sliding_ball(0.4, 0.005), 40
 
     def run(values, tape=False):
-        sim = ws.Simulator(model, worlds=5, dtype="float64", device=device, requires_grad=True, solver=ws.SAP(tolerance=1e-12))
+        sim = ws.Simulator(
+            model, worlds=5, dtype="float64", device=device, requires_grad=True, solver=ws.SAP(tolerance=1e-12)
+        )
         sim.parameters["geom_friction"] = np.tile(values[:, None], (1, 2))
         state = sim.state(v=[speed, 0, 0, 0, 0, 0])
         if not tape:

@@ -26,7 +26,7 @@ class ContactAdjoint:
             adjoint.dynamics,
             adjoint.step.solver,
         )
-        self.solver.problem.v0 = adjoint.v_solved
+        self.solver.start_at(adjoint.v_solved)
 
     @classmethod
     def solver_of(cls, model: ContactModel):

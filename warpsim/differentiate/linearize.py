@@ -199,7 +199,7 @@ class Linearizer:
         solver = self.step.solver
         weights = self.weights = copy(weight_slopes.Weights, t.real)()
         weights.M_factor, weights.contact_w = self.step.M_factor, self.step.law.weight
-        weights.contact_u, weights.contact_G = solver.work.u_c, solver.work.newton.G
+        weights.contact_u, weights.contact_G = solver.work.u_c, solver.slopes
         weights.contact_gamma = solver.solution.gamma
         weights.y, weights.by_dof = array(nv, t.vec3), array(nv, t.real)
         weights.V, weights.P = (array((self.model.nlink, 3), t.vec6) for _ in range(2))
@@ -234,7 +234,7 @@ class Linearizer:
         launch(kernels.list_dofs, nv, [problem, work, self.dof])
         width = min(COLUMNS_PER_THREAD[self.device_model.device.is_cuda], X.shape[2])
         blocks = -(-X.shape[2] // width)
-        launch(kernels.solve_columns, (self.model.ntree, blocks), [work, self.dof, width, X])
+        launch(kernels.solve_columns, (self.model.ntree, blocks), [work, step.solver.upper, self.dof, width, X])
         for name, Y in result.arrays().items():
             if not Y.size:
                 continue
@@ -289,6 +289,10 @@ class Linearizer:
         if first("gravity") >= 0:
             inputs = [d.topology, h, self.flow.dof_S, step.composite, first("gravity"), X]
             launch(parameter_slopes.gravity_columns, nv, inputs)
+            if step.law.has_loads and step.collision.enabled:
+                inputs = [step.collision.scene, step.collision.contacts, step.solver.problem, p.stored("gravity")]
+                inputs += [self.weights.contact_u, step.solver.solution.gamma, first("gravity"), X]
+                launch(parameter_slopes.load_columns, None, inputs)
         if first("joint_damping") >= 0:
             launch(parameter_slopes.damping_columns, nv, [h, self.flow.v, first("joint_damping"), X])
         if max(first("joint_stiffness"), first("joint_reference")) >= 0:
@@ -414,8 +418,6 @@ def _not_analytic(sim, names: tuple[str, ...]) -> str:
     if not sim.solver.has_closed_form:
         return f"with {sim.solver!r}, only with ws.SAP(...) and ws.NoContact()"
     options = sim._step.options
-    if options.is_lagged and sim._step.collision.capacity:
-        return f'with the law of {options!r}, only with SAP(approximation="convex")'
     if sim._step.solver.options.linear_solver == newton.CG:
         return 'without the factor of the Hessian, only with SAP(linear_solver="cholesky")'
     if sim.parameters.is_per_world("body_active"):

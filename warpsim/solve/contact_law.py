@@ -15,6 +15,8 @@ class ContactLaw:
     `attach` it to the problem that a solver reads.
     """
 
+    has_loads = False  # whether the problem says from which load on a contact stiffens
+
     def __init__(self, options, dynamics: Dynamics, collision: Collision):
         self.options, self.dynamics, self.collision = options, dynamics, collision
         self.device_model, self.types = dynamics.device_model, dynamics.device_model.types

@@ -55,6 +55,10 @@ class ContactSolver:
     def prepare(self, collision, restitution, h: float) -> None:
         """Take what the launches read besides the problem: contacts, restitution of the geoms, step."""
 
+    def start_at(self, v: wp.array) -> None:
+        """Start at v `(worlds, nv)`, which is near the solution."""
+        self.problem.v0 = v
+
     def attach_wide(self, A: wp.array, v_star: wp.array, v0: wp.array) -> None:
         """Float64 arrays whose rounded values the problem holds, once it is filled: of deep trees, for who can use them."""
 

@@ -17,7 +17,14 @@ import warp as wp
 
 from ...laws.bounds import box_impulse
 from ...laws.cone import INVERSE_MASS_FLOOR
-from ...laws.coulomb import compression, compression_slope, coulomb_impulse, coulomb_newton, coulomb_slopes, supported_load
+from ...laws.coulomb import (
+    compression,
+    compression_slope,
+    coulomb_impulse,
+    coulomb_newton,
+    coulomb_slopes,
+    supported_load,
+)
 from ...linalg.ldu import (
     ldu_factor_envelope,
     ldu_solve_envelope,
@@ -25,7 +32,7 @@ from ...linalg.ldu import (
     support_add_rank_one,
 )
 from ...linalg.loops import row_axpy_at, row_copy, sparse_add, sparse_dot, support_add, support_rate
-from ...real import func, kernel, real, struct, vec3
+from ...real import func, kernel, mat33, real, struct, vec3
 from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution
 from .islands import Islands
 from .newton import CG, Range, assemble, island_range, multiply, precondition, prepare, solve_prepared
@@ -76,6 +83,8 @@ class Lag:
     """What the solver needs besides SAP's workspace; per world."""
 
     K: wp.array3d(dtype=real)  # (worlds, nv, nv) upper triangle of H, by columns; empty without a factor
+    warm: int  # 1: start at v0, with the impulses of the law there
+    G: wp.array2d(dtype=mat33)  # (worlds, C) with `keep_factor`: S + p eᵀ at the solution
     p: wp.array2d(dtype=vec3)  # (worlds, C) the part of G that is not symmetric
     delta: wp.array2d(dtype=vec3)  # (worlds, C)
     row_delta: wp.array2d(dtype=real)  # (worlds, K)
@@ -84,6 +93,7 @@ class Lag:
     v: wp.array2d(dtype=real)  # (worlds, nv) of the convex surrogate, and the two below
     R: wp.array2d(dtype=vec3)  # (worlds, C)
     v_hat: wp.array2d(dtype=vec3)  # (worlds, C)
+    slope: wp.array2d(dtype=real)  # (worlds, trees) contacts that slide at the solution; NaN: singular
     island_error: wp.array2d(dtype=real)  # (worlds, trees) [m/s]
     error: wp.array(dtype=real)  # (worlds,) [m/s] the certificate
 
@@ -110,8 +120,8 @@ def row_inertia(problem: Problem, w: int, k: int) -> real:
 
 
 @func
-def start_lagged(problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range):
-    """v* without impulses; `keep_factor`: v0 with those of the law there. A v* in p_star."""
+def start_lagged(problem: Problem, work: Workspace, warm: int, solution: Solution, w: int, r: Range):
+    """v* without impulses; `warm`: v0 with those of the law there. A v* in p_star."""
     for at in range(r.tree_begin, r.tree_end):
         tree = work.islands.tree[w, at]
         begin = problem.tree_v[tree]
@@ -119,21 +129,21 @@ def start_lagged(problem: Problem, work: Workspace, options: Options, solution: 
         for i in range(begin, end):
             work.p_star[w, i] = real(0.0)
             solution.v[w, i] = problem.v_star[w, i]
-            if options.keep_factor == 1:
+            if warm == 1:
                 solution.v[w, i] = problem.v0[w, i]
         for i in range(begin, end):
             row_axpy_at(problem.v_star[w, i], problem.A[w, i], end - begin, work.p_star[w], begin)
     for at in range(r.contact_begin, r.contact_end):
         c = work.islands.contact[w, at]
         gamma = vec3(real(0.0), real(0.0), real(0.0))
-        if options.keep_factor == 1:
+        if warm == 1:
             u = contact_u(problem, solution.v[w], w, c)
             gamma = coulomb_impulse(u, problem.R[w, c], problem.mu[w, c], problem.load[w, c])
         solution.gamma[w, c] = gamma
     for at in range(r.row_begin, r.row_end):
         k = work.islands.row[w, at]
         gamma_k = real(0.0)
-        if options.keep_factor == 1:
+        if warm == 1:
             y_k = (problem.row_v_hat[w, k] - row_rate(problem, solution.v[w], w, k)) / problem.row_R[w, k]
             gamma_k = box_impulse(y_k, problem.row_lower[w, k], problem.row_upper[w, k])
         solution.row_gamma[w, k] = gamma_k
@@ -454,7 +464,7 @@ def project_impulses(problem: Problem, work: Workspace, lag: Lag, solution: Solu
 def keep_lagged_factor(
     problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int, r: Range
 ):
-    """The factor with the slopes of the law at v, for `solve_lagged_adjoint`; `island_error` says whether any contact slides.
+    """The factor with the slopes of the law at v, for `solve_lagged_adjoint`; `slope` says whether any contact slides.
 
     Where it is singular, v is not a differentiable function of anything: its gradient shall be no number.
     """
@@ -465,6 +475,10 @@ def keep_lagged_factor(
         x = coulomb_slopes(u, problem.R[w, c], problem.mu[w, c], problem.load[w, c])
         work.newton.G[w, c] = x.S
         lag.p[w, c] = x.p
+        G = x.S
+        for axis in range(2):
+            G[axis, 2] = x.p[axis]
+        lag.G[w, c] = G
         if x.p[0] != real(0.0) or x.p[1] != real(0.0):
             slides += 1
     for at in range(r.row_begin, r.row_end):
@@ -476,7 +490,10 @@ def keep_lagged_factor(
     slope = real(slides)
     if prepare_coupled(problem, work, lag, options, w, r, slides) != 0:
         slope = real(wp.nan)
-    lag.island_error[w, r.island] = slope
+    if slides == 0 and options.linear_solver != CG:
+        for k in range(r.slot_begin, r.slot_end):
+            row_copy(work.newton.H[w, k], lag.K[w, k], work.newton.first[w, k], k)
+    lag.slope[w, r.island] = slope
 
 
 @func
@@ -557,6 +574,7 @@ def iterate_lagged(
     restarts = wp.int32(0)
     patience = wp.int32(FIRST_PATIENCE)
     bears = bool(False)
+    polished = wp.int32(0)
     running = wp.int32(1)
     while running == 1:
         held = stalled >= CYCLE_PATIENCE
@@ -581,7 +599,7 @@ def iterate_lagged(
         elif not bears and error < real(BEARS_AT):
             bears = bool(True)
             fresh = wp.int32(1)
-        elif missed <= options.absolute + tolerance * scale:
+        elif missed <= options.absolute + tolerance * scale and polished >= options.keep_factor:
             running = wp.int32(0)
         elif stalled >= OPPOSED_ITERATIONS and missed <= real(opposed_level) * opposing_impulses(
             problem, work, solution, w, r
@@ -611,6 +629,8 @@ def iterate_lagged(
                 share = real(DAMPED_STEP)
             lagged_step(problem, work, lag, options, solution, w, r, share, slides, real(cg_adjoint))
             iterations += 1
+            if missed <= options.absolute + tolerance * scale:
+                polished = wp.int32(1)  # slopes are more sensitive than v: one more step, of quadratic convergence
     work.iterations[w, r.island] = iterations
     return status
 
@@ -633,7 +653,7 @@ def solve_lagged(
         tolerance = options.tolerance
         if work.islands.count[w] > 1:
             tolerance = tolerance * real(SHARED_TOLERANCE)
-        start_lagged(problem, work, options, solution, w, r)
+        start_lagged(problem, work, lag.warm, solution, w, r)
         status = iterate_lagged(problem, surrogate, work, lag, options, solution, w, r, tolerance)
         project_impulses(problem, work, lag, solution, w, r)
     work.status[w, island] = status
@@ -662,7 +682,7 @@ def solve_lagged_adjoint(
     if island >= work.islands.count[w]:
         return
     r = island_range(work.islands, w, island)
-    slope = lag.island_error[w, island]
+    slope = lag.slope[w, island]
     slides = wp.int32(0)
     if slope > real(0.0):
         slides = wp.int32(1)

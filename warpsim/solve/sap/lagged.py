@@ -16,6 +16,8 @@ KRYLOV_VECTORS = 5
 class LaggedLaw(ContactLaw):
     """Coulomb's law with R, v̂ and μ of SAP; near-rigid contact stiffens above the load of its own mass."""
 
+    has_loads = True
+
     def attach(self, problem) -> None:
         super().attach(problem)
         self.load = self.dynamics.array(self.collision.capacity, self.types.real)
@@ -41,7 +43,7 @@ class LaggedLaw(ContactLaw):
 class LaggedSolver(SAPSolver):
     """Workspace and launches of `kernels/solve/sap/lagged.py`; the problem has `weight` and `load` besides SAP's arrays.
 
-    With `keep_factor` it starts at the problem's v0, and `solve_adjoint` works after `launch`.
+    With `keep_factor`, `solve_adjoint` works after `launch`. It starts at v*, unless `start_at` says where.
     """
 
     def __init__(self, *size, **keywords):
@@ -50,12 +52,30 @@ class LaggedSolver(SAPSolver):
         cg = self.options.linear_solver == newton.CG
         self.lag = copy(lagged.Lag, self.scalar)()
         self.lag.K = self.zeros((W, 0 if cg else nv, nv))
+        self.lag.G = self.zeros((W, C if self.options.keep_factor else 0), self.work.newton.G.dtype)
         self.lag.p, self.lag.delta = self.zeros((W, C), self.vec3), self.zeros((W, C), self.vec3)
         self.lag.row_delta, self.lag.missed = self.zeros((W, K)), self.zeros((W, nv))
-        self.lag.v, self.lag.R, self.lag.v_hat = self.zeros((W, nv)), self.zeros((W, C), self.vec3), self.zeros((W, C), self.vec3)
+        self.lag.v, self.lag.R, self.lag.v_hat = (
+            self.zeros((W, nv)),
+            self.zeros((W, C), self.vec3),
+            self.zeros((W, C), self.vec3),
+        )
         self.surrogate = copy(problems.Problem, self.scalar)()
         self.lag.krylov = self.zeros((W, KRYLOV_VECTORS, nv if cg else 0))
-        self.lag.island_error, self.lag.error = self.zeros((W, self.trees)), self.zeros(W)
+        self.lag.slope, self.lag.island_error = self.zeros((W, self.trees)), self.zeros((W, self.trees))
+        self.lag.error = self.zeros(W)
+
+    def start_at(self, v: wp.array) -> None:
+        super().start_at(v)
+        self.lag.warm = 1
+
+    @property
+    def slopes(self) -> wp.array:
+        return self.lag.G
+
+    @property
+    def upper(self) -> wp.array:
+        return self.lag.K
 
     @property
     def lag_error(self) -> wp.array:

@@ -194,6 +194,16 @@ class SAPSolver(ContactSolver):
         self.run(sap.certify, self.worlds, [self.problem, self.work, self.solution])
         return self.solution
 
+    @property
+    def slopes(self) -> wp.array:
+        """G = −∂γ/∂v_c `(worlds, max_contacts)` at the last solution; needs `keep_factor`, as the next."""
+        return self.work.newton.G
+
+    @property
+    def upper(self) -> wp.array:
+        """U of the factor UᵀDL of A + JᵀGJ, whose D and L are in `work.newton.H`."""
+        return self.work.newton.H
+
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
         """seed = −H⁻¹ v̄ `(worlds, nv)` with the Hessian at the last solution; needs `keep_factor`."""
         inputs = [self.problem, self.work, self.options, v_bar, seed]
