@@ -417,7 +417,6 @@ def _not_analytic(sim, names: tuple[str, ...]) -> str:
         return f"with {sim.integrator!r}, only with ws.SymplecticEuler()"
     if not sim.solver.has_closed_form:
         return f"with {sim.solver!r}, only with ws.SAP(...) and ws.NoContact()"
-    options = sim._step.options
     if sim._step.solver.options.linear_solver == newton.CG:
         return 'without the factor of the Hessian, only with SAP(linear_solver="cholesky")'
     if sim.parameters.is_per_world("body_active"):

@@ -38,8 +38,8 @@ from .islands import Islands
 from .newton import CG, Range, assemble, island_range, multiply, precondition, prepare, solve_prepared
 from .sap import (
     CG_FORCING,
-    SHARED_TOLERANCE,
     OPPOSED_ITERATIONS,
+    SHARED_TOLERANCE,
     Options,
     Workspace,
     advance,
