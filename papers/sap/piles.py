@@ -21,14 +21,14 @@ PEER_TOLERANCE = 1e-8  # Clarabel's default
 REPEATS = 3  # of every timed solve; the best counts
 DETAILED = 40  # bodies of Figs. 9, 10, 14, 15
 SHOWN_STEPS = (60, 520)  # of Fig. 10
-MOST_ITERATIONS = 1000  # of Fig. 15; SAP's default of 100 is too few for a few steps at σ ≤ 1e-6
+MOST_ITERATIONS = 1000  # of Fig. 15; the default of 300 is too few for a few steps at σ ≤ 1e-6
 
 
 class Clutter:
     """One clutter in one world in float64; `solver`: options of SAP."""
 
     def __init__(self, bodies: int, walls: bool, **options):
-        options = {"tolerance": TOLERANCE} | options
+        options = {"approximation": "convex", "tolerance": TOLERANCE} | options
         model = clutter(bodies, walls=walls, h=H)
         self.sim = ws.Simulator(model, dt=H, dtype="float64", device="cpu", solver=ws.SAP(**options))
         self.state = self.sim.state()

@@ -11,13 +11,20 @@ from scenes.bodies import body_on_plane
 from warpsim.differentiate.differences import StepDifferences
 
 SOLVER = ws.SAP(tolerance=1e-13)  # far below the differences' own error
+CONVEX = ws.SAP(tolerance=1e-13, approximation="convex")
 BAR = 1e-6
 BODIES = ("body_mass", "body_com", "joint_armature")
 
 
 def check(within, name, model, q, v, control=None, parameters=BODIES, dt=0.005, contacts=None):
-    """Every array of the linearisation at (q, v) against differences; how many contacts there must be."""
-    options = {"dt": dt, "solver": SOLVER, "device": "cpu"}
+    """Every array of the linearisation at (q, v) against differences, by both laws; how many contacts there must be."""
+    check_law(within, f"{name}, convex", model, q, v, control, parameters, dt, contacts, CONVEX)
+    return check_law(within, name, model, q, v, control, parameters, dt, contacts, SOLVER)
+
+
+def check_law(within, name, model, q, v, control, parameters, dt, contacts, solver):
+    """The same by one."""
+    options = {"dt": dt, "solver": solver, "device": "cpu"}
     differences = StepDifferences(model, q, v, control, parameters=parameters, **options)
     sim = ws.Simulator(model, dtype="float64", **options)
     u = None if control is None else np.asarray(control, float)[None]
@@ -400,12 +407,14 @@ def test_backward_passes_give_the_closed_form(assets, robot, rng, within):
 @pytest.mark.parametrize(
     "scheme",
     [
+        {"solver": SOLVER},
         {"integrator": ws.Midpoint(tolerance=1e-15)},
+        {"integrator": ws.Midpoint(tolerance=1e-15), "solver": CONVEX},
         {"integrator": ws.ImplicitEuler(tolerance=1e-15)},
         {"solver": ws.LCP(tolerance=1e-13, error_reduction=0.2)},  # so that positions change velocities
         {"solver": ws.Compliant(tolerance=1e-12, stiffness=1e6)},
     ],
-    ids=["midpoint", "implicit", "LCP", "Compliant"],
+    ids=["SAP", "midpoint", "midpoint convex", "implicit", "LCP", "Compliant"],
 )
 def test_backward_passes_against_differences(scheme, within):
     """A sliding box under other integrators and solvers, geometry's own parameters included."""

@@ -1,5 +1,6 @@
 """What a `Simulator` asks of its `solver`: a description of contact. `ws.SAP`, `ws.Compliant`, `ws.LCP`, `ws.NoContact` are kinds."""
 
+import dataclasses
 from typing import ClassVar
 
 import numpy as np
@@ -45,6 +46,11 @@ class ContactModel:
         from warpsim.solve.sap.sap import SAP
 
         return SAP(approximation="convex")
+
+    @property
+    def repeated_by(self):
+        """The options of SAP that a step is solved again with for its gradient: `regularisation`, whose law is the convex one."""
+        return dataclasses.replace(self.regularisation, approximation="convex", supported_load=None)
 
     def relative_tolerance(self, dtype: str) -> float:
         """The tolerance in use for "float32" or "float64"."""

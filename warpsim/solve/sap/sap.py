@@ -97,6 +97,10 @@ class SAP(ContactModel):
     def regularisation(self) -> "SAP":
         return self
 
+    @property
+    def repeated_by(self) -> "SAP":
+        return self
+
     def make_solver(self, *size, wide: bool = False, **keywords):
         return (WideSAP if wide else self.solver_of(*size))(*size, options=self, **keywords)
 
