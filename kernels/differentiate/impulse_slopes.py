@@ -31,7 +31,7 @@ def impulse_by_mu(problem: Problem, w: int, c: int, gamma: vec3, u: vec3) -> vec
 
 @func
 def load_by_weight(problem: Problem, w: int, c: int) -> real:
-    """∂γ_0/∂w of γ_0 = |g| h/w; 0 where contact has no load of its own."""
+    """∂γ_0/∂w of γ_0 = |g| h/(2 w); 0 where contact has no load of its own."""
     slope = real(0.0)
     if problem.load.shape[0] > 0:
         load = problem.load[w, c]

@@ -313,7 +313,7 @@ def load_columns(
     first: int,
     X: wp.array3d(dtype=real),
 ):
-    """Gravity in the load γ_0 = |g| h/w above which near-rigid contact stiffens. Launch over worlds."""
+    """Gravity in the load γ_0 = |g| h/(2 w) above which near-rigid contact stiffens. Launch over worlds."""
     w = wp.tid()
     g = gravity[w % gravity.shape[0]]
     for c in range(contacts.count[w]):

@@ -11,16 +11,18 @@ normal law, where the convex cone lifts it off at μ‖v_t‖. Solved for the im
     γ_n = c⁻¹(max(0, −u_n)),   γ_t = −u_t / max(R_t, ‖u_t‖/(μ γ_n)).
 
 Supported load. Contact without a stiffness of its own has, as a spring, the period β h with the mass 1/w of its own bodies. Under a
-load γ > γ_0 = |g| h/w, more than its own weight, it bears the mass γ/(|g| h), and so that the period stays the tangent stiffness grows:
+load γ it bears the mass γ/(|g| h), and for the period to stay the tangent stiffness grows, from γ_0 = |g| h/(2 w) on, half its own weight:
 
     dc/dγ = R_n min(1, γ_0/γ),   c(γ) = R_n γ up to γ_0 and R_n γ_0 (1 + ln(γ/γ_0)) from there on,
 
-so that a light body under one 10³ times heavier gives 8 times what it gives alone, not 10³ times. γ_0 = ∞: c = R_n γ.
+so that a light body under one 10³ times heavier gives 4 times what it gives alone, not 10³ times. γ_0 = ∞: c = R_n γ.
 """
 
 import warp as wp
 
 from ..real import func, mat33, real, struct, vec3
+
+OWN_SHARE = 0.5  # of the impulse |g| h/w that bears the contact's own mass
 
 
 @struct
@@ -64,9 +66,9 @@ def normal_impulse(x: real, R_n: real, load: real) -> real:
 
 @func
 def supported_load(near_rigid: real, gravity: vec3, h: real, R: vec3, w: real) -> real:
-    """γ_0 [N s] of a contact: |g| h/w where it is no softer than near-rigid, R_n ≤ `near_rigid` w; else, and without gravity, ∞."""
+    """γ_0 [N s] of a contact: |g| h/(2 w) where it is no softer than near-rigid, R_n ≤ `near_rigid` w; else, and without gravity, ∞."""
     load = real(wp.inf)
-    own = wp.length(gravity) * h
+    own = real(OWN_SHARE) * wp.length(gravity) * h
     if own > real(0.0) and w > real(0.0) and R[2] <= near_rigid * w * real(1.000001):
         load = own / w
     return load

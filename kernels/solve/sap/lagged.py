@@ -709,7 +709,7 @@ def bearing_load(
     # out
     load: wp.array2d(dtype=real),
 ):
-    """γ_0 = |g| h/w of near-rigid contacts, ∞ of the others and without gravity. `near_rigid`: their R_n/w. Launch over (worlds, C)."""
+    """γ_0 = |g| h/(2 w) of near-rigid contacts, ∞ of the others and without gravity. `near_rigid`: their R_n/w. Launch over (worlds, C)."""
     w, c = wp.tid()
     if c < contacts[w]:
         load[w, c] = supported_load(near_rigid, gravity[w % gravity.shape[0]], h, R[w, c], weight[w, c])

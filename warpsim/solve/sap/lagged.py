@@ -14,7 +14,7 @@ KRYLOV_VECTORS = 5
 
 
 class LaggedLaw(ContactLaw):
-    """Coulomb's law with R, v̂ and μ of SAP; near-rigid contact stiffens above the load of its own mass."""
+    """Coulomb's law with R, v̂ and μ of SAP; near-rigid contact stiffens above half its own weight."""
 
     has_loads = True
 

@@ -39,7 +39,7 @@ class SAP(ContactModel):
     max_iterations: Newton steps before a world is given back with its best iterate and the not-converged flag.
     approximation: "lagged" (Coulomb's law, solved with the step: theory §3.6), "convex" (the paper's: contacts that slide hover
     at μ|v_t|(h + τ_d)); None is "lagged" in a `Simulator` and "convex" in `solve_contact`. supported_load: near-rigid contact
-    stiffens under more than its own weight, so that light bodies under heavy ones do not sink; None wherever the law is lagged.
+    stiffens under more than half its own weight, so that light bodies under heavy ones do not sink; None wherever the law is lagged.
     """
 
     tolerance: float | None = None
