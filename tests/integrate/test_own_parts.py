@@ -239,7 +239,10 @@ def test_relaxation_finds_saps_solution(device, dtype):
     options = {"friction": 0.4, "stiffness": 1e5, "dissipation_time": 0.01}
     model = body_on_plane("box", [0.1, 0.08, 0.06], height=0.07, tilt=0.3, **options)
     paths = []
-    for solver in (ws.SAP(approximation="convex", tolerance=1e-10 if dtype == "float64" else None, sigma=0.1), Relaxation()):
+    for solver in (
+        ws.SAP(approximation="convex", tolerance=1e-10 if dtype == "float64" else None, sigma=0.1),
+        Relaxation(),
+    ):
         sim = ws.Simulator(model, dt=0.002, solver=solver, dtype=dtype, device=device)
         trajectory = sim.rollout(sim.state(v=START), steps=60)
         assert trajectory.diagnostics["contacts"].numpy().max() > 1

@@ -73,6 +73,8 @@ SURROGATE_ITERATIONS = wp.constant(30)
 ROUNDED_RESTARTS = wp.constant(4)  # an error near rounding that so many have not lowered is rounding
 # Contacts stiffen under their loads once these are known so well.
 BEARS_AT = 0.3
+# Above this error v0 is not near the solution (impulses under load grow exponentially with u_n), and the start is that of a step.
+WARM_ERROR = 1e-2
 # Iterations of the linear solver without a factor, per dof and at least.
 KRYLOV_TRIALS_PER_DOF = 4
 KRYLOV_TRIALS = 20
@@ -561,11 +563,25 @@ def start_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solut
 
 
 @func
+def start_island(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range) -> int:
+    """The start of an island; 1 where it is near the solution."""
+    near = lag.warm
+    start_lagged(problem, work, lag.warm, solution, w, r)
+    if lag.warm == 1:
+        balance = linearise_all(problem, work, lag, solution, w, r, False, True)
+        missed = wp.max(balance.momentum, balance.law)
+        if not (missed < real(WARM_ERROR * WARM_ERROR) * balance.scale):
+            near = wp.int32(0)
+            start_lagged(problem, work, near, solution, w, r)
+    return near
+
+
+@func
 def iterate_lagged(
     problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
-    r: Range, tolerance: real,
+    r: Range, tolerance: real, warm: int,
 ) -> int:  # fmt: skip
-    """Newton's method on one island until its law and balance hold; the status."""
+    """Newton's method on one island until its law and balance hold, from near there if `warm`; the status."""
     status = wp.int32(0)
     iterations = wp.int32(0)
     best = real(0.0)
@@ -573,7 +589,7 @@ def iterate_lagged(
     fresh = wp.int32(1)
     restarts = wp.int32(0)
     patience = wp.int32(FIRST_PATIENCE)
-    bears = bool(False)
+    bears = warm == 1
     polished = wp.int32(0)
     running = wp.int32(1)
     while running == 1:
@@ -653,8 +669,8 @@ def solve_lagged(
         tolerance = options.tolerance
         if work.islands.count[w] > 1:
             tolerance = tolerance * real(SHARED_TOLERANCE)
-        start_lagged(problem, work, lag.warm, solution, w, r)
-        status = iterate_lagged(problem, surrogate, work, lag, options, solution, w, r, tolerance)
+        warm = start_island(problem, work, lag, solution, w, r)
+        status = iterate_lagged(problem, surrogate, work, lag, options, solution, w, r, tolerance, warm)
         project_impulses(problem, work, lag, solution, w, r)
     work.status[w, island] = status
     if options.keep_factor == 1:
