@@ -563,6 +563,19 @@ def start_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solut
 
 
 @func
+def restart(
+    problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
+    r: Range, restarts: int,
+) -> int:  # fmt: skip
+    """A better start from the convex problem, lagged behind the one before; iterations of it."""
+    if restarts == 0:
+        start_surrogate(problem, work, lag, solution, w, r)
+    iterations = solve_surrogate(surrogate, work, lag, options, solution, w, r)
+    lag_surrogate(problem, work, lag, solution, w, r)
+    return iterations
+
+
+@func
 def start_island(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range) -> int:
     """The start of an island; 1 where it is near the solution."""
     near = lag.warm
@@ -588,6 +601,7 @@ def iterate_lagged(
     stalled = wp.int32(0)
     fresh = wp.int32(1)
     restarts = wp.int32(0)
+    begun = wp.int32(0)
     patience = wp.int32(FIRST_PATIENCE)
     bears = warm == 1
     polished = wp.int32(0)
@@ -609,9 +623,15 @@ def iterate_lagged(
             fresh = wp.int32(0)
         lag.island_error[w, r.island] = balance.error
         total = balance.momentum + balance.law + balance.scale
-        if total - total != real(0.0):
+        lost = total - total != real(0.0)
+        if lost and (iterations == begun or iterations >= options.max_iterations):
             status = wp.int32(NON_FINITE)
             running = wp.int32(0)
+        elif lost:
+            iterations += restart(problem, surrogate, work, lag, options, solution, w, r, restarts)
+            begun = iterations
+            restarts += 1
+            fresh = wp.int32(1)
         elif not bears and error < real(BEARS_AT):
             bears = bool(True)
             fresh = wp.int32(1)
@@ -625,10 +645,8 @@ def iterate_lagged(
             status = wp.int32(NOT_CONVERGED)
             running = wp.int32(0)
         elif stalled >= patience:
-            if restarts == 0:
-                start_surrogate(problem, work, lag, solution, w, r)
-            iterations += solve_surrogate(surrogate, work, lag, options, solution, w, r)
-            lag_surrogate(problem, work, lag, solution, w, r)
+            iterations += restart(problem, surrogate, work, lag, options, solution, w, r, restarts)
+            begun = iterations
             restarts += 1
             patience = wp.int32(NEXT_PATIENCE)
             fresh = wp.int32(1)
