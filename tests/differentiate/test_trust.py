@@ -85,9 +85,10 @@ def test_a_slider_that_hovers_is_not_trusted():
     assert "not trusted: hops, disagreement" in str(found) and "0 of 2" in repr(found)
 
 
-def test_a_slider_that_stays_down_is_trusted():
+@pytest.mark.parametrize("solver", [ws.SAP(), ws.LCP()], ids=["SAP", "LCP"])
+def test_a_slider_that_stays_down_is_trusted(solver):
     """Coulomb friction without hovering: the same slide has no kink at all, and slope and difference agree to O(step²)."""
-    found = sliding(ws.LCP(), 2.0).trust()
+    found = sliding(solver, 2.0).trust()
     assert found.trusted.all() and found.per_world
     assert not found.kinks.any() and not found.hops.any()
     np.testing.assert_allclose(found.slope, found.difference, rtol=1e-2)
