@@ -25,17 +25,11 @@ from ...laws.coulomb import (
     coulomb_slopes,
     supported_load,
 )
-from ...linalg.ldu import (
-    ldu_factor_envelope,
-    ldu_solve_envelope,
-    ldu_solve_transposed,
-    support_add_rank_one,
-)
 from ...linalg.loops import row_axpy_at, row_copy, sparse_add, sparse_dot, support_add, support_rate
-from ...real import func, kernel, mat33, real, struct, vec3
+from ...real import func, kernel, real, struct, vec3
 from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution
-from .islands import Islands
-from .newton import CG, Range, assemble, island_range, multiply, precondition, prepare, solve_prepared
+from .coupled import Lag, prepare_coupled, solve_coupled
+from .newton import CG, Range, island_range
 from .sap import (
     CG_FORCING,
     OPPOSED_ITERATIONS,
@@ -75,29 +69,6 @@ ROUNDED_RESTARTS = wp.constant(4)  # an error near rounding that so many have no
 BEARS_AT = 0.3
 # Above this error v0 is not near the solution (impulses under load grow exponentially with u_n), and the start is that of a step.
 WARM_ERROR = 1e-2
-# Iterations of the linear solver without a factor, per dof and at least.
-KRYLOV_TRIALS_PER_DOF = 4
-KRYLOV_TRIALS = 20
-
-
-@struct
-class Lag:
-    """What the solver needs besides SAP's workspace; per world."""
-
-    K: wp.array3d(dtype=real)  # (worlds, nv, nv) upper triangle of H, by columns; empty without a factor
-    warm: int  # 1: start at v0, with the impulses of the law there
-    G: wp.array2d(dtype=mat33)  # (worlds, C) with `keep_factor`: S + p eᵀ at the solution
-    p: wp.array2d(dtype=vec3)  # (worlds, C) the part of G that is not symmetric
-    delta: wp.array2d(dtype=vec3)  # (worlds, C)
-    row_delta: wp.array2d(dtype=real)  # (worlds, K)
-    missed: wp.array2d(dtype=real)  # (worlds, nv) Jᵀ of the misses
-    krylov: wp.array3d(dtype=real)  # (worlds, 5, nv) without a factor: vectors of the linear solver
-    v: wp.array2d(dtype=real)  # (worlds, nv) of the convex surrogate, and the two below
-    R: wp.array2d(dtype=vec3)  # (worlds, C)
-    v_hat: wp.array2d(dtype=vec3)  # (worlds, C)
-    slope: wp.array2d(dtype=real)  # (worlds, trees) contacts that slide at the solution; NaN: singular
-    island_error: wp.array2d(dtype=real)  # (worlds, trees) [m/s]
-    error: wp.array(dtype=real)  # (worlds,) [m/s] the certificate
 
 
 @struct
@@ -253,168 +224,6 @@ def measure(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range, balan
     balance.law = law
     balance.scale = wp.max(sums[1], sums[2])
     return balance
-
-
-@func
-def prepare_coupled(
-    problem: Problem, work: Workspace, lag: Lag, options: Options, w: int, r: Range, slides: int
-) -> int:
-    """The factor of A + JᵀGJ, or a preconditioner of its symmetric part; 0 where it is sound."""
-    if slides == 0 or options.linear_solver == CG:
-        return prepare(problem, work.newton, work.islands, w, r, options.linear_solver)
-    assemble_coupled(problem, work, lag, w, r)
-    return ldu_factor_envelope(work.newton.H[w], lag.K[w], r.slot_begin, r.slot_end, work.newton.first[w])
-
-
-@func
-def solve_coupled(
-    problem: Problem, work: Workspace, lag: Lag, options: Options, w: int, r: Range, slides: int, transposed: int,
-    forcing: real, b: wp.array1d(dtype=real),
-):  # fmt: skip
-    """b ← (A + JᵀGJ)⁻¹ b, or its transpose, after `prepare_coupled`."""
-    if slides == 0:
-        solve_prepared(problem, work.newton, work.islands, w, r, options.linear_solver, forcing, b)
-    elif options.linear_solver == CG:
-        stabilised_gradients(problem, work, lag, w, r, transposed, forcing, b)
-    else:
-        x = work.newton.x[w]
-        H = work.newton.H[w]
-        first = work.newton.first[w]
-        for at in range(r.tree_begin, r.tree_end):
-            tree = work.islands.tree[w, at]
-            for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-                x[work.islands.slot[w, i]] = b[i]
-        if transposed == 1:
-            ldu_solve_transposed(H, lag.K[w], r.slot_begin, r.slot_end, first, x)
-        else:
-            ldu_solve_envelope(H, lag.K[w], r.slot_begin, r.slot_end, first, x)
-        for at in range(r.tree_begin, r.tree_end):
-            tree = work.islands.tree[w, at]
-            for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-                b[i] = x[work.islands.slot[w, i]]
-
-
-@func
-def assemble_coupled(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range):
-    """Both triangles of A + JᵀGJ in the envelope of its symmetric part."""
-    H = work.newton.H[w]
-    K = lag.K[w]
-    assemble(problem, work.newton, work.islands, w, r)
-    for k in range(r.slot_begin, r.slot_end):
-        row_copy(H[k], K[k], work.newton.first[w, k], k)
-    for at in range(r.contact_begin, r.contact_end):
-        c = work.islands.contact[w, at]
-        p = lag.p[w, c]
-        if p[0] != real(0.0) or p[1] != real(0.0):
-            pair = problem.contact_pair[w, c]
-            size = problem.support_size[pair]
-            support_add_rank_one(problem.J[w, c], problem.support[pair], size, p, work.islands.slot[w], H, K)
-
-
-@func
-def multiply_coupled(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range, transposed: int):
-    """newton.product ← (A + JᵀGJ) newton.direction, or its transpose."""
-    multiply(problem, work.newton, work.islands, w, r)
-    for at in range(r.contact_begin, r.contact_end):
-        c = work.islands.contact[w, at]
-        p = lag.p[w, c]
-        if p[0] != real(0.0) or p[1] != real(0.0):
-            pair = problem.contact_pair[w, c]
-            support = problem.support[pair]
-            size = problem.support_size[pair]
-            rate = support_rate(problem.J[w, c], support, size, work.newton.direction[w])
-            f = rate[2] * p
-            if transposed == 1:
-                f = vec3(real(0.0), real(0.0), wp.dot(p, rate))
-            support_add(problem.J[w, c], support, size, f, work.newton.product[w])
-
-
-@func
-def island_dot(
-    problem: Problem, islands: Islands, w: int, r: Range, x: wp.array1d(dtype=real), y: wp.array1d(dtype=real)
-) -> real:
-    """xᵀy on the dofs of an island."""
-    total = real(0.0)
-    for at in range(r.tree_begin, r.tree_end):
-        tree = islands.tree[w, at]
-        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            total += x[i] * y[i]
-    return total
-
-
-@func
-def island_sum(
-    problem: Problem, islands: Islands, w: int, r: Range, a: real, x: wp.array1d(dtype=real), b: real,
-    y: wp.array1d(dtype=real), out: wp.array1d(dtype=real),
-):  # fmt: skip
-    """out ← a x + b y on the dofs of an island."""
-    for at in range(r.tree_begin, r.tree_end):
-        tree = islands.tree[w, at]
-        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            out[i] = a * x[i] + b * y[i]
-
-
-@func
-def preconditioned_image(
-    problem: Problem, work: Workspace, lag: Lag, w: int, r: Range, transposed: int, x: wp.array1d(dtype=real)
-):
-    """newton.direction ← P⁻¹ x, and newton.product ← (A + JᵀGJ) of that."""
-    one = real(1.0)
-    zero = real(0.0)
-    newton = work.newton
-    island_sum(problem, work.islands, w, r, one, x, zero, x, newton.residual[w])
-    precondition(problem, newton, work.islands, w, r)
-    island_sum(problem, work.islands, w, r, one, newton.z[w], zero, x, newton.direction[w])
-    multiply_coupled(problem, work, lag, w, r, transposed)
-
-
-@func
-def stabilised_gradients(
-    problem: Problem, work: Workspace, lag: Lag, w: int, r: Range, transposed: int, forcing: real,
-    b: wp.array1d(dtype=real),
-):  # fmt: skip
-    """b ← (A + JᵀGJ)⁻¹ b or its transpose, up to `forcing` (BiCGSTAB; van der Vorst 1992)."""
-    one = real(1.0)
-    zero = real(0.0)
-    islands = work.islands
-    direction = work.newton.direction[w]
-    product = work.newton.product[w]
-    rest = lag.krylov[w, 0]
-    shadow = lag.krylov[w, 1]
-    p = lag.krylov[w, 2]
-    image = lag.krylov[w, 3]
-    x = lag.krylov[w, 4]
-    island_sum(problem, islands, w, r, one, b, zero, b, rest)
-    island_sum(problem, islands, w, r, one, b, zero, b, shadow)
-    island_sum(problem, islands, w, r, zero, b, zero, b, p)
-    island_sum(problem, islands, w, r, zero, b, zero, b, image)
-    island_sum(problem, islands, w, r, zero, b, zero, b, x)
-    target = forcing * forcing * island_dot(problem, islands, w, r, b, b)
-    rho = one
-    alpha = one
-    omega = one
-    trials = wp.int32(KRYLOV_TRIALS) + KRYLOV_TRIALS_PER_DOF * (r.slot_end - r.slot_begin)
-    while trials > 0 and island_dot(problem, islands, w, r, rest, rest) > target:
-        trials -= 1
-        before = rho
-        rho = island_dot(problem, islands, w, r, shadow, rest)
-        beta = rho / before * alpha / omega
-        island_sum(problem, islands, w, r, one, p, -omega, image, p)
-        island_sum(problem, islands, w, r, one, rest, beta, p, p)
-        preconditioned_image(problem, work, lag, w, r, transposed, p)
-        island_sum(problem, islands, w, r, one, product, zero, product, image)
-        alpha = rho / island_dot(problem, islands, w, r, shadow, image)
-        island_sum(problem, islands, w, r, one, x, alpha, direction, x)
-        island_sum(problem, islands, w, r, one, rest, -alpha, image, rest)
-        preconditioned_image(problem, work, lag, w, r, transposed, rest)
-        square = island_dot(problem, islands, w, r, product, product)
-        if square > zero:
-            omega = island_dot(problem, islands, w, r, product, rest) / square
-        island_sum(problem, islands, w, r, one, x, omega, direction, x)
-        island_sum(problem, islands, w, r, one, rest, -omega, product, rest)
-        if not (alpha - alpha == zero) or omega == zero:
-            trials = wp.int32(0)
-    island_sum(problem, islands, w, r, one, x, zero, x, b)
 
 
 @func
@@ -590,6 +399,15 @@ def start_island(problem: Problem, work: Workspace, lag: Lag, solution: Solution
 
 
 @func
+def holds_bounds(stalled: int) -> bool:
+    """Whether friction bounds stay at their present values, after so many iterations without progress."""
+    held = stalled >= CYCLE_PATIENCE
+    if stalled >= SHORT_CYCLES:
+        held = (stalled // CYCLE_TURN) % 2 == 0
+    return held
+
+
+@func
 def iterate_lagged(
     problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
     r: Range, tolerance: real, warm: int,
@@ -607,9 +425,7 @@ def iterate_lagged(
     polished = wp.int32(0)
     running = wp.int32(1)
     while running == 1:
-        held = stalled >= CYCLE_PATIENCE
-        if stalled >= SHORT_CYCLES:
-            held = (stalled // CYCLE_TURN) % 2 == 0
+        held = holds_bounds(stalled)
         balance = linearise_all(problem, work, lag, solution, w, r, held, bears)
         scale = wp.sqrt(balance.scale)
         missed = wp.sqrt(wp.max(balance.momentum, balance.law))

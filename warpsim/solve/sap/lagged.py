@@ -6,7 +6,7 @@ from warpsim.device.copies import copy, kernels_of
 from warpsim.kernels.contact import contacts as contact
 from warpsim.kernels.laws.cone import INVERSE_FOUR_PI_SQUARED
 from warpsim.kernels.solve import problem as problems
-from warpsim.kernels.solve.sap import islands, lagged, newton
+from warpsim.kernels.solve.sap import coupled, islands, lagged, newton
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.sap.sap import SAPSolver
 
@@ -50,7 +50,7 @@ class LaggedSolver(SAPSolver):
         super().__init__(*size, **keywords)
         W, nv, C, K = self.worlds, self.nv, self.max_contacts, self.rows
         cg = self.options.linear_solver == newton.CG
-        self.lag = copy(lagged.Lag, self.scalar)()
+        self.lag = copy(coupled.Lag, self.scalar)()
         self.lag.K = self.zeros((W, 0 if cg else nv, nv))
         self.lag.G = self.zeros((W, C if self.options.keep_factor else 0), self.work.newton.G.dtype)
         self.lag.p, self.lag.delta = self.zeros((W, C), self.vec3), self.zeros((W, C), self.vec3)
