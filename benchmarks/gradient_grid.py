@@ -38,6 +38,7 @@ INTEGRATORS = {
 }
 SOLVERS = {
     "SAP": ws.SAP(tolerance=1e-14),
+    "convex": ws.SAP(tolerance=1e-14, approximation="convex"),
     "Compliant": ws.Compliant(tolerance=1e-12, stiffness=1e6),
     "LCP": ws.LCP(),
 }

@@ -37,14 +37,17 @@ def scene() -> ws.Model:
 
 
 def first_throws(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Starts `(throwers, 7)` around the target, and flat throws `(throwers, 6)` towards it that fall short."""
+    """Starts `(throwers, 7)` around the target, and nearly flat throws `(throwers, 6)` towards it that fall short.
+
+    A little upwards: a throw that is flat or downwards bounces so early that its height at the end hardly depends on it.
+    """
     rng = np.random.default_rng(seed)
     angle = 2 * np.pi * np.arange(THROWERS) / THROWERS
     distance, height = rng.uniform(NEAR, FAR, THROWERS), rng.uniform(LOW, HIGH, THROWERS)
     q = np.zeros((THROWERS, 7))
     q[:, 0], q[:, 1], q[:, 2], q[:, 3] = distance * np.cos(angle), distance * np.sin(angle), height, 1.0
     v = np.zeros((THROWERS, 6))
-    v[:, :2] = -0.8 * q[:, :2] / (STEPS * DT)
+    v[:, :2], v[:, 2] = -0.8 * q[:, :2] / (STEPS * DT), 0.5
     return q, v
 
 

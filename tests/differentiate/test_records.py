@@ -11,6 +11,7 @@ from scenes.bodies import body_on_plane
 STEPS, WORLDS = 6, 2
 SIMULATORS = {
     "symplectic": {"solver": ws.SAP(tolerance=1e-13)},
+    "convex": {"solver": ws.SAP(tolerance=1e-13, approximation="convex")},
     "explicit": {"integrator": ws.ExplicitEuler()},
     "midpoint": {"integrator": ws.Midpoint(tolerance=1e-14)},
     "variational": {"integrator": ws.Variational(tolerance=1e-14)},

@@ -13,6 +13,7 @@ from warpsim.model.geometry import axis_angle
 
 SCHEMES = {
     "sap": {},
+    "convex": {"solver": ws.SAP(approximation="convex", tolerance=1e-13)},
     "compliant": {"solver": ws.Compliant(tolerance=1e-12)},
     "lcp": {"solver": ws.LCP(tolerance=1e-13, error_reduction=0.5, bounce_correction=False)},
     "explicit": {"integrator": ws.ExplicitEuler()},
@@ -148,7 +149,7 @@ def test_the_scenes_have_every_branch():
         assert (v_hat < 5.0).any()
 
 
-@pytest.mark.parametrize("scheme", ["sap", "compliant", "lcp", "implicit", "midpoint"])
+@pytest.mark.parametrize("scheme", ["sap", "convex", "compliant", "lcp", "implicit", "midpoint"])
 def test_rows_that_have_stalled(scheme, within):
     """Three rods pinned 0.1 m too far apart, after a while: what the state remembers of its rows is a constant of the derivatives,
     and has its part in the step that a tape, and `linearize`, repeats. (The variational integrator's root search leaves 1e-6 m/s

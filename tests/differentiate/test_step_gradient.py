@@ -11,6 +11,8 @@ import warpsim as ws
 
 # The solver must be far below the differences' own error: 1e-13 against steps of 1e-4 to 1e-7.
 SOLVER = ws.SAP(tolerance=1e-13)
+CONVEX = ws.SAP(tolerance=1e-13, approximation="convex")
+both_laws = pytest.mark.parametrize("solver", [SOLVER, CONVEX], ids=["Coulomb", "convex"])
 STEP_SIZES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 BATCH = 50  # points of the differences at a time, a world each: worlds are independent to the last bit
 
@@ -124,8 +126,9 @@ def sliding_box():
     return b.build()
 
 
+@both_laws
 @pytest.mark.parametrize(("steps", "tolerance"), [(1, 1e-6), (10, 1e-5), (40, 1e-5)])
-def test_box_sliding_to_rest(steps, tolerance):
+def test_box_sliding_to_rest(steps, tolerance, solver):
     """A box that slides and spins to rest in 0.1 s: state and parameter gradients are those of the differences.
 
     mu |v_t| < g h, so the convex cone does not lift it out of contact (docs/step.md, the gliding artefact).
@@ -133,7 +136,7 @@ def test_box_sliding_to_rest(steps, tolerance):
     model = sliding_box()
     q0 = model.q0 + np.array([0, 0, -2e-5, 0, 0, 0, 0])
     parameters = ("body_mass", "geom_friction", "gravity", "body_com", "body_inertia")
-    problem = Problem(model, q0, [0.3, 0.05, 0, 0, 0, 0.5], steps, parameters=parameters)
+    problem = Problem(model, q0, [0.3, 0.05, 0, 0, 0, 0.5], steps, parameters=parameters, solver=solver)
     for name, gradient in problem.gradient().items():
         if name == "body_inertia":  # only its symmetric part means anything, and differences move one entry
             found = problem.differences(name, [(0, i, i) for i in range(3)], STEP_SIZES[1:])
@@ -184,9 +187,10 @@ def test_every_joint_type_in_free_motion(steps):
         assert problem.worst_error(name, gradient, entries=8) <= 1e-6 * (1 if steps == 1 else 10), name
 
 
+@both_laws
 @pytest.mark.parametrize("robot", ["ant", "humanoid"])
 @pytest.mark.parametrize("steps", [1, 10])
-def test_robot_in_contact(assets, robot, steps):
+def test_robot_in_contact(assets, robot, steps, solver):
     """A robot on the ground, stopped joints included: gradients to state, controls, masses and friction."""
     model = ws.load(assets(robot))
     settle = ws.Simulator(model, dt=0.005, dtype="float64", device="cpu")
@@ -196,7 +200,7 @@ def test_robot_in_contact(assets, robot, steps):
     controls = 0.3 * rng.uniform(-1, 1, size=(steps, model.nu))
     q0, v0 = rest.q.numpy()[0], rest.v.numpy()[0] + 0.05 * rng.normal(size=model.nv)
     names = ("body_mass", "geom_friction", "joint_damping", "geom_size")
-    problem = Problem(model, q0, v0, steps, controls, parameters=names, dt=0.005)
+    problem = Problem(model, q0, v0, steps, controls, parameters=names, dt=0.005, solver=solver)
     problem.point["geom_friction"] *= 1 + 0.01 * np.arange(model.ngeom)  # the larger of two equal ones has a kink
     for name, gradient in problem.gradient().items():
         assert problem.worst_error(name, gradient, entries=8) <= (1e-6 if steps == 1 else 1e-5), name

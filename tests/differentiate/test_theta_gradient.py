@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_step_gradient import Problem, all_joints, sliding_box
+from test_step_gradient import Problem, all_joints, both_laws, sliding_box
 
 import warpsim as ws
 from scenes.constraints import driven_pair, fourbar, welded_beam
@@ -53,10 +53,11 @@ def hill() -> ws.Model:
     return b.build()
 
 
+@both_laws
 @every_scheme
 @pytest.mark.parametrize("steps, tolerance", [(1, 1e-6), (40, 1e-5)])
 @pytest.mark.parametrize("scene", ["box", "hill"])
-def test_contact(name, steps, tolerance, scene):
+def test_contact(name, steps, tolerance, scene, solver):
     """A box that slides to rest and a ball that rolls over a sphere, whose contact the midpoint rule follows to q^θ."""
     if scene == "box":
         model, v0 = sliding_box(), [0.3, 0.05, 0, 0, 0, 0.5]
@@ -66,7 +67,8 @@ def test_contact(name, steps, tolerance, scene):
         model, v0 = hill(), [0.1, 0.2, 0.0, 0.1, 0.5, 0.3]
         q0 = [0.99999 * np.sin(0.4), 0.0, 0.99999 * np.cos(0.4), 1.0, 0.0, 0.0, 0.0]
         names = ("body_mass", "gravity", "geom_size", "geom_pose")
-    check(Problem(model, q0, v0, steps, parameters=names, integrator=SCHEMES[name]), tolerance, entries=8)
+    problem = Problem(model, q0, v0, steps, parameters=names, integrator=SCHEMES[name], solver=solver)
+    check(problem, tolerance, entries=8)
 
 
 @pytest.mark.parametrize(

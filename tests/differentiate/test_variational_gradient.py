@@ -186,12 +186,16 @@ def test_servos_with_effort_limits(target):
 
 @pytest.mark.parametrize(
     "solver",
-    [ws.Compliant(tolerance=1e-12, stiffness=1e6), ws.NoContact(limits=SOLVER)],
+    [
+        ws.SAP(tolerance=1e-13, approximation="convex"),
+        ws.Compliant(tolerance=1e-12, stiffness=1e6),
+        ws.NoContact(limits=SOLVER),
+    ],
     ids=lambda solver: type(solver).__name__,
 )
 @pytest.mark.parametrize("root_finder", ["newton", "broyden"])
 def test_other_solvers_and_root_finders(solver, root_finder):
-    """The adjoint asks for the root, not for how it was found; compliant contact, and none."""
+    """The adjoint asks for the root, not for how it was found; convex and compliant contact, and none."""
     model = sliding_box()
     q0 = model.q0 - 2e-5 * np.eye(7)[2]
     integrator = ws.Variational(tolerance=1e-15, root_finder=root_finder)

@@ -10,6 +10,8 @@ import warpsim as ws
 STEPS, WORLDS = 3, 3
 METHODS = {
     "SAP": {},
+    "SAP, convex": {"solver": ws.SAP(approximation="convex")},
+    "SAP, conjugate gradients": {"solver": ws.SAP(linear_solver="cg")},
     "SAP, midpoint": {"integrator": ws.Midpoint()},
     "Compliant": {"solver": ws.Compliant(stiffness=1e6)},
     "LCP": {"solver": ws.LCP()},

@@ -323,7 +323,7 @@ def test_impacts_rebound_where_positions_lag_velocities(device, name, least, mos
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-@pytest.mark.parametrize("solver", [ws.SAP(), ws.SAP(approximation="lagged"), ws.LCP()], ids=["SAP", "lagged", "LCP"])
+@pytest.mark.parametrize("solver", [ws.SAP(), ws.SAP(approximation="convex"), ws.LCP()], ids=["SAP", "convex", "LCP"])
 def test_a_box_stays_on_an_incline(device, name, solver, within):
     """Stiction of every scheme with every solver: creep within the bound μσhg of SAP's regularisation (theory §3.1)."""
     model = body_on_plane("box", [0.1, 0.1, 0.1], tilt=0.2, friction=0.5)
@@ -357,13 +357,15 @@ class Herd:
 @pytest.mark.parametrize("name", ["explicit", "implicit", "midpoint"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_world_does_not_see_the_others(device, assets, name, dtype):
-    """World i of 16 is the run of it alone bit for bit, in contact and in the air."""
+    """World i of 16 is the run of it alone bit for bit, in contact and in the air. Coulomb's law is not met in one world of the 16
+    at most, whose limbs strike each other at 12 m/s and 4 cm deep: it says so, and goes on."""
     many = Herd(SCHEMES[name], assets, device, 16, dtype).run(np.arange(16))
     alone = Herd(SCHEMES[name], assets, device, 1, dtype)
     for i in (0, 7, 15):
         for left, right in zip(many, alone.run([i]), strict=True):
             np.testing.assert_array_equal(left[i], right[0])
-    assert not (many[2] & ~ws.UNRESOLVED).any()  # limbs strike each other
+    assert not (many[2] & ~(ws.UNRESOLVED | ws.NOT_CONVERGED)).any()  # limbs strike each other
+    assert ((many[2] & ws.NOT_CONVERGED) != 0).sum() <= 1
 
 
 @pytest.mark.parametrize("name", ["explicit", "implicit", "midpoint"])
