@@ -29,9 +29,9 @@ TOLERANCE = {"float64": 1e-6, "float32": 1e-4}  # defaults of SAP
 TIGHT = 1e-11  # of the random problems; A is conditioned up to 1e10, and v is compared in the norm of A
 GUESSES = (None, 1e6)  # norms of v0; None: like v
 SOLVERS = {
-    "convex": ws.SAP(),
-    "lagged": ws.SAP(approximation="lagged"),
-    "lagged, supported load": ws.SAP(approximation="lagged", supported_load=True),
+    "convex": ws.SAP(approximation="convex"),
+    "lagged": ws.SAP(supported_load=False),
+    "lagged, supported load": ws.SAP(),
 }
 
 

@@ -41,8 +41,8 @@ PARAMETERS = ("body_mass", "geom_friction", "joint_damping")
 REFUSALS = (ValueError, NotImplementedError)  # `ws.ModelError` is a ValueError
 
 SOLVERS: dict[str, Callable[[], Any]] = {
-    "SAP": lambda: ws.SAP(),
-    "lagged": lambda: ws.SAP(approximation="lagged", supported_load=True),
+    "SAP": lambda: ws.SAP(approximation="convex"),
+    "lagged": lambda: ws.SAP(),
     "Compliant": lambda: ws.Compliant(),
     "LCP": lambda: ws.LCP(),
     "NoContact": lambda: ws.NoContact(),

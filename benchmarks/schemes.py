@@ -49,9 +49,8 @@ def cost(robot: str, worlds: int, dtype: str) -> list[float]:
 def cylinder(scheme, mu: float, h: float, seconds: float) -> tuple[np.ndarray, float]:
     """Energy relative to the start (rows,), and the error of x [m]."""
     scene = SpringCylinder(mu)
-    sim = ws.Simulator(
-        scene.model(), dt=h, integrator=scheme, solver=ws.SAP(tolerance=1e-12), dtype="float64", device="cpu"
-    )
+    options = {"integrator": scheme, "solver": ws.SAP(approximation="convex", tolerance=1e-12)}
+    sim = ws.Simulator(scene.model(), dt=h, dtype="float64", device="cpu", **options)
     run = sim.rollout(sim.state(scene.at_rest), steps=round(seconds / h))
     q, v, t = run.q.numpy()[:, 0], run.v.numpy()[:, 0], run.time.numpy()[:, 0]
     energy = scene.energy(q, v)
