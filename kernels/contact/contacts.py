@@ -482,6 +482,42 @@ def contact_impulse(
         gamma[w, c] = cone.cone_impulse(cone.cone_y(v_c[w, c], v_hat, R), R, mu)
 
 
+@func
+def total_mass(body_mass: wp.array2d(dtype=real), w: int) -> real:
+    """M of a world [kg]."""
+    row = w % body_mass.shape[0]
+    mass = real(0.0)
+    for b in range(body_mass.shape[1]):
+        mass += body_mass[row, b]
+    return mass
+
+
+@kernel
+def bearing_loads(
+    scene: Scene,
+    material: Material,
+    contacts: Contacts,
+    gravity: wp.array(dtype=vec3),
+    body_mass: wp.array2d(dtype=real),
+    h: real,
+    counts: int,
+    weight: wp.array2d(dtype=real),
+    # out
+    load: wp.array2d(dtype=real),
+    least: wp.array2d(dtype=real),
+):
+    """gamma_0 and sigma_m of Coulomb's law (theory §3.6); `counts` 0: contacts are as soft whatever they bear. Launch over worlds."""
+    w = wp.tid()
+    mass = total_mass(body_mass, w)
+    for c in range(contacts.count[w]):
+        p = contacts.pair[w, c]
+        law = pair_compliance(scene, material.stiffness, material.dissipation_time, w, p, h)
+        load[w, c] = coulomb.supported_load(gravity[w % gravity.shape[0]], h, weight[w, c])
+        least[w, c] = real(1.0)
+        if counts == 1:
+            least[w, c] = coulomb.least_share(law[0], weight[w, c], mass)
+
+
 @kernel(taped=True, part="coulomb")
 def coulomb_contact_impulse(
     scene: Scene,
@@ -496,11 +532,12 @@ def coulomb_contact_impulse(
     phi: wp.array2d(dtype=real),
     v_c: wp.array2d(dtype=vec3),
     gravity: wp.array(dtype=vec3),
-    near_rigid: real,
+    body_mass: wp.array2d(dtype=real),
+    counts: int,
     # out
     gamma: wp.array2d(dtype=vec3),
 ):
-    """gamma of Coulomb's law (theory §3.6), as `contact_impulse`; `near_rigid`: see `coulomb.supported_load`, 0 for none."""
+    """gamma of Coulomb's law (theory §3.6), as `contact_impulse`; `counts`: see `bearing_loads`."""
     w, c = wp.tid()
     if c < contacts.count[w]:
         p = contacts.pair[w, c]
@@ -511,5 +548,8 @@ def coulomb_contact_impulse(
         R = cone.recovery_regularization(R_free, v_free, recovery)
         u = v_c[w, c] - cone.recovery_stabilization(v_free, recovery)
         mu = friction_coefficient(scene, friction, w, p)
-        load = coulomb.supported_load(near_rigid, gravity[w % gravity.shape[0]], h, R, weight[w, c])
-        gamma[w, c] = coulomb.coulomb_impulse(u, R, mu, load)
+        load = coulomb.supported_load(gravity[w % gravity.shape[0]], h, weight[w, c])
+        least = real(1.0)
+        if counts == 1:
+            least = coulomb.least_share(law[0], weight[w, c], total_mass(body_mass, w))
+        gamma[w, c] = coulomb.coulomb_impulse(u, R, mu, load, least)

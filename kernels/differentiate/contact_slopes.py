@@ -169,7 +169,7 @@ def contact_changes(
         rate = vec3(real(0.0), real(0.0), -R[2] * delta_phi / phi)
         if recovery < real(cone.LEAST_RECOVERY_SHARE) * v_free[2]:
             rate[2] = real(0.0)
-        by_R = impulse_by_R(problem, w, c, gamma[w, c], u_c[w, c], rate, real(0.0))
+        by_R = impulse_by_R(problem, w, c, gamma[w, c], u_c[w, c], rate, real(0.0), real(0.0))
         delta_gamma = by_R - G[w, c] * delta_v_c
     # The wrench, about the fixed point p.
     force = F * gamma[w, c]

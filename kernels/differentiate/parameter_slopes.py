@@ -274,7 +274,9 @@ def material_columns(
             compliant = real(0.0)
             if R[2] > beta * beta * real(cone.INVERSE_FOUR_PI_SQUARED) * floor_w:
                 compliant = real(1.0)
-            by_R = impulse_by_R(problem, w, c, gamma[w, c], u, vec3(real(0.0), real(0.0), real(1.0)), real(0.0))
+            by_R = impulse_by_R(
+                problem, w, c, gamma[w, c], u, vec3(real(0.0), real(0.0), real(1.0)), real(0.0), real(0.0)
+            )
             v_hat_slope = damped * phi / (span * span)
             by_tau = -compliant * damped * law[0] / (h * span * span) * by_R
             recovery = contact.pair_recovery(scene, law[0])
@@ -308,17 +310,27 @@ def load_columns(
     contacts: Contacts,
     problem: Problem,
     gravity: wp.array(dtype=vec3),
+    body_mass: wp.array2d(dtype=real),
     u_c: wp.array2d(dtype=vec3),
     gamma: wp.array2d(dtype=vec3),
-    first: int,
+    first_gravity: int,
+    first_mass: int,
     X: wp.array3d(dtype=real),
 ):
-    """Gravity in the load γ_0 = |g| h/(2 w) above which near-rigid contact stiffens. Launch over worlds."""
+    """Gravity in γ_0 = |g| h/(2 w), from which on near-rigid contact stiffens, and masses in σ_m = 1/(w M), down to which; either
+    may be −1. Launch over worlds."""
     w = wp.tid()
     g = gravity[w % gravity.shape[0]]
+    mass = contact.total_mass(body_mass, w)
     for c in range(contacts.count[w]):
         load = problem.load[w, c]
-        if gamma[w, c][2] > load:
-            by_load = impulse_by_R(problem, w, c, gamma[w, c], u_c[w, c], vec3(), load)
-            for k in range(3):
-                add_contact(scene, contacts, w, c, (g[k] / wp.dot(g, g)) * by_load, first + k, X)
+        least = problem.least[w, c]
+        if least < real(1.0) and gamma[w, c][2] > load:
+            if first_gravity >= 0 and load > real(0.0):
+                by_load = impulse_by_R(problem, w, c, gamma[w, c], u_c[w, c], vec3(), load, real(0.0))
+                for k in range(3):
+                    add_contact(scene, contacts, w, c, (g[k] / wp.dot(g, g)) * by_load, first_gravity + k, X)
+            if first_mass >= 0:
+                by_mass = impulse_by_R(problem, w, c, gamma[w, c], u_c[w, c], vec3(), real(0.0), -least / mass)
+                for b in range(body_mass.shape[1]):
+                    add_contact(scene, contacts, w, c, by_mass, first_mass + b, X)

@@ -21,7 +21,7 @@ from ..tree import spatial as sp
 from ..tree.effective_mass import inverse_mass_times
 from ..tree.passes import Topology
 from .contact_slopes import Flow, arm_of, contact_J, shifted
-from .impulse_slopes import impulse_by_R, load_by_weight
+from .impulse_slopes import impulse_by_R, least_by_weight, load_by_weight
 from .row_slopes import RowSlopes
 
 
@@ -326,7 +326,8 @@ def contact_weight_columns(
                 rate[2] = near_rigid
             u = weights.contact_u[w, c]
             gamma = weights.contact_gamma[w, c]
-            gamma_w = impulse_by_R(problem, w, c, gamma, u, rate, load_by_weight(problem, w, c))
+            by_load = load_by_weight(problem, w, c)
+            gamma_w = impulse_by_R(problem, w, c, gamma, u, rate, by_load, least_by_weight(problem, w, c))
             for k in range(size):
                 coefficient = -wp.dot(contact_J(contacts, w, c, k), gamma_w)
                 add_row(topology, inertias, weights, w, support, size, coefficient, X[w, support[k]])

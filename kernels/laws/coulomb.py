@@ -13,14 +13,17 @@ normal law, where the convex cone lifts it off at μ‖v_t‖. Solved for the im
 Supported load. Contact without a stiffness of its own has, as a spring, the period β h with the mass 1/w of its own bodies. Under a
 load γ it bears the mass γ/(|g| h), and for the period to stay the tangent stiffness grows, from γ_0 = |g| h/(2 w) on, half its own weight:
 
-    dc/dγ = R_n min(1, γ_0/γ),   c(γ) = R_n γ up to γ_0 and R_n γ_0 (1 + ln(γ/γ_0)) from there on,
+    dc/dγ = R_n max(min(1, γ_0/γ), σ_m),   σ_m = min(1, 1/(w M)),
 
-so that a light body under one 10³ times heavier gives 4 times what it gives alone, not 10³ times. γ_0 = ∞: c = R_n γ.
+c = R_n γ up to γ_0, R_n γ_0 (1 + ln(γ/γ_0)) from there on, and straight again where it would bear more than M, all the mass there is (bodies
+wedged between others press with what they like). A light body under one 10³ times heavier gives 4 times what it gives alone, not 10³ times.
+Contact with a stiffness of its own keeps c = R_n γ, σ_m = 1.
 """
 
 import warp as wp
 
 from ..real import func, mat33, real, struct, vec3
+from .cone import INVERSE_MASS_FLOOR
 
 OWN_SHARE = 0.5  # of the impulse |g| h/w that bears the contact's own mass
 
@@ -36,48 +39,60 @@ class Linearised:
 
 
 @func
-def compression(gamma_n: real, R_n: real, load: real) -> real:
-    """c(γ_n) [m/s]."""
+def compression(gamma_n: real, R_n: real, load: real, least: real) -> real:
+    """c(γ_n) [m/s]; `least`: σ_m."""
     c = R_n * gamma_n
-    if gamma_n > load:
-        c = R_n * load * (real(1.0) + wp.log(gamma_n / load))
+    if least < real(1.0) and gamma_n > load:
+        if gamma_n * least > load:
+            c = R_n * (least * gamma_n - load * wp.log(least))
+        else:
+            c = R_n * load * (real(1.0) + wp.log(gamma_n / load))
     return c
 
 
 @func
-def compression_slope(gamma_n: real, R_n: real, load: real) -> real:
+def compression_slope(gamma_n: real, R_n: real, load: real, least: real) -> real:
     """dc/dγ_n [1/kg]."""
     slope = R_n
-    if gamma_n > load:
-        slope = R_n * load / gamma_n
+    if least < real(1.0) and gamma_n > load:
+        slope = R_n * wp.max(load / gamma_n, least)
     return slope
 
 
 @func
-def normal_impulse(x: real, R_n: real, load: real) -> real:
+def normal_impulse(x: real, R_n: real, load: real, least: real) -> real:
     """c⁻¹(x), 0 for x ≤ 0."""
     gamma_n = real(0.0)
     if x > real(0.0):
         gamma_n = x / R_n
-        if gamma_n > load:
-            gamma_n = load * wp.exp(gamma_n / load - real(1.0))
+        if least < real(1.0) and gamma_n > load:
+            straight = (gamma_n + load * wp.log(least)) / least
+            if straight * least > load:
+                gamma_n = straight
+            else:
+                gamma_n = load * wp.exp(gamma_n / load - real(1.0))
     return gamma_n
 
 
 @func
-def supported_load(near_rigid: real, gravity: vec3, h: real, R: vec3, w: real) -> real:
-    """γ_0 [N s] of a contact: |g| h/(2 w) where it is no softer than near-rigid, R_n ≤ `near_rigid` w; else, and without gravity, ∞."""
-    load = real(wp.inf)
-    own = real(OWN_SHARE) * wp.length(gravity) * h
-    if own > real(0.0) and w > real(0.0) and R[2] <= near_rigid * w * real(1.000001):
-        load = own / w
-    return load
+def least_share(compliance: real, w: real, mass: real) -> real:
+    """σ_m of a contact of this compliance 1/k [m/N], 0 where it is near-rigid."""
+    least = real(1.0)
+    if compliance == real(0.0) and w * mass > real(1.0):
+        least = real(1.0) / (w * mass)
+    return least
 
 
 @func
-def coulomb_impulse(u: vec3, R: vec3, mu: real, load: real) -> vec3:
+def supported_load(gravity: vec3, h: real, w: real) -> real:
+    """γ_0 = |g| h/(2 w) [N s] of a contact."""
+    return real(OWN_SHARE) * wp.length(gravity) * h / wp.max(w, real(INVERSE_MASS_FLOOR))
+
+
+@func
+def coulomb_impulse(u: vec3, R: vec3, mu: real, load: real, least: real) -> vec3:
     """γ of the law. Square root and division are met in sliding alone, where ‖u_t‖ > 0: adjoints stay finite."""
-    gamma_n = normal_impulse(-u[2], R[2], load)
+    gamma_n = normal_impulse(-u[2], R[2], load, least)
     bound = mu * gamma_n
     u_tt = u[0] * u[0] + u[1] * u[1]
     gamma = vec3(real(0.0), real(0.0), gamma_n)
@@ -98,12 +113,12 @@ def across(d0: real, d1: real, g: real, g_n: real) -> mat33:
 
 
 @func
-def coulomb_slopes(u: vec3, R: vec3, mu: real, load: real) -> Linearised:
+def coulomb_slopes(u: vec3, R: vec3, mu: real, load: real, least: real) -> Linearised:
     """S and p of −∂γ/∂u of `coulomb_impulse`; δ and the miss are 0."""
     found = Linearised()
-    gamma_n = normal_impulse(-u[2], R[2], load)
+    gamma_n = normal_impulse(-u[2], R[2], load, least)
     if gamma_n > real(0.0):
-        g_n = real(1.0) / compression_slope(gamma_n, R[2], load)
+        g_n = real(1.0) / compression_slope(gamma_n, R[2], load, least)
         bound = mu * gamma_n
         u_tt = u[0] * u[0] + u[1] * u[1]
         if mu == real(0.0):
@@ -120,15 +135,22 @@ def coulomb_slopes(u: vec3, R: vec3, mu: real, load: real) -> Linearised:
 
 
 @func
-def coulomb_impulse_by_R(gamma: vec3, u: vec3, R: vec3, mu: real, load: real, rate: vec3, load_rate: real) -> vec3:
-    """dγ when R changes by `rate` = (dRt, dRt, dRn) and γ_0 by `load_rate`, at fixed u."""
+def coulomb_impulse_by_R(
+    gamma: vec3, u: vec3, R: vec3, mu: real, load: real, least: real, rate: vec3, load_rate: real, least_rate: real
+) -> vec3:
+    """dγ when R changes by `rate` = (dRt, dRt, dRn), γ_0 by `load_rate` and σ_m by `least_rate`, at fixed u."""
     by_R = vec3(real(0.0), real(0.0), real(0.0))
     gamma_n = gamma[2]
     if gamma_n > real(0.0):
         change = -gamma_n * rate[2] / R[2]
-        if gamma_n > load:
-            x = real(1.0) + wp.log(gamma_n / load)
-            change = gamma_n * (load_rate / load - x * (rate[2] / R[2] + load_rate / load))
+        if least < real(1.0) and gamma_n > load:
+            if gamma_n * least > load:
+                fall = wp.log(least)
+                x = least * gamma_n - load * fall
+                change = (load_rate * fall - x * rate[2] / R[2] + (load / least - gamma_n) * least_rate) / least
+            else:
+                x = real(1.0) + wp.log(gamma_n / load)
+                change = gamma_n * (load_rate / load - x * (rate[2] / R[2] + load_rate / load))
         by_R = vec3(real(0.0), real(0.0), change)
         bound = mu * gamma_n
         if bound > real(0.0):
@@ -152,14 +174,16 @@ def coulomb_impulse_by_mu(gamma: vec3, u: vec3, R: vec3, mu: real) -> vec3:
 
 
 @func
-def coulomb_newton(gamma: vec3, u: vec3, R: vec3, mu: real, load: real, rho: real, held: bool) -> Linearised:
+def coulomb_newton(
+    gamma: vec3, u: vec3, R: vec3, mu: real, load: real, least: real, rho: real, held: bool
+) -> Linearised:
     """The law linearised at an impulse and a velocity that need not obey it yet; `held`: with the friction bound at its present value.
 
     Which branch holds is decided by γ and u together, by the trial y = γ − (u + Rγ)/ρ (augmented Lagrangian; Alart, Curnier
     1991), ρ the inverse mass of the contact: by u alone, contacts that stick would be found one after the other.
     """
     found = Linearised()
-    gap = u[2] + compression(gamma[2], R[2], load)
+    gap = u[2] + compression(gamma[2], R[2], load, least)
     y_n = gamma[2] - gap / rho
     if not (y_n > real(0.0)):
         found.delta = -gamma
@@ -167,7 +191,7 @@ def coulomb_newton(gamma: vec3, u: vec3, R: vec3, mu: real, load: real, rho: rea
         if not (y_n <= real(0.0)):
             found.miss = vec3(y_n, y_n, y_n)  # not a number
         return found
-    slope = compression_slope(gamma[2], R[2], load)
+    slope = compression_slope(gamma[2], R[2], load, least)
     g_n = real(1.0) / slope
     delta_n = -gap / slope
     if mu == real(0.0):

@@ -33,7 +33,8 @@ class Problem:
     v_hat: wp.array2d(dtype=vec3)  # (worlds, C)
     mu: wp.array2d(dtype=real)  # (worlds, C)
     weight: wp.array2d(dtype=real)  # (worlds, C) inverse effective mass w [1/kg]; of Coulomb's law, as the next
-    load: wp.array2d(dtype=real)  # (worlds, C) impulse γ_0 above which the contact stiffens; ∞: never
+    load: wp.array2d(dtype=real)  # (worlds, C) impulse γ_0 above which the contact stiffens
+    least: wp.array2d(dtype=real)  # (worlds, C) down to this part of R_n; 1: never
     row_support: wp.array2d(dtype=int)  # (K, Mr) dofs that a scalar row moves, ascending; shared
     row_support_size: wp.array(dtype=int)  # (K,); shared
     row_J: wp.array3d(dtype=real)  # (worlds, K, Mr); columns: the row's support

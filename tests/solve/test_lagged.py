@@ -109,7 +109,11 @@ def coulomb_miss(sim) -> float:
         dofs = support[pair[0, c], : size[pair[0, c]]]
         u = J[c][:, : len(dofs)] @ v[dofs] - v_hat[c]
         n = gamma[c, 2]
-        give = R[c, 2] * n if n <= load[c] else R[c, 2] * load[c] * (1 + np.log(n / load[c]))
+        give = R[c, 2] * n
+        if least[c] < 1 and n > load[c]:
+            give = R[c, 2] * load[c] * (1 + np.log(n / load[c]))
+            if n * least[c] > load[c]:
+                give = R[c, 2] * (least[c] * n - load[c] * np.log(least[c]))
         assert n >= 0 and np.hypot(*gamma[c, :2]) <= mu[c] * n * (1 + 1e-6) + 1e-12
         worst = max(worst, abs(u[2] + give) if n > 0 else max(0.0, -u[2]))
         slip = u[:2] + R[c, 0] * gamma[c, :2]

@@ -289,10 +289,10 @@ class Linearizer:
         if first("gravity") >= 0:
             inputs = [d.topology, h, self.flow.dof_S, step.composite, first("gravity"), X]
             launch(parameter_slopes.gravity_columns, nv, inputs)
-            if step.law.has_loads and step.collision.enabled:
-                inputs = [step.collision.scene, step.collision.contacts, step.solver.problem, p.stored("gravity")]
-                inputs += [self.weights.contact_u, step.solver.solution.gamma, first("gravity"), X]
-                launch(parameter_slopes.load_columns, None, inputs)
+        if step.law.has_loads and step.collision.enabled and max(first("gravity"), first("body_mass")) >= 0:
+            inputs = [step.collision.scene, step.collision.contacts, step.solver.problem, p.stored("gravity")]
+            inputs += [p.stored("body_mass"), self.weights.contact_u, step.solver.solution.gamma]
+            launch(parameter_slopes.load_columns, None, [*inputs, first("gravity"), first("body_mass"), X])
         if first("joint_damping") >= 0:
             launch(parameter_slopes.damping_columns, nv, [h, self.flow.v, first("joint_damping"), X])
         if max(first("joint_stiffness"), first("joint_reference")) >= 0:

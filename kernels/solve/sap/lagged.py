@@ -23,7 +23,6 @@ from ...laws.coulomb import (
     coulomb_impulse,
     coulomb_newton,
     coulomb_slopes,
-    supported_load,
 )
 from ...linalg.loops import row_axpy_at, row_copy, sparse_add, sparse_dot, support_add, support_rate
 from ...real import func, kernel, real, struct, vec3
@@ -67,7 +66,7 @@ SURROGATE_ITERATIONS = wp.constant(30)
 ROUNDED_RESTARTS = wp.constant(4)  # an error near rounding that so many have not lowered is rounding
 # Contacts stiffen under their loads once these are known so well.
 BEARS_AT = 0.3
-# Above this error v0 is not near the solution (impulses under load grow exponentially with u_n), and the start is that of a step.
+# Above this error v0 is not near the solution (impulses under load grow fast with u_n), and the start is that of a step.
 WARM_ERROR = 1e-2
 
 
@@ -111,7 +110,7 @@ def start_lagged(problem: Problem, work: Workspace, warm: int, solution: Solutio
         gamma = vec3(real(0.0), real(0.0), real(0.0))
         if warm == 1:
             u = contact_u(problem, solution.v[w], w, c)
-            gamma = coulomb_impulse(u, problem.R[w, c], problem.mu[w, c], problem.load[w, c])
+            gamma = coulomb_impulse(u, problem.R[w, c], problem.mu[w, c], problem.load[w, c], problem.least[w, c])
         solution.gamma[w, c] = gamma
     for at in range(r.row_begin, r.row_end):
         k = work.islands.row[w, at]
@@ -177,10 +176,10 @@ def linearise_all(
         rho = wp.max(problem.weight[w, c], real(INVERSE_MASS_FLOOR))
         u = contact_u(problem, solution.v[w], w, c)
         gamma = solution.gamma[w, c]
-        load = problem.load[w, c]
+        least = problem.least[w, c]
         if not bears:
-            load = real(wp.inf)
-        x = coulomb_newton(gamma, u, problem.R[w, c], problem.mu[w, c], load, rho, held)
+            least = real(1.0)
+        x = coulomb_newton(gamma, u, problem.R[w, c], problem.mu[w, c], problem.load[w, c], least, rho, held)
         work.newton.G[w, c] = x.S
         lag.p[w, c] = x.p
         lag.delta[w, c] = x.delta
@@ -262,7 +261,8 @@ def project_impulses(problem: Problem, work: Workspace, lag: Lag, solution: Solu
         u = contact_u(problem, solution.v[w], w, c)
         gamma = solution.gamma[w, c]
         rho = wp.max(problem.weight[w, c], real(INVERSE_MASS_FLOOR))
-        x = coulomb_newton(gamma, u, problem.R[w, c], problem.mu[w, c], problem.load[w, c], rho, False)
+        load = problem.load[w, c]
+        x = coulomb_newton(gamma, u, problem.R[w, c], problem.mu[w, c], load, problem.least[w, c], rho, False)
         solution.gamma[w, c] = gamma - x.miss
         work.u_c[w, c] = u
     for at in range(r.row_begin, r.row_end):
@@ -283,7 +283,7 @@ def keep_lagged_factor(
     for at in range(r.contact_begin, r.contact_end):
         c = work.islands.contact[w, at]
         u = contact_u(problem, solution.v[w], w, c)
-        x = coulomb_slopes(u, problem.R[w, c], problem.mu[w, c], problem.load[w, c])
+        x = coulomb_slopes(u, problem.R[w, c], problem.mu[w, c], problem.load[w, c], problem.least[w, c])
         work.newton.G[w, c] = x.S
         lag.p[w, c] = x.p
         G = x.S
@@ -321,8 +321,9 @@ def lag_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solutio
             s_0 = u[0] + R[0] * gamma[0]
             s_1 = u[1] + R[0] * gamma[1]
             slip = problem.mu[w, c] * wp.sqrt(s_0 * s_0 + s_1 * s_1)
-        slope = compression_slope(gamma[2], R[2], load)
-        rest = compression(gamma[2], R[2], load) - slope * gamma[2]
+        least = problem.least[w, c]
+        slope = compression_slope(gamma[2], R[2], load, least)
+        rest = compression(gamma[2], R[2], load, least) - slope * gamma[2]
         lag.R[w, c] = vec3(R[0], R[1], slope)
         lag.v_hat[w, c] = problem.v_hat[w, c] - vec3(real(0.0), real(0.0), slip + rest)
 
@@ -546,20 +547,3 @@ def solve_lagged_adjoint(
             tree = work.islands.tree[w, at]
             for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
                 seed[w, i] = real(wp.nan)
-
-
-@kernel
-def bearing_load(
-    near_rigid: real,
-    gravity: wp.array(dtype=vec3),
-    h: real,
-    contacts: wp.array(dtype=int),
-    R: wp.array2d(dtype=vec3),
-    weight: wp.array2d(dtype=real),
-    # out
-    load: wp.array2d(dtype=real),
-):
-    """γ_0 = |g| h/(2 w) of near-rigid contacts, ∞ of the others and without gravity. `near_rigid`: their R_n/w. Launch over (worlds, C)."""
-    w, c = wp.tid()
-    if c < contacts[w]:
-        load[w, c] = supported_load(near_rigid, gravity[w % gravity.shape[0]], h, R[w, c], weight[w, c])

@@ -4,7 +4,6 @@ import warp as wp
 
 from warpsim.device.copies import copy, kernels_of
 from warpsim.kernels.contact import contacts as contact
-from warpsim.kernels.laws.cone import INVERSE_FOUR_PI_SQUARED
 from warpsim.kernels.solve import problem as problems
 from warpsim.kernels.solve.sap import coupled, islands, lagged, newton
 from warpsim.solve.contact_law import ContactLaw
@@ -14,29 +13,26 @@ KRYLOV_VECTORS = 5
 
 
 class LaggedLaw(ContactLaw):
-    """Coulomb's law with R, v̂ and μ of SAP; near-rigid contact stiffens above half its own weight."""
+    """Coulomb's law with R, v̂ and μ of SAP; near-rigid contact stiffens with the load that it bears."""
 
     has_loads = True
 
     def attach(self, problem) -> None:
         super().attach(problem)
-        self.load = self.dynamics.array(self.collision.capacity, self.types.real)
-        problem.weight, problem.load = self.weight, self.load
-
-    @property
-    def _near_rigid(self) -> float:
-        """R_n/w of contact that counts the load it bears; 0 where none does."""
-        return self.options.beta**2 * INVERSE_FOUR_PI_SQUARED if self.options.counts_load else 0.0
+        self.load, self.least = (self.dynamics.array(self.collision.capacity, self.types.real) for _ in range(2))
+        problem.weight, problem.load, problem.least = self.weight, self.load, self.least
 
     def regularise(self, h: float, v: wp.array, M_factor: wp.array, z: wp.array) -> None:
         super().regularise(h, v, M_factor, z)
-        gravity = self.device_model.parameters.stored("gravity")
-        inputs = [self._near_rigid, gravity, h, self.collision.contacts.count, self.R, self.weight, self.load]
-        self.dynamics.launch(lagged.bearing_load, self.collision.capacity, inputs)
+        gravity, mass = (self.device_model.parameters.stored(name) for name in ("gravity", "body_mass"))
+        inputs = [self.collision.scene, self.collision.material(), self.collision.contacts, gravity, mass, h]
+        inputs += [int(self.options.counts_load), self.weight, self.load, self.least]
+        self.dynamics.launch(contact.bearing_loads, None, inputs)
 
     def record(self, dynamics, h: float, weight: wp.array, phi: wp.array, v_c: wp.array, gamma: wp.array) -> None:
         inputs = [*self._material(), h, self.options.beta, self.options.sigma, weight, phi, v_c]
-        inputs += [self.device_model.parameters.stored("gravity"), self._near_rigid, gamma]
+        inputs += [self.device_model.parameters.stored(name) for name in ("gravity", "body_mass")]
+        inputs += [int(self.options.counts_load), gamma]
         dynamics.launch(contact.coulomb_contact_impulse, self.collision.capacity, inputs)
 
 

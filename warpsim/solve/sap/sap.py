@@ -225,7 +225,7 @@ class WideSAP(ContactSolver):
         options = dataclasses.replace(options, tolerance=options.relative_tolerance(self.dtype))  # of float32
         self.inner = options.solver_of(*size)(*size, options=options, **(keywords | {"dtype": "float64"}))
         lagged = options.is_lagged and self.max_contacts
-        self.copied = (*self.COPIED, "weight", "load") if lagged else self.COPIED
+        self.copied = (*self.COPIED, "weight", "load", "least") if lagged else self.COPIED
         self.solution.iterations, self.solution.status = self.inner.solution.iterations, self.inner.solution.status
         self.lag_error = self.zeros(self.worlds)
 
