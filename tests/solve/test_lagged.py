@@ -98,9 +98,9 @@ def coulomb_miss(sim) -> float:
     """How far the contacts of the last step of world 0 are from Coulomb's law [m/s], from the arrays of the problem alone."""
     problem, solution = sim._step.solver.problem, sim._step.solver.solution
     count = problem.contacts.numpy()[0]
-    gamma, R, mu, v_hat, _w, load = (
+    gamma, R, mu, v_hat, load, least = (
         x.numpy()[0, :count].astype(float)
-        for x in (solution.gamma, problem.R, problem.mu, problem.v_hat, problem.weight, problem.load)
+        for x in (solution.gamma, problem.R, problem.mu, problem.v_hat, problem.load, problem.least)
     )
     J, v = problem.J.numpy()[0, :count], solution.v.numpy()[0]
     pair, support, size = (x.numpy() for x in (problem.contact_pair, problem.support, problem.support_size))
