@@ -227,3 +227,40 @@ def test_worlds_do_not_depend_on_each_other(device):
     one = ws.Simulator(sliding_ball(0.5, 0.01), device=device, solver=solver)
     for w in (0, 3, 6):
         np.testing.assert_array_equal(one.rollout(one.state(v=v[w]), steps=20, every=20).final.q.numpy()[0], ends[w])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_wedged_body_is_not_squeezed_by_its_own_overlap(device, dtype):
+    """A box in a slot that is 0.1 mm too narrow on either side bears no load: forces stay within twice those of contact that
+    counts none, and it falls on, held by friction of that size."""
+    b = ws.ModelBuilder("slot", timestep=0.005)
+    b.add_geom("plane")
+    for side in (1, -1):
+        b.add_geom("box", [0.1, 1, 1], pose=[side * (0.2 - 1e-4), 0, 0.5], friction=0.3)
+    box = b.add_body("box", pose=[0, 0, 0.5], mass=1.0, inertia=[0.01] * 3)
+    b.add_joint(box, "free")
+    b.add_geom("box", [0.1] * 3, body=box, friction=0.3)
+    force = {}
+    for supported in (False, True):
+        with pytest.warns(UserWarning, match="overlap"):
+            sim = ws.Simulator(b.build(), dtype=dtype, device=device, solver=ws.SAP(supported_load=supported))
+        sim.step(sim.state(v=[0, 0, -3, 0, 0, 0]))
+        force[supported] = np.abs(sim.contact_force("geom").numpy()).max()
+        assert sim.diagnostics.flags.numpy()[0] & ws.NOT_CONVERGED == 0
+    assert 100 < force[True] < 2 * force[False]
+
+
+def test_a_given_stiffness_is_kept_under_load(device):
+    """A ball of given stiffness under 500 times its weight sinks by F/k to 15 %, on both sides of the near-rigid limit of R_n/w: no
+    stiffness of its own is made another one by the load."""
+    for stiffness in (1e6, 1.7e6, 1.9e6):
+        b = ws.ModelBuilder("press", timestep=0.01)
+        b.add_geom("plane", stiffness=stiffness)
+        for k, mass in enumerate((1.0, 499.0)):
+            body = b.add_body(f"ball_{k}", pose=[0, 0, RADIUS * (2 * k + 1)], mass=mass, inertia=[1e-3 * mass] * 3)
+            b.add_joint(body, "slide", axis=[0, 0, 1])
+            b.add_geom("sphere", [RADIUS], body=body, stiffness=stiffness)
+        sim = ws.Simulator(b.build(), dtype="float64", device=device)
+        end = sim.rollout(sim.state(), steps=400, every=400).final
+        expected = 500 * 9.81 / (stiffness / 2)  # two of them in series
+        assert -end.q.numpy()[0, 0] == pytest.approx(expected, rel=0.15)
