@@ -49,6 +49,7 @@ from .sap import (
     start,
 )
 
+TINY = 1e-30  # [J]
 # Full steps go round in circles where the error has not fallen to this fraction of the least for so many iterations.
 CYCLE_SHRINK = 0.7
 CYCLE_PATIENCE = wp.constant(2)
@@ -78,6 +79,8 @@ class Balance:
     law: real
     scale: real
     slides: int
+    misses: real  # Σ ρ‖miss‖², where those that oppose each other do not cancel, and Σ ρ‖γ‖²
+    impulses: real
     error: real  # largest ρ‖miss‖ of a contact [m/s]
 
 
@@ -184,6 +187,8 @@ def linearise_all(
         lag.p[w, c] = x.p
         lag.delta[w, c] = x.delta
         balance.error = wp.max(balance.error, rho * wp.length(x.miss))
+        balance.misses += rho * wp.dot(x.miss, x.miss)
+        balance.impulses += rho * wp.dot(gamma, gamma)
         if x.p[0] != real(0.0) or x.p[1] != real(0.0):
             balance.slides += 1
         support = problem.support[pair]
@@ -222,6 +227,9 @@ def measure(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range, balan
     balance.momentum = sums[0]
     balance.law = law
     balance.scale = wp.max(sums[1], sums[2])
+    # As large a part of ‖D Jᵀmiss‖ as the misses are of all the impulses, which may oppose each other, too.
+    share = balance.misses / wp.max(wp.max(balance.impulses, balance.scale), real(TINY))
+    balance.law = wp.max(balance.law, share * balance.scale)
     return balance
 
 
