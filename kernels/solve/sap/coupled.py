@@ -30,10 +30,14 @@ class Lag:
     delta: wp.array2d(dtype=vec3)  # (worlds, C)
     row_delta: wp.array2d(dtype=real)  # (worlds, K)
     missed: wp.array2d(dtype=real)  # (worlds, nv) Jᵀ of the misses
+    dv: wp.array2d(dtype=real)  # (worlds, nv) the step before
     krylov: wp.array3d(dtype=real)  # (worlds, 5, nv) without a factor: vectors of the linear solver
     v: wp.array2d(dtype=real)  # (worlds, nv) of the convex surrogate, and the two below
     R: wp.array2d(dtype=vec3)  # (worlds, C)
     v_hat: wp.array2d(dtype=vec3)  # (worlds, C)
+    kept_v: wp.array2d(dtype=real)  # (worlds, nv) the best that earlier starts came to, and the two below
+    gamma: wp.array2d(dtype=vec3)  # (worlds, C)
+    row_gamma: wp.array2d(dtype=real)  # (worlds, K)
     slope: wp.array2d(dtype=real)  # (worlds, trees) contacts that slide at the solution; NaN: singular
     island_error: wp.array2d(dtype=real)  # (worlds, trees) [m/s]
     error: wp.array(dtype=real)  # (worlds,) [m/s] the certificate

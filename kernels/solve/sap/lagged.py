@@ -6,7 +6,8 @@ Velocities and impulses are unknowns together. Each constraint is linearised at 
 (A + JᵀGJ) Δv = −(A (v − v*) − Jᵀγ) + Jᵀδ, and Δγ = δ − G JΔv. G = S + p eᵀ is not symmetric where contacts slide: friction follows
 the normal impulse and is not followed by it. One thread solves one island of one world (`islands.py`), from v = v* without
 impulses, which obeys the first line already, so that what is left to find is which branch each contact is on; full steps find
-it, as an active-set method would. Where they go round in circles the steps are halved until they do not.
+it, as an active-set method would. Where they go round in circles they are shortened while each undoes the one before, and
+stretched while each goes on; where that finds nothing, another start is tried.
 
 The solution depends on the state alone: nothing is remembered from the step before. It is accepted when the impulses,
 projected on their laws, miss the momentum balance by no more than SAP's tolerance, ‖D(A (v − v*) − Jᵀγ)‖ ≤ ε_a + ε_r scale: that
@@ -54,14 +55,22 @@ TINY = 1e-30  # [J]
 CYCLE_SHRINK = 0.7
 CYCLE_PATIENCE = wp.constant(2)
 # Friction bounds are held at their values then (a contact whose friction presses it harder than it is pressed has no other way out),
-# for so many full steps and halved ones from there on; still later with the bounds held and not held by turns.
-CYCLE_TURN = wp.constant(6)
-SHORT_CYCLES = wp.constant(24)
-DAMPED_STEP = 0.5
-# After so many iterations without progress the convex problem is solved for a better start, so exactly, in so many iterations at
-# most; its slip and load are those of the last one (a pass of the lagged iteration), so that every start is nearer than the last.
-FIRST_PATIENCE = 40
-NEXT_PATIENCE = 12
+# for some iterations and not for some, by turns.
+HELD_TURN = wp.constant(24)
+FREE_TURN = wp.constant(12)
+# A step against the one before halves what is taken of it, one along takes more: out of circles, and faster down a long slope.
+SHARE_AGAINST = 0.5
+SHARE_ALONG = 1.5
+LEAST_SHARE = 0.1
+MOST_SHARE = 2.0
+# After so many iterations without progress another start is tried: near a fold, where a contact neither sticks nor slides, the
+# solution is far away.
+FIRST_PATIENCE = 30
+NEXT_PATIENCE = 16
+# Bounds are held sooner or later there, in turns of so many iterations, or never.
+RESTART_KINDS = wp.constant(3)
+QUICK_PATIENCE = wp.constant(4)
+QUICK_TURN = wp.constant(6)
 SURROGATE_TOLERANCE = 1e-3
 SURROGATE_ITERATIONS = wp.constant(30)
 ROUNDED_RESTARTS = wp.constant(4)  # an error near rounding that so many have not lowered is rounding
@@ -235,16 +244,27 @@ def measure(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range, balan
 
 @func
 def lagged_step(
-    problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int, r: Range, share: real,
-    slides: int, forcing: real,
-):  # fmt: skip
-    """v and γ by `share` of the step that the linearised equations ask for."""
+    problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int, r: Range, circling: bool,
+    share_before: real, slides: int, forcing: real,
+) -> real:  # fmt: skip
+    """v and γ by a share of the step that the linearised equations ask for; that share: 1 unless the iteration is `circling`."""
     dv = work.dv[w]
+    along = real(0.0)
     for at in range(r.tree_begin, r.tree_end):
         tree = work.islands.tree[w, at]
         for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
             dv[i] = dv[i] + work.j_c[w, i] - work.m[w, i]
     solve_coupled(problem, work, lag, options, w, r, slides, 0, forcing, dv)
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+            along += problem.A[w, i, i - problem.dof_begin[i]] * dv[i] * lag.dv[w, i]
+            lag.dv[w, i] = dv[i]
+    share = real(1.0)
+    if circling:
+        share = wp.max(real(LEAST_SHARE), real(SHARE_AGAINST) * share_before)
+        if along > real(0.0):
+            share = wp.min(real(MOST_SHARE), real(SHARE_ALONG) * share_before)
     for at in range(r.contact_begin, r.contact_end):
         c = work.islands.contact[w, at]
         pair = problem.contact_pair[w, c]
@@ -259,6 +279,7 @@ def lagged_step(
         tree = work.islands.tree[w, at]
         for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
             solution.v[w, i] = solution.v[w, i] + share * dv[i]
+    return share
 
 
 @func
@@ -381,16 +402,22 @@ def start_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solut
 
 
 @func
-def restart(
-    problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
-    r: Range, restarts: int,
-) -> int:  # fmt: skip
-    """A better start from the convex problem, lagged behind the one before; iterations of it."""
-    if restarts == 0:
-        start_surrogate(problem, work, lag, solution, w, r)
-    iterations = solve_surrogate(surrogate, work, lag, options, solution, w, r)
-    lag_surrogate(problem, work, lag, solution, w, r)
-    return iterations
+def scatter_start(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, restarts: int):
+    """v0 without impulses; later with normal ones between none and twice what would stop each contact alone, by a lot that never changes."""
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+            solution.v[w, i] = problem.v0[w, i]
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        gamma_n = real(0.0)
+        if restarts > 1:
+            u = contact_u(problem, problem.v_star[w], w, c)
+            alone = wp.max(real(0.0), -u[2]) / wp.max(problem.weight[w, c], real(INVERSE_MASS_FLOOR))
+            gamma_n = real(2.0) * real(wp.randf(wp.rand_init(restarts, at - r.contact_begin))) * alone
+        solution.gamma[w, c] = vec3(real(0.0), real(0.0), gamma_n)
+    for at in range(r.row_begin, r.row_end):
+        solution.row_gamma[w, work.islands.row[w, at]] = real(0.0)
 
 
 @func
@@ -408,11 +435,55 @@ def start_island(problem: Problem, work: Workspace, lag: Lag, solution: Solution
 
 
 @func
-def holds_bounds(stalled: int) -> bool:
+def restart(
+    problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
+    r: Range, restarts: int,
+) -> int:  # fmt: skip
+    """Another start: from the convex problem, lagged behind the one before, or scattered, by turns; iterations of it."""
+    iterations = wp.int32(0)
+    if restarts % 2 == 1:
+        scatter_start(problem, work, solution, w, r, restarts)
+    else:
+        if restarts == 0:
+            start_surrogate(problem, work, lag, solution, w, r)
+        iterations = solve_surrogate(surrogate, work, lag, options, solution, w, r)
+        lag_surrogate(problem, work, lag, solution, w, r)
+    return iterations
+
+
+@func
+def exchange_point(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, keep: bool):
+    """The present velocities and impulses into those that are kept, or back."""
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+            if keep:
+                lag.kept_v[w, i] = solution.v[w, i]
+            else:
+                solution.v[w, i] = lag.kept_v[w, i]
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        if keep:
+            lag.gamma[w, c] = solution.gamma[w, c]
+        else:
+            solution.gamma[w, c] = lag.gamma[w, c]
+    for at in range(r.row_begin, r.row_end):
+        k = work.islands.row[w, at]
+        if keep:
+            lag.row_gamma[w, k] = solution.row_gamma[w, k]
+        else:
+            solution.row_gamma[w, k] = lag.row_gamma[w, k]
+
+
+@func
+def holds_bounds(stalled: int, restarts: int) -> bool:
     """Whether friction bounds stay at their present values, after so many iterations without progress."""
-    held = stalled >= CYCLE_PATIENCE
-    if stalled >= SHORT_CYCLES:
-        held = (stalled // CYCLE_TURN) % 2 == 0
+    held = stalled >= CYCLE_PATIENCE and (stalled - CYCLE_PATIENCE) % (HELD_TURN + FREE_TURN) < HELD_TURN
+    kind = restarts % RESTART_KINDS
+    if kind == 1:
+        held = stalled >= QUICK_PATIENCE and (stalled - QUICK_PATIENCE) % (QUICK_TURN + QUICK_TURN) < QUICK_TURN
+    if kind == 2:
+        held = bool(False)
     return held
 
 
@@ -425,6 +496,7 @@ def iterate_lagged(
     status = wp.int32(0)
     iterations = wp.int32(0)
     best = real(0.0)
+    kept = real(wp.inf)
     stalled = wp.int32(0)
     fresh = wp.int32(1)
     restarts = wp.int32(0)
@@ -432,16 +504,18 @@ def iterate_lagged(
     patience = wp.int32(FIRST_PATIENCE)
     bears = warm == 1
     polished = wp.int32(0)
+    share = real(1.0)
     running = wp.int32(1)
     while running == 1:
-        held = holds_bounds(stalled)
+        held = holds_bounds(stalled, restarts)
         balance = linearise_all(problem, work, lag, solution, w, r, held, bears)
         scale = wp.sqrt(balance.scale)
         missed = wp.sqrt(wp.max(balance.momentum, balance.law))
         error = missed
         if scale > real(0.0):
             error = missed / scale
-        stalled += 1
+        if not (held and share >= real(MOST_SHARE)):
+            stalled += 1
         if fresh == 1 or error < real(CYCLE_SHRINK) * best:
             best = error
             stalled = wp.int32(0)
@@ -469,7 +543,12 @@ def iterate_lagged(
         elif iterations >= options.max_iterations or (restarts >= ROUNDED_RESTARTS and error < real(stall_level)):
             status = wp.int32(NOT_CONVERGED)
             running = wp.int32(0)
+            if restarts > 0 and kept < error:
+                exchange_point(problem, work, lag, solution, w, r, False)
         elif stalled >= patience:
+            if restarts == 0 or error < kept:
+                kept = error
+                exchange_point(problem, work, lag, solution, w, r, True)
             iterations += restart(problem, surrogate, work, lag, options, solution, w, r, restarts)
             begun = iterations
             restarts += 1
@@ -483,10 +562,8 @@ def iterate_lagged(
             if prepare_coupled(problem, work, lag, options, w, r, slides) != 0 and slides > 0:
                 slides = wp.int32(0)  # of its symmetric part, which is positive definite
                 prepare_coupled(problem, work, lag, options, w, r, slides)
-            share = real(1.0)
-            if stalled >= CYCLE_PATIENCE + CYCLE_TURN:
-                share = real(DAMPED_STEP)
-            lagged_step(problem, work, lag, options, solution, w, r, share, slides, real(cg_adjoint))
+            circling = stalled > CYCLE_PATIENCE
+            share = lagged_step(problem, work, lag, options, solution, w, r, circling, share, slides, real(cg_adjoint))
             iterations += 1
             if missed <= options.absolute + tolerance * scale:
                 polished = wp.int32(1)  # slopes are more sensitive than v: one more step, of quadratic convergence

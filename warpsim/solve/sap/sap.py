@@ -47,7 +47,7 @@ class SAP(ContactModel):
     sigma: float = 1e-3
     line_search: str = "exact"
     linear_solver: str = "auto"
-    max_iterations: int = 300
+    max_iterations: int = 600
     approximation: str | None = None
     supported_load: bool | None = None
     has_closed_form: ClassVar[bool] = True
