@@ -45,7 +45,7 @@ def test_robots_are_listed():
 @pytest.mark.parametrize("name", SIZES)
 def test_robots_load_whole_and_stand(name, device):
     """Nothing of our own robots is refused or changed; each starts at rest, free of overlap, and stays finite for a second
-    under random controls, one step in a hundred above the solver's tolerance at most. The ant stands by itself: its torso stays within 2 cm and comes to rest."""
+    under random controls. The ant stands by itself: its torso stays within 2 cm and comes to rest."""
     model = ws.load(ws.robots.path(name))
     assert (model.nq, model.nv, model.nu) == SIZES[name]
     left_out = [line for line in model.report if line.status in ("ignored", "refused")]
@@ -55,9 +55,7 @@ def test_robots_load_whole_and_stand(name, device):
     assert sim.contacts(sim.state()).phi.min(initial=0.0) > -1e-6
     steps = round(1.0 / sim.dt)
     controls = np.random.default_rng(0).uniform(-0.3, 0.3, (steps, 4, model.nu))
-    found = {key: x.numpy() for key, x in sim.rollout(sim.state(), controls).diagnostics.items()}
-    assert not (found["flags"] & ~ws.NOT_CONVERGED).any()
-    assert (found["momentum_error"] > 1e-4).mean() <= 1e-2  # steps not solved, flagged
+    assert not sim.rollout(sim.state(), controls).diagnostics["flags"].numpy().any()
     for frame in model.keyframes:
         assert sim.contacts(sim.state(keyframe=frame)).phi.min(initial=0.0) > -0.005
     if name == "ant":
