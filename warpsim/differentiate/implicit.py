@@ -27,7 +27,7 @@ from warpsim.kernels.tree import passes
 from warpsim.model.model import JOINT_NQ, JOINT_NV, JointType
 from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS
 from warpsim.solve.contact_model import ContactModel
-from warpsim.tree.dynamics import DeviceModel, Dynamics
+from warpsim.tree.dynamics import DeviceModel, Dynamics, TapedDynamics
 
 
 class StepAdjoint:
@@ -48,7 +48,7 @@ class StepAdjoint:
         kind = contact_adjoint(contact_model)
         self.step = integrator.make_step(device_model, contact_model, max_contacts, kind.solver_of(contact_model))
         self.v_solved = self.step.dynamics.array(nv, S)
-        self.dynamics = Dynamics(device_model, grad=True, requires_grad=True)
+        self.dynamics = TapedDynamics(device_model)
         self.contact = kind(self)
         array, C = self.dynamics.array, self.step.collision.capacity
         # inputs

@@ -16,7 +16,7 @@ from warpsim.integrate.theta.stages import DAMPING_PARAMETERS
 from warpsim.kernels.differentiate import residual
 from warpsim.kernels.integrate.theta import free_motion, schemes
 from warpsim.kernels.tree import passes
-from warpsim.tree.dynamics import DeviceModel, Dynamics
+from warpsim.tree.dynamics import DeviceModel, Dynamics, TapedDynamics
 
 
 class SchemeAdjoint(StepAdjoint):
@@ -29,7 +29,7 @@ class SchemeAdjoint(StepAdjoint):
         S, nq, nv, C = t.real, model.nq, model.nv, self.step.collision.capacity
         self.effective, self.v_moving = array(nv, S), array(nv, S)
         if scheme.implicit:
-            self.between = Dynamics(device_model, grad=True, requires_grad=True)
+            self.between = TapedDynamics(device_model)
             self.v_star, self.v_theta, self.q_theta = array(nv, S), array(nv, S), array(nq, S)
             self.still, self.m = array(nv, S), array(nv, S)
             self.no_gravity = wp.zeros(1, dtype=t.vec3, device=device_model.device)

@@ -19,7 +19,7 @@ from warpsim.integrate import Variational
 from warpsim.kernels.differentiate import gradient, variational_adjoint
 from warpsim.kernels.integrate.variational import drnea, roots, variational
 from warpsim.kernels.tree import passes
-from warpsim.tree.dynamics import DeviceModel, Dynamics
+from warpsim.tree.dynamics import DeviceModel, Dynamics, TapedDynamics
 
 
 class Interval:
@@ -40,7 +40,7 @@ class VariationalAdjoint(StepAdjoint):
         self.step.solver.problem.v0 = self.step.v  # what is recorded is not the velocity of the contact solve
         t, model, array = device_model.types, device_model.model, self.dynamics.array
         S, nv, nl = t.real, model.nv, model.nlink
-        self.after = Dynamics(device_model, grad=True, requires_grad=True)  # at q'
+        self.after = TapedDynamics(device_model)  # at q'
         self.jump, self.v_left, self.dq, self.dq_star, self.v_star = (array(nv, S) for _ in range(5))
         self.impulse, self.impulse_null, self.residual_end = (array(nv, S) for _ in range(3))
         self.interval, self.interval_star = (Interval(dq, t, array, nl) for dq in (self.dq, self.dq_star))
