@@ -171,7 +171,7 @@ class TapedDynamics(Dynamics):
         self._wrench, self._pushed = wp.zeros((W, n), **scratch), wp.zeros((W, n), **scratch)
 
     def position(self, q: wp.array) -> None:
-        if any(self._parameter_gradient(name).size for name in ("joint_pose", "joint_axis")):
+        if any(self.parameter_gradient(name).size for name in ("joint_pose", "joint_axis")):
             super().position(q)
         else:
             self._record(super().position, lambda: self._position_adjoint(q), [q, self.link_X, self.dof_S, self.link_I], q)
@@ -179,7 +179,7 @@ class TapedDynamics(Dynamics):
     def velocity(self, v: wp.array, link_V: wp.array | None = None) -> None:
         V = self.link_V if link_V is None else link_V
         inputs = [self.device_model.topology, self.dof_S, v, V.grad, self.dof_S.grad, v.grad]
-        adjoint = lambda: self._launch_adjoint(tree_adjoint.velocity_adjoint, self.model.ntree, inputs)  # noqa: E731
+        adjoint = lambda: self.launch_adjoint(tree_adjoint.velocity_adjoint, self.model.ntree, inputs)  # noqa: E731
         self._record(super().velocity, adjoint, [v, V, self.dof_S], v, link_V)
 
     def inverse_dynamics(self, v: wp.array, a: wp.array, tau: wp.array, gravity: wp.array | None = None) -> None:
@@ -198,12 +198,13 @@ class TapedDynamics(Dynamics):
         if tape is not None:
             tape.record_func(adjoint, arrays)
 
-    def _launch_adjoint(self, kernel, n, inputs) -> None:
+    def launch_adjoint(self, kernel, n, inputs) -> None:
+        """Launch an adjoint that was written by hand over (worlds, n), or over worlds where n is None."""
         d = self.device_model
         dim = self.worlds if n is None else (self.worlds, n)
         launch(kernel, d.types.real, dim, inputs, device=d.device, block_dim=BLOCK, record_tape=False)
 
-    def _parameter_gradient(self, name: str) -> wp.array:
+    def parameter_gradient(self, name: str) -> wp.array:
         """The gradient of a parameter, or an empty array."""
         array = self.device_model.parameters.stored(name)
         if array.grad is not None:
@@ -214,17 +215,17 @@ class TapedDynamics(Dynamics):
         d = self.device_model
         inputs = [d.topology, d.parameters.stored("body_com"), q, self.link_X, self.dof_S, self.link_I]
         inputs += [self.link_X.grad, self.dof_S.grad, self.link_I.grad, self._wrench, q.grad]
-        inputs += [self._parameter_gradient(name) for name in ("body_mass", "body_com", "body_inertia")]
-        self._launch_adjoint(tree_adjoint.position_adjoint, self.model.ntree, inputs)
+        inputs += [self.parameter_gradient(name) for name in ("body_mass", "body_com", "body_inertia")]
+        self.launch_adjoint(tree_adjoint.position_adjoint, self.model.ntree, inputs)
 
     def _inverse_dynamics_adjoint(self, v: wp.array, a: wp.array, tau: wp.array, gravity: wp.array | None) -> None:
         d = self.device_model
         inputs = [d.topology, d.parameters.stored("joint_armature"), self.dof_S, self.link_I, self.link_V, v, a]
         inputs += [self.link_A, self.link_f, tau.grad, self._wrench, self._pushed, self.dof_S.grad, self.link_I.grad]
-        inputs += [self.link_V.grad, v.grad, a.grad, self._parameter_gradient("joint_armature")]
-        falls = self._parameter_gradient("gravity")
+        inputs += [self.link_V.grad, v.grad, a.grad, self.parameter_gradient("joint_armature")]
+        falls = self.parameter_gradient("gravity")
         inputs.append(falls if gravity is None else wp.empty(0, dtype=falls.dtype, device=falls.device))
-        self._launch_adjoint(tree_adjoint.rnea_adjoint, None, inputs)
+        self.launch_adjoint(tree_adjoint.rnea_adjoint, None, inputs)
 
 
 class InverseDynamicsDerivative:
