@@ -12,7 +12,7 @@ import functools
 
 import warp as wp
 
-from warpsim.device.copies import copy
+from warpsim.device.copies import copy, twin
 from warpsim.differentiate.implicit import StepAdjoint, StepRecord, step_adjoint, with_gradient
 from warpsim.differentiate.stage import Stage, evaluate, take_back
 from warpsim.integrate import Variational
@@ -44,7 +44,8 @@ class VariationalAdjoint(StepAdjoint):
         self.wrench_end = array(nl, t.vec6)
         # end of the step: v_free is the Legendre velocity there, v_estimate where its forces are taken
         self.v_free, self.v_estimate, self.jump_next, self.v_next = (array(nv, S) for _ in range(4))
-        self.force_next, self.damping_next, self.link_F_next = array(nv, S), array(nv, S), None
+        self.force_next, self.damping_next = twin(self.step.force_next), twin(self.step.damping_next)
+        self.link_F_next = None
         self.tolerance = contact_model.relative_tolerance(device_model.dtype)  # of the velocities
         # v, v* and dq of every pass but the last
         fixed = self.step.dynamics.array
@@ -247,7 +248,7 @@ class VariationalAdjoint(StepAdjoint):
     def _take_back_passes(self, h: float) -> None:
         """From the gradient of the last pass's v* to that of the first one's; each pass is solved again."""
         step, arrays = self.step, (self.v, self.v_star, self.dq)
-        of_contact = [self.phi, self.point, self.frame, self.J, self.composite, self.M, self.weight]
+        of_contact = [self.phi, self.point, self.frame, self.J, self.M, self.weight]
         of_contact += [self.v_c, self.gamma, self.r, self.impulse, *with_gradient(self.rows)]
         stages = [*self._node_contact_stages(False), *self.root]
         for kept in reversed(self.earlier):
@@ -267,6 +268,7 @@ class VariationalAdjoint(StepAdjoint):
     # the contact problem at the node -------------------------------------------------------------------------------------
 
     _balance_values = "once"
+    reads_mass = True
 
     def _record_geometry(self, h: float) -> None:
         self._record_constraints(h)  # the kinematics are those of the node

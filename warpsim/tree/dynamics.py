@@ -3,8 +3,8 @@
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import SCALARS, copy, launch, scalar_types
-from warpsim.device.recording import KnownTape, active_tape, tape_paused
+from warpsim.device.copies import SCALARS, copy, launch, scalar_types, twin
+from warpsim.device.recording import KnownTape, active_tape, tape_paused, values_known
 from warpsim.kernels.differentiate import tree_adjoint
 from warpsim.kernels.tree import energy, passes, rnea_derivative
 from warpsim.model.model import Model
@@ -161,33 +161,40 @@ class Dynamics:
 class TapedDynamics(Dynamics):
     """The passes as a tape records them, with adjoints by hand (`kernels/differentiate/tree_adjoint.py`).
 
-    Gradients by joint poses and axes, where they are asked for, come from the generated adjoint of `position`.
+    Gradients by joint poses and axes, where they are asked for, come from the generated adjoint of `position`. `of`: a
+    `Dynamics` whose kinematics these are, so that `position` has nothing to launch.
     """
 
-    def __init__(self, device_model: DeviceModel):
+    def __init__(self, device_model: DeviceModel, of: Dynamics | None = None):
         super().__init__(device_model, grad=True, requires_grad=True)
+        self.positioned = of is not None
+        if self.positioned:
+            self.link_X, self.dof_S, self.link_I = (twin(x) for x in (of.link_X, of.dof_S, of.link_I))
         t, W, n = device_model.types, self.worlds, self.model.nlink
         scratch = {"dtype": t.vec6, "device": device_model.device}
         self._wrench, self._pushed = wp.zeros((W, n), **scratch), wp.zeros((W, n), **scratch)
 
     def position(self, q: wp.array) -> None:
         if any(self.parameter_gradient(name).size for name in ("joint_pose", "joint_axis")):
-            super().position(q)
+            with values_known(self.positioned):
+                super().position(q)
         else:
-            self._record(super().position, lambda: self._position_adjoint(q), [q, self.link_X, self.dof_S, self.link_I], q)
+            arrays = [q, self.link_X, self.dof_S, self.link_I]
+            values = (lambda q: None) if self.positioned else super().position
+            self.record(values, lambda: self._position_adjoint(q), arrays, q)
 
     def velocity(self, v: wp.array, link_V: wp.array | None = None) -> None:
         V = self.link_V if link_V is None else link_V
         inputs = [self.device_model.topology, self.dof_S, v, V.grad, self.dof_S.grad, v.grad]
         adjoint = lambda: self.launch_adjoint(tree_adjoint.velocity_adjoint, self.model.ntree, inputs)  # noqa: E731
-        self._record(super().velocity, adjoint, [v, V, self.dof_S], v, link_V)
+        self.record(super().velocity, adjoint, [v, V, self.dof_S], v, link_V)
 
     def inverse_dynamics(self, v: wp.array, a: wp.array, tau: wp.array, gravity: wp.array | None = None) -> None:
         arrays = [v, a, tau, self.dof_S, self.link_I, self.link_V]
         adjoint = lambda: self._inverse_dynamics_adjoint(v, a, tau, gravity)  # noqa: E731
-        self._record(super().inverse_dynamics, adjoint, arrays, v, a, tau, gravity)
+        self.record(super().inverse_dynamics, adjoint, arrays, v, a, tau, gravity)
 
-    def _record(self, values, adjoint, arrays: list[wp.array], *arguments) -> None:
+    def record(self, values, adjoint, arrays: list[wp.array], *arguments) -> None:
         """`values(*arguments)`, unless they are known, with `adjoint` on the tape that is active."""
         tape = active_tape()
         if not isinstance(tape, KnownTape):
