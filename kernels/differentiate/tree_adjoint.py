@@ -235,7 +235,7 @@ def rnea_adjoint(
     armature_bar: wp.array2d(dtype=real),
     gravity_bar: wp.array(dtype=vec3),
 ):
-    """Adds the gradient of `passes.rnea`, after it; the last two may be empty. Launch over worlds.
+    """Adds the gradient of `passes.rnea`, after it; the last two and that of v may be empty. Launch over worlds.
 
     With U the motion of the links under tau_bar, tau_bar·tau = Σ U·(I A + V ×* I V): U goes down the trees as V does, and I U,
     the gradient of A, comes up, summed over subtrees.
@@ -273,7 +273,8 @@ def rnea_adjoint(
             S_d = u * f + a[w, d] * A_bar
             if kind != joints.FREE or i >= 3:
                 S_d += v[w, d] * T_bar
-                v_bar[w, d] = v_bar[w, d] + wp.dot(S, T_bar)
+                if v_bar.shape[0] > 0:
+                    v_bar[w, d] = v_bar[w, d] + wp.dot(S, T_bar)
             S_bar[w, d] = S_bar[w, d] + S_d
             a_bar[w, d] = a_bar[w, d] + wp.dot(S, A_bar) + armature[row, d] * u
             if armature_bar.shape[0] > 0:
@@ -297,7 +298,7 @@ def velocity_adjoint(
     S_bar: wp.array2d(dtype=vec6),
     v_bar: wp.array2d(dtype=real),
 ):
-    """Adds the gradient of `passes.link_velocity`, whose sums over subtrees `V_bar` becomes. Launch over (worlds, trees)."""
+    """Adds the gradient of `passes.link_velocity`, whose sums over subtrees `V_bar` becomes; that of v may be empty. Launch over (worlds, trees)."""
     w, tree = wp.tid()
     first = topology.tree_link[tree]
     end = topology.tree_link[tree + 1]
@@ -307,7 +308,8 @@ def velocity_adjoint(
         j = topology.link_v[l]
         for d in range(j, j + joints.dofs(topology.link_type[l])):
             S_bar[w, d] = S_bar[w, d] + v[w, d] * F
-            v_bar[w, d] = v_bar[w, d] + wp.dot(dof_S[w, d], F)
+            if v_bar.shape[0] > 0:
+                v_bar[w, d] = v_bar[w, d] + wp.dot(dof_S[w, d], F)
         parent = topology.link_parent[l]
         if parent >= 0:
             V_bar[w, parent] = V_bar[w, parent] + F

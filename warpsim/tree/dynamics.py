@@ -185,7 +185,7 @@ class TapedDynamics(Dynamics):
 
     def velocity(self, v: wp.array, link_V: wp.array | None = None) -> None:
         V = self.link_V if link_V is None else link_V
-        inputs = [self.device_model.topology, self.dof_S, v, V.grad, self.dof_S.grad, v.grad]
+        inputs = [self.device_model.topology, self.dof_S, v, V.grad, self.dof_S.grad, self._gradient(v)]
         adjoint = lambda: self.launch_adjoint(tree_adjoint.velocity_adjoint, self.model.ntree, inputs)  # noqa: E731
         self.record(super().velocity, adjoint, [v, V, self.dof_S], v, link_V)
 
@@ -203,7 +203,7 @@ class TapedDynamics(Dynamics):
                 values(*arguments)
             self.grad = True
         if tape is not None:
-            tape.record_func(adjoint, arrays)
+            tape.record_func(adjoint, [x for x in arrays if x.grad is not None])
 
     def launch_adjoint(self, kernel, n, inputs) -> None:
         """Launch an adjoint that was written by hand over (worlds, n), or over worlds where n is None."""
@@ -213,7 +213,10 @@ class TapedDynamics(Dynamics):
 
     def parameter_gradient(self, name: str) -> wp.array:
         """The gradient of a parameter, or an empty array."""
-        array = self.device_model.parameters.stored(name)
+        return self._gradient(self.device_model.parameters.stored(name))
+
+    def _gradient(self, array: wp.array) -> wp.array:
+        """The gradient of an array, or an empty array."""
         if array.grad is not None:
             return array.grad
         return wp.empty((0,) * array.ndim, dtype=array.dtype, device=array.device)
@@ -229,7 +232,7 @@ class TapedDynamics(Dynamics):
         d = self.device_model
         inputs = [d.topology, d.parameters.stored("joint_armature"), self.dof_S, self.link_I, self.link_V, v, a]
         inputs += [self.link_A, self.link_f, tau.grad, self._wrench, self._pushed, self.dof_S.grad, self.link_I.grad]
-        inputs += [self.link_V.grad, v.grad, a.grad, self.parameter_gradient("joint_armature")]
+        inputs += [self.link_V.grad, self._gradient(v), a.grad, self.parameter_gradient("joint_armature")]
         falls = self.parameter_gradient("gravity")
         inputs.append(falls if gravity is None else wp.empty(0, dtype=falls.dtype, device=falls.device))
         self.launch_adjoint(tree_adjoint.rnea_adjoint, None, inputs)
