@@ -34,6 +34,7 @@ class SchemeAdjoint(StepAdjoint):
         self.effective, self.v_moving = array(nv, S), array(nv, S)
         if scheme.implicit:
             stages = self.theta_stages
+            stages.guess = self.v_solved  # nearer than v0
             self.between = TapedDynamics(device_model, stages.between)
             self.v_star, self.v_theta, self.q_theta = array(nv, S), twin(stages.newton.v_theta), twin(stages.newton.q)
             self.still, self.m = array(nv, S), array(nv, S)
@@ -72,9 +73,9 @@ class SchemeAdjoint(StepAdjoint):
             wp.copy(self.v_star, self.step.v_star)
             if self.theta_stages.follows_contacts:
                 wp.copy(self.moved, self.theta_stages.moved)
-            stages, step = self.theta_stages, self.step
-            inputs = [self.device_model.topology, stages.plant, stages.load, stages.options, step.q, step.v]
-            inputs += [self.v_star, stages.motion, stages.sweep, stages.newton]
+            stages = self.theta_stages
+            inputs = [self.device_model.topology, stages.plant, stages.load, stages.options]
+            inputs += [stages.motion, stages.sweep, stages.newton]
             self.dynamics.launch(free_motion.factor_root, self.model.ntree, inputs)
 
     def _record_damping(self, h: float) -> wp.array:

@@ -357,6 +357,8 @@ def free_motion(
     scheme: Scheme,
     q0: wp.array2d(dtype=real),
     v0: wp.array2d(dtype=real),
+    guess: wp.array2d(dtype=real),
+    restarts: int,
     # scratch; out: the kinematics at q^θ(v*), evaluations, status
     motion: Motion,
     sweep: Sweep,
@@ -364,19 +366,24 @@ def free_motion(
     # out
     v_star: wp.array2d(dtype=real),
 ):
-    """v* from v0 on. A residual that is not finite at v0 gives a v* that is not. Launch over (worlds, trees)."""
+    """v* from the guess on, where a residual that is not finite gives a v* that is not. Launch over (worlds, trees).
+
+    `restarts` of 1: from v0 on where the search from the guess fails. The last velocity that the residual is evaluated at is
+    always v*.
+    """
     w, tree = wp.tid()
     begin = topology.tree_v[tree]
     end = topology.tree_v[tree + 1]
     for d in range(begin, end):
-        v_star[w, d] = v0[w, d]
-        work.v[w, d] = v0[w, d]
+        v_star[w, d] = guess[w, d]
+        work.v[w, d] = guess[w, d]
     size = vec2()
-    alpha = real(0.0)  # share of the Newton step on trial; 0 at v0, and where a trial has been given up
+    alpha = real(0.0)  # share of the Newton step on trial; 0 at the guess, and where a trial has been given up
     kept = int(0)  # 1 while the factor is that of an earlier Jacobian
     stalled = int(0)
     evaluations = int(0)
     state = int(RUNNING)
+    left = int(restarts)
     while state == RUNNING:
         residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
         evaluations += 1
@@ -411,6 +418,16 @@ def free_motion(
             work.v[w, d] = v_star[w, d]
             if alpha > real(0.0):
                 work.v[w, d] = v_star[w, d] + alpha * work.dv[w, d]
+        if left > 0 and (state == NOT_CONVERGED or state == NON_FINITE):
+            left = 0
+            evaluations = 0
+            alpha = real(0.0)
+            kept = 0
+            stalled = 0
+            state = int(RUNNING)
+            for d in range(begin, end):
+                v_star[w, d] = v0[w, d]
+                work.v[w, d] = v0[w, d]
     if state == NON_FINITE:
         for d in range(begin, end):
             v_star[w, d] = size[0]
@@ -424,22 +441,16 @@ def factor_root(
     plant: Plant,
     load: Load,
     scheme: Scheme,
-    q0: wp.array2d(dtype=real),
-    v0: wp.array2d(dtype=real),
-    v_star: wp.array2d(dtype=real),
     # scratch
     motion: Motion,
     sweep: Sweep,
-    # out
+    # in, out
     work: Newton,
 ):
-    """The factor of dm/dv / h at the root m(v*) = 0, NaN where it is singular. Launch over (worlds, trees)."""
+    """The factor of dm/dv / h at the root that `free_motion` has found, NaN where it is singular. Launch over (worlds, trees)."""
     w, tree = wp.tid()
     begin = topology.tree_v[tree]
     end = topology.tree_v[tree + 1]
-    for d in range(begin, end):
-        work.v[w, d] = v_star[w, d]
-    residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
     linearise(topology, plant, load, scheme, w, tree, motion, sweep, work)
     if lu_factor_block(work.J[w], begin, end, work.pivot[w]) != 0:
         for d in range(begin, end):
