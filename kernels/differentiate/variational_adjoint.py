@@ -28,6 +28,32 @@ def reference(topology: Topology, link_X: wp.array2d(dtype=transform), w: int, t
 
 
 @kernel
+def mean_velocity(
+    topology: Topology,
+    h: real,
+    q: wp.array2d(dtype=real),
+    q_next: wp.array2d(dtype=real),
+    # out
+    v: wp.array2d(dtype=real),
+):
+    """v with q_next = q (+) h v, to the rounding of q. Launch over (worlds, links)."""
+    w, l = wp.tid()
+    kind = topology.link_type[l]
+    i = topology.link_q[l]
+    j = topology.link_v[l]
+    n = joints.dofs(kind)
+    if kind != joints.BALL and kind != joints.FIXED:
+        for k in range(wp.min(n, 3)):
+            v[w, j + k] = (q_next[w, i + k] - q[w, i + k]) / h
+    if kind == joints.BALL or kind == joints.FREE:
+        at = i + n - 3
+        turn = wp.quat_inverse(joints.read_quaternion(q, w, at)) * joints.read_quaternion(q_next, w, at)
+        r = joints.quaternion_log(turn) / h
+        for k in range(3):
+            v[w, j + n - 3 + k] = r[k]
+
+
+@kernel
 def momenta_about_reference(
     topology: Topology,
     joint_anchor: wp.array(dtype=vec3),

@@ -63,7 +63,7 @@ class StepAdjoint:
         self.rows = RowsAdjoint(device_model, self.step.scalar_rows, self.dynamics, follows)
         # geometry
         self.phi, self.point, self.frame = array(C, S), array(C, t.vec3), array(C, t.mat33)
-        self.J = array((C, 3, self.step.collision.max_support), S)
+        self.J = twin(step.collision.contacts.J)
         self.M = self.dynamics.blocks()
         self.pushed_inertia = step.dynamics.array(model.nlink, t.vec10)
         # residual
@@ -84,7 +84,7 @@ class StepAdjoint:
         step, array, S = self.step, self.step.dynamics.array, self.device_model.types.real
         self.inputs = copy(gradient.Inputs, S)()
         self.inputs.q, self.inputs.v, self.inputs.control, self.inputs.tau = step.q, step.v, step.control, step.tau
-        self.inputs.v_next = self.v_solved
+        self.inputs.v_next, self.inputs.q_next = self.v_solved, array(self.model.nq, S)
         self.inputs.q_next_bar, self.inputs.v_next_bar = array(self.model.nq, S), array(self.model.nv, S)
         self.switches = copy(gradient.Switches, S)()
         model, device = self.model, self.device_model.device
@@ -126,7 +126,7 @@ class StepAdjoint:
         r, none = record, self._none
         self.switches.body_active = self.device_model.parameters.stored("body_active")
         control, tau = (none if x is None else x for x in (r.used["control"], r.used["tau"]))
-        loaded = [r.flags, self.device_model.q0, r.used["q"], r.used["v"], control, tau, r.v_next]
+        loaded = [r.flags, self.device_model.q0, r.used["q"], r.used["v"], control, tau, r.q_next, r.v_next]
         loaded += [r.q_next.grad, r.v_next.grad]
         self.step.dynamics.launch(gradient.begin, self._entries, [*loaded, self.switches, self.inputs])
         self._begin_wrench(r)
@@ -159,7 +159,7 @@ class StepAdjoint:
 
     def parameter_gradients(self) -> list[int]:
         """Addresses that a graph of the backward pass holds and that a user may replace."""
-        stored = (self.device_model.parameters.stored(name) for name in self.device_model.parameters)
+        stored = (self.device_model.parameters.stored(name) for name in self.device_model.parameters.expanded)
         return [array.grad.ptr for array in stored if array.grad is not None]
 
     def _propagate(self, h: float) -> None:
@@ -366,13 +366,14 @@ class StepAdjoint:
             dynamics.launch(convex_contacts.contact_geometry, collision.capacity, inputs)
 
     def _record_jacobian(self, dynamics: Dynamics, point: wp.array, frame: wp.array, choice: int) -> None:
-        """Jacobians of the contacts with `moved` = choice."""
+        """Jacobians of the contacts with `moved` = choice, which the step repeated has found."""
         collision = self.step.collision
         if not collision.enabled:
             return
         inputs = [self.device_model.topology, collision.scene, collision.contacts, dynamics.link_X, dynamics.dof_S]
         inputs += [point, frame, self.moved, choice, self.J]
-        dynamics.launch(residual.contact_jacobian, collision.capacity, inputs)
+        with values_known():
+            dynamics.launch(residual.contact_jacobian, collision.capacity, inputs)
 
     def record_momentum_balance(self, h: float, v: wp.array) -> None:
         """A (v - v*)."""

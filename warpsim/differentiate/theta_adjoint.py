@@ -73,9 +73,9 @@ class SchemeAdjoint(StepAdjoint):
             wp.copy(self.v_star, self.step.v_star)
             if self.theta_stages.follows_contacts:
                 wp.copy(self.moved, self.theta_stages.moved)
-            stages = self.theta_stages
-            inputs = [self.device_model.topology, stages.plant, stages.load, stages.options]
-            inputs += [stages.motion, stages.sweep, stages.newton]
+            stages, step = self.theta_stages, self.step
+            inputs = [self.device_model.topology, stages.plant, stages.load, stages.options, step.q, step.v]
+            inputs += [self.v_star, stages.motion, stages.sweep, stages.newton]
             self.dynamics.launch(free_motion.factor_root, self.model.ntree, inputs)
 
     def _record_damping(self, h: float) -> wp.array:

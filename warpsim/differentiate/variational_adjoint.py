@@ -34,7 +34,9 @@ class VariationalAdjoint(StepAdjoint):
 
     def __init__(self, device_model: DeviceModel, contact_model, max_contacts, replay, integrator: Variational):
         super().__init__(device_model, contact_model, max_contacts, replay, integrator)
-        self.step.solver.problem.v0 = self.step.v  # what is recorded is not the velocity of the contact solve
+        # What is recorded is not the velocity of the contact solve, which is nearly the mean velocity of the step.
+        self.v_mean = self.step.dynamics.array(device_model.model.nv, device_model.types.real)
+        self.step.solver.problem.v0 = self.v_mean
         t, model, array = device_model.types, device_model.model, self.dynamics.array
         S, nv, nl = t.real, model.nv, model.nlink
         self.after = TapedDynamics(device_model)  # at q'
@@ -106,6 +108,8 @@ class VariationalAdjoint(StepAdjoint):
         step.find_root(h)
         wp.copy(self.dq_star, step.work.dq)
         if step.constrained:
+            inputs = [self.device_model.topology, h, step.q, self.inputs.q_next, self.v_mean]
+            step.dynamics.launch(variational_adjoint.mean_velocity, self.model.nlink, inputs)
             step.constrain(h, self._keep_pass)
             wp.copy(self.v_star, step.v_star)
         step.arrive(h)

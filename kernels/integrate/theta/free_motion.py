@@ -441,6 +441,9 @@ def factor_root(
     plant: Plant,
     load: Load,
     scheme: Scheme,
+    q0: wp.array2d(dtype=real),
+    v0: wp.array2d(dtype=real),
+    v_star: wp.array2d(dtype=real),
     # scratch
     motion: Motion,
     sweep: Sweep,
@@ -451,6 +454,10 @@ def factor_root(
     w, tree = wp.tid()
     begin = topology.tree_v[tree]
     end = topology.tree_v[tree + 1]
+    if load.wrench.shape[0] > 0:  # whose rotation `linearise` has summed up over subtrees
+        for d in range(begin, end):
+            work.v[w, d] = v_star[w, d]
+        residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
     linearise(topology, plant, load, scheme, w, tree, motion, sweep, work)
     if lu_factor_block(work.J[w], begin, end, work.pivot[w]) != 0:
         for d in range(begin, end):
