@@ -454,11 +454,12 @@ def factor_root(
     w, tree = wp.tid()
     begin = topology.tree_v[tree]
     end = topology.tree_v[tree + 1]
-    if load.wrench.shape[0] > 0:  # whose rotation `linearise` has summed up over subtrees
-        for d in range(begin, end):
-            work.v[w, d] = v_star[w, d]
-        residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
-    linearise(topology, plant, load, scheme, w, tree, motion, sweep, work)
+    if work.evaluations[w, tree] > 1 or work.status[w, tree] != CONVERGED:  # else J is there, and no factor yet
+        if load.wrench.shape[0] > 0:  # whose rotation `linearise` has summed up over subtrees
+            for d in range(begin, end):
+                work.v[w, d] = v_star[w, d]
+            residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
+        linearise(topology, plant, load, scheme, w, tree, motion, sweep, work)
     if lu_factor_block(work.J[w], begin, end, work.pivot[w]) != 0:
         for d in range(begin, end):
             for e in range(end - begin):
