@@ -53,7 +53,9 @@ def dlog_slope(log: lie.Logarithm, beta_2: real, rho: vec3, F: vec6, m: vec6) ->
 
 
 @func
-def add_pose(X_bar: wp.array2d(dtype=transform), link_X: wp.array2d(dtype=transform), w: int, l: int, turn: vec3, f: vec3):
+def add_pose(
+    X_bar: wp.array2d(dtype=transform), link_X: wp.array2d(dtype=transform), w: int, l: int, turn: vec3, f: vec3
+):
     """The gradient of a link's pose += a torque about its origin and a force."""
     r = wp.transform_get_rotation(link_X[w, l])
     old = X_bar[w, l]
@@ -201,6 +203,17 @@ def add_axes(
             S_bar[w, d] = S_bar[w, d] + dq[w, d] * change
 
 
+@func
+def weight_gradient(U: vec6, g: vec3) -> vec10:
+    """The gradient of U·(h × g; m g) by the inertia: of the weight's power under the motion U."""
+    by_moment = wp.cross(g, spatial.angular(U))
+    x = vec10()
+    x[0] = wp.dot(spatial.linear(U), g)
+    for i in range(3):
+        x[1 + i] = by_moment[i]
+    return x
+
+
 @kernel
 def balance_adjoint(
     topology: Topology,
@@ -243,18 +256,10 @@ def balance_adjoint(
         U = work.rate[w, l]
         V = link_V[w, l]
         I = link_I[w, l]
-        first_moment = vec3(I[1], I[2], I[3])
-        a = spatial.angular(U)
-        u = spatial.linear(U)
-        by_moment = wp.cross(g, a)
-        of_weight = vec10()
-        of_weight[0] = wp.dot(u, g)
-        of_weight[1] = by_moment[0]
-        of_weight[2] = by_moment[1]
-        of_weight[3] = by_moment[2]
-        I_bar[w, l] = I_bar[w, l] - product_gradient(U, V) - of_weight
+        I_bar[w, l] = I_bar[w, l] - product_gradient(U, V) - weight_gradient(U, g)
         V_bar[w, l] = V_bar[w, l] - spatial.momentum(I, U)
-        g_bar -= c * (I[0] * u + wp.cross(a, first_moment))
+        first_moment = vec3(I[1], I[2], I[3])
+        g_bar -= c * (I[0] * spatial.linear(U) + wp.cross(spatial.angular(U), first_moment))
         weight = spatial.join(wp.cross(first_moment, g), I[0] * g)
         F = mu[w, l] + work.wrench[w, l] - spatial.momentum(I, V) - weight
         for d in range(j, j + joints.dofs(kind)):

@@ -262,7 +262,11 @@ class TransposeSlope:
 @func
 def square_by_rotation(phi: vec3, u: vec3) -> mat33:
     """Derivative of phi x (phi x u) by phi."""
-    return wp.outer(phi, u) - real(2.0) * wp.outer(u, phi) + wp.diag(wp.dot(phi, u) * vec3(real(1.0), real(1.0), real(1.0)))
+    return (
+        wp.outer(phi, u)
+        - real(2.0) * wp.outer(u, phi)
+        + wp.diag(wp.dot(phi, u) * vec3(real(1.0), real(1.0), real(1.0)))
+    )
 
 
 @func

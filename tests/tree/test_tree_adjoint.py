@@ -7,7 +7,8 @@ import warp as wp
 
 from scenes.zoo import ZOO, load_quietly, random_states
 from tests.tree.test_rnea_derivative import BRANCHES
-from warpsim.tree.dynamics import DeviceModel, Dynamics, TapedDynamics
+from warpsim.differentiate.taped_dynamics import TapedDynamics
+from warpsim.tree.dynamics import DeviceModel, Dynamics
 
 WORLDS = 3
 NAMES = ("body_mass", "body_com", "body_inertia", "joint_armature", "gravity")

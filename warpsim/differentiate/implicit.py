@@ -20,6 +20,7 @@ from warpsim.device.threads import in_turn, turn
 from warpsim.differentiate.contact_adjoint import contact_adjoint
 from warpsim.differentiate.rows_adjoint import RowsAdjoint
 from warpsim.differentiate.stage import Stage, evaluate, take_back
+from warpsim.differentiate.taped_dynamics import TapedDynamics
 from warpsim.integrate import Integrator
 from warpsim.kernels.contact import convex_contacts
 from warpsim.kernels.differentiate import gradient, residual
@@ -28,7 +29,7 @@ from warpsim.kernels.tree import passes
 from warpsim.model.model import JOINT_NQ, JOINT_NV, JointType
 from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS
 from warpsim.solve.contact_model import ContactModel
-from warpsim.tree.dynamics import DeviceModel, Dynamics, TapedDynamics
+from warpsim.tree.dynamics import DeviceModel, Dynamics
 
 
 class StepAdjoint:
@@ -68,7 +69,9 @@ class StepAdjoint:
         self.pushed_inertia = step.dynamics.array(model.nlink, t.vec10)
         # residual
         self.a, self.inverse_dynamics = array(nv, S), array(nv, S)
-        self.force, self.damping = (twin(x) if self.repeats_forces else array(nv, S) for x in (step.force, step.damping))
+        self.force, self.damping = (
+            twin(x) if self.repeats_forces else array(nv, S) for x in (step.force, step.damping)
+        )
         self.v_c, self.gamma, self.r = array(C, t.vec3), array(C, t.vec3), array(nv, S)
         self.q_next, self.seed = array(nq, S), array(nv, S)
         table = np.zeros(self.M.shape[1:], dtype=np.int32)

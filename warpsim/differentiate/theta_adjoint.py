@@ -13,12 +13,13 @@ from warpsim.device.copies import twin
 from warpsim.device.recording import values_known
 from warpsim.differentiate.implicit import StepAdjoint, step_adjoint, with_gradient
 from warpsim.differentiate.stage import Stage
+from warpsim.differentiate.taped_dynamics import TapedDynamics
 from warpsim.integrate import ThetaScheme
 from warpsim.integrate.theta.stages import DAMPING_PARAMETERS
 from warpsim.kernels.differentiate import residual
 from warpsim.kernels.integrate.theta import free_motion, schemes
 from warpsim.kernels.tree import passes
-from warpsim.tree.dynamics import DeviceModel, Dynamics, TapedDynamics
+from warpsim.tree.dynamics import DeviceModel
 
 
 class SchemeAdjoint(StepAdjoint):

@@ -15,11 +15,12 @@ import warp as wp
 from warpsim.device.copies import copy, twin
 from warpsim.differentiate.implicit import StepAdjoint, StepRecord, step_adjoint, with_gradient
 from warpsim.differentiate.stage import Stage, evaluate, take_back
+from warpsim.differentiate.taped_dynamics import TapedDynamics
 from warpsim.integrate import Variational
 from warpsim.kernels.differentiate import gradient, interval_adjoint, variational_adjoint
 from warpsim.kernels.integrate.variational import drnea, roots, variational
 from warpsim.kernels.tree import passes
-from warpsim.tree.dynamics import DeviceModel, Dynamics, TapedDynamics
+from warpsim.tree.dynamics import DeviceModel, Dynamics
 
 
 class Interval:

@@ -349,8 +349,8 @@ def newton_step(topology: Topology, w: int, tree: int, work: Newton):
     lu_solve_block(work.J[w], begin, end, work.pivot[w], work.dv[w])
 
 
-@kernel
-def free_motion(
+@func(inline=False)
+def search(
     topology: Topology,
     plant: Plant,
     load: Load,
@@ -358,20 +358,14 @@ def free_motion(
     q0: wp.array2d(dtype=real),
     v0: wp.array2d(dtype=real),
     guess: wp.array2d(dtype=real),
-    restarts: int,
-    # scratch; out: the kinematics at q^θ(v*), evaluations, status
+    w: int,
+    tree: int,
     motion: Motion,
     sweep: Sweep,
     work: Newton,
-    # out
     v_star: wp.array2d(dtype=real),
-):
-    """v* from the guess on, where a residual that is not finite gives a v* that is not. Launch over (worlds, trees).
-
-    `restarts` of 1: from v0 on where the search from the guess fails. The last velocity that the residual is evaluated at is
-    always v*.
-    """
-    w, tree = wp.tid()
+) -> int:
+    """v* from the guess on, and how the search ended; the last velocity that the residual is evaluated at is v*."""
     begin = topology.tree_v[tree]
     end = topology.tree_v[tree + 1]
     for d in range(begin, end):
@@ -383,7 +377,6 @@ def free_motion(
     stalled = int(0)
     evaluations = int(0)
     state = int(RUNNING)
-    left = int(restarts)
     while state == RUNNING:
         residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
         evaluations += 1
@@ -418,20 +411,38 @@ def free_motion(
             work.v[w, d] = v_star[w, d]
             if alpha > real(0.0):
                 work.v[w, d] = v_star[w, d] + alpha * work.dv[w, d]
-        if left > 0 and (state == NOT_CONVERGED or state == NON_FINITE):
-            left = 0
-            evaluations = 0
-            alpha = real(0.0)
-            kept = 0
-            stalled = 0
-            state = int(RUNNING)
-            for d in range(begin, end):
-                v_star[w, d] = v0[w, d]
-                work.v[w, d] = v0[w, d]
     if state == NON_FINITE:
         for d in range(begin, end):
             v_star[w, d] = size[0]
     work.evaluations[w, tree] = evaluations
+    return state
+
+
+@kernel
+def free_motion(
+    topology: Topology,
+    plant: Plant,
+    load: Load,
+    scheme: Scheme,
+    q0: wp.array2d(dtype=real),
+    v0: wp.array2d(dtype=real),
+    guess: wp.array2d(dtype=real),
+    restarts: int,
+    # scratch; out: the kinematics at q^θ(v*), evaluations, status
+    motion: Motion,
+    sweep: Sweep,
+    work: Newton,
+    # out
+    v_star: wp.array2d(dtype=real),
+):
+    """v* from the guess on, where a residual that is not finite gives a v* that is not. Launch over (worlds, trees).
+
+    `restarts` of 1: from v0 on where the search from the guess fails.
+    """
+    w, tree = wp.tid()
+    state = search(topology, plant, load, scheme, q0, v0, guess, w, tree, motion, sweep, work, v_star)
+    if restarts > 0 and state != CONVERGED:
+        state = search(topology, plant, load, scheme, q0, v0, v0, w, tree, motion, sweep, work, v_star)
     work.status[w, tree] = state
 
 

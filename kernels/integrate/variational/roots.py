@@ -261,9 +261,7 @@ def momentum_derivative(I: vec10, A: mat33, dr: vec3, h: real) -> Blocks:
     L = lie.dlog_block(log)
     B = lie.dlog_coupling(log, rho)
     mass = I[0] / h
-    Q = lie.dlog_transpose_slope(
-        log, lie.beta_curvature(A), rho, join(drnea.turned(I, phi) / h, mass * rho)
-    )
+    Q = lie.dlog_transpose_slope(log, lie.beta_curvature(A), rho, join(drnea.turned(I, phi) / h, mass * rho))
     L_T = wp.transpose(L)
     aa = times_inertia(L_T, I) / h + Q.by_rotation
     al = mass * wp.transpose(B) + Q.by_translation
