@@ -19,6 +19,7 @@ class Inputs:
     v: wp.array2d(dtype=real)
     control: wp.array2d(dtype=real)
     tau: wp.array2d(dtype=real)
+    q_next: wp.array2d(dtype=real)
     v_next: wp.array2d(dtype=real)
     q_next_bar: wp.array2d(dtype=real)
     v_next_bar: wp.array2d(dtype=real)
@@ -55,6 +56,7 @@ def begin(
     v: wp.array2d(dtype=real),
     control: wp.array2d(dtype=real),
     tau: wp.array2d(dtype=real),
+    q_next: wp.array2d(dtype=real),
     v_next: wp.array2d(dtype=real),
     q_next_bar: wp.array2d(dtype=real),
     v_next_bar: wp.array2d(dtype=real),
@@ -67,9 +69,11 @@ def begin(
     moves = flags[w] & NONFINITE == 0
     if i < inputs.q.shape[1]:
         inputs.q[w, i] = q_rest[i]
+        inputs.q_next[w, i] = q_rest[i]
         inputs.q_next_bar[w, i] = real(0.0)
         if moves:
             inputs.q[w, i] = q[w, i]
+            inputs.q_next[w, i] = q_next[w, i]
             if is_on(switches, switches.q_body[i], w):
                 inputs.q_next_bar[w, i] = q_next_bar[w, i]
     if i < inputs.v.shape[1]:

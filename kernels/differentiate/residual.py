@@ -16,9 +16,11 @@ from ..contact.narrow.manifold import is_general
 from ..laws import cone
 from ..real import func, kernel, mat33, real, transform, vec3, vec6, vec10
 from ..rows.table import Rows
+from ..tree import joints
 from ..tree import spatial as sp
 from ..tree.effective_mass import inverse_mass_times
 from ..tree.passes import Topology
+from .tree_adjoint import product_gradient
 
 
 @kernel(taped=True)
@@ -81,25 +83,7 @@ def contact_jacobian(
             J[w, c, 2, k] = local[2]
 
 
-@kernel(taped=True)
-def composite_inertia(
-    topology: Topology,
-    link_I: wp.array2d(dtype=vec10),
-    # out
-    composite: wp.array2d(dtype=vec10),
-):
-    """Inertia of every subtree; `composite` comes in as zero. Launch over (worlds, trees)."""
-    w, tree = wp.tid()
-    end = topology.tree_link[tree + 1]
-    for k in range(end - topology.tree_link[tree]):
-        l = end - 1 - k
-        composite[w, l] += link_I[w, l]
-        parent = topology.link_parent[l]
-        if parent >= 0:
-            composite[w, parent] += composite[w, l]
-
-
-@kernel(taped=True)
+@kernel
 def mass_entries(
     topology: Topology,
     ancestor: wp.array2d(dtype=int),
@@ -117,6 +101,47 @@ def mass_entries(
         if ancestor[d, k] != 0:
             M[w, d, k] = wp.dot(dof_S[w, begin + k], f)
     M[w, d, d - begin] = wp.dot(dof_S[w, d], f) + armature[w % armature.shape[0], d]
+
+
+@kernel
+def mass_adjoint(
+    topology: Topology,
+    ancestor: wp.array2d(dtype=int),
+    dof_S: wp.array2d(dtype=vec6),
+    composite: wp.array2d(dtype=vec10),
+    M_bar: wp.array3d(dtype=real),
+    # scratch
+    pushed: wp.array2d(dtype=vec10),
+    # out
+    S_bar: wp.array2d(dtype=vec6),
+    I_bar: wp.array2d(dtype=vec10),
+    armature_bar: wp.array2d(dtype=real),
+):
+    """Adds the gradient of `mass_entries` and of the sums over subtrees in it; the last may be empty. Launch over (worlds, trees)."""
+    w, tree = wp.tid()
+    for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
+        parent = topology.link_parent[l]
+        I_l = vec10()
+        if parent >= 0:
+            I_l = pushed[w, parent]
+        j = topology.link_v[l]
+        for d in range(j, j + joints.dofs(topology.link_type[l])):
+            begin = topology.dof_begin[d]
+            S = dof_S[w, d]
+            f = sp.momentum(composite[w, l], S)
+            m = M_bar[w, d, d - begin]
+            a = m * S
+            for k in range(d - begin):
+                x = M_bar[w, d, k]
+                if ancestor[d, k] != 0 and x != real(0.0):
+                    a += x * dof_S[w, begin + k]
+                    S_bar[w, begin + k] = S_bar[w, begin + k] + x * f
+            S_bar[w, d] = S_bar[w, d] + sp.momentum(composite[w, l], a) + m * f
+            I_l += product_gradient(a, S)
+            if armature_bar.shape[0] > 0:
+                armature_bar[w, d] = armature_bar[w, d] + m
+        pushed[w, l] = I_l
+        I_bar[w, l] = I_bar[w, l] + I_l
 
 
 @kernel(taped=True)

@@ -15,9 +15,9 @@ import warp as wp
 from ..integrate.variational import drnea, roots
 from ..integrate.variational.drnea import Equation, Factor, Frame, Motion
 from ..integrate.variational.roots import Elimination
-from ..real import func, kernel, mat33, real, transform, vec3, vec6, vec10
-from ..tree import passes, spatial
-from ..tree import se3 as lie
+from ..integrate.variational.variational import joint_point
+from ..real import func, kernel, real, transform, vec3, vec6, vec10
+from ..tree import joints, spatial
 from ..tree.passes import Topology
 
 
@@ -27,81 +27,45 @@ def reference(topology: Topology, link_X: wp.array2d(dtype=transform), w: int, t
     return wp.transform_get_translation(link_X[w, topology.tree_reference[tree]])
 
 
-@func
-def displace_link(
-    topology: Topology,
-    dof_S: wp.array2d(dtype=vec6),
-    dq: wp.array2d(dtype=real),
-    w: int,
-    l: int,
-    # out
-    A: wp.array2d(dtype=mat33),
-    d: wp.array2d(dtype=vec3),
-):
-    """The joint's displacement x -> x + B (x - o) + d_J, followed by that of the parent."""
-    parent = topology.link_parent[l]
-    kind = topology.link_type[l]
-    turn = passes.turning_velocity(kind, dof_S, dq, w, topology.link_v[l])
-    slide = spatial.linear(passes.joint_velocity(kind, dof_S, dq, w, topology.link_v[l]) - turn)
-    B = lie.exp_rotation(spatial.angular(turn))
-    d_J = slide + lie.exp_translation(spatial.angular(turn), spatial.linear(turn))
-    if parent < 0:
-        A[w, l] = B
-        d[w, l] = d_J
-    else:
-        A[w, l] = A[w, parent] + B + A[w, parent] * B
-        d[w, l] = d[w, parent] + d_J + A[w, parent] * d_J
-
-
-@kernel(taped=True)
-def displace(
-    topology: Topology,
-    dof_S: wp.array2d(dtype=vec6),
-    dq: wp.array2d(dtype=real),
-    # out
-    A: wp.array2d(dtype=mat33),
-    d: wp.array2d(dtype=vec3),
-):
-    """Displacement x -> x + A (x - o) + d of every link from q to q (+) dq. Launch over (worlds, trees)."""
-    w, tree = wp.tid()
-    for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
-        displace_link(topology, dof_S, dq, w, l, A, d)
-
-
-@func
-def momentum_about_com(mass: real, I: mat33, A: mat33, p: vec3, h: real) -> vec6:
-    """[dlog_xi]^T G xi / h of a body displaced by (A, p), about its COM at the start."""
-    log = lie.log_rotation(A)
-    rho = lie.log_translation(log, p)
-    return lie.dlog_transpose(log, rho, spatial.join((I * log.phi) / h, (mass / h) * rho))
-
-
-@kernel(taped=True)
-def interval_momentum(
+@kernel
+def mean_velocity(
     topology: Topology,
     h: real,
-    body_mass: wp.array2d(dtype=real),
-    body_com: wp.array2d(dtype=vec3),
-    body_inertia: wp.array2d(dtype=mat33),
+    q: wp.array2d(dtype=real),
+    q_next: wp.array2d(dtype=real),
+    # out
+    v: wp.array2d(dtype=real),
+):
+    """v with q_next = q (+) h v, to the rounding of q. Launch over (worlds, links)."""
+    w, l = wp.tid()
+    kind = topology.link_type[l]
+    i = topology.link_q[l]
+    j = topology.link_v[l]
+    n = joints.dofs(kind)
+    if kind != joints.BALL and kind != joints.FIXED:
+        for k in range(wp.min(n, 3)):
+            v[w, j + k] = (q_next[w, i + k] - q[w, i + k]) / h
+    if kind == joints.BALL or kind == joints.FREE:
+        at = i + n - 3
+        turn = wp.quat_inverse(joints.read_quaternion(q, w, at)) * joints.read_quaternion(q_next, w, at)
+        r = joints.quaternion_log(turn) / h
+        for k in range(3):
+            v[w, j + n - 3 + k] = r[k]
+
+
+@kernel
+def momenta_about_reference(
+    topology: Topology,
+    joint_anchor: wp.array(dtype=vec3),
     link_X: wp.array2d(dtype=transform),
-    A: wp.array2d(dtype=mat33),
-    d: wp.array2d(dtype=vec3),
+    work: Motion,
     # out
     mu: wp.array2d(dtype=vec6),
 ):
-    """mu of every link, about o at q; 0 of a massless one. Launch over (worlds, links)."""
+    """mu of every link about o, from those about r that the root search has left in `work`. Launch over (worlds, links)."""
     w, l = wp.tid()
-    body = topology.link_body[l]
-    if body >= 0:
-        X = link_X[w, l]
-        com = wp.transform_point(X, body_com[w % body_com.shape[0], body])
-        arm = com - reference(topology, link_X, w, topology.link_tree[l])
-        R = wp.quat_to_matrix(wp.transform_get_rotation(X))
-        I = R * body_inertia[w % body_inertia.shape[0], body] * wp.transpose(R)
-        p = d[w, l] + A[w, l] * arm
-        P = momentum_about_com(body_mass[w % body_mass.shape[0], body], I, A[w, l], p, h)
-        f = spatial.linear(P)
-        mu[w, l] = spatial.join(spatial.angular(P) + wp.cross(arm, f), f)
+    arm = joint_point(topology, joint_anchor, link_X, w, l) - reference(topology, link_X, w, topology.link_tree[l])
+    mu[w, l] = drnea.moved_wrench(work.mu[w, l], arm)
 
 
 @kernel(taped=True)
@@ -188,28 +152,74 @@ def node_impulse(
     r[w, d] = impulse[w, d]
 
 
+@func
+def add_momentum_gradient(
+    topology: Topology, frame: Frame, work: Motion, elimination: Elimination, turned: Frame, w: int, tree: int
+):
+    """work.u += S~^T N^T mu_bar, from N^T mu_bar about r + dr of every link in work.wrench, which is summed up and cleared."""
+    first = topology.tree_link[tree]
+    end = topology.tree_link[tree + 1]
+    for k in range(end - first):
+        l = end - 1 - k
+        kind = topology.link_type[l]
+        F = work.wrench[w, l]
+        for i in range(joints.dofs(kind)):
+            d = topology.link_v[l] + i
+            work.u[w, d] = work.u[w, d] + drnea.along(drnea.is_linear(kind, i), elimination.axis[w, d], F)
+        parent = topology.link_parent[l]
+        if parent >= 0:
+            work.wrench[w, parent] = work.wrench[w, parent] + drnea.moved_wrench(F, turned.offset[w, l])
+        work.wrench[w, l] = vec6()
+
+
+@func
+def transposed_momentum(
+    elimination: Elimination,
+    joint_anchor: wp.array(dtype=vec3),
+    topology: Topology,
+    link_X: wp.array2d(dtype=transform),
+    U: vec6,
+    w: int,
+    l: int,
+) -> vec6:
+    """N^T U about r + dr, U a motion about o."""
+    o = reference(topology, link_X, w, topology.link_tree[l])
+    m = drnea.moved_motion(U, joint_point(topology, joint_anchor, link_X, w, l) - o)
+    a = spatial.angular(m)
+    u = spatial.linear(m)
+    return spatial.join(
+        a * elimination.aa[w, l] + u * elimination.la[w, l], a * elimination.al[w, l] + u * elimination.ll[w, l]
+    )
+
+
 @kernel
 def root_adjoint(
     topology: Topology,
     frame: Frame,
     equation: Equation,
+    joint_anchor: wp.array(dtype=vec3),
+    link_X: wp.array2d(dtype=transform),
     dq: wp.array2d(dtype=real),
     dq_bar: wp.array2d(dtype=real),
-    # scratch
+    mu_bar: wp.array2d(dtype=vec6),
+    # scratch; out: A, dr at dq
     work: Motion,
+    # scratch
     elimination: Elimination,
     turned: Frame,
     # out
     seed: wp.array2d(dtype=real),
 ):
-    """seed = -(df/ddq)^-T dq_bar at the root dq of DRNEA, in O(links).
+    """seed = -(df/ddq)^-T (dq_bar + (dmu/ddq)^T mu_bar) at the root dq of DRNEA, in O(links). Launch over (worlds, trees).
 
     df/ddq = S^T (sum over common subtrees of N) S~ is transposed by exchanging S with S~, and N with N^T, whose rows are
-    about r + dr and whose columns are about r: the elimination of Newton's method then solves with it.
+    about r + dr and whose columns are about r: the elimination of Newton's method then solves with it. `mu_bar`: the
+    gradients of the momenta, about o.
     """
     w, tree = wp.tid()
     for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
         work.dq[w, d] = dq[w, d]
+        work.u[w, d] = dq_bar[w, d]
     for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
         drnea.displace(topology, frame, work, w, l)
         roots.differentiate_link(topology, frame, work, equation.h, elimination, w, l)
@@ -218,6 +228,8 @@ def root_adjoint(
         if parent >= 0:
             offset = frame.offset[w, l] + work.dr[w, l] - work.dr[w, parent]
         turned.offset[w, l] = offset
+        work.wrench[w, l] = transposed_momentum(elimination, joint_anchor, topology, link_X, mu_bar[w, l], w, l)
+    add_momentum_gradient(topology, frame, work, elimination, turned, w, tree)
     for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
         al = elimination.al[w, l]
         elimination.aa[w, l] = wp.transpose(elimination.aa[w, l])
@@ -225,16 +237,17 @@ def root_adjoint(
         elimination.la[w, l] = wp.transpose(al)
         elimination.ll[w, l] = wp.transpose(elimination.ll[w, l])
         work.dr[w, l] = -work.dr[w, l]
-        work.wrench[w, l] = vec6()
     for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
         turned.axis[w, d] = elimination.axis[w, d]
         elimination.axis[w, d] = frame.axis[w, d]
-        work.u[w, d] = dq_bar[w, d]
         work.dq[w, d] = real(0.0)
     roots.eliminate_tree(topology, turned, equation, work, elimination, w, tree)
     roots.newton_step(topology, turned, work, elimination, w, tree)
     for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
         seed[w, d] = work.dq[w, d]
+    for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
+        work.dr[w, l] = -work.dr[w, l]
+        work.wrench[w, l] = vec6()
 
 
 @kernel

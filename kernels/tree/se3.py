@@ -251,25 +251,64 @@ def dlog_transpose(log: Logarithm, rho: vec3, F: vec6) -> vec6:
     return vec6(a[0], a[1], a[2], d[0], d[1], d[2])
 
 
+@struct
+class TransposeSlope:
+    """Blocks of the derivative of [dlog_xi]^T F by xi; `by_translation` is that of the force by phi as well."""
+
+    by_rotation: mat33
+    by_translation: mat33
+
+
 @func
-def dlog_transpose_change(log: Logarithm, beta_2: real, rho: vec3, F: vec6, change: vec6) -> vec6:
-    """Derivative of [dlog_xi]^T F by xi in the direction `change`, F fixed."""
+def square_by_rotation(phi: vec3, u: vec3) -> mat33:
+    """Derivative of phi x (phi x u) by phi."""
+    return (
+        wp.outer(phi, u)
+        - real(2.0) * wp.outer(u, phi)
+        + wp.diag(wp.dot(phi, u) * vec3(real(1.0), real(1.0), real(1.0)))
+    )
+
+
+@func
+def half_skew(a: vec3) -> mat33:
+    """[a]/2."""
+    return real(0.5) * wp.skew(a)
+
+
+@func
+def dlog_block(log: Logarithm) -> mat33:
+    """The diagonal blocks N(phi) of dlog_xi."""
+    phi = log.phi
+    x = wp.dot(phi, phi)
+    one = real(1.0) - log.beta * x
+    return log.beta * wp.outer(phi, phi) + wp.diag(vec3(one, one, one)) - half_skew(phi)
+
+
+@func
+def dlog_coupling(log: Logarithm, rho: vec3) -> mat33:
+    """The block of dlog_xi that maps rotations to translations."""
+    phi = log.phi
+    pitch = wp.dot(phi, rho)
+    bend = real(2.0) * log.beta_1 * pitch
+    one = -real(2.0) * log.beta * pitch - bend * wp.dot(phi, phi)
+    mixed = log.beta * (wp.outer(rho, phi) + wp.outer(phi, rho))
+    return mixed + bend * wp.outer(phi, phi) + wp.diag(vec3(one, one, one)) - half_skew(rho)
+
+
+@func
+def dlog_transpose_slope(log: Logarithm, beta_2: real, rho: vec3, F: vec6) -> TransposeSlope:
+    """Derivative of [dlog_xi]^T F by xi, F fixed."""
     phi = log.phi
     tau = vec3(F[0], F[1], F[2])
     f = vec3(F[3], F[4], F[5])
-    dphi = vec3(change[0], change[1], change[2])
-    drho = vec3(change[3], change[4], change[5])
-    dx = real(2.0) * wp.dot(phi, dphi)
     pitch = wp.dot(phi, rho)
-    dpitch = wp.dot(dphi, rho) + wp.dot(phi, drho)
-    b = wp.cross(phi, tau) + wp.cross(rho, f)
-    db = wp.cross(dphi, tau) + wp.cross(drho, f)
-    c = wp.cross(phi, f)
-    dc = wp.cross(dphi, f)
-    cc = wp.cross(phi, c)
-    dcc = wp.cross(dphi, c) + wp.cross(phi, dc)
-    a = real(0.5) * db + log.beta_1 * dx * (wp.cross(phi, b) + wp.cross(rho, c))
-    a += log.beta * (wp.cross(dphi, b) + wp.cross(phi, db) + wp.cross(drho, c) + wp.cross(rho, dc))
-    a += real(2.0) * ((beta_2 * dx * pitch + log.beta_1 * dpitch) * cc + log.beta_1 * pitch * dcc)
-    d = real(0.5) * dc + log.beta_1 * dx * cc + log.beta * dcc
-    return vec6(a[0], a[1], a[2], d[0], d[1], d[2])
+    b_1 = real(2.0) * log.beta_1
+    of_force = square_by_rotation(phi, f)
+    square = wp.cross(phi, wp.cross(phi, f))
+    k = wp.dot(phi, f) * rho + wp.dot(rho, f) * phi - (real(2.0) * pitch) * f
+    along = b_1 * (wp.cross(phi, wp.cross(phi, tau)) + k) + (real(4.0) * beta_2 * pitch) * square
+    Q = TransposeSlope()
+    Q.by_translation = log.beta * of_force + b_1 * wp.outer(square, phi) - half_skew(f)
+    Q.by_rotation = log.beta * (square_by_rotation(phi, tau) + square_by_rotation(rho, f)) - half_skew(tau)
+    Q.by_rotation += wp.outer(along, phi) + b_1 * (wp.outer(square, rho) + pitch * of_force)
+    return Q

@@ -98,7 +98,11 @@ def kernels(dtype):
         xi[i] = t.vec6(phi[0], phi[1], phi[2], rho[0], rho[1], rho[2])
         forward[i] = f.dlog(log, rho, W[i])
         transpose[i] = f.dlog_transpose(log, rho, F[i])
-        change[i] = f.dlog_transpose_change(log, f.beta_curvature(A[i]), rho, F[i], W[i])
+        slope = f.dlog_transpose_slope(log, f.beta_curvature(A[i]), rho, F[i])
+        turn = t.vec3(W[i][0], W[i][1], W[i][2])
+        torque = slope.by_rotation * turn + slope.by_translation * t.vec3(W[i][3], W[i][4], W[i][5])
+        force = slope.by_translation * turn
+        change[i] = t.vec6(torque[0], torque[1], torque[2], force[0], force[1], force[2])
 
     return exponential, logarithm, t
 

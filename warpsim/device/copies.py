@@ -49,6 +49,13 @@ def launch(kernel: Entry | wp.Kernel, real, dim, inputs, *, taped: bool = False,
         wp.launch(made, dim, inputs, **options)
 
 
+def twin(array: wp.array) -> wp.array:
+    """The same numbers as an array with a gradient of its own; `array` must live as long."""
+    return wp.array(
+        ptr=array.ptr, dtype=array.dtype, shape=array.shape, device=array.device, copy=False, requires_grad=True
+    )
+
+
 def scalar_types(real) -> types.ModuleType:
     """`real` and the vector, matrix and transform types that follow from it."""
     return copy(real_module, real)

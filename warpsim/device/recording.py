@@ -17,6 +17,23 @@ def tape_paused():
         runtime.tape = tape
 
 
+@contextlib.contextmanager
+def values_known(known: bool = True):
+    """Launches inside are not made, because what they write is there already; the active tape takes them down, if there is one."""
+    if not known:
+        yield
+        return
+    runtime = wp._src.context.runtime
+    tape, inner = runtime.tape, KnownTape()
+    runtime.tape = inner
+    try:
+        yield
+    finally:
+        runtime.tape = tape
+    if tape is not None:
+        tape.launches.extend(inner.launches)
+
+
 class KnownTape(wp.Tape):
     """A tape that takes launches down without making them: what they write is there already."""
 

@@ -13,12 +13,14 @@ from typing import ClassVar
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import copy, launch
+from warpsim.device.copies import copy, launch, twin
+from warpsim.device.recording import values_known
 from warpsim.device.replay import Replay
 from warpsim.device.threads import in_turn, turn
 from warpsim.differentiate.contact_adjoint import contact_adjoint
 from warpsim.differentiate.rows_adjoint import RowsAdjoint
 from warpsim.differentiate.stage import Stage, evaluate, take_back
+from warpsim.differentiate.taped_dynamics import TapedDynamics
 from warpsim.integrate import Integrator
 from warpsim.kernels.contact import convex_contacts
 from warpsim.kernels.differentiate import gradient, residual
@@ -48,22 +50,28 @@ class StepAdjoint:
         kind = contact_adjoint(contact_model)
         self.step = integrator.make_step(device_model, contact_model, max_contacts, kind.solver_of(contact_model))
         self.v_solved = self.step.dynamics.array(nv, S)
-        self.dynamics = Dynamics(device_model, grad=True, requires_grad=True)
+        self.step.reports_energy = False
+        self.dynamics = TapedDynamics(device_model, self.step.dynamics)
         self.contact = kind(self)
         array, C = self.dynamics.array, self.step.collision.capacity
         # inputs
-        self.q, self.v0, self.v = array(nq, S), array(nv, S), array(nv, S)
-        self.control, self.tau = array(model.nu, S), array(nv, S)
+        step = self.step
+        self.q, self.v0, self.control, self.tau = (twin(x) for x in (step.q, step.v, step.control, step.tau))
+        self.v = array(nv, S)
         self.q_node = self.q  # where forces and contacts are taken
         self.weight = array(C, S)
         follows = self.step.scheme.order > 1
         self.rows = RowsAdjoint(device_model, self.step.scalar_rows, self.dynamics, follows)
         # geometry
         self.phi, self.point, self.frame = array(C, S), array(C, t.vec3), array(C, t.mat33)
-        self.J = array((C, 3, self.step.collision.max_support), S)
-        self.composite, self.M = array(model.nlink, t.vec10), self.dynamics.blocks()
+        self.J = twin(step.collision.contacts.J)
+        self.M = self.dynamics.blocks()
+        self.pushed_inertia = step.dynamics.array(model.nlink, t.vec10)
         # residual
-        self.a, self.inverse_dynamics, self.force, self.damping = (array(nv, S) for _ in range(4))
+        self.a, self.inverse_dynamics = array(nv, S), array(nv, S)
+        self.force, self.damping = (
+            twin(x) if self.repeats_forces else array(nv, S) for x in (step.force, step.damping)
+        )
         self.v_c, self.gamma, self.r = array(C, t.vec3), array(C, t.vec3), array(nv, S)
         self.q_next, self.seed = array(nq, S), array(nv, S)
         table = np.zeros(self.M.shape[1:], dtype=np.int32)
@@ -79,7 +87,7 @@ class StepAdjoint:
         step, array, S = self.step, self.step.dynamics.array, self.device_model.types.real
         self.inputs = copy(gradient.Inputs, S)()
         self.inputs.q, self.inputs.v, self.inputs.control, self.inputs.tau = step.q, step.v, step.control, step.tau
-        self.inputs.v_next = self.v_solved
+        self.inputs.v_next, self.inputs.q_next = self.v_solved, array(self.model.nq, S)
         self.inputs.q_next_bar, self.inputs.v_next_bar = array(self.model.nq, S), array(self.model.nv, S)
         self.switches = copy(gradient.Switches, S)()
         model, device = self.model, self.device_model.device
@@ -121,7 +129,7 @@ class StepAdjoint:
         r, none = record, self._none
         self.switches.body_active = self.device_model.parameters.stored("body_active")
         control, tau = (none if x is None else x for x in (r.used["control"], r.used["tau"]))
-        loaded = [r.flags, self.device_model.q0, r.used["q"], r.used["v"], control, tau, r.v_next]
+        loaded = [r.flags, self.device_model.q0, r.used["q"], r.used["v"], control, tau, r.q_next, r.v_next]
         loaded += [r.q_next.grad, r.v_next.grad]
         self.step.dynamics.launch(gradient.begin, self._entries, [*loaded, self.switches, self.inputs])
         self._begin_wrench(r)
@@ -154,7 +162,7 @@ class StepAdjoint:
 
     def parameter_gradients(self) -> list[int]:
         """Addresses that a graph of the backward pass holds and that a user may replace."""
-        stored = (self.device_model.parameters.stored(name) for name in self.device_model.parameters)
+        stored = (self.device_model.parameters.stored(name) for name in self.device_model.parameters.expanded)
         return [array.grad.ptr for array in stored if array.grad is not None]
 
     def _propagate(self, h: float) -> None:
@@ -177,16 +185,9 @@ class StepAdjoint:
 
     def _take_solution(self) -> None:
         """The arrays that the equations are taped with, from those of the step repeated."""
-        step, inputs = self.step, self.inputs
-        for target, source in (
-            (self.q, inputs.q),
-            (self.v0, inputs.v),
-            (self.control, inputs.control),
-            (self.tau, inputs.tau),
-            (self.v, step.solver.solution.v),
-            (self.weight, step.law.weight),
-        ):
-            wp.copy(target, source)
+        step = self.step
+        wp.copy(self.v, step.solver.solution.v)
+        wp.copy(self.weight, step.law.weight)
         if self.wrench is not None:
             wp.copy(self.wrench, step.wrench)
 
@@ -251,8 +252,7 @@ class StepAdjoint:
     def _clear_sums(self) -> None:
         """Clear what the tapes of the contact stage sum up."""
         self.rows.start()
-        for array in (self.composite, self.M, self.v_c):
-            array.zero_()
+        self.v_c.zero_()
 
     def _repeat(self, h: float) -> None:
         """The step once more, whose solve starts from its solution."""
@@ -318,6 +318,9 @@ class StepAdjoint:
         inputs = [h, self.inverse_dynamics, self._record_damping(h), still, v, self.r]
         dynamics.launch(residual.smooth_residual, nv, inputs)
 
+    reads_mass = False  # whether an equation reads `M`
+    repeats_forces = True  # whether the step that is repeated has the forces at (q, v) in arrays
+
     # v* on the tape; None: it is no function of its own, but what the momentum balance vanishes at without contact.
     v_star: wp.array | None = None
 
@@ -338,10 +341,20 @@ class StepAdjoint:
 
     def _record_mass(self, dynamics: Dynamics) -> None:
         """The entries of M at the configuration of `dynamics`."""
-        topology, p = self.device_model.topology, self.device_model.parameters
-        dynamics.launch(residual.composite_inertia, self.model.ntree, [topology, dynamics.link_I, self.composite])
-        inputs = [topology, self.ancestor, p.stored("joint_armature"), dynamics.dof_S, self.composite, self.M]
-        dynamics.launch(residual.mass_entries, self.model.nv, inputs)
+        topology, composite = self.device_model.topology, self.step.composite
+        inputs = [topology, self.ancestor, dynamics.dof_S, composite, self.M.grad, self.pushed_inertia]
+        inputs += [dynamics.dof_S.grad, dynamics.link_I.grad, dynamics.parameter_gradient("joint_armature")]
+
+        def values() -> None:
+            if self.reads_mass or self.rows.forward.has_frames:
+                armature = self.device_model.parameters.stored("joint_armature")
+                known = [topology, self.ancestor, armature, dynamics.dof_S, composite, self.M]
+                dynamics.launch(residual.mass_entries, self.model.nv, known)
+
+        def adjoint() -> None:
+            dynamics.launch_adjoint(residual.mass_adjoint, self.model.ntree, inputs)
+
+        dynamics.record(values, adjoint, [dynamics.dof_S, dynamics.link_I, self.M])
 
     def _record_contact_geometry(self, dynamics: Dynamics, phi: wp.array, point: wp.array, frame: wp.array) -> None:
         """Distances, points and frames of the contacts at the configuration of `dynamics`, features frozen."""
@@ -356,13 +369,14 @@ class StepAdjoint:
             dynamics.launch(convex_contacts.contact_geometry, collision.capacity, inputs)
 
     def _record_jacobian(self, dynamics: Dynamics, point: wp.array, frame: wp.array, choice: int) -> None:
-        """Jacobians of the contacts with `moved` = choice."""
+        """Jacobians of the contacts with `moved` = choice, which the step repeated has found."""
         collision = self.step.collision
         if not collision.enabled:
             return
         inputs = [self.device_model.topology, collision.scene, collision.contacts, dynamics.link_X, dynamics.dof_S]
         inputs += [point, frame, self.moved, choice, self.J]
-        dynamics.launch(residual.contact_jacobian, collision.capacity, inputs)
+        with values_known():
+            dynamics.launch(residual.contact_jacobian, collision.capacity, inputs)
 
     def record_momentum_balance(self, h: float, v: wp.array) -> None:
         """A (v - v*)."""
@@ -398,12 +412,13 @@ class StepAdjoint:
         force, damping, link_F = (self.force, self.damping, self.link_F) if out is None else out
         springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
         inputs = [d.topology, *springs, q, self.tau, force, damping]
-        dynamics.launch(actuators.passive_force, self.model.nlink, inputs)
-        if self.model.nu:
-            inputs = [d.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
-            inputs += [p.stored(key) for key in ACTUATOR_PARAMETERS]
-            inputs += [q, v, self.control, force, damping]
-            dynamics.launch(actuators.actuator_force, None, inputs)
+        with values_known(self.repeats_forces and self.wrench is None):
+            dynamics.launch(actuators.passive_force, self.model.nlink, inputs)
+            if self.model.nu:
+                inputs = [d.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
+                inputs += [p.stored(key) for key in ACTUATOR_PARAMETERS]
+                inputs += [q, v, self.control, force, damping]
+                dynamics.launch(actuators.actuator_force, None, inputs)
         if self.wrench is not None:
             inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench]
             dynamics.launch(actuators.wrench_force, self.model.ntree, [*inputs, link_F, force])

@@ -71,6 +71,11 @@ class AdjointParameters:
         """The array as kernels read it: leading dimension 1 or worlds."""
         return self._own[name] if name in self._own else self.parameters.stored(name)
 
+    @property
+    def expanded(self) -> list[str]:
+        """The parameters that have been asked for: none of the others has a gradient."""
+        return self.parameters.expanded
+
     def __iter__(self):
         return iter(self.parameters)
 

@@ -9,28 +9,35 @@ import functools
 
 import warp as wp
 
+from warpsim.device.copies import twin
+from warpsim.device.recording import values_known
 from warpsim.differentiate.implicit import StepAdjoint, step_adjoint, with_gradient
 from warpsim.differentiate.stage import Stage
+from warpsim.differentiate.taped_dynamics import TapedDynamics
 from warpsim.integrate import ThetaScheme
 from warpsim.integrate.theta.stages import DAMPING_PARAMETERS
 from warpsim.kernels.differentiate import residual
 from warpsim.kernels.integrate.theta import free_motion, schemes
 from warpsim.kernels.tree import passes
-from warpsim.tree.dynamics import DeviceModel, Dynamics
+from warpsim.tree.dynamics import DeviceModel
 
 
 class SchemeAdjoint(StepAdjoint):
     """Workspace of the backward pass of one scheme."""
 
+    repeats_forces = False
+
     def __init__(self, device_model: DeviceModel, contact_model, max_contacts, replay, scheme: ThetaScheme):
         super().__init__(device_model, contact_model, max_contacts, replay, scheme)
         self.scheme, self.theta_stages = scheme, self.step.stages
         t, model, array = device_model.types, device_model.model, self.dynamics.array
-        S, nq, nv, C = t.real, model.nq, model.nv, self.step.collision.capacity
+        S, nv, C = t.real, model.nv, self.step.collision.capacity
         self.effective, self.v_moving = array(nv, S), array(nv, S)
         if scheme.implicit:
-            self.between = Dynamics(device_model, grad=True, requires_grad=True)
-            self.v_star, self.v_theta, self.q_theta = array(nv, S), array(nv, S), array(nq, S)
+            stages = self.theta_stages
+            stages.guess = self.v_solved  # nearer than v0
+            self.between = TapedDynamics(device_model, stages.between)
+            self.v_star, self.v_theta, self.q_theta = array(nv, S), twin(stages.newton.v_theta), twin(stages.newton.q)
             self.still, self.m = array(nv, S), array(nv, S)
             self.no_gravity = wp.zeros(1, dtype=t.vec3, device=device_model.device)
             self.phi_between, self.point_between = array(C, S), array(C, t.vec3)
@@ -106,10 +113,11 @@ class SchemeAdjoint(StepAdjoint):
         return found
 
     def _record_configuration(self, h: float) -> None:
-        """v^θ, q^θ and the kinematics there."""
-        self._record_between(self.scheme.theta, self.v_star, self.v_theta)
-        inputs = [self.device_model.topology, h * self.scheme.theta, self.q, self.v_theta, self.q_theta]
-        self.dynamics.launch(passes.integrate_position, self.model.nlink, inputs)
+        """v^θ, q^θ and the kinematics there, which `factor_root` leaves behind."""
+        with values_known():
+            self._record_between(self.scheme.theta, self.v_star, self.v_theta)
+            inputs = [self.device_model.topology, h * self.scheme.theta, self.q, self.v_theta, self.q_theta]
+            self.dynamics.launch(passes.integrate_position, self.model.nlink, inputs)
         self.between.position(self.q_theta)
 
     def record_momentum_balance(self, h: float, v: wp.array) -> None:

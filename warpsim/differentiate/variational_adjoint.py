@@ -12,24 +12,22 @@ import functools
 
 import warp as wp
 
-from warpsim.device.copies import copy
+from warpsim.device.copies import copy, twin
 from warpsim.differentiate.implicit import StepAdjoint, StepRecord, step_adjoint, with_gradient
 from warpsim.differentiate.stage import Stage, evaluate, take_back
+from warpsim.differentiate.taped_dynamics import TapedDynamics
 from warpsim.integrate import Variational
-from warpsim.kernels.differentiate import gradient, variational_adjoint
+from warpsim.kernels.differentiate import gradient, interval_adjoint, variational_adjoint
 from warpsim.kernels.integrate.variational import drnea, roots, variational
 from warpsim.kernels.tree import passes
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 
 
 class Interval:
-    """The links' displacements `A`, `d` and momenta `mu` from q to q ⊕ dq, and m(dq) at its start."""
+    """The links' momenta `mu` from q to q ⊕ dq, about o."""
 
     def __init__(self, dq: wp.array, types, array, nlink: int):
-        self.dq = dq
-        self.A, self.d = array(nlink, types.mat33), array(nlink, types.vec3)
-        self.mu, self.wrench = array(nlink, types.vec6), array(nlink, types.vec6)
-        self.m = array(dq.shape[1], types.real)
+        self.dq, self.mu = dq, array(nlink, types.vec6)
 
 
 class VariationalAdjoint(StepAdjoint):
@@ -37,17 +35,20 @@ class VariationalAdjoint(StepAdjoint):
 
     def __init__(self, device_model: DeviceModel, contact_model, max_contacts, replay, integrator: Variational):
         super().__init__(device_model, contact_model, max_contacts, replay, integrator)
-        self.step.solver.problem.v0 = self.step.v  # what is recorded is not the velocity of the contact solve
+        # What is recorded is not the velocity of the contact solve, which is nearly the mean velocity of the step.
+        self.v_mean = self.step.dynamics.array(device_model.model.nv, device_model.types.real)
+        self.step.solver.problem.v0 = self.v_mean
         t, model, array = device_model.types, device_model.model, self.dynamics.array
         S, nv, nl = t.real, model.nv, model.nlink
-        self.after = Dynamics(device_model, grad=True, requires_grad=True)  # at q'
+        self.after = TapedDynamics(device_model)  # at q'
         self.jump, self.v_left, self.dq, self.dq_star, self.v_star = (array(nv, S) for _ in range(5))
         self.impulse, self.impulse_null, self.residual_end = (array(nv, S) for _ in range(3))
         self.interval, self.interval_star = (Interval(dq, t, array, nl) for dq in (self.dq, self.dq_star))
         self.wrench_end = array(nl, t.vec6)
         # end of the step: v_free is the Legendre velocity there, v_estimate where its forces are taken
         self.v_free, self.v_estimate, self.jump_next, self.v_next = (array(nv, S) for _ in range(4))
-        self.force_next, self.damping_next, self.link_F_next = array(nv, S), array(nv, S), None
+        self.force_next, self.damping_next = twin(self.step.force_next), twin(self.step.damping_next)
+        self.link_F_next = None
         self.tolerance = contact_model.relative_tolerance(device_model.dtype)  # of the velocities
         # v, v* and dq of every pass but the last
         fixed = self.step.dynamics.array
@@ -57,6 +58,8 @@ class VariationalAdjoint(StepAdjoint):
         if self.contact.is_given:
             self.step.solver.problem.v0 = self.v_contact
         self._make_elimination()
+        # scratch: momenta, and wrenches on the displaced links
+        self.momentum, self.displaced = (self.step.dynamics.array(nl, t.vec6) for _ in range(2))
         self.root, self.root_star = (self._root_stages(x) for x in (self.interval, self.interval_star))
 
     def _make_elimination(self) -> None:
@@ -106,10 +109,14 @@ class VariationalAdjoint(StepAdjoint):
         step.find_root(h)
         wp.copy(self.dq_star, step.work.dq)
         if step.constrained:
+            inputs = [self.device_model.topology, h, step.q, self.inputs.q_next, self.v_mean]
+            step.dynamics.launch(variational_adjoint.mean_velocity, self.model.nlink, inputs)
             step.constrain(h, self._keep_pass)
             wp.copy(self.v_star, step.v_star)
         step.arrive(h)
         wp.copy(self.dq, step.work.dq)
+        inputs = [step.device_model.topology, step.device_model.joint_anchor, step.dynamics.link_X, step.work]
+        step.dynamics.launch(variational_adjoint.momenta_about_reference, self.model.nlink, [*inputs, self.interval.mu])
         wp.copy(self.jump, step.jump)
         wp.copy(self.v_free, step.v_free)
 
@@ -137,10 +144,7 @@ class VariationalAdjoint(StepAdjoint):
 
     def _root_stages(self, x: Interval) -> list[Stage]:
         """The root dq of m = 0."""
-        return [
-            Stage(functools.partial(self._record_interval, x=x)),
-            Stage(functools.partial(self._record_begin, x=x), functools.partial(self._seed_root, x=x)),
-        ]
+        return [Stage(None, functools.partial(self._take_back_root, x=x))]
 
     def _node_contact_stages(self, regular: bool) -> list[Stage]:
         """The impulse i = A (v − v*) of contact and rows at the node."""
@@ -152,7 +156,7 @@ class VariationalAdjoint(StepAdjoint):
         if by_position:
             return [arrival, result]
         jump = [Stage(self._record_jump, self._seed_jump, values="given")] * self.step.constrained
-        return [self.root[0], arrival, Stage(self._record_end, self._seed_end), *jump, result]
+        return [arrival, Stage(self._record_end, self._seed_end), *jump, result]
 
     # what is recorded ------------------------------------------------------------------------------------------------
 
@@ -163,19 +167,6 @@ class VariationalAdjoint(StepAdjoint):
         self.dynamics.launch(variational.left_velocity, self.model.nv, inputs)
         self.dynamics.velocity(self.v_left)
         self._record_forces(self.q, self.v0, self.dynamics)
-
-    def _record_interval(self, h: float, x: Interval) -> None:
-        """Displacements and momenta of the links."""
-        p, dynamics, topology = self.device_model.parameters, self.dynamics, self.device_model.topology
-        inputs = [topology, dynamics.dof_S, x.dq, x.A, x.d]
-        dynamics.launch(variational_adjoint.displace, self.model.ntree, inputs)
-        body = [p.stored(key) for key in ("body_mass", "body_com", "body_inertia")]
-        inputs = [topology, h, *body, dynamics.link_X, x.A, x.d, x.mu]
-        dynamics.launch(variational_adjoint.interval_momentum, self.model.nlink, inputs)
-
-    def _record_begin(self, h: float, x: Interval) -> None:
-        """m(dq), the equation of the node at q."""
-        self._record_balance(h, 0.5 * h, self.dynamics, self.v_left, x, self.force, x.wrench, x.m)
 
     def _record_balance(self, h: float, c: float, node: Dynamics, v: wp.array, x: Interval, force, wrench, r) -> None:
         """The equation of one node."""
@@ -225,15 +216,25 @@ class VariationalAdjoint(StepAdjoint):
         self.dynamics.launch(variational_adjoint.velocity_adjoint, self.model.ntree, inputs)
         self.residual_end.grad.assign(self.seed)
 
-    def _seed_root(self, h: float, x: Interval) -> None:
-        """Solve (∂m/∂dq)ᵀ w = its gradient for that of m, −w."""
-        step = self.step
-        inputs = [self.device_model.topology, step.frame, step.equation(h), x.dq, x.dq.grad]
+    def _take_back_root(self, h: float, x: Interval) -> None:
+        """Solve (∂m/∂dq)ᵀ w = its gradient for that of m, −w, and take that back with the gradient of the momenta."""
+        step, d, node, mu_bar = self.step, self.device_model, self.dynamics, x.mu.grad
+        topology, X, S = d.topology, node.link_X, node.dof_S
+        inputs = [topology, step.frame, step.equation(h), d.joint_anchor, X, x.dq, x.dq.grad, mu_bar]
         inputs += [step.work, self.elimination, self.turned, self.seed]
-        self.dynamics.launch(variational_adjoint.root_adjoint, self.model.ntree, inputs)
-        for array in (x.A, x.d, x.mu, x.wrench):
-            array.grad.zero_()
-        x.m.grad.assign(self.seed)
+        node.launch_adjoint(variational_adjoint.root_adjoint, self.model.ntree, inputs)
+        inputs = [topology, h, step.frame, d.joint_anchor, X, S, self.seed, step.work, mu_bar]
+        inputs += [self.momentum, self.displaced, X.grad]
+        inputs += [node.parameter_gradient(name) for name in ("body_mass", "body_com", "body_inertia")]
+        node.launch_adjoint(interval_adjoint.momentum_adjoint, self.model.ntree, inputs)
+        gravity, armature = (d.parameters.stored(name) for name in ("gravity", "joint_armature"))
+        inputs = [topology, h, 0.5 * h, gravity, armature, d.joint_anchor, X, S, node.link_I, node.link_V, self.v_left]
+        inputs += [x.dq, self.damping, self.seed, step.work, self.momentum, self.displaced, S.grad, node.link_I.grad]
+        inputs += [node.link_V.grad, self.v_left.grad, self.damping.grad, self.force.grad]
+        inputs += [node.parameter_gradient(name) for name in ("joint_armature", "gravity")]
+        node.launch_adjoint(interval_adjoint.balance_adjoint, None, inputs)
+        if self.earlier:
+            mu_bar.zero_()
 
     def _seed_contact(self, h: float) -> None:
         """From the impulse i = A (v − v*) to v; `seed` is that of the root."""
@@ -252,7 +253,7 @@ class VariationalAdjoint(StepAdjoint):
     def _take_back_passes(self, h: float) -> None:
         """From the gradient of the last pass's v* to that of the first one's; each pass is solved again."""
         step, arrays = self.step, (self.v, self.v_star, self.dq)
-        of_contact = [self.phi, self.point, self.frame, self.J, self.composite, self.M, self.weight]
+        of_contact = [self.phi, self.point, self.frame, self.J, self.M, self.weight]
         of_contact += [self.v_c, self.gamma, self.r, self.impulse, *with_gradient(self.rows)]
         stages = [*self._node_contact_stages(False), *self.root]
         for kept in reversed(self.earlier):
@@ -272,6 +273,7 @@ class VariationalAdjoint(StepAdjoint):
     # the contact problem at the node -------------------------------------------------------------------------------------
 
     _balance_values = "once"
+    reads_mass = True
 
     def _record_geometry(self, h: float) -> None:
         self._record_constraints(h)  # the kinematics are those of the node

@@ -30,6 +30,7 @@ class Step:
     that a backward pass repeats the step with.
     """
 
+    reports_energy = True
     widens = True  # deep trees are stepped in float64, see `deep.py`
 
     def __init__(
@@ -144,7 +145,8 @@ class Step:
         dynamics, stages = self.dynamics, self.stages
         dynamics.position(self.q)
         dynamics.velocity(self.v)
-        dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
+        if self.reports_energy:
+            dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
         if stages is not None:
             stages.refresh()
             if stages.scheme.implicit:

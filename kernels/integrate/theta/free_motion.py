@@ -349,30 +349,30 @@ def newton_step(topology: Topology, w: int, tree: int, work: Newton):
     lu_solve_block(work.J[w], begin, end, work.pivot[w], work.dv[w])
 
 
-@kernel
-def free_motion(
+@func(inline=False)
+def search(
     topology: Topology,
     plant: Plant,
     load: Load,
     scheme: Scheme,
     q0: wp.array2d(dtype=real),
     v0: wp.array2d(dtype=real),
-    # scratch; out: the kinematics at q^θ(v*), evaluations, status
+    guess: wp.array2d(dtype=real),
+    w: int,
+    tree: int,
     motion: Motion,
     sweep: Sweep,
     work: Newton,
-    # out
     v_star: wp.array2d(dtype=real),
-):
-    """v* from v0 on. A residual that is not finite at v0 gives a v* that is not. Launch over (worlds, trees)."""
-    w, tree = wp.tid()
+) -> int:
+    """v* from the guess on, and how the search ended; the last velocity that the residual is evaluated at is v*."""
     begin = topology.tree_v[tree]
     end = topology.tree_v[tree + 1]
     for d in range(begin, end):
-        v_star[w, d] = v0[w, d]
-        work.v[w, d] = v0[w, d]
+        v_star[w, d] = guess[w, d]
+        work.v[w, d] = guess[w, d]
     size = vec2()
-    alpha = real(0.0)  # share of the Newton step on trial; 0 at v0, and where a trial has been given up
+    alpha = real(0.0)  # share of the Newton step on trial; 0 at the guess, and where a trial has been given up
     kept = int(0)  # 1 while the factor is that of an earlier Jacobian
     stalled = int(0)
     evaluations = int(0)
@@ -415,6 +415,34 @@ def free_motion(
         for d in range(begin, end):
             v_star[w, d] = size[0]
     work.evaluations[w, tree] = evaluations
+    return state
+
+
+@kernel
+def free_motion(
+    topology: Topology,
+    plant: Plant,
+    load: Load,
+    scheme: Scheme,
+    q0: wp.array2d(dtype=real),
+    v0: wp.array2d(dtype=real),
+    guess: wp.array2d(dtype=real),
+    restarts: int,
+    # scratch; out: the kinematics at q^θ(v*), evaluations, status
+    motion: Motion,
+    sweep: Sweep,
+    work: Newton,
+    # out
+    v_star: wp.array2d(dtype=real),
+):
+    """v* from the guess on, where a residual that is not finite gives a v* that is not. Launch over (worlds, trees).
+
+    `restarts` of 1: from v0 on where the search from the guess fails.
+    """
+    w, tree = wp.tid()
+    state = search(topology, plant, load, scheme, q0, v0, guess, w, tree, motion, sweep, work, v_star)
+    if restarts > 0 and state != CONVERGED:
+        state = search(topology, plant, load, scheme, q0, v0, v0, w, tree, motion, sweep, work, v_star)
     work.status[w, tree] = state
 
 
@@ -430,17 +458,19 @@ def factor_root(
     # scratch
     motion: Motion,
     sweep: Sweep,
-    # out
+    # in, out
     work: Newton,
 ):
-    """The factor of dm/dv / h at the root m(v*) = 0, NaN where it is singular. Launch over (worlds, trees)."""
+    """The factor of dm/dv / h at the root that `free_motion` has found, NaN where it is singular. Launch over (worlds, trees)."""
     w, tree = wp.tid()
     begin = topology.tree_v[tree]
     end = topology.tree_v[tree + 1]
-    for d in range(begin, end):
-        work.v[w, d] = v_star[w, d]
-    residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
-    linearise(topology, plant, load, scheme, w, tree, motion, sweep, work)
+    if work.evaluations[w, tree] > 1 or work.status[w, tree] != CONVERGED:  # else J is there, and no factor yet
+        if load.wrench.shape[0] > 0:  # whose rotation `linearise` has summed up over subtrees
+            for d in range(begin, end):
+                work.v[w, d] = v_star[w, d]
+            residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
+        linearise(topology, plant, load, scheme, w, tree, motion, sweep, work)
     if lu_factor_block(work.J[w], begin, end, work.pivot[w]) != 0:
         for d in range(begin, end):
             for e in range(end - begin):

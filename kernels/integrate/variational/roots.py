@@ -232,37 +232,48 @@ def broyden(
     conclude(topology, frame, factor, equation, work, norm, root, residual, w, tree)
 
 
-@func(inline=False)
-def momentum_change(log: lie.Logarithm, beta_2: real, rho: vec3, I: vec10, h: real, W: vec6) -> vec6:
-    """Change of [dlog_xi]^T G xi / h when the displacement of the COM frame is followed by the motion W about its start."""
-    xi = lie.dlog(log, rho, W)
-    G_xi = join(drnea.turned(I, log.phi) / h, (I[0] / h) * rho)
-    dG_xi = join(drnea.turned(I, angular(xi)) / h, (I[0] / h) * linear(xi))
-    return lie.dlog_transpose(log, rho, dG_xi) + lie.dlog_transpose_change(log, beta_2, rho, G_xi, xi)
+@func
+def times_skew(M: mat33, a: vec3) -> mat33:
+    """M [a]."""
+    return -wp.transpose(drnea.cross_columns(a, wp.transpose(M)))
 
 
-@func(inline=False)
+@func
+def times_inertia(M: mat33, I: vec10) -> mat33:
+    """M I_com."""
+    inertia = mat33(I[4], I[7], I[8], I[7], I[5], I[9], I[8], I[9], I[6])
+    return M * inertia
+
+
+@func
 def momentum_derivative(I: vec10, A: mat33, dr: vec3, h: real) -> Blocks:
-    """N of one body: rows are momenta about r, columns motions of its displaced self about r + dr."""
+    """N of one body: rows are momenta about r, columns motions of its displaced self about r + dr.
+
+    About the COM at the start, [dlog]^T G xi / h changes by ([dlog]^T G/h + Q) dlog, Q the derivative of [dlog_xi]^T F by xi,
+    F = G xi / h fixed; dlog = [[L, 0], [B, L]].
+    """
     N = Blocks()
     e = drnea.com(I)
     log = lie.log_rotation(A)
-    beta_2 = lie.beta_curvature(A)
-    p = dr + A * e
-    rho = lie.log_translation(log, p)
-    zero = vec3(real(0.0), real(0.0), real(0.0))
-    for j in range(3):
-        unit = vec3(real(0.0), real(0.0), real(0.0))
-        unit[j] = real(1.0)
-        # A turn about r + dr, as seen at the start r + e of the COM.
-        turn = join(unit, wp.cross(unit, e - dr))
-        a = drnea.moved_wrench(momentum_change(log, beta_2, rho, I, h, turn), e)
-        b = drnea.moved_wrench(momentum_change(log, beta_2, rho, I, h, join(zero, unit)), e)
-        for i in range(3):
-            N.aa[i, j] = a[i]
-            N.la[i, j] = a[3 + i]
-            N.al[i, j] = b[i]
-            N.ll[i, j] = b[3 + i]
+    phi = log.phi
+    z = e - dr
+    rho = lie.log_translation(log, dr + A * e)
+    L = lie.dlog_block(log)
+    B = lie.dlog_coupling(log, rho)
+    mass = I[0] / h
+    Q = lie.dlog_transpose_slope(log, lie.beta_curvature(A), rho, join(drnea.turned(I, phi) / h, mass * rho))
+    L_T = wp.transpose(L)
+    aa = times_inertia(L_T, I) / h + Q.by_rotation
+    al = mass * wp.transpose(B) + Q.by_translation
+    N.aa = aa * L + al * B
+    N.al = al * L
+    N.ll = mass * (L_T * L)
+    N.la = Q.by_translation * L + mass * (L_T * B)
+    # From the COM at the start to r and r + dr.
+    N.aa -= times_skew(N.al, z)
+    N.la -= times_skew(N.ll, z)
+    N.aa += drnea.cross_columns(e, N.la)
+    N.al += drnea.cross_columns(e, N.ll)
     return N
 
 

@@ -35,6 +35,7 @@ class ThetaStages:
         d, array = step.device_model, step.dynamics.array
         S = d.types.real
         self.v_between = array(step.model.nv, S)
+        self.guess = None  # where the search for v* starts, if not at v
         if scheme.implicit:
             self._make_newton()
         if self.follows_contacts:
@@ -120,8 +121,9 @@ class ThetaStages:
         step, between = self.step, self.between
         topology, ntree = step.device_model.topology, step.model.ntree
         self.options.h = h
-        inputs = [topology, self.plant, self.load, self.options, step.q, step.v, self.motion, self.sweep, self.newton]
-        between.launch(free_motion.free_motion, ntree, [*inputs, step.v_star])
+        guess = (step.v, 0) if self.guess is None else (self.guess, 1)
+        inputs = [topology, self.plant, self.load, self.options, step.q, step.v, *guess, self.motion, self.sweep]
+        between.launch(free_motion.free_motion, ntree, [*inputs, self.newton, step.v_star])
         self.effective_damping(h, self.newton.q, self.newton.v_theta)
         between.mass_matrix(step.composite, step.A)
         inputs = [topology, h, step.damping, step.A, step.M_factor, step.A_factor]

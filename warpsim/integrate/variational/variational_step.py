@@ -133,7 +133,8 @@ class VariationalStep(Step):
         dynamics, d = self.dynamics, self.device_model
         dynamics.position(self.q)
         dynamics.velocity(self.v)
-        dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
+        if self.reports_energy:
+            dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
         dynamics.launch(variational.left_velocity, self.model.nv, [self.v, self.jump, self.v_left])
         dynamics.velocity(self.v_left)
         if self.constrained:

@@ -1,0 +1,285 @@
+"""The adjoint by hand of DRNEA(dq) = S^T (sum over subtrees of wrench) + the joints' own part, at its root dq.
+
+A link that its joints have displaced by T, its COM frame by (A, p) with the logarithm xi = (phi; rho), has the momentum
+
+    mu = dlog_xi^T F,   F = G xi / h,
+
+in the frame of world axes at its COM. A gradient mu_bar is a motion m there. With z = dlog_xi m, mu_bar·mu = z·F, so that
+
+    by xi           xi_bar = G z/h + the derivative of F·dlog_xi m by xi,  and  dlog_xi^T xi_bar is a wrench W on the displaced link
+    by the inertia  G_bar = z xi^T / h
+    by the COM      A^T (the force of W) + (the force of mu) × (the rotation of m), T fixed
+
+W, summed up over subtrees and taken back through the displacement of the parent, meets the joint's own displacement: a turn by
+phi_J about its axis and a slide. `root_adjoint` of `variational_adjoint.py` uses W with the motion subspace at q' instead.
+"""
+
+import warp as wp
+
+from ..integrate.variational import drnea
+from ..integrate.variational.drnea import Frame, Motion
+from ..integrate.variational.variational import joint_point
+from ..real import func, kernel, mat33, quat, real, transform, vec3, vec6, vec10
+from ..tree import joints, passes, spatial
+from ..tree import se3 as lie
+from ..tree.passes import Topology
+from .tree_adjoint import product_gradient
+
+
+@func
+def square_slope(phi: vec3, a: vec3, b: vec3) -> vec3:
+    """The derivative of a·(phi × (phi × b)) by phi."""
+    return wp.dot(phi, b) * a + wp.dot(phi, a) * b - (real(2.0) * wp.dot(a, b)) * phi
+
+
+@func
+def dlog_slope(log: lie.Logarithm, beta_2: real, rho: vec3, F: vec6, m: vec6) -> vec6:
+    """The derivative of F·dlog_xi m by xi."""
+    phi = log.phi
+    tau = spatial.angular(F)
+    f = spatial.linear(F)
+    a = spatial.angular(m)
+    b = spatial.linear(m)
+    pitch = wp.dot(phi, rho)
+    bend = wp.dot(f, wp.cross(phi, wp.cross(phi, a)))
+    mixed = wp.dot(f, rho) * wp.dot(phi, a) + wp.dot(f, phi) * wp.dot(rho, a) - real(2.0) * wp.dot(f, a) * pitch
+    twice = wp.dot(tau, wp.cross(phi, wp.cross(phi, a))) + wp.dot(f, wp.cross(phi, wp.cross(phi, b))) + mixed
+    by_phi = real(-0.5) * (wp.cross(a, tau) + wp.cross(b, f))
+    by_phi += (real(2.0) * log.beta_1 * twice + real(4.0) * beta_2 * pitch * bend) * phi
+    by_phi += log.beta * (square_slope(phi, tau, a) + square_slope(phi, f, b) + square_slope(rho, f, a))
+    by_phi += real(2.0) * log.beta_1 * (bend * rho + pitch * square_slope(phi, f, a))
+    by_rho = real(-0.5) * wp.cross(a, f) + log.beta * square_slope(phi, f, a) + real(2.0) * log.beta_1 * bend * phi
+    return spatial.join(by_phi, by_rho)
+
+
+@func
+def add_pose(
+    X_bar: wp.array2d(dtype=transform), link_X: wp.array2d(dtype=transform), w: int, l: int, turn: vec3, f: vec3
+):
+    """The gradient of a link's pose += a torque about its origin and a force."""
+    r = wp.transform_get_rotation(link_X[w, l])
+    old = X_bar[w, l]
+    r_bar = wp.transform_get_rotation(old) + (quat(turn[0], turn[1], turn[2], real(0.0)) * r) * real(2.0)
+    X_bar[w, l] = transform(wp.transform_get_translation(old) + f, r_bar)
+
+
+@func
+def add_inertial(
+    link_X: wp.array2d(dtype=transform),
+    mass_bar: wp.array2d(dtype=real),
+    com_bar: wp.array2d(dtype=vec3),
+    inertia_bar: wp.array2d(dtype=mat33),
+    w: int,
+    l: int,
+    body: int,
+    by_mass: real,
+    by_com: vec3,
+    by_inertia: mat33,
+):
+    """The gradients of a body's mass, COM and inertia, the latter two from world axes; each array may be empty."""
+    R = wp.quat_to_matrix(wp.transform_get_rotation(link_X[w, l]))
+    if mass_bar.shape[0] > 0:
+        mass_bar[w, body] = mass_bar[w, body] + by_mass
+    if com_bar.shape[0] > 0:
+        com_bar[w, body] = com_bar[w, body] + wp.transpose(R) * by_com
+    if inertia_bar.shape[0] > 0:
+        inertia_bar[w, body] = inertia_bar[w, body] + wp.transpose(R) * by_inertia * R
+
+
+@kernel
+def momentum_adjoint(
+    topology: Topology,
+    h: real,
+    frame: Frame,
+    joint_anchor: wp.array(dtype=vec3),
+    link_X: wp.array2d(dtype=transform),
+    dof_S: wp.array2d(dtype=vec6),
+    seed: wp.array2d(dtype=real),
+    work: Motion,
+    # in, out
+    mu_bar: wp.array2d(dtype=vec6),
+    # out
+    mu: wp.array2d(dtype=vec6),
+    W: wp.array2d(dtype=vec6),
+    X_bar: wp.array2d(dtype=transform),
+    mass_bar: wp.array2d(dtype=real),
+    com_bar: wp.array2d(dtype=vec3),
+    inertia_bar: wp.array2d(dtype=mat33),
+):
+    """`mu_bar` += the motion of the links under `seed`; from it the gradients of poses and bodies with the displacements, in
+    `work` (A, dr), fixed, and the wrenches W of the displaced links; mu as well, all about o. Launch over (worlds, trees).
+    """
+    w, tree = wp.tid()
+    reference = topology.tree_reference[tree]
+    o = wp.transform_get_translation(link_X[w, reference])
+    f_o = vec3(real(0.0), real(0.0), real(0.0))
+    for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
+        parent = topology.link_parent[l]
+        U = passes.joint_velocity(topology.link_type[l], dof_S, seed, w, topology.link_v[l])
+        if parent >= 0:
+            U += work.rate[w, parent]
+        work.rate[w, l] = U
+        U += mu_bar[w, l]
+        mu_bar[w, l] = U
+        I = frame.inertia[w, l]
+        own = vec6()
+        momentum = vec6()
+        if I[0] > real(0.0):
+            A = work.A[w, l]
+            e = drnea.com(I)
+            log = lie.log_rotation(A)
+            rho = lie.log_translation(log, work.dr[w, l] + A * e)
+            arm = joint_point(topology, joint_anchor, link_X, w, l) + e - o
+            m = drnea.moved_motion(U, arm)
+            z = lie.dlog(log, rho, m)
+            y = spatial.angular(z)
+            F = spatial.join(drnea.turned(I, log.phi) / h, (I[0] / h) * rho)
+            xi_bar = spatial.join(drnea.turned(I, y) / h, (I[0] / h) * spatial.linear(z))
+            xi_bar += dlog_slope(log, lie.beta_curvature(A), rho, F, m)
+            of_link = lie.dlog_transpose(log, rho, xi_bar)
+            P = lie.dlog_transpose(log, rho, F)
+            force = wp.transpose(A) * spatial.linear(of_link) + wp.cross(spatial.linear(P), spatial.angular(m))
+            turn = wp.cross(spatial.angular(F), y) + wp.cross(drnea.turned(I, y), log.phi) / h
+            to_com = arm + o - wp.transform_get_translation(link_X[w, l])
+            add_pose(X_bar, link_X, w, l, turn + wp.cross(to_com, force), force)
+            f_o -= force
+            if mass_bar.shape[0] + com_bar.shape[0] + inertia_bar.shape[0] > 0:
+                by_mass = wp.dot(spatial.linear(z), rho) / h
+                by_inertia = wp.outer(y, log.phi) / h
+                body = topology.link_body[l]
+                add_inertial(link_X, mass_bar, com_bar, inertia_bar, w, l, body, by_mass, force, by_inertia)
+            own = drnea.moved_wrench(of_link, arm)
+            momentum = drnea.moved_wrench(P, arm)
+        mu[w, l] = momentum
+        W[w, l] = own
+    X = X_bar[w, reference]
+    X_bar[w, reference] = transform(wp.transform_get_translation(X) + f_o, wp.transform_get_rotation(X))
+
+
+@func
+def through_parent(topology: Topology, work: Motion, arm: vec3, F: vec6, w: int, parent: int) -> vec6:
+    """The wrench that F on a displaced link is before its parent's displacement, about o; `arm`: the parent's joint from o."""
+    f = spatial.linear(F)
+    A = work.A[w, parent]
+    d = work.dr[w, parent] - A * arm
+    turn = spatial.angular(F) - wp.cross(d, f)
+    return spatial.join(turn + wp.transpose(A) * turn, f + wp.transpose(A) * f)
+
+
+@func
+def add_axes(
+    kind: int,
+    j: int,
+    arm: vec3,
+    F: vec6,
+    dof_S: wp.array2d(dtype=vec6),
+    dq: wp.array2d(dtype=real),
+    w: int,
+    # out
+    S_bar: wp.array2d(dtype=vec6),
+):
+    """From the wrench F about o on the joint's own displacement, a turn about the point at `arm` and a slide, to the gradient of S."""
+    f = spatial.linear(F)
+    zero = vec3(real(0.0), real(0.0), real(0.0))
+    if kind == joints.SLIDE:
+        S_bar[w, j] = S_bar[w, j] + dq[w, j] * spatial.join(zero, f)
+    elif kind != joints.FIXED:
+        begin = j
+        slide = zero
+        if kind == joints.FREE:
+            begin = j + 3
+            slide = vec3(dq[w, j], dq[w, j + 1], dq[w, j + 2])
+        end = j + joints.dofs(kind)
+        phi = vec3(real(0.0), real(0.0), real(0.0))
+        for d in range(begin, end):
+            phi += dq[w, d] * spatial.angular(dof_S[w, d])
+        c = lie.exp_coefficients(wp.dot(phi, phi))
+        tau = spatial.angular(F) - wp.cross(arm + slide, f)
+        b = wp.cross(phi, tau)
+        by_phi = tau - c[1] * b + c[2] * wp.cross(phi, b)
+        shift = c[0] * f - c[1] * wp.cross(phi, f)
+        change = spatial.join(by_phi - wp.cross(shift, arm), shift)
+        for d in range(begin, end):
+            S_bar[w, d] = S_bar[w, d] + dq[w, d] * change
+
+
+@func
+def weight_gradient(U: vec6, g: vec3) -> vec10:
+    """The gradient of U·(h × g; m g) by the inertia: of the weight's power under the motion U."""
+    by_moment = wp.cross(g, spatial.angular(U))
+    x = vec10()
+    x[0] = wp.dot(spatial.linear(U), g)
+    for i in range(3):
+        x[1 + i] = by_moment[i]
+    return x
+
+
+@kernel
+def balance_adjoint(
+    topology: Topology,
+    h: real,
+    c: real,
+    gravity: wp.array(dtype=vec3),
+    armature: wp.array2d(dtype=real),
+    joint_anchor: wp.array(dtype=vec3),
+    link_X: wp.array2d(dtype=transform),
+    dof_S: wp.array2d(dtype=vec6),
+    link_I: wp.array2d(dtype=vec10),
+    link_V: wp.array2d(dtype=vec6),
+    v: wp.array2d(dtype=real),
+    dq: wp.array2d(dtype=real),
+    D: wp.array2d(dtype=real),
+    seed: wp.array2d(dtype=real),
+    work: Motion,
+    # scratch: mu and W of `momentum_adjoint`
+    mu: wp.array2d(dtype=vec6),
+    W: wp.array2d(dtype=vec6),
+    # out
+    S_bar: wp.array2d(dtype=vec6),
+    I_bar: wp.array2d(dtype=vec10),
+    V_bar: wp.array2d(dtype=vec6),
+    v_bar: wp.array2d(dtype=real),
+    D_bar: wp.array2d(dtype=real),
+    force_bar: wp.array2d(dtype=real),
+    armature_bar: wp.array2d(dtype=real),
+    gravity_bar: wp.array(dtype=vec3),
+):
+    """The rest of the gradient of DRNEA, after `momentum_adjoint`: c = h/2; the last two may be empty. Launch over worlds."""
+    w = wp.tid()
+    g = c * gravity[w % gravity.shape[0]]
+    g_bar = vec3(real(0.0), real(0.0), real(0.0))
+    nlink = topology.link_parent.shape[0]
+    for k in range(nlink):
+        l = nlink - 1 - k
+        kind = topology.link_type[l]
+        j = topology.link_v[l]
+        U = work.rate[w, l]
+        V = link_V[w, l]
+        I = link_I[w, l]
+        I_bar[w, l] = I_bar[w, l] - product_gradient(U, V) - weight_gradient(U, g)
+        V_bar[w, l] = V_bar[w, l] - spatial.momentum(I, U)
+        first_moment = vec3(I[1], I[2], I[3])
+        g_bar -= c * (I[0] * spatial.linear(U) + wp.cross(spatial.angular(U), first_moment))
+        weight = spatial.join(wp.cross(first_moment, g), I[0] * g)
+        F = mu[w, l] + work.wrench[w, l] - spatial.momentum(I, V) - weight
+        for d in range(j, j + joints.dofs(kind)):
+            s = seed[w, d]
+            S_bar[w, d] = S_bar[w, d] + s * F
+            rotor = armature[w % armature.shape[0], d]
+            v_bar[w, d] = v_bar[w, d] - rotor * s
+            D_bar[w, d] = D_bar[w, d] + s * c * dq[w, d] / h
+            force_bar[w, d] = force_bar[w, d] - c * s
+            if armature_bar.shape[0] > 0:
+                armature_bar[w, d] = armature_bar[w, d] + s * (dq[w, d] / h - v[w, d])
+        o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
+        parent = topology.link_parent[l]
+        own = W[w, l]
+        if parent >= 0:
+            work.wrench[w, parent] = work.wrench[w, parent] + F
+            W[w, parent] = W[w, parent] + own
+            own = through_parent(
+                topology, work, joint_point(topology, joint_anchor, link_X, w, parent) - o, own, w, parent
+            )
+        add_axes(kind, j, joint_point(topology, joint_anchor, link_X, w, l) - o, own, dof_S, dq, w, S_bar)
+    if gravity_bar.shape[0] > 0:
+        gravity_bar[w] = gravity_bar[w] + g_bar
