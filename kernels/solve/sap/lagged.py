@@ -39,6 +39,7 @@ from .sap import (
     advance,
     certify_world,
     cg_adjoint,
+    epsilon,
     exact_line_search,
     keep_free_motion,
     linearise,
@@ -78,6 +79,9 @@ ROUNDED_RESTARTS = wp.constant(4)  # an error near rounding that so many have no
 BEARS_AT = 0.3
 # Above this error v0 is not near the solution (impulses under load grow fast with u_n), and the start is that of a step.
 WARM_ERROR = 1e-2
+
+
+polished_level = epsilon * 1e2  # slopes of a solution so exact need no further step
 
 
 @struct
@@ -421,20 +425,6 @@ def scatter_start(problem: Problem, work: Workspace, solution: Solution, w: int,
 
 
 @func
-def start_island(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range) -> int:
-    """The start of an island; 1 where it is near the solution."""
-    near = lag.warm
-    start_lagged(problem, work, lag.warm, solution, w, r)
-    if lag.warm == 1:
-        balance = linearise_all(problem, work, lag, solution, w, r, False, True)
-        missed = wp.max(balance.momentum, balance.law)
-        if not (missed < real(WARM_ERROR * WARM_ERROR) * balance.scale):
-            near = wp.int32(0)
-            start_lagged(problem, work, near, solution, w, r)
-    return near
-
-
-@func
 def restart(
     problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
     r: Range, restarts: int,
@@ -490,9 +480,9 @@ def holds_bounds(stalled: int, restarts: int) -> bool:
 @func
 def iterate_lagged(
     problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
-    r: Range, tolerance: real, warm: int,
+    r: Range, tolerance: real,
 ) -> int:  # fmt: skip
-    """Newton's method on one island until its law and balance hold, from near there if `warm`; the status."""
+    """Newton's method on one island until its law and balance hold, from where `start_lagged` put it; the status."""
     status = wp.int32(0)
     iterations = wp.int32(0)
     best = real(0.0)
@@ -502,7 +492,8 @@ def iterate_lagged(
     restarts = wp.int32(0)
     begun = wp.int32(0)
     patience = wp.int32(FIRST_PATIENCE)
-    bears = warm == 1
+    near = lag.warm == 1
+    bears = near
     polished = wp.int32(0)
     share = real(1.0)
     running = wp.int32(1)
@@ -523,7 +514,12 @@ def iterate_lagged(
         lag.island_error[w, r.island] = balance.error
         total = balance.momentum + balance.law + balance.scale
         lost = total - total != real(0.0)
-        if lost and (iterations == begun or iterations >= options.max_iterations):
+        if near and iterations == 0 and not (error < real(WARM_ERROR)):
+            near = bool(False)
+            bears = bool(False)
+            fresh = wp.int32(1)
+            start_lagged(problem, work, 0, solution, w, r)
+        elif lost and (iterations == begun or iterations >= options.max_iterations):
             status = wp.int32(NON_FINITE)
             running = wp.int32(0)
         elif lost:
@@ -534,7 +530,9 @@ def iterate_lagged(
         elif not bears and error < real(BEARS_AT):
             bears = bool(True)
             fresh = wp.int32(1)
-        elif missed <= options.absolute + tolerance * scale and polished >= options.keep_factor:
+        elif missed <= options.absolute + tolerance * scale and (
+            polished >= options.keep_factor or missed <= real(polished_level) * scale
+        ):
             running = wp.int32(0)
         elif stalled >= OPPOSED_ITERATIONS and missed <= real(opposed_level) * opposing_impulses(
             problem, work, solution, w, r
@@ -589,8 +587,8 @@ def solve_lagged(
         tolerance = options.tolerance
         if work.islands.count[w] > 1:
             tolerance = tolerance * real(SHARED_TOLERANCE)
-        warm = start_island(problem, work, lag, solution, w, r)
-        status = iterate_lagged(problem, surrogate, work, lag, options, solution, w, r, tolerance, warm)
+        start_lagged(problem, work, lag.warm, solution, w, r)
+        status = iterate_lagged(problem, surrogate, work, lag, options, solution, w, r, tolerance)
         project_impulses(problem, work, lag, solution, w, r)
     work.status[w, island] = status
     if options.keep_factor == 1:
