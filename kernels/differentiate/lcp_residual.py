@@ -440,7 +440,14 @@ def set_contact(x: wp.array2d(dtype=vec3), w: int, source: int, value: real):
 
 @func(inline=False)
 def split(
-    problem: Problem, dual: Dual, system: System, o: Matrices, null: Null, f: wp.array2d(dtype=vec3), w: int, found: wp.vec2i
+    problem: Problem,
+    dual: Dual,
+    system: System,
+    o: Matrices,
+    null: Null,
+    f: wp.array2d(dtype=vec3),
+    w: int,
+    found: wp.vec2i,
 ):
     """f̄ ← Q⁺Q f̄, f ← Q⁺Q f, and n = (I − Q⁺Q) f̄ with A⁻¹Bᵀn into `null`."""
     slots = problem.contact_pair.shape[1]

@@ -41,7 +41,7 @@ rank_level = epsilon * RANK_EPSILONS
 
 @struct
 class Problem:
-    A: wp.array3d(dtype=real)  # (worlds, n, n) symmetric positive semidefinite; (0, 0, 0): the first matrix in `Scratch`
+    A: wp.array3d(dtype=real)  # (worlds, n, n) symmetric positive semidefinite; (0, 0, 0): the first in `Scratch`
     b: wp.array2d(dtype=real)  # (worlds, n)
     hi: wp.array2d(dtype=real)  # (worlds, n) upper bound (∞: none), or friction coefficient
     findex: wp.array2d(dtype=int)  # (worlds, n) −1, or the row of the first kind that scales the bound

@@ -28,7 +28,7 @@ class Boxed:
     findex: wp.array2d(dtype=int)
     shift: wp.array2d(dtype=real)
     bilateral: wp.array2d(dtype=int)  # k > 0: the k-th row that is eliminated, x_r = E_b,r − Σ E_kj x_j
-    bilaterals: wp.array(dtype=int)  # (worlds,) rows of E (bilaterals, rows), which lies in `Scratch` behind the matrices of `lcp`
+    bilaterals: wp.array(dtype=int)  # (worlds,) rows of E (bilaterals, rows), in `Scratch` behind the matrices of `lcp`
     E_b: wp.array2d(dtype=real)
 
 
