@@ -167,7 +167,9 @@ def classify(
         w_n = row_dot(problem, w, dual.source[w, n], problem.v0[w])
         w_n -= normal_target(problem, scene, law, dual, system, w, n, c)
         x_n = x[w, 3 * c + 2]
-        if entry(problem, dual, w, n, n) * x_n > w_n:
+        # x_n = 0 is exact where the solution separates. Where it touches all the same (the fourth corner of a box, w = 0 by those
+        # of the others), the rounding of w_n must not make it one of those that clamp.
+        if x_n > real(0.0) and entry(problem, dual, w, n, n) * x_n > w_n:
             kind = CLAMPING
         if axis != 2 and kind == CLAMPING:
             W_rr = entry(problem, dual, w, r, r)
