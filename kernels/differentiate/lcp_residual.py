@@ -44,6 +44,9 @@ SEPARATING, CLAMPING, UPPER = (
 # Rank of the scaled Q: pivots above this part of the first. Sliding contacts make it nearly singular without redundancy.
 RANK_LEVEL = {wp.float32: 1e-4, wp.float64: 2e-11}
 
+# Sliding speeds below this many machine epsilons of `System.speed` are none.
+TIED_EPSILONS = 1e2
+
 # Distance [m] up to which a contact counts as an overlap in the derivative. A gap that a step has closed is 0 to rounding, which
 # must not choose, contact by contact, between the slopes of t above and below.
 TOUCHING = {wp.float32: 1e-6, wp.float64: 1e-10}
@@ -58,6 +61,7 @@ class System:
     clamped: wp.array2d(dtype=int)  # (worlds, N) listed rows of class C, ascending
     pivots: wp.array2d(dtype=int)
     singular: wp.array(dtype=int)  # (worlds,) 1: Q is
+    speed: wp.array(dtype=real)  # (worlds,) largest J v* of a listed row, per 1/√diag
     tau: wp.array2d(dtype=real)  # of the factor, see `dense.Orthogonal`
     diagonal: wp.array2d(dtype=real)
     tau_Z: wp.array2d(dtype=real)
@@ -104,6 +108,7 @@ class Law:
 epsilon = float(np.finfo(wp.dtype_to_numpy(real)).eps)
 rank_level = RANK_LEVEL[real]
 zero_level = (epsilon * lcp.ZERO_EPSILONS) ** 2
+tied = epsilon * TIED_EPSILONS
 
 
 @func
@@ -152,7 +157,7 @@ def classify(
 ):
     """Classes of the listed rows at the solution v (`problem.v0`), x (worlds, 3 max_contacts), by x_i − w_i/W_ii.
 
-    Launch over (worlds, N).
+    Launch over (worlds, N), after `find_bounces` and `find_speed`.
     """
     w, r = wp.tid()
     if r >= dual.count[w]:
@@ -174,7 +179,8 @@ def classify(
         if axis != 2 and kind == CLAMPING:
             W_rr = entry(problem, dual, w, r, r)
             trial = W_rr * x[w, source] - row_dot(problem, w, source, problem.v0[w])
-            bound = W_rr * problem.mu[w, c] * x_n
+            # At its bound and at rest is a row that sticks: its impulse has come there along those of no effect.
+            bound = W_rr * problem.mu[w, c] * x_n + real(tied) * system.speed[w] * wp.sqrt(W_rr)
             if trial > bound or problem.mu[w, c] == real(0.0):
                 kind = UPPER
             elif trial < -bound:
@@ -221,6 +227,18 @@ def reserve(dual: Dual, scratch: Scratch):
     """Memory for the matrices. Launch over worlds."""
     w = wp.tid()
     take(scratch, w, wp.int64(3) * square(dual.count[w]))
+
+
+@kernel
+def find_speed(problem: Problem, dual: Dual, system: System):
+    """`speed`. Launch over worlds."""
+    w = wp.tid()
+    fastest = real(0.0)
+    for r in range(dual.count[w]):
+        W_rr = entry(problem, dual, w, r, r)
+        if W_rr > real(0.0):
+            fastest = wp.max(fastest, wp.abs(dual.u_star[w, r]) / wp.sqrt(W_rr))
+    system.speed[w] = fastest
 
 
 @func

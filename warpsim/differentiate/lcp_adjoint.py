@@ -27,7 +27,7 @@ class LCPAdjoint(ContactSolver):
         self.system = copy(lcp_residual.System, self.scalar)()
         for name in ("classes", "clamped", "pivots"):
             setattr(self.system, name, self.zeros((W, N), int))
-        self.system.singular = self.zeros(W, int)
+        self.system.singular, self.system.speed = self.zeros(W, int), self.zeros(W)
         for name in ("tau", "diagonal", "tau_Z", "diagonal_Z", "scale", "r", "y", "f", "f_bar", "full"):
             setattr(self.system, name, self.zeros((W, N)))
         self.system.bounces, self.system.z = self.zeros((W, C), int), self.zeros((W, self.nv))
@@ -73,6 +73,7 @@ class LCPAdjoint(ContactSolver):
         per_row = (self.worlds, self.delassus.size)
         inputs = [self.problem, self.collision.scene, self.law, self.delassus.dual]
         self.run(lcp_residual.find_bounces, per_row, [*inputs, self.v_start, self.system])
+        self.run(lcp_residual.find_speed, self.worlds, [self.problem, self.delassus.dual, self.system])
         self.run(lcp_residual.classify, per_row, [*inputs, self.contact_x, self.system])
         wp.copy(self.impulse, self.recorded)
 
