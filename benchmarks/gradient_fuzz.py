@@ -8,10 +8,15 @@ integrator, solver and horizon the tape's derivative of a random linear loss alo
 of seven sizes, each at its best. What is above 1e-5 of the longest gradient is listed with the reason:
 
 - flagged: the motion raised a flag;
-- kink crossed: on the two sides of every difference other contacts push or slide, or other stops;
-- kink: one-sided differences settle on different values (dry friction, bounds of controls, what is not watched);
+- jump: differences settle, but that to one side and that to the other grow without end as they narrow: the motion beside
+  the point, on one side or on both, is another one (an LCP with two solutions, of which rounding chooses; the tape has that
+  of the point);
+- kink crossed: at the point and on the two sides of every difference other contacts push or slide, or slide another way,
+  or other stops and dry frictions are at their bounds;
+- kink: one-sided differences settle on different values (bounds of controls, what is not watched);
 - unsettled: no three sizes in a row agree to 1e-5, so that the differences say nothing;
-- unexplained: a wrong gradient, until shown otherwise. The exit code is 1 where there is one.
+- unexplained: a wrong gradient, until shown otherwise; always where differences settle, on the same value to both sides. The
+  exit code is 1 where there is one.
 
 float64, CPU. Three quarters of an hour for 64 seeds; --quick: two seeds, 1 and 10 steps.
 """
@@ -45,7 +50,11 @@ PARAMETERS = ("body_mass", "body_com", "joint_damping", "geom_friction", "geom_s
 SHAPES = ("sphere", "capsule", "box", "cylinder", "ellipsoid", "mesh")
 ROOTS = ("free", "free", "ball", "hinge", "slide", "planar")
 CHILDREN = ("hinge", "slide", "ball", "planar", "fixed")
-REASONS = ("flagged", "kink crossed", "kink", "unsettled", "unexplained")
+REASONS = ("flagged", "jump", "kink crossed", "kink", "unsettled", "unexplained")
+# Of a bound, or of the largest impulse of its kind: impulses this near it are at it.
+AT_BOUND = 1e-9
+# One-sided differences of a jump part tenfold per tenth of the size, those of a kink not at all; over a hundredth of it:
+PARTING = 10.0
 
 
 # ---- models -----------------------------------------------------------------------------------------------------------
@@ -109,7 +118,31 @@ def add_joints(b: ws.ModelBuilder, body: int, kind: str, rng) -> None:
 
 
 class Regimes(Watch):
-    """What pushes and slides in each step, to compare two motions."""
+    """What pushes and slides in each step, and which way, to compare two motions."""
+
+    def __init__(self, sim):
+        super().__init__(sim)
+        self.tangents: list[np.ndarray] = []
+        self.rows: list[np.ndarray] = []
+
+    def __call__(self, step: int) -> None:
+        super().__call__(step)
+        solver, impulse = self.sim._step.solver, self.sim.last_contacts.impulse
+        bound = (1.0 - AT_BOUND) * solver.problem.mu.numpy()[:, : impulse.shape[1]] * impulse[..., 2]
+        at_bound = (np.abs(impulse[..., :2]) >= bound[..., None]) & self.sim.solver.has_pyramid
+        self.tangents.append(np.where(at_bound, np.sign(impulse[..., :2]), 0.0).astype(int))
+        f, lower, upper, R = (
+            x.numpy()
+            for x in (
+                solver.solution.row_gamma,
+                solver.problem.row_lower,
+                solver.problem.row_upper,
+                solver.problem.row_R,
+            )
+        )
+        near = AT_BOUND * np.abs(f).max(axis=1, initial=0.0)[:, None]
+        side = (f >= upper - near).astype(int) - (f <= lower + near)
+        self.rows.append(np.where(R > 0.0, side, 2))
 
     def first_difference(self, other: "Regimes", w: int) -> int:
         """The first step in which they are not the same; the number of steps where there is none."""
@@ -117,12 +150,16 @@ class Regimes(Watch):
         return next((k for k, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b), len(mine))
 
     def of(self, w: int) -> list:
-        """One entry per step: the contacts that push, whether each slides, and the stops that push."""
+        """One entry per step: the contacts that push, whether and where to each slides, and the rows at their bounds."""
         found = []
-        for (names, push, slides), stops in zip(self.contacts, self.stop_impulses, strict=True):
-            rows = np.flatnonzero(push[w] > 1e-6 * push[w].max(initial=0.0))
-            contacts = frozenset((*names[w, i].tolist(), bool(slides[w, i])) for i in rows)
-            found.append((contacts, tuple(np.flatnonzero(stops[w] > 0.0).tolist())))
+        for (names, push, slides), tangents, rows in zip(self.contacts, self.tangents, self.rows, strict=True):
+            pushing = np.flatnonzero(push[w] > 1e-6 * push[w].max(initial=0.0))
+            if self.sim.solver.has_pyramid:
+                ways = tangents[w].tolist()
+            else:
+                ways = slides[w].tolist()
+            contacts = frozenset((*names[w, i].tolist(), str(ways[i])) for i in pushing)
+            found.append((contacts, tuple(rows[w].tolist())))
         return found
 
 
@@ -202,7 +239,7 @@ class Fuzz:
                 for s in (1.0, -1.0)
             ]
             sides.append(np.stack([ends[0][0] - loss0, loss0 - ends[1][0]]) / size)
-            same.append([ends[0][2].first_difference(ends[1][2], w) for w in range(DIRECTIONS)])
+            same.append([min(watch.first_difference(end[2], w) for end in ends) for w in range(DIRECTIONS)])
             flags = flags | ends[0][1] | ends[1][1]
         sides, same, found = np.array(sides), np.array(same), []  # (sizes, 2, horizons, worlds), (sizes, worlds)
         for k, horizon in enumerate(self.horizons):
@@ -224,7 +261,7 @@ class Entry:
 
 
 def judge(slope: float, sides: np.ndarray, clean: np.ndarray, scale: float, flags: int) -> Entry:
-    """`sides (sizes, 2)`: one-sided differences; `clean (sizes,)`: no kink that is watched lies between the two sides."""
+    """`sides (sizes, 2)`: one-sided differences; `clean (sizes,)`: no kink that is watched lies between point and sides."""
     central = sides.mean(axis=1)
     errors = np.abs(central - slope) / scale
     if not np.isfinite(errors).any():
@@ -233,15 +270,21 @@ def judge(slope: float, sides: np.ndarray, clean: np.ndarray, scale: float, flag
     if errors[best] <= BAR:
         return Entry(float(errors[best]), SIZES[best], "")
     windows = np.lib.stride_tricks.sliding_window_view(central, 3)
-    settled = np.ptp(windows, axis=1).min() <= BAR * scale
+    settled = np.ptp(windows, axis=1) <= BAR * scale
+    gap = np.abs(sides[:, 0] - sides[:, 1])
+    parts = (gap[2:] > PARTING * gap[:-2]) & (gap[2:] > PARTING * BAR * scale)
     if flags:
         reason = "flagged"
+    elif settled.any() and parts[settled].all():
+        reason = "jump"
+    elif (settled & (gap[2:] <= BAR * scale)).any():
+        reason = "unexplained"
     elif not clean.any():
         reason = "kink crossed"
     elif _is_kink(sides, BAR * scale):
         reason = "kink"
     else:
-        reason = "unexplained" if settled else "unsettled"
+        reason = "unexplained" if settled.any() else "unsettled"
     return Entry(float(errors[best]), SIZES[best], reason)
 
 

@@ -61,6 +61,7 @@ SHARED_NAMES = {
     "linearize": "Jacobians in closed form: kernels and host",
     "problem": "the contact problem: struct and public function",
     "sap": "SAP: kernels and host",
+    "scratch": "memory for the matrices of a solve: kernels and host",
     "schemes": "the time schemes: kernels and options",
     "variational_adjoint": "the backward pass of the variational step: kernels and host",
     "wide": "deep float32 trees in float64: kernels and host",

@@ -27,11 +27,12 @@ from ..linalg.dense import Orthogonal, qr_factor, qr_solve
 from ..linalg.loops import row_dot as dot
 from ..linalg.ltdl import ltdl_solve_block
 from ..real import func, kernel, real, struct, vec3
-from ..solve.delassus import Dual, row_add, row_dot
+from ..solve.delassus import Dual, entry, row_add, row_dot
 from ..solve.lcp import classes as lcp_classes
 from ..solve.lcp import lcp
 from ..solve.lcp.contact_lcp import impact_target, pair_restitution
 from ..solve.problem import Problem
+from ..solve.scratch import Scratch, matrix, square, take
 from .reverse_jacobian import PLAIN, tangent_part, turn
 
 SEPARATING, CLAMPING, UPPER = (
@@ -43,6 +44,9 @@ SEPARATING, CLAMPING, UPPER = (
 # Rank of the scaled Q: pivots above this part of the first. Sliding contacts make it nearly singular without redundancy.
 RANK_LEVEL = {wp.float32: 1e-4, wp.float64: 2e-11}
 
+# Sliding speeds below this many machine epsilons of `System.speed` are none.
+TIED_EPSILONS = 1e2
+
 # Distance [m] up to which a contact counts as an overlap in the derivative. A gap that a step has closed is 0 to rounding, which
 # must not choose, contact by contact, between the slopes of t above and below.
 TOUCHING = {wp.float32: 1e-6, wp.float64: 1e-10}
@@ -50,15 +54,14 @@ TOUCHING = {wp.float32: 1e-6, wp.float64: 1e-10}
 
 @struct
 class System:
-    """The linear system of the classes, N = 3 max_contacts + scalar rows."""
+    """The linear system of the classes, N = 3 max_contacts + scalar rows; its matrices: see `Matrices`."""
 
     classes: wp.array2d(dtype=int)  # (worlds, N) S, C, ±U of a row by its source
     bounces: wp.array2d(dtype=int)  # (worlds, max_contacts) 1: t_n = −e J_n v*
     clamped: wp.array2d(dtype=int)  # (worlds, N) listed rows of class C, ascending
     pivots: wp.array2d(dtype=int)
     singular: wp.array(dtype=int)  # (worlds,) 1: Q is
-    K: wp.array3d(dtype=real)  # (worlds, N, N) factor of Q or Qᵀ
-    Z: wp.array3d(dtype=real)
+    speed: wp.array(dtype=real)  # (worlds,) largest J v* of a listed row, per 1/√diag
     tau: wp.array2d(dtype=real)  # of the factor, see `dense.Orthogonal`
     diagonal: wp.array2d(dtype=real)
     tau_Z: wp.array2d(dtype=real)
@@ -70,6 +73,15 @@ class System:
     f_bar: wp.array2d(dtype=real)  # B A⁻¹v̄
     full: wp.array2d(dtype=real)  # by listed rows
     z: wp.array2d(dtype=real)  # (worlds, nv) A⁻¹v̄
+
+
+@struct
+class Matrices:
+    """(n, n) of one world with n listed rows, in `Scratch`."""
+
+    W: wp.array2d(dtype=real)
+    K: wp.array2d(dtype=real)  # factor of Q or Qᵀ
+    Z: wp.array2d(dtype=real)
 
 
 @struct
@@ -96,6 +108,7 @@ class Law:
 epsilon = float(np.finfo(wp.dtype_to_numpy(real)).eps)
 rank_level = RANK_LEVEL[real]
 zero_level = (epsilon * lcp.ZERO_EPSILONS) ** 2
+tied = epsilon * TIED_EPSILONS
 
 
 @func
@@ -144,7 +157,7 @@ def classify(
 ):
     """Classes of the listed rows at the solution v (`problem.v0`), x (worlds, 3 max_contacts), by x_i − w_i/W_ii.
 
-    Launch over (worlds, N).
+    Launch over (worlds, N), after `find_bounces` and `find_speed`.
     """
     w, r = wp.tid()
     if r >= dual.count[w]:
@@ -159,11 +172,15 @@ def classify(
         w_n = row_dot(problem, w, dual.source[w, n], problem.v0[w])
         w_n -= normal_target(problem, scene, law, dual, system, w, n, c)
         x_n = x[w, 3 * c + 2]
-        if dual.W[w, n, n] * x_n > w_n:
+        # x_n = 0 is exact where the solution separates. Where it touches all the same (the fourth corner of a box, w = 0 by those
+        # of the others), the rounding of w_n must not make it one of those that clamp.
+        if x_n > real(0.0) and entry(problem, dual, w, n, n) * x_n > w_n:
             kind = CLAMPING
         if axis != 2 and kind == CLAMPING:
-            trial = dual.W[w, r, r] * x[w, source] - row_dot(problem, w, source, problem.v0[w])
-            bound = dual.W[w, r, r] * problem.mu[w, c] * x_n
+            W_rr = entry(problem, dual, w, r, r)
+            trial = W_rr * x[w, source] - row_dot(problem, w, source, problem.v0[w])
+            # At its bound and at rest is a row that sticks: its impulse has come there along those of no effect.
+            bound = W_rr * problem.mu[w, c] * x_n + real(tied) * system.speed[w] * wp.sqrt(W_rr)
             if trial > bound or problem.mu[w, c] == real(0.0):
                 kind = UPPER
             elif trial < -bound:
@@ -205,11 +222,41 @@ def escape(problem: Problem, dual: Dual, chosen: wp.array(dtype=int), system: Sy
             system.classes[w, source - 2] = SEPARATING
 
 
+@kernel
+def reserve(dual: Dual, scratch: Scratch):
+    """Memory for the matrices. Launch over worlds."""
+    w = wp.tid()
+    take(scratch, w, wp.int64(3) * square(dual.count[w]))
+
+
+@kernel
+def find_speed(problem: Problem, dual: Dual, system: System):
+    """`speed`. Launch over worlds."""
+    w = wp.tid()
+    fastest = real(0.0)
+    for r in range(dual.count[w]):
+        W_rr = entry(problem, dual, w, r, r)
+        if W_rr > real(0.0):
+            fastest = wp.max(fastest, wp.abs(dual.u_star[w, r]) / wp.sqrt(W_rr))
+    system.speed[w] = fastest
+
+
 @func
-def orthogonal(system: System, w: int) -> Orthogonal:
+def matrices(dual: Dual, scratch: Scratch, w: int) -> Matrices:
+    """Those of one world."""
+    n = dual.count[w]
+    o = Matrices()
+    o.W = matrix(scratch, w, wp.int64(0), n, n)
+    o.K = matrix(scratch, w, square(n), n, n)
+    o.Z = matrix(scratch, w, wp.int64(2) * square(n), n, n)
+    return o
+
+
+@func
+def orthogonal(system: System, of: Matrices, w: int) -> Orthogonal:
     """The views of `qr_factor` for one world."""
     o = Orthogonal()
-    o.Z = system.Z[w]
+    o.Z = of.Z
     o.tau = system.tau[w]
     o.diagonal = system.diagonal[w]
     o.tau_Z = system.tau_Z[w]
@@ -220,17 +267,17 @@ def orthogonal(system: System, w: int) -> Orthogonal:
 
 
 @func
-def set_scale(system: System, dual: Dual, w: int, m: int):
+def set_scale(problem: Problem, system: System, dual: Dual, w: int, m: int):
     """`scale` from the diagonal of W; rows that move nothing take the largest entry's."""
     largest = real(0.0)
     for a in range(m):
         r = system.clamped[w, a]
-        largest = wp.max(largest, dual.W[w, r, r])
+        largest = wp.max(largest, entry(problem, dual, w, r, r))
     if not (largest > real(0.0)):
         largest = real(1.0)
     for a in range(m):
         r = system.clamped[w, a]
-        W_rr = dual.W[w, r, r]
+        W_rr = entry(problem, dual, w, r, r)
         system.scale[w, a] = real(1.0) / wp.sqrt(wp.where(W_rr > real(zero_level) * largest, W_rr, largest))
 
 
@@ -262,7 +309,7 @@ def first_tangent(problem: Problem, dual: Dual, w: int, r: int) -> int:
 
 
 @func(inline=False)
-def factor_Q(problem: Problem, dual: Dual, system: System, w: int, transposed: int) -> wp.vec2i:
+def factor_Q(problem: Problem, dual: Dual, system: System, o: Matrices, w: int, transposed: int) -> wp.vec2i:
     """(|C|, rank) and the factor of the scaled Q, or of Qᵀ."""
     slots = problem.contact_pair.shape[1]
     m = int(0)
@@ -270,31 +317,31 @@ def factor_Q(problem: Problem, dual: Dual, system: System, w: int, transposed: i
         if system.classes[w, dual.source[w, r]] == CLAMPING:
             system.clamped[w, m] = r
             m += 1
-    set_scale(system, dual, w, m)
+    set_scale(problem, system, dual, w, m)
     for b in range(m):
         j = system.clamped[w, b]
         first = first_tangent(problem, dual, w, j)
         for a in range(m):
             i = system.clamped[w, a]
-            Q_ij = dual.W[w, i, j]
+            Q_ij = o.W[i, j]
             for k in range(first, j):
-                Q_ij += side(problem, system, dual, w, k) * dual.W[w, i, k]
+                Q_ij += side(problem, system, dual, w, k) * o.W[i, k]
             if a == b and dual.source[w, i] >= 3 * slots:
                 Q_ij += problem.row_R[w, dual.source[w, i] - 3 * slots]
             Q_ij = Q_ij * system.scale[w, a] * system.scale[w, b]
             if transposed == 0:
-                system.K[w, b, a] = Q_ij
+                o.K[b, a] = Q_ij
             else:
-                system.K[w, a, b] = Q_ij
-    return wp.vec2i(m, qr_factor(system.K[w], m, real(rank_level), orthogonal(system, w)))
+                o.K[a, b] = Q_ij
+    return wp.vec2i(m, qr_factor(o.K, m, real(rank_level), orthogonal(system, o, w)))
 
 
 @func
-def solve_scaled(system: System, w: int, found: wp.vec2i):
+def solve_scaled(system: System, o: Matrices, w: int, found: wp.vec2i):
     """y ← the solution of least norm for the right-hand side r, over the clamped rows."""
     for a in range(found[0]):
         system.r[w, a] = system.r[w, a] * system.scale[w, a]
-    qr_solve(system.K[w], found[0], found[1], orthogonal(system, w), system.r[w], system.y[w])
+    qr_solve(o.K, found[0], found[1], orthogonal(system, o, w), system.r[w], system.y[w])
     for a in range(found[0]):
         system.y[w, a] = system.y[w, a] * system.scale[w, a]
 
@@ -308,6 +355,8 @@ def solve_A(problem: Problem, A_factor: wp.array2d(dtype=real), x: wp.array1d(dt
 
 @kernel
 def impulses(
+    scratch: Scratch,
+    turn: int,
     problem: Problem,
     scene: Scene,
     law: Law,
@@ -318,12 +367,13 @@ def impulses(
 ):
     """Impulses of the contacts where the classes were chosen: f_C = Q⁺(t − J v*). Launch over worlds."""
     w = wp.tid()
-    if chosen[w] == 0:
+    if chosen[w] == 0 or scratch.turn[w] != turn:
         return
+    o = matrices(dual, scratch, w)
     slots = problem.contact_pair.shape[1]
     for c in range(slots):
         gamma[w, c] = vec3(real(0.0), real(0.0), real(0.0))
-    found = factor_Q(problem, dual, system, w, 0)
+    found = factor_Q(problem, dual, system, o, w, 0)
     for a in range(found[0]):
         r = system.clamped[w, a]
         source = dual.source[w, r]
@@ -338,11 +388,11 @@ def impulses(
             if k >= 0:
                 kind = system.classes[w, dual.source[w, s]]
                 if kind == UPPER:
-                    target -= dual.W[w, r, s] * problem.row_upper[w, k]
+                    target -= o.W[r, s] * problem.row_upper[w, k]
                 elif kind == -UPPER:
-                    target -= dual.W[w, r, s] * problem.row_lower[w, k]
+                    target -= o.W[r, s] * problem.row_lower[w, k]
         system.r[w, a] = target
-    solve_scaled(system, w, found)
+    solve_scaled(system, o, w, found)
     for a in range(found[0]):
         r = system.clamped[w, a]
         source = dual.source[w, r]
@@ -385,17 +435,19 @@ def expand(problem: Problem, dual: Dual, system: System, w: int, m: int, x: wp.a
 
 
 @func
-def project(problem: Problem, dual: Dual, system: System, w: int, found: wp.vec2i, x: wp.array1d(dtype=real)):
+def project(
+    problem: Problem, dual: Dual, system: System, o: Matrices, w: int, found: wp.vec2i, x: wp.array1d(dtype=real)
+):
     """y ← Q⁺Q x, with the factor of Q."""
     slots = problem.contact_pair.shape[1]
     expand(problem, dual, system, w, found[0], x)
     for a in range(found[0]):
         r = system.clamped[w, a]
-        value = dot(dual.W[w, r], system.full[w], 0, dual.count[w])
+        value = dot(o.W[r], system.full[w], 0, dual.count[w])
         if dual.source[w, r] >= 3 * slots:
             value += problem.row_R[w, dual.source[w, r] - 3 * slots] * x[a]
         system.r[w, a] = value
-    solve_scaled(system, w, found)
+    solve_scaled(system, o, w, found)
 
 
 @func
@@ -407,10 +459,19 @@ def set_contact(x: wp.array2d(dtype=vec3), w: int, source: int, value: real):
 
 
 @func(inline=False)
-def split(problem: Problem, dual: Dual, system: System, null: Null, f: wp.array2d(dtype=vec3), w: int, found: wp.vec2i):
+def split(
+    problem: Problem,
+    dual: Dual,
+    system: System,
+    o: Matrices,
+    null: Null,
+    f: wp.array2d(dtype=vec3),
+    w: int,
+    found: wp.vec2i,
+):
     """f̄ ← Q⁺Q f̄, f ← Q⁺Q f, and n = (I − Q⁺Q) f̄ with A⁻¹Bᵀn into `null`."""
     slots = problem.contact_pair.shape[1]
-    project(problem, dual, system, w, found, system.f_bar[w])
+    project(problem, dual, system, o, w, found, system.f_bar[w])
     for a in range(found[0]):
         n = system.f_bar[w, a] - system.y[w, a]
         system.f_bar[w, a] = system.y[w, a]
@@ -432,13 +493,15 @@ def split(problem: Problem, dual: Dual, system: System, null: Null, f: wp.array2
             k = source - 3 * slots
             rate = row_dot(problem, w, source, problem.v0[w])
             system.f[w, a] = (problem.row_v_hat[w, k] - rate) / problem.row_R[w, k]
-    project(problem, dual, system, w, found, system.f[w])
+    project(problem, dual, system, o, w, found, system.f[w])
     for a in range(found[0]):
         system.f[w, a] = system.y[w, a]
 
 
 @kernel
 def solve_adjoint(
+    scratch: Scratch,
+    turn: int,
     problem: Problem,
     dual: Dual,
     f: wp.array2d(dtype=vec3),
@@ -450,6 +513,9 @@ def solve_adjoint(
 ):
     """−w and, per contact, −λ from z = A⁻¹v̄; and the rule of least norm. Launch over worlds."""
     w = wp.tid()
+    if scratch.turn[w] != turn:
+        return
+    o = matrices(dual, scratch, w)
     slots = problem.contact_pair.shape[1]
     for c in range(slots):
         error_bar[w, c] = vec3(real(0.0), real(0.0), real(0.0))
@@ -459,7 +525,7 @@ def solve_adjoint(
         seed[w, d] = -system.z[w, d]
         null.seed[w, d] = real(0.0)
         null.v[w, d] = real(0.0)
-    found = factor_Q(problem, dual, system, w, 0)
+    found = factor_Q(problem, dual, system, o, w, 0)
     for a in range(found[0]):
         r = system.clamped[w, a]
         value = row_dot(problem, w, dual.source[w, r], system.z[w])
@@ -471,11 +537,11 @@ def solve_adjoint(
     singular = found[1] < found[0]
     system.singular[w] = int(singular)
     if singular:
-        split(problem, dual, system, null, f, w, found)
-    found = factor_Q(problem, dual, system, w, 1)
+        split(problem, dual, system, o, null, f, w, found)
+    found = factor_Q(problem, dual, system, o, w, 1)
     for a in range(found[0]):
         system.r[w, a] = system.f_bar[w, a]
-    solve_scaled(system, w, found)
+    solve_scaled(system, o, w, found)
     for a in range(found[0]):
         r = system.clamped[w, a]
         multiplier = system.y[w, a]
@@ -486,7 +552,7 @@ def solve_adjoint(
     if singular:
         for a in range(found[0]):
             system.r[w, a] = system.f[w, a]
-        solve_scaled(system, w, found)
+        solve_scaled(system, o, w, found)
         for a in range(found[0]):
             r = system.clamped[w, a]
             for d in range(seed.shape[1]):
@@ -530,6 +596,8 @@ def add_tangent(
 
 @kernel
 def bounce(
+    scratch: Scratch,
+    turn: int,
     problem: Problem,
     scene: Scene,
     dual: Dual,
@@ -545,6 +613,9 @@ def bounce(
     X = I − A⁻¹Nᵀ(N A⁻¹Nᵀ)⁺(I + e) N, N the normal rows of the contacts that bounce in this step.
     """
     w = wp.tid()
+    if scratch.turn[w] != turn:
+        return
+    o = matrices(dual, scratch, w)
     slots = problem.contact_pair.shape[1]
     for d in range(g.shape[1]):
         change[w, d] = real(0.0)
@@ -560,14 +631,16 @@ def bounce(
     if m == 0:
         return
     solve_A(problem, A_factor[w], system.z[w])
-    set_scale(system, dual, w, m)
+    set_scale(problem, system, dual, w, m)
     for a in range(m):
         i = system.clamped[w, a]
         for b in range(m):
-            system.K[w, a, b] = dual.W[w, i, system.clamped[w, b]] * system.scale[w, a] * system.scale[w, b]
+            j = system.clamped[w, b]
+            W_ij = entry(problem, dual, w, wp.max(i, j), wp.min(i, j))
+            o.K[a, b] = W_ij * system.scale[w, a] * system.scale[w, b]
         system.r[w, a] = row_dot(problem, w, dual.source[w, i], system.z[w])
-    rank = qr_factor(system.K[w], m, real(rank_level), orthogonal(system, w))
-    solve_scaled(system, w, wp.vec2i(m, rank))
+    rank = qr_factor(o.K, m, real(rank_level), orthogonal(system, o, w))
+    solve_scaled(system, o, w, wp.vec2i(m, rank))
     for a in range(m):
         source = dual.source[w, system.clamped[w, a]]
         e = pair_restitution(scene, law.restitution, w, problem.contact_pair[w, source // 3])

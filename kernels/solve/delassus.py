@@ -10,6 +10,7 @@ from ..linalg.loops import row_axpy, row_copy, row_fill, sparse_add, sparse_dot
 from ..linalg.ltdl import ltdl_factor_block, ltdl_solve_block
 from ..real import func, kernel, real, struct, vec3
 from .problem import Problem
+from .scratch import Scratch, matrix
 
 
 @struct
@@ -20,7 +21,7 @@ class Dual:
     source: wp.array2d(dtype=int)  # (worlds, N) 3 c + axis of contact c, or 3 max_contacts + k of scalar row k
     trees: wp.array2d(dtype=wp.vec2i)  # (worlds, N) the two trees that a row moves; −1: more
     Y: wp.array3d(dtype=real)  # (worlds, N, nv) A⁻¹ Jᵀ, a row each, on the trees that the row moves
-    W: wp.array3d(dtype=real)  # (worlds, N, N)
+    W: wp.array3d(dtype=real)  # (worlds, N, N), or (0, 0, 0) where it lives within a solve, in `Scratch`
     u_star: wp.array2d(dtype=real)  # (worlds, N) J v*
 
 
@@ -128,21 +129,45 @@ def solve_rows(problem: Problem, A_factor: wp.array3d(dtype=real), dual: Dual):
     dual.u_star[w, r] = row_dot(problem, w, source, problem.v_star[w])
 
 
+@func
+def entry(problem: Problem, dual: Dual, w: int, r: int, s: int) -> real:
+    """W_rs, r ≥ s."""
+    here = dual.trees[w, r]
+    there = dual.trees[w, s]
+    shared = here[0] == there[0] or here[0] == there[1] or here[1] == there[0] or here[1] == there[1]
+    value = real(0.0)
+    if shared or here[0] < 0 or there[0] < 0:
+        value = row_dot(problem, w, dual.source[w, s], dual.Y[w, r])
+    return value
+
+
+@func
+def multiply_row(problem: Problem, dual: Dual, w: int, r: int, W: wp.array2d(dtype=real)):
+    """One row of W = J Y, up to the diagonal, and its mirror."""
+    for s in range(r + 1):
+        value = entry(problem, dual, w, r, s)
+        W[r, s] = value
+        W[s, r] = value
+
+
 @kernel
 def multiply_rows(problem: Problem, dual: Dual):
-    """One row of W = J Y, up to the diagonal, and its mirror. Launch over (worlds, N)."""
+    """W, one row per thread. Launch over (worlds, N)."""
     w, r = wp.tid()
-    if r >= dual.count[w]:
+    if r < dual.count[w]:
+        multiply_row(problem, dual, w, r, dual.W[w])
+
+
+@kernel
+def multiply_turn(problem: Problem, dual: Dual, scratch: Scratch, turn: int, lanes: int):
+    """W of the worlds of one turn, the first of their matrices. Launch over (worlds, lanes), a lane taking every lanes-th row."""
+    w, lane = wp.tid()
+    if scratch.turn[w] != turn:
         return
-    here = dual.trees[w, r]
-    for s in range(r + 1):
-        there = dual.trees[w, s]
-        value = real(0.0)
-        shared = here[0] == there[0] or here[0] == there[1] or here[1] == there[0] or here[1] == there[1]
-        if shared or here[0] < 0 or there[0] < 0:
-            value = row_dot(problem, w, dual.source[w, s], dual.Y[w, r])
-        dual.W[w, r, s] = value
-        dual.W[w, s, r] = value
+    n = dual.count[w]
+    W = matrix(scratch, w, wp.int64(0), n, n)
+    for r in range(lane, n, lanes):
+        multiply_row(problem, dual, w, r, W)
 
 
 @kernel

@@ -304,6 +304,38 @@ def test_redundant_contacts_do_not_change_the_gradient(v):
 STEPS, WORLDS = 12, 3
 
 
+def test_a_corner_that_touches_without_an_impulse():
+    """A box that slides and turns on a tilted floor, its weight near one corner: the opposite one touches (w = 0) with no impulse,
+    which must not make it one of those that clamp by the rounding of w. ∂v'/∂v is that of central differences."""
+    w, x, y, z = tilt = np.array([0.8, 0.3, -0.4, 0.2]) / np.linalg.norm([0.8, 0.3, -0.4, 0.2])
+    up = np.array([2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)])
+    b = ws.ModelBuilder("uneven", gravity=tuple(-9.81 * up), timestep=0.005)
+    b.add_geom("plane", pose=[0, 0, 0, *tilt], friction=0.5)
+    b.add_body("box", pose=[*(0.02 * up), *tilt], mass=1.0, com=[0.08, 0.072, 0.0], inertia=[0.01] * 3)
+    b.add_joint("box", "free")
+    b.add_geom("box", [0.1, 0.1, 0.02], body="box", friction=0.5)
+    worlds, rng, size = 100, np.random.default_rng(0), 1e-6
+    v = np.zeros((worlds, 6))
+    v[:, :3], v[:, 5] = rng.normal(0.0, 0.3, (worlds, 3)), rng.normal(0.0, 3.0, worlds)
+    v[:, :3] -= np.outer(v[:, :3] @ up, up)
+    sim = simulator(b.build(), worlds)
+    sim.step(sim.state(v=v))
+    pushes = sim.last_contacts.impulse[:, :4, 2] > 0.0
+    of_three = np.flatnonzero(pushes.sum(axis=1) == 3)
+    assert len(of_three) > 20
+    worst = 0.0
+    for i, e in enumerate(np.eye(6)):
+        state = sim.state(v=v)
+        with wp.Tape() as tape:
+            after = sim.step(state)
+        tape.backward(grads={after.v: array(np.tile(e, (worlds, 1)))})
+        for k, d in enumerate(size * np.eye(6)):
+            difference = (sim.step(sim.state(v=v + d)).v.numpy() - sim.step(sim.state(v=v - d)).v.numpy())[:, i]
+            error = np.abs(difference / (2 * size) - state.v.grad.numpy()[:, k])
+            worst = max(worst, error[of_three].max())
+    assert worst < 1e-7
+
+
 def ant_gradients(ant, nan=False, **options):
     """A taped rollout of three worlds and its gradients to start, controls and masses."""
     model, q, v = ant

@@ -4,10 +4,11 @@ import warp as wp
 
 from warpsim.device.copies import copy, kernels_of
 from warpsim.kernels.differentiate import lcp_residual
-from warpsim.kernels.solve import delassus
+from warpsim.kernels.solve import delassus, scratch
 from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.delassus import Delassus
 from warpsim.solve.lcp.contact_lcp import LCP
+from warpsim.solve.scratch import Scratch
 
 
 class LCPAdjoint(ContactSolver):
@@ -20,15 +21,15 @@ class LCPAdjoint(ContactSolver):
     def __init__(self, *size, options: LCP, **keywords):
         super().__init__(*size, **keywords)
         self.options = options
-        self.delassus = Delassus(self)
+        self.delassus = Delassus(self, keep_W=False)
         W, N, C = self.worlds, self.delassus.size, self.max_contacts
+        self.scratch = Scratch(W, 3 * N * N, self.scalar, self.device)
         self.system = copy(lcp_residual.System, self.scalar)()
         for name in ("classes", "clamped", "pivots"):
             setattr(self.system, name, self.zeros((W, N), int))
-        self.system.singular = self.zeros(W, int)
+        self.system.singular, self.system.speed = self.zeros(W, int), self.zeros(W)
         for name in ("tau", "diagonal", "tau_Z", "diagonal_Z", "scale", "r", "y", "f", "f_bar", "full"):
             setattr(self.system, name, self.zeros((W, N)))
-        self.system.K, self.system.Z = self.zeros((W, N, N)), self.zeros((W, N, N))
         self.system.bounces, self.system.z = self.zeros((W, C), int), self.zeros((W, self.nv))
         self.contact_x, self.impulse = self.zeros((W, 3 * C)), self.zeros((W, C), self.vec3)
         self.recorded = self.impulse
@@ -44,7 +45,7 @@ class LCPAdjoint(ContactSolver):
         self.v_start = None
 
     def kernels(self) -> list:
-        return [*kernels_of(lcp_residual, self.scalar), *kernels_of(delassus, self.scalar)]
+        return [x for file in (lcp_residual, delassus, scratch) for x in kernels_of(file, self.scalar)]
 
     def prepare(self, collision, restitution, h: float) -> None:
         self.collision, law = collision, copy(lcp_residual.Law, self.scalar)()
@@ -54,15 +55,25 @@ class LCPAdjoint(ContactSolver):
 
     def launch(self):
         """The dual of the problem, whose solution is given."""
-        self.delassus.form(self.problem)
+        self.delassus.list_rows(self.problem)
+        self.scratch.clear(self.run)
+        self.run(lcp_residual.reserve, self.worlds, [self.delassus.dual, self.scratch.data])
         wp.copy(self.solution.v, self.problem.v0)
         return self.solution
+
+    def _run_by_turns(self, kernel, inputs, needs_W: bool = True) -> None:
+        """Launch over worlds, with matrices in the scratch."""
+        for turn in range(self.scratch.turns):
+            if needs_W:
+                self.delassus.multiply(self.problem, self.scratch, turn)
+            self.run(kernel, self.worlds, [self.scratch.data, turn, *inputs])
 
     def classify(self) -> None:
         """Classes and impulses of the recorded solution, after `launch`."""
         per_row = (self.worlds, self.delassus.size)
         inputs = [self.problem, self.collision.scene, self.law, self.delassus.dual]
         self.run(lcp_residual.find_bounces, per_row, [*inputs, self.v_start, self.system])
+        self.run(lcp_residual.find_speed, self.worlds, [self.problem, self.delassus.dual, self.system])
         self.run(lcp_residual.classify, per_row, [*inputs, self.contact_x, self.system])
         wp.copy(self.impulse, self.recorded)
 
@@ -77,13 +88,13 @@ class LCPAdjoint(ContactSolver):
         inputs = [self.problem, dual, self.chosen, self.system]
         self.run(lcp_residual.escape, (self.worlds, self.delassus.size), inputs)
         inputs = [self.problem, self.collision.scene, self.law, dual, self.chosen, self.system, self.impulse]
-        self.run(lcp_residual.impulses, self.worlds, inputs)
+        self._run_by_turns(lcp_residual.impulses, inputs)
 
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
         """seed = −w `(worlds, nv)` and `error_bar` = −λ from the adjoint of v; `null`, which a further pass wants."""
         self.solve_smooth(v_bar, self.system.z)
         inputs = [self.problem, self.delassus.dual, self.impulse, self.system, seed, self.error_bar, self.null]
-        self.run(lcp_residual.solve_adjoint, self.worlds, inputs)
+        self._run_by_turns(lcp_residual.solve_adjoint, inputs)
 
     def correct_bounce(self, tables, q: wp.array, q_bar: wp.array, v_bar: wp.array) -> None:
         """Multiply gradients through q' = q ⊕ h v, by q and v, with Xᵀ of the time of collision.
@@ -93,9 +104,9 @@ class LCPAdjoint(ContactSolver):
         inputs = [self.problem, self.collision.scene, self.delassus.dual, self.delassus.A_factor, self.law]
         inputs.append(self.system)
         self.run(lcp_residual.to_tangent, (self.worlds, self.nv), [*tables, q, q_bar, self.tangent])
-        self.run(lcp_residual.bounce, self.worlds, [*inputs, self.tangent, self.change])
+        self._run_by_turns(lcp_residual.bounce, [*inputs, self.tangent, self.change], needs_W=False)
         self.run(lcp_residual.add_tangent, self.worlds, [*tables, q, self.change, q_bar])
-        self.run(lcp_residual.bounce, self.worlds, [*inputs, v_bar, self.change])
+        self._run_by_turns(lcp_residual.bounce, [*inputs, v_bar, self.change], needs_W=False)
 
     def measure(self, which: int, v_bar: wp.array, tau_bar: wp.array) -> None:
         """Keep the size of the gradient that was found with `chosen` = which everywhere."""

@@ -5,18 +5,24 @@ import warp as wp
 
 from warpsim.device.copies import copy
 from warpsim.kernels.solve import delassus
+from warpsim.solve.scratch import Scratch
+
+# Threads that share the rows of W of one world on a GPU.
+LANES = 32
 
 
 class Delassus:
     """W = J A⁻¹ Jᵀ and u* = J v* of every world, over the rows that are active; `dual` (struct) holds them.
 
-    `solver`: the `ContactSolver` whose problem it is. Tangents of contacts with μ = 0 are rows only with `all_tangents`.
+    `solver`: the `ContactSolver` whose problem it is. Tangents of contacts with μ = 0 are rows only with `all_tangents`. With
+    `keep_W=False` W lives within a solve alone: `list_rows` at first, `multiply` for the worlds of a turn in `Scratch`.
     """
 
-    def __init__(self, solver, all_tangents: bool = True):
+    def __init__(self, solver, all_tangents: bool = True, keep_W: bool = True):
         worlds, nv, scalar, device = solver.worlds, solver.nv, solver.scalar, solver.device
         self.worlds, self.size, self._launch = worlds, 3 * solver.max_contacts + solver.rows, solver.run
         self.all_tangents, self.trees = int(all_tangents), solver.trees
+        self.lanes = LANES if device.is_cuda else 1
         widest = int(np.diff(solver.tree_v).max(initial=0))
         self.A_factor = wp.zeros((worlds, nv, widest), dtype=scalar, device=device)
         self.dual = copy(delassus.Dual, scalar)()
@@ -24,15 +30,25 @@ class Delassus:
         self.dual.source = wp.zeros((worlds, self.size), dtype=int, device=device)
         self.dual.trees = wp.zeros((worlds, self.size), dtype=wp.vec2i, device=device)
         self.dual.Y = wp.zeros((worlds, self.size, nv), dtype=scalar, device=device)
-        self.dual.W = wp.zeros((worlds, self.size, self.size), dtype=scalar, device=device)
+        W = (worlds, self.size, self.size) if keep_W else (0, 0, 0)
+        self.dual.W = wp.zeros(W, dtype=scalar, device=device)
         self.dual.u_star = wp.zeros((worlds, self.size), dtype=scalar, device=device)
 
     def form(self, problem) -> None:
         """Factor A, list the active rows of `problem` and fill W and u*."""
+        self.list_rows(problem)
+        self._launch(delassus.multiply_rows, (self.worlds, self.size), [problem, self.dual])
+
+    def list_rows(self, problem) -> None:
+        """`form` without W."""
         self._launch(delassus.factor, (self.worlds, self.trees), [problem, self.A_factor])
         self._launch(delassus.list_rows, self.worlds, [problem, self.all_tangents, self.dual])
         self._launch(delassus.solve_rows, (self.worlds, self.size), [problem, self.A_factor, self.dual])
-        self._launch(delassus.multiply_rows, (self.worlds, self.size), [problem, self.dual])
+
+    def multiply(self, problem, scratch: Scratch, turn: int) -> None:
+        """W of the worlds of one turn, the first of their matrices (rows, rows) in `scratch`, after `list_rows`."""
+        inputs = [problem, self.dual, scratch.data, turn, self.lanes]
+        self._launch(delassus.multiply_turn, (self.worlds, self.lanes), inputs)
 
     def recover(self, problem, impulse: wp.array, solution) -> None:
         """v = v* + A⁻¹Jᵀγ and the impulses of contacts and rows, from the listed ones `(worlds, size)`."""

@@ -41,7 +41,7 @@ rank_level = epsilon * RANK_EPSILONS
 
 @struct
 class Problem:
-    A: wp.array3d(dtype=real)  # (worlds, n, n) symmetric positive semidefinite
+    A: wp.array3d(dtype=real)  # (worlds, n, n) symmetric positive semidefinite; (0, 0, 0): the first in `Scratch`
     b: wp.array2d(dtype=real)  # (worlds, n)
     hi: wp.array2d(dtype=real)  # (worlds, n) upper bound (∞: none), or friction coefficient
     findex: wp.array2d(dtype=int)  # (worlds, n) −1, or the row of the first kind that scales the bound
@@ -52,15 +52,11 @@ class Problem:
 
 @struct
 class Workspace:
-    """The scaled problem of an island and scratch: matrices (worlds, n, n), vectors (worlds, n)."""
+    """Vectors (worlds, n) of the scaled problem of an island, and scratch; its matrices: see `World`."""
 
     island: wp.array2d(dtype=int)  # first row of the island of a row
     member: wp.array2d(dtype=int)  # rows of the present island, ascending
     local: wp.array2d(dtype=int)  # place of a row in `member`
-    A: wp.array3d(dtype=real)
-    K: wp.array3d(dtype=real)  # factor of (Q + εI)ᵀ, or L of `semidefinite.Product`
-    N: wp.array3d(dtype=real)
-    G: wp.array3d(dtype=real)
     b: wp.array2d(dtype=real)
     hi: wp.array2d(dtype=real)
     findex: wp.array2d(dtype=int)
@@ -105,10 +101,14 @@ class Options:
 
 @struct
 class World:
-    """An island of world w, n rows."""
+    """An island of world w, n rows, and its matrices, of room for all rows of the world."""
 
     w: int
     n: int
+    A: wp.array2d(dtype=real)  # of the scaled problem
+    K: wp.array2d(dtype=real)  # factor of (Q + εI)ᵀ, or L of `semidefinite.Product`
+    N: wp.array2d(dtype=real)
+    G: wp.array2d(dtype=real)
 
 
 @func
@@ -140,7 +140,7 @@ def measure(
     """w = (A + εI) x − target, and the residual max |x − mid(l, x − w, u)|."""
     residual = real(0.0)
     for i in range(at.n):
-        w_i = row_dot(work.A[at.w, i], x, 0, at.n) + regularization * x[i] - target[i]
+        w_i = row_dot(at.A[i], x, 0, at.n) + regularization * x[i] - target[i]
         work.w[at.w, i] = w_i
         u = half_width(work, at, i, x)
         l = wp.where(work.findex[at.w, i] >= 0, -u, real(0.0))
@@ -204,16 +204,16 @@ def moves_with(work: Workspace, at: World, i: int) -> real:
 def assemble(work: Workspace, at: World, regularization: real) -> int:
     """K = Qᵀ + εI, Q = A_CC + A_CU E; |C|."""
     m = list_clamped(work, at)
-    K = work.K[at.w]
+    K = at.K
     clamped = work.clamped[at.w]
     for a in range(m):
         row_fill(real(0.0), K[a], 0, m)
-        gather_axpy(real(1.0), work.A[at.w, clamped[a]], clamped, m, K[a])
+        gather_axpy(real(1.0), at.A[clamped[a]], clamped, m, K[a])
         K[a, a] = K[a, a] + regularization
     for i in range(at.n):
         E_ij = moves_with(work, at, i)
         if E_ij != real(0.0):
-            gather_axpy(E_ij, work.A[at.w, i], clamped, m, K[work.place[at.w, work.findex[at.w, i]]])
+            gather_axpy(E_ij, at.A[i], clamped, m, K[work.place[at.w, work.findex[at.w, i]]])
     return m
 
 
@@ -251,9 +251,9 @@ def solve_classes(
         for a in range(m):
             i = clamped[a]
             right = one * target[i] + theta * work.direction[at.w, i]
-            r[a] = right - row_dot(work.A[at.w, i], x, 0, at.n) - regularization * x[i]
+            r[a] = right - row_dot(at.A[i], x, 0, at.n) - regularization * x[i]
         if rank < 0:
-            lu_solve(work.K[at.w], m, work.pivots[at.w], r)
+            lu_solve(at.K, m, work.pivots[at.w], r)
             for a in range(m):
                 x[clamped[a]] = x[clamped[a]] + r[a]
         else:
@@ -267,9 +267,9 @@ def solve_classes(
 def product(work: Workspace, at: World) -> Product:
     """The views of `semidefinite.Product` for one world."""
     o = Product()
-    o.L = work.K[at.w]
-    o.N = work.N[at.w]
-    o.G = work.G[at.w]
+    o.L = at.K
+    o.N = at.N
+    o.G = at.G
     o.rest = work.rest[at.w]
     o.pivot = work.pivots[at.w]
     o.weight = work.weight[at.w]
@@ -287,7 +287,7 @@ def factor_classes(work: Workspace, at: World) -> tuple[int, int]:
             index[last] = i
             last += 1
     o = product(work, at)
-    rank = product_factor(work.A[at.w], index, m, last - m, real(rank_level), o)
+    rank = product_factor(at.A, index, m, last - m, real(rank_level), o)
     for place in range(m, last):
         i = index[place]
         product_bound(moves_with(work, at, i), work.place[at.w, work.findex[at.w, i]], place, rank, o)
@@ -301,7 +301,7 @@ def block_pivot(work: Workspace, at: World, regularization: real, x: wp.array1d(
     target = work.target[at.w]
     for pivot in range(BLOCK_PIVOTS):
         m = assemble(work, at, regularization)
-        lu_factor(work.K[at.w], m, work.pivots[at.w], real(epsilon) * regularization)
+        lu_factor(at.K, m, work.pivots[at.w], real(epsilon) * regularization)
         row_fill(real(0.0), x, 0, at.n)
         solve_classes(work, at, m, -1, regularization, target, real(1.0), real(0.0), REFINEMENTS, x)
         size = real(0.0)
@@ -321,10 +321,10 @@ def sweep(work: Workspace, at: World, regularization: real, sweeps: int, x: wp.a
         if change > real(SETTLED):
             change = real(0.0)
             for i in range(at.n):
-                A_ii = work.A[at.w, i, i]
+                A_ii = at.A[i, i]
                 if A_ii > real(0.5):  # 1, or 0 where nothing moves
                     before = x[i]
-                    w_i = row_dot(work.A[at.w, i], x, 0, at.n) + regularization * before - work.target[at.w, i]
+                    w_i = row_dot(at.A[i], x, 0, at.n) + regularization * before - work.target[at.w, i]
                     u = half_width(work, at, i, x)
                     l = wp.where(work.findex[at.w, i] >= 0, -u, real(0.0))
                     x[i] = wp.min(wp.max(before - w_i / (A_ii + regularization), l), u)

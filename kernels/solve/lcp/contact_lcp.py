@@ -15,6 +15,8 @@ from ...linalg.loops import sparse_dot
 from ...real import func, kernel, real, struct
 from ..delassus import Dual
 from ..problem import Problem
+from ..scratch import Scratch, matrix, square, take
+from .lcp import MATRICES
 
 
 @struct
@@ -25,8 +27,8 @@ class Boxed:
     hi: wp.array2d(dtype=real)
     findex: wp.array2d(dtype=int)
     shift: wp.array2d(dtype=real)
-    bilateral: wp.array2d(dtype=int)  # 1: eliminated
-    E: wp.array3d(dtype=real)  # (worlds, N, N) row r of a bilateral r: x_r = E_b − Σ E_rj x_j
+    bilateral: wp.array2d(dtype=int)  # k > 0: the k-th row that is eliminated, x_r = E_b,r − Σ E_kj x_j
+    bilaterals: wp.array(dtype=int)  # (worlds,) rows of E (bilaterals, rows), in `Scratch` behind the matrices of `lcp`
     E_b: wp.array2d(dtype=real)
 
 
@@ -71,7 +73,7 @@ def fill(
     # out
     boxed: Boxed,
 ):
-    """b, bounds and shifts of every listed row; R joins the diagonal of W. Launch over (worlds, N)."""
+    """b, bounds and shifts of every listed row. Launch over (worlds, N)."""
     w, r = wp.tid()
     if r >= dual.count[w]:
         return
@@ -101,7 +103,6 @@ def fill(
         lower = problem.row_lower[w, k]
         upper = problem.row_upper[w, k]
         target = problem.row_v_hat[w, k]
-        dual.W[w, r, r] = dual.W[w, r, r] + problem.row_R[w, k]
         if lower == -real(wp.inf):
             bilateral = 1
         else:
@@ -115,50 +116,86 @@ def fill(
 
 
 @kernel
-def eliminate(dual: Dual, boxed: Boxed):
-    """Apply the shifts to b, then pivot on the bilateral rows, which become x = 0. Launch over worlds."""
+def reserve(dual: Dual, boxed: Boxed, scratch: Scratch):
+    """Number the bilateral rows, and take memory for the matrices. Launch over worlds."""
     w = wp.tid()
     n = dual.count[w]
+    k = int(0)
+    for r in range(n):
+        if boxed.bilateral[w, r] > 0:
+            k += 1
+            boxed.bilateral[w, r] = k
+    boxed.bilaterals[w] = k
+    take(scratch, w, wp.int64(MATRICES) * square(n) + wp.int64(k) * wp.int64(n))
+
+
+@func
+def elimination(boxed: Boxed, scratch: Scratch, w: int, n: int):
+    """The view of E."""
+    return matrix(scratch, w, wp.int64(MATRICES) * square(n), boxed.bilaterals[w], n)
+
+
+@kernel
+def eliminate(problem: Problem, dual: Dual, boxed: Boxed, scratch: Scratch, turn: int):
+    """R joins the diagonal of W, the shifts b; then pivot on the bilateral rows, which become x = 0. Launch over worlds."""
+    w = wp.tid()
+    if scratch.turn[w] != turn:
+        return
+    n = dual.count[w]
+    slots = problem.contact_pair.shape[1]
+    W = matrix(scratch, w, wp.int64(0), n, n)
+    E = elimination(boxed, scratch, w, n)
+    for r in range(n):
+        k = dual.source[w, r] - 3 * slots
+        if k >= 0:
+            W[r, r] = W[r, r] + problem.row_R[w, k]
     for r in range(n):
         s = boxed.shift[w, r]
         if s != real(0.0):
             for i in range(n):
-                boxed.b[w, i] = boxed.b[w, i] + dual.W[w, i, r] * s
+                boxed.b[w, i] = boxed.b[w, i] + W[i, r] * s
     for r in range(n):
-        if boxed.bilateral[w, r] == 1:
-            inverse = real(1.0) / dual.W[w, r, r]
+        if boxed.bilateral[w, r] > 0:
+            E_r = E[boxed.bilateral[w, r] - 1]
+            inverse = real(1.0) / W[r, r]
             for j in range(n):
-                boxed.E[w, r, j] = dual.W[w, r, j] * inverse
-            boxed.E[w, r, r] = real(0.0)
+                E_r[j] = W[r, j] * inverse
+            E_r[r] = real(0.0)
             boxed.E_b[w, r] = boxed.b[w, r] * inverse
             for i in range(n):
-                W_ir = dual.W[w, i, r]
+                W_ir = W[i, r]
                 if i != r and W_ir != real(0.0):
                     boxed.b[w, i] = boxed.b[w, i] - W_ir * boxed.E_b[w, r]
                     for j in range(n):
                         if j != r:
-                            dual.W[w, i, j] = dual.W[w, i, j] - W_ir * boxed.E[w, r, j]
+                            W[i, j] = W[i, j] - W_ir * E_r[j]
             for i in range(n):
-                dual.W[w, i, r] = real(0.0)
-                dual.W[w, r, i] = real(0.0)
-            dual.W[w, r, r] = real(1.0)
+                W[i, r] = real(0.0)
+                W[r, i] = real(0.0)
+            W[r, r] = real(1.0)
             boxed.b[w, r] = real(0.0)
             boxed.hi[w, r] = real(0.0)
 
 
 @kernel
-def recover(dual: Dual, boxed: Boxed, x: wp.array2d(dtype=real), impulse: wp.array2d(dtype=real)):
+def recover(
+    dual: Dual, boxed: Boxed, scratch: Scratch, turn: int, x: wp.array2d(dtype=real), impulse: wp.array2d(dtype=real)
+):
     """γ = x − shift, and the bilateral impulses from the last eliminated to the first. Launch over worlds."""
     w = wp.tid()
+    if scratch.turn[w] != turn:
+        return
     n = dual.count[w]
+    E = elimination(boxed, scratch, w, n)
     for r in range(n):
         impulse[w, r] = x[w, r]
     for reverse in range(n):
         r = n - 1 - reverse
-        if boxed.bilateral[w, r] == 1:
+        if boxed.bilateral[w, r] > 0:
+            E_r = E[boxed.bilateral[w, r] - 1]
             value = boxed.E_b[w, r]
             for j in range(n):
-                value -= boxed.E[w, r, j] * impulse[w, j]
+                value -= E_r[j] * impulse[w, j]
             impulse[w, r] = value
     for r in range(n):
         impulse[w, r] = impulse[w, r] - boxed.shift[w, r]

@@ -23,7 +23,8 @@ import warp as wp
 
 from ... import real as device
 from ...linalg.loops import row_copy, row_dot, row_fill
-from ...real import func, kernel, real
+from ...real import func, kernel, real, struct
+from ..scratch import Scratch, matrix, square
 from .classes import (
     CLAMPING,
     INFINITE,
@@ -50,6 +51,9 @@ from .path import follow_path, start_far, start_near
 
 NOT_CONVERGED = 1  # bit of `status`: no solution to tolerance; x is the best met, `residual` is its own
 NON_FINITE = 2  # bit of `status`: a NaN or an infinity in the data; x = 0
+
+# Matrices (n, n) of a world in `Scratch`: A, where it is not given, and those of `World`.
+MATRICES = 5
 
 # Options.guess
 NOTHING, CLASSES, IMPULSES = 0, 1, 2
@@ -136,7 +140,7 @@ def scaled_gather(
 
 
 @func(inline=False)
-def check(problem: Problem, work: Workspace, w: int, n: int) -> int:
+def check(problem: Problem, A: wp.array2d(dtype=real), work: Workspace, w: int, n: int) -> int:
     """The status of the data: NON_FINITE or 0."""
     zero = work.best[w]
     row_fill(real(0.0), zero, 0, n)
@@ -146,21 +150,21 @@ def check(problem: Problem, work: Workspace, w: int, n: int) -> int:
         j = problem.findex[w, i]
         if not (hi >= real(0.0)) or j >= n or (j >= 0 and hi - hi != real(0.0)):
             return NON_FINITE
-        bad += row_dot(problem.A[w, i], zero, 0, n)
+        bad += row_dot(A[i], zero, 0, n)
     return wp.where(bad == real(0.0), 0, NON_FINITE)
 
 
 @func(inline=False)
-def scale_rows(problem: Problem, work: Workspace, w: int, n: int) -> real:
+def scale_rows(problem: Problem, A: wp.array2d(dtype=real), work: Workspace, w: int, n: int) -> real:
     """d of Ã = DAD, b̃ = Db/β, x = βDx̃ with diag Ã = 1 and max |b̃| = 1; returns β."""
     largest = real(0.0)
     for i in range(n):
-        largest = wp.max(largest, problem.A[w, i, i])
+        largest = wp.max(largest, A[i, i])
     if not (largest > real(0.0)):
         largest = real(1.0)
     beta = real(0.0)
     for i in range(n):
-        A_ii = problem.A[w, i, i]
+        A_ii = A[i, i]
         work.d[w, i] = real(1.0) / wp.sqrt(wp.where(A_ii > real(zero_level) * largest, A_ii, largest))
         beta = wp.max(beta, wp.abs(work.d[w, i] * problem.b[w, i]))
     return wp.where(beta == real(0.0), real(1.0), beta)
@@ -174,7 +178,7 @@ def merge(island: wp.array1d(dtype=int), i: int, j: int, n: int):
 
 
 @func(inline=False)
-def find_islands(problem: Problem, work: Workspace, w: int, n: int):
+def find_islands(problem: Problem, A: wp.array2d(dtype=real), work: Workspace, w: int, n: int):
     """Rows that A or a friction bound couples, directly or through others, get the first of them as `island`."""
     island = work.island[w]
     for i in range(n):
@@ -182,15 +186,18 @@ def find_islands(problem: Problem, work: Workspace, w: int, n: int):
     for i in range(n):
         if problem.findex[w, i] >= 0:
             merge(island, i, problem.findex[w, i], n)
-        j = first_coupled(problem.A[w, i], island, island[i], 0, i)
+        j = first_coupled(A[i], island, island[i], 0, i)
         while j < i:
             merge(island, i, j, n)
-            j = first_coupled(problem.A[w, i], island, island[i], j + 1, i)
+            j = first_coupled(A[i], island, island[i], j + 1, i)
 
 
 @func(inline=False)
-def gather(problem: Problem, work: Workspace, w: int, n: int, root: int, beta: real) -> int:
+def gather(
+    problem: Problem, A: wp.array2d(dtype=real), work: Workspace, at: World, n: int, root: int, beta: real
+) -> int:
     """The scaled problem of one island; its rows."""
+    w = at.w
     member = work.member[w]
     m = wp.int32(0)
     for i in range(n):
@@ -201,7 +208,7 @@ def gather(problem: Problem, work: Workspace, w: int, n: int, root: int, beta: r
     for a in range(m):
         i = member[a]
         d_i = work.d[w, i]
-        scaled_gather(d_i, work.d[w], problem.A[w, i], member, m, work.A[w, a])
+        scaled_gather(d_i, work.d[w], A[i], member, m, at.A[a])
         j = problem.findex[w, i]
         if j >= 0:
             work.findex[w, a] = work.local[w, j]
@@ -411,29 +418,46 @@ def start(problem: Problem, work: Workspace, options: Options, at: World):
         classify(work, at, x)
 
 
+@struct
+class Given:
+    """A of one world."""
+
+    A: wp.array2d(dtype=real)
+
+
 @kernel
-def solve(problem: Problem, work: Workspace, options: Options, solution: Solution):
-    """One world per thread: x and its classes, island by island."""
+def solve(problem: Problem, scratch: Scratch, turn: int, work: Workspace, options: Options, solution: Solution):
+    """The worlds of one turn, one per thread: x and its classes, island by island."""
     at = World()
     at.w = wp.tid()
+    if scratch.turn[at.w] != turn:
+        return
     capacity = solution.x.shape[1]
     n = wp.min(problem.rows[at.w], capacity)
+    given = Given()
+    given.A = matrix(scratch, at.w, wp.int64(0), n, n)
+    if problem.A.shape[0] > 0:
+        given.A = problem.A[at.w]
+    at.A = matrix(scratch, at.w, square(n), n, n)
+    at.K = matrix(scratch, at.w, wp.int64(2) * square(n), n, n)
+    at.N = matrix(scratch, at.w, wp.int64(3) * square(n), n, n)
+    at.G = matrix(scratch, at.w, wp.int64(4) * square(n), n, n)
     residual = real(0.0)
     count = wp.int32(0)
     hit = wp.where(options.guess == NOTHING, 0, 1)
     for i in range(capacity):
         solution.x[at.w, i] = real(0.0)
         solution.classes[at.w, i] = SEPARATING
-    status = check(problem, work, at.w, n)
+    status = check(problem, given.A, work, at.w, n)
     if status == NON_FINITE:
         residual = real(INFINITE)
         hit = 0
     else:
-        beta = scale_rows(problem, work, at.w, n)
-        find_islands(problem, work, at.w, n)
+        beta = scale_rows(problem, given.A, work, at.w, n)
+        find_islands(problem, given.A, work, at.w, n)
         for root in range(n):
             if work.island[at.w, root] == root:
-                at.n = gather(problem, work, at.w, n, root, beta)
+                at.n = gather(problem, given.A, work, at, n, root, beta)
                 start(problem, work, options, at)
                 row_fill(real(0.0), work.best[at.w], 0, at.n)
                 error, factors = pivot_exactly(work, options, at)

@@ -106,7 +106,7 @@ def start_near(work: Workspace, at: World, regularization: real) -> real:
     for i in range(at.n):
         work.widen[at.w, i] = real(0.0)
         work.direction[at.w, i] = (
-            row_dot(work.A[at.w, i], x, 0, at.n) + regularization * x[i] - (x[i] - z[i]) - work.target[at.w, i]
+            row_dot(at.A[i], x, 0, at.n) + regularization * x[i] - (x[i] - z[i]) - work.target[at.w, i]
         )
         if z[i] < x[i]:
             work.classes[at.w, i] = wp.where(work.findex[at.w, i] < 0, SEPARATING, -UPPER)
@@ -127,13 +127,13 @@ def follow_path(work: Workspace, at: World, regularization: real, start: real, p
     last_side = wp.int32(0)
     for piece in range(pieces):
         m = assemble(work, at, regularization)
-        lu_factor(work.K[at.w], m, work.pivots[at.w], real(epsilon) * regularization)
+        lu_factor(at.K, m, work.pivots[at.w], real(epsilon) * regularization)
         row_fill(real(0.0), work.x[at.w], 0, at.n)
         row_fill(real(0.0), work.x_theta[at.w], 0, at.n)
         solve_classes(work, at, m, -1, regularization, target, real(1.0), real(0.0), 1, work.x[at.w])
         solve_classes(work, at, m, -1, regularization, target, real(0.0), real(1.0), 1, work.x_theta[at.w])
         for i in range(at.n):
-            A_i = work.A[at.w, i]
+            A_i = at.A[i]
             work.w[at.w, i] = row_dot(A_i, work.x[at.w], 0, at.n) + regularization * work.x[at.w, i] - target[i]
             w_theta = row_dot(A_i, work.x_theta[at.w], 0, at.n) + regularization * work.x_theta[at.w, i]
             work.w_theta[at.w, i] = w_theta - work.direction[at.w, i]

@@ -7,12 +7,13 @@ import numpy as np
 
 from warpsim import checks
 from warpsim.device.copies import copy, kernels_of
-from warpsim.kernels.solve import delassus
+from warpsim.kernels.solve import delassus, scratch
 from warpsim.kernels.solve.lcp import contact_lcp, lcp
 from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.delassus import Delassus
 from warpsim.solve.lcp.lcp import DEFAULT_TOLERANCE, IMPULSES, NOTHING, LCPSolver
+from warpsim.solve.scratch import Scratch
 
 
 @dataclass(frozen=True)
@@ -69,21 +70,23 @@ class LCPContact(ContactSolver):
     def __init__(self, *size, options: LCP | None = None, **keywords):
         super().__init__(*size, **keywords)
         self.options = LCP() if options is None else options
-        self.delassus = Delassus(self)
+        self.delassus = Delassus(self, keep_W=False)
         W, N = self.worlds, self.delassus.size
-        self.lcp = LCPSolver(W, N, tolerance=self.options.tolerance, dtype=self.dtype, device=self.device)
+        self.scratch = Scratch(W, lcp.MATRICES * N * N + self.rows * N, self.scalar, self.device)
+        options = {"tolerance": self.options.tolerance, "scratch": self.scratch}
+        self.lcp = LCPSolver(W, N, dtype=self.dtype, device=self.device, **options)
         self.boxed, self.memory = copy(contact_lcp.Boxed, self.scalar)(), copy(contact_lcp.Memory, self.scalar)()
         for name in ("b", "hi", "shift", "E_b"):
             setattr(self.boxed, name, self.zeros((W, N)))
         for name in ("findex", "bilateral"):
             setattr(self.boxed, name, self.zeros((W, N), int))
-        self.boxed.E = self.zeros((W, N, N))
+        self.boxed.bilaterals = self.zeros(W, int)
         self.memory.count = self.zeros(W, int)
         self.memory.key = self.zeros((W, 4 * self.max_contacts), int)
         self.memory.contact_x, self.memory.row_x = self.zeros((W, 3 * self.max_contacts)), self.zeros((W, self.rows))
         self.impulse, self.guess = self.zeros((W, N)), self.zeros((W, N))
         data = self.lcp.problem
-        data.A, data.rows, data.x = self.delassus.dual.W, self.delassus.dual.count, self.guess
+        data.A, data.rows, data.x = self.delassus.dual.W, self.delassus.dual.count, self.guess  # A: in the scratch
         data.b, data.hi, data.findex = self.boxed.b, self.boxed.hi, self.boxed.findex
         self.lcp.options.guess = IMPULSES if self.options.warm_start else NOTHING
         result = self.lcp.solution
@@ -91,7 +94,7 @@ class LCPContact(ContactSolver):
         self.solution.status, self.warm_start_hits = result.status, result.hit
 
     def kernels(self) -> list:
-        return [x for file in (contact_lcp, delassus, lcp) for x in kernels_of(file, self.scalar)]
+        return [x for file in (contact_lcp, delassus, lcp, scratch) for x in kernels_of(file, self.scalar)]
 
     def state_memory(self) -> dict:
         """The arrays that a step hands to the next."""
@@ -106,16 +109,22 @@ class LCPContact(ContactSolver):
         """Solve every world, off the tape."""
         per_row, dual = (self.worlds, self.delassus.size), self.delassus.dual
         contacts = self.collision.contacts
-        self.delassus.form(self.problem)
+        self.delassus.list_rows(self.problem)
         inputs = [self.problem, self.collision.scene, contacts.phi, self.restitution, self.h]
         inputs += [self.options.error_reduction, self.options.restitution_threshold, dual, self.boxed]
         self.run(contact_lcp.fill, per_row, inputs)
-        self.run(contact_lcp.eliminate, self.worlds, [dual, self.boxed])
+        self.scratch.clear(self.run)
+        self.run(contact_lcp.reserve, self.worlds, [dual, self.boxed, self.scratch.data])
         if self.options.warm_start:
             self.run(contact_lcp.recall, self.worlds, [contacts, dual, self.memory, self.guess])
-        self.lcp.launch()
+        for turn in range(self.scratch.turns):
+            place = [self.scratch.data, turn]
+            self.delassus.multiply(self.problem, self.scratch, turn)
+            self.run(contact_lcp.eliminate, self.worlds, [self.problem, dual, self.boxed, *place])
+            self.lcp.launch(turn)
+            inputs = [dual, self.boxed, *place, self.lcp.solution.x, self.impulse]
+            self.run(contact_lcp.recover, self.worlds, inputs)
         self.run(contact_lcp.remember, self.worlds, [contacts, dual, self.lcp.solution.x, self.memory])
-        self.run(contact_lcp.recover, self.worlds, [dual, self.boxed, self.lcp.solution.x, self.impulse])
         self.delassus.recover(self.problem, self.impulse, self.solution)
         return self.solution
 

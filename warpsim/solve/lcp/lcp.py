@@ -13,6 +13,7 @@ from warpsim.kernels.solve.lcp import lcp
 from warpsim.reprs import ShownByShapes
 from warpsim.solve import arrays
 from warpsim.solve.contact_solver import BLOCK
+from warpsim.solve.scratch import Scratch
 
 # Relative residual per dtype when the user gives none.
 DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-10}
@@ -30,15 +31,28 @@ class LCPSolver:
 
     `problem` (struct) is filled by the caller with its own arrays, field by field: A (worlds, n, n), b, hi, findex, classes
     (worlds, n), rows (worlds,). `options.guess = 1` tries `problem.classes` first. `solution` (struct) holds the results:
-    x, classes (worlds, n), residual, factorizations, hit, status (worlds,).
+    x, classes (worlds, n), residual, factorizations, hit, status (worlds,). With `scratch` worlds share memory for matrices, in
+    turns, and A lies there.
     """
 
     @alone
-    def __init__(self, worlds: int, n: int, *, tolerance: float | None = None, dtype: str = "float64", device=None):
+    def __init__(
+        self,
+        worlds: int,
+        n: int,
+        *,
+        tolerance: float | None = None,
+        dtype: str = "float64",
+        device=None,
+        scratch: Scratch | None = None,
+    ):
         self.scalar = scalar = arrays.check_dtype("LCPSolver", dtype)
         arrays.check_tolerance("LCPSolver", tolerance)
         self.worlds, self.device = worlds, wp.get_device(device)
-        shapes = {1: worlds, 2: (worlds, n), 3: (worlds, n, n)}
+        self.scratch = scratch
+        if scratch is None:
+            self.scratch = Scratch(worlds, lcp.MATRICES * n * n, scalar, self.device, window=1)
+        shapes = {1: worlds, 2: (worlds, n)}
         self.work, self.solution = copy(lcp.Workspace, scalar)(), copy(lcp.Solution, scalar)()
         for struct in (self.work, self.solution):
             arrays.allocate(struct, self.device, shapes)
@@ -46,9 +60,9 @@ class LCPSolver:
         self.problem.x = wp.zeros((worlds, 0), dtype=scalar, device=self.device)
         self.options.tolerance = DEFAULT_TOLERANCE[dtype] if tolerance is None else float(tolerance)
 
-    def launch(self):
-        """Solve every world: one kernel launch, off the tape."""
-        inputs, device = [self.problem, self.work, self.options, self.solution], self.device
+    def launch(self, turn: int = 0):
+        """Solve every world, or those of one turn: one kernel launch, off the tape."""
+        inputs, device = [self.problem, self.scratch.data, turn, self.work, self.options, self.solution], self.device
         launch(lcp.solve, self.scalar, self.worlds, inputs, device=device, record_tape=False, block_dim=BLOCK)
         return self.solution
 
