@@ -1,6 +1,5 @@
 """A contact solver in float64 on a float32 problem: what it reads is widened before every launch, its solution rounded."""
 
-import numpy as np
 import warp as wp
 
 from warpsim.solve.contact_solver import ContactSolver

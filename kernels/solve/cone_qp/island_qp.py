@@ -14,13 +14,14 @@ of its block of D(W + R)D one, and b = max |D(J v* − v̂)|. What nothing touch
   |xᵀz|, in scaled impulses. A world's is that of its worst island.
 """
 
+import numpy as np
 import warp as wp
 
-from ...linalg.loops import sparse_add, sparse_dot, support_add, support_rate
-from ...linalg.ltdl import ltdl_solve_block
-from ...real import func, kernel, real, struct, vec2, vec3
+from ...real import func, kernel, real, vec2, vec3
 from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution
 from ..sap.newton import island_range
+from .island_newton import NEWTON_BELOW, Options, finish
+from .island_program import certify, clamp_row, has_lower, has_upper, scale_program
 from .island_system import (
     REFINEMENTS,
     Island,
@@ -30,7 +31,6 @@ from .island_system import (
     factor,
     factor_trees,
     is_fixed,
-    largest,
     multiply_by_H,
     push,
     solve_refined,
@@ -43,339 +43,23 @@ from .second_order_cone import (
     divide,
     longest_step,
     product,
-    project,
     scaling_point,
     tangent,
 )
 
-# As in `cone_qp.py`, where the reasons are.
+# As in `cone_qp.py`: fraction of the step to the boundary and the step at which the method gives up, the weight of Mehrotra's
+# second-order term, factorisations with the goal in place of the tolerance, the distance to the boundary at the start.
 STEP_FRACTION = 0.99
 SMALLEST_STEP = 1e-6
 SECOND_ORDER = 5.0
 GOAL_ITERATIONS = 20
-NEWTON_BELOW = 1e-5
-NEWTON_AGAIN = 0.01
-NEWTON_STEPS = 3
-NEWTON_FLOOR = 1e-7
-NEWTON_EXACT = 1e-13
-NEWTON_WORSE = 1e3
 INTERIOR = 1e-3
-FLOOR = 1e-6
-# The affine direction only says where to aim: one solve.
+# Ω of the solve that the method starts from. Bodies that are jammed bear impulses far above b, which 1 would keep from the start.
+START = 0.03
+# The affine direction only says where to aim: one solve, without refinement.
 AFFINE_PASSES = 1
-epsilon = 2.220446049250313e-16
 
-
-@struct
-class Options:
-    tolerance: real  # of the residual: what is asked for
-    goal: real  # what is aimed at for GOAL_ITERATIONS factorisations
-    accepted: real  # residual above which a world is flagged
-    max_iterations: int
-
-
-# The scaled program ----------------------------------------------------------------------------------------------------
-
-
-@func(inline=False)
-def contact_scale(problem: Problem, work: Workspace, at: Island, c: int) -> vec3:
-    """D of a contact: 1/√ of the largest diagonal entry of D(W + R)D with D = (1, 1, 1/μ); no tangents where μ = 0."""
-    pair = problem.contact_pair[at.w, c]
-    support = problem.support[pair]
-    size = problem.support_size[pair]
-    p = work.p[at.w]
-    mu = problem.mu[at.w, c]
-    axis_scale = real(1.0)
-    first = wp.int32(2)
-    if mu > real(0.0):
-        first = wp.int32(0)
-        axis_scale = real(1.0) / mu
-    most = real(0.0)
-    for axis in range(first, 3):
-        unit = vec3(real(0.0), real(0.0), real(0.0))
-        unit[axis] = real(1.0)
-        seen = wp.int32(-1)
-        for i in range(size):
-            tree = problem.dof_tree[support[i]]
-            if tree != seen:
-                for d in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-                    p[d] = real(0.0)
-                seen = tree
-        support_add(problem.J[at.w, c], support, size, unit, p)
-        seen = wp.int32(-1)
-        for i in range(size):
-            tree = problem.dof_tree[support[i]]
-            if tree != seen:
-                ltdl_solve_block(work.A_factor[at.w], problem.tree_v[tree], problem.tree_v[tree + 1], p)
-                seen = tree
-        rate = support_rate(problem.J[at.w, c], support, size, p)
-        entry = rate[axis] + problem.R[at.w, c][axis]
-        if axis == 2:
-            entry = axis_scale * axis_scale * entry
-        most = wp.max(most, entry)
-    scale = real(1.0) / wp.sqrt(most)
-    if mu > real(0.0):
-        return vec3(scale, scale, scale * axis_scale)
-    return vec3(real(0.0), real(0.0), scale)
-
-
-@func(inline=False)
-def row_scale(problem: Problem, work: Workspace, at: Island, k: int) -> real:
-    """D of a row: 1/√(W + R)."""
-    support = problem.row_support[k]
-    size = problem.row_support_size[k]
-    p = work.p[at.w]
-    for i in range(size):
-        tree = problem.dof_tree[support[i]]
-        for d in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            p[d] = real(0.0)
-    sparse_add(problem.row_J[at.w, k], support, size, real(1.0), p)
-    seen = wp.int32(-1)
-    for i in range(size):
-        tree = problem.dof_tree[support[i]]
-        if tree != seen:
-            ltdl_solve_block(work.A_factor[at.w], problem.tree_v[tree], problem.tree_v[tree + 1], p)
-            seen = tree
-    return real(1.0) / wp.sqrt(sparse_dot(problem.row_J[at.w, k], support, size, p) + problem.row_R[at.w, k])
-
-
-@func(inline=False)
-def scale_program(problem: Problem, work: Workspace, at: Island) -> Island:
-    """D, g, b and the bounds; the degree is 0 where the data are not finite."""
-    b = real(0.0)
-    bad = real(0.0)
-    at.degree = real(0.0)
-    for i in range(at.r.contact_begin, at.r.contact_end):
-        c = work.islands.contact[at.w, i]
-        pair = problem.contact_pair[at.w, c]
-        mu = problem.mu[at.w, c]
-        D = contact_scale(problem, work, at, c)
-        rate = support_rate(problem.J[at.w, c], problem.support[pair], problem.support_size[pair], problem.v_star[at.w])
-        g = wp.cw_mul(D, rate - problem.v_hat[at.w, c])
-        work.contact[at.w, Vc.D, c] = D
-        work.contact[at.w, Vc.g, c] = g
-        b = wp.max(b, largest(g))
-        at.degree += real(1.0)
-        total = g[0] + g[1] + g[2] + D[0] + D[2]
-        bad += total - total
-        if not (mu >= real(0.0) and mu - mu == real(0.0)):
-            bad = real(1.0)
-    for i in range(at.r.row_begin, at.r.row_end):
-        k = work.islands.row[at.w, i]
-        D_k = row_scale(problem, work, at, k)
-        rate_k = sparse_dot(
-            problem.row_J[at.w, k], problem.row_support[k], problem.row_support_size[k], problem.v_star[at.w]
-        )
-        g_k = D_k * (rate_k - problem.row_v_hat[at.w, k])
-        work.row[at.w, Vr.D, k] = D_k
-        work.row[at.w, Vr.g, k] = g_k
-        b = wp.max(b, wp.abs(g_k))
-        at.degree += real(2.0)
-        bad += (g_k + D_k) - (g_k + D_k)
-    if b == real(0.0):
-        b = real(1.0)
-    at.b = b
-    if bad != real(0.0):
-        at.degree = real(0.0)
-    for i in range(at.r.contact_begin, at.r.contact_end):
-        c = work.islands.contact[at.w, i]
-        work.contact[at.w, Vc.g, c] = work.contact[at.w, Vc.g, c] / b
-    for i in range(at.r.row_begin, at.r.row_end):
-        k = work.islands.row[at.w, i]
-        D_k = work.row[at.w, Vr.D, k]
-        work.row[at.w, Vr.g, k] = work.row[at.w, Vr.g, k] / b
-        work.row[at.w, Vr.lower, k] = problem.row_lower[at.w, k] / (D_k * b)
-        work.row[at.w, Vr.upper, k] = problem.row_upper[at.w, k] / (D_k * b)
-    return at
-
-
-@func
-def has_lower(work: Workspace, w: int, k: int) -> bool:
-    return work.row[w, Vr.lower, k] != real(-wp.inf)
-
-
-@func
-def has_upper(work: Workspace, w: int, k: int) -> bool:
-    return work.row[w, Vr.upper, k] != real(wp.inf)
-
-
-@func
-def clamp_row(work: Workspace, w: int, k: int, x: real) -> real:
-    """P x of a row; a fixed one is at its lower bound."""
-    return wp.max(wp.min(x, work.row[w, Vr.upper, k]), work.row[w, Vr.lower, k])
-
-
-@func(inline=False)
-def certify(problem: Problem, work: Workspace, at: Island, x_c: int, x_r: int, best: real) -> real:
-    """Residual of a point in its cones, whose Hx is known; kept in `best` where it is smaller."""
-    size = real(FLOOR)
-    value = real(0.0)
-    gap = real(0.0)
-    dual = real(0.0)
-    for i in range(at.r.contact_begin, at.r.contact_end):
-        c = work.islands.contact[at.w, i]
-        x = work.contact[at.w, x_c, c]
-        Hx = work.contact[at.w, Vc.Hx, c]
-        g = work.contact[at.w, Vc.g, c]
-        u = Hx + g
-        z = project(u)
-        size = wp.max(size, wp.max(largest(Hx), largest(g)))
-        value += wp.dot(x, Hx) + wp.abs(x[0] * g[0]) + wp.abs(x[1] * g[1]) + wp.abs(x[2] * g[2])
-        dual = wp.max(dual, largest(u - z))
-        gap += wp.abs(wp.dot(x, z))
-    for i in range(at.r.row_begin, at.r.row_end):
-        k = work.islands.row[at.w, i]
-        if not is_fixed(work, at.w, k):
-            x_k = work.row[at.w, x_r, k]
-            Hx_k = work.row[at.w, Vr.Hx, k]
-            g_k = work.row[at.w, Vr.g, k]
-            u_k = Hx_k + g_k
-            size = wp.max(size, wp.max(wp.abs(Hx_k), wp.abs(g_k)))
-            value += wp.abs(x_k * Hx_k) + wp.abs(x_k * g_k)
-            if u_k > real(0.0) and has_lower(work, at.w, k):
-                gap += u_k * (x_k - work.row[at.w, Vr.lower, k])
-            elif u_k < real(0.0) and has_upper(work, at.w, k):
-                gap -= u_k * (work.row[at.w, Vr.upper, k] - x_k)
-            else:
-                dual = wp.max(dual, wp.abs(u_k))
-    residual = wp.max(dual / size, gap / wp.max(value, real(FLOOR)))
-    total = gap + value  # max drops a NaN, a sum does not
-    if residual < best and total - total == real(0.0):
-        for i in range(at.r.contact_begin, at.r.contact_end):
-            c = work.islands.contact[at.w, i]
-            work.contact[at.w, Vc.best, c] = work.contact[at.w, x_c, c]
-        for i in range(at.r.row_begin, at.r.row_end):
-            k = work.islands.row[at.w, i]
-            work.row[at.w, Vr.best, k] = work.row[at.w, x_r, k]
-        return residual
-    return best
-
-
-# Newton on the natural map ---------------------------------------------------------------------------------------------
-
-
-@func(inline=False)
-def natural_map(problem: Problem, work: Workspace, at: Island) -> real:
-    """max |x − P(x − u)| of `newton`; leaves u in `r` and x − P(x − u) in `rhs`."""
-    multiply_by_H(problem, work, at, Vc.newton, Vr.newton, Vc.Hx, Vr.Hx)
-    residual = real(0.0)
-    for i in range(at.r.contact_begin, at.r.contact_end):
-        c = work.islands.contact[at.w, i]
-        x = work.contact[at.w, Vc.newton, c]
-        u = work.contact[at.w, Vc.Hx, c] + work.contact[at.w, Vc.g, c]
-        miss = x - project(x - u)
-        work.contact[at.w, Vc.r, c] = u
-        work.contact[at.w, Vc.rhs, c] = miss
-        residual = wp.max(residual, largest(miss))
-    for i in range(at.r.row_begin, at.r.row_end):
-        k = work.islands.row[at.w, i]
-        x_k = work.row[at.w, Vr.newton, k]
-        u_k = work.row[at.w, Vr.Hx, k] + work.row[at.w, Vr.g, k]
-        miss_k = x_k - clamp_row(work, at.w, k, x_k - u_k)
-        work.row[at.w, Vr.r, k] = u_k
-        work.row[at.w, Vr.rhs, k] = miss_k
-        residual = wp.max(residual, wp.abs(miss_k))
-    return residual
-
-
-@func(inline=False)
-def set_newton_weights(problem: Problem, work: Workspace, at: Island):
-    """Ω = (1 − V)/V with V = P'(x − u), and the right-hand side −(1 + Ω)(x − P(x − u)), turned."""
-    large = real(1.0) / real(NEWTON_FLOOR)
-    zero = real(0.0)
-    for i in range(at.r.contact_begin, at.r.contact_end):
-        c = work.islands.contact[at.w, i]
-        v = work.contact[at.w, Vc.newton, c] - work.contact[at.w, Vc.r, c]
-        r = tangent(v)
-        axis = vec2(real(1.0), zero)
-        omega = vec3(zero, zero, zero)
-        if r <= -v[2]:
-            omega = vec3(large, large, large)
-        elif r > v[2]:
-            across = wp.max(real(0.5) * (v[2] + r) / r, real(NEWTON_FLOOR))
-            omega = vec3(large, zero, (real(1.0) - across) / across)
-            axis = vec2(v[0] / r, v[1] / r)
-        miss = turn(axis, problem.mu[at.w, c], work.contact[at.w, Vc.rhs, c])
-        work.axis[at.w, c] = axis
-        work.contact[at.w, Vc.omega, c] = omega
-        work.contact[at.w, Vc.rhs, c] = -miss - wp.cw_mul(omega, miss)
-    for i in range(at.r.row_begin, at.r.row_end):
-        k = work.islands.row[at.w, i]
-        v_k = work.row[at.w, Vr.newton, k] - work.row[at.w, Vr.r, k]
-        omega_k = zero
-        if v_k <= work.row[at.w, Vr.lower, k] or v_k >= work.row[at.w, Vr.upper, k]:
-            omega_k = large
-        work.row[at.w, Vr.omega, k] = omega_k
-        work.row[at.w, Vr.rhs, k] = -(real(1.0) + omega_k) * work.row[at.w, Vr.rhs, k]
-        if is_fixed(work, at.w, k):
-            work.row[at.w, Vr.rhs, k] = zero
-
-
-@func(inline=False)
-def move_newton(problem: Problem, work: Workspace, at: Island):
-    """`newton` += Δx; its projection on the cones in `e`."""
-    for i in range(at.r.contact_begin, at.r.contact_end):
-        c = work.islands.contact[at.w, i]
-        dx = turn_back(work.axis[at.w, c], problem.mu[at.w, c], work.contact[at.w, Vc.dx, c])
-        x = work.contact[at.w, Vc.newton, c] + dx
-        work.contact[at.w, Vc.newton, c] = x
-        work.contact[at.w, Vc.e, c] = project(x)
-    for i in range(at.r.row_begin, at.r.row_end):
-        k = work.islands.row[at.w, i]
-        x_k = work.row[at.w, Vr.newton, k] + work.row[at.w, Vr.dx, k]
-        work.row[at.w, Vr.newton, k] = x_k
-        work.row[at.w, Vr.e, k] = clamp_row(work, at.w, k, x_k)
-
-
-@func(inline=False)
-def newton(
-    problem: Problem, work: Workspace, at: Island, options: Options, first: real, budget: int, residual: real
-) -> tuple[real, int]:
-    """Newton from `newton`, whose natural residual is `first`, u and x − P(x − u) known: (least residual, factorisations)."""
-    best = residual
-    steps = wp.min(budget, NEWTON_STEPS)
-    count = wp.int32(0)
-    last = first
-    running = wp.int32(1)
-    while running == 1 and count < steps:
-        set_newton_weights(problem, work, at)
-        count += 1
-        if factor(problem, work, at) != 0:
-            running = 0
-        else:
-            solve_refined(problem, work, at, REFINEMENTS)
-            move_newton(problem, work, at)
-            multiply_by_H(problem, work, at, Vc.e, Vr.e, Vc.Hx, Vr.Hx)
-            best = certify(problem, work, at, Vc.e, Vr.e, best)
-            now = natural_map(problem, work, at)
-            # Solved to rounding, lost, or solved and no longer falling fast.
-            if now <= real(NEWTON_EXACT) or not (now < real(NEWTON_WORSE) * first):
-                running = 0
-            elif best <= options.goal and now > real(0.1) * last:
-                running = 0
-            last = now
-    return best, count
-
-
-@func(inline=False)
-def finish(
-    problem: Problem, work: Workspace, at: Island, options: Options, level: real, budget: int, residual: real
-) -> tuple[real, real, int]:
-    """Newton from x if its natural residual is below `level`: (least residual, next level, factorisations)."""
-    for i in range(at.r.contact_begin, at.r.contact_end):
-        c = work.islands.contact[at.w, i]
-        work.contact[at.w, Vc.newton, c] = work.contact[at.w, Vc.x, c]
-    for i in range(at.r.row_begin, at.r.row_end):
-        k = work.islands.row[at.w, i]
-        work.row[at.w, Vr.newton, k] = work.row[at.w, Vr.x, k]
-    natural = natural_map(problem, work, at)
-    if not (natural < level):
-        return residual, level, 0
-    best, count = newton(problem, work, at, options, natural, budget, residual)
-    return best, real(NEWTON_AGAIN) * natural, count
-
-
-# The interior point ----------------------------------------------------------------------------------------------------
+epsilon = float(np.finfo(wp.dtype_to_numpy(real)).eps)
 
 
 @func(inline=False)
@@ -386,7 +70,7 @@ def start_rows(work: Workspace, at: Island):
         lower = work.row[at.w, Vr.lower, k]
         upper = work.row[at.w, Vr.upper, k]
         x = work.row[at.w, Vr.dx, k]
-        u = -x
+        u = -real(START) * x
         above = real(1.0)
         below = real(1.0)
         z = real(1.0)
@@ -423,11 +107,11 @@ def start(problem: Problem, work: Workspace, at: Island) -> int:
     for i in range(at.r.contact_begin, at.r.contact_end):
         c = work.islands.contact[at.w, i]
         work.axis[at.w, c] = vec2(one, real(0.0))
-        work.contact[at.w, Vc.omega, c] = vec3(one, one, one)
+        work.contact[at.w, Vc.omega, c] = real(START) * vec3(one, one, one)
         work.contact[at.w, Vc.rhs, c] = -turn(work.axis[at.w, c], problem.mu[at.w, c], work.contact[at.w, Vc.g, c])
     for i in range(at.r.row_begin, at.r.row_end):
         k = work.islands.row[at.w, i]
-        work.row[at.w, Vr.omega, k] = one
+        work.row[at.w, Vr.omega, k] = real(START)
         work.row[at.w, Vr.rhs, k] = -work.row[at.w, Vr.g, k]
         if is_fixed(work, at.w, k):
             work.row[at.w, Vr.rhs, k] = real(0.0)
@@ -441,14 +125,14 @@ def start(problem: Problem, work: Workspace, at: Island) -> int:
         x = turn_back(work.axis[at.w, c], problem.mu[at.w, c], work.contact[at.w, Vc.dx, c])
         work.contact[at.w, Vc.x, c] = x
         margin_x = wp.min(margin_x, x[2] - tangent(x))
-        margin_z = wp.min(margin_z, -x[2] - tangent(x))
+        margin_z = wp.min(margin_z, real(START) * (-x[2] - tangent(x)))
     add_x = wp.where(margin_x <= real(INTERIOR), one - margin_x, real(0.0))
     add_z = wp.where(margin_z <= real(INTERIOR), one - margin_z, real(0.0))
     for i in range(at.r.contact_begin, at.r.contact_end):
         c = work.islands.contact[at.w, i]
         x = work.contact[at.w, Vc.x, c]
         work.contact[at.w, Vc.x, c] = vec3(x[0], x[1], x[2] + add_x)
-        work.contact[at.w, Vc.z, c] = vec3(-x[0], -x[1], add_z - x[2])
+        work.contact[at.w, Vc.z, c] = vec3(-real(START) * x[0], -real(START) * x[1], add_z - real(START) * x[2])
         work.contact[at.w, Vc.best, c] = vec3(real(0.0), real(0.0), real(0.0))
     start_rows(work, at)
     for i in range(at.r.row_begin, at.r.row_end):
@@ -687,7 +371,7 @@ def iterate(problem: Problem, work: Workspace, at: Island, options: Options) -> 
             )
             count += steps
             mean = residuals(problem, work, at)
-        if best <= aim or count >= options.max_iterations:
+        if best <= aim or newton_level == real(0.0) or count >= options.max_iterations:
             running = 0
         elif scale_step(problem, work, at) == 0:
             running = 0

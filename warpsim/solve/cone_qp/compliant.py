@@ -8,7 +8,7 @@ import warp as wp
 
 from warpsim import checks
 from warpsim.device.copies import copy, kernels_of
-from warpsim.kernels.solve.cone_qp import compliant, island_qp, island_system
+from warpsim.kernels.solve.cone_qp import compliant, island_newton, island_qp, island_system
 from warpsim.kernels.solve.sap import islands
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.contact_model import ContactModel
@@ -126,7 +126,7 @@ class CompliantContact(ContactSolver):
         """`precision`: the dtype whose tolerances hold."""
         super().__init__(*size, **keywords)
         options = Compliant() if options is None else options
-        self.options = copy(island_qp.Options, self.scalar)()
+        self.options = copy(island_newton.Options, self.scalar)()
         self.options.tolerance = self.options.accepted = options.relative_tolerance(precision)
         self.options.goal = GOAL[precision] * self.options.tolerance
         if options.tolerance is None:
@@ -161,7 +161,9 @@ class CompliantContact(ContactSolver):
 
 
 class WideCompliant(WidenedSolver):
-    """`CompliantContact` on a float32 problem: R is 1e-9 of W there, and float32 would not see it."""
+    """`CompliantContact` on a float32 problem: R of near-rigid contact is 1e-9 of W, which float32 does not see."""
+
+    COPIED = tuple(name for name in WidenedSolver.COPIED if name != "v0")
 
     def make_inner(self, size, options: Compliant, keywords) -> CompliantContact:
         return CompliantContact(*size, options=options, precision=self.dtype, **keywords)
