@@ -96,6 +96,7 @@ class Step:
         rows.attach(problem)
         if wide:
             self.solver.attach_wide(self.deep.A, self.deep.v_star, self.deep.v)
+        self.solver.complete()
 
     def allow_wrench(self) -> None:
         """Make room for wrenches on bodies (torque, force), zero until they are given."""

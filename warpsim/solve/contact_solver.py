@@ -60,7 +60,10 @@ class ContactSolver:
         self.problem.v0 = v
 
     def attach_wide(self, A: wp.array, v_star: wp.array, v0: wp.array) -> None:
-        """Float64 arrays whose rounded values the problem holds, once it is filled: of deep trees, for who can use them."""
+        """Float64 arrays whose rounded values the problem holds: of deep trees, for who can use them."""
+
+    def complete(self) -> None:
+        """The struct `problem` is filled: take what depends on its sizes."""
 
     @functools.cached_property
     def lag_error(self) -> wp.array:

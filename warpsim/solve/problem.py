@@ -226,3 +226,4 @@ def fill_problem(solver: ContactSolver, problem: ContactProblem, options: SAP, d
     struct.row_J = wp.zeros((W, 0, 1), dtype=S, device=device)
     for name in ("row_R", "row_v_hat", "row_lower", "row_upper"):
         setattr(struct, name, wp.zeros((W, 0), dtype=S, device=device))
+    solver.complete()

@@ -1,15 +1,12 @@
 """The contact problem of a step as a quadratic program over cones: compliant constraints (Drumwright; theory §4).
 
-    min ½ γᵀ(W + R)γ + (J v* − v̂)ᵀγ    over friction cones, half-lines, intervals and free rows,   W = J A⁻¹ Jᵀ
+    min ½ γᵀ(W + R)γ + (J v* − v̂)ᵀγ    over friction cones, half-lines, intervals and free rows,   W = J A⁻¹ Jᵀ   (`island_qp.py`)
     R_n = 1/(h²K + hB),  v̂_n = −φ/(h + τ_d),  B = K τ_d;   R_t = 1/(h B_t),  K_t = 0: Coulomb friction without memory
 
 Every constraint is a spring and a damper, solved implicitly; K has no floor. It is the dual of SAP's problem with this R
-and v̂. Scalar rows bring their own R and v̂ (`kernels/rows/table.py`); one with a lower bound l is solved for
-x = γ − l ≥ 0, an upper bound is a row of A. Contacts without friction have their normal row alone. Friction below rounding
-is cleared, so that a scene that is symmetric stays so: a column of spheres, an unstable equilibrium, stands.
+and v̂. Scalar rows bring their own R and v̂ (`kernels/rows/table.py`). Contacts without friction have their normal row alone.
 """
 
-import numpy as np
 import warp as wp
 
 from ...contact import contacts as contact
@@ -18,11 +15,8 @@ from ...contact.narrow.manifold import SPHERE
 from ...laws import cone
 from ...laws.cone import contact_stabilization, recovery_regularization, recovery_stabilization
 from ...laws.hertz import hertz_law, in_series
-from ...linalg.loops import row_fill
 from ...real import func, kernel, real, struct, vec2, vec3
-from ..delassus import Dual
 from ..problem import Problem
-from .scaling import Problem as QP
 
 
 @struct
@@ -77,17 +71,6 @@ def pair_radius(scene: Scene, law: Law, w: int, p: int) -> real:
 def regularization(R_t: real, phi: real, compliance: real, tau_d: real, h: real) -> vec3:
     """(R_t, R_t, R_n)."""
     return cone.contact_regularization(real(1.0), phi, compliance, tau_d, h, real(0.0), R_t)
-
-
-epsilon = float(np.finfo(wp.dtype_to_numpy(real)).eps)
-
-
-@struct
-class Bounds:
-    """Of the listed rows; an upper bound that is not beyond the lower fixes γ."""
-
-    lower: wp.array2d(dtype=real)  # (worlds, N)
-    upper: wp.array2d(dtype=real)
 
 
 @func
@@ -145,119 +128,6 @@ def regularise(
     problem.R[w, c] = recovery_regularization(R_free, v_free, pair[2])
     problem.v_hat[w, c] = recovery_stabilization(v_free, pair[2])
     problem.mu[w, c] = mu
-
-
-@kernel
-def fill(problem: Problem, dual: Dual, qp: QP, bounds: Bounds):
-    """g and bounds of a listed row; R joins the diagonal of W, which is H. Launch over (worlds, N)."""
-    w, r = wp.tid()
-    if r >= dual.count[w]:
-        return
-    slots = problem.contact_pair.shape[1]
-    source = dual.source[w, r]
-    v_hat = real(0.0)
-    R = real(0.0)
-    lower = real(-wp.inf)
-    upper = real(wp.inf)
-    if source < 3 * slots:
-        c = source // 3
-        axis = source - 3 * c
-        v_hat = problem.v_hat[w, c][axis]
-        R = problem.R[w, c][axis]
-        if axis == 2:
-            lower = real(0.0)
-    else:
-        k = source - 3 * slots
-        v_hat = problem.row_v_hat[w, k]
-        R = problem.row_R[w, k]
-        lower = problem.row_lower[w, k]
-        upper = problem.row_upper[w, k]
-    qp.H[w, r, r] = qp.H[w, r, r] + R
-    qp.g[w, r] = dual.u_star[w, r] - v_hat
-    bounds.lower[w, r] = lower
-    bounds.upper[w, r] = upper
-
-
-@func
-def add_cone(qp: QP, w: int, start: int, size: int, mu: real):
-    k = qp.cones[w]
-    qp.start[w, k] = start
-    qp.size[w, k] = size
-    qp.mu[w, k] = mu
-    qp.cones[w] = k + 1
-
-
-@func
-def fix(qp: QP, w: int, r: int, n: int):
-    """Take x_r = 0 out of the problem."""
-    for i in range(n):
-        qp.H[w, i, r] = real(0.0)
-        qp.H[w, r, i] = real(0.0)
-    qp.H[w, r, r] = real(1.0)
-    qp.g[w, r] = real(0.0)
-
-
-@kernel
-def assemble(problem: Problem, dual: Dual, bounds: Bounds, qp: QP):
-    """Cones, half-lines and upper bounds, and g for x = γ − lower. Launch over worlds."""
-    w = wp.tid()
-    slots = problem.contact_pair.shape[1]
-    n = dual.count[w]
-    qp.variables[w] = n
-    qp.cones[w] = 0
-    qp.rows[w] = 0
-    for r in range(n):
-        shift = bounds.lower[w, r]
-        if shift != real(0.0) and shift != real(-wp.inf):
-            for i in range(n):
-                qp.g[w, i] = qp.g[w, i] + qp.H[w, i, r] * shift
-    for r in range(n):
-        lower = bounds.lower[w, r]
-        upper = bounds.upper[w, r]
-        source = dual.source[w, r]
-        if source < 3 * slots:
-            c = source // 3
-            axis = source - 3 * c
-            mu = problem.mu[w, c]
-            if axis == 0:
-                add_cone(qp, w, r, 3, mu)
-            elif axis == 2 and mu == real(0.0):
-                add_cone(qp, w, r, 1, real(0.0))
-        elif upper <= lower:
-            fix(qp, w, r, n)
-        else:
-            if lower != real(-wp.inf):
-                add_cone(qp, w, r, 1, real(0.0))
-            else:
-                lower = real(0.0)
-            if upper != real(wp.inf):
-                k = qp.rows[w]
-                row_fill(real(0.0), qp.A[w, k], 0, n)
-                qp.A[w, k, r] = real(-1.0)
-                qp.q[w, k] = lower - upper
-                qp.rows[w] = k + 1
-
-
-@kernel
-def recover(problem: Problem, dual: Dual, bounds: Bounds, x: wp.array2d(dtype=real), impulse: wp.array2d(dtype=real)):
-    """γ = x + lower; friction below the rounding of its bound μ γ_n is 0. Launch over (worlds, N)."""
-    w, r = wp.tid()
-    if r >= dual.count[w]:
-        return
-    slots = problem.contact_pair.shape[1]
-    source = dual.source[w, r]
-    gamma = x[w, r]
-    if source < 3 * slots:
-        c = source // 3
-        axis = source - 3 * c
-        if axis < 2:
-            n = r - axis + 2
-            rounding = real(epsilon) * problem.mu[w, c] * x[w, n]
-            if wp.max(wp.abs(x[w, n - 2]), wp.abs(x[w, n - 1])) <= rounding:
-                gamma = real(0.0)
-    elif bounds.lower[w, r] != real(-wp.inf):
-        gamma += bounds.lower[w, r]
-    impulse[w, r] = gamma
 
 
 # Impulses from velocities, for the gradient of a step. No Hertz.

@@ -3,17 +3,18 @@
 from dataclasses import InitVar, dataclass
 from typing import ClassVar
 
+import numpy as np
 import warp as wp
 
 from warpsim import checks
 from warpsim.device.copies import copy, kernels_of
-from warpsim.kernels.solve import delassus
-from warpsim.kernels.solve.cone_qp import compliant, cone_qp
-from warpsim.solve.cone_qp.cone_qp import ConeQPSolver
+from warpsim.kernels.solve.cone_qp import compliant, island_newton, island_qp, island_system
+from warpsim.kernels.solve.sap import islands
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.contact_solver import ContactSolver
-from warpsim.solve.delassus import Delassus
+from warpsim.solve.sap.sap import islands_workspace, newton_workspace
+from warpsim.solve.widened import WidenedSolver
 
 NEAR_RIGID_STIFFNESS = 1e10  # [N/m] of contacts without one
 # B_t = this/h, as Drumwright, §6.4: friction creeps by 1e-6 m/s per N s.
@@ -23,6 +24,8 @@ TANGENTIAL_DAMPING = 1e6  # [N]
 # body under another of 10⁶ times its mass: 5e-11).
 DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-11}
 DEFAULT_ACCEPTED = {"float32": 1e-4, "float64": 1e-9}
+# The method goes on to this fraction of the tolerance, where that costs little.
+GOAL = {"float32": 0.3, "float64": 1e-2}
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,9 @@ class Compliant(ContactModel):
     def make_law(self, dynamics, collision) -> "CompliantLaw":
         return CompliantLaw(self, dynamics, collision)
 
+    def make_solver(self, *size, wide: bool = False, **keywords) -> ContactSolver:
+        return (WideCompliant if keywords["dtype"] == "float32" else CompliantContact)(*size, options=self, **keywords)
+
     def refuse_alone(self) -> None:
         return None
 
@@ -114,44 +120,53 @@ class CompliantLaw(ContactLaw):
 
 
 class CompliantContact(ContactSolver):
-    """Workspace and launches: Delassus matrix, quadratic program, velocities."""
+    """Workspace and launches of the quadratic program, in float64."""
 
-    def __init__(self, *size, options: Compliant | None = None, **keywords):
+    def __init__(self, *size, options: Compliant | None = None, precision: str = "float64", **keywords):
+        """`precision`: the dtype whose tolerances hold."""
         super().__init__(*size, **keywords)
-        self.options = Compliant() if options is None else options
-        self.delassus = Delassus(self, all_tangents=False)
-        W, N, K = self.worlds, self.delassus.size, self.rows
-        C = self.max_contacts + K
-        limits = {"max_iterations": int(self.options.max_iterations)}
-        limits["tolerance"] = self.options.relative_tolerance(self.dtype)
-        if self.options.tolerance is None:
-            limits["accepted"] = DEFAULT_ACCEPTED[self.dtype]
-        self.qp = ConeQPSolver(W, N, K, C, **limits, dtype=self.dtype, device=self.device)
-        data = self.qp.problem
-        data.H, data.variables = self.delassus.dual.W, self.zeros(W, int)
-        data.g, data.A, data.q = self.zeros((W, N)), self.zeros((W, K, N)), self.zeros((W, K))
-        data.rows, data.cones = self.zeros(W, int), self.zeros(W, int)
-        data.start, data.size, data.mu = self.zeros((W, C), int), self.zeros((W, C), int), self.zeros((W, C))
-        self.bounds = copy(compliant.Bounds, self.scalar)()
-        self.bounds.lower, self.bounds.upper, self.impulse = (self.zeros((W, N)) for _ in range(3))
-        result = self.qp.solution
-        self.solution.momentum_error, self.solution.iterations = result.residual, result.iterations
-        self.solution.status = result.status
+        options = Compliant() if options is None else options
+        self.options = copy(island_newton.Options, self.scalar)()
+        self.options.tolerance = self.options.accepted = options.relative_tolerance(precision)
+        self.options.goal = GOAL[precision] * self.options.tolerance
+        if options.tolerance is None:
+            self.options.accepted = DEFAULT_ACCEPTED[precision]
+        self.options.max_iterations = int(options.max_iterations)
+        self.work = self._workspace()
+
+    def _workspace(self):
+        W, T, C, K = self.worlds, self.trees, self.max_contacts, self.rows
+        work = copy(island_system.Workspace, self.scalar)()
+        work.newton = newton_workspace(self, direct=True)
+        work.islands = islands_workspace(self)
+        work.A_factor = self.zeros((W, self.nv, int(np.diff(self.tree_v).max(initial=0))))
+        work.p = self.zeros((W, self.nv))
+        work.contact = self.zeros((W, len(island_system.Vc), C), self.vec3)
+        work.axis = self.zeros((W, C), wp.types.vector(2, self.scalar))
+        work.row = self.zeros((W, len(island_system.Vr), K))
+        work.residual = self.zeros((W, T))
+        work.iterations, work.status = (self.zeros((W, T), int) for _ in range(2))
+        return work
 
     def kernels(self) -> list:
-        return [x for file in (compliant, delassus, cone_qp) for x in kernels_of(file, self.scalar)]
+        return [x for file in (island_qp, islands) for x in kernels_of(file, self.scalar)]
 
     def launch(self):
         """Solve every world, off the tape."""
-        dual, data, per_row = self.delassus.dual, self.qp.problem, (self.worlds, self.delassus.size)
-        self.delassus.form(self.problem)
-        self.run(compliant.fill, per_row, [self.problem, dual, data, self.bounds])
-        self.run(compliant.assemble, self.worlds, [self.problem, dual, self.bounds, data])
-        self.qp.launch()
-        inputs = [self.problem, dual, self.bounds, self.qp.solution.x]
-        self.run(compliant.recover, per_row, [*inputs, self.impulse])
-        self.delassus.recover(self.problem, self.impulse, self.solution)
+        self.run(islands.find_islands, self.worlds, [self.problem, self.work.islands])
+        inputs = [self.problem, self.work, self.options, self.solution]
+        self.run(island_qp.solve, (self.worlds, self.trees), inputs)
+        self.run(island_qp.certify_world, self.worlds, [self.problem, self.work, self.solution])
         return self.solution
+
+
+class WideCompliant(WidenedSolver):
+    """`CompliantContact` on a float32 problem: R of near-rigid contact is 1e-9 of W, which float32 does not see."""
+
+    COPIED = tuple(name for name in WidenedSolver.COPIED if name != "v0")
+
+    def make_inner(self, size, options: Compliant, keywords) -> CompliantContact:
+        return CompliantContact(*size, options=options, precision=self.dtype, **keywords)
 
 
 Compliant.workspace = CompliantContact

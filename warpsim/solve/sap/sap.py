@@ -13,7 +13,8 @@ from warpsim.kernels.solve.sap import islands, newton, sap
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.contact_solver import ContactSolver
-from warpsim.tree.wide import narrow, widen
+from warpsim.solve.widened import WidenedSolver
+from warpsim.tree.wide import narrow
 
 # Relative tolerance per dtype when the user gives none (theory §3.3).
 DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-6}
@@ -134,6 +135,37 @@ class SAP(ContactModel):
         return "cg" if len(tree_v) > 2 and tree_v[-1] > AUTO_CG_DOFS else "cholesky"
 
 
+def newton_workspace(solver: ContactSolver, direct: bool):
+    """The Newton system of every island of a solver's problem, with a matrix or for conjugate gradients."""
+    W, nv, cg, zeros = solver.worlds, solver.nv, not direct, solver.zeros
+    system = copy(newton.Newton, solver.scalar)()
+    system.H = zeros((W, 0 if cg else nv, nv))
+    system.first = zeros((W, nv), int)
+    system.x = zeros((W, nv))
+    system.P = zeros((W, nv if cg else 0, int(np.diff(solver.tree_v).max(initial=0))))
+    for name in ("residual", "z", "direction", "product"):
+        setattr(system, name, zeros((W, nv if cg else 0)))
+    system.G = zeros((W, solver.max_contacts), wp.types.matrix((3, 3), solver.scalar))
+    system.row_G = zeros((W, solver.rows))
+    return system
+
+
+def islands_workspace(solver: ContactSolver):
+    """Lists of the islands of a solver's problem."""
+    W, T = solver.worlds, solver.trees
+    tree = np.repeat(np.arange(T), np.diff(solver.tree_v))
+    rows = zip(solver.row_support, solver.row_support_size, strict=True)
+    edges = solver.max_contacts + sum(len(set(tree[dofs[:n]])) - 1 for dofs, n in rows) if T > 1 else 0
+    found = copy(islands.Islands, solver.scalar)()
+    found.count = solver.zeros(W, int)
+    columns = {"tree": T, "of_tree": T, "slot": len(tree), "edge": 2 * edges}
+    columns |= {"contact": solver.max_contacts, "row": solver.rows}
+    columns |= dict.fromkeys(("tree_end", "contact_end", "row_end", "slot_end", "edge_start"), T + 1)
+    for name, n in columns.items():
+        setattr(found, name, solver.zeros((W, n), int))
+    return found
+
+
 class SAPSolver(ContactSolver):
     """Workspace and launches of the SAP sap. With `keep_factor`, `solve_adjoint` works after `launch`."""
 
@@ -154,17 +186,9 @@ class SAPSolver(ContactSolver):
 
     def _workspace(self):
         W, nv, C, K = self.worlds, self.nv, self.max_contacts, self.rows
-        cg = self.options.linear_solver == newton.CG
         work = copy(sap.Workspace, self.scalar)()
-        system = copy(newton.Newton, self.scalar)()
-        system.H = self.zeros((W, 0 if cg else nv, nv))
-        system.first = self.zeros((W, nv), int)
-        system.x = self.zeros((W, nv))
-        system.P = self.zeros((W, nv if cg else 0, int(np.diff(self.tree_v).max(initial=0))))
-        for name in ("residual", "z", "direction", "product"):
-            setattr(system, name, self.zeros((W, nv if cg else 0)))
-        system.G, system.row_G = self.zeros((W, C), wp.types.matrix((3, 3), self.scalar)), self.zeros((W, K))
-        work.newton, work.islands = system, self._islands()
+        work.newton = newton_workspace(self, direct=self.options.linear_solver != newton.CG)
+        work.islands = islands_workspace(self)
         for name in ("p_star", "m", "j_c", "dv", "dp"):
             setattr(work, name, self.zeros((W, nv)))
         for name in ("u_c", "dv_c"):
@@ -173,22 +197,6 @@ class SAPSolver(ContactSolver):
         work.norms = self.zeros((W, self.trees), self.vec3)
         work.iterations, work.status = (self.zeros((W, self.trees), int) for _ in range(2))
         return work
-
-    def _islands(self):
-        W, T = self.worlds, self.trees
-        tree = np.repeat(np.arange(T), np.diff(self.tree_v))
-        joined = sum(
-            len(set(tree[dofs[:n]])) - 1 for dofs, n in zip(self.row_support, self.row_support_size, strict=True)
-        )
-        edges = self.max_contacts + joined if T > 1 else 0
-        found = copy(islands.Islands, self.scalar)()
-        found.count = self.zeros(W, int)
-        columns = {"tree": T, "of_tree": T, "slot": len(tree), "edge": 2 * edges}
-        columns |= {"contact": self.max_contacts, "row": self.rows}
-        columns |= dict.fromkeys(("tree_end", "contact_end", "row_end", "slot_end", "edge_start"), T + 1)
-        for name, n in columns.items():
-            setattr(found, name, self.zeros((W, n), int))
-        return found
 
     def launch(self):
         """Solve every world, off the tape."""
@@ -214,41 +222,21 @@ class SAPSolver(ContactSolver):
         self.run(sap.solve_adjoint, (self.worlds, self.trees), inputs)
 
 
-class WideSAP(ContactSolver):
+class WideSAP(WidenedSolver):
     """SAP in float64 on a float32 problem, but with the A, v* and v0 that are attached; its solution is rounded."""
 
-    COPIED = ("J", "R", "v_hat", "mu", "row_J", "row_R", "row_v_hat", "row_lower", "row_upper")
-    SHARED = ("contacts", "contact_pair", "support", "support_size")
-
     def __init__(self, *size, options: SAP, **keywords):
-        super().__init__(*size, **keywords)
-        options = dataclasses.replace(options, tolerance=options.relative_tolerance(self.dtype))  # of float32
-        self.inner = options.solver_of(*size)(*size, options=options, **(keywords | {"dtype": "float64"}))
-        lagged = options.is_lagged and self.max_contacts
-        self.copied = (*self.COPIED, "weight", "load", "least") if lagged else self.COPIED
-        self.solution.iterations, self.solution.status = self.inner.solution.iterations, self.inner.solution.status
+        super().__init__(*size, options=options, **keywords)
+        if options.is_lagged and self.max_contacts:
+            self.copied = (*self.copied, "weight", "load", "least")
         self.lag_error = self.zeros(self.worlds)
 
-    def kernels(self) -> list:
-        return self.inner.kernels()
-
-    def attach_wide(self, A: wp.array, v_star: wp.array, v0: wp.array) -> None:
-        """Take float64 arrays, and make room for the rest of the problem, once the struct `problem` is filled."""
-        problem = self.inner.problem
-        problem.A, problem.v_star, problem.v0 = A, v_star, v0
-        for name in self.SHARED:
-            setattr(problem, name, getattr(self.problem, name))
-        for name in self.copied:
-            array = getattr(self.problem, name)
-            kind = self.inner.scalar if array.dtype == self.scalar else self.inner.vec3
-            setattr(problem, name, self.zeros(array.shape, kind))
+    def make_inner(self, size, options: SAP, keywords) -> SAPSolver:
+        options = dataclasses.replace(options, tolerance=options.relative_tolerance(self.dtype))
+        return options.solver_of(*size)(*size, options=options, **keywords)
 
     def launch(self):
         """Solve every world, off the tape."""
-        for name in self.copied:
-            widen(getattr(self.problem, name), getattr(self.inner.problem, name), self.scalar)
-        solution = self.inner.launch()
-        for name in ("v", "gamma", "row_gamma", "momentum_error"):
-            narrow(getattr(solution, name), getattr(self.solution, name), self.scalar)
+        solution = super().launch()
         narrow(self.inner.lag_error, self.lag_error, self.scalar)
-        return self.solution
+        return solution

@@ -1,0 +1,51 @@
+"""A contact solver in float64 on a float32 problem: what it reads is widened before every launch, its solution rounded."""
+
+import warp as wp
+
+from warpsim.solve.contact_solver import ContactSolver
+from warpsim.tree.wide import narrow, widen
+
+
+class WidenedSolver(ContactSolver):
+    """A subclass says what solves: `make_inner(size, options, keywords)`, in float64."""
+
+    COPIED = ("A", "v_star", "v0", "J", "R", "v_hat", "mu", "row_J", "row_R", "row_v_hat", "row_lower", "row_upper")
+    SHARED = ("contacts", "contact_pair", "support", "support_size")
+
+    def __init__(self, *size, options, **keywords):
+        super().__init__(*size, **keywords)
+        self.inner = self.make_inner(size, options, keywords | {"dtype": "float64"})
+        self.solution.iterations, self.solution.status = self.inner.solution.iterations, self.inner.solution.status
+        self.copied, self.given = self.COPIED, ()
+
+    def make_inner(self, size, options, keywords) -> ContactSolver:
+        raise NotImplementedError
+
+    def kernels(self) -> list:
+        return self.inner.kernels()
+
+    def attach_wide(self, A: wp.array, v_star: wp.array, v0: wp.array) -> None:
+        """Float64 arrays to read in the place of those of the problem."""
+        problem = self.inner.problem
+        problem.A, problem.v_star, problem.v0 = A, v_star, v0
+        self.given = ("A", "v_star", "v0")
+
+    def complete(self) -> None:
+        """Make room for what is copied."""
+        problem = self.inner.problem
+        self.copied = tuple(name for name in self.copied if name not in self.given)
+        for name in self.SHARED:
+            setattr(problem, name, getattr(self.problem, name))
+        for name in self.copied:
+            array = getattr(self.problem, name)
+            kind = self.inner.scalar if array.dtype == self.scalar else self.inner.vec3
+            setattr(problem, name, self.zeros(array.shape, kind))
+
+    def launch(self):
+        """Solve every world, off the tape."""
+        for name in self.copied:
+            widen(getattr(self.problem, name), getattr(self.inner.problem, name), self.scalar)
+        solution = self.inner.launch()
+        for name in ("v", "gamma", "row_gamma", "momentum_error"):
+            narrow(getattr(solution, name), getattr(self.solution, name), self.scalar)
+        return self.solution
