@@ -8,7 +8,7 @@ import warp as wp
 from warpsim import kernel_modules
 from warpsim.device.by_world import arguments, serial
 from warpsim.device.copies import adjoints_of, copy, launch
-from warpsim.kernels.differentiate import contact_variation, lcp_residual, residual
+from warpsim.kernels.differentiate import contact_variation, lcp_law, residual
 from warpsim.kernels.rows import taped_rows
 from warpsim.kernels.solve.sap import sap
 from warpsim.kernels.tree import passes
@@ -150,7 +150,7 @@ def test_atomics_of_a_text():
 
 
 # Reads of scalars, vectors, matrices and transforms, sums into arrays, both scalar types. The check of all modules is `make cuda-check`.
-SAMPLE = [(residual, wp.float32), (lcp_residual, wp.float64)]
+SAMPLE = [(residual, wp.float32), (lcp_law, wp.float64)]
 
 
 @pytest.mark.parametrize("file, real", SAMPLE)

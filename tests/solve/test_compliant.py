@@ -9,6 +9,7 @@ from scipy.integrate import solve_ivp
 
 import warpsim as ws
 from scenes import compliant as scenes
+from scenes.examples import clutter
 from warpsim.differentiate.contact_adjoint import ContactAdjoint
 from warpsim.integrate.step import Step
 from warpsim.tree.dynamics import DeviceModel
@@ -484,3 +485,14 @@ def test_bad_foundations_are_refused(change, words):
     b.add_geom("box", [0.1] * 3, body="cube")
     with pytest.raises(ws.ModelError, match=words):
         b.add_foundation("cube", **({"modulus": 1e6, "thickness": 0.1} | change))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_clutter_falls_without_a_flag(dtype, device):
+    """A heap of 20 bodies, two worlds, half a second: every step is solved, in single precision, too."""
+    sim = ws.Simulator(clutter(20), worlds=2, dtype=dtype, device=device, solver=ws.Compliant())
+    state = sim.state()
+    for _ in range(round(0.5 / sim.dt)):
+        state = sim.step(state, out=state)
+    assert not (state.memory["flags"].numpy() & ws.NOT_CONVERGED).any()
+    assert sim.diagnostics.contacts.numpy().min() > 20

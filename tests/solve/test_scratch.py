@@ -75,12 +75,13 @@ def test_bits_do_not_depend_on_the_turn(dtype, device, monkeypatch):
     assert np.abs(found[0][3]).max() > 0.0
 
 
+@pytest.mark.parametrize("solver", [ws.LCP(), ws.Compliant()], ids=["LCP", "Compliant"])
 @pytest.mark.parametrize("worlds", [64, 1024])
-def test_a_world_with_lcp_costs_no_more_than_four_with_sap(worlds, device, within):
+def test_a_world_costs_no_more_than_four_with_sap(worlds, solver, device, within):
     """The humanoid at its default capacity, of 64 contacts and 36 scalar rows."""
     model, sap = ws.load(ws.robots.path("humanoid")), ws.SAP(approximation="convex")
-    solvers = {"without": False, "with": True}
-    for which, requires_grad in solvers.items():
+    for which, requires_grad in {"without": False, "with": True}.items():
         options = {"worlds": worlds, "device": device, "requires_grad": requires_grad}
-        costs = [ws.Simulator(model, solver=x, **options).bytes_per_world() for x in (ws.LCP(), sap)]
-        within(f"bytes of LCP beside SAP, {which} gradients, {worlds} worlds", costs[0] / costs[1], 4.0)
+        costs = [ws.Simulator(model, solver=x, **options).bytes_per_world() for x in (solver, sap)]
+        label = f"bytes of {type(solver).__name__} beside SAP, {which} gradients, {worlds} worlds"
+        within(label, costs[0] / costs[1], 4.0)

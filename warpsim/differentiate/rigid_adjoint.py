@@ -1,4 +1,4 @@
-"""Rigid contact on the tape of the backward pass: its impulses and constraint errors (`kernels/differentiate/lcp_residual.py`; theory §5).
+"""Rigid contact on the tape of the backward pass: its impulses and constraint errors (`kernels/differentiate/lcp_law.py`; theory §5).
 
 Beside the residual r = A (v − v*) − Jᵀγ of every contact model there is c = J_C v − t on the clamping rows, with a seed of its
 own. A contact that bounces has t_n = −e J_n v*, so that the free motion v* is an input, too.
@@ -10,7 +10,7 @@ from warpsim.differentiate.contact_adjoint import ContactAdjoint, contact_adjoin
 from warpsim.differentiate.lcp_adjoint import LCPAdjoint
 from warpsim.differentiate.stage import Stage
 from warpsim.differentiate.tangent_tables import tangent_tables
-from warpsim.kernels.differentiate import lcp_residual, residual
+from warpsim.kernels.differentiate import lcp_law, residual
 from warpsim.solve.lcp.contact_lcp import LCP
 
 
@@ -72,12 +72,12 @@ class RigidAdjoint(ContactAdjoint):
         scene, contacts, capacity = step.collision.scene, step.collision.contacts, step.collision.capacity
         system = solver.system
         inputs = [scene, contacts, p.stored("geom_friction"), system.classes, solver.impulse, gamma]
-        self.dynamics.launch(lcp_residual.contact_impulse, capacity, inputs)
+        self.dynamics.launch(lcp_law.contact_impulse, capacity, inputs)
         inputs = [scene, contacts, a.J, self._free_velocity, self.rate_star]
         self.dynamics.launch(residual.contact_rate, capacity, inputs)
         inputs = [scene, contacts, p.stored("geom_restitution"), system.classes, system.bounces, h]
         inputs += [solver.options.error_reduction, a.phi, v_c, self.rate_star, self.error]
-        self.dynamics.launch(lcp_residual.contact_error, capacity, inputs)
+        self.dynamics.launch(lcp_law.contact_error, capacity, inputs)
 
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
         """The seed of r, and that of c."""
@@ -115,7 +115,7 @@ class RigidAdjoint(ContactAdjoint):
         self.dynamics.launch(residual.contact_rate, capacity, [scene, contacts, a.J, solver.null.v, self.rate_null])
         friction = step.device_model.parameters.stored("geom_friction")
         inputs = [scene, contacts, friction, solver.system.classes, solver.null.f, self.gamma_null]
-        self.dynamics.launch(lcp_residual.contact_impulse, capacity, inputs)
+        self.dynamics.launch(lcp_law.contact_impulse, capacity, inputs)
         self.dynamics.launch(residual.contact_residual, capacity, [scene, contacts, a.J, self.gamma_null, a.r])
 
     def adjust(self, h: float) -> None:

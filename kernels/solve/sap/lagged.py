@@ -254,6 +254,9 @@ def lagged_step(
     """v and γ by a share of the step that the linearised equations ask for; that share: 1 unless the iteration is `circling`."""
     dv = work.dv[w]
     along = real(0.0)
+    if prepare_coupled(problem, work, lag, options, w, r, slides) != 0 and slides > 0:
+        slides = wp.int32(0)  # of its symmetric part, which is positive definite
+        prepare_coupled(problem, work, lag, options, w, r, slides)
     for at in range(r.tree_begin, r.tree_end):
         tree = work.islands.tree[w, at]
         for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
@@ -442,27 +445,44 @@ def restart(
 
 
 @func
-def exchange_point(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, keep: bool):
-    """The present velocities and impulses into those that are kept, or back."""
+def keep_point(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
+    """The present velocities and impulses, in case that no other start comes nearer."""
     for at in range(r.tree_begin, r.tree_end):
         tree = work.islands.tree[w, at]
         for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            if keep:
-                lag.kept_v[w, i] = solution.v[w, i]
-            else:
-                solution.v[w, i] = lag.kept_v[w, i]
+            lag.kept_v[w, i] = solution.v[w, i]
     for at in range(r.contact_begin, r.contact_end):
         c = work.islands.contact[w, at]
-        if keep:
-            lag.gamma[w, c] = solution.gamma[w, c]
-        else:
-            solution.gamma[w, c] = lag.gamma[w, c]
+        lag.gamma[w, c] = solution.gamma[w, c]
     for at in range(r.row_begin, r.row_end):
         k = work.islands.row[w, at]
-        if keep:
-            lag.row_gamma[w, k] = solution.row_gamma[w, k]
-        else:
-            solution.row_gamma[w, k] = lag.row_gamma[w, k]
+        lag.row_gamma[w, k] = solution.row_gamma[w, k]
+
+
+@func
+def give_back(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, bears: bool):
+    """What was kept is the solution, and measured as such."""
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+            solution.v[w, i] = lag.kept_v[w, i]
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        solution.gamma[w, c] = lag.gamma[w, c]
+    for at in range(r.row_begin, r.row_end):
+        k = work.islands.row[w, at]
+        solution.row_gamma[w, k] = lag.row_gamma[w, k]
+    balance = linearise_all(problem, work, lag, solution, w, r, False, bears)
+    lag.island_error[w, r.island] = balance.error
+
+
+@func
+def relative_error(balance: Balance) -> real:
+    """‖D(A (v − v*) − Jᵀγ)‖ or ‖D Jᵀmiss‖, the larger, in parts of the scale."""
+    error = wp.sqrt(wp.max(balance.momentum, balance.law))
+    if balance.scale > real(0.0):
+        error = error / wp.sqrt(balance.scale)
+    return error
 
 
 @func
@@ -500,11 +520,9 @@ def iterate_lagged(
     while running == 1:
         held = holds_bounds(stalled, restarts)
         balance = linearise_all(problem, work, lag, solution, w, r, held, bears)
-        scale = wp.sqrt(balance.scale)
         missed = wp.sqrt(wp.max(balance.momentum, balance.law))
-        error = missed
-        if scale > real(0.0):
-            error = missed / scale
+        error = relative_error(balance)
+        limit = options.absolute + tolerance * wp.sqrt(balance.scale)
         if not (held and share >= real(MOST_SHARE)):
             stalled += 1
         if fresh == 1 or error < real(CYCLE_SHRINK) * best:
@@ -522,17 +540,10 @@ def iterate_lagged(
         elif lost and (iterations == begun or iterations >= options.max_iterations):
             status = wp.int32(NON_FINITE)
             running = wp.int32(0)
-        elif lost:
-            iterations += restart(problem, surrogate, work, lag, options, solution, w, r, restarts)
-            begun = iterations
-            restarts += 1
-            fresh = wp.int32(1)
         elif not bears and error < real(BEARS_AT):
             bears = bool(True)
             fresh = wp.int32(1)
-        elif missed <= options.absolute + tolerance * scale and (
-            polished >= options.keep_factor or missed <= real(polished_level) * scale
-        ):
+        elif missed <= limit and (polished >= options.keep_factor or error <= real(polished_level)):
             running = wp.int32(0)
         elif stalled >= OPPOSED_ITERATIONS and missed <= real(opposed_level) * opposing_impulses(
             problem, work, solution, w, r
@@ -541,12 +552,12 @@ def iterate_lagged(
         elif iterations >= options.max_iterations or (restarts >= ROUNDED_RESTARTS and error < real(stall_level)):
             status = wp.int32(NOT_CONVERGED)
             running = wp.int32(0)
-            if restarts > 0 and kept < error:
-                exchange_point(problem, work, lag, solution, w, r, False)
-        elif stalled >= patience:
-            if restarts == 0 or error < kept:
+            if kept < error:
+                give_back(problem, work, lag, solution, w, r, bears)
+        elif lost or stalled >= patience:
+            if error < kept:
                 kept = error
-                exchange_point(problem, work, lag, solution, w, r, True)
+                keep_point(problem, work, lag, solution, w, r)
             iterations += restart(problem, surrogate, work, lag, options, solution, w, r, restarts)
             begun = iterations
             restarts += 1
@@ -554,16 +565,11 @@ def iterate_lagged(
             fresh = wp.int32(1)
             stalled = wp.int32(0)
         else:
-            slides = balance.slides
-            if held:
-                slides = wp.int32(0)
-            if prepare_coupled(problem, work, lag, options, w, r, slides) != 0 and slides > 0:
-                slides = wp.int32(0)  # of its symmetric part, which is positive definite
-                prepare_coupled(problem, work, lag, options, w, r, slides)
+            slides = wp.where(held, 0, balance.slides)
             circling = stalled > CYCLE_PATIENCE
             share = lagged_step(problem, work, lag, options, solution, w, r, circling, share, slides, real(cg_adjoint))
             iterations += 1
-            if missed <= options.absolute + tolerance * scale:
+            if missed <= limit:
                 polished = wp.int32(1)  # slopes are more sensitive than v: one more step, of quadratic convergence
     work.iterations[w, r.island] = iterations
     return status
