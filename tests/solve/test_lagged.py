@@ -263,3 +263,52 @@ def test_a_given_stiffness_is_kept_under_load(device):
         end = sim.rollout(sim.state(), steps=400, every=400).final
         expected = 500 * 9.81 / (stiffness / 2)  # two of them in series
         assert -end.q.numpy()[0, 0] == pytest.approx(expected, rel=0.15)
+
+
+def rod_on_its_tip(mu: float) -> ws.Model:
+    """A slender rod of 1 m and 1 kg in a vertical plane that touches the floor with a ball of 5 mm at its lower end."""
+    b = ws.ModelBuilder("rod", timestep=0.002)
+    b.add_geom("plane", friction=mu)
+    rod = b.add_body("rod", pose=[0, 0, 0.505], mass=1.0, inertia=[1 / 12, 1 / 12, 1e-4])
+    for name, kind, axis in (("x", "slide", [1, 0, 0]), ("z", "slide", [0, 0, 1]), ("turn", "hinge", [0, 1, 0])):
+        b.add_joint(rod, kind, axis=axis, name=name)
+    b.add_geom("sphere", [0.005], body=rod, pose=[0, 0, -0.5], friction=mu)
+    return b.build()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_painleve_s_rod(device, dtype):
+    """A rod pushed on along its tip jams: friction presses the contact harder than it is pressed, and what slides has no solution near
+    where it is. Every step of 64 starts is solved all the same."""
+    sim = ws.Simulator(rod_on_its_tip(2.0), worlds=64, dtype=dtype, device=device)
+    random = np.random.default_rng(0)
+    angle, none = random.uniform(-1.2, 1.2, 64), np.zeros(64)
+    q = np.stack([none, 0.5 * (np.cos(angle) - 1.0), angle], 1)
+    v = np.stack([random.uniform(-3.0, 3.0, 64), none, random.uniform(-1.0, 1.0, 64)], 1)
+    state, most = sim.state(q, v), 0
+    for _ in range(60):
+        state = sim.step(state, out=state)
+        most = max(most, int(sim.diagnostics.iterations.numpy().max()))
+    assert most > 8, "no step was hard"
+    assert not (state.memory["flags"].numpy() & ws.NOT_CONVERGED).any()
+
+
+def test_a_singular_system_has_no_gradient(device):
+    """Where A + JᵀGJ is singular the gradient of that world, and of no other, is not a number."""
+    sim = ws.Simulator(
+        sliding_ball(0.5, 0.01), worlds=3, dtype="float64", device=device, solver=LAGGED, requires_grad=True
+    )
+    start = sim.state(v=np.tile([1.0, 0, 0, 0, 0, 0], (3, 1)))
+    with wp.Tape() as tape:
+        end = sim.step(start)
+    tape.backward(grads={end.v: wp.ones_like(end.v)})
+    solver = sim._stepper.adjoint.contact.solver
+    assert np.isfinite(start.v.grad.numpy()).all()
+    slope = solver.lag.slope.numpy().copy()
+    slope[1] = np.nan  # what `keep_lagged_factor` says of a factor with a pivot of zero
+    solver.lag.slope.assign(slope)
+    ones = wp.ones((3, sim.model.nv), dtype=wp.float64, device=device)
+    seed = wp.zeros_like(ones)
+    solver.solve_adjoint(ones, seed)
+    np.testing.assert_array_equal(np.isnan(seed.numpy()).all(1), [False, True, False])
+    np.testing.assert_array_equal(np.isnan(seed.numpy()).any(1), [False, True, False])
