@@ -225,7 +225,11 @@ class _Checker:
             direction[index] = unit
             if name == "body_inertia":  # only its symmetric part means anything
                 direction[(*index[:-2], index[-1], index[-2])] = unit
-            found.append((str(tuple(int(i) for i in index)), np.expand_dims(direction, axis)))
+            direction = np.expand_dims(direction, axis)
+            if name == "joint_axis":  # its length is 1: across it
+                direction = direction - (direction * value).sum(-1, keepdims=True) * value
+            if np.abs(direction).max() > 1e-6 * unit:
+                found.append((str(tuple(int(i) for i in index)), direction))
         if len(found) > 1:
             mixture = sum(self.random.normal() * direction for _, direction in found) / len(found)
             found.append(("a random direction", mixture))

@@ -55,8 +55,11 @@ SMALLEST_STEP = 1e-6
 SECOND_ORDER = 20.0
 GOAL_ITERATIONS = 20
 INTERIOR = 1e-3
-# Ω of the solve that the method starts from. Bodies that are jammed bear impulses far above b, which 1 would keep from the start.
+# Ω of the solve that the method starts from. Bodies that are jammed bear impulses far above b, which 1 would keep from the start; where
+# contacts bear next to nothing, 0.03 can be too far out: where the residual has not halved in so many factorisations, 1 is tried.
 START = 0.03
+NEAR_START = 1.0
+PATIENCE = 4
 # The affine direction only says where to aim: one solve, without refinement.
 AFFINE_PASSES = 1
 
@@ -64,14 +67,14 @@ epsilon = float(np.finfo(wp.dtype_to_numpy(real)).eps)
 
 
 @func(inline=False)
-def start_rows(work: Workspace, at: Island):
+def start_rows(work: Workspace, at: Island, omega: real):
     """Rows inside of their bounds, duals that balance the room to them."""
     for i in range(at.r.row_begin, at.r.row_end):
         k = work.islands.row[at.w, i]
         lower = work.row[at.w, Vr.lower, k]
         upper = work.row[at.w, Vr.upper, k]
         x = work.row[at.w, Vr.dx, k]
-        u = -real(START) * x
+        u = -omega * x
         above = real(1.0)
         below = real(1.0)
         z = real(1.0)
@@ -102,17 +105,17 @@ def start_rows(work: Workspace, at: Island):
 
 
 @func(inline=False)
-def start(problem: Problem, work: Workspace, at: Island) -> int:
-    """x and z from one solve with Ω = 1, moved into their cones; 0 where it could be factored."""
+def start(problem: Problem, work: Workspace, at: Island, omega: real) -> int:
+    """x and z from one solve with this Ω, moved into their cones; 0 where it could be factored."""
     one = real(1.0)
     for i in range(at.r.contact_begin, at.r.contact_end):
         c = work.islands.contact[at.w, i]
         work.axis[at.w, c] = vec2(one, real(0.0))
-        work.contact[at.w, Vc.omega, c] = real(START) * vec3(one, one, one)
+        work.contact[at.w, Vc.omega, c] = omega * vec3(one, one, one)
         work.contact[at.w, Vc.rhs, c] = -turn(work.axis[at.w, c], problem.mu[at.w, c], work.contact[at.w, Vc.g, c])
     for i in range(at.r.row_begin, at.r.row_end):
         k = work.islands.row[at.w, i]
-        work.row[at.w, Vr.omega, k] = real(START)
+        work.row[at.w, Vr.omega, k] = omega
         work.row[at.w, Vr.rhs, k] = -work.row[at.w, Vr.g, k]
         if is_fixed(work, at.w, k):
             work.row[at.w, Vr.rhs, k] = real(0.0)
@@ -126,20 +129,26 @@ def start(problem: Problem, work: Workspace, at: Island) -> int:
         x = turn_back(work.axis[at.w, c], problem.mu[at.w, c], work.contact[at.w, Vc.dx, c])
         work.contact[at.w, Vc.x, c] = x
         margin_x = wp.min(margin_x, x[2] - tangent(x))
-        margin_z = wp.min(margin_z, real(START) * (-x[2] - tangent(x)))
+        margin_z = wp.min(margin_z, omega * (-x[2] - tangent(x)))
     add_x = wp.where(margin_x <= real(INTERIOR), one - margin_x, real(0.0))
     add_z = wp.where(margin_z <= real(INTERIOR), one - margin_z, real(0.0))
     for i in range(at.r.contact_begin, at.r.contact_end):
         c = work.islands.contact[at.w, i]
         x = work.contact[at.w, Vc.x, c]
         work.contact[at.w, Vc.x, c] = vec3(x[0], x[1], x[2] + add_x)
-        work.contact[at.w, Vc.z, c] = vec3(-real(START) * x[0], -real(START) * x[1], add_z - real(START) * x[2])
-        work.contact[at.w, Vc.best, c] = vec3(real(0.0), real(0.0), real(0.0))
-    start_rows(work, at)
+        work.contact[at.w, Vc.z, c] = vec3(-omega * x[0], -omega * x[1], add_z - omega * x[2])
+    start_rows(work, at, omega)
+    return 0
+
+
+@func
+def clear_best(work: Workspace, at: Island):
+    """No impulses, or those of the nearest bound, until something better is found."""
+    for i in range(at.r.contact_begin, at.r.contact_end):
+        work.contact[at.w, Vc.best, work.islands.contact[at.w, i]] = vec3(real(0.0), real(0.0), real(0.0))
     for i in range(at.r.row_begin, at.r.row_end):
         k = work.islands.row[at.w, i]
         work.row[at.w, Vr.best, k] = clamp_row(work, at.w, k, real(0.0))
-    return 0
 
 
 @func(inline=False)
@@ -357,9 +366,11 @@ def iterate(problem: Problem, work: Workspace, at: Island, options: Options) -> 
     best = real(INFINITE)
     count = wp.int32(0)
     newton_level = real(NEWTON_BELOW)
-    running = wp.int32(1)
-    if start(problem, work, at) != 0:
-        running = 0
+    omega = real(START)
+    halved = real(INFINITE)
+    since = wp.int32(0)
+    clear_best(work, at)
+    running = 1 - start(problem, work, at, omega)
     while running == 1:
         aim = options.tolerance
         if count < GOAL_ITERATIONS:
@@ -372,8 +383,16 @@ def iterate(problem: Problem, work: Workspace, at: Island, options: Options) -> 
             )
             count += steps
             mean = residuals(problem, work, at)
+        since += 1
+        if best < real(0.5) * halved:
+            halved = best
+            since = wp.int32(0)
         if best <= aim or newton_level == real(0.0) or count >= options.max_iterations:
             running = 0
+        elif since >= PATIENCE and best > real(NEWTON_BELOW) and omega < real(NEAR_START):
+            omega = real(NEAR_START)
+            since = wp.int32(0)
+            running = 1 - start(problem, work, at, omega)
         elif scale_step(problem, work, at) == 0:
             running = 0
         elif predict(problem, work, at) != 0:
@@ -386,6 +405,16 @@ def iterate(problem: Problem, work: Workspace, at: Island, options: Options) -> 
                 advance(problem, work, at, alpha)
             else:
                 running = 0
+    if (
+        best > options.goal
+        and best < real(NEWTON_BELOW)
+        and newton_level > real(0.0)
+        and count < options.max_iterations
+    ):
+        residuals(problem, work, at)
+        budget = options.max_iterations - count
+        best, newton_level, steps = finish(problem, work, at, options, real(wp.inf), budget, best)
+        count += steps
     return best, count
 
 

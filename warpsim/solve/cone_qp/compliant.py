@@ -46,7 +46,7 @@ class Compliant(ContactModel):
     stiffness: float | None = None
     tangential_damping: float | None = None
     jdot: bool = False
-    max_iterations: int = 25
+    max_iterations: int = 40
     formulation: InitVar[str | None] = None  # of earlier versions, refused
     has_hertz: ClassVar[bool] = True
     is_exact: ClassVar[bool] = True
