@@ -19,11 +19,11 @@ import warp as wp
 from ..integrate.variational import drnea
 from ..integrate.variational.drnea import Frame, Motion
 from ..integrate.variational.variational import joint_point
-from ..real import func, kernel, mat33, quat, real, transform, vec3, vec6, vec10
+from ..real import func, kernel, mat33, quat, real, struct, transform, vec3, vec6, vec10
 from ..tree import joints, passes, spatial
 from ..tree import se3 as lie
 from ..tree.passes import Topology
-from .tree_adjoint import product_gradient
+from .tree_adjoint import Links, product_gradient
 
 
 @func
@@ -214,39 +214,39 @@ def weight_gradient(U: vec6, g: vec3) -> vec10:
     return x
 
 
+@struct
+class Node:
+    """What the balance of a node reads of its dofs, or its gradients."""
+
+    v: wp.array2d(dtype=real)  # (worlds, nv)
+    D: wp.array2d(dtype=real)  # (worlds, nv) damping
+    force: wp.array2d(dtype=real)  # (worlds, nv)
+    armature: wp.array2d(dtype=real)  # (1 or worlds, nv); as a gradient it may be empty, as the next
+    gravity: wp.array(dtype=vec3)  # (1 or worlds,)
+
+
 @kernel
 def balance_adjoint(
     topology: Topology,
     h: real,
     c: real,
-    gravity: wp.array(dtype=vec3),
-    armature: wp.array2d(dtype=real),
     joint_anchor: wp.array(dtype=vec3),
     link_X: wp.array2d(dtype=transform),
-    dof_S: wp.array2d(dtype=vec6),
-    link_I: wp.array2d(dtype=vec10),
-    link_V: wp.array2d(dtype=vec6),
-    v: wp.array2d(dtype=real),
+    links: Links,
+    node: Node,
     dq: wp.array2d(dtype=real),
-    D: wp.array2d(dtype=real),
     seed: wp.array2d(dtype=real),
     work: Motion,
     # scratch: mu and W of `momentum_adjoint`
     mu: wp.array2d(dtype=vec6),
     W: wp.array2d(dtype=vec6),
     # out
-    S_bar: wp.array2d(dtype=vec6),
-    I_bar: wp.array2d(dtype=vec10),
-    V_bar: wp.array2d(dtype=vec6),
-    v_bar: wp.array2d(dtype=real),
-    D_bar: wp.array2d(dtype=real),
-    force_bar: wp.array2d(dtype=real),
-    armature_bar: wp.array2d(dtype=real),
-    gravity_bar: wp.array(dtype=vec3),
+    bar: Links,
+    node_bar: Node,
 ):
-    """The rest of the gradient of DRNEA, after `momentum_adjoint`: c = h/2; the last two may be empty. Launch over worlds."""
+    """The rest of the gradient of DRNEA, after `momentum_adjoint`: c = h/2. Launch over worlds."""
     w = wp.tid()
-    g = c * gravity[w % gravity.shape[0]]
+    g = c * node.gravity[w % node.gravity.shape[0]]
     g_bar = vec3(real(0.0), real(0.0), real(0.0))
     nlink = topology.link_parent.shape[0]
     for k in range(nlink):
@@ -254,23 +254,23 @@ def balance_adjoint(
         kind = topology.link_type[l]
         j = topology.link_v[l]
         U = work.rate[w, l]
-        V = link_V[w, l]
-        I = link_I[w, l]
-        I_bar[w, l] = I_bar[w, l] - product_gradient(U, V) - weight_gradient(U, g)
-        V_bar[w, l] = V_bar[w, l] - spatial.momentum(I, U)
+        V = links.V[w, l]
+        I = links.I[w, l]
+        bar.I[w, l] = bar.I[w, l] - product_gradient(U, V) - weight_gradient(U, g)
+        bar.V[w, l] = bar.V[w, l] - spatial.momentum(I, U)
         first_moment = vec3(I[1], I[2], I[3])
         g_bar -= c * (I[0] * spatial.linear(U) + wp.cross(spatial.angular(U), first_moment))
         weight = spatial.join(wp.cross(first_moment, g), I[0] * g)
         F = mu[w, l] + work.wrench[w, l] - spatial.momentum(I, V) - weight
         for d in range(j, j + joints.dofs(kind)):
             s = seed[w, d]
-            S_bar[w, d] = S_bar[w, d] + s * F
-            rotor = armature[w % armature.shape[0], d]
-            v_bar[w, d] = v_bar[w, d] - rotor * s
-            D_bar[w, d] = D_bar[w, d] + s * c * dq[w, d] / h
-            force_bar[w, d] = force_bar[w, d] - c * s
-            if armature_bar.shape[0] > 0:
-                armature_bar[w, d] = armature_bar[w, d] + s * (dq[w, d] / h - v[w, d])
+            bar.S[w, d] = bar.S[w, d] + s * F
+            rotor = node.armature[w % node.armature.shape[0], d]
+            node_bar.v[w, d] = node_bar.v[w, d] - rotor * s
+            node_bar.D[w, d] = node_bar.D[w, d] + s * c * dq[w, d] / h
+            node_bar.force[w, d] = node_bar.force[w, d] - c * s
+            if node_bar.armature.shape[0] > 0:
+                node_bar.armature[w, d] = node_bar.armature[w, d] + s * (dq[w, d] / h - node.v[w, d])
         o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
         parent = topology.link_parent[l]
         own = W[w, l]
@@ -280,6 +280,6 @@ def balance_adjoint(
             own = through_parent(
                 topology, work, joint_point(topology, joint_anchor, link_X, w, parent) - o, own, w, parent
             )
-        add_axes(kind, j, joint_point(topology, joint_anchor, link_X, w, l) - o, own, dof_S, dq, w, S_bar)
-    if gravity_bar.shape[0] > 0:
-        gravity_bar[w] = gravity_bar[w] + g_bar
+        add_axes(kind, j, joint_point(topology, joint_anchor, link_X, w, l) - o, own, links.S, dq, w, bar.S)
+    if node_bar.gravity.shape[0] > 0:
+        node_bar.gravity[w] = node_bar.gravity[w] + g_bar

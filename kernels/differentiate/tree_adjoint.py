@@ -12,7 +12,7 @@ quaternions come out orthogonal to them.
 
 import warp as wp
 
-from ..real import func, kernel, mat33, quat, real, transform, vec3, vec6, vec10
+from ..real import func, kernel, mat33, quat, real, struct, transform, vec3, vec6, vec10
 from ..tree import joints, passes
 from ..tree import spatial as sp
 from ..tree.passes import Topology
@@ -211,13 +211,20 @@ def product_gradient(x: vec6, y: vec6) -> vec10:
     )
 
 
+@struct
+class Links:
+    """What dynamics read of the links, or its gradients, about the tree's reference."""
+
+    S: wp.array2d(dtype=vec6)  # (worlds, nv) motion subspaces
+    I: wp.array2d(dtype=vec10)  # (worlds, nlink) inertias
+    V: wp.array2d(dtype=vec6)  # (worlds, nlink) velocities
+
+
 @kernel
 def rnea_adjoint(
     topology: Topology,
     armature: wp.array2d(dtype=real),
-    dof_S: wp.array2d(dtype=vec6),
-    link_I: wp.array2d(dtype=vec10),
-    link_V: wp.array2d(dtype=vec6),
+    links: Links,
     v: wp.array2d(dtype=real),
     a: wp.array2d(dtype=real),
     link_A: wp.array2d(dtype=vec6),
@@ -227,9 +234,7 @@ def rnea_adjoint(
     seed: wp.array2d(dtype=vec6),
     pushed: wp.array2d(dtype=vec6),
     # out
-    S_bar: wp.array2d(dtype=vec6),
-    I_bar: wp.array2d(dtype=vec10),
-    V_bar: wp.array2d(dtype=vec6),
+    bar: Links,
     v_bar: wp.array2d(dtype=real),
     a_bar: wp.array2d(dtype=real),
     armature_bar: wp.array2d(dtype=real),
@@ -245,37 +250,37 @@ def rnea_adjoint(
     row = w % armature.shape[0]
     for l in range(topology.link_parent.shape[0]):
         parent = topology.link_parent[l]
-        U = passes.joint_velocity(topology.link_type[l], dof_S, tau_bar, w, topology.link_v[l])
+        U = passes.joint_velocity(topology.link_type[l], links.S, tau_bar, w, topology.link_v[l])
         if parent >= 0:
             U += seed[w, parent]
         seed[w, l] = U
-        pushed[w, l] = sp.momentum(link_I[w, l], U)
+        pushed[w, l] = sp.momentum(links.I[w, l], U)
     for k in range(topology.link_parent.shape[0]):
         l = topology.link_parent.shape[0] - 1 - k
         kind = topology.link_type[l]
         parent = topology.link_parent[l]
         j = topology.link_v[l]
         U = seed[w, l]
-        V = link_V[w, l]
-        I = link_I[w, l]
+        V = links.V[w, l]
+        I = links.I[w, l]
         A_bar = pushed[w, l]
         f = link_f[w, l]
         turned = sp.cross_motion(U, V)
-        I_bar[w, l] = I_bar[w, l] + product_gradient(U, link_A[w, l]) + product_gradient(turned, V)
-        T = passes.turning_velocity(kind, dof_S, v, w, j)
+        bar.I[w, l] = bar.I[w, l] + product_gradient(U, link_A[w, l]) + product_gradient(turned, V)
+        T = passes.turning_velocity(kind, links.S, v, w, j)
         own = sp.momentum(I, turned) - sp.cross_force(U, sp.momentum(I, V))
-        V_bar[w, l] = V_bar[w, l] + own + sp.cross_force(T, A_bar)
+        bar.V[w, l] = bar.V[w, l] + own + sp.cross_force(T, A_bar)
         T_bar = -sp.cross_force(V, A_bar)
         for i in range(joints.dofs(kind)):
             d = j + i
-            S = dof_S[w, d]
+            S = links.S[w, d]
             u = tau_bar[w, d]
             S_d = u * f + a[w, d] * A_bar
             if kind != joints.FREE or i >= 3:
                 S_d += v[w, d] * T_bar
                 if v_bar.shape[0] > 0:
                     v_bar[w, d] = v_bar[w, d] + wp.dot(S, T_bar)
-            S_bar[w, d] = S_bar[w, d] + S_d
+            bar.S[w, d] = bar.S[w, d] + S_d
             a_bar[w, d] = a_bar[w, d] + wp.dot(S, A_bar) + armature[row, d] * u
             if armature_bar.shape[0] > 0:
                 armature_bar[w, d] = armature_bar[w, d] + u * a[w, d]

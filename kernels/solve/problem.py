@@ -8,7 +8,7 @@ stored by their *support*, the dofs that a constraint moves. A contact has three
 
 import warp as wp
 
-from ..real import real, struct, vec3
+from ..real import func, real, struct, vec3
 
 NOT_CONVERGED = 1  # bit of `Solution.status`: stopped above the tolerance
 NON_FINITE = 2  # bit of `Solution.status`: a NaN or an infinity was met
@@ -52,3 +52,17 @@ class Solution:
     iterations: wp.array(dtype=int)  # (worlds,) of the island that took most
     momentum_error: wp.array(dtype=real)  # (worlds,) the certificate, see the solver
     status: wp.array(dtype=int)  # (worlds,) bits NOT_CONVERGED, NON_FINITE
+
+
+@func
+def clear_idle(problem: Problem, solution: Solution, w: int):
+    """γ = 0 in slots that are not used, of contacts that move nothing and of rows that are not active."""
+    for c in range(solution.gamma.shape[1]):
+        idle = c >= problem.contacts[w]
+        if not idle:
+            idle = problem.support_size[problem.contact_pair[w, c]] == 0
+        if idle:
+            solution.gamma[w, c] = vec3(real(0.0), real(0.0), real(0.0))
+    for k in range(problem.row_support.shape[0]):
+        if not (problem.row_R[w, k] > real(0.0)):
+            solution.row_gamma[w, k] = real(0.0)

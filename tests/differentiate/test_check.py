@@ -34,6 +34,24 @@ def test_right_gradients_pass():
     assert str(check).count("ok") == len(check.rows)
 
 
+@pytest.mark.parametrize("integrator", [ws.SymplecticEuler(), ws.Variational()], ids=["symplectic", "variational"])
+def test_axes_are_turned_and_keep_their_length(integrator):
+    """Gradients by the directions of skew axes, one of them between the axes of coordinates, agree; along an axis none is asked for."""
+    b = ws.ModelBuilder("two joints")
+    for k, (kind, axis) in enumerate((("hinge", [0.3, -1.0, 0.7]), ("slide", [0.0, 1.0, 0.0]))):
+        body = b.add_body(
+            f"b{k}", parent=k - 1, pose=[0.3 * k, 0, 0], mass=1.0, com=[0.1, 0.05, 0.02], inertia=[0.02, 0.03, 0.04]
+        )
+        b.add_joint(body, kind, axis=axis)
+    sim = ws.Simulator(b.build(), dt=0.005, integrator=integrator, **FINE)
+    start = sim.state(v=[1.0, -2.0])
+    check = ws.check_gradients(
+        sim, start, horizons=(1, 10), parameters=("joint_axis",), variables=("v",), tolerance=1e-6
+    )
+    assert check.ok
+    assert [row.compared for row in check.rows if row.variable == "joint_axis"] == [6, 6]  # three, two, and a mixture
+
+
 def test_a_wrong_gradient_is_named(monkeypatch):
     """A backward pass that forgets half of the controls' gradient: wrong at those rows and at no others."""
     sim = double_pendulum()

@@ -496,3 +496,24 @@ def test_clutter_falls_without_a_flag(dtype, device):
         state = sim.step(state, out=state)
     assert not (state.memory["flags"].numpy() & ws.NOT_CONVERGED).any()
     assert sim.diagnostics.contacts.numpy().min() > 20
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_contact_that_bears_next_to_nothing(dtype, device):
+    """A rod that slides on its tip in steps of 10 µs: impulses are 1e-4 of what the velocities would ask for and lie on the edge of
+    their cones, where interior points creep. Every step of 64 starts is solved."""
+    b = ws.ModelBuilder("rod", timestep=1e-5)
+    b.add_geom("plane", friction=1.0)
+    rod = b.add_body("rod", pose=[0, 0, 0.505], mass=1.0, inertia=[1 / 12, 1 / 12, 1e-4])
+    for kind, axis in (("slide", [1, 0, 0]), ("slide", [0, 0, 1]), ("hinge", [0, 1, 0])):
+        b.add_joint(rod, kind, axis=axis)
+    b.add_geom("sphere", [0.005], body=rod, pose=[0, 0, -0.5], friction=1.0)
+    sim = ws.Simulator(b.build(), worlds=64, dtype=dtype, device=device, solver=ws.Compliant())
+    random, none = np.random.default_rng(0), np.zeros(64)
+    angle = random.uniform(-1.2, 1.2, 64)
+    q = np.stack([none, 0.5 * (np.cos(angle) - 1.0), angle], 1)
+    v = np.stack([random.uniform(-3.0, 3.0, 64), none, random.uniform(-1.0, 1.0, 64)], 1)
+    state = sim.state(q, v)
+    for _ in range(40):
+        state = sim.step(state, out=state)
+    assert not (state.memory["flags"].numpy() & ws.NOT_CONVERGED).any()

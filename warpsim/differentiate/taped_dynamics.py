@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from warpsim.device.copies import launch, twin
+from warpsim.device.copies import copy, launch, twin
 from warpsim.device.recording import KnownTape, active_tape, tape_paused, values_known
 from warpsim.kernels.differentiate import tree_adjoint
 from warpsim.tree.dynamics import BLOCK, DeviceModel, Dynamics
@@ -61,6 +61,20 @@ class TapedDynamics(Dynamics):
         dim = self.worlds if n is None else (self.worlds, n)
         launch(kernel, d.types.real, dim, inputs, device=d.device, block_dim=BLOCK, record_tape=False)
 
+    @property
+    def links(self):
+        """Motion subspaces, inertias and velocities, as adjoints read them."""
+        return self._links(self.dof_S, self.link_I, self.link_V)
+
+    @property
+    def link_gradients(self):
+        return self._links(self.dof_S.grad, self.link_I.grad, self.link_V.grad)
+
+    def _links(self, S: wp.array, I: wp.array, V: wp.array):
+        links = copy(tree_adjoint.Links, self.device_model.types.real)()
+        links.S, links.I, links.V = S, I, V
+        return links
+
     def parameter_gradient(self, name: str) -> wp.array:
         """The gradient of a parameter, or an empty array."""
         return self._gradient(self.device_model.parameters.stored(name))
@@ -80,9 +94,9 @@ class TapedDynamics(Dynamics):
 
     def _inverse_dynamics_adjoint(self, v: wp.array, a: wp.array, tau: wp.array, gravity: wp.array | None) -> None:
         d = self.device_model
-        inputs = [d.topology, d.parameters.stored("joint_armature"), self.dof_S, self.link_I, self.link_V, v, a]
-        inputs += [self.link_A, self.link_f, tau.grad, self._wrench, self._pushed, self.dof_S.grad, self.link_I.grad]
-        inputs += [self.link_V.grad, self._gradient(v), a.grad, self.parameter_gradient("joint_armature")]
+        inputs = [d.topology, d.parameters.stored("joint_armature"), self.links, v, a, self.link_A, self.link_f]
+        inputs += [tau.grad, self._wrench, self._pushed, self.link_gradients, self._gradient(v), a.grad]
+        inputs += [self.parameter_gradient("joint_armature")]
         falls = self.parameter_gradient("gravity")
         inputs.append(falls if gravity is None else wp.empty(0, dtype=falls.dtype, device=falls.device))
         self.launch_adjoint(tree_adjoint.rnea_adjoint, None, inputs)

@@ -227,11 +227,13 @@ class VariationalAdjoint(StepAdjoint):
         inputs += [self.momentum, self.displaced, X.grad]
         inputs += [node.parameter_gradient(name) for name in ("body_mass", "body_com", "body_inertia")]
         node.launch_adjoint(interval_adjoint.momentum_adjoint, self.model.ntree, inputs)
-        gravity, armature = (d.parameters.stored(name) for name in ("gravity", "joint_armature"))
-        inputs = [topology, h, 0.5 * h, gravity, armature, d.joint_anchor, X, S, node.link_I, node.link_V, self.v_left]
-        inputs += [x.dq, self.damping, self.seed, step.work, self.momentum, self.displaced, S.grad, node.link_I.grad]
-        inputs += [node.link_V.grad, self.v_left.grad, self.damping.grad, self.force.grad]
-        inputs += [node.parameter_gradient(name) for name in ("joint_armature", "gravity")]
+        p, given, found = d.parameters, *(copy(interval_adjoint.Node, d.types.real)() for _ in range(2))
+        given.v, given.D, given.force = self.v_left, self.damping, self.force
+        found.v, found.D, found.force = self.v_left.grad, self.damping.grad, self.force.grad
+        given.armature, given.gravity = p.stored("joint_armature"), p.stored("gravity")
+        found.armature, found.gravity = (node.parameter_gradient(name) for name in ("joint_armature", "gravity"))
+        inputs = [topology, h, 0.5 * h, d.joint_anchor, X, node.links, given, x.dq, self.seed, step.work]
+        inputs += [self.momentum, self.displaced, node.link_gradients, found]
         node.launch_adjoint(interval_adjoint.balance_adjoint, None, inputs)
         if self.earlier:
             mu_bar.zero_()

@@ -7,19 +7,16 @@ from warpsim.tree.wide import narrow, widen
 
 
 class WidenedSolver(ContactSolver):
-    """A subclass says what solves: `make_inner(size, options, keywords)`, in float64."""
+    """`inner`: the solver in float64, of the same sizes."""
 
     COPIED = ("A", "v_star", "v0", "J", "R", "v_hat", "mu", "row_J", "row_R", "row_v_hat", "row_lower", "row_upper")
     SHARED = ("contacts", "contact_pair", "support", "support_size")
 
-    def __init__(self, *size, options, **keywords):
+    def __init__(self, inner: ContactSolver, *size, **keywords):
         super().__init__(*size, **keywords)
-        self.inner = self.make_inner(size, options, keywords | {"dtype": "float64"})
+        self.inner = inner
         self.solution.iterations, self.solution.status = self.inner.solution.iterations, self.inner.solution.status
         self.copied, self.given = self.COPIED, ()
-
-    def make_inner(self, size, options, keywords) -> ContactSolver:
-        raise NotImplementedError
 
     def kernels(self) -> list:
         return self.inner.kernels()

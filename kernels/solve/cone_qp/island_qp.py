@@ -18,7 +18,7 @@ import numpy as np
 import warp as wp
 
 from ...real import func, kernel, real, vec2, vec3
-from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution
+from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution, clear_idle
 from ..sap.newton import island_range
 from .island_newton import NEWTON_BELOW, Options, finish
 from .island_program import certify, clamp_row, has_lower, has_upper, scale_program
@@ -363,11 +363,11 @@ def advance(problem: Problem, work: Workspace, at: Island, alpha: real):
 @func(inline=False)
 def iterate(problem: Problem, work: Workspace, at: Island, options: Options) -> tuple[real, int]:
     """The method: (residual of `best`, factorisations)."""
-    best = real(INFINITE)
+    best = real(wp.inf)
     count = wp.int32(0)
     newton_level = real(NEWTON_BELOW)
     omega = real(START)
-    halved = real(INFINITE)
+    halved = real(wp.inf)
     since = wp.int32(0)
     clear_best(work, at)
     running = 1 - start(problem, work, at, omega)
@@ -512,15 +512,7 @@ def certify_world(problem: Problem, work: Workspace, solution: Solution):
         residual = wp.max(residual, work.residual[w, k])
         iterations = wp.max(iterations, work.iterations[w, k])
         status = status | work.status[w, k]
-    for c in range(solution.gamma.shape[1]):
-        idle = c >= problem.contacts[w]
-        if not idle:
-            idle = problem.support_size[problem.contact_pair[w, c]] == 0
-        if idle:
-            solution.gamma[w, c] = vec3(real(0.0), real(0.0), real(0.0))
-    for k in range(problem.row_support.shape[0]):
-        if not (problem.row_R[w, k] > real(0.0)):
-            solution.row_gamma[w, k] = real(0.0)
+    clear_idle(problem, solution, w)
     solution.momentum_error[w] = residual
     solution.iterations[w] = iterations
     solution.status[w] = status

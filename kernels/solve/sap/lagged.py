@@ -445,33 +445,40 @@ def restart(
 
 
 @func
-def keep_point(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
-    """The present velocities and impulses, in case that no other start comes nearer."""
+def copy_point(
+    problem: Problem, work: Workspace, w: int, r: Range, v: wp.array1d(dtype=real), gamma: wp.array1d(dtype=vec3),
+    row_gamma: wp.array1d(dtype=real), to_v: wp.array1d(dtype=real), to_gamma: wp.array1d(dtype=vec3),
+    to_row_gamma: wp.array1d(dtype=real),
+):  # fmt: skip
+    """Velocities and impulses of an island."""
     for at in range(r.tree_begin, r.tree_end):
         tree = work.islands.tree[w, at]
         for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            lag.kept_v[w, i] = solution.v[w, i]
+            to_v[i] = v[i]
     for at in range(r.contact_begin, r.contact_end):
         c = work.islands.contact[w, at]
-        lag.gamma[w, c] = solution.gamma[w, c]
+        to_gamma[c] = gamma[c]
     for at in range(r.row_begin, r.row_end):
         k = work.islands.row[w, at]
-        lag.row_gamma[w, k] = solution.row_gamma[w, k]
+        to_row_gamma[k] = row_gamma[k]
+
+
+@func
+def keep_point(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
+    """The present velocities and impulses, in case that no other start comes nearer."""
+    copy_point(
+        problem, work, w, r, solution.v[w], solution.gamma[w], solution.row_gamma[w], lag.kept_v[w], lag.gamma[w],
+        lag.row_gamma[w],
+    )  # fmt: skip
 
 
 @func
 def give_back(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, bears: bool):
     """What was kept is the solution, and measured as such."""
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            solution.v[w, i] = lag.kept_v[w, i]
-    for at in range(r.contact_begin, r.contact_end):
-        c = work.islands.contact[w, at]
-        solution.gamma[w, c] = lag.gamma[w, c]
-    for at in range(r.row_begin, r.row_end):
-        k = work.islands.row[w, at]
-        solution.row_gamma[w, k] = lag.row_gamma[w, k]
+    copy_point(
+        problem, work, w, r, lag.kept_v[w], lag.gamma[w], lag.row_gamma[w], solution.v[w], solution.gamma[w],
+        solution.row_gamma[w],
+    )  # fmt: skip
     balance = linearise_all(problem, work, lag, solution, w, r, False, bears)
     lag.island_error[w, r.island] = balance.error
 

@@ -21,7 +21,7 @@ from ...laws.bounds import box_cost, box_hessian, box_impulse
 from ...laws.cone import cone_cost, cone_hessian, cone_impulse, contact_regularization, contact_stabilization
 from ...linalg.loops import row_axpy_at, sparse_add, support_add
 from ...real import func, kernel, real, struct, vec3
-from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution
+from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution, clear_idle
 from .islands import Islands
 from .newton import Newton, Range, constraint_rates, island_range, prepare, solve_prepared
 
@@ -494,15 +494,7 @@ def certify_world(problem: Problem, work: Workspace, solution: Solution, w: int)
     scale = wp.sqrt(wp.max(squares[1], squares[2]))
     if scale > real(0.0):
         error = error / scale
-    for c in range(solution.gamma.shape[1]):
-        idle = c >= problem.contacts[w]
-        if not idle:
-            idle = problem.support_size[problem.contact_pair[w, c]] == 0
-        if idle:
-            solution.gamma[w, c] = vec3(real(0.0), real(0.0), real(0.0))
-    for k in range(problem.row_support.shape[0]):
-        if not (problem.row_R[w, k] > real(0.0)):
-            solution.row_gamma[w, k] = real(0.0)
+    clear_idle(problem, solution, w)
     solution.iterations[w] = iterations
     solution.momentum_error[w] = error
     solution.status[w] = status

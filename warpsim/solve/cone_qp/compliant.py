@@ -165,8 +165,9 @@ class WideCompliant(WidenedSolver):
 
     COPIED = tuple(name for name in WidenedSolver.COPIED if name != "v0")
 
-    def make_inner(self, size, options: Compliant, keywords) -> CompliantContact:
-        return CompliantContact(*size, options=options, precision=self.dtype, **keywords)
+    def __init__(self, *size, options: Compliant | None = None, dtype: str, **keywords):
+        inner = CompliantContact(*size, options=options, precision=dtype, dtype="float64", **keywords)
+        super().__init__(inner, *size, dtype=dtype, **keywords)
 
 
 Compliant.workspace = CompliantContact

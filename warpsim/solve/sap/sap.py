@@ -225,15 +225,13 @@ class SAPSolver(ContactSolver):
 class WideSAP(WidenedSolver):
     """SAP in float64 on a float32 problem, but with the A, v* and v0 that are attached; its solution is rounded."""
 
-    def __init__(self, *size, options: SAP, **keywords):
-        super().__init__(*size, options=options, **keywords)
+    def __init__(self, *size, options: SAP, dtype: str, **keywords):
+        double = dataclasses.replace(options, tolerance=options.relative_tolerance(dtype))
+        inner = options.solver_of(*size)(*size, options=double, dtype="float64", **keywords)
+        super().__init__(inner, *size, dtype=dtype, **keywords)
         if options.is_lagged and self.max_contacts:
             self.copied = (*self.copied, "weight", "load", "least")
         self.lag_error = self.zeros(self.worlds)
-
-    def make_inner(self, size, options: SAP, keywords) -> SAPSolver:
-        options = dataclasses.replace(options, tolerance=options.relative_tolerance(self.dtype))
-        return options.solver_of(*size)(*size, options=options, **keywords)
 
     def launch(self):
         """Solve every world, off the tape."""
