@@ -8,8 +8,8 @@ then U. Twice the work of LᵀDL.
 import warp as wp
 
 from .. import real as device
-from ..real import func, real, vec3
-from .loops import row_axpy, row_dot, row_fill, row_scale
+from ..real import real, vec3
+from .vector import snippet
 
 RANK_ONE = """
 const auto* J0 = J.data;
@@ -43,38 +43,121 @@ def support_add_rank_one(
     ...
 
 
-@func
+# As in `ltdl.py`: what stands in a chunk of eight beside the envelope of row k is set to 0 when the row is eliminated.
+FACTOR = snippet(
+    cpu="""
+const int n = H.shape[1], size = end - begin;
+SCALAR* lower = H.data + begin * n + begin;
+SCALAR* upper = K.data + begin * n + begin;
+int* starts = first.data + begin;
+for (int k = size - 1; k >= 0; --k) {
+    SCALAR* L_k = lower + k * n;
+    SCALAR* U_k = upper + k * n;
+    const SCALAR pivot = L_k[k];
+    if (!(pivot != (SCALAR)0 && pivot - pivot == (SCALAR)0)) return begin + k + 1;
+    const SCALAR inverse = (SCALAR)1 / pivot;
+    const int start = starts[k] - begin, chunk = start & ~7;
+    for (int j = chunk; j < start; ++j) L_k[j] = U_k[j] = 0;
+    U_k[k] = 0;
+    for (int j = k + 1; j <= (k | 7); ++j) L_k[j] = U_k[j] = 0;
+    for (int i = start; i < k; ++i) {
+        const SCALAR H_ki = L_k[i], H_ik = U_k[i];
+        if (H_ki == (SCALAR)0 && H_ik == (SCALAR)0) continue;
+        SCALAR* L_i = lower + i * n;
+        SCALAR* U_i = upper + i * n;
+        const int start_i = starts[i] - begin;
+        if (start < start_i) {
+            for (int j = chunk; j < start_i; ++j) L_i[j] = U_i[j] = 0;
+            starts[i] = begin + start;
+        }
+        const v8 m = -H_ik * inverse, l = -H_ki * inverse;
+        for (int c = chunk; c <= i; c += 8) {
+            *(v8*)(L_i + c) = fma(m, *(const v8*)(L_k + c), *(v8*)(L_i + c));
+            *(v8*)(U_i + c) = fma(l, *(const v8*)(U_k + c), *(v8*)(U_i + c));
+        }
+    }
+    for (int c = chunk; c <= k; c += 8) {
+        *(v8*)(L_k + c) = inverse * *(v8*)(L_k + c);
+        *(v8*)(U_k + c) = inverse * *(v8*)(U_k + c);
+    }
+    L_k[k] = pivot;
+}
+return 0;
+""",
+    gpu="""
+const int n = H.shape[1];
+for (int k = end - 1; k >= begin; --k) {
+    SCALAR* L_k = H.data + k * n;
+    SCALAR* U_k = K.data + k * n;
+    const SCALAR pivot = L_k[k];
+    if (!(pivot != (SCALAR)0 && pivot - pivot == (SCALAR)0)) return k + 1;
+    const SCALAR inverse = (SCALAR)1 / pivot;
+    const int start = first.data[k];
+    for (int i = start; i < k; ++i) {
+        const SCALAR m = -U_k[i] * inverse, l = -L_k[i] * inverse;
+        if (m != (SCALAR)0 || l != (SCALAR)0) {
+            SCALAR* L_i = H.data + i * n;
+            SCALAR* U_i = K.data + i * n;
+            for (int j = start; j < first.data[i]; ++j) L_i[j] = U_i[j] = 0;
+            if (start < first.data[i]) first.data[i] = start;
+            for (int j = start; j <= i; ++j) L_i[j] += m * L_k[j];
+            for (int j = start; j < i; ++j) U_i[j] += l * U_k[j];
+        }
+    }
+    for (int j = start; j < k; ++j) {
+        L_k[j] *= inverse;
+        U_k[j] *= inverse;
+    }
+}
+return 0;
+""",
+)
+# UP and DOWN are the matrices of the pass from the last row up, and of that from the first row down; D is H's in either case.
+SOLVE = snippet(
+    cpu="""
+const int n = H.shape[1], size = end - begin, corner = begin * n + begin;
+const int* starts = first.data + begin;
+SCALAR* px = x.data + begin;
+for (int j = size; j <= ((size - 1) | 7); ++j) px[j] = 0;
+for (int k = size - 1; k >= 0; --k) {
+    const SCALAR* row = UP.data + corner + k * n;
+    const SCALAR x_k = px[k];
+    const v8 m = -x_k;
+    for (int c = (starts[k] - begin) & ~7; c <= k; c += 8) *(v8*)(px + c) = fma(m, *(const v8*)(row + c), *(v8*)(px + c));
+    px[k] = x_k;
+}
+for (int k = 0; k < size; ++k) {
+    const SCALAR* row = DOWN.data + corner + k * n;
+    const SCALAR x_k = px[k];
+    px[k] = 0;
+    v8 s = (SCALAR)0;
+    for (int c = (starts[k] - begin) & ~7; c <= k; c += 8) s = fma(*(const v8*)(row + c), *(const v8*)(px + c), s);
+    px[k] = x_k / H.data[corner + k * n + k] - SUM_V8;
+}
+""",
+    gpu="""
+const int n = H.shape[1];
+SCALAR* px = x.data;
+for (int k = end - 1; k >= begin; --k)
+    for (int j = first.data[k]; j < k; ++j) px[j] -= px[k] * UP.data[k * n + j];
+for (int k = begin; k < end; ++k) {
+    SCALAR x_k = px[k] / H.data[k * n + k];
+    for (int j = first.data[k]; j < k; ++j) x_k -= DOWN.data[k * n + j] * px[j];
+    px[k] = x_k;
+}
+""",
+)
+
+
+@device.func_native(FACTOR)
 def ldu_factor_envelope(
     H: wp.array2d(dtype=real), K: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int)
 ) -> int:
     """Factor rows [begin, end) that begin at first[k]; fill-in lowers `first`. 0, or k + 1 when pivot k is 0 or not finite."""
-    failed = wp.int32(0)
-    for reverse in range(end - begin):
-        k = end - 1 - reverse
-        lower = H[k]
-        upper = K[k]
-        pivot = lower[k]
-        if not (pivot != real(0.0) and pivot - pivot == real(0.0)):
-            failed = k + 1
-            break
-        inverse = real(1.0) / pivot
-        start = first[k]
-        for i in range(start, k):
-            H_ki = lower[i]
-            H_ik = upper[i]
-            if H_ki != real(0.0) or H_ik != real(0.0):
-                if start < first[i]:
-                    row_fill(real(0.0), H[i], start, first[i])
-                    row_fill(real(0.0), K[i], start, first[i])
-                    first[i] = start
-                row_axpy(-H_ik * inverse, lower, H[i], start, i + 1)
-                row_axpy(-H_ki * inverse, upper, K[i], start, i)
-        row_scale(inverse, lower, start, k)
-        row_scale(inverse, upper, start, k)
-    return failed
+    ...
 
 
-@func
+@device.func_native(SOLVE.replace("UP", "K").replace("DOWN", "H"))
 def ldu_solve_envelope(
     H: wp.array2d(dtype=real),
     K: wp.array2d(dtype=real),
@@ -83,16 +166,11 @@ def ldu_solve_envelope(
     first: wp.array1d(dtype=int),
     x: wp.array1d(dtype=real),
 ):
-    """x ← H⁻¹ x on [begin, end)."""
-    for reverse in range(end - begin):
-        k = end - 1 - reverse
-        row_axpy(-x[k], K[k], x, first[k], k)
-    for k in range(begin, end):
-        row_k = H[k]
-        x[k] = x[k] / row_k[k] - row_dot(row_k, x, first[k], k)
+    """x ← H⁻¹ x on [begin, end); up to seven places of x beyond `end` are scratch."""
+    ...
 
 
-@func
+@device.func_native(SOLVE.replace("UP", "H").replace("DOWN", "K"))
 def ldu_solve_transposed(
     H: wp.array2d(dtype=real),
     K: wp.array2d(dtype=real),
@@ -101,9 +179,5 @@ def ldu_solve_transposed(
     first: wp.array1d(dtype=int),
     x: wp.array1d(dtype=real),
 ):
-    """x ← H⁻ᵀ x on [begin, end)."""
-    for reverse in range(end - begin):
-        k = end - 1 - reverse
-        row_axpy(-x[k], H[k], x, first[k], k)
-    for k in range(begin, end):
-        x[k] = x[k] / H[k, k] - row_dot(K[k], x, first[k], k)
+    """x ← H⁻ᵀ x on [begin, end); up to seven places of x beyond `end` are scratch."""
+    ...

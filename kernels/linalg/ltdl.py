@@ -12,91 +12,223 @@ Leading zeros of a row and zero multipliers are skipped. Cost n³/6 multiply-add
 
 import warp as wp
 
-from ..real import func, real
-from .loops import row_axpy, row_axpy_at, row_dot, row_dot_at, row_fill, row_scale
+from .. import real as device
+from ..real import real
+from .vector import snippet
 
-# `*_block` and `*_envelope` are on the view of one matrix, `ltdl_factor` and `ltdl_solve` on world-major arrays.
+# Entries of row k from the first column of its tree or island on are H_k[0 …]; those beyond the diagonal, within its chunk of eight, are
+# set to 0 when it is eliminated, and so are those before its first one. x − x is 0 for finite x only: one test for NaN, ±∞ and pivots ≤ 0.
+FACTOR_BLOCK = snippet(
+    cpu="""
+const int n = H.shape[1], size = end - begin;
+SCALAR* base = H.data + begin * n;
+for (int k = size - 1; k >= 0; --k) {
+    SCALAR* H_k = base + k * n;
+    const SCALAR pivot = H_k[k];
+    if (!(pivot > (SCALAR)0 && pivot - pivot == (SCALAR)0)) return k + 1;
+    const SCALAR inverse = (SCALAR)1 / pivot;
+    int start = 0;
+    while (start < k && H_k[start] == (SCALAR)0) ++start;
+    const int chunk = start & ~7;
+    for (int j = k + 1; j <= (k | 7); ++j) H_k[j] = 0;
+    for (int i = start; i < k; ++i) {
+        const SCALAR H_ki = H_k[i];
+        if (H_ki == (SCALAR)0) continue;
+        SCALAR* H_i = base + i * n;
+        const v8 m = -H_ki * inverse;
+        for (int c = chunk; c <= i; c += 8) *(v8*)(H_i + c) = fma(m, *(const v8*)(H_k + c), *(v8*)(H_i + c));
+    }
+    for (int c = chunk; c <= k; c += 8) *(v8*)(H_k + c) = inverse * *(v8*)(H_k + c);
+    H_k[k] = pivot;
+}
+return 0;
+""",
+    gpu="""
+const int n = H.shape[1], size = end - begin;
+SCALAR* base = H.data + begin * n;
+for (int k = size - 1; k >= 0; --k) {
+    SCALAR* H_k = base + k * n;
+    const SCALAR pivot = H_k[k];
+    if (!(pivot > (SCALAR)0 && pivot - pivot == (SCALAR)0)) return k + 1;
+    const SCALAR inverse = (SCALAR)1 / pivot;
+    int start = 0;
+    while (start < k && H_k[start] == (SCALAR)0) ++start;
+    for (int i = start; i < k; ++i) {
+        const SCALAR m = -H_k[i] * inverse;
+        if (m != (SCALAR)0)
+            for (int j = start; j <= i; ++j) base[i * n + j] += m * H_k[j];
+    }
+    for (int j = start; j < k; ++j) H_k[j] *= inverse;
+}
+return 0;
+""",
+)
+# In a buffer: x has no room beyond `end`. Long rows gain little from chunks.
+SOLVE_BLOCK = snippet(
+    cpu="""
+const int n = H.shape[1], size = end - begin;
+const SCALAR* base = H.data + begin * n;
+SCALAR* px = x.data + begin;
+SCALAR buffer[128];
+const bool chunks = size <= 128;
+if (chunks) {
+    for (int j = 0; j < size; ++j) buffer[j] = px[j];
+    for (int j = size; j <= ((size - 1) | 7); ++j) buffer[j] = 0;
+    for (int k = size - 1; k >= 0; --k) {
+        const SCALAR* H_k = base + k * n;
+        const SCALAR x_k = buffer[k];
+        const v8 m = -x_k;
+        for (int c = 0; c <= k; c += 8) *(v8*)(buffer + c) = fma(m, *(const v8*)(H_k + c), *(v8*)(buffer + c));
+        buffer[k] = x_k;
+    }
+    for (int k = 0; k < size; ++k) {
+        const SCALAR* H_k = base + k * n;
+        const SCALAR x_k = buffer[k];
+        buffer[k] = 0;
+        v8 s = (SCALAR)0;
+        for (int c = 0; c <= k; c += 8) s = fma(*(const v8*)(H_k + c), *(const v8*)(buffer + c), s);
+        buffer[k] = x_k / H_k[k] - SUM_V8;
+    }
+    for (int j = 0; j < size; ++j) px[j] = buffer[j];
+} else {
+    for (int k = size - 1; k >= 0; --k) {
+        const SCALAR* __restrict__ H_k = base + k * n;
+        const SCALAR x_k = px[k];
+        for (int j = 0; j < k; ++j) px[j] -= x_k * H_k[j];
+    }
+    for (int k = 0; k < size; ++k) {
+        const SCALAR* H_k = base + k * n;
+        v8 s = (SCALAR)0;
+        int c = 0;
+        for (; c + 8 <= k; c += 8) s = fma(*(const v8*)(H_k + c), *(const v8*)(px + c), s);
+        for (int j = 0; c < k; ++c, ++j) s[j] += H_k[c] * px[c];
+        px[k] = px[k] / H_k[k] - SUM_V8;
+    }
+}
+""",
+    gpu="""
+const int n = H.shape[1], size = end - begin;
+const SCALAR* base = H.data + begin * n;
+SCALAR* px = x.data + begin;
+for (int k = size - 1; k >= 0; --k)
+    for (int j = 0; j < k; ++j) px[j] -= px[k] * base[k * n + j];
+for (int k = 0; k < size; ++k) {
+    SCALAR x_k = px[k] / base[k * n + k];
+    for (int j = 0; j < k; ++j) x_k -= base[k * n + j] * px[j];
+    px[k] = x_k;
+}
+""",
+)
+FACTOR_ENVELOPE = snippet(
+    cpu="""
+const int n = H.shape[1], size = end - begin;
+SCALAR* base = H.data + begin * n + begin;
+int* starts = first.data + begin;
+for (int k = size - 1; k >= 0; --k) {
+    SCALAR* H_k = base + k * n;
+    const SCALAR pivot = H_k[k];
+    if (!(pivot > (SCALAR)0 && pivot - pivot == (SCALAR)0)) return begin + k + 1;
+    const SCALAR inverse = (SCALAR)1 / pivot;
+    const int start = starts[k] - begin, chunk = start & ~7;
+    for (int j = chunk; j < start; ++j) H_k[j] = 0;
+    for (int j = k + 1; j <= (k | 7); ++j) H_k[j] = 0;
+    for (int i = start; i < k; ++i) {
+        const SCALAR H_ki = H_k[i];
+        if (H_ki == (SCALAR)0) continue;
+        SCALAR* H_i = base + i * n;
+        const int start_i = starts[i] - begin;
+        if (start < start_i) {
+            for (int j = chunk; j < start_i; ++j) H_i[j] = 0;
+            starts[i] = begin + start;
+        }
+        const v8 m = -H_ki * inverse;
+        for (int c = chunk; c <= i; c += 8) *(v8*)(H_i + c) = fma(m, *(const v8*)(H_k + c), *(v8*)(H_i + c));
+    }
+    for (int c = chunk; c <= k; c += 8) *(v8*)(H_k + c) = inverse * *(v8*)(H_k + c);
+    H_k[k] = pivot;
+}
+return 0;
+""",
+    gpu="""
+const int n = H.shape[1];
+for (int k = end - 1; k >= begin; --k) {
+    SCALAR* H_k = H.data + k * n;
+    const SCALAR pivot = H_k[k];
+    if (!(pivot > (SCALAR)0 && pivot - pivot == (SCALAR)0)) return k + 1;
+    const SCALAR inverse = (SCALAR)1 / pivot;
+    const int start = first.data[k];
+    for (int i = start; i < k; ++i) {
+        const SCALAR m = -H_k[i] * inverse;
+        if (m != (SCALAR)0) {
+            SCALAR* H_i = H.data + i * n;
+            for (int j = start; j < first.data[i]; ++j) H_i[j] = 0;
+            if (start < first.data[i]) first.data[i] = start;
+            for (int j = start; j <= i; ++j) H_i[j] += m * H_k[j];
+        }
+    }
+    for (int j = start; j < k; ++j) H_k[j] *= inverse;
+}
+return 0;
+""",
+)
+SOLVE_ENVELOPE = snippet(
+    cpu="""
+const int n = H.shape[1], size = end - begin;
+const SCALAR* base = H.data + begin * n + begin;
+const int* starts = first.data + begin;
+SCALAR* px = x.data + begin;
+for (int j = size; j <= ((size - 1) | 7); ++j) px[j] = 0;
+for (int k = size - 1; k >= 0; --k) {
+    const SCALAR* H_k = base + k * n;
+    const SCALAR x_k = px[k];
+    const v8 m = -x_k;
+    for (int c = (starts[k] - begin) & ~7; c <= k; c += 8) *(v8*)(px + c) = fma(m, *(const v8*)(H_k + c), *(v8*)(px + c));
+    px[k] = x_k;
+}
+for (int k = 0; k < size; ++k) {
+    const SCALAR* H_k = base + k * n;
+    const SCALAR x_k = px[k];
+    px[k] = 0;
+    v8 s = (SCALAR)0;
+    for (int c = (starts[k] - begin) & ~7; c <= k; c += 8) s = fma(*(const v8*)(H_k + c), *(const v8*)(px + c), s);
+    px[k] = x_k / H_k[k] - SUM_V8;
+}
+""",
+    gpu="""
+const int n = H.shape[1];
+SCALAR* px = x.data;
+for (int k = end - 1; k >= begin; --k)
+    for (int j = first.data[k]; j < k; ++j) px[j] -= px[k] * H.data[k * n + j];
+for (int k = begin; k < end; ++k) {
+    SCALAR x_k = px[k] / H.data[k * n + k];
+    for (int j = first.data[k]; j < k; ++j) x_k -= H.data[k * n + j] * px[j];
+    px[k] = x_k;
+}
+""",
+)
 
 
-@func
+@device.func_native(FACTOR_BLOCK)
 def ltdl_factor_block(H: wp.array2d(dtype=real), begin: int, end: int) -> int:
     """Factor the block in rows [begin, end) in place; 0, or k + 1 when its pivot k is not positive and finite."""
-    failed = wp.int32(0)
-    for reverse in range(end - begin):
-        k = end - begin - 1 - reverse
-        row_k = H[begin + k]
-        pivot = row_k[k]
-        # x − x is 0 for finite x only: one test for NaN, ±∞ and pivots ≤ 0.
-        if not (pivot > real(0.0) and pivot - pivot == real(0.0)):
-            failed = k + 1
-            break
-        inverse = real(1.0) / pivot
-        start = wp.int32(0)
-        while start < k and row_k[start] == real(0.0):
-            start += 1
-        for i in range(start, k):
-            H_ki = row_k[i]
-            if H_ki != real(0.0):
-                row_axpy(-H_ki * inverse, row_k, H[begin + i], start, i + 1)
-        row_scale(inverse, row_k, start, k)
-    return failed
+    ...
 
 
-@func
+@device.func_native(SOLVE_BLOCK)
 def ltdl_solve_block(H: wp.array2d(dtype=real), begin: int, end: int, x: wp.array1d(dtype=real)):
     """x ← H⁻¹ x on [begin, end) from the factor: Lᵀ from the last row up, D, then L from the first row down."""
-    for reverse in range(end - begin):
-        k = end - begin - 1 - reverse
-        row_axpy_at(-x[begin + k], H[begin + k], k, x, begin)
-    for k in range(end - begin):
-        row_k = H[begin + k]
-        x[begin + k] = x[begin + k] / row_k[k] - row_dot_at(row_k, k, x, begin)
+    ...
 
 
-@func
+@device.func_native(FACTOR_ENVELOPE)
 def ltdl_factor_envelope(H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int)) -> int:
-    """Factor rows [begin, end) of a square H that holds row k from first[k] on; fill-in lowers `first`."""
-    failed = wp.int32(0)
-    for reverse in range(end - begin):
-        k = end - 1 - reverse
-        row_k = H[k]
-        pivot = row_k[k]
-        if not (pivot > real(0.0) and pivot - pivot == real(0.0)):
-            failed = k + 1
-            break
-        inverse = real(1.0) / pivot
-        start = first[k]
-        for i in range(start, k):
-            H_ki = row_k[i]
-            if H_ki != real(0.0):
-                if start < first[i]:
-                    row_fill(real(0.0), H[i], start, first[i])
-                    first[i] = start
-                row_axpy(-H_ki * inverse, row_k, H[i], start, i + 1)
-        row_scale(inverse, row_k, start, k)
-    return failed
+    """Factor rows [begin, end) of a square H that holds row k from first[k] ≥ begin on; fill-in lowers `first`."""
+    ...
 
 
-@func
+@device.func_native(SOLVE_ENVELOPE)
 def ltdl_solve_envelope(
     H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int), x: wp.array1d(dtype=real)
 ):
-    """x ← H⁻¹ x on [begin, end) from the factor of `ltdl_factor_envelope`."""
-    for reverse in range(end - begin):
-        k = end - 1 - reverse
-        row_axpy(-x[k], H[k], x, first[k], k)
-    for k in range(begin, end):
-        row_k = H[k]
-        x[k] = x[k] / row_k[k] - row_dot(row_k, x, first[k], k)
-
-
-@func
-def ltdl_factor(H: wp.array3d(dtype=real), w: int, n: int) -> int:
-    """Factor H[w] in place; 0, or k + 1 when pivot k is bad."""
-    return ltdl_factor_block(H[w], 0, n)
-
-
-@func
-def ltdl_solve(H: wp.array3d(dtype=real), w: int, n: int, x: wp.array2d(dtype=real)):
-    """x[w] ← H[w]⁻¹ x[w] from the factor."""
-    ltdl_solve_block(H[w], 0, n, x[w])
+    """x ← H⁻¹ x on [begin, end) from the factor of `ltdl_factor_envelope`; up to seven places of x beyond `end` are scratch."""
+    ...

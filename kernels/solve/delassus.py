@@ -8,6 +8,7 @@ import warp as wp
 
 from ..linalg.loops import row_axpy, row_copy, row_fill, sparse_add, sparse_dot
 from ..linalg.ltdl import ltdl_factor_block, ltdl_solve_block
+from ..linalg.vector import copy_lower
 from ..real import func, kernel, real, struct, vec3
 from .problem import Problem
 from .scratch import Scratch, matrix
@@ -31,8 +32,7 @@ def factor(problem: Problem, A_factor: wp.array3d(dtype=real)):
     w, tree = wp.tid()
     begin = problem.tree_v[tree]
     end = problem.tree_v[tree + 1]
-    for i in range(begin, end):
-        row_copy(problem.A[w, i], A_factor[w, i], 0, i - begin + 1)
+    copy_lower(problem.A[w], begin, end, A_factor[w], begin, 0)
     ltdl_factor_block(A_factor[w], begin, end)
 
 

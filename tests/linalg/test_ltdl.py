@@ -5,7 +5,7 @@ import pytest
 import warp as wp
 
 from warpsim.device.copies import SCALARS, copy
-from warpsim.kernels.linalg import ltdl
+from warpsim.kernels.linalg import ltdl, vector
 
 PARENT = [-1, 0, 1, 2, 3, 4, 5, 6, 7, 5, 9, 10, 10]
 
@@ -13,24 +13,26 @@ PARENT = [-1, 0, 1, 2, 3, 4, 5, 6, 7, 5, 9, 10, 10]
 def kernel(dtype):
     S = SCALARS[dtype]
     f = copy(ltdl, S)
-    ltdl_factor, ltdl_solve = f.ltdl_factor, f.ltdl_solve
+    factor, solve = f.ltdl_factor_block, f.ltdl_solve_block
 
     @wp.kernel(module=f"test_ltdl_{dtype}", enable_backward=False)
     def factor_and_solve(H: wp.array3d(dtype=S), x: wp.array2d(dtype=S), status: wp.array(dtype=int)):
         w = wp.tid()
-        status[w] = ltdl_factor(H, w, x.shape[1])
+        status[w] = factor(H[w], 0, x.shape[1])
         if status[w] == 0:
-            ltdl_solve(H, w, x.shape[1], x)
+            solve(H[w], 0, x.shape[1], x[w])
 
     return factor_and_solve, S
 
 
 def run(matrices, x, dtype="float64"):
     factor_and_solve, S = kernel(dtype)
-    H, b = wp.array(matrices, dtype=S, device="cpu"), wp.array(x, dtype=S, device="cpu")
+    n = matrices.shape[-1]
+    room = np.pad(matrices, ((0, 0), (0, 0), (0, vector.padded(n) - n)), constant_values=np.nan)
+    H, b = wp.array(room, dtype=S, device="cpu"), wp.array(x, dtype=S, device="cpu")
     status = wp.zeros(len(x), dtype=int, device="cpu")
     wp.launch(factor_and_solve, dim=len(x), inputs=[H, b, status], device="cpu")
-    return H.numpy(), b.numpy(), status.numpy()
+    return H.numpy()[..., :n], b.numpy(), status.numpy()
 
 
 def tree_matrices(rng, worlds):
@@ -48,7 +50,7 @@ def tree_matrices(rng, worlds):
 
 @pytest.mark.parametrize("dtype, tolerance", [("float64", 1e-12), ("float32", 3e-5)])
 @pytest.mark.parametrize(
-    "kind, n", [("tree", 13), ("dense", 1), ("dense", 2), ("dense", 17), ("dense", 40), ("blocks", 24)]
+    "kind, n", [("tree", 13), ("dense", 1), ("dense", 2), ("dense", 17), ("dense", 40), ("dense", 150), ("blocks", 24)]
 )
 def test_solve(kind, n, dtype, tolerance):
     """H x = b and LᵀDL = H on tree, dense and block-diagonal matrices; tolerance: round-off at condition ≤ 1e3."""

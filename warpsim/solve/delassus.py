@@ -4,6 +4,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.device.copies import copy
+from warpsim.kernels.linalg.vector import padded
 from warpsim.kernels.solve import delassus
 from warpsim.solve.scratch import Scratch
 
@@ -23,7 +24,7 @@ class Delassus:
         self.worlds, self.size, self._launch = worlds, 3 * solver.max_contacts + solver.rows, solver.run
         self.all_tangents, self.trees = int(all_tangents), solver.trees
         self.lanes = LANES if device.is_cuda else 1
-        widest = int(np.diff(solver.tree_v).max(initial=0))
+        widest = padded(int(np.diff(solver.tree_v).max(initial=0)))
         self.A_factor = wp.zeros((worlds, nv, widest), dtype=scalar, device=device)
         self.dual = copy(delassus.Dual, scalar)()
         self.dual.count = wp.zeros(worlds, dtype=int, device=device)

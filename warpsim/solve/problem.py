@@ -13,6 +13,7 @@ import warp as wp
 
 from warpsim import checks
 from warpsim.device.copies import SCALARS, launch
+from warpsim.kernels.linalg.vector import padded
 from warpsim.kernels.solve.sap import sap
 from warpsim.reprs import ShownByShapes, show
 from warpsim.solve.arrays import batch, check_symmetric, counts, first_device_array, host
@@ -208,7 +209,8 @@ def fill_problem(solver: ContactSolver, problem: ContactProblem, options: SAP, d
         return wp.array(np.ascontiguousarray(value, dtype=host), dtype=kind, device=device)
 
     struct = solver.problem
-    struct.A, struct.v_star, struct.v0 = array(problem.A), array(problem.v_star), array(problem.v0)
+    A = np.pad(problem.A, ((0, 0), (0, 0), (0, padded(nv) - nv)))
+    struct.A, struct.v_star, struct.v0 = array(A), array(problem.v_star), array(problem.v0)
     struct.contacts = array(problem.contacts, int)
     struct.contact_pair = wp.zeros((W, nc), dtype=int, device=device)
     struct.support, struct.support_size = array(np.arange(nv)[None], int), array([nv], int)

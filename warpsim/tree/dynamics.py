@@ -4,6 +4,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.device.copies import SCALARS, copy, launch, scalar_types
+from warpsim.kernels.linalg.vector import padded
 from warpsim.kernels.tree import energy, passes, rnea_derivative
 from warpsim.model.model import Model
 from warpsim.model.parameters import Parameters
@@ -122,8 +123,9 @@ class Dynamics:
         self.launch(passes.crba, self.model.ntree, inputs)
 
     def blocks(self) -> wp.array:
-        """A block-diagonal matrix stored by trees, (worlds, nv, dofs of the widest tree): M_de at [d, e - first dof]."""
-        return self.array((self.model.nv, int(np.diff(self.model.tree_v).max(initial=0))), self.device_model.types.real)
+        """A block-diagonal matrix stored by trees, (worlds, nv, dofs of the widest tree, padded): M_de at [d, e - first dof]."""
+        widest = int(np.diff(self.model.tree_v).max(initial=0))
+        return self.array((self.model.nv, padded(widest)), self.device_model.types.real)
 
     def expand_blocks(self, blocks: wp.array, M: wp.array) -> None:
         """The square matrix of `blocks`; M comes in as zero."""

@@ -9,12 +9,33 @@ import warp as wp
 from ...flags import NONFINITE, NOT_CONVERGED
 from ...forces.actuators import actuator_law, clamped, has_row
 from ...linalg.ltdl import ltdl_factor_block, ltdl_solve_block
-from ...real import kernel, real
+from ...linalg.vector import copy_lower
+from ...real import func, kernel, real
 from ...solve.sap import sap
 from ...tree import joints
 from ...tree.passes import Topology
 
 SOLVER_NON_FINITE = wp.constant(sap.NON_FINITE)
+
+
+@func
+def factor_both(
+    h: real, D: wp.array1d(dtype=real), begin: int, end: int, A: wp.array2d(dtype=real),
+    M_factor: wp.array2d(dtype=real), A_factor: wp.array2d(dtype=real),
+):  # fmt: skip
+    """A ← M + h D in place, and the factors of M and A, which are one where nothing damps."""
+    copy_lower(A, begin, end, M_factor, begin, 0)
+    ltdl_factor_block(M_factor, begin, end)
+    damps = bool(False)
+    for i in range(begin, end):
+        damps = damps or D[i] != real(0.0)
+    if damps:
+        for i in range(begin, end):
+            A[i, i - begin] = A[i, i - begin] + h * D[i]
+        copy_lower(A, begin, end, A_factor, begin, 0)
+        ltdl_factor_block(A_factor, begin, end)
+    else:
+        copy_lower(M_factor, begin, end, A_factor, begin, 0)
 
 
 @kernel
@@ -36,18 +57,9 @@ def free_motion(
     w, tree = wp.tid()
     begin = topology.tree_v[tree]
     end = topology.tree_v[tree + 1]
+    factor_both(h, D[w], begin, end, A[w], M_factor[w], A_factor[w])
     for i in range(begin, end):
-        diagonal = i - begin
-        for j in range(diagonal + 1):
-            m = A[w, i, j]
-            M_factor[w, i, j] = m
-            A_factor[w, i, j] = m
-        damped = A[w, i, diagonal] + h * D[w, i]
-        A[w, i, diagonal] = damped
-        A_factor[w, i, diagonal] = damped
         v_star[w, i] = h * (force[w, i] - D[w, i] * v0[w, i] - bias[w, i])
-    ltdl_factor_block(M_factor[w], begin, end)
-    ltdl_factor_block(A_factor[w], begin, end)
     ltdl_solve_block(A_factor[w], begin, end, v_star[w])
     for i in range(begin, end):
         v_star[w, i] = v_star[w, i] + v0[w, i]
@@ -204,16 +216,7 @@ def contact_stage(
     w, tree = wp.tid()
     begin = topology.tree_v[tree]
     end = topology.tree_v[tree + 1]
-    for i in range(begin, end):
-        diagonal = i - begin
-        for j in range(diagonal + 1):
-            M_factor[w, i, j] = A[w, i, j]
-            A_factor[w, i, j] = A[w, i, j]
-        damped = A[w, i, diagonal] + h * D[w, i]
-        A[w, i, diagonal] = damped
-        A_factor[w, i, diagonal] = damped
-    ltdl_factor_block(M_factor[w], begin, end)
-    ltdl_factor_block(A_factor[w], begin, end)
+    factor_both(h, D[w], begin, end, A[w], M_factor[w], A_factor[w])
 
 
 @kernel(part="schemes")

@@ -13,8 +13,9 @@ import enum
 
 import warp as wp
 
-from ...linalg.loops import row_copy, sparse_add, sparse_dot, support_add, support_rate
+from ...linalg.loops import sparse_add, sparse_dot, support_add, support_rate
 from ...linalg.ltdl import ltdl_factor_block, ltdl_solve_block
+from ...linalg.vector import copy_lower
 from ...real import func, mat33, real, struct, vec2, vec3
 from ..problem import Problem
 from ..sap.islands import Islands
@@ -187,8 +188,7 @@ def factor_trees(problem: Problem, work: Workspace, at: Island) -> int:
         tree = work.islands.tree[at.w, k]
         begin = problem.tree_v[tree]
         end = problem.tree_v[tree + 1]
-        for i in range(begin, end):
-            row_copy(problem.A[at.w, i], A_factor[i], 0, i - begin + 1)
+        copy_lower(problem.A[at.w], begin, end, A_factor, begin, 0)
         failed = wp.max(failed, ltdl_factor_block(A_factor, begin, end))
     return failed
 

@@ -25,7 +25,8 @@ from ...laws.coulomb import (
     coulomb_newton,
     coulomb_slopes,
 )
-from ...linalg.loops import row_axpy_at, row_copy, sparse_add, sparse_dot, support_add, support_rate
+from ...linalg.loops import row_copy, sparse_add, sparse_dot, support_add, support_rate
+from ...linalg.vector import block_times
 from ...real import func, kernel, real, struct, vec3
 from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution
 from .coupled import Lag, prepare_coupled, solve_coupled
@@ -115,12 +116,10 @@ def start_lagged(problem: Problem, work: Workspace, warm: int, solution: Solutio
         begin = problem.tree_v[tree]
         end = problem.tree_v[tree + 1]
         for i in range(begin, end):
-            work.p_star[w, i] = real(0.0)
             solution.v[w, i] = problem.v_star[w, i]
             if warm == 1:
                 solution.v[w, i] = problem.v0[w, i]
-        for i in range(begin, end):
-            row_axpy_at(problem.v_star[w, i], problem.A[w, i], end - begin, work.p_star[w], begin)
+        block_times(problem.A[w], begin, end, problem.v_star[w], work.p_star[w])
     for at in range(r.contact_begin, r.contact_end):
         c = work.islands.contact[w, at]
         gamma = vec3(real(0.0), real(0.0), real(0.0))
@@ -180,12 +179,12 @@ def linearise_all(
         begin = problem.tree_v[tree]
         end = problem.tree_v[tree + 1]
         for i in range(begin, end):
-            work.m[w, i] = real(0.0)
+            work.dv[w, i] = solution.v[w, i] - problem.v_star[w, i]
+        block_times(problem.A[w], begin, end, work.dv[w], work.m[w])
+        for i in range(begin, end):
             work.j_c[w, i] = real(0.0)
             lag.missed[w, i] = real(0.0)
             work.dv[w, i] = real(0.0)
-        for i in range(begin, end):
-            row_axpy_at(solution.v[w, i] - problem.v_star[w, i], problem.A[w, i], end - begin, work.m[w], begin)
     for at in range(r.contact_begin, r.contact_end):
         c = work.islands.contact[w, at]
         pair = problem.contact_pair[w, c]

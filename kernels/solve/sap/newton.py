@@ -7,8 +7,6 @@ never formed, preconditioned by the factors of H's tree blocks; memory and work 
 import warp as wp
 
 from ...linalg.loops import (
-    row_axpy_at,
-    row_copy_at,
     row_fill,
     sparse_add,
     sparse_add_block_gram,
@@ -20,6 +18,7 @@ from ...linalg.loops import (
     support_rate,
 )
 from ...linalg.ltdl import ltdl_factor_block, ltdl_factor_envelope, ltdl_solve_block, ltdl_solve_envelope
+from ...linalg.vector import block_times, copy_lower
 from ...real import func, mat33, real, struct, vec3
 from ..problem import Problem
 from .islands import Islands
@@ -111,10 +110,11 @@ def assemble(problem: Problem, newton: Newton, islands: Islands, w: int, r: Rang
         tree = islands.tree[w, at]
         begin = problem.tree_v[tree]
         end = problem.tree_v[tree + 1]
-        for i in range(begin, end):
-            s = islands.slot[w, i]
-            row_copy_at(problem.A[w, i], i - begin + 1, H[s], s - (i - begin))
-            newton.first[w, s] = s - (i - begin)
+        if begin < end:
+            s = islands.slot[w, begin]
+            copy_lower(problem.A[w], begin, end, H, s, s)
+            for i in range(s, s + end - begin):
+                newton.first[w, i] = s
     for at in range(r.contact_begin, r.contact_end):
         c = islands.contact[w, at]
         G = newton.G[w, c]
@@ -141,8 +141,7 @@ def prepare_preconditioner(problem: Problem, newton: Newton, islands: Islands, w
     for at in range(r.tree_begin, r.tree_end):
         tree = islands.tree[w, at]
         begin = problem.tree_v[tree]
-        for i in range(begin, problem.tree_v[tree + 1]):
-            row_copy_at(problem.A[w, i], i - begin + 1, P[i], 0)
+        copy_lower(problem.A[w], begin, problem.tree_v[tree + 1], P, begin, 0)
     for at in range(r.contact_begin, r.contact_end):
         c = islands.contact[w, at]
         pair = problem.contact_pair[w, c]
@@ -187,10 +186,7 @@ def multiply(problem: Problem, newton: Newton, islands: Islands, w: int, r: Rang
         tree = islands.tree[w, at]
         begin = problem.tree_v[tree]
         end = problem.tree_v[tree + 1]
-        for i in range(begin, end):
-            y[i] = real(0.0)
-        for i in range(begin, end):
-            row_axpy_at(x[i], problem.A[w, i], end - begin, y, begin)
+        block_times(problem.A[w], begin, end, x, y)
     for at in range(r.contact_begin, r.contact_end):
         c = islands.contact[w, at]
         pair = problem.contact_pair[w, c]

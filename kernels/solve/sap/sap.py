@@ -19,7 +19,8 @@ import warp as wp
 
 from ...laws.bounds import box_cost, box_hessian, box_impulse
 from ...laws.cone import cone_cost, cone_hessian, cone_impulse, contact_regularization, contact_stabilization
-from ...linalg.loops import row_axpy_at, sparse_add, support_add
+from ...linalg.loops import sparse_add, support_add
+from ...linalg.vector import block_times
 from ...real import func, kernel, real, struct, vec3
 from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution, clear_idle
 from .islands import Islands
@@ -127,11 +128,9 @@ def start(problem: Problem, work: Workspace, solution: Solution, w: int, r: Rang
         begin = problem.tree_v[tree]
         end = problem.tree_v[tree + 1]
         for i in range(begin, end):
-            work.m[w, i] = real(0.0)
-            work.p_star[w, i] = real(0.0)
-        for i in range(begin, end):
-            row_axpy_at(solution.v[w, i] - problem.v_star[w, i], problem.A[w, i], end - begin, work.m[w], begin)
-            row_axpy_at(problem.v_star[w, i], problem.A[w, i], end - begin, work.p_star[w], begin)
+            work.dv[w, i] = solution.v[w, i] - problem.v_star[w, i]
+        block_times(problem.A[w], begin, end, work.dv[w], work.m[w])
+        block_times(problem.A[w], begin, end, problem.v_star[w], work.p_star[w])
     constraint_rates(problem, work.islands, w, r, solution.v[w], work.u_c[w], work.row_u_c[w])
     for at in range(r.contact_begin, r.contact_end):
         c = work.islands.contact[w, at]
@@ -233,15 +232,13 @@ def newton_step(problem: Problem, work: Workspace, options: Options, w: int, r: 
         tree = work.islands.tree[w, at]
         for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
             dv[i] = work.j_c[w, i] - work.m[w, i]
-            dp[i] = real(0.0)
     solve_prepared(problem, work.newton, work.islands, w, r, options.linear_solver, forcing, dv)
     step = Step()
     for at in range(r.tree_begin, r.tree_end):
         tree = work.islands.tree[w, at]
         begin = problem.tree_v[tree]
         end = problem.tree_v[tree + 1]
-        for i in range(begin, end):
-            row_axpy_at(dv[i], problem.A[w, i], end - begin, dp, begin)
+        block_times(problem.A[w], begin, end, dv, dp)
         for i in range(begin, end):
             step.slope += dv[i] * (work.m[w, i] - work.j_c[w, i])
             step.slope_A += dv[i] * work.m[w, i]
@@ -390,13 +387,11 @@ def keep_free_motion(problem: Problem, work: Workspace, solution: Solution, w: i
         end = problem.tree_v[tree + 1]
         p = work.p_star[w]
         for i in range(begin, end):
-            p[i] = real(0.0)
-        for i in range(begin, end):
             v = problem.v_star[w, i]
             solution.v[w, i] = v
             if v - v != real(0.0):
                 status = wp.int32(NON_FINITE)
-            row_axpy_at(v, problem.A[w, i], end - begin, p, begin)
+        block_times(problem.A[w], begin, end, problem.v_star[w], p)
         for i in range(begin, end):
             momentum_sq += p[i] * p[i] / problem.A[w, i, i - begin]
     work.norms[w, r.island] = vec3(real(0.0), momentum_sq, real(0.0))

@@ -8,6 +8,7 @@ import warp as wp
 
 from warpsim import checks
 from warpsim.device.copies import copy, kernels_of
+from warpsim.kernels.linalg.vector import padded
 from warpsim.kernels.solve.cone_qp import compliant, island_newton, island_qp, island_system
 from warpsim.kernels.solve.sap import islands
 from warpsim.solve.contact_law import ContactLaw
@@ -139,7 +140,7 @@ class CompliantContact(ContactSolver):
         work = copy(island_system.Workspace, self.scalar)()
         work.newton = newton_workspace(self, direct=True)
         work.islands = islands_workspace(self)
-        work.A_factor = self.zeros((W, self.nv, int(np.diff(self.tree_v).max(initial=0))))
+        work.A_factor = self.zeros((W, self.nv, padded(int(np.diff(self.tree_v).max(initial=0)))))
         work.p = self.zeros((W, self.nv))
         work.contact = self.zeros((W, len(island_system.Vc), C), self.vec3)
         work.axis = self.zeros((W, C), wp.types.vector(2, self.scalar))

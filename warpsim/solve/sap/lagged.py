@@ -47,7 +47,7 @@ class LaggedSolver(SAPSolver):
         W, nv, C, K = self.worlds, self.nv, self.max_contacts, self.rows
         cg = self.options.linear_solver == newton.CG
         self.lag = copy(coupled.Lag, self.scalar)()
-        self.lag.K = self.zeros((W, 0 if cg else nv, nv))
+        self.lag.K = self.zeros(self.work.newton.H.shape)
         self.lag.G = self.zeros((W, C if self.options.keep_factor else 0), self.work.newton.G.dtype)
         self.lag.p, self.lag.delta = self.zeros((W, C), self.vec3), self.zeros((W, C), self.vec3)
         self.lag.missed, self.lag.dv = self.zeros((W, nv)), self.zeros((W, nv))

@@ -9,6 +9,7 @@ import warp as wp
 
 from warpsim import checks
 from warpsim.device.copies import copy, kernels_of
+from warpsim.kernels.linalg.vector import LANES, padded
 from warpsim.kernels.solve.sap import islands, newton, sap
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.contact_model import ContactModel
@@ -135,14 +136,19 @@ class SAP(ContactModel):
         return "cg" if len(tree_v) > 2 and tree_v[-1] > AUTO_CG_DOFS else "cholesky"
 
 
+def envelope_columns(solver: ContactSolver) -> int:
+    """Columns of matrices in an envelope: rows of every island have room for whole chunks from its first column on."""
+    return padded(solver.nv) if solver.trees < 2 else solver.nv + LANES - 1
+
+
 def newton_workspace(solver: ContactSolver, direct: bool):
     """The Newton system of every island of a solver's problem, with a matrix or for conjugate gradients."""
     W, nv, cg, zeros = solver.worlds, solver.nv, not direct, solver.zeros
     system = copy(newton.Newton, solver.scalar)()
-    system.H = zeros((W, 0 if cg else nv, nv))
+    system.H = zeros((W, 0 if cg else nv, envelope_columns(solver)))
     system.first = zeros((W, nv), int)
-    system.x = zeros((W, nv))
-    system.P = zeros((W, nv if cg else 0, int(np.diff(solver.tree_v).max(initial=0))))
+    system.x = zeros((W, envelope_columns(solver)))
+    system.P = zeros((W, nv if cg else 0, padded(int(np.diff(solver.tree_v).max(initial=0)))))
     for name in ("residual", "z", "direction", "product"):
         setattr(system, name, zeros((W, nv if cg else 0)))
     system.G = zeros((W, solver.max_contacts), wp.types.matrix((3, 3), solver.scalar))
