@@ -16,6 +16,7 @@ real = COPY or wp.float32
 vec2 = wp.types.vector(2, real)
 vec3 = wp.types.vector(3, real)
 vec4 = wp.types.vector(4, real)
+vec5 = wp.types.vector(5, real)
 vec6 = wp.types.vector(6, real)  # spatial vectors: (angular, linear)
 vec10 = wp.types.vector(10, real)
 mat33 = wp.types.matrix((3, 3), real)

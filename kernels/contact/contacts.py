@@ -9,15 +9,16 @@ import warp as wp
 
 from ..flags import CONTACT_OVERFLOW, NONFINITE, UNRESOLVED
 from ..laws import cone, coulomb
-from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec6
+from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec5, vec6
 from ..tree import joints as jt
 from ..tree import spatial as sp
 from ..tree.effective_mass import eliminate
 from ..tree.passes import Topology
 from .broadphase import Grid
+from .cull import geom_bound, next_candidate
 from .narrow.detect import detect as detect_features
-from .narrow.features import ContactGeometry, bounding_radius, contact_frame, evaluate, plane_distance_bound
-from .narrow.manifold import PLANE, contact_features
+from .narrow.features import ContactGeometry, bounding_radius, contact_frame, evaluate
+from .narrow.manifold import contact_features
 from .narrow.resolution import longest_way
 
 RULE_FIRST = wp.constant(1)
@@ -164,8 +165,9 @@ def place_geoms(
     # out
     geom_X: wp.array2d(dtype=transform),
     geom_speed: wp.array2d(dtype=real),
+    geom_capsule: wp.array2d(dtype=vec5),
 ):
-    """World poses of geoms, and a bound of the speed of their points at v0 and at v*.
+    """World poses of geoms, a bound of the speed of their points at v0 and at v*, and capsules around them (`cull.py`).
 
     -1 marks an inactive body, NaN a pose or size that is not finite. Launch over (worlds, geoms).
     """
@@ -193,6 +195,7 @@ def place_geoms(
             speed = real(-1.0)
     geom_X[w, g] = X
     geom_speed[w, g] = speed
+    geom_capsule[w, g] = geom_bound(scene.geom_type[g], X, size)
 
 
 @func
@@ -209,37 +212,6 @@ def point_velocity(
     if l >= 0:
         u = sp.velocity_at(link_V[w, l], point - origin(topology, link_X, w, l))
     return u
-
-
-@func
-def is_still(geom_speed: wp.array2d(dtype=real), w: int, a: int, b: int) -> bool:
-    """Whether one of two geoms takes no part: that of an inactive body, or one that is not finite."""
-    return not (geom_speed[w, a] >= real(0.0) and geom_speed[w, b] >= real(0.0))
-
-
-@func
-def apart(
-    scene: Scene,
-    geom_X: wp.array2d(dtype=transform),
-    sizes: wp.array2d(dtype=vec3),
-    w: int,
-    a: int,
-    b: int,
-    margin: real,
-) -> bool:
-    """Bounding spheres (or plane and sphere) further apart than `margin`."""
-    row = w % sizes.shape[0]
-    radius_b = bounding_radius(scene.geom_type[b], sizes[row, b])
-    distance = real(0.0)
-    if scene.geom_type[a] == PLANE:
-        distance = plane_distance_bound(geom_X[w, a], geom_X[w, b], radius_b)
-    else:
-        radius_a = bounding_radius(scene.geom_type[a], sizes[row, a])
-        offset = wp.transform_get_translation(geom_X[w, b]) - wp.transform_get_translation(geom_X[w, a])
-        reach = radius_a + radius_b + margin
-        if wp.dot(offset, offset) > reach * reach:
-            distance = margin + real(1.0)
-    return distance > margin
 
 
 @func
@@ -300,6 +272,7 @@ def detect(
     link_V_star: wp.array2d(dtype=vec6),
     geom_X: wp.array2d(dtype=transform),
     geom_speed: wp.array2d(dtype=real),
+    geom_capsule: wp.array2d(dtype=vec5),
     grid: Grid,
     # out
     contacts: Contacts,
@@ -319,23 +292,29 @@ def detect(
     capacity = contacts.pair.shape[1]
     row = w % geom_size.shape[0]
     pairs = scene.pair_geom.shape[0]
+    candidates = int(-1)
     if grid.capacity > 0:
         pairs = grid.count[w]
+        candidates = w * grid.capacity
         flags = flags | (grid.overflow[w] * CONTACT_OVERFLOW)
-    for k in range(pairs):
-        p = k
-        if grid.capacity > 0:
-            p = grid.candidate[w * grid.capacity + k]
-        a = scene.pair_geom[p, 0]
-        b = scene.pair_geom[p, 1]
-        margin = h * (geom_speed[w, a] + geom_speed[w, b])
-        if not is_still(geom_speed, w, a, b) and not apart(scene, geom_X, geom_size, w, a, b, margin):
+    k = int(0)
+    while k < pairs:
+        k = next_candidate(
+            scene.pair_geom, grid.candidate, candidates, scene.geom_type, geom_X[w], geom_capsule[w], geom_speed[w], h, k, pairs
+        )
+        if k < pairs:
+            p = k
+            if candidates >= 0:
+                p = grid.candidate[candidates + k]
+            a = scene.pair_geom[p, 0]
+            b = scene.pair_geom[p, 1]
             type_a = scene.geom_type[a]
             type_b = scene.geom_type[b]
             X_a = geom_X[w, a]
             X_b = geom_X[w, b]
             size_a = geom_size[row, a]
             size_b = geom_size[row, b]
+            margin = h * (geom_speed[w, a] + geom_speed[w, b])
             manifold = detect_features(type_a, X_a, size_a, type_b, X_b, size_b, margin)
             way = longest_way(type_a, size_a, type_b, size_b)
             for i in range(manifold.count):
@@ -349,6 +328,7 @@ def detect(
                         count += 1
                     else:
                         flags = flags | CONTACT_OVERFLOW
+        k += 1
     contacts.count[w] = count
     contacts.flags[w] = flags
 
@@ -382,9 +362,9 @@ def jacobian(
     dof_S: wp.array2d(dtype=vec6),
     contacts: Contacts,
 ):
-    """Jacobians of all contacts. Launch over (worlds, max_contacts)."""
-    w, c = wp.tid()
-    if c < contacts.count[w]:
+    """Jacobians of all contacts. Launch over worlds."""
+    w = wp.tid()
+    for c in range(contacts.count[w]):
         write_jacobian(topology, scene, link_X, dof_S, w, c, contacts)
 
 

@@ -8,11 +8,12 @@ for them. So models of simple shapes neither compile nor run the general code.
 import warp as wp
 
 from ..flags import CONTACT_OVERFLOW, UNRESOLVED
-from ..real import func, kernel, mat33, real, struct, transform, vec3, vec6
+from ..real import func, kernel, mat33, real, struct, transform, vec3, vec5, vec6
 from ..tree.passes import Topology
 from . import contacts as laws
 from .broadphase import Grid
-from .contacts import TOUCHES, Contacts, Scene, apart, is_still, look_ahead, store_contact
+from .contacts import TOUCHES, Contacts, Scene, look_ahead, store_contact
+from .cull import next_candidate
 from .narrow import heightfield
 from .narrow.features import bounding_radius, contact_frame
 from .narrow.heightfield import detect as detect_features
@@ -52,6 +53,7 @@ def detect(
     link_V_star: wp.array2d(dtype=vec6),
     geom_X: wp.array2d(dtype=transform),
     geom_speed: wp.array2d(dtype=real),
+    geom_capsule: wp.array2d(dtype=vec5),
     grid: Grid,
     # in and out
     contacts: Contacts,
@@ -64,18 +66,29 @@ def detect(
     pairs = convex_scene.pair.shape[0]
     if grid.capacity > 0:
         pairs = grid.count[w]
-    for k in range(pairs):
+    k = int(0)
+    while k < pairs:
         p = int(0)
         if grid.capacity > 0:
-            p = grid.candidate[w * grid.capacity + k]
+            first = w * grid.capacity
+            k = next_candidate(
+                scene.pair_geom, grid.candidate, first, scene.geom_type, geom_X[w], geom_capsule[w], geom_speed[w], h, k, pairs
+            )
+            if k < pairs:
+                p = grid.candidate[first + k]
         else:
-            p = convex_scene.pair[k]
-        a = scene.pair_geom[p, 0]
-        b = scene.pair_geom[p, 1]
-        margin = h * (geom_speed[w, a] + geom_speed[w, b])
-        general = is_general(scene.geom_type[a]) or is_general(scene.geom_type[b])
-        still = is_still(geom_speed, w, a, b)
-        if general and not still and not apart(scene, geom_X, geom_size, w, a, b, margin):
+            k = next_candidate(
+                scene.pair_geom, convex_scene.pair, 0, scene.geom_type, geom_X[w], geom_capsule[w], geom_speed[w], h, k, pairs
+            )
+            if k < pairs:
+                p = convex_scene.pair[k]
+        general = bool(False)
+        if k < pairs:
+            general = is_general(scene.geom_type[scene.pair_geom[p, 0]]) or is_general(scene.geom_type[scene.pair_geom[p, 1]])
+        if general:
+            a = scene.pair_geom[p, 0]
+            b = scene.pair_geom[p, 1]
+            margin = h * (geom_speed[w, a] + geom_speed[w, b])
             shape_a = geom_shape(scene, convex_scene, geom_size, w, a)
             shape_b = geom_shape(scene, convex_scene, geom_size, w, b)
             X_a = geom_X[w, a]
@@ -94,6 +107,7 @@ def detect(
                         count += 1
                     else:
                         flags = flags | CONTACT_OVERFLOW
+        k += 1
     contacts.count[w] = count
     contacts.flags[w] = flags
 

@@ -168,6 +168,7 @@ class Collision:
         self.grid = copy(broadphase_kernels.Grid, S)() if self.broadphase is None else self.broadphase.grid
         placed = model.ngeom if self.enabled or placement else 0
         self.geom_X, self.geom_speed = dynamics.array(placed, t.transform), dynamics.array(placed, t.real)
+        self.geom_capsule = dynamics.array(placed, t.vec5)
 
     def _scene(self):
         m, device, dtype = self.model, self.device_model.device, self.device_model.dtype
@@ -229,7 +230,7 @@ class Collision:
         """World poses of the geoms and bounds of their speeds at two sets of link velocities."""
         d, p = self.device_model, self.device_model.parameters
         inputs = [d.topology, self.scene, p.stored("geom_pose"), p.stored("geom_size"), p.stored("body_active")]
-        inputs += [self.dynamics.link_X, link_V, link_V_star, self.geom_X, self.geom_speed]
+        inputs += [self.dynamics.link_X, link_V, link_V_star, self.geom_X, self.geom_speed, self.geom_capsule]
         self.dynamics.launch(contact.place_geoms, self.model.ngeom, inputs)
 
     def detect(self, h: float, link_V: wp.array, link_V_star: wp.array) -> None:
@@ -242,7 +243,7 @@ class Collision:
         motion = [self.dynamics.link_X, link_V, link_V_star]
         if self.broadphase is not None:
             self.broadphase.launch(h, self.geom_X, size, self.geom_speed)
-        inputs = [h, size, *motion, self.geom_X, self.geom_speed, self.grid, self.contacts]
+        inputs = [h, size, *motion, self.geom_X, self.geom_speed, self.geom_capsule, self.grid, self.contacts]
         self.dynamics.launch(contact.detect, None, [d.topology, self.scene, *inputs])
         if self.convex_scene is not None:
             inputs = [d.topology, self.scene, self.convex_scene, *inputs]
@@ -252,7 +253,7 @@ class Collision:
         """Jacobians of the contacts found."""
         if self.enabled:
             inputs = [self.device_model.topology, self.scene, self.dynamics.link_X, self.dynamics.dof_S, self.contacts]
-            self.dynamics.launch(contact.jacobian, self.capacity, inputs)
+            self.dynamics.launch(contact.jacobian, None, inputs)
 
     def material(self):
         """The contact parameters as kernels read them."""

@@ -1,0 +1,103 @@
+"""Pairs of geoms that cannot meet within a step, left out by capsules around them.
+
+Every geom but a plane lies within a capsule: its middle m at the geom's origin, half its axis a, a radius r. For any unit vector n two of
+them are at least n·(m_b − m_a) − |n·a_a| − |n·a_b| − r_a − r_b apart, and exactly so along the line between their nearest points (Ericson,
+Real-Time Collision Detection, §5.1.9). So a pair is never left out wrongly, and one of spheres, capsules or a plane only where nothing
+touches.
+"""
+
+import warp as wp
+
+from .. import real as device
+from ..linalg.vector import scalar
+from ..real import func, real, transform, vec3, vec5
+from .narrow.features import bounding_radius
+from .narrow.manifold import BOX, CAPSULE, CYLINDER
+
+NEXT = """
+const SCALAR* poses = (const SCALAR*)geom_X.data;
+const SCALAR* capsules = (const SCALAR*)geom_capsule.data;
+for (; k < pairs; ++k) {
+    const int p = candidates < 0 ? k : candidate.data[candidates + k];
+    const int a = pair_geom.data[2 * p], b = pair_geom.data[2 * p + 1];
+    const SCALAR fast_a = geom_speed.data[a], fast_b = geom_speed.data[b];
+    if (!(fast_a >= 0 && fast_b >= 0)) continue;
+    const SCALAR* X = poses + 7 * a;
+    const SCALAR* Y = poses + 7 * b;
+    const SCALAR* u = capsules + 5 * a;
+    const SCALAR* v = capsules + 5 * b;
+    const SCALAR d0 = Y[0] - X[0], d1 = Y[1] - X[1], d2 = Y[2] - X[2];
+    const SCALAR near = h * (fast_a + fast_b);
+    SCALAR n0, n1, n2, length = 1, reach = near + v[3];
+    if (geom_type.data[a] == 0) {
+        n0 = 2 * (X[3] * X[5] + X[6] * X[4]);
+        n1 = 2 * (X[4] * X[5] - X[6] * X[3]);
+        n2 = 1 - 2 * (X[3] * X[3] + X[4] * X[4]);
+    } else {
+        const SCALAR far = near + u[4] + v[4];
+        if (d0 * d0 + d1 * d1 + d2 * d2 > far * far) continue;
+        const SCALAR uu = u[0] * u[0] + u[1] * u[1] + u[2] * u[2];
+        const SCALAR vv = v[0] * v[0] + v[1] * v[1] + v[2] * v[2];
+        const SCALAR uv = u[0] * v[0] + u[1] * v[1] + u[2] * v[2];
+        const SCALAR ud = u[0] * d0 + u[1] * d1 + u[2] * d2;
+        const SCALAR vd = v[0] * d0 + v[1] * d1 + v[2] * d2;
+        const SCALAR cross = uu * vv - uv * uv;
+        SCALAR s = cross > 0 ? (ud * vv - uv * vd) / cross : 0, t = 0;
+        s = s > 1 ? 1 : s < -1 ? -1 : s;
+        if (vv > 0) t = (uv * s - vd) / vv;
+        t = t > 1 ? 1 : t < -1 ? -1 : t;
+        if (uu > 0) s = (uv * t + ud) / uu;
+        s = s > 1 ? 1 : s < -1 ? -1 : s;
+        n0 = d0 + t * v[0] - s * u[0];
+        n1 = d1 + t * v[1] - s * u[1];
+        n2 = d2 + t * v[2] - s * u[2];
+        length = n0 * n0 + n1 * n1 + n2 * n2;
+        reach += u[3];
+        if (length <= reach * reach) return k;
+        length = wp::sqrt(length);
+        reach += wp::abs(n0 * u[0] + n1 * u[1] + n2 * u[2]) / length;
+    }
+    const SCALAR along = n0 * v[0] + n1 * v[1] + n2 * v[2];
+    if ((n0 * d0 + n1 * d1 + n2 * d2 - wp::abs(along)) / length > reach) continue;
+    return k;
+}
+return pairs;
+"""
+
+
+@device.func_native(NEXT.replace("SCALAR", scalar))
+def next_candidate(
+    pair_geom: wp.array2d(dtype=int),
+    candidate: wp.array1d(dtype=int),
+    candidates: int,
+    geom_type: wp.array1d(dtype=int),
+    geom_X: wp.array1d(dtype=transform),
+    geom_capsule: wp.array1d(dtype=vec5),
+    geom_speed: wp.array1d(dtype=real),
+    h: real,
+    k: int,
+    pairs: int,
+) -> int:
+    """The first place from k on of a pair that may meet within h, or `pairs`. Pairs are those of `candidate` from `candidates` on, or all where
+    that is negative; geoms without a speed, of inactive bodies or not finite, take no part.
+    """
+    ...
+
+
+@func
+def geom_bound(type: int, X: transform, size: vec3) -> vec5:
+    """Half the axis of the capsule around a geom, in the world, its radius and that of the sphere around it; a plane has none."""
+    axis = vec3(real(0.0), real(0.0), real(0.0))
+    radius = bounding_radius(type, size)
+    if type == CAPSULE or type == CYLINDER:
+        axis = wp.transform_vector(X, vec3(real(0.0), real(0.0), size[1]))
+        radius = size[0]
+    if type == BOX:
+        along = vec3(size[0], real(0.0), real(0.0))
+        if size[1] >= size[0] and size[1] >= size[2]:
+            along = vec3(real(0.0), size[1], real(0.0))
+        elif size[2] >= size[0]:
+            along = vec3(real(0.0), real(0.0), size[2])
+        axis = wp.transform_vector(X, along)
+        radius = wp.length(size - along)
+    return vec5(axis[0], axis[1], axis[2], radius, radius + wp.length(axis))
