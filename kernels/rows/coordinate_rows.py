@@ -101,7 +101,8 @@ def row_filler(state_of, measured, law_of, leading: bool):
         for k in range(table.kind.shape[0]):
             if (table.traits[k] & BETWEEN) == 0:
                 rows.R[w, k] = real(0.0)
-                s = state_of(table, constants, h, sigma, w, k)
+                error = real(0.0)
+                rate = real(0.0)
                 # Where the row is measured: at q, where the velocity leads, and where its Jacobian is wanted.
                 places = int(1)
                 if wp.static(leading) and table.leads[k] != 0:
@@ -114,18 +115,21 @@ def row_filler(state_of, measured, law_of, leading: bool):
                         at = coordinates_at(table, constants, rows, q_between, v0, real(0.0), w, k)
                     found = measured(table.kind[k], at)
                     if n == 1:
-                        s.phi = found[0] - lead * s.rate0
+                        error = found[0] - lead * rate
                     else:
                         if table.turn[k] >= 0 or (table.traits[k] & PAIRED) != 0:  # else it is constant
                             write_jacobian(table, rows, at, found, w, k, rows.J)
-                        s.rate0 = row_rate(rows, v0, w, k)
+                        rate = row_rate(rows, v0, w, k)
                     if n == 0:
-                        s.phi = found[0]
-                phi[w, k] = s.phi
+                        error = found[0]
+                phi[w, k] = error
                 near = bool(True)
                 if (table.traits[k] & ONE_SIDED) != 0:
-                    near = within_reach(s.phi, s.rate0, row_rate(rows, v_star, w, k), rows.pull, h)
+                    near = within_reach(error, rate, row_rate(rows, v_star, w, k), rows.pull, h)
                 if near:
+                    s = state_of(table, constants, h, sigma, w, k)
+                    s.phi = error
+                    s.rate0 = rate
                     weighed = (table.traits[k] & WEIGHED) != 0
                     if weighed:
                         s.weight = effective_weight(topology, M_factor, z, w, rows, k)

@@ -2,8 +2,69 @@
 
 import warp as wp
 
+from .. import real as device
+from ..linalg.vector import scalar
 from ..real import func, mat33, real, vec3
 from .passes import Topology
+
+ELIMINATE = """
+const int* parent = dof_parent.data;
+const int* tree = dof_begin.data;
+SCALAR* columns = (SCALAR*)z.data;
+SCALAR W[6] = {0, 0, 0, 0, 0, 0};
+for (int d = last; d >= begin; --d) {
+    const SCALAR x = columns[3 * d], y = columns[3 * d + 1], t = columns[3 * d + 2];
+    if (x == 0 && y == 0 && t == 0) continue;
+    const SCALAR* row = L.data + d * L.shape[1] - tree[d];
+    for (int e = parent[d]; e >= 0; e = parent[e]) {
+        columns[3 * e] -= row[e] * x;
+        columns[3 * e + 1] -= row[e] * y;
+        columns[3 * e + 2] -= row[e] * t;
+    }
+    const SCALAR inverse = 1 / row[d];
+    W[0] += inverse * x * x;
+    W[1] += inverse * x * y;
+    W[2] += inverse * x * t;
+    W[3] += inverse * y * y;
+    W[4] += inverse * y * t;
+    W[5] += inverse * t * t;
+}
+return wp::mat_t<3, 3, SCALAR>(W[0], W[1], W[2], W[1], W[3], W[4], W[2], W[4], W[5]);
+"""
+ELIMINATE_ONE = """
+const int* parent = dof_parent.data;
+SCALAR* column = (SCALAR*)z.data;
+SCALAR weight = 0;
+for (int d = last; d >= begin; --d) {
+    const SCALAR x = column[3 * d];
+    if (x == 0) continue;
+    const SCALAR* row = L.data + d * L.shape[1] - begin;
+    for (int e = parent[d]; e >= 0; e = parent[e]) column[3 * e] -= row[e] * x;
+    weight += x * x / row[d];
+}
+return weight;
+"""
+
+
+@device.func_native(ELIMINATE.replace("SCALAR", scalar))
+def eliminate_in(
+    dof_parent: wp.array1d(dtype=int),
+    dof_begin: wp.array1d(dtype=int),
+    L: wp.array2d(dtype=real),
+    z: wp.array1d(dtype=vec3),
+    begin: int,
+    last: int,
+) -> mat33:
+    """`eliminate` in one world."""
+    ...
+
+
+@device.func_native(ELIMINATE_ONE.replace("SCALAR", scalar))
+def eliminate_one_in(
+    dof_parent: wp.array1d(dtype=int), L: wp.array2d(dtype=real), z: wp.array1d(dtype=vec3), begin: int, last: int
+) -> real:
+    """`eliminate_one` in one world."""
+    ...
 
 
 @func
@@ -11,36 +72,15 @@ def eliminate(
     topology: Topology, L: wp.array3d(dtype=real), z: wp.array2d(dtype=vec3), w: int, begin: int, last: int
 ) -> mat33:
     """z ← L⁻ᵀz on the dofs begin to last, along the ancestors; returns zᵀD⁻¹z, which is J M⁻¹ Jᵀ with Jᵀ in z."""
-    W = mat33()
-    for k in range(last + 1 - begin):
-        d = last - k
-        x = z[w, d]
-        if x[0] != real(0.0) or x[1] != real(0.0) or x[2] != real(0.0):
-            first = topology.dof_begin[d]
-            e = topology.dof_parent[d]
-            while e >= 0:
-                z[w, e] = z[w, e] - L[w, d, e - first] * x
-                e = topology.dof_parent[e]
-            W += wp.outer(x, x / L[w, d, d - first])
-    return W
+    return eliminate_in(topology.dof_parent, topology.dof_begin, L[w], z[w], begin, last)
 
 
 @func
 def eliminate_one(
     topology: Topology, L: wp.array3d(dtype=real), z: wp.array2d(dtype=vec3), w: int, begin: int, last: int
 ) -> real:
-    """`eliminate` of the first components of z alone."""
-    weight = real(0.0)
-    for k in range(last + 1 - begin):
-        d = last - k
-        x = z[w, d][0]
-        if x != real(0.0):
-            e = topology.dof_parent[d]
-            while e >= 0:
-                z[w, e] = z[w, e] - L[w, d, e - begin] * z[w, d]
-                e = topology.dof_parent[e]
-            weight += x * x / L[w, d, d - begin]
-    return weight
+    """`eliminate` of the first components of z alone, in one tree, which begins at `begin`."""
+    return eliminate_one_in(topology.dof_parent, L[w], z[w], begin, last)
 
 
 @func

@@ -7,6 +7,7 @@ RNEA table 5.1, CRBA table 6.2, ABA table 7.1. Kinematics, motion, inertia and R
 
 import warp as wp
 
+from ..linalg.loops import row_fill
 from ..real import func, kernel, mat33, mat66, real, struct, transform, vec3, vec6, vec10
 from . import joints
 from . import spatial as sp
@@ -336,10 +337,10 @@ def crba(
         if parent >= 0:
             composite[w, parent] = composite[w, parent] + composite[w, l]
     start = topology.tree_v[tree]
-    for d in range(start, topology.tree_v[tree + 1]):
-        for e in range(start, d):
-            M[w, d, e - start] = real(0.0)
-            M[w, e, d - start] = real(0.0)
+    stop = topology.tree_v[tree + 1]
+    for d in range(start, stop):
+        row_fill(real(0.0), M[w, d], 0, stop - start)
+    for d in range(start, stop):
         F = sp.momentum(composite[w, topology.dof_link[d]], dof_S[w, d])
         M[w, d, d - start] = wp.dot(dof_S[w, d], F) + armature[w % armature.shape[0], d]
         e = topology.dof_parent[d]

@@ -210,7 +210,8 @@ def fill_problem(solver: ContactSolver, problem: ContactProblem, options: SAP, d
 
     struct = solver.problem
     A = np.pad(problem.A, ((0, 0), (0, 0), (0, padded(nv) - nv)))
-    struct.A, struct.v_star, struct.v0 = array(A), array(problem.v_star), array(problem.v0)
+    struct.A, struct.v_star = array(A), array(problem.v_star)
+    solver.start_at(array(problem.v0))
     struct.contacts = array(problem.contacts, int)
     struct.contact_pair = wp.zeros((W, nc), dtype=int, device=device)
     struct.support, struct.support_size = array(np.arange(nv)[None], int), array([nv], int)

@@ -35,6 +35,8 @@ ACCEPTED_SLOPE = 0.1
 ROOT_SLOPE = {wp.float32: 1e-4, wp.float64: 1e-10}
 ROOT_TRIALS = 60
 LARGEST_STEP = 16.0
+# Contacts per tree up to which the free motion is a better start than the velocity before: most of them let go or slide.
+FEW_CONTACTS = wp.constant(4)
 # Backtracking (Castro et al., §IV-B): start, factor and Armijo constant.
 BACKTRACK_START = 1.25
 BACKTRACK_FACTOR = 0.8
@@ -94,6 +96,7 @@ class Options:
     line_search: int  # value of LINE_SEARCHES
     linear_solver: int  # value of newton.LINEAR_SOLVERS
     keep_factor: int  # 1: leave the factor of H at the solution in the workspace
+    free_start: int  # 1: v* may be the first guess
 
 
 @struct
@@ -112,12 +115,15 @@ def contact_y(u_c: vec3, R: vec3) -> vec3:
 
 
 @func
-def first_guess(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range):
-    """v = v0."""
+def first_guess(problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range):
+    """v = v0, or v* where that is to be tried and few contacts are to change it."""
+    few = r.contact_end - r.contact_begin <= FEW_CONTACTS * (r.tree_end - r.tree_begin)
     for at in range(r.tree_begin, r.tree_end):
         tree = work.islands.tree[w, at]
         for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
             solution.v[w, i] = problem.v0[w, i]
+            if few and options.free_start == 1:
+                solution.v[w, i] = problem.v_star[w, i]
 
 
 @func
@@ -413,7 +419,7 @@ def solve(problem: Problem, work: Workspace, options: Options, solution: Solutio
     if r.contact_end == r.contact_begin and r.row_end == r.row_begin:
         status = keep_free_motion(problem, work, solution, w, r)
     else:
-        first_guess(problem, work, solution, w, r)
+        first_guess(problem, work, options, solution, w, r)
         best = real(0.0)
         largest = real(0.0)
         stalled = wp.int32(0)

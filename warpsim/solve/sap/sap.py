@@ -185,7 +185,12 @@ class SAPSolver(ContactSolver):
         self.options.line_search = sap.LINE_SEARCHES[options.line_search]
         self.options.linear_solver = newton.LINEAR_SOLVERS[options.direct_or_cg(self.tree_v)]
         self.options.keep_factor = int(keep_factor)
+        self.options.free_start = 1
         self.work = self._workspace()
+
+    def start_at(self, v: wp.array) -> None:
+        super().start_at(v)
+        self.options.free_start = 0
 
     def kernels(self) -> list:
         return [*kernels_of(sap, self.scalar), *kernels_of(islands, self.scalar)]
