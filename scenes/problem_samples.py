@@ -6,6 +6,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.device.copies import SCALARS
+from warpsim.kernels.linalg.vector import padded
 from warpsim.solve import SAPSolver
 
 # (nv, contacts) of `hard_problems`, from one free body to ten, with fewer and with more rows than dofs.
@@ -158,7 +159,7 @@ def forest_solver(forest: Forest, options, dtype: str = "float64") -> SAPSolver:
     S = SCALARS[dtype]
     vec3, nc, begin = wp.types.vector(3, S), len(forest.mu), forest.tree_v
     nv, widest = begin[-1], int(np.diff(begin).max())
-    A, width = np.zeros((1, nv, widest)), max(len(forest.dofs(c)) for c in range(nc))
+    A, width = np.zeros((1, nv, padded(widest))), max(len(forest.dofs(c)) for c in range(nc))
     for t, block in enumerate(forest.A):
         A[0, begin[t] : begin[t + 1], : len(block)] = block
     support, size, J = np.zeros((nc, width)), np.zeros(nc), np.zeros((1, nc, 3, width))
@@ -172,6 +173,7 @@ def forest_solver(forest: Forest, options, dtype: str = "float64") -> SAPSolver:
     values |= dict(mu=forest.mu[None])
     for name, value in values.items():
         setattr(solver.problem, name, wp.array(value, dtype=S, device="cpu"))
+    solver.start_at(solver.problem.v0)
     for name, value in dict(R=forest.R[None], v_hat=forest.v_hat[None]).items():
         setattr(solver.problem, name, wp.array(value, dtype=vec3, device="cpu"))
     tables = dict(contacts=np.array([nc]), contact_pair=np.arange(nc)[None], support=support, support_size=size)

@@ -300,7 +300,16 @@ def detect(
     k = int(0)
     while k < pairs:
         k = next_candidate(
-            scene.pair_geom, grid.candidate, candidates, scene.geom_type, geom_X[w], geom_capsule[w], geom_speed[w], h, k, pairs
+            scene.pair_geom,
+            grid.candidate,
+            candidates,
+            scene.geom_type,
+            geom_X[w],
+            geom_capsule[w],
+            geom_speed[w],
+            h,
+            k,
+            pairs,
         )
         if k < pairs:
             p = k

@@ -72,19 +72,39 @@ def detect(
         if grid.capacity > 0:
             first = w * grid.capacity
             k = next_candidate(
-                scene.pair_geom, grid.candidate, first, scene.geom_type, geom_X[w], geom_capsule[w], geom_speed[w], h, k, pairs
+                scene.pair_geom,
+                grid.candidate,
+                first,
+                scene.geom_type,
+                geom_X[w],
+                geom_capsule[w],
+                geom_speed[w],
+                h,
+                k,
+                pairs,
             )
             if k < pairs:
                 p = grid.candidate[first + k]
         else:
             k = next_candidate(
-                scene.pair_geom, convex_scene.pair, 0, scene.geom_type, geom_X[w], geom_capsule[w], geom_speed[w], h, k, pairs
+                scene.pair_geom,
+                convex_scene.pair,
+                0,
+                scene.geom_type,
+                geom_X[w],
+                geom_capsule[w],
+                geom_speed[w],
+                h,
+                k,
+                pairs,
             )
             if k < pairs:
                 p = convex_scene.pair[k]
         general = bool(False)
         if k < pairs:
-            general = is_general(scene.geom_type[scene.pair_geom[p, 0]]) or is_general(scene.geom_type[scene.pair_geom[p, 1]])
+            general = is_general(scene.geom_type[scene.pair_geom[p, 0]]) or is_general(
+                scene.geom_type[scene.pair_geom[p, 1]]
+            )
         if general:
             a = scene.pair_geom[p, 0]
             b = scene.pair_geom[p, 1]

@@ -99,9 +99,7 @@ for (int i = 0; i < end - begin; ++i)
 
 
 @device.func_native(BLOCK_TIMES)
-def block_times(
-    A: wp.array2d(dtype=real), begin: int, end: int, x: wp.array1d(dtype=real), y: wp.array1d(dtype=real)
-):
+def block_times(A: wp.array2d(dtype=real), begin: int, end: int, x: wp.array1d(dtype=real), y: wp.array1d(dtype=real)):
     """y ← A x on [begin, end), A symmetric, both triangles, rows padded with zeros; x and y are different rows."""
     ...
 

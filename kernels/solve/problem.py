@@ -8,6 +8,7 @@ stored by their *support*, the dofs that a constraint moves. A contact has three
 
 import warp as wp
 
+from ..linalg.loops import vectors_clear
 from ..real import func, real, struct, vec3
 
 NOT_CONVERGED = 1  # bit of `Solution.status`: stopped above the tolerance
@@ -16,7 +17,7 @@ NON_FINITE = 2  # bit of `Solution.status`: a NaN or an infinity was met
 
 @struct
 class Problem:
-    """Data of every world; C = max_contacts, M = max support, B = dofs of the widest tree, K = scalar rows."""
+    """Data of every world; C = max_contacts, M = max support, B = dofs of the widest tree, `padded` with zeros, K = scalar rows."""
 
     tree_v: wp.array(dtype=int)  # (trees + 1,) first dof of each tree; shared
     dof_tree: wp.array(dtype=int)  # (nv,); shared
@@ -57,12 +58,11 @@ class Solution:
 @func
 def clear_idle(problem: Problem, solution: Solution, w: int):
     """γ = 0 in slots that are not used, of contacts that move nothing and of rows that are not active."""
-    for c in range(solution.gamma.shape[1]):
-        idle = c >= problem.contacts[w]
-        if not idle:
-            idle = problem.support_size[problem.contact_pair[w, c]] == 0
-        if idle:
+    used = wp.min(problem.contacts[w], solution.gamma.shape[1])
+    for c in range(used):
+        if problem.support_size[problem.contact_pair[w, c]] == 0:
             solution.gamma[w, c] = vec3(real(0.0), real(0.0), real(0.0))
+    vectors_clear(solution.gamma[w], used, solution.gamma.shape[1])
     for k in range(problem.row_support.shape[0]):
         if not (problem.row_R[w, k] > real(0.0)):
             solution.row_gamma[w, k] = real(0.0)

@@ -6,6 +6,7 @@ import warp as wp
 
 from scenes.contact_problems import Problem
 from scenes.problem_samples import random_problem
+from warpsim.kernels.linalg.vector import padded
 from warpsim.solve import SAP, ContactProblem, SAPSolver, solve_contact
 from warpsim.solve.problem import fill_problem
 
@@ -129,6 +130,8 @@ def row_solver(dtype="float64", worlds=2, seed=0, keep_factor=False, tolerance=N
     for name, value in data.items():
         kind = int if value.dtype.kind == "i" else vec3 if name in ("R", "v_hat") else S
         setattr(solver.problem, name, wp.array(value, dtype=kind, device="cpu"))
+    room = np.pad(A, ((0, 0), (0, 0), (0, padded(nv) - nv)))
+    solver.problem.A = wp.array(room, dtype=S, device="cpu")
     return solver, data
 
 
@@ -165,7 +168,7 @@ def test_factor_at_the_solution():
     """keep_factor leaves LᵀDL = A + JᵀGJ at the solution: H agrees with differences of the gradient."""
     solver, data = row_solver(keep_factor=True, tolerance=1e-13)
     solver.launch()
-    factor, v = solver.work.newton.H.numpy()[0], solver.solution.v.numpy()[0]
+    factor, v = solver.work.newton.H.numpy()[0, :, :9], solver.solution.v.numpy()[0]
     L = np.tril(factor, -1) + np.eye(9)
     H = L.T @ np.diag(np.diag(factor)) @ L
     J, J_rows = dense_rows(data, 0)

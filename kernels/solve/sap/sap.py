@@ -2,7 +2,7 @@
 
     ℓ(v) = ½ (v − v*)ᵀ A (v − v*) + Σ ℓ_i(J_i v),   ∇ℓ = A (v − v*) − Jᵀγ(v),   H = A + JᵀGJ
 
-One thread solves one island of one world (`islands.py`), from v0, until ‖D∇ℓ‖ ≤ ε_a + ε_r max(‖D A v‖, ‖D Jᵀγ‖),
+One thread solves one island of one world (`islands.py`), from v0 or v*, until ‖D∇ℓ‖ ≤ ε_a + ε_r max(‖D A v‖, ‖D Jᵀγ‖),
 D = diag(A)^(−1/2); a tree that nothing touches keeps v*. The Newton system is solved directly (LᵀDL within an envelope,
 which keeps the sparsity of kinematic trees) or by conjugate gradients without forming H (`linalg/newton.py`).
 Every sum runs in a fixed order inside one world, so the bits of a world depend on nothing outside it.
