@@ -86,7 +86,7 @@ def test_free_motion_and_its_matrix(sampled, within):
     for s in sampled.steps:
         for w in range(WORLDS):
             A = s["M"][w] + H * np.diag(s["damping"][w])
-            np.testing.assert_allclose(s["A"][w], A, rtol=1e-13, atol=0)
+            np.testing.assert_allclose(s["A"][w, :, : len(A)], A, rtol=1e-13, atol=0)
             rhs = s["force"][w] - s["damping"][w] * s["v"][w] - s["c"][w]
             v_star = s["v"][w] + H * np.linalg.solve(A, rhs)
             worst = max(worst, np.abs(s["v_star"][w] - v_star).max() / np.abs(v_star).max())
