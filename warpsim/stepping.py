@@ -6,6 +6,7 @@ import functools
 import numpy as np
 import warp as wp
 
+from warpsim.device.ranges import assign
 from warpsim.device.recording import tape_paused
 from warpsim.device.replay import Replay
 from warpsim.device.threads import turn
@@ -82,7 +83,7 @@ class Stepper:
         if self.requires_grad:
             step_adjoint(integrator)  # refuses what has no backward pass
         self.diagnostics = Diagnostics(step)
-        self.replay = Replay(self.device, self.parameters)
+        self.replay = Replay(self.device, self.parameters, self.worlds, self.device_model.threads)
         self._zero_inputs: set[str] = set()
 
     # states --------------------------------------------------------------------------------------------------------------
@@ -130,11 +131,11 @@ class Stepper:
 
     def load(self, state: State) -> None:
         for name, array in self.step.state_arrays().items():
-            wp.copy(array, state.arrays()[name])
+            assign(array, state.arrays()[name])
 
     def unload(self, state: State) -> None:
         for name, array in self.step.state_arrays().items():
-            wp.copy(state.arrays()[name], array)
+            assign(state.arrays()[name], array)
 
     def advance(self, h: float) -> None:
         """One step of h on the internal state, by replaying its graph."""
@@ -183,13 +184,13 @@ class Stepper:
         self._zero_inputs.discard(name)
         wp.copy(target, self.inputs.device_array(values, self.inputs.force_shapes[name], name))
 
-    def replay_of(self, graph):
-        """A callable that launches a graph of the user's, which writes the inputs on its own."""
+    def replay_of(self, stages):
+        """A callable that replays what was captured of a user's function, which writes the inputs on its own."""
 
         def replay() -> None:
             self._zero_inputs.clear()
             with turn(self.device):
-                wp.capture_launch(graph)
+                self.replay.play(stages)
 
         return replay
 

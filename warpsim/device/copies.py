@@ -13,6 +13,7 @@ import warp as wp
 
 import warpsim.kernels
 from warpsim.device.by_world import arguments, with_adjoint
+from warpsim.device.ranges import cut
 from warpsim.device.recording import KnownTape, active_tape
 from warpsim.kernels import real as real_module
 from warpsim.kernels.real import Entry, adjoint_module
@@ -45,6 +46,9 @@ def launch(kernel: Entry | wp.Kernel, real, dim, inputs, *, taped: bool = False,
     dim, inputs, options = arguments(made, dim, inputs, options)
     if isinstance(tape, KnownTape):
         tape.record_launch(made, dim, 0, inputs, [], options["device"], options["block_dim"])
+    elif getattr(made, "takes_first_world", False):
+        with cut():
+            wp.launch(made, dim, inputs, **options)
     else:
         wp.launch(made, dim, inputs, **options)
 
