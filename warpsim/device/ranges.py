@@ -3,7 +3,7 @@
 Worlds do not depend on each other, so each thread can go through all launches of a step over worlds of its own, without waiting
 for the others in between. A launch is recorded once per range, into one graph each (`replay.py`): inside `over(range)`
 `launch` takes the worlds of that range only, and so do `assign` and `fill` here in place of `wp.copy` and `zero_`. Anything else
-that lands in such a graph would be done by every thread, to all worlds, and is refused.
+that lands in such a graph would be done by every thread, to all worlds, and is refused: `NotDivisible`.
 """
 
 import contextlib
@@ -24,6 +24,10 @@ class Worlds:
 
     def __len__(self) -> int:
         return self.end - self.first
+
+
+class NotDivisible(RuntimeError):
+    """What a graph is captured of is not all over a range of worlds."""
 
 
 class _Recording(threading.local):
@@ -51,7 +55,7 @@ def present() -> Worlds | None:
 
 @contextlib.contextmanager
 def over(worlds: Worlds):
-    """Launches inside, which a graph is captured of, are over these worlds. Raises `RuntimeError` for what is not cut to them."""
+    """Launches inside, which a graph is captured of, are over these worlds. Raises `NotDivisible` for what is not cut to them."""
     _recording.worlds, _recording.known = worlds, 0
     try:
         yield
@@ -59,10 +63,7 @@ def over(worlds: Worlds):
     finally:
         _recording.worlds = None
     if others:
-        raise RuntimeError(
-            f"{others} of {others + _recording.known} operations of a graph are not over a range of worlds; make them with "
-            "`launch`, `assign` and `fill` of warpsim.device, or use Simulator(threads=1)"
-        )
+        raise NotDivisible(f"{others} of its {others + _recording.known} operations are over all worlds")
 
 
 @contextlib.contextmanager
@@ -85,7 +86,7 @@ def rows(array: wp.array) -> wp.array:
     if worlds is None or not array.size:
         return array
     if array.shape[0] != worlds.count:
-        raise RuntimeError(f"an array of shape {array.shape} has no rows of its own for each of {worlds.count} worlds")
+        raise NotDivisible(f"an array of shape {array.shape} has no rows of its own for each of {worlds.count} worlds")
     return array[worlds.first : worlds.end]
 
 
@@ -114,7 +115,7 @@ def first_and_count(kernel: wp.Kernel, worlds: int) -> tuple[int, int]:
     if own is None:
         return 0, worlds
     if worlds != own.count:
-        raise RuntimeError(f"{kernel.key} is launched over {worlds} in a graph over a range of {own.count} worlds")
+        raise NotDivisible(f"{kernel.key} is launched over {worlds} in a graph over a range of {own.count} worlds")
     return own.first, len(own)
 
 

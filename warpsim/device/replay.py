@@ -4,11 +4,12 @@ With several threads on the CPU a step is one graph per range of worlds, replaye
 """
 
 import functools
+import warnings
 
 import warp as wp
 
 from warpsim.device.pool import together
-from warpsim.device.ranges import Worlds, operations, over, split
+from warpsim.device.ranges import NotDivisible, Worlds, operations, over, split
 from warpsim.device.threads import turn
 
 GRAPHS_KEPT = 16
@@ -39,7 +40,7 @@ class Replay:
         """What `function()` launches, for `play`; nothing is executed.
 
         Stages, one after the other, of graphs that may be replayed at the same time. What `run` is given inside is a stage
-        of its own where worlds are divided; the rest is one graph.
+        of its own where worlds are divided. What cannot be divided is not, with a warning.
         """
         self.capturing, self._stages = True, []
         try:
@@ -90,12 +91,22 @@ class Replay:
             launch()
             return
         self._end_stage()
-        self._dividing = True
+        self._dividing, graphs = True, []
         try:
-            self._stages.append([self._over(worlds, launch) for worlds in self.ranges])
+            graphs = [self._over(worlds, launch) for worlds in self.ranges]
+        except NotDivisible as reason:
+            warnings.warn(
+                f"part of a step runs on one thread of {len(self.ranges)}: {reason}; make them with `launch`, `assign` and `fill` "
+                "of warpsim.device, or give Simulator(threads=1)",
+                stacklevel=2,
+            )
         finally:
             self._dividing = False
             wp.capture_begin(self.device)
+        if graphs:
+            self._stages.append(graphs)
+        else:
+            launch()
 
     def _over(self, worlds: Worlds, launch) -> wp.Graph:
         """What `launch()` launches over a range of worlds."""
