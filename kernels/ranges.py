@@ -14,6 +14,8 @@ import ast
 import inspect
 import textwrap
 
+import warp as wp
+
 FIRST = "first_world"
 
 
@@ -29,18 +31,22 @@ def is_index(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and ast.unparse(node.func) == "wp.tid"
 
 
-def shift(function: ast.FunctionDef) -> bool:
-    """Let the world of a kernel count from its last argument, `first_world`; False where its index `w` is of no world."""
+def shift(function: ast.FunctionDef) -> None:
+    """Let the world `w` of a kernel count from a last argument, `first_world`; a kernel without `w` stays as it is."""
     for place, statement in enumerate(function.body):
         if isinstance(statement, ast.Assign) and is_index(statement.value):
             target = statement.targets[0]
             world = ast.unparse(target.elts[0] if isinstance(target, ast.Tuple) else target)
-            if world.split(".")[-1] != "w":
-                return False
-            function.body.insert(place + 1, ast.parse(f"{world} = {world} + {FIRST}").body[0])
-            function.args.args.append(ast.arg(FIRST, ast.Name("int", ast.Load())))
-            return True
-    return False
+            if world.split(".")[-1] == "w":
+                function.body.insert(place + 1, ast.parse(f"{world} = {world} + {FIRST}").body[0])
+                function.args.args.append(ast.arg(FIRST, ast.Name("int", ast.Load())))
+            return
+
+
+def takes_first_world(kernel: wp.Kernel) -> bool:
+    """Whether a launch of the kernel can be over a range of worlds."""
+    arguments = kernel.adj.args
+    return bool(arguments) and arguments[-1].label == FIRST
 
 
 def define(tree: ast.Module, source, scope: dict | None = None) -> tuple:

@@ -48,12 +48,11 @@ def kernel(source=None, *, taped: bool = False, twin: bool = False, part: str = 
     if COPY is None or taped:
         return Entry(source, taped, twin, part)
     tree = ranges.parsed(source)
-    takes_first_world = ranges.shift(tree.body[0])
+    ranges.shift(tree.body[0])
     function, text = ranges.define(tree, source)
     options, module = {"enable_backward": False}, wp.get_module(_warp_module(source, part))
     made = wp.Kernel(func=function, key=source.__name__, module=module, options=options, source=text)
     made.source, made.taped, made.twin, made.part = source, taped, twin, part
-    made.takes_first_world = takes_first_world
     return made
 
 

@@ -33,7 +33,7 @@ def with_adjoint(entry, module_name: str) -> wp.Kernel:
     """
     source = entry.source
     tree, axes = serial(source)
-    takes_first_world = ranges.shift(tree.body[0])
+    ranges.shift(tree.body[0])
     scope = vars(sys.modules[source.__module__]) | inspect.getclosurevars(source).nonlocals
     root = ".".join(source.__module__.split(".")[:2])
     scope[SUMS] = getattr(importlib.import_module(f"{root}.sums"), SUMS)
@@ -42,7 +42,7 @@ def with_adjoint(entry, module_name: str) -> wp.Kernel:
     made = wp.Kernel(
         func=function, key=source.__name__, module=wp.get_module(module_name), options=options, source=text
     )
-    made.extents, made.takes_first_world = len(axes), takes_first_world
+    made.extents = len(axes)
     return made
 
 
@@ -87,7 +87,7 @@ def arguments(kernel: wp.Kernel, dim, inputs, options: dict) -> tuple:
                     f"{worlds} worlds, for the gradient is added up per world"
                 )
         further, extents = extents, []
-    if getattr(kernel, "takes_first_world", False):
+    if ranges.takes_first_world(kernel):
         first, worlds = first_and_count(kernel, worlds)
         further = [*further, first]
     if "adj_inputs" in options:

@@ -16,6 +16,7 @@ from warpsim.device.by_world import arguments, with_adjoint
 from warpsim.device.ranges import cut
 from warpsim.device.recording import KnownTape, active_tape
 from warpsim.kernels import real as real_module
+from warpsim.kernels.ranges import takes_first_world
 from warpsim.kernels.real import Entry, adjoint_module
 
 SCALARS = {"float32": wp.float32, "float64": wp.float64}
@@ -46,7 +47,7 @@ def launch(kernel: Entry | wp.Kernel, real, dim, inputs, *, taped: bool = False,
     dim, inputs, options = arguments(made, dim, inputs, options)
     if isinstance(tape, KnownTape):
         tape.record_launch(made, dim, 0, inputs, [], options["device"], options["block_dim"])
-    elif getattr(made, "takes_first_world", False):
+    elif takes_first_world(made):
         with cut():
             wp.launch(made, dim, inputs, **options)
     else:

@@ -96,8 +96,8 @@ class Replay:
             graphs = [self._over(worlds, launch) for worlds in self.ranges]
         except NotDivisible as reason:
             warnings.warn(
-                f"part of a step runs on one thread of {len(self.ranges)}: {reason}; make them with `launch`, `assign` and `fill` "
-                "of warpsim.device, or give Simulator(threads=1)",
+                f"part of a step runs on one thread of {len(self.ranges)}: {reason}, as those of own contact models and integrators are; "
+                "Simulator(threads=1) does the same without this warning",
                 stacklevel=2,
             )
         finally:
