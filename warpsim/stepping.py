@@ -6,7 +6,6 @@ import functools
 import numpy as np
 import warp as wp
 
-from warpsim.device.ranges import assign
 from warpsim.device.recording import tape_paused
 from warpsim.device.replay import Replay
 from warpsim.device.threads import turn
@@ -131,11 +130,11 @@ class Stepper:
 
     def load(self, state: State) -> None:
         for name, array in self.step.state_arrays().items():
-            assign(array, state.arrays()[name])
+            wp.copy(array, state.arrays()[name])
 
     def unload(self, state: State) -> None:
         for name, array in self.step.state_arrays().items():
-            assign(state.arrays()[name], array)
+            wp.copy(state.arrays()[name], array)
 
     def advance(self, h: float) -> None:
         """One step of h on the internal state, by replaying its graph."""
@@ -155,6 +154,7 @@ class Stepper:
         self.replay.run(
             ("step", substeps, *(a.ptr for a in state.arrays().values()), *(a.ptr for a in out.arrays().values())),
             lambda: self._step_between(state, out, substeps),
+            divided=False,
         )
         return out
 

@@ -128,15 +128,13 @@ def test_a_thread_writes_to_worlds_of_its_own(method):
     state, out = start(sim), sim.state()
     expected = sim.step(state).q.numpy()
     sim.step(state, out=out)
-    (inputs,), stage = sim._stepper.replay.capture(lambda: sim.step(state, out=out))
-    assert len(stage) == 3
-    wp.capture_launch(inputs)
-    for chosen, graph in zip(ranges.split(WORLDS, 3), stage, strict=True):
-        out.q.fill_(-1.0)
-        wp.capture_launch(graph)
+    replay = sim._stepper.replay
+    load, divided, unload = replay.capture(lambda: sim.step(state, out=out))
+    for chosen, graph in zip(ranges.split(WORLDS, 3), divided, strict=True):
+        replay.play([load, [graph], unload])
         mine = np.isin(np.arange(WORLDS), range(chosen.first, chosen.end))
         np.testing.assert_array_equal(out.q.numpy()[mine], expected[mine])
-        assert (out.q.numpy()[~mine] == -1.0).all()
+        np.testing.assert_array_equal(out.q.numpy()[~mine], state.q.numpy()[~mine])
 
 
 @wp.kernel
@@ -214,7 +212,7 @@ def test_an_exception_comes_when_all_are_done():
             done.append(k)
 
         with pytest.raises(KeyboardInterrupt if failing == 2 else ValueError):
-            pool.together([functools.partial(call, k) for k in range(3)])
+            pool.together([functools.partial(call, k) for k in range(3)], 3)
         assert sorted(done) == [k for k in range(3) if k != failing]
 
 

@@ -1,5 +1,6 @@
 """Threads that replay graphs beside the one that asks for it; they are kept, and shared by all simulators of a process."""
 
+import collections
 import os
 import queue
 import threading
@@ -42,19 +43,28 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_idle.clear)  # threads do not live on in a forked process
 
 
-def together(calls: Sequence[Callable[[], object]]) -> None:
-    """Make all calls at the same time, the last of them in this thread, and wait for every one of them.
+def together(calls: Sequence[Callable[[], object]], threads: int) -> None:
+    """Make the calls in so many threads, this one among them, each taking the next call that is left, and wait for all.
 
     Raises what one of them raised. An interrupt (Ctrl-C) is raised when all are done: none writes to memory afterwards.
     """
-    *others, own = calls
+    left = collections.deque(calls)
     busy: list[_Worker] = []
     errors: list[BaseException | None] = []
+
+    def work() -> None:
+        while True:
+            try:
+                call = left.popleft()
+            except IndexError:
+                return
+            call()
+
     try:
-        for call in others:
+        for _ in range(min(threads, len(left)) - 1):
             busy.append(_worker())
-            busy[-1].inbox.put(call)
-        own()
+            busy[-1].inbox.put(work)
+        work()
     except BaseException as raised:
         errors.append(raised)
     for worker in busy:
