@@ -76,9 +76,9 @@ class Simulator:
             max_contacts = whole(max_contacts, "max_contacts", 1)
         self.device = device_called(device)
         self.recovery_speed = recovery_speeds(recovery_speed)
-        self.threads = step_threads(threads, self.device, self.worlds)
+        threads = step_threads(threads, self.device, self.worlds)
         self.device_model = DeviceModel(
-            model, self.worlds, dtype, self.device, self.requires_grad, self.recovery_speed, self.threads
+            model, self.worlds, dtype, self.device, self.requires_grad, self.recovery_speed, threads
         )
         self.parameters = self.device_model.parameters
         for name, why in self.solver.ignored_parameters(self.requires_grad).items():
@@ -103,6 +103,11 @@ class Simulator:
     def dt(self, value: float) -> None:
         self._stepper.dt = time_step(value, self.dtype)
         self._stepper.replay.clear()  # graphs have the old one
+
+    @property
+    def threads(self) -> int:
+        """Threads of the CPU that share the worlds of a step."""
+        return self.device_model.threads
 
     def __repr__(self) -> str:
         values = {"worlds": self.worlds, "dt": f"{self.dt:g}", "solver": type(self.solver).__name__}

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -164,26 +165,50 @@ def test_a_capture_of_a_function_divides_its_steps_alone():
     assert same(run(2), run(1))
 
 
-class Drifting(Step):
-    """A step with a copy of its own over all worlds."""
+@wp.kernel
+def halve(v: wp.array2d(dtype=float), first_world: int):
+    w = wp.tid() + first_world
+    v[w, 0] = 0.5 * v[w, 0]
+
+
+class BrakedStep(Step):
+    """A step with a kernel and a copy of its own, as rows of worlds or over all worlds at once."""
+
+    copy = staticmethod(ranges.assign)
 
     def launch(self, h: float) -> None:
-        wp.copy(self.q_next, self.q)
+        self.copy(self.q_next, self.q)
+        self.dynamics.launch(halve, None, [self.v])
         super().launch(h)
 
 
+class UndividedStep(BrakedStep):
+    copy = staticmethod(wp.copy)
+
+
 @dataclasses.dataclass(frozen=True)
-class Drift(ws.SymplecticEuler):
+class Braked(ws.SymplecticEuler):
+    kind: type = dataclasses.field(default=BrakedStep, kw_only=True)
+
     def make_step(self, device_model, contact_model, max_contacts, make_solver=None):
-        return Drifting(device_model, contact_model, max_contacts, self, make_solver)
+        return self.kind(device_model, contact_model, max_contacts, self, make_solver)
+
+
+def test_an_integrator_of_ones_own_can_be_divided():
+    """With `assign`, and a kernel that takes its first world: the bits of one thread, and no warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        one, two = (motion(threads, integrator=Braked()) for threads in (1, 2))
+    assert same(two, one)
 
 
 def test_what_cannot_be_divided_runs_on_one_thread_and_says_so():
     """An integrator of one's own whose step copies for all worlds: a warning, and the bits of one thread."""
-    one = motion(1, integrator=Drift())
+    one = motion(1, integrator=Braked(kind=UndividedStep))
     with pytest.warns(UserWarning, match=r"one thread of 2: 1 of its \d+ operations are over all worlds"):
-        two = motion(2, integrator=Drift())
+        two = motion(2, integrator=Braked(kind=UndividedStep))
     assert same(two, one)
+    assert same(one, motion(1, integrator=Braked()))
 
 
 def test_two_threads_with_simulators_of_two_threads_each():
