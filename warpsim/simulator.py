@@ -76,6 +76,7 @@ class Simulator:
             max_contacts = whole(max_contacts, "max_contacts", 1)
         self.device = device_called(device)
         self.recovery_speed = recovery_speeds(recovery_speed)
+        self._threads_given = threads
         threads = step_threads(threads, self.device, self.worlds)
         self.device_model = DeviceModel(
             model, self.worlds, dtype, self.device, self.requires_grad, self.recovery_speed, threads

@@ -20,6 +20,7 @@ from scenes.examples import clutter
 from warpsim.contact import collision
 from warpsim.device import cores, pool, ranges
 from warpsim.integrate.step import Step
+from warpsim.optimise.replicas import Replicas
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORLDS = 7  # no multiple of 2 or 3
@@ -379,6 +380,12 @@ def test_threads_on_cuda_are_refused():
     assert cores.step_threads(None, Device(), 4096) == cores.step_threads(1, Device(), 4096) == 1
     with pytest.raises(ValueError, match="threads is 2 on cuda:0"):
         cores.step_threads(2, Device(), 4096)
+
+
+def test_copies_of_a_simulator_have_its_threads(eight_cores):
+    """What optimisers step: the number that was given, or else the default of their own number of worlds."""
+    for threads, expected in ((1, 1), (None, 8)):
+        assert Replicas(simulator(threads), 100, 1, requires_grad=False).sim.threads == expected
 
 
 def test_there_are_no_more_threads_than_worlds():
