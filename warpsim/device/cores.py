@@ -74,4 +74,5 @@ def _in_ray_worker() -> bool:
     """Whether this process is a worker of Ray."""
     ray = sys.modules.get("ray")
     worker = getattr(getattr(ray, "_private", None), "worker", None)
-    return worker is not None and worker.global_worker.mode == worker.WORKER_MODE
+    mode = getattr(getattr(worker, "global_worker", None), "mode", None)
+    return mode is not None and mode == getattr(worker, "WORKER_MODE", None)
