@@ -3,8 +3,9 @@
     python -m benchmarks.threads [--robots ant humanoid] [--worlds 64 256 1024] [--threads 2] [--rounds 21] [--gradients]
 
 Robots on the ground under random controls, float32, `ws.SAP()`; --gradients: ten taped steps and their backward pass. One
-simulator per number of threads; they take turns round by round. The table has medians over the rounds, the ratio is the
-median of the ratios of each round, and the load of the machine stands beside it: other processes take from the threads.
+simulator per number of threads; they take turns round by round. The table has medians over the rounds, of the wall times and of
+their ratios in each round. Other processes take cores from the threads: the load of the machine stands beside, and the CPU time of all threads by
+that of one, which the load does not change much: n threads by it are what the ratio can be on n free cores.
 """
 
 import argparse
@@ -38,16 +39,17 @@ class Run:
         for _ in range(3):
             self.seconds()
 
-    def seconds(self) -> float:
-        """Wall time per step [s]."""
+    def seconds(self) -> tuple[float, float]:
+        """Wall time and CPU time per step [s]."""
         self.state.assign(self.start)
-        begin = time.perf_counter()
+        begin = time.perf_counter(), time.process_time()
         if self.gradients:
             self._taped()
         else:
             for _ in range(self.steps):
                 self.sim.step(self.state, self.control, out=self.state)
-        return (time.perf_counter() - begin) / self.steps
+        end = time.perf_counter(), time.process_time()
+        return tuple((b - a) / self.steps for a, b in zip(begin, end, strict=True))
 
     def _taped(self) -> None:
         state = self.state
@@ -61,10 +63,18 @@ def row(robot: str, worlds: int, threads: int, rounds: int, gradients: bool) -> 
     model = ws.load(robot_path(robot))
     runs = [Run(model, worlds, n, gradients) for n in (1, threads)]
     times = [[run.seconds() for run in runs] for _ in range(rounds)]
-    one, several = (1e3 * statistics.median(column) for column in zip(*times, strict=True))
-    ratio = statistics.median(a / b for a, b in times)
-    best = min(a for a, _ in times) / min(b for _, b in times)
-    return f"| {robot} | {worlds} | {one:.3f} | {several:.3f} | {ratio:.2f} | {best:.2f} | {os.getloadavg()[0]:.1f} |"
+    one, several = (1e3 * statistics.median(wall for wall, _ in column) for column in zip(*times, strict=True))
+    ratio, cpu = (statistics.median(a[i] / b[i] for a, b in times) for i in range(2))
+    cells = [
+        robot,
+        worlds,
+        f"{one:.2f}",
+        f"{several:.2f}",
+        f"{ratio:.2f}",
+        f"{1 / cpu:.3f}",
+        f"{os.getloadavg()[0]:.1f}",
+    ]
+    return "| " + " | ".join(map(str, cells)) + " |"
 
 
 def main() -> None:
@@ -75,7 +85,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--gradients", action="store_true")
     a = parser.parse_args()
-    print(f"| robot | worlds | ms per step, 1 thread | {a.threads} threads | ratio | of the least | load |")
+    print(f"| robot | worlds | ms per step, 1 thread | {a.threads} threads | ratio | CPU time | load |")
     print("|---|---|---|---|---|---|---|")
     for robot in a.robots:
         for worlds in a.worlds:
