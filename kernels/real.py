@@ -11,6 +11,8 @@ import sys
 
 import warp as wp
 
+from . import ranges
+
 COPY = getattr(sys.modules[__package__], "REAL", None)  # the scalar type of this copy; None in the directory
 real = COPY or wp.float32
 vec2 = wp.types.vector(2, real)
@@ -46,7 +48,11 @@ def kernel(source=None, *, taped: bool = False, twin: bool = False, part: str = 
         return functools.partial(kernel, taped=taped, twin=twin, part=part)
     if COPY is None or taped:
         return Entry(source, taped, twin, part)
-    made = wp.kernel(source, enable_backward=False, module=_warp_module(source, part))
+    tree = ranges.parsed(source)
+    ranges.shift(tree.body[0])
+    function, text = ranges.define(tree, source)
+    options, module = {"enable_backward": False}, wp.get_module(_warp_module(source, part))
+    made = wp.Kernel(func=function, key=source.__name__, module=module, options=options, source=text)
     made.source, made.taped, made.twin, made.part = source, taped, twin, part
     return made
 

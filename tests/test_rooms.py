@@ -11,6 +11,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 FLOORS = [
     *("errors", "reprs", "checks", "pickled", "robots"),
     *(
+        "ranges",
         "real",
         "flags",
         "sums",
@@ -60,6 +61,7 @@ SHARED_NAMES = {
     "lcp": "boxed LCPs: kernels and host",
     "linearize": "Jacobians in closed form: kernels and host",
     "problem": "the contact problem: struct and public function",
+    "ranges": "ranges of worlds: kernels and host",
     "sap": "SAP: kernels and host",
     "scratch": "memory for the matrices of a solve: kernels and host",
     "schemes": "the time schemes: kernels and options",

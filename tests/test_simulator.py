@@ -316,7 +316,7 @@ def test_a_step_costs_the_same_launches_for_one_world_and_for_4096(assets, devic
 def test_step_in_place_replays_one_graph_and_allocates_nothing(assets, device, monkeypatch, worlds):
     """`sim.step(state, device_control, out=state)` as called: one graph, no launch, no allocation, no host
     read, and as many copies (state and inputs) for any number of worlds."""
-    sim = ws.Simulator(ws.load(assets("ant")), worlds=worlds, device=device)
+    sim = ws.Simulator(ws.load(assets("ant")), worlds=worlds, device=device, threads=1)
     state, control = sim.state(), wp.zeros((worlds, sim.model.nu), dtype=wp.float32, device=sim.device)
     for _ in range(2):  # the second use of the same arrays captures the copies as well
         sim.step(state, control, out=state)

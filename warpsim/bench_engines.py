@@ -43,7 +43,7 @@ class WarpsimEngine:
         import warpsim
 
         self.on_gpu = device.is_cuda
-        self.sim = warpsim.Simulator(warpsim.load(scene.path), worlds, dt=scene.dt, device=device)
+        self.sim = warpsim.Simulator(warpsim.load(scene.path), worlds, dt=scene.dt, device=device, threads=1)
         self.controls = wp.array(controls, dtype=wp.float32, device=device)
         self.start = self.sim.state(*scene.starts(worlds))
         self.state = self.start.clone()

@@ -31,6 +31,8 @@ class Run:
     """Precision."""
     device: str | None = None
     """Warp device, as cpu or cuda:0; None is CUDA where there is one."""
+    threads: int | None = None
+    """Threads of the CPU that share the worlds; None is as many as the cores that this process may use."""
     controls: Literal["random", "zero", "none"] = "random"
     """Random sine waves within the control ranges; or zero, which is what actuators without a command (none) get."""
     actuators: Literal["effort", "position"] | None = None
@@ -63,7 +65,8 @@ class Run:
 
         self._check()
         model = load(self.model, actuators=self.actuators, unsupported=self.unsupported)
-        sim = Simulator(model, self.worlds, dt=self.dt, device=self.device, dtype=self.dtype)
+        options = {"dt": self.dt, "device": self.device, "dtype": self.dtype, "threads": self.threads}
+        sim = Simulator(model, self.worlds, **options)
         q, v = perturbed_start(model, self.worlds, self.noise, self.seed) if self.noise else (None, None)
         controls = None
         if self.controls == "random" and model.nu:

@@ -12,6 +12,7 @@ from warpsim.checks import choice, flag, short, whole
 from warpsim.contact.collision import ContactList
 from warpsim.contact.queries import Queries, RayHits
 from warpsim.device.copies import SCALARS
+from warpsim.device.cores import step_threads
 from warpsim.device.memory import array_bytes
 from warpsim.device.recording import active_tape
 from warpsim.device.threads import alone, in_turn
@@ -41,7 +42,8 @@ class Simulator:
     None is 64, 16 more for each further tree, and as many as what touches at the model's start can use. Geoms that overlap
     there give one warning. `recovery_speed`: fastest recovery of near-rigid contact from overlap and of joints
     beyond their stops: (m/s, rad/s), one number for both, or None for no limit; contact and stops of a given stiffness keep
-    their law. Raises `ValueError` or `ModelError` naming what is wrong.
+    their law. `threads`: how many threads of the CPU share the worlds of a step, with the same bits for any number (docs/threads.md);
+    None is as many as this process may use cores, one for 32 worlds at most. Raises `ValueError` or `ModelError` naming what is wrong.
     A simulator belongs to one thread at a time; several threads may have one each (docs/threads.md).
     """
 
@@ -58,6 +60,7 @@ class Simulator:
         requires_grad: bool = False,
         max_contacts: int | None = None,
         recovery_speed: float | tuple[float, float] | None = RECOVERY_SPEED,
+        threads: int | None = None,
     ) -> None:
         if not isinstance(model, Model):
             raise ValueError(f"model is a {type(model).__name__}; load one with ws.load(path) or build it")
@@ -73,7 +76,11 @@ class Simulator:
             max_contacts = whole(max_contacts, "max_contacts", 1)
         self.device = device_called(device)
         self.recovery_speed = recovery_speeds(recovery_speed)
-        self.device_model = DeviceModel(model, self.worlds, dtype, self.device, self.requires_grad, self.recovery_speed)
+        self._threads_given = threads
+        threads = step_threads(threads, self.device, self.worlds)
+        self.device_model = DeviceModel(
+            model, self.worlds, dtype, self.device, self.requires_grad, self.recovery_speed, threads
+        )
         self.parameters = self.device_model.parameters
         for name, why in self.solver.ignored_parameters(self.requires_grad).items():
             self.parameters.refuse(name, why)
@@ -98,10 +105,16 @@ class Simulator:
         self._stepper.dt = time_step(value, self.dtype)
         self._stepper.replay.clear()  # graphs have the old one
 
+    @property
+    def threads(self) -> int:
+        """Threads of the CPU that share the worlds of a step."""
+        return self.device_model.threads
+
     def __repr__(self) -> str:
         values = {"worlds": self.worlds, "dt": f"{self.dt:g}", "solver": type(self.solver).__name__}
         values |= {"integrator": type(self.integrator).__name__, "dtype": self.dtype, "device": self.device}
         values |= {"max_contacts": self.max_contacts, "requires_grad": self.requires_grad}
+        values |= {"threads": self.threads}
         return f"Simulator({short(self.model.name)}, {show('', values)[1:-1]})"
 
     # states ----------------------------------------------------------------------------------------------------------

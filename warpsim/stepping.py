@@ -82,7 +82,7 @@ class Stepper:
         if self.requires_grad:
             step_adjoint(integrator)  # refuses what has no backward pass
         self.diagnostics = Diagnostics(step)
-        self.replay = Replay(self.device, self.parameters)
+        self.replay = Replay(self.device, self.parameters, self.worlds, self.device_model.threads)
         self._zero_inputs: set[str] = set()
 
     # states --------------------------------------------------------------------------------------------------------------
@@ -154,6 +154,7 @@ class Stepper:
         self.replay.run(
             ("step", substeps, *(a.ptr for a in state.arrays().values()), *(a.ptr for a in out.arrays().values())),
             lambda: self._step_between(state, out, substeps),
+            divided=False,
         )
         return out
 
@@ -183,13 +184,13 @@ class Stepper:
         self._zero_inputs.discard(name)
         wp.copy(target, self.inputs.device_array(values, self.inputs.force_shapes[name], name))
 
-    def replay_of(self, graph):
-        """A callable that launches a graph of the user's, which writes the inputs on its own."""
+    def replay_of(self, stages):
+        """A callable that replays what was captured of a user's function, which writes the inputs on its own."""
 
         def replay() -> None:
             self._zero_inputs.clear()
             with turn(self.device):
-                wp.capture_launch(graph)
+                self.replay.play(stages)
 
         return replay
 

@@ -62,12 +62,12 @@ def seed(
     q_bar: wp.array2d(dtype=real),
     v_bar: wp.array2d(dtype=real),
 ):
-    """Adjoint of entry `at[0]` of the next (q, v) in the tangent space; 0 where the world or the tree stands still.
+    """Adjoint of entry `at[w]` of the next (q, v) in the tangent space; 0 where the world or the tree stands still.
 
     Launch over worlds.
     """
     w = wp.tid()
-    row = at[0]
+    row = at[w]
     nv = v_bar.shape[1]
     for i in range(q_bar.shape[1]):
         q_bar[w, i] = real(0.0)
@@ -87,8 +87,9 @@ def seed(
 
 @kernel
 def next_row(at: wp.array(dtype=int)):
-    """Launch over 1."""
-    at[0] = at[0] + 1
+    """Launch over worlds."""
+    w = wp.tid()
+    at[w] = at[w] + 1
 
 
 @kernel
@@ -109,7 +110,7 @@ def gather_state(
     Launch over (worlds, nv).
     """
     w, d = wp.tid()
-    row = at[0]
+    row = at[w]
     nv = v_bar.shape[1]
     x = tangent_part(coordinate, axis, q, q_bar, w, d)
     y = v_bar[w, d]
@@ -134,7 +135,7 @@ def gather(
     x = bar[w, j]
     if flags[w] & NONFINITE != 0:
         x = real(wp.nan)
-    jacobian[w, at[0], j] = x
+    jacobian[w, at[w], j] = x
 
 
 @kernel

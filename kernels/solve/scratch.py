@@ -17,16 +17,18 @@ NUMBER = np.dtype(wp.dtype_to_numpy(real)).itemsize  # bytes
 class Scratch:
     numbers: wp.array(dtype=real)  # (window + the largest need of a world,)
     window: wp.int64  # a world that begins within the k-th window of what is taken has turn k
-    taken: wp.array(dtype=wp.int64)  # (1,) by all worlds of the step, as if there was no end
+    first: int  # its first world
+    taken: wp.array(dtype=wp.int64)  # (1,) by all its worlds in a step, as if there was no end
     begin: wp.array(dtype=wp.int64)  # (worlds,) first of a world's numbers
     turn: wp.array(dtype=int)  # (worlds,)
 
 
 @kernel
 def clear(scratch: Scratch):
-    """Nothing is taken. Launch over 1."""
-    i = wp.tid()
-    scratch.taken[i] = wp.int64(0)
+    """Nothing is taken. Launch over worlds."""
+    w = wp.tid()
+    if w == scratch.first:
+        scratch.taken[0] = wp.int64(0)
 
 
 @func

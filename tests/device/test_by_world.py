@@ -94,12 +94,12 @@ def test_a_kernel_that_cannot_be_a_loop_is_refused(source):
 
 
 def test_launches_say_what_they_lack():
-    """A launch over too few indices, and a gradient that all worlds would add to."""
+    """A launch takes extents and its first world; one over too few indices is refused, and a gradient that all worlds would add to."""
     rate, S = copy(taped_rows.diagonal, wp.float64), wp.float64
     topology = copy(passes.Topology, S)()
     M, shared = (wp.zeros((n, 2, 2), dtype=S, device="cpu", requires_grad=True) for n in (3, 1))
     inertia = wp.zeros((3, 2), dtype=S, device="cpu")
-    assert arguments(rate, (3, 2), [topology, M, inertia], {}) == (3, [topology, M, inertia, 2], {})
+    assert arguments(rate, (3, 2), [topology, M, inertia], {}) == ((3,), [topology, M, inertia, 2, 0], {})
     with pytest.raises(ValueError, match="diagonal is launched over 2 indices, got 3"):
         launch(taped_rows.diagonal, S, 3, [topology, M, inertia], device="cpu")
     with pytest.raises(ValueError, match=r"diagonal: M has a gradient and the shape \(1, 2, 2\); .* 3 worlds"):

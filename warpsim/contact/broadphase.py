@@ -4,6 +4,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.device.copies import copy, launch
+from warpsim.device.ranges import sort_segments
 from warpsim.kernels.contact import broadphase
 from warpsim.model.extent import bounding_radii
 from warpsim.tree.dynamics import BLOCK, DeviceModel
@@ -57,7 +58,7 @@ class BroadPhase:
         self.grid, self.smalls = grid, smalls
         self._payload = wp.zeros(2 * worlds * self.capacity, dtype=wp.int32, device=device)
         self._width = wp.zeros(worlds, dtype=device_model.types.real, device=device)
-        self._cell_segments = ints(smalls * np.arange(worlds + 1))
+        self._cell_segments = ints(smalls * np.arange(worlds)), ints(smalls * np.arange(1, worlds + 1))
         self._candidate_start = ints(self.capacity * np.arange(worlds))
 
     def launch(self, h: float, geom_X: wp.array, geom_size: wp.array, geom_speed: wp.array) -> None:
@@ -65,15 +66,14 @@ class BroadPhase:
         grid, worlds, ngeom = self.grid, self.worlds, self.model.ngeom
         self._run(broadphase.measure, worlds, [grid, geom_size, geom_speed, h, self._width])
         self._run(broadphase.insert, (worlds, self.smalls), [grid, geom_X, self._width])
-        wp.utils.segmented_sort_pairs(grid.key, grid.member, worlds * self.smalls, self._cell_segments)
+        begin, end = self._cell_segments
+        sort_segments(grid.key, grid.member, worlds * self.smalls, begin, end)
         shared = [grid, geom_X, geom_size, geom_speed, h]
         self._run(broadphase.index, (worlds, self.smalls), [grid])
         self._run(broadphase.search, (worlds, ngeom), shared)
         self._run(broadphase.offsets, worlds, [grid])
         self._run(broadphase.fill, (worlds, ngeom), shared)
-        wp.utils.segmented_sort_pairs(
-            grid.candidate, self._payload, worlds * self.capacity, self._candidate_start, grid.end
-        )
+        sort_segments(grid.candidate, self._payload, worlds * self.capacity, self._candidate_start, grid.end)
 
     def _run(self, kernel, dim, inputs) -> None:
         d = self.device_model

@@ -17,9 +17,11 @@ import ast
 import importlib
 import inspect
 import sys
-import textwrap
 
 import warp as wp
+
+from warpsim.device.ranges import first_and_count
+from warpsim.kernels import ranges
 
 SUMS = "plain_sums"  # of kernels/sums.py
 
@@ -31,12 +33,11 @@ def with_adjoint(entry, module_name: str) -> wp.Kernel:
     """
     source = entry.source
     tree, axes = serial(source)
-    text = ast.unparse(tree)
+    ranges.shift(tree.body[0])
     scope = vars(sys.modules[source.__module__]) | inspect.getclosurevars(source).nonlocals
     root = ".".join(source.__module__.split(".")[:2])
     scope[SUMS] = getattr(importlib.import_module(f"{root}.sums"), SUMS)
-    exec(compile(text, inspect.getsourcefile(source), "exec"), scope)
-    function = scope[source.__name__]
+    function, text = ranges.define(tree, source, scope)
     options = {"enable_backward": True}
     made = wp.Kernel(
         func=function, key=source.__name__, module=wp.get_module(module_name), options=options, source=text
@@ -47,14 +48,13 @@ def with_adjoint(entry, module_name: str) -> wp.Kernel:
 
 def serial(source) -> tuple[ast.Module, list[str]]:
     """The function of a kernel as a loop within each world, and the names of the indices that it loops over."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(source)))
+    tree = ranges.parsed(source)
     function = tree.body[0]
-    function.decorator_list = []
     first = 1 if ast.get_docstring(function) is not None else 0
     head, (start, *body) = function.body[:first], function.body[first:]
     names = _indices(start)
     inner = ast.Module(body, [])
-    if not names or any(isinstance(x, ast.Return) or _is_index(x) for x in ast.walk(inner)):
+    if not names or any(isinstance(x, ast.Return) or ranges.is_index(x) for x in ast.walk(inner)):
         raise ValueError(
             f"{source.__module__}.{source.__name__} has an adjoint: it must begin with `w, … = wp.tid()`, the world first, ask "
             "for no other index, and leave out what it does not do by `if`, not by `return`"
@@ -70,25 +70,29 @@ def serial(source) -> tuple[ast.Module, list[str]]:
 
 
 def arguments(kernel: wp.Kernel, dim, inputs, options: dict) -> tuple:
-    """`dim`, `inputs` and `options` of a launch, for the kernel with an adjoint: worlds, and extents as further arguments.
+    """`dim`, `inputs` and `options` of a launch: the range of worlds, with its first as a further argument, and for the kernel
+    with an adjoint worlds alone, with extents as further arguments.
 
     Raises `ValueError` for an array whose gradient is not one of rows per world: threads would add to it all at once.
     """
-    count = getattr(kernel, "extents", None)
-    if count is None:
-        return dim, inputs, options
     worlds, *extents = (dim,) if isinstance(dim, int) else dim
-    if len(extents) != count:
-        raise ValueError(f"{kernel.key} is launched over {count + 1} indices, got {dim}")
-    for label, array in _arrays(kernel, inputs):
-        if array.grad is not None and array.size and array.shape[0] != worlds:
-            raise ValueError(
-                f"{kernel.key}: {label} has a gradient and the shape {array.shape}; its first axis must be that of the "
-                f"{worlds} worlds, for the gradient is added up per world"
-            )
+    further = []
+    if hasattr(kernel, "extents"):
+        if len(extents) != kernel.extents:
+            raise ValueError(f"{kernel.key} is launched over {kernel.extents + 1} indices, got {dim}")
+        for label, array in _arrays(kernel, inputs):
+            if array.grad is not None and array.size and array.shape[0] != worlds:
+                raise ValueError(
+                    f"{kernel.key}: {label} has a gradient and the shape {array.shape}; its first axis must be that of the "
+                    f"{worlds} worlds, for the gradient is added up per world"
+                )
+        further, extents = extents, []
+    if ranges.takes_first_world(kernel):
+        first, worlds = first_and_count(kernel, worlds)
+        further = [*further, first]
     if "adj_inputs" in options:
-        options = options | {"adj_inputs": [*options["adj_inputs"], *[0] * count]}
-    return worlds, [*inputs, *extents], options
+        options = options | {"adj_inputs": [*options["adj_inputs"], *[0] * len(further)]}
+    return (worlds, *extents), [*inputs, *further], options
 
 
 def _arrays(kernel: wp.Kernel, inputs):
@@ -135,11 +139,7 @@ def _extent(axis: str) -> str:
 
 def _indices(statement: ast.stmt) -> list[str]:
     """The names that `w, … = wp.tid()` gives the indices."""
-    if not isinstance(statement, ast.Assign) or not _is_index(statement.value):
+    if not isinstance(statement, ast.Assign) or not ranges.is_index(statement.value):
         return []
     target = statement.targets[0]
     return [x.id for x in (target.elts if isinstance(target, ast.Tuple) else [target])]
-
-
-def _is_index(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and ast.unparse(node.func) == "wp.tid"

@@ -13,8 +13,10 @@ import warp as wp
 
 import warpsim.kernels
 from warpsim.device.by_world import arguments, with_adjoint
+from warpsim.device.ranges import cut, present
 from warpsim.device.recording import KnownTape, active_tape
 from warpsim.kernels import real as real_module
+from warpsim.kernels.ranges import takes_first_world
 from warpsim.kernels.real import Entry, adjoint_module
 
 SCALARS = {"float32": wp.float32, "float64": wp.float64}
@@ -45,8 +47,11 @@ def launch(kernel: Entry | wp.Kernel, real, dim, inputs, *, taped: bool = False,
     dim, inputs, options = arguments(made, dim, inputs, options)
     if isinstance(tape, KnownTape):
         tape.record_launch(made, dim, 0, inputs, [], options["device"], options["block_dim"])
-    else:
+    elif present() is None or not takes_first_world(made):
         wp.launch(made, dim, inputs, **options)
+    else:
+        with cut():
+            wp.launch(made, dim, inputs, **options)
 
 
 def twin(array: wp.array) -> wp.array:

@@ -1,22 +1,42 @@
-"""Launches captured as graphs and replayed: a launch then costs 0.2 µs instead of 7 to 21, on the CPU as on a GPU."""
+"""Launches captured as graphs and replayed: a launch then costs 0.2 µs instead of 7 to 21, on the CPU as on a GPU.
+
+With several threads on the CPU what is launched over all worlds is one graph per range of worlds (`ranges.py`), and the threads
+take these graphs one after the other.
+"""
+
+import contextlib
+import functools
+import warnings
 
 import warp as wp
 
+from warpsim.device.pool import together
+from warpsim.device.ranges import NotDivisible, Worlds, operations, over, split
 from warpsim.device.threads import turn
 
 GRAPHS_KEPT = 16
+# Ranges per thread, so that none waits long for one that is slower, and the least worlds of such a range; graphs take time
+# and memory, so with many threads it is one range each.
+RANGES_PER_THREAD, FEW_THREADS, LEAST_WORLDS = 2, 8, 16
+
+Stages = list[list[wp.Graph]]  # one after the other; the graphs of a stage at the same time
 
 
 class Replay:
     """The graphs of one device. `parameters`: their expansion changes addresses, so every graph is made anew then.
 
-    Graphs hold addresses: a key must name every array whose address can change between uses.
+    Graphs hold addresses: a key must name every array whose address can change between uses. On the CPU `worlds` are divided
+    over `threads`.
     """
 
-    def __init__(self, device, parameters):
-        self.device, self.parameters = device, parameters
+    def __init__(self, device, parameters, worlds: int, threads: int):
+        self.device, self.parameters, self.threads = device, parameters, threads
+        parts = min(RANGES_PER_THREAD * threads, worlds // LEAST_WORLDS) if 1 < threads <= FEW_THREADS else 1
+        self.ranges = split(worlds, max(threads, parts))
         self.capturing = False
-        self._graphs: dict = {}
+        self._dividing = False  # whether a graph of `run` itself is being captured
+        self._stages: Stages = []  # of the capture in progress
+        self._graphs: dict[tuple, Stages] = {}  # the one used last is the last
         self._version = 0
         self._seen: list[tuple] = []
 
@@ -24,38 +44,87 @@ class Replay:
         """Forget all graphs, because an array has moved."""
         self._graphs.clear()
 
-    def capture(self, launch):
-        """The graph of what `launch()` launches; nothing is executed."""
-        self.capturing = True
+    def capture(self, function) -> Stages:
+        """What `function()` launches, for `play`; nothing is executed. What it gives to `run` is divided, the rest is not."""
+        self.capturing, self._stages = True, []
         try:
-            with turn(self.device), wp.ScopedCapture(device=self.device) as capture:
-                launch()
+            with turn(self.device):
+                wp.capture_begin(self.device)
+                try:
+                    function()
+                finally:
+                    self._end_stage()
         finally:
             self.capturing = False
-        return capture.graph
+        return self._stages
 
-    def run(self, key: tuple, launch, *, compile=None) -> None:
-        """Run `launch` by replaying its graph, which is captured at the second use of `key`.
+    def play(self, stages: Stages) -> None:
+        """Replay what was captured."""
+        for graphs in stages:
+            together([functools.partial(wp.capture_launch, graph) for graph in graphs], self.threads)
+
+    def run(self, key: tuple, launch, *, divided: bool = True, compile=None) -> None:
+        """Run `launch` by replaying its graphs, which are captured at the second use of `key`.
 
         Capture cannot compile: the first use does, unless `compile()` is given, with which the first use is captured too.
-        Within a capture the launches are simply made.
+        `divided`: all that is launched is over worlds that do not depend on each other. Otherwise `launch` may `run` what is.
         """
-        if self.capturing:
+        if self._dividing or (self.capturing and not (divided and len(self.ranges) > 1)):
             launch()
-            return
+        elif self.capturing:
+            self._end_stage()
+            try:
+                self._stages += self._find(key, launch, divided, compile)
+            finally:
+                wp.capture_begin(self.device)
+        elif compile is None and key not in self._seen and key not in self._graphs:
+            self._seen = [*self._seen[1 - GRAPHS_KEPT :], key]
+            launch()
+        else:
+            self.play(self._find(key, launch, divided, compile))
+
+    def _find(self, key: tuple, launch, divided: bool, compile) -> Stages:
+        """The graphs of a key, captured where there are none."""
         if self._version != self.parameters.version:
             self.clear()
             self._version = self.parameters.version
-        graph = self._graphs.get(key)
-        if graph is None:
-            if compile is None and key not in self._seen:
-                self._seen = [*self._seen[1 - GRAPHS_KEPT :], key]
-                launch()
-                return
+        stages = self._graphs.pop(key, None)
+        if stages is None:
             if compile is not None:
                 compile()
-            graph = self.capture(launch)
+            stages = self._divide(launch) if divided else self.capture(launch)
             while len(self._graphs) >= GRAPHS_KEPT:
                 del self._graphs[next(iter(self._graphs))]
-            self._graphs[key] = graph
-        wp.capture_launch(graph)
+        self._graphs[key] = stages
+        return stages
+
+    def _divide(self, launch) -> Stages:
+        """One graph per range of worlds; one of all where they cannot be divided, with a warning."""
+        self._dividing = True
+        try:
+            if len(self.ranges) == 1:
+                return [[self._graph(launch)]]
+            return [[self._graph(launch, worlds) for worlds in self.ranges]]
+        except NotDivisible as reason:
+            warnings.warn(
+                f"part of a step runs on one thread of {self.threads}: {reason}, as those of own contact models and integrators "
+                "may be; Simulator(threads=1) does the same without this warning",
+                stacklevel=2,
+            )
+            return [[self._graph(launch)]]
+        finally:
+            self._dividing = False
+
+    def _graph(self, launch, worlds: Worlds | None = None) -> wp.Graph:
+        """What `launch()` launches, over a range of worlds or all."""
+        within = contextlib.nullcontext() if worlds is None else over(worlds)
+        with turn(self.device), wp.ScopedCapture(device=self.device) as capture, within:
+            launch()
+        return capture.graph
+
+    def _end_stage(self) -> None:
+        """End the graph in progress; one that holds nothing is left out."""
+        used = self.device.is_cuda or operations() > 0
+        graph = wp.capture_end(self.device)
+        if used:
+            self._stages.append([graph])

@@ -14,6 +14,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.device.copies import copy, launch, twin
+from warpsim.device.ranges import assign, fill
 from warpsim.device.recording import values_known
 from warpsim.device.replay import Replay
 from warpsim.device.threads import in_turn, turn
@@ -186,10 +187,10 @@ class StepAdjoint:
     def _take_solution(self) -> None:
         """The arrays that the equations are taped with, from those of the step repeated."""
         step = self.step
-        wp.copy(self.v, step.solver.solution.v)
-        wp.copy(self.weight, step.law.weight)
+        assign(self.v, step.solver.solution.v)
+        assign(self.weight, step.law.weight)
         if self.wrench is not None:
-            wp.copy(self.wrench, step.wrench)
+            assign(self.wrench, step.wrench)
 
     def reverse(self, h: float, by_position: bool = False, regular: bool = False) -> None:
         """From the seed that was loaded to the gradients, after `repeat`, as often as there are seeds (but see `uses_up_repeat`).
@@ -208,7 +209,7 @@ class StepAdjoint:
 
     def _clear_gradients(self) -> None:
         for array in self._cleared:
-            array.grad.zero_()
+            fill(array.grad)
 
     @property
     def uses_up_repeat(self) -> bool:
@@ -252,7 +253,7 @@ class StepAdjoint:
     def _clear_sums(self) -> None:
         """Clear what the tapes of the contact stage sum up."""
         self.rows.start()
-        self.v_c.zero_()
+        fill(self.v_c)
 
     def _repeat(self, h: float) -> None:
         """The step once more, whose solve starts from its solution."""
@@ -264,8 +265,8 @@ class StepAdjoint:
 
     def _seed_positions(self, h: float) -> None:
         """The gradients of the result, as they were loaded."""
-        self.v.grad.assign(self.inputs.v_next_bar)
-        self.q_next.grad.assign(self.inputs.q_next_bar)
+        assign(self.v.grad, self.inputs.v_next_bar)
+        assign(self.q_next.grad, self.inputs.q_next_bar)
 
     def _record_positions(self, h: float) -> None:
         inputs = [self.device_model.topology, h, self.q_node, self._moving_velocity, self.q_next]
@@ -282,8 +283,8 @@ class StepAdjoint:
     def _seed_residual(self, h: float) -> None:
         """Solve H w = v_bar for the gradient -w of r."""
         self.contact.solve_adjoint(self.v.grad, self.seed)
-        self.v.grad.zero_()
-        self.r.grad.assign(self.seed)
+        fill(self.v.grad)
+        assign(self.r.grad, self.seed)
 
     def _weight_adjoint(self, h: float) -> None:
         """From the gradients of the weights w to those of J and M."""
@@ -299,7 +300,7 @@ class StepAdjoint:
     def clear_balance(self) -> None:
         """No gradients on what a momentum balance that was recorded before has left behind."""
         for array in self._balance_arrays():
-            array.grad.zero_()
+            fill(array.grad)
 
     def _balance_arrays(self) -> list[wp.array]:
         """What a momentum balance writes, but for r."""

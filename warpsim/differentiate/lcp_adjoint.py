@@ -3,6 +3,7 @@
 import warp as wp
 
 from warpsim.device.copies import copy, kernels_of
+from warpsim.device.ranges import assign
 from warpsim.kernels.differentiate import lcp_residual
 from warpsim.kernels.solve import delassus, scratch
 from warpsim.solve.contact_solver import ContactSolver
@@ -58,7 +59,7 @@ class LCPAdjoint(ContactSolver):
         self.delassus.list_rows(self.problem)
         self.scratch.clear(self.run)
         self.run(lcp_residual.reserve, self.worlds, [self.delassus.dual, self.scratch.data])
-        wp.copy(self.solution.v, self.problem.v0)
+        assign(self.solution.v, self.problem.v0)
         return self.solution
 
     def _run_by_turns(self, kernel, inputs, needs_W: bool = True) -> None:
@@ -75,7 +76,7 @@ class LCPAdjoint(ContactSolver):
         self.run(lcp_residual.find_bounces, per_row, [*inputs, self.v_start, self.system])
         self.run(lcp_residual.find_speed, self.worlds, [self.problem, self.delassus.dual, self.system])
         self.run(lcp_residual.classify, per_row, [*inputs, self.contact_x, self.system])
-        wp.copy(self.impulse, self.recorded)
+        assign(self.impulse, self.recorded)
 
     def solve_smooth(self, x: wp.array, y: wp.array, sign: float = 1.0) -> None:
         """y = sign A⁻¹x `(worlds, nv)`."""

@@ -11,6 +11,7 @@ import warp as wp
 
 from warpsim.checks import choice, flag
 from warpsim.device.copies import copy, launch
+from warpsim.device.ranges import assign, fill
 from warpsim.device.recording import tape_paused
 from warpsim.differentiate.contact_adjoint import ContactAdjoint
 from warpsim.integrate.step import Step
@@ -213,11 +214,11 @@ class Linearizer:
 
     def load(self, state, control: wp.array | None, tau: wp.array | None) -> None:
         """Take the point to linearise at."""
-        wp.copy(self.step.q, state.q)
-        wp.copy(self.step.v, state.v)
+        assign(self.step.q, state.q)
+        assign(self.step.v, state.v)
         self.step.scalar_rows.load_memory(state.memory)
         for target, source in ((self.step.control, control), (self.step.tau, tau)):
-            target.zero_() if source is None else wp.copy(target, source)
+            fill(target) if source is None else assign(target, source)
 
     def launch(self, h: float, columns: Columns, result: Linearization) -> None:
         """Fill `result` at the point loaded."""
@@ -226,7 +227,7 @@ class Linearizer:
         step.smooth_motion(h)
         step.contact_problem(h)
         step.solve(h)
-        X.zero_()
+        fill(X)
         self._smooth_columns(h, columns)
         self._contact_columns(h, columns)
         self._row_columns(h, columns)
@@ -329,13 +330,13 @@ class Linearizer:
     def _vary_contacts(self) -> None:
         """Gradients of (φ, p, n) by the motion of geom B, into `motion.grad`."""
         collision = self.step.collision
-        self.motion.grad.zero_()
+        fill(self.motion.grad)
         size = _without_gradient(self.device_model.parameters.stored("geom_size"))
         variants = [(contact_variation.vary, [collision.scene])]
         if collision.convex_scene is not None:
             variants.append((contact_variation.vary_convex, [collision.scene, collision.convex_scene]))
         for kernel, scenes in variants:
-            self.value.grad.fill_(1.0)  # the adjoint consumes it
+            fill(self.value.grad, 1.0)  # the adjoint consumes it
             inputs = [*scenes, collision.contacts, size, collision.geom_X, self.motion, self.value]
             launch(
                 kernel,

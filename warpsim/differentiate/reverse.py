@@ -14,6 +14,7 @@ Cost: one repeated step and nv reverse passes of all worlds, 2 nv where q' and v
 import warp as wp
 
 from warpsim.device.copies import launch
+from warpsim.device.ranges import assign, fill
 from warpsim.differentiate.implicit import StepRecord
 from warpsim.differentiate.kept import KeptParameters
 from warpsim.differentiate.tangent_tables import tangent_tables
@@ -32,7 +33,7 @@ class ReverseLinearizer:
         )
         self.start, self.after = stepper.blank_state(), stepper.blank_state()
         self.control, self.tau = (self._zeros(n) for n in (stepper.model.nu, self.nv))
-        self.row = wp.zeros(1, dtype=wp.int32, device=stepper.device)  # which one the graphs are at
+        self.row = wp.zeros(stepper.worlds, dtype=wp.int32, device=stepper.device)  # which one the graphs are at
         self.P = self._zeros(self.nv, self.nv)
         self._rows: dict[tuple, dict[str, wp.array]] = {}
 
@@ -43,14 +44,14 @@ class ReverseLinearizer:
         saved = {name: wp.clone(getattr(stepper.diagnostics, name)) for name in stepper.diagnostics.NAMES}
         kept = self._hold_gradients()
         for array, source in ((self.control, control), (self.tau, tau)):
-            array.zero_() if source is None else wp.copy(array, source)
+            fill(array) if source is None else assign(array, source)
         self._load(state)
         self._find_rows(self._workspace(out), parameters)
         self._store(out)
         for name, array in kept.items():
-            wp.copy(stepper.parameters[name].grad, array)
+            assign(stepper.parameters[name].grad, array)
         for name, array in saved.items():
-            wp.copy(getattr(stepper.diagnostics, name), array)
+            assign(getattr(stepper.diagnostics, name), array)
 
     def _load(self, state) -> None:
         """Make the step, and load it into the adjoint."""
@@ -77,7 +78,7 @@ class ReverseLinearizer:
         stepper, adjoint, h, nv = self.stepper, self.stepper.adjoint, self.stepper.dt, self.nv
         run, gradients = stepper.replay.run, adjoint.parameter_gradients()
         run(("repeat", h), lambda: adjoint.repeat(h))
-        self.row.zero_()
+        fill(self.row)
         options = {"regular": adjoint.contact.is_regular()}
         key = (h, id(rows), options["regular"], *gradients)
         if adjoint.parts_position:
@@ -96,14 +97,14 @@ class ReverseLinearizer:
         adjoint.reverse_position(h)
         self._gather_state(rows["A"])
         self._gather(adjoint.v.grad, self.P)
-        self._launch(reverse_jacobian.next_row, 1, [self.row])
+        self._launch(reverse_jacobian.next_row, self.stepper.worlds, [self.row])
 
     def _row(self, h: float, rows: dict[str, wp.array], parameters: dict[str, wp.array], **options) -> None:
         """The next row; `options` as of `StepAdjoint.reverse`."""
         adjoint = self.stepper.adjoint
         found = {name: array.grad for name, array in parameters.items()}
         for array in found.values():
-            array.zero_()
+            fill(array)
         self._seed()
         if adjoint.uses_up_repeat:
             adjoint.repeat(h)
@@ -113,7 +114,7 @@ class ReverseLinearizer:
         for name, bar in found.items():
             if name in rows and bar.size:
                 self._gather(scalars(bar).reshape((self.stepper.worlds, -1)), rows[name])
-        self._launch(reverse_jacobian.next_row, 1, [self.row])
+        self._launch(reverse_jacobian.next_row, self.stepper.worlds, [self.row])
 
     def _seed(self) -> None:
         inputs, adjoint = self.stepper.adjoint.inputs, self.stepper.adjoint
@@ -138,7 +139,7 @@ class ReverseLinearizer:
             if self.stepper.adjoint.parts_position:
                 self._launch(reverse_jacobian.add_velocity_rows, array.shape, [self.P, rows, array])
             else:
-                wp.copy(array, rows)
+                assign(array, rows)
 
     def _hold_gradients(self) -> dict[str, wp.array]:
         """Copies of the gradients that parameters have from the user's own tapes."""

@@ -6,6 +6,7 @@ own. A contact that bounces has t_n = −e J_n v*, so that the free motion v* is
 
 import warp as wp
 
+from warpsim.device.ranges import assign, fill
 from warpsim.differentiate.contact_adjoint import ContactAdjoint, contact_adjoint
 from warpsim.differentiate.lcp_adjoint import LCPAdjoint
 from warpsim.differentiate.stage import Stage
@@ -52,14 +53,14 @@ class RigidAdjoint(ContactAdjoint):
 
     def load(self, record) -> None:
         """The impulses of a record."""
-        wp.copy(self.solver.contact_x, record.memory["lcp_contact_x"])
+        assign(self.solver.contact_x, record.memory["lcp_contact_x"])
         self._keep_parameter_gradients()
 
     def start(self) -> None:
         """Classes and free motion of the step that was repeated; clear what is summed up."""
         self.solver.classify()
-        wp.copy(self.v_star, self.step.v_star)
-        self.rate_star.zero_()
+        assign(self.v_star, self.step.v_star)
+        fill(self.rate_star)
 
     @property
     def _free_velocity(self) -> wp.array:
@@ -82,7 +83,7 @@ class RigidAdjoint(ContactAdjoint):
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
         """The seed of r, and that of c."""
         self.solver.solve_adjoint(v_bar, seed)
-        self.error.grad.assign(self.solver.error_bar)
+        assign(self.error.grad, self.solver.error_bar)
 
     def stages(self, regular: bool) -> list[Stage]:
         """The rule of least norm, and the free motion, which impacts depend on."""
@@ -98,14 +99,14 @@ class RigidAdjoint(ContactAdjoint):
         a = self.adjoint
         self.solver.solve_smooth(self.v_star.grad, a.seed, -1.0)
         a.clear_balance()
-        a.r.grad.assign(a.seed)
+        assign(a.r.grad, a.seed)
 
     def _seed_null(self, h: float) -> None:
         """What the rule of least norm adds, see `kernels/differentiate/lcp_residual.py`."""
         self.adjoint.clear_balance()
-        self.rate_null.zero_()
-        self.adjoint.r.grad.assign(self.solver.null.seed)
-        self.rate_null.grad.assign(self.solver.null.error_bar)
+        fill(self.rate_null)
+        assign(self.adjoint.r.grad, self.solver.null.seed)
+        assign(self.rate_null.grad, self.solver.null.error_bar)
 
     def _record_null(self, h: float) -> None:
         """J a and r = A a − Bᵀn."""
@@ -140,13 +141,13 @@ class RigidAdjoint(ContactAdjoint):
         if self.is_linear:
             return
         for gradient, kept in self._parameter_gradients:
-            wp.copy(kept, gradient)
+            assign(kept, gradient)
         for which in (0, 1):
-            self.solver.chosen.fill_(which)
+            fill(self.solver.chosen, which)
             take_back()
             self.solver.measure(which, self.adjoint.v0.grad, self.adjoint.tau.grad)
             for gradient, kept in self._parameter_gradients:
-                wp.copy(gradient, kept)
+                assign(gradient, kept)
         self.solver.choose()
 
 

@@ -2,6 +2,7 @@
 
 import warp as wp
 
+from warpsim.device.ranges import assign, fill
 from warpsim.kernels.rows import frame_rows, taped_rows
 from warpsim.kernels.tree import passes
 from warpsim.rows.scalar_rows import ScalarRows
@@ -28,9 +29,9 @@ class RowsAdjoint:
 
     def start(self) -> None:
         """Take the weights of the forward pass, which must have been repeated; clear what is summed up."""
-        wp.copy(self.weight, self.forward.rows.weight)
+        assign(self.weight, self.forward.rows.weight)
         for array in (self.floor, self.rate, self.rate0):
-            array.zero_()
+            fill(array)
 
     def record_geometry(
         self,

@@ -6,6 +6,7 @@ from typing import Literal
 
 import warp as wp
 
+from warpsim.device.ranges import cut
 from warpsim.device.recording import KnownTape
 
 
@@ -42,4 +43,5 @@ def take_back(stages: list[Stage], h: float) -> None:
         if stage.record is not None:
             with wp.Tape() if stage.values == "anew" else KnownTape() as tape:
                 stage.record(h)
-            tape.backward()
+            with cut():
+                tape.backward()

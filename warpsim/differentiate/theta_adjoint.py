@@ -10,6 +10,7 @@ import functools
 import warp as wp
 
 from warpsim.device.copies import twin
+from warpsim.device.ranges import assign, fill
 from warpsim.device.recording import values_known
 from warpsim.differentiate.implicit import StepAdjoint, step_adjoint, with_gradient
 from warpsim.differentiate.stage import Stage
@@ -71,9 +72,9 @@ class SchemeAdjoint(StepAdjoint):
     def _take_solution(self) -> None:
         super()._take_solution()
         if self.scheme.implicit:
-            wp.copy(self.v_star, self.step.v_star)
+            assign(self.v_star, self.step.v_star)
             if self.theta_stages.follows_contacts:
-                wp.copy(self.moved, self.theta_stages.moved)
+                assign(self.moved, self.theta_stages.moved)
             stages, step = self.theta_stages, self.step
             inputs = [self.device_model.topology, stages.plant, stages.load, stages.options, step.q, step.v]
             inputs += [self.v_star, stages.motion, stages.sweep, stages.newton]
@@ -150,8 +151,8 @@ class SchemeAdjoint(StepAdjoint):
         self.dynamics.launch(free_motion.root_adjoint, self.model.ntree, inputs)
         reused = (self.v_theta, self.q_theta, self.a, self.inverse_dynamics, self.force, self.damping)
         for array in (*reused, *with_gradient(self.between)):
-            array.grad.zero_()
-        self.m.grad.assign(self.seed)
+            fill(array.grad)
+        assign(self.m.grad, self.seed)
 
     def _record_free_motion(self, h: float) -> None:
         """m(v*; q0, v0, control, tau, parameters), after `_record_configuration`."""

@@ -13,6 +13,7 @@ import functools
 import warp as wp
 
 from warpsim.device.copies import copy, twin
+from warpsim.device.ranges import assign, fill
 from warpsim.differentiate.implicit import StepAdjoint, StepRecord, step_adjoint, with_gradient
 from warpsim.differentiate.stage import Stage, evaluate, take_back
 from warpsim.differentiate.taped_dynamics import TapedDynamics
@@ -107,18 +108,18 @@ class VariationalAdjoint(StepAdjoint):
         step = self.step
         step.begin(h)
         step.find_root(h)
-        wp.copy(self.dq_star, step.work.dq)
+        assign(self.dq_star, step.work.dq)
         if step.constrained:
             inputs = [self.device_model.topology, h, step.q, self.inputs.q_next, self.v_mean]
             step.dynamics.launch(variational_adjoint.mean_velocity, self.model.nlink, inputs)
             step.constrain(h, self._keep_pass)
-            wp.copy(self.v_star, step.v_star)
+            assign(self.v_star, step.v_star)
         step.arrive(h)
-        wp.copy(self.dq, step.work.dq)
+        assign(self.dq, step.work.dq)
         inputs = [step.device_model.topology, step.device_model.joint_anchor, step.dynamics.link_X, step.work]
         step.dynamics.launch(variational_adjoint.momenta_about_reference, self.model.nlink, [*inputs, self.interval.mu])
-        wp.copy(self.jump, step.jump)
-        wp.copy(self.v_free, step.v_free)
+        assign(self.jump, step.jump)
+        assign(self.v_free, step.v_free)
 
     def _keep_pass(self, number: int) -> None:
         if number < len(self.earlier):
@@ -126,7 +127,7 @@ class VariationalAdjoint(StepAdjoint):
             for kept, source in zip(
                 self.earlier[number], (step.solver.solution.v, step.v_star, step.work.dq), strict=True
             ):
-                wp.copy(kept, source)
+                assign(kept, source)
 
     def keep(self, record: StepRecord, step) -> None:
         if self.contact.is_given:
@@ -195,13 +196,13 @@ class VariationalAdjoint(StepAdjoint):
 
     def _seed_result(self, h: float) -> None:
         """The gradients of the result, as they were loaded. Without contact v' is the Legendre velocity."""
-        self.q_next.grad.assign(self.inputs.q_next_bar)
-        self.v_free.grad.assign(self.inputs.v_next_bar)
+        assign(self.q_next.grad, self.inputs.q_next_bar)
+        assign(self.v_free.grad, self.inputs.v_next_bar)
 
     def _seed_jump(self, h: float) -> None:
-        self.v_free.grad.zero_()
-        self.v_next.grad.assign(self.inputs.v_next_bar)
-        self.jump_next.grad.assign(self.jump_next_bar)
+        fill(self.v_free.grad)
+        assign(self.v_next.grad, self.inputs.v_next_bar)
+        assign(self.jump_next.grad, self.jump_next_bar)
 
     def _record_jump(self, h: float) -> None:
         """v' is the Legendre velocity and jump'."""
@@ -214,7 +215,7 @@ class VariationalAdjoint(StepAdjoint):
         step = self.step
         inputs = [self.device_model.topology, step.frame_next, step.factor, self.v_free.grad, step.work, self.seed]
         self.dynamics.launch(variational_adjoint.velocity_adjoint, self.model.ntree, inputs)
-        self.residual_end.grad.assign(self.seed)
+        assign(self.residual_end.grad, self.seed)
 
     def _take_back_root(self, h: float, x: Interval) -> None:
         """Solve (∂m/∂dq)ᵀ w = its gradient for that of m, −w, and take that back with the gradient of the momenta."""
@@ -236,7 +237,7 @@ class VariationalAdjoint(StepAdjoint):
         inputs += [self.momentum, self.displaced, node.link_gradients, found]
         node.launch_adjoint(interval_adjoint.balance_adjoint, None, inputs)
         if self.earlier:
-            mu_bar.zero_()
+            fill(mu_bar)
 
     def _seed_contact(self, h: float) -> None:
         """From the impulse i = A (v − v*) to v; `seed` is that of the root."""
@@ -259,15 +260,15 @@ class VariationalAdjoint(StepAdjoint):
         of_contact += [self.v_c, self.gamma, self.r, self.impulse, *with_gradient(self.rows)]
         stages = [*self._node_contact_stages(False), *self.root]
         for kept in reversed(self.earlier):
-            self.v_corrected.grad.assign(self.v_star.grad)
+            assign(self.v_corrected.grad, self.v_star.grad)
             for array, source in zip(arrays, kept, strict=True):
-                wp.copy(array, source)
-                array.grad.zero_()
+                assign(array, source)
+                fill(array.grad)
             take_back([Stage(self._record_corrected, values="given")], h)
-            wp.copy(step.v_star, self.v_star)
+            assign(step.v_star, self.v_star)
             step.solve(h)
             for array in of_contact:
-                array.grad.zero_()
+                fill(array.grad)
             self._clear_sums()
             evaluate(stages, h)
             take_back(stages, h)
@@ -291,7 +292,7 @@ class VariationalAdjoint(StepAdjoint):
 
     def _record_impulse(self, h: float, v_from: wp.array, v: wp.array, impulse: wp.array) -> None:
         """impulse and r = A (v − v_from)."""
-        impulse.zero_()
+        fill(impulse)
         inputs = [self.device_model.topology, h, self.ancestor, self.M, self.damping, v_from, v]
         self.dynamics.launch(variational_adjoint.node_impulse, self.model.nv, [*inputs, impulse, self.r])
 

@@ -80,6 +80,7 @@ class Replicas:
                 requires_grad=requires_grad,
                 max_contacts=sim.max_contacts or None,
                 recovery_speed=sim.recovery_speed,
+                threads=sim._threads_given,
             )
         self.state = self.sim.state()
         self._jacobians: dict = {}

@@ -10,6 +10,7 @@ import warp as wp
 
 from warpsim.contact.collision import pair_supports
 from warpsim.device.copies import copy, kernels_of
+from warpsim.device.ranges import assign
 from warpsim.kernels.forces import actuators as actuation
 from warpsim.kernels.rows import coordinate_rows, frame_rows, kinds, table, taped_rows
 from warpsim.kernels.rows.kinds.kind import ANGULAR, BETWEEN
@@ -404,7 +405,7 @@ class ScalarRows:
     def load_memory(self, arrays: dict) -> None:
         """Take a state's, for a repetition of its step."""
         if self.can_stall:
-            wp.copy(self.stalled, arrays["stalled"])
+            assign(self.stalled, arrays["stalled"])
 
     def lead(self, h: float, moves: bool) -> tuple[float, float]:
         """(t, s): errors are φ(q ⊕ t v) − s J v."""

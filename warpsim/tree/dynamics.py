@@ -16,7 +16,7 @@ BLOCK = 32
 class DeviceModel:
     """A `Model` on a device: topology and constants shared by all worlds, parameters shared or per world.
 
-    `recovery`: (m/s, rad/s), see `Simulator`'s `recovery_speed`.
+    `recovery`: (m/s, rad/s), see `Simulator`'s `recovery_speed`. `threads`: ranges that its worlds are divided into, see `Replay`.
     """
 
     def __init__(
@@ -27,7 +27,9 @@ class DeviceModel:
         device,
         requires_grad: bool = False,
         recovery: tuple[float, float] = (np.inf, np.inf),
+        threads: int = 1,
     ):
+        self.threads = threads
         self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
         self.recovery = recovery
         self.types = scalar_types(SCALARS[dtype])

@@ -11,6 +11,7 @@ as the free motion goes: `jump` is that part, 0 at rest minus −gh/2. It is kep
 import warp as wp
 
 from warpsim.device.copies import copy, kernels_of
+from warpsim.device.ranges import fill
 from warpsim.integrate import Variational
 from warpsim.integrate.step import Step
 from warpsim.kernels.integrate.theta import schemes
@@ -138,7 +139,7 @@ class VariationalStep(Step):
         dynamics.launch(variational.left_velocity, self.model.nv, [self.v, self.jump, self.v_left])
         dynamics.velocity(self.v_left)
         if self.constrained:
-            self.impulse.zero_()
+            fill(self.impulse)
         self.forces()
         self.place(dynamics.link_X, self.frame)
         inputs = [d.topology, d.parameters.stored("gravity"), variational.GUESSES[self.integrator.guess]]
