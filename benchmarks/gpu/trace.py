@@ -46,12 +46,12 @@ class Launch:
         """Run it on the CPU."""
         launch_on_cpu(self.kernel, self.dim, list(self.inputs), **self.options)
 
-    def arrays(self) -> list[wp.array]:
-        """Every array that it is given, those in structs too, each address once."""
-        found: dict[int, wp.array] = {}
-        for value in self.inputs:
-            collect_arrays(value, found)
-        return list(found.values())
+    def arrays(self) -> dict[str, wp.array]:
+        """Every array that it is given, those in structs as `argument.field`, each address once."""
+        found: dict[int, tuple[str, wp.array]] = {}
+        for argument, value in zip(self.kernel.adj.args, self.inputs, strict=True):
+            collect_arrays(argument.label, value, found)
+        return dict(found.values())
 
     def parameters(self) -> list[bytes]:
         """What CUDA would be given, in order: the launch bounds, then every argument."""
@@ -63,14 +63,14 @@ class Launch:
 launch_on_cpu = wp.launch
 
 
-def collect_arrays(value, found: dict[int, wp.array]) -> None:
-    """Add the arrays of a launch argument, and of its structs, to `found`, by address."""
+def collect_arrays(name: str, value, found: dict[int, tuple[str, wp.array]]) -> None:
+    """Add the arrays of a launch argument, and of its structs, to `found`: name and array by address."""
     if isinstance(value, wp.array):
         if value.ptr and value.size:
-            found.setdefault(value.ptr, value)
+            found.setdefault(value.ptr, (name, value))
     elif hasattr(value, "_cls"):
-        for name in value._cls.vars:
-            collect_arrays(getattr(value, name), found)
+        for field in value._cls.vars:
+            collect_arrays(f"{name}.{field}", getattr(value, field), found)
 
 
 @contextlib.contextmanager
@@ -99,8 +99,8 @@ def unreplayed(sim: ws.Simulator) -> Iterator[None]:
         del replay.run
 
 
-def step_launches(sim: ws.Simulator, state: ws.State, control=None) -> list[Launch]:
-    """The launches and copies of one `sim.step(state, control, out=state)`, which is made."""
+def step_launches(sim: ws.Simulator, state: ws.State, control=None, make=Launch.make) -> list[Launch]:
+    """The launches and copies of one `sim.step(state, control, out=state)`; `make(launch)` makes each of the launches."""
     seen: list[Launch] = []
     original = wp.copy
 
@@ -110,7 +110,7 @@ def step_launches(sim: ws.Simulator, state: ws.State, control=None) -> list[Laun
 
     def each(launch: Launch) -> None:
         seen.append(launch)
-        launch.make()
+        make(launch)
 
     wp.copy = copy
     try:
