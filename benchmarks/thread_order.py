@@ -56,7 +56,9 @@ def prepare() -> None:
     for name in ("cpu_module_template_forward", "cpu_module_template_backward"):
         text = getattr(codegen, name)
         if text.count(LOOP) != 1:
-            raise RuntimeError(f"Warp {wp.__version__} writes another loop in {name}: benchmarks/thread_order.py has to follow")
+            raise RuntimeError(
+                f"Warp {wp.__version__} writes another loop in {name}: benchmarks/thread_order.py has to follow"
+            )
         setattr(codegen, name, text.replace(LOOP, ORDERED_LOOP))
     wp.init()
     wp.config.kernel_cache_dir = str(pathlib.Path(wp.config.kernel_cache_dir) / "thread_order")
@@ -95,7 +97,9 @@ class Checker:
             differ = [k for k, data in enumerate(arrays) if data != results["as written"][k]]
             if differ:
                 sizes = ", ".join(f"{len(arrays[k])} bytes" for k in differ)
-                self.found.setdefault(name, f"{size} threads {order} leave other bits in {len(differ)} arrays ({sizes})")
+                self.found.setdefault(
+                    name, f"{size} threads {order} leave other bits in {len(differ)} arrays ({sizes})"
+                )
 
 
 def memory_of(params) -> dict[int, int]:
@@ -185,7 +189,9 @@ def main(argv=None) -> int:
         checker = check(cells)
     for name, line in sorted(checker.found.items()):
         print(f"{name}: {line}")
-    print(f"{checker.launches} launches of {len(checker.kernels)} kernels in {len(ORDERS)} orders, {len(checker.found)} kernels depend on it")
+    print(
+        f"{checker.launches} launches of {len(checker.kernels)} kernels in {len(ORDERS)} orders, {len(checker.found)} kernels depend on it"
+    )
     return int(bool(checker.found))
 
 

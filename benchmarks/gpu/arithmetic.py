@@ -76,7 +76,12 @@ def _plain(i: Instruction, m) -> tuple[Run, float, int]:
         return _wide(i, m)
     f = PLAIN[name]
     if dtype.kind == "b":
-        f = {np.bitwise_and: np.logical_and, np.bitwise_or: np.logical_or, np.bitwise_xor: np.logical_xor, np.invert: np.logical_not}[f]
+        f = {
+            np.bitwise_and: np.logical_and,
+            np.bitwise_or: np.logical_or,
+            np.bitwise_xor: np.logical_xor,
+            np.invert: np.logical_not,
+        }[f]
     types = [dtype, TYPES["u32"]] if name in ("shl", "shr") else [dtype] * 2
     operands = [m.read(x, t) for x, t in zip(i.operands[1:], types, strict=False)]
     out, mask, real = m.written(i.operands[0], dtype), m.mask, dtype.kind == "f"

@@ -26,7 +26,6 @@ from benchmarks.gpu.trace import ARCH, Launch, compiled, step_launches
 
 WORLDS = 64
 FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
-SLOW = (".sap.lagged", ".sap.sap")
 
 
 def ptxas() -> str:
@@ -54,7 +53,16 @@ def assemble(launches: list[Launch], assembler: str) -> dict[str, dict[str, int]
     with tempfile.TemporaryDirectory() as directory:
         source = pathlib.Path(directory) / "module.ptx"
         source.write_bytes(path.read_bytes().rstrip(b"\0"))
-        command = [assembler, "-v", f"-arch=sm_{ARCH}", "--entry", ",".join(entries), str(source), "-o", f"{directory}/out.cubin"]
+        command = [
+            assembler,
+            "-v",
+            f"-arch=sm_{ARCH}",
+            "--entry",
+            ",".join(entries),
+            str(source),
+            "-o",
+            f"{directory}/out.cubin",
+        ]
         report = subprocess.run(command, check=True, stderr=subprocess.PIPE, text=True).stderr
     found = {}
     for entry, body in re.findall(r"entry function '(\w+)'(.*?)(?=Compiling entry|\Z)", report, re.DOTALL):
@@ -85,7 +93,7 @@ def measure(robot: str, contact: str, dtype: str, quick: bool) -> tuple[dict[str
     launches = step_launches(sim, *robots.settled(sim, 1))
     modules: dict[tuple[str, int], list[Launch]] = {}
     for launch in launches:
-        if launch.kernel is not None and not (quick and launch.kernel.module.name.endswith(SLOW)):
+        if launch.kernel is not None and not (quick and launch.is_slow):
             modules.setdefault((launch.kernel.module.name, launch.block), []).append(launch)
     assembler, costs = ptxas(), {}
     for together in modules.values():
@@ -116,15 +124,21 @@ def main(argv=None) -> int:
     step, kernels = measure(arguments.robot, arguments.contact, arguments.dtype, arguments.quick)
     print(f"{'kernel':36s} registers spill stack shared  bytes/world")
     for name, cost in kernels.items():
-        print(f"{name:36s} {cost['registers']:9d} {cost['spill']:5d} {cost['stack']:5d} {cost['shared']:6d} {cost['bytes']:12d}")
-    print(f"{case}: {step['launches']} launches and {step['copies']} copies; at most {step['bytes']} bytes per world in their arrays")
+        print(
+            f"{name:36s} {cost['registers']:9d} {cost['spill']:5d} {cost['stack']:5d} {cost['shared']:6d} {cost['bytes']:12d}"
+        )
+    print(
+        f"{case}: {step['launches']} launches and {step['copies']} copies; at most {step['bytes']} bytes per world in their arrays"
+    )
     if arguments.store and not arguments.quick:
         budgets.store(case, "ptxas", kernels)
         budgets.store(case, "step", {"step": step})
     if arguments.out and not arguments.quick:
         path = arguments.out / "gpu_budget.json"
         results = json.loads(path.read_text()) if path.exists() else {}
-        path.write_text(json.dumps(results | {case: {"step": step, "kernels": kernels}}, indent=1, sort_keys=True) + "\n")
+        path.write_text(
+            json.dumps(results | {case: {"step": step, "kernels": kernels}}, indent=1, sort_keys=True) + "\n"
+        )
     budget = budgets.read().get(case, {})
     over = budgets.excess({"step": step}, budget.get("step")) + budgets.excess(kernels, budget.get("ptxas"))
     print("\n".join(over) or "within the budget")

@@ -1,7 +1,7 @@
 """Runs one warp of every kernel of a real step from its CUDA code, without a GPU: are results the CPU's, and what do they cost?
 
     python -m benchmarks.gpu.emulate --robot humanoid [--contact lagged|convex] [--worlds 256] [--warp 1] [--dtype float32]
-                                     [--only KERNEL …] [--out benchmarks/results]
+                                     [--only KERNEL …] [--quick] [--store] [--out benchmarks/results]
 
 The launches of one `sim.step` are taken in turn, each on the arrays that it is really given: first its PTX runs on a few warps,
 then the CPU's kernel on the same numbers, and what both wrote is compared. Exit code 1 where they differ by more than
@@ -32,7 +32,11 @@ LANES = 32
 TOLERANCE = {"float32": 2e-5, "float64": 1e-10}
 SOLVER_TOLERANCE = {"float32": 5e-3, "float64": 1e-5}
 SOLVERS = ("solve", "solve_lagged")
-SCRATCH = ("work", "lag", "surrogate")  # arguments of solvers that hold what the last iteration left, residuals next to zero
+SCRATCH = (
+    "work",
+    "lag",
+    "surrogate",
+)  # arguments of solvers that hold what the last iteration left, residuals next to zero
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,16 +78,16 @@ class Row:
 class Emulator:
     """Runs launches on the CPU, and before that some warps of them from PTX; `rows` has what came out.
 
-    `group`: of the groups of worlds whose threads begin at a warp, which one is run.
+    `group`: which group of 32 worlds the run begins at. `only`: kernels whose names contain one of these; `quick`: without slow ones.
     """
 
-    def __init__(self, worlds: int, group: int, only: list[str] | None = None):
-        self.worlds, self.group, self.only = worlds, group, only
+    def __init__(self, worlds: int, group: int, only: list[str] | None = None, quick: bool = False):
+        self.worlds, self.group, self.only, self.quick = worlds, group, only, quick
         self.rows: list[Row] = []
         self.programs: dict[tuple[str, int], Program] = {}
 
     def __call__(self, launch: Launch) -> None:
-        if self.only and not any(name in launch.name for name in self.only):
+        if (self.quick and launch.is_slow) or (self.only and not any(name in launch.name for name in self.only)):
             launch.make()
             return
         arrays = launch.arrays()
@@ -103,7 +107,9 @@ class Emulator:
         """First thread, number of warps and threads per world."""
         per_world = launch.threads / self.worlds
         if per_world != int(per_world):
-            raise ValueError(f"{launch.name} has {launch.threads} threads for {self.worlds} worlds: not as many for each")
+            raise ValueError(
+                f"{launch.name} has {launch.threads} threads for {self.worlds} worlds: not as many for each"
+            )
         warps = max(math.ceil(per_world / LANES), min(WARPS, int(per_world)))
         available = math.ceil(launch.threads / LANES)
         first = min(self.group * int(per_world), available - min(warps, available)) * LANES
@@ -130,7 +136,12 @@ class Emulator:
         worst, where = 0.0, ""
         for name, array in arrays.items():
             old, new, values = before[name], emulated[name], array.numpy()
-            if name.split(".")[0] in SCRATCH or values.ndim == 0 or len(values) != self.worlds or (same(old, new) and same(old, values)):
+            if (
+                name.split(".")[0] in SCRATCH
+                or values.ndim == 0
+                or len(values) != self.worlds
+                or (same(old, new) and same(old, values))
+            ):
                 continue
             gap = difference(new[compared], values[compared])
             if gap > worst:
@@ -181,9 +192,12 @@ def difference(a: np.ndarray, b: np.ndarray) -> float:
     return gap / max(float(np.abs(b).max()), 1e-30) if gap else 0.0
 
 
-def emulate(sim: ws.Simulator, state: ws.State, control, group: int, only: list[str] | None = None) -> tuple[list[Row], int]:
-    """Rows of the kernels of one `sim.step(state, control, out=state)`, which is made, and the number of copies."""
-    emulator = Emulator(sim.worlds, group, only)
+def emulate(sim: ws.Simulator, state: ws.State, control, **options) -> tuple[list[Row], int]:
+    """Rows of the kernels of one `sim.step(state, control, out=state)`, which is made, and the number of copies.
+
+    `options` are those of `Emulator`.
+    """
+    emulator = Emulator(sim.worlds, **options)
     copies = sum(launch.kernel is None for launch in step_launches(sim, state, control, emulator))
     return emulator.rows, copies
 
@@ -216,7 +230,9 @@ def summary(rows: list[Row], copies: int) -> list[str]:
     """Totals and predictions of a step."""
     slots = sum(row.slots for row in rows)
     useful = sum(row.slots * row.useful for row in rows) / slots
-    lines = [f"{len(rows)} kernels, {copies} copies; {slots:.0f} warp instructions per world, {100 * useful:.0f} % useful"]
+    lines = [
+        f"{len(rows)} kernels, {copies} copies; {slots:.0f} warp instructions per world, {100 * useful:.0f} % useful"
+    ]
     for worlds in predict.WORLDS:
         low, middle, high = predict.steps_per_second(rows, copies, worlds)
         issue = sum(predict.bounds(row, worlds)["issue"] for row in rows)
@@ -233,7 +249,9 @@ def write(folder: pathlib.Path, case: str, worlds: int, rows: list[Row], copies:
     results = json.loads(kept.read_text()) if kept.exists() else {}
     results[case] = {"worlds": worlds, "copies": copies, "kernels": [dataclasses.asdict(row) for row in rows]}
     kept.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
-    parts = [f"# One step in the emulator\n\n`python -m benchmarks.gpu.emulate`; what the columns mean: [docs/gpu.md](../../docs/gpu.md).\n"]
+    parts = [
+        "# One step in the emulator\n\n`python -m benchmarks.gpu.emulate`; what the columns mean: [docs/gpu.md](../../docs/gpu.md).\n"
+    ]
     for name, result in sorted(results.items()):
         rows = [Row(**row) for row in result["kernels"]]
         parts.append(f"\n## {name}\n\n" + "\n\n".join(summary(rows, result["copies"])) + "\n\n" + table(rows))
@@ -242,12 +260,14 @@ def write(folder: pathlib.Path, case: str, worlds: int, rows: list[Row], copies:
 
 def table(rows: list[Row]) -> str:
     """The rows in Markdown."""
-    head = "| kernel | threads | warp instructions/world | useful lanes | kilocycles of a warp | lines/request | sector/useful bytes | difference to the CPU |"
+    columns = ("kernel", "threads", "warp instructions/world", "useful lanes", "kilocycles of a warp", "lines/request")
+    head = f"| {' | '.join((*columns, 'sector/useful bytes', 'difference to the CPU'))} |"
     lines = [head, "|---" * 8 + "|"]
     for row in rows:
         lines.append(
             f"| {row.name} | {' × '.join(map(str, row.dim))} | {row.slots:,.0f} | {100 * row.useful:.0f} % | "
-            f"{row.flow / 1e3:,.1f} … {row.in_order / 1e3:,.1f} | {row.lines_per_request:.1f} | {row.bytes_ratio:.1f} | {row.difference:.0e} |"
+            f"{row.flow / 1e3:,.1f} … {row.in_order / 1e3:,.1f} | {row.lines_per_request:.1f} | {row.bytes_ratio:.1f} | "
+            f"{row.difference:.0e} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -262,6 +282,9 @@ def parse(argv) -> argparse.Namespace:
     parser.add_argument("--warp", type=int, default=1, help="which group of 32 worlds is run")
     parser.add_argument("--steps", type=int, default=300, help="steps before the one that is run")
     parser.add_argument("--only", nargs="+", metavar="KERNEL", help="kernels whose names contain one of these")
+    parser.add_argument(
+        "--quick", action="store_true", help="without the solver, whose CUDA code takes minutes to compile"
+    )
     parser.add_argument("--store", action="store_true", help="keep the costs as the budget")
     parser.add_argument("--out", type=pathlib.Path, metavar="FOLDER", help="write gpu_emulation.json and .md")
     return parser.parse_args(argv)
@@ -274,15 +297,17 @@ def main(argv=None) -> int:
     sim = robots.simulator(arguments.robot, arguments.contact, arguments.worlds, arguments.dtype)
     state, control = robots.settled(sim, arguments.steps)
     begin, case = time.process_time(), case_of(arguments)
-    rows, copies = emulate(sim, state, control, arguments.warp, arguments.only)
+    part = {"only": arguments.only, "quick": arguments.quick}
+    rows, copies = emulate(sim, state, control, group=arguments.warp, **part)
     print(f"{'kernel':34s} {'threads':>12s} slots/wld useful kilocycles of a warp lines/rq sect/B diff to CPU")
     print("\n".join([line(row) for row in rows] + summary(rows, copies)))
     costs, wrong = largest([(row.name, row.costs) for row in rows]), [r for r in rows if not r.agrees(arguments.dtype)]
-    if arguments.store:
+    whole = not any(part.values())
+    if arguments.store and whole:
         budgets.store(case, "emulated", costs)
     over = [] if arguments.only else budgets.excess(costs, budgets.read().get(case, {}).get("emulated"))
     over += [f"{row.name}: {row.different} differs from the CPU's by {row.difference:.1e}" for row in wrong]
-    if arguments.out and not arguments.only:
+    if arguments.out and whole:
         write(arguments.out, case, arguments.worlds, rows, copies)
     print("\n".join(over) or "within the budget, same results as on the CPU", f"({time.process_time() - begin:.0f} s)")
     return int(bool(over))

@@ -13,7 +13,14 @@ from benchmarks.gpu.ptx import TYPES, Instruction
 
 SHUFFLE = 24  # cycles
 WORD, TRUTH = TYPES["u32"], TYPES["pred"]
-REDUCE = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+REDUCE = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
 
 
 class Together(NamedTuple):
@@ -40,7 +47,9 @@ def _named(i: Instruction, m):
     def members() -> np.ndarray:
         named = words[m.mask]
         if (named != named[0]).any() or (m.mask & ~bits_of(int(named[0]))).any():
-            raise ValueError(f"{i.text}: lanes {np.flatnonzero(m.mask).tolist()} name {[hex(x) for x in set(named.tolist())]}")
+            raise ValueError(
+                f"{i.text}: lanes {np.flatnonzero(m.mask).tolist()} name {[hex(x) for x in set(named.tolist())]}"
+            )
         return bits_of(int(named[0]))
 
     return members
@@ -78,7 +87,12 @@ def _shuffle(i: Instruction, m):
         clamp, segment = ends & 31, ends >> 8 & 31
         low = lane & segment
         high = low | clamp & ~segment
-        source = {"up": lane - distance, "down": lane + distance, "bfly": lane ^ distance, "idx": low | distance & ~segment}[mode]
+        source = {
+            "up": lane - distance,
+            "down": lane + distance,
+            "bfly": lane ^ distance,
+            "idx": low | distance & ~segment,
+        }[mode]
         # For "up" the clamp is the lowest lane of the segment, for the others the highest.
         inside = source >= high if mode == "up" else source <= high
         source = np.where(inside, source, lane)

@@ -6,7 +6,11 @@ A model, not a measurement: it knows nothing of caches shared between warps, and
 import math
 
 CLOCK = 1.85e9  # Hz
-PROCESSORS, SCHEDULERS, RESIDENT = 132, 4, 32  # warps of 168 registers or fewer that one multiprocessor holds at 64 k registers
+PROCESSORS, SCHEDULERS, RESIDENT = (
+    132,
+    4,
+    32,
+)  # warps of 168 registers or fewer that one multiprocessor holds at 64 k registers
 L1_BYTES = 192 * 1024
 HBM_RATE, L2_RATE = 4.3e12, 5.5e12  # B/s
 NODE = 2.0e-6  # s per node of the graph

@@ -111,7 +111,13 @@ def _function(head: re.Match, body: str) -> Function:
     size = re.search(r"\.(?:reqntid|maxntid)\s+(\d+)", directives)
     blocks, labels = _blocks(body)
     return Function(
-        name, _layout(parameters), _layout(results or ""), blocks, labels, variables(body), int(size[1]) if size else None
+        name,
+        _layout(parameters),
+        _layout(results or ""),
+        blocks,
+        labels,
+        variables(body),
+        int(size[1]) if size else None,
     )
 
 
@@ -157,7 +163,10 @@ def _statements(body: str):
         pending = f"{pending} {line}".strip()
         while ";" in pending:
             statement, _, pending = pending.partition(";")
-            statement, pending = statement.strip("{} \t") if _is_scope(statement) else statement.strip(), pending.strip()
+            statement, pending = (
+                statement.strip("{} \t") if _is_scope(statement) else statement.strip(),
+                pending.strip(),
+            )
             if statement and not statement.startswith("."):
                 yield " ".join(statement.split())
         if pending in ("{", "}", "}}") or pending.startswith(".loc"):

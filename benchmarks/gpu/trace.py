@@ -18,6 +18,7 @@ from warp._src.context import _build_launch_bounds_from_tuple, pack_arg
 import warpsim as ws
 
 ARCH = 90  # sm_90: H100, H200
+SLOW = (".sap.lagged", ".sap.sap")  # modules whose CUDA code takes minutes to compile
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +37,11 @@ class Launch:
         if self.kernel is None:
             return "copy"
         return f"{self.kernel.module.name.split('.')[-1]}.{self.kernel.key}"
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether it belongs to a module that quick checks leave out."""
+        return self.kernel is not None and self.kernel.module.name.endswith(SLOW)
 
     @property
     def threads(self) -> int:

@@ -20,7 +20,7 @@ from benchmarks.gpu.memory import DYNAMIC_SHARED, LANES, LOCAL_WINDOW, Memory
 
 BRANCH = 12  # cycles
 NOTHING = ("pragma", "membar", "fence", "nanosleep", "prefetch", "prefetchu", "discard", "griddepcontrol")
-CALL_BYTES = 256  # of an argument or a result of a call
+CALL_BYTES = 4096  # of an argument or a result of a call
 INSTRUCTIONS = 20_000_000  # a warp that issues more is thought to hang
 
 
@@ -282,7 +282,9 @@ class Program:
 
     # running ----------------------------------------------------------------------------------------------------------
 
-    def run(self, parameters: bytes, ranges: list[tuple[int, int]], *, block: int, grid: int, first: int, l1_bytes: int) -> Cost:
+    def run(
+        self, parameters: bytes, ranges: list[tuple[int, int]], *, block: int, grid: int, first: int, l1_bytes: int
+    ) -> Cost:
         """Run the warp of threads `first` to `first` + 31 of a launch of `grid` blocks of `block` threads.
 
         `parameters` as CUDA gets them; `ranges`: (address, bytes) of the arrays. Raises `memory.OutOfBounds` and `Deadlock`.
@@ -296,7 +298,13 @@ class Program:
         for register in self.registers:
             register[:] = 0
         cta, thread = divmod(first, block)
-        sizes = {"tid.x": self.lane + thread, "ctaid.x": cta, "ntid.x": block, "nctaid.x": grid, "warpid": thread // LANES}
+        sizes = {
+            "tid.x": self.lane + thread,
+            "ctaid.x": cta,
+            "ntid.x": block,
+            "nctaid.x": grid,
+            "warpid": thread // LANES,
+        }
         for name, value in (sizes | {f"{x}.{d}": 1 for x in ("ntid", "nctaid") for d in "yz"}).items():
             self.special[f"%{name}"][:] = value
         self.pc[:] = np.where(self.lane + thread < block, 0, -1)
@@ -415,7 +423,14 @@ def _low(register: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def _special_names() -> list[str]:
     axes = [f"{x}.{d}" for x in ("tid", "ntid", "ctaid", "nctaid") for d in "xyz"]
-    return [*axes, "laneid", "warpid", *(f"lanemask_{x}" for x in ("eq", "lt", "le", "gt", "ge")), "clock", "globaltimer_lo"]
+    return [
+        *axes,
+        "laneid",
+        "warpid",
+        *(f"lanemask_{x}" for x in ("eq", "lt", "le", "gt", "ge")),
+        "clock",
+        "globaltimer_lo",
+    ]
 
 
 def _trap(mask: np.ndarray) -> None:

@@ -50,11 +50,13 @@ def test_more_candidates_than_32_bits_number_are_refused(monkeypatch):
     capacity = 32 * 800
     most = (2**31 - 1) // (2 * capacity)
     broadphase.check_indices(most, 800, capacity)
-    with pytest.raises(ValueError, match=rf"worlds is {most + 1}.*25600 candidate pairs each \(800 geoms\).*at most {most}$"):
+    with pytest.raises(
+        ValueError, match=rf"worlds is {most + 1}.*25600 candidate pairs each \(800 geoms\).*at most {most}$"
+    ):
         broadphase.check_indices(most + 1, 800, capacity)
-    with pytest.raises(ValueError, match="46341 geoms.*at most 46340 geoms"):
+    with pytest.raises(ValueError, match=r"46341 geoms.*at most 46340 geoms"):
         broadphase.check_indices(1, 46341, 1)
     monkeypatch.setattr(collision, "LARGEST_LIST", 0)
     monkeypatch.setattr(broadphase, "CANDIDATES_PER_GEOM", 2**27)
-    with pytest.raises(ValueError, match="worlds is 5: with .* candidate pairs each .* may have at most 1$"):
+    with pytest.raises(ValueError, match=r"worlds is 5: with .* candidate pairs each .* may have at most 1$"):
         ws.Simulator(pile(4, 0), worlds=5, device="cpu")
