@@ -91,7 +91,7 @@ def _memory(i: Instruction, m):
         kind = m.memory.space_of(addresses) if space is None else "global" if space == "const" else space
         if kind == "global" or space is not None:
             addresses = addresses & (LOCAL_WINDOW - 1)
-        asked = m.memory.access(kind, addresses, size * len(words), store)
+        asked = m.memory.access(kind, addresses, lanes, size * len(words), store)
         for k, register in enumerate(registers):
             if store:
                 m.memory.store(kind, addresses + k * size, lanes, register[lanes].astype(dtype, copy=False))
@@ -153,7 +153,7 @@ def _atomic(i: Instruction, m):
         lanes = np.flatnonzero(mask)
         addresses = base[lanes].astype(np.int64) + offset
         kind = m.memory.space_of(addresses) if space is None else space
-        asked = m.memory.access(kind, addresses, dtype.itemsize, True)
+        asked = m.memory.access(kind, addresses, lanes, dtype.itemsize, True, atomic=True)
         m.memory.counts["atomics"] += 1
         given = [x.copy() for x in values]
         for k, lane in enumerate(lanes):

@@ -5,7 +5,7 @@
 
 The launches of one `sim.step` are taken in turn, each on the arrays that it is really given: first its PTX runs on a few warps,
 then the CPU's kernel on the same numbers, and what both wrote is compared. Exit code 1 where they differ by more than
-`TOLERANCE`, or where a kernel exceeds `budgets.json`.
+`TOLERANCE`, where lanes of a warp meet in memory without a barrier, or where a kernel exceeds `budgets.json`.
 """
 
 import argparse
@@ -58,6 +58,7 @@ class Row:
     kinds: dict[str, float]
     difference: float
     different: str  # the array it is found in
+    hazard: str = ""  # of lanes that met in memory without a barrier, and where
 
     @property
     def costs(self) -> dict[str, float]:
@@ -101,7 +102,8 @@ class Emulator:
         start = math.ceil(first / per_world)
         compared = slice(start, int((first + LANES * warps) // per_world))
         name, difference = self._compare(arrays, before, emulated, compared)
-        self.rows.append(self._row(launch, costs, warps * LANES / per_world, difference, name))
+        row = self._row(launch, costs, warps * LANES / per_world, difference, name)
+        self.rows.append(dataclasses.replace(row, hazard=hazard(costs, arrays)))
 
     def _threads(self, launch: Launch) -> tuple[int, int, float]:
         """First thread, number of warps and threads per world."""
@@ -172,6 +174,15 @@ class Emulator:
             difference=gap,
             different=where,
         )
+
+
+def hazard(costs: list[Cost], arrays: dict[str, wp.array]) -> str:
+    """The first meeting of lanes in memory without a barrier, with the name of the array."""
+    for cost in costs:
+        if cost.hazard:
+            inside = [n for n, x in arrays.items() if 0 <= cost.hazard_address - x.ptr < x.capacity]
+            return f"{inside[0] if inside else 'shared memory'} {cost.hazard}"
+    return ""
 
 
 def same(a: np.ndarray, b: np.ndarray) -> bool:
@@ -307,6 +318,7 @@ def main(argv=None) -> int:
         budgets.store(case, "emulated", costs)
     over = [] if arguments.only else budgets.excess(costs, budgets.read().get(case, {}).get("emulated"))
     over += [f"{row.name}: {row.different} differs from the CPU's by {row.difference:.1e}" for row in wrong]
+    over += [f"{row.name}: race: {row.hazard}" for row in rows if row.hazard]
     if arguments.out and whole:
         write(arguments.out, case, arguments.worlds, rows, copies)
     print("\n".join(over) or "within the budget, same results as on the CPU", f"({time.process_time() - begin:.0f} s)")

@@ -70,7 +70,8 @@ def _all(i: Instruction, m):
 
 
 def _barrier(i: Instruction, m):
-    return lambda: None, 0, 1
+    """What lanes wrote before is there for all that follows."""
+    return lambda: m.memory.order.barrier(), 0, 1
 
 
 def _shuffle(i: Instruction, m):

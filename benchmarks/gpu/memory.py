@@ -64,6 +64,7 @@ class Memory:
         self.cache: collections.OrderedDict[int, None] = collections.OrderedDict()
         self.touched: set[int] = set()
         self.written: set[int] = set()
+        self.order = LaneOrder()
 
     def space_of(self, addresses: np.ndarray) -> str:
         """The space that generic addresses lie in; those of a request must agree."""
@@ -94,11 +95,15 @@ class Memory:
             return self.local.view(dtype), (lanes, (addresses & ~LOCAL_WINDOW) // dtype.itemsize)
         return self.shared.view(dtype), (addresses & ~SHARED_WINDOW) // dtype.itemsize
 
-    def access(self, space: str, addresses: np.ndarray, size: int, store: bool) -> tuple[int, int]:
+    def access(
+        self, space: str, addresses: np.ndarray, lanes: np.ndarray, size: int, store: bool, atomic: bool = False
+    ) -> tuple[int, int]:
         """Count a request of `size` bytes per lane; its latency [cycles] and how many lines it takes."""
         if space == "local":
             self.counts["local"] += 1
             return L1_LATENCY, max(1, len(set(addresses.tolist())) * size // 4)
+        if space in ("shared", "global") and not atomic:
+            self.order.note(addresses, lanes, size, store)
         if space == "shared":
             self.counts["shared"] += 1
             return SHARED_LATENCY, 1
@@ -143,3 +148,51 @@ class Memory:
                 f"{what} of {size} bytes outside every array of the launch, at {[hex(x) for x in addresses[bad].tolist()]} "
                 f"(requesting lanes {lanes})"
             )
+
+
+class LaneOrder:
+    """Finds lanes that hand numbers to each other through memory without `bar.warp.sync` in between: on a GPU that is a race.
+
+    Atomics are left out, and lanes that all write one number. Shuffles and votes order registers, not memory.
+    """
+
+    def __init__(self):
+        self.hazards = 0
+        self.first = ""  # the first hazard, in words
+        self.address = 0
+        self.writers: dict[int, int] = {}  # lanes, as bits, by word of 4 bytes
+        self.readers: dict[int, int] = {}
+
+    def barrier(self) -> None:
+        """Everything so far is before everything that follows."""
+        self.writers.clear()
+        self.readers.clear()
+
+    def note(self, addresses: np.ndarray, lanes: np.ndarray, size: int, store: bool) -> None:
+        """A request of the lanes; of accesses below 4 bytes no notice is taken."""
+        words: dict[int, int] = {}
+        for address, lane in zip((addresses >> 2).tolist(), lanes.tolist(), strict=True):
+            for word in range(address, address + size // 4):
+                words[word] = words.get(word, 0) | 1 << lane
+        for word, asking in words.items():
+            wrote, read = self.writers.get(word, 0), self.readers.get(word, 0)
+            if not store:
+                self.readers[word] = read | asking
+                if wrote and asking & ~wrote:
+                    self._found(word, "read", asking, "written", wrote)
+                continue
+            self.writers[word] = wrote | asking
+            if read and (read | asking).bit_count() > 1:
+                self._found(word, "written", asking, "read", read)
+            elif wrote and wrote != asking and (wrote | asking).bit_count() > 1:
+                self._found(word, "written", asking, "written", wrote)
+
+    def _found(self, word: int, now: str, asking: int, before: str, others: int) -> None:
+        self.hazards += 1
+        if not self.first:
+            self.address = word << 2
+            self.first = f"{now} by lanes {_lanes(asking)}, {before} before by lanes {_lanes(others)} without a barrier"
+
+
+def _lanes(bits: int) -> list[int]:
+    return [lane for lane in range(LANES) if bits >> lane & 1]

@@ -66,6 +66,8 @@ class Cost:
     memory: collections.Counter  # `Memory.counts`
     written_sectors: int
     kinds: collections.Counter  # slots by kind of instruction
+    hazard: str  # of lanes that met in memory without a barrier, see `memory.LaneOrder`; "" if none
+    hazard_address: int
 
 
 class Program:
@@ -331,7 +333,10 @@ class Program:
                 kinds[operation.kind] += operation.slots * count
             kinds["branch"] += count * (block.slots - sum(x.slots for x in block.operations))
         memory = self.memory
-        return Cost(slots, lane_slots, *clocks.end(), memory.counts, len(memory.written), kinds)
+        order = memory.order
+        return Cost(
+            slots, lane_slots, *clocks.end(), memory.counts, len(memory.written), kinds, order.first, order.address
+        )
 
     def _next(self) -> int:
         """Number of the lowest block whose lanes may run it; `mask` says which do."""

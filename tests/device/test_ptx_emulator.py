@@ -203,6 +203,42 @@ st.global.u64 [%rd5], %rd7;"""
     np.testing.assert_array_equal(run(body)[0], 1000 * (LANE * (LANE - 1) // 2) + 496)
 
 
+NEIGHBOUR = """mov.u32 %r2, room;
+cvt.u32.u64 %r3, %rd6;
+shl.b32 %r4, %r1, 2;
+add.s32 %r5, %r4, %r2;
+st.shared.u32 [%r5], %r3;
+BARRIER
+xor.b32 %r6, %r4, 4;
+add.s32 %r6, %r6, %r2;
+ld.shared.u32 %r7, [%r6];
+cvt.u64.u32 %rd7, %r7;
+st.global.u64 [%rd5], %rd7;"""
+
+
+def test_lanes_that_meet_in_memory_without_a_barrier_are_found():
+    """A lane reads what its neighbour wrote: with `bar.warp.sync` in between no race, with a vote or nothing one."""
+    result, cost = run(NEIGHBOUR.replace("BARRIER", "bar.warp.sync -1;"))
+    np.testing.assert_array_equal(result, LANE ^ 1)
+    assert cost.hazard == ""
+    for instead in ("", "vote.sync.ballot.b32 %r9, 1, -1;"):
+        assert "read by lanes [0], written before by lanes [1]" in run(NEIGHBOUR.replace("BARRIER", instead))[1].hazard
+
+
+def test_lanes_that_all_write_one_number_are_no_race():
+    """Every lane stores 7 to one word and reads it; one that reads before others write the next number is a race."""
+    body = """mov.u32 %r2, room;
+mov.u32 %r3, 7;
+st.shared.u32 [%r2], %r3;
+ld.shared.u32 %r4, [%r2];
+AGAIN
+cvt.u64.u32 %rd7, %r4;
+st.global.u64 [%rd5], %rd7;"""
+    result, cost = run(body.replace("AGAIN", ""))
+    assert (result == 7).all() and cost.hazard == ""
+    assert "written by lanes" in run(body.replace("AGAIN", "add.s32 %r3, %r4, 1;\nst.shared.u32 [%r2], %r3;"))[1].hazard
+
+
 def test_memory_spaces():
     """Local memory is a lane's own, also by generic addresses; shared memory the warp's; tables of the module are read."""
     body = """mov.u64 %rd10, __local_depot0;
