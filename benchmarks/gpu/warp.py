@@ -141,6 +141,10 @@ class Program:
                 called = self._functions[name] = ptx.function(self.text, name)
                 self._returns[name] = np.full(LANES, -1)
                 self._first[name] = self._append(called)
+                # A parameter whose address is taken lives in local memory.
+                self._declare(
+                    {x: ptx.Variable("local", n, 16, b"") for x, (_, n) in called.parameters.items()}, f"{name}:"
+                )
         return first
 
     def index(self, name: str) -> int:
@@ -268,6 +272,8 @@ class Program:
         def call(mask: np.ndarray) -> None:
             for given, taken in pairs:
                 self.slot(name, taken)[mask] = self.slot(caller, given)[mask]
+                place, size = self._addresses[f"{name}:{taken}"], function.parameters[taken][1]
+                self.memory.local[mask, place : place + size] = self.slot(name, taken)[mask, :size]
             for given, taken in back:
                 self._slots[f"{caller}:{given}"] = self.slot(name, taken)
             self._returns[name][mask] = following
