@@ -278,8 +278,6 @@ class Program:
                 self._slots[f"{caller}:{given}"] = self.slot(name, taken)
             self._returns[name][mask] = following
 
-        for given, taken in back:
-            self._slots[f"{caller}:{given}"] = self.slot(name, taken)
         return first, call
 
     def _return(self, name: str):
