@@ -13,8 +13,9 @@ CUDA_ARGS ?=
 .PHONY: demo test lint bench cuda-check gpu-quick gpu-proof bounds corpus nightly clean
 # Packages whose robot files `make corpus` reads; they are unpacked, not installed.
 CORPUS ?= dm_control gymnasium_robotics gymnasium robosuite metaworld myosuite brax mjlab
-# Robot and contact law of the budgets and emulations, and the tests of forward kernels.
-GPU_CASES ?= humanoid/lagged humanoid/convex ant/lagged arm/lagged clutter/lagged
+# Robot and contact law of the budgets and emulations, of the emulations alone, and the tests of forward kernels.
+GPU_CASES ?= humanoid/lagged humanoid/convex ant/lagged
+EMULATED_CASES ?= arm/lagged clutter/lagged
 BOUNDS_TESTS ?= tests/contact tests/integrate tests/laws tests/linalg tests/rows tests/solve tests/tree -k "$(FORWARD)"
 # Backward passes are left out: the adjoint of passive_force stops there (docs/gpu.md).
 FORWARD ?= not gradient and not adjoint and not turn
@@ -66,6 +67,8 @@ gpu-proof: $(VENV)/cuda.stamp bounds
 	for case in $(GPU_CASES); do \
 	    options="--robot $${case%/*} --contact $${case#*/} --out benchmarks/results"; \
 	    $(BIN)/python -m benchmarks.gpu.budget $$options && $(BIN)/python -m benchmarks.gpu.emulate $$options || exit 1; done
+	for case in $(EMULATED_CASES); do \
+	    $(BIN)/python -m benchmarks.gpu.emulate --robot $${case%/*} --contact $${case#*/} --out benchmarks/results || exit 1; done
 	$(BIN)/python -m benchmarks.thread_order
 
 # Indices of every array checked in every kernel; one outside ends the process.

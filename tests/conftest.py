@@ -45,7 +45,9 @@ MEASURED: dict[str, tuple[float, float]] = {}
 
 def pytest_addoption(parser):
     parser.addoption("--measured", action="store_true", help="print the numbers that tests measure beside their limits")
-    parser.addoption("--bounds", action="store_true", help="check every index in every kernel; one outside ends the process")
+    parser.addoption(
+        "--bounds", action="store_true", help="check every index in every kernel; one outside ends the process"
+    )
 
 
 def pytest_configure(config):
