@@ -1,5 +1,5 @@
 # Every target sets up what it needs: a virtual environment in .venv, the packages, the kernel cache in .warp_cache.
-#   make demo | test | lint | bench | cuda-check | corpus | nightly | clean
+#   make demo | test | lint | bench | cuda-check | gpu-quick | gpu-proof | corpus | nightly | clean
 # Variables: PYTHON (the interpreter to start from), WARP_CACHE_PATH (compiled kernels), PYTEST_ARGS, BENCH_ARGS, CUDA_ARGS.
 
 PYTHON ?= python3
@@ -10,9 +10,15 @@ PYTEST_ARGS ?= -n 2
 BENCH_ARGS ?=
 CUDA_ARGS ?=
 
-.PHONY: demo test lint bench cuda-check corpus nightly clean
+.PHONY: demo test lint bench cuda-check gpu-quick gpu-proof bounds corpus nightly clean
 # Packages whose robot files `make corpus` reads; they are unpacked, not installed.
 CORPUS ?= dm_control gymnasium_robotics gymnasium robosuite metaworld myosuite brax mjlab
+# Robot and contact law of the budgets and emulations, of the emulations alone, and the tests of forward kernels.
+GPU_CASES ?= humanoid/lagged humanoid/convex ant/lagged
+EMULATED_CASES ?= arm/lagged clutter/lagged
+BOUNDS_TESTS ?= tests/contact tests/integrate tests/laws tests/linalg tests/rows tests/solve tests/tree -k "$(FORWARD)"
+# Backward passes are left out: the adjoint of passive_force stops there (docs/gpu.md).
+FORWARD ?= not gradient and not adjoint and not turn
 .DEFAULT_GOAL := demo
 
 $(BIN)/python:
@@ -31,6 +37,10 @@ $(VENV)/bench.stamp: $(BIN)/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
 	@touch $@
 
+$(VENV)/cuda.stamp: $(VENV)/demo.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[demo,cuda]"
+	@touch $@
+
 demo: $(VENV)/demo.stamp
 	$(BIN)/warpsim demo
 
@@ -47,6 +57,24 @@ bench: $(VENV)/bench.stamp
 cuda-check: $(VENV)/demo.stamp
 	$(BIN)/python -m warpsim.kernel_modules $(CUDA_ARGS)
 
+# What a GPU would do, without one (docs/gpu.md): the quick half, and all of it.
+gpu-quick: $(VENV)/cuda.stamp
+	$(BIN)/python -m benchmarks.gpu.budget --quick
+	$(BIN)/python -m benchmarks.gpu.emulate --quick --robot ant --worlds 64
+	$(BIN)/python -m benchmarks.thread_order --quick
+
+gpu-proof: $(VENV)/cuda.stamp bounds
+	for case in $(GPU_CASES); do \
+	    options="--robot $${case%/*} --contact $${case#*/} --out benchmarks/results"; \
+	    $(BIN)/python -m benchmarks.gpu.budget $$options && $(BIN)/python -m benchmarks.gpu.emulate $$options || exit 1; done
+	for case in $(EMULATED_CASES); do \
+	    $(BIN)/python -m benchmarks.gpu.emulate --robot $${case%/*} --contact $${case#*/} --out benchmarks/results || exit 1; done
+	$(BIN)/python -m benchmarks.thread_order
+
+# Indices of every array checked in every kernel; one outside ends the process.
+bounds: $(VENV)/test.stamp
+	$(BIN)/python -m pytest --bounds $(PYTEST_ARGS) $(BOUNDS_TESTS)
+
 corpus: $(VENV)/test.stamp
 	@mkdir -p build/corpus
 	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps -d build/corpus/wheels $(CORPUS)
@@ -55,7 +83,7 @@ corpus: $(VENV)/test.stamp
 	$(BIN)/python -m benchmarks.corpus --out benchmarks/results $$(find build/corpus -mindepth 1 -maxdepth 1 -type d ! -name wheels | sort)
 
 # What takes too long for every change: hours, one after the other.
-nightly: test corpus
+nightly: test corpus gpu-proof
 	$(BIN)/python -m warpsim.kernel_modules --machine-code all
 	$(BIN)/python -m benchmarks.certificate --out benchmarks/results
 	$(BIN)/python -m benchmarks.gradient_grid --out benchmarks/results

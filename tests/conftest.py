@@ -45,6 +45,16 @@ MEASURED: dict[str, tuple[float, float]] = {}
 
 def pytest_addoption(parser):
     parser.addoption("--measured", action="store_true", help="print the numbers that tests measure beside their limits")
+    parser.addoption(
+        "--bounds", action="store_true", help="check every index in every kernel; one outside ends the process"
+    )
+
+
+def pytest_configure(config):
+    if config.getoption("--bounds"):
+        wp.config.mode = "debug"
+        wp.config.kernel_cache_dir = str(pathlib.Path(wp.config.kernel_cache_dir) / "bounds")
+        pathlib.Path(wp.config.kernel_cache_dir).mkdir(parents=True, exist_ok=True)
 
 
 def pytest_terminal_summary(terminalreporter, config):

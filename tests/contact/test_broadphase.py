@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from warpsim.contact import collision
+from warpsim.contact import broadphase, collision
 
 
 def pile(count: int, seed: int) -> ws.Model:
@@ -43,3 +43,20 @@ def test_grid_finds_the_contacts_of_the_list_in_the_same_order(monkeypatch, dtyp
     np.testing.assert_array_equal(first.phi, second.phi)
     np.testing.assert_array_equal(a.q.numpy(), b.q.numpy())
     np.testing.assert_array_equal(a.v.numpy(), b.v.numpy())
+
+
+def test_more_candidates_than_32_bits_number_are_refused(monkeypatch):
+    """Flat indices `w * capacity` of the lists, twice as long for sorting: at the limit, one beyond, and by a simulator."""
+    capacity = 32 * 800
+    most = (2**31 - 1) // (2 * capacity)
+    broadphase.check_indices(most, 800, capacity)
+    with pytest.raises(
+        ValueError, match=rf"worlds is {most + 1}.*25600 candidate pairs each \(800 geoms\).*at most {most}$"
+    ):
+        broadphase.check_indices(most + 1, 800, capacity)
+    with pytest.raises(ValueError, match=r"46341 geoms.*at most 46340 geoms"):
+        broadphase.check_indices(1, 46341, 1)
+    monkeypatch.setattr(collision, "LARGEST_LIST", 0)
+    monkeypatch.setattr(broadphase, "CANDIDATES_PER_GEOM", 2**27)
+    with pytest.raises(ValueError, match=r"worlds is 5: with .* candidate pairs each .* may have at most 1$"):
+        ws.Simulator(pile(4, 0), worlds=5, device="cpu")

@@ -85,3 +85,9 @@ def test_a_world_costs_no_more_than_four_with_sap(worlds, solver, device, within
         costs = [ws.Simulator(model, solver=x, **options).bytes_per_world() for x in (solver, sap)]
         label = f"bytes of {type(solver).__name__} beside SAP, {which} gradients, {worlds} worlds"
         within(label, costs[0] / costs[1], 4.0)
+
+
+def test_a_window_beyond_32_bits_is_refused():
+    """100,000 worlds of 1,500 rows each: 1/32 of what they need at most are more numbers than an array may have."""
+    with pytest.raises(ValueError, match=r"worlds is 100000: .* 2250000 numbers each, .*2147483647"):
+        scratch.Scratch(100_000, 1500**2, SCALARS["float32"], "cpu")

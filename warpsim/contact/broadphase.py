@@ -4,6 +4,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.device.copies import copy, launch
+from warpsim.device.memory import LARGEST_INDEX
 from warpsim.device.ranges import sort_segments
 from warpsim.kernels.contact import broadphase
 from warpsim.model.extent import bounding_radii
@@ -34,6 +35,7 @@ class BroadPhase:
         keys = model.pair_geom.min(axis=1).astype(np.int64) * model.ngeom + model.pair_geom.max(axis=1)
         order = np.argsort(keys)
         self.capacity = CANDIDATES_PER_GEOM * model.ngeom if capacity is None else capacity
+        check_indices(worlds, model.ngeom, self.capacity)
         grid = copy(broadphase.Grid, device_model.types.real)()
 
         def ints(values):
@@ -78,6 +80,24 @@ class BroadPhase:
     def _run(self, kernel, dim, inputs) -> None:
         d = self.device_model
         launch(kernel, d.types.real, dim, inputs, device=d.device, block_dim=BLOCK)
+
+
+def check_indices(worlds: int, ngeom: int, capacity: int) -> None:
+    """Raise `ValueError` where 32 bits do not number the candidates of all worlds, or the pairs of geoms.
+
+    `capacity`: candidates per world. The lists are twice as long, because they are sorted.
+    """
+    if ngeom * ngeom - 1 > LARGEST_INDEX:
+        raise ValueError(
+            f"the model has {ngeom} geoms, and the broad phase numbers pairs up to {ngeom * ngeom - 1}; 32-bit integers end at "
+            f"{LARGEST_INDEX}: use at most {int(LARGEST_INDEX**0.5)} geoms"
+        )
+    entries, most = 2 * worlds * max(capacity, ngeom), LARGEST_INDEX // (2 * max(capacity, ngeom, 1))
+    if entries > LARGEST_INDEX:
+        raise ValueError(
+            f"worlds is {worlds}: with {capacity} candidate pairs each ({ngeom} geoms) the broad phase's lists have {entries} "
+            f"entries, and 32-bit indices end at {LARGEST_INDEX}; a simulator may have at most {most}"
+        )
 
 
 def _own_pairs(model, is_large) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

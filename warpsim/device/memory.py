@@ -1,6 +1,8 @@
-"""Bytes on the device that an object of this package holds."""
+"""Bytes on the device that an object of this package holds, and how far indices reach there."""
 
 import warp as wp
+
+LARGEST_INDEX = 2**31 - 1  # of the device's integers, and of the length of an array
 
 
 def array_bytes(value) -> int:

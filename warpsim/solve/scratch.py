@@ -9,6 +9,7 @@ so on; the last of the turns is for worlds that are all full, so that no number 
 import warp as wp
 
 from warpsim.device.copies import copy, kernels_of
+from warpsim.device.memory import LARGEST_INDEX
 from warpsim.device.ranges import Worlds, cut, present
 from warpsim.kernels.solve import scratch
 
@@ -20,7 +21,8 @@ class Scratch:
     """`data` (struct), and the number of `turns`: launches for worlds of turn 0, 1, ... `turns` − 1 meet every world once.
 
     `largest`: numbers that a world needs at most. `window`: part of what all worlds need, see above; 1: every world has the
-    memory that it needs at most, at all times. A range of worlds that a thread steps has memory of its own.
+    memory that it needs at most, at all times. A range of worlds that a thread steps has memory of its own. Raises `ValueError`
+    where the window is larger than an array may be.
     """
 
     def __init__(self, worlds: int, largest: int, scalar, device, window: float | None = None):
@@ -38,6 +40,11 @@ class Scratch:
         size = int(data.window) + largest
         if size >= whole:
             data.window, size = max(one, whole), whole
+        if size > LARGEST_INDEX:
+            raise ValueError(
+                f"worlds is {worlds}: the solver's matrices take up to {largest} numbers each, and their window of {size} numbers is "
+                f"longer than 32-bit indices reach ({LARGEST_INDEX}); use fewer worlds in one simulator, or a smaller max_contacts"
+            )
         data.first, data.begin, data.turn = first, self.begin, self.turn
         with cut():
             data.numbers = wp.empty(size, dtype=self.scalar, device=self.device)

@@ -1,0 +1,155 @@
+"""Instructions of PTX in which lanes of a warp take part together: shuffles, votes, reductions, barriers.
+
+Each has `members`, which lanes wait for each other, and `build`, the protocol of `arithmetic.build`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.gpu.arithmetic import ALU
+from benchmarks.gpu.memory import LANES
+from benchmarks.gpu.ptx import TYPES, Instruction
+
+SHUFFLE = 24  # cycles
+WORD, TRUTH = TYPES["u32"], TYPES["pred"]
+REDUCE = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+
+class Together(NamedTuple):
+    """How an instruction of several lanes is run."""
+
+    members: object
+    build: object
+
+
+def bits_of(word: int) -> np.ndarray:
+    """The lanes that a mask of 32 bits names."""
+    return (word >> np.arange(LANES) & 1).astype(bool)
+
+
+def word_of(lanes: np.ndarray) -> int:
+    """The mask of 32 bits that names these lanes."""
+    return int(np.sum(lanes.astype(np.uint64) << np.arange(LANES, dtype=np.uint64)))
+
+
+def _named(i: Instruction, m):
+    """The lanes that the last operand names. Raises `ValueError` where active lanes name different ones, or not themselves."""
+    words = m.read(i.operands[-1], WORD)
+
+    def members() -> np.ndarray:
+        named = words[m.mask]
+        if (named != named[0]).any() or (m.mask & ~bits_of(int(named[0]))).any():
+            raise ValueError(
+                f"{i.text}: lanes {np.flatnonzero(m.mask).tolist()} name {[hex(x) for x in set(named.tolist())]}"
+            )
+        return bits_of(int(named[0]))
+
+    return members
+
+
+def _all(i: Instruction, m):
+    """bar.sync: all threads of the block, which must be one warp; bar.warp.sync: those that it names."""
+    if "warp" in i.opcode:
+        return _named(i, m)
+    everyone = np.ones(LANES, bool)
+
+    def members() -> np.ndarray:
+        if m.special["%ntid.x"][0] > LANES:
+            raise NotImplementedError(f"{i.text} of a block of several warps: only one is run")
+        return everyone
+
+    return members
+
+
+def _barrier(i: Instruction, m):
+    """What lanes wrote before is there for all that follows."""
+    return lambda: m.memory.order.barrier(), 0, 1
+
+
+def _shuffle(i: Instruction, m):
+    """shfl.sync: the value of another lane; a lane outside the segment or the mask leaves the own value, or an unknown one."""
+    mode, mask = next(x for x in i.opcode if x in ("idx", "up", "down", "bfly")), m.mask
+    first, _, second = i.operands[0].partition("|")
+    a, b, c = (m.read(x, WORD) for x in i.operands[1:4])
+    out = m.written(first, WORD)
+    valid = m.written(second, TRUTH) if second else None
+    lane = np.arange(LANES)
+
+    def run() -> None:
+        distance, ends = b.astype(int) & 31, c.astype(int)
+        clamp, segment = ends & 31, ends >> 8 & 31
+        low = lane & segment
+        high = low | clamp & ~segment
+        source = {
+            "up": lane - distance,
+            "down": lane + distance,
+            "bfly": lane ^ distance,
+            "idx": low | distance & ~segment,
+        }[mode]
+        # For "up" the clamp is the lowest lane of the segment, for the others the highest.
+        inside = source >= high if mode == "up" else source <= high
+        source = np.where(inside, source, lane)
+        if (asleep := mask & ~mask[source]).any():
+            raise ValueError(f"{i.text}: lanes {np.flatnonzero(asleep).tolist()} read lanes that take no part")
+        np.copyto(out, a[source], where=mask)
+        if valid is not None:
+            np.copyto(valid, inside, where=mask)
+
+    return run, SHUFFLE, 2
+
+
+def _vote(i: Instruction, m):
+    """vote.sync: ballot, any, all and uni of a predicate."""
+    mask, mode = m.mask, next(x for x in i.opcode if x in ("ballot", "any", "all", "uni"))
+    word = i.operands[1]
+    p = m.read(word.removeprefix("!"), TRUTH)
+    out = m.written(i.operands[0], WORD if mode == "ballot" else TRUTH)
+
+    def run() -> None:
+        truth = (p ^ word.startswith("!")) & mask
+        some, every = bool(truth.any()), bool((truth == mask).all())
+        value = {"ballot": word_of(truth), "any": some, "all": every, "uni": every or not some}[mode]
+        np.copyto(out, out.dtype.type(value), where=mask)
+
+    return run, ALU, 1
+
+
+def _reduce(i: Instruction, m):
+    """redux.sync of integers."""
+    dtype, mask = i.dtypes[-1], m.mask
+    f = REDUCE[next(x for x in i.opcode if x in REDUCE)]
+    a, out = m.read(i.operands[1], dtype), m.written(i.operands[0], dtype)
+    return lambda: np.copyto(out, f.reduce(a[mask], dtype=dtype), where=mask), SHUFFLE, 2
+
+
+def _match(i: Instruction, m):
+    """match.any.sync: the lanes with the same value."""
+    if "any" not in i.opcode:
+        raise NotImplementedError(i.text)
+    mask, a, out = m.mask, m.read(i.operands[1], i.dtypes[-1]), m.written(i.operands[0], WORD)
+    return lambda: np.copyto(out, np.array([word_of(mask & (a == x)) for x in a], WORD), where=mask), SHUFFLE, 2
+
+
+def _active(i: Instruction, m):
+    """activemask: the lanes that run this now."""
+    mask, out = m.mask, m.written(i.operands[0], WORD)
+    return lambda: np.copyto(out, WORD.type(word_of(mask)), where=mask), ALU, 1
+
+
+TOGETHER = {
+    "shfl": Together(_named, _shuffle),
+    "vote": Together(_named, _vote),
+    "redux": Together(_named, _reduce),
+    "match": Together(_named, _match),
+    "bar": Together(_all, _barrier),
+    "barrier": Together(_all, _barrier),
+    "activemask": Together(lambda i, m: None, _active),
+}

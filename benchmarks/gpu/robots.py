@@ -1,0 +1,42 @@
+"""The robots of the figures, in states that they come to under random controls."""
+
+import numpy as np
+import warp as wp
+
+import warpsim as ws
+from scenes.examples import clutter
+from warpsim.demo import robot_path
+
+ROBOTS = {
+    "humanoid": lambda: ws.load(robot_path("humanoid")),
+    "ant": lambda: ws.load(robot_path("ant")),
+    "clutter": lambda: clutter(20),
+    "arm": lambda: ws.load(robot_path("pusher")),
+}
+CONTACT = {"lagged": lambda: ws.SAP(), "convex": lambda: ws.SAP(approximation="convex")}
+SCALE = 0.4  # of the control range
+
+
+def simulator(robot: str, contact: str, worlds: int, dtype: str) -> ws.Simulator:
+    """On the CPU."""
+    return ws.Simulator(ROBOTS[robot](), worlds, solver=CONTACT[contact](), dtype=dtype, device="cpu")
+
+
+def random_controls(sim: ws.Simulator, rng: np.random.Generator, count: int) -> list[wp.array | None]:
+    """Controls (worlds, nu) over part of their range, or None of a model without actuators."""
+    if not sim.model.nu:
+        return [None] * count
+    low, high = np.nan_to_num(np.asarray(sim.model.control_range, float).T, neginf=-1.0, posinf=1.0) * SCALE
+    scalar = {"float32": wp.float32, "float64": wp.float64}[np.dtype(sim.dtype).name]
+    shape = (sim.worlds, sim.model.nu)
+    return [wp.array(rng.uniform(low, high, shape), dtype=scalar, device="cpu") for _ in range(count)]
+
+
+def settled(sim: ws.Simulator, steps: int, seed: int = 0) -> tuple[ws.State, wp.array | None]:
+    """The state after some steps from random velocities, and the next controls."""
+    rng = np.random.default_rng(seed)
+    state = sim.state(v=rng.normal(0, 0.1, (sim.worlds, sim.model.nv)))
+    controls = random_controls(sim, rng, 8)
+    for k in range(steps):
+        sim.step(state, controls[k % 8], out=state)
+    return state, controls[0]

@@ -1,0 +1,148 @@
+"""The launches of one real step: which kernels, over how many threads, on which arrays; and their PTX.
+
+A step is replayed from a graph, which hides its launches. `launches` runs it once without, and hands every launch to a
+function before or instead of making it.
+"""
+
+import contextlib
+import dataclasses
+import math
+import pathlib
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import warp as wp
+from warp._src.context import _build_launch_bounds_from_tuple, pack_arg
+
+import warpsim as ws
+
+ARCH = 90  # sm_90: H100, H200
+SLOW = (".sap.lagged", ".sap.sap")  # modules whose CUDA code takes minutes to compile
+
+
+@dataclasses.dataclass(frozen=True)
+class Launch:
+    """One launch: a kernel, or a copy or fill of an array where `kernel` is None."""
+
+    kernel: wp.Kernel | None
+    dim: tuple[int, ...]
+    inputs: tuple
+    block: int
+    options: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """`file.kernel`, for humans and budget files; the file's copy for float64 has the same."""
+        if self.kernel is None:
+            return "copy"
+        return f"{self.kernel.module.name.split('.')[-1]}.{self.kernel.key}"
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether it belongs to a module that quick checks leave out."""
+        return self.kernel is not None and self.kernel.module.name.endswith(SLOW)
+
+    @property
+    def threads(self) -> int:
+        """How many threads it has."""
+        return math.prod(self.dim)
+
+    def make(self) -> None:
+        """Run it on the CPU."""
+        launch_on_cpu(self.kernel, self.dim, list(self.inputs), **self.options)
+
+    def arrays(self) -> dict[str, wp.array]:
+        """Every array that it is given, those in structs as `argument.field`, each address once."""
+        found: dict[int, tuple[str, wp.array]] = {}
+        for argument, value in zip(self.kernel.adj.args, self.inputs, strict=True):
+            collect_arrays(argument.label, value, found)
+        return dict(found.values())
+
+    def parameters(self) -> list[bytes]:
+        """What CUDA would be given, in order: the launch bounds, then every argument."""
+        bounds = _build_launch_bounds_from_tuple(self.dim, self.kernel.adj.kernel_dim)
+        arguments = zip(self.kernel.adj.args, self.inputs, strict=True)
+        return [bytes(bounds), *(bytes(pack_arg(self.kernel, a.type, a.label, x, "cpu", False)) for a, x in arguments)]
+
+
+launch_on_cpu = wp.launch
+
+
+def collect_arrays(name: str, value, found: dict[int, tuple[str, wp.array]]) -> None:
+    """Add the arrays of a launch argument, and of its structs, to `found`: name and array by address."""
+    if isinstance(value, wp.array):
+        if value.ptr and value.size:
+            found.setdefault(value.ptr, (name, value))
+    elif hasattr(value, "_cls"):
+        for field in value._cls.vars:
+            collect_arrays(f"{name}.{field}", getattr(value, field), found)
+
+
+@contextlib.contextmanager
+def intercepted(each: Callable[[Launch], None]) -> Iterator[None]:
+    """Within it `each(launch)` is called in place of every `wp.launch`, on the CPU and outside graphs."""
+
+    def launch(kernel, dim, inputs=(), outputs=(), **options):
+        dim = tuple(dim) if hasattr(dim, "__len__") else (dim,)
+        each(Launch(kernel, dim, (*inputs, *outputs), options.get("block_dim") or 256, options))
+
+    wp.launch = launch
+    try:
+        yield
+    finally:
+        wp.launch = launch_on_cpu
+
+
+@contextlib.contextmanager
+def unreplayed(sim: ws.Simulator) -> Iterator[None]:
+    """Within it the simulator launches its kernels one by one instead of replaying them from a graph."""
+    replay = sim._stepper.replay
+    replay.run = lambda key, launch, compile=None: launch()
+    try:
+        yield
+    finally:
+        del replay.run
+
+
+def step_launches(sim: ws.Simulator, state: ws.State, control=None, make=Launch.make) -> list[Launch]:
+    """The launches and copies of one `sim.step(state, control, out=state)`; `make(launch)` makes each of the launches."""
+    seen: list[Launch] = []
+    original = wp.copy
+
+    def copy(target, source, *args, **options):
+        seen.append(Launch(None, target.shape, (target, source), 0, {}))
+        original(target, source, *args, **options)
+
+    def each(launch: Launch) -> None:
+        seen.append(launch)
+        make(launch)
+
+    wp.copy = copy
+    try:
+        with intercepted(each), unreplayed(sim):
+            sim.step(state, control, out=state)
+    finally:
+        wp.copy = original
+    return seen
+
+
+def compiled(module: wp.Module, block: int) -> pathlib.Path:
+    """Folder with PTX of a Warp module for sm_90 and blocks of `block` threads, and Warp's notes; kept beside Warp's own cache."""
+    module.options["block_dim"] = block  # known at compile time, part of the hash
+    digest = module.get_module_hash(block).hex()[:16]
+    kept = pathlib.Path(wp.config.kernel_cache_dir) / f"ptx_sm{ARCH}" / f"{module.name}_{digest}_{block}"
+    if not list(kept.glob("*.ptx")):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        made = pathlib.Path(tempfile.mkdtemp(dir=kept.parent))
+        wp.compile_aot_module(module, arch=ARCH, module_dir=made, use_ptx=True)
+        for source in made.glob("*.cu"):
+            source.unlink()
+        made.rename(kept)
+    return kept
+
+
+def ptx_of(launch: Launch) -> tuple[str, str]:
+    """PTX of the module of a launch, compiled for its block size, and the name of its entry."""
+    (path,) = compiled(launch.kernel.module, launch.block).glob("*.ptx")
+    return path.read_text(errors="replace").rstrip("\0"), f"{launch.kernel.get_mangled_name()}_cuda_kernel_forward"
