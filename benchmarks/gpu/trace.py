@@ -98,7 +98,7 @@ def intercepted(each: Callable[[Launch], None]) -> Iterator[None]:
 def unreplayed(sim: ws.Simulator) -> Iterator[None]:
     """Within it the simulator launches its kernels one by one instead of replaying them from a graph."""
     replay = sim._stepper.replay
-    replay.run = lambda key, launch, compile=None: launch()
+    replay.run = lambda key, launch, **options: launch()
     try:
         yield
     finally:

@@ -369,11 +369,12 @@ def jacobian(
     scene: Scene,
     link_X: wp.array2d(dtype=transform),
     dof_S: wp.array2d(dtype=vec6),
+    lanes: int,
     contacts: Contacts,
 ):
-    """Jacobians of all contacts. Launch over worlds."""
-    w = wp.tid()
-    for c in range(contacts.count[w]):
+    """Jacobians of all contacts. Launch over (worlds, lanes), a lane taking every lanes-th contact."""
+    w, lane = wp.tid()
+    for c in range(lane, contacts.count[w], lanes):
         write_jacobian(topology, scene, link_X, dof_S, w, c, contacts)
 
 

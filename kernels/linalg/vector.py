@@ -11,7 +11,7 @@ import warp as wp
 from .. import real as device
 from ..real import real
 
-LANES = 8
+CHUNK = 8
 
 # SCALAR: the type; v8: eight of them, anywhere in memory; fma(a, x, y) = a x + y.
 V8 = """
@@ -31,7 +31,7 @@ scalar = {wp.float32: "float", wp.float64: "double"}[real]
 
 def padded(columns: int) -> int:
     """Length of a row that chunks of eight may walk from its first column."""
-    return -(-columns // LANES) * LANES
+    return -(-columns // CHUNK) * CHUNK
 
 
 def snippet(cpu: str, gpu: str) -> str:

@@ -51,7 +51,7 @@ def kernels(dtype):
 def run(kind, matrix, first, b, dtype):
     """The solution, whether each island failed, and where rows begin after the fill-in; NaN stands wherever nothing was given."""
     kernel, S = kernels(dtype)
-    columns = SIZE + vector.LANES - 1
+    columns = SIZE + vector.CHUNK - 1
     H, K = (np.full((SIZE, columns), np.nan) for _ in range(2))
     for k in range(SIZE):
         H[k, first[k] : k + 1] = matrix[k, first[k] : k + 1]

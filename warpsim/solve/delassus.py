@@ -7,9 +7,7 @@ from warpsim.device.copies import copy
 from warpsim.kernels.linalg.vector import padded
 from warpsim.kernels.solve import delassus
 from warpsim.solve.scratch import Scratch
-
-# Threads that share the rows of W of one world on a GPU.
-LANES = 32
+from warpsim.tree.dynamics import lanes_on
 
 
 class Delassus:
@@ -23,7 +21,7 @@ class Delassus:
         worlds, nv, scalar, device = solver.worlds, solver.nv, solver.scalar, solver.device
         self.worlds, self.size, self._launch = worlds, 3 * solver.max_contacts + solver.rows, solver.run
         self.all_tangents, self.trees = int(all_tangents), solver.trees
-        self.lanes = LANES if device.is_cuda else 1
+        self.lanes = lanes_on(device)
         widest = padded(int(np.diff(solver.tree_v).max(initial=0)))
         self.A_factor = wp.zeros((worlds, nv, widest), dtype=scalar, device=device)
         self.dual = copy(delassus.Dual, scalar)()

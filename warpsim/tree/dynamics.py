@@ -11,6 +11,13 @@ from warpsim.model.parameters import Parameters
 
 # Threads per block: one thread does a whole tree or world, so small blocks spread a few thousand of them over a GPU.
 BLOCK = 32
+# Threads of a warp, which share the work of a world where a kernel has lanes.
+LANES = 32
+
+
+def lanes_on(device) -> int:
+    """Threads per world of a kernel with lanes: a warp on CUDA, one on the CPU."""
+    return LANES if device.is_cuda else 1
 
 
 class DeviceModel:

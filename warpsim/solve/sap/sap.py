@@ -9,7 +9,7 @@ import warp as wp
 
 from warpsim import checks
 from warpsim.device.copies import copy, kernels_of
-from warpsim.kernels.linalg.vector import LANES, padded
+from warpsim.kernels.linalg.vector import CHUNK, padded
 from warpsim.kernels.solve.sap import islands, newton, sap
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.contact_model import ContactModel
@@ -138,7 +138,7 @@ class SAP(ContactModel):
 
 def envelope_columns(solver: ContactSolver) -> int:
     """Columns of matrices in an envelope: rows of every island have room for whole chunks from its first column on."""
-    return padded(solver.nv) if solver.trees < 2 else solver.nv + LANES - 1
+    return padded(solver.nv) if solver.trees < 2 else solver.nv + CHUNK - 1
 
 
 def newton_workspace(solver: ContactSolver, direct: bool):
