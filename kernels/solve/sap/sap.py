@@ -115,15 +115,16 @@ def contact_y(u_c: vec3, R: vec3) -> vec3:
 
 
 @func
-def first_guess(problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range):
-    """v = v0, or v* where that is to be tried and few contacts are to change it."""
-    few = r.contact_end - r.contact_begin <= FEW_CONTACTS * (r.tree_end - r.tree_begin)
+def first_guess(problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range) -> bool:
+    """v = v0, or v* where that is to be tried and few contacts are to change it; whether it is v*."""
+    free = options.free_start == 1 and r.contact_end - r.contact_begin <= FEW_CONTACTS * (r.tree_end - r.tree_begin)
     for at in range(r.tree_begin, r.tree_end):
         tree = work.islands.tree[w, at]
         for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
             solution.v[w, i] = problem.v0[w, i]
-            if few and options.free_start == 1:
+            if free:
                 solution.v[w, i] = problem.v_star[w, i]
+    return free
 
 
 @func
@@ -419,7 +420,7 @@ def solve(problem: Problem, work: Workspace, options: Options, solution: Solutio
     if r.contact_end == r.contact_begin and r.row_end == r.row_begin:
         status = keep_free_motion(problem, work, solution, w, r)
     else:
-        first_guess(problem, work, options, solution, w, r)
+        free = first_guess(problem, work, options, solution, w, r)
         best = real(0.0)
         largest = real(0.0)
         stalled = wp.int32(0)
@@ -437,6 +438,8 @@ def solve(problem: Problem, work: Workspace, options: Options, solution: Solutio
             if scale > real(0.0):
                 error = gradient / scale
             total = squares[0] + squares[1] + squares[2]
+            # At v* every impulse is still to be given: one below the tolerance would be left out in all of its steps.
+            settled = gradient <= options.absolute + tolerance * scale
             if iterations == 0 or error < real(STALL_SHRINK) * best:
                 best = error
                 stalled = 0
@@ -449,7 +452,7 @@ def solve(problem: Problem, work: Workspace, options: Options, solution: Solutio
             elif scale < real(FRESH_FRACTION) * largest:
                 largest = scale
                 fresh = 0
-            elif gradient <= options.absolute + tolerance * scale:
+            elif settled and (iterations > 0 or not free or gradient == real(0.0)):
                 running = 0
             elif stalled >= OPPOSED_ITERATIONS and gradient <= real(opposed_level) * opposing_impulses(
                 problem, work, solution, w, r
@@ -473,7 +476,8 @@ def solve(problem: Problem, work: Workspace, options: Options, solution: Solutio
                     advance(problem, work, solution, w, r, alpha)
                     iterations += 1
                 else:
-                    status = wp.int32(NOT_CONVERGED)
+                    if not settled:
+                        status = wp.int32(NOT_CONVERGED)
                     running = 0
     if options.keep_factor == 1:
         linearise(problem, work, options, w, r)
