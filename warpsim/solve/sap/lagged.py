@@ -49,7 +49,8 @@ class LaggedSolver(SAPSolver):
         self.lag = copy(coupled.Lag, self.scalar)()
         self.lag.K = self.zeros(self.work.newton.H.shape)
         self.lag.G = self.zeros((W, C if self.options.keep_factor else 0), self.work.newton.G.dtype)
-        self.lag.p, self.lag.delta = self.zeros((W, C), self.vec3), self.zeros((W, C), self.vec3)
+        # The convex surrogate's rates are read while it is solved only, and u_c is written when the solution is found.
+        self.lag.p, self.lag.delta, self.lag.row_delta = self.work.dv_c, self.work.u_c, self.work.row_u_c
         self.lag.missed, self.lag.dv = self.zeros((W, nv)), self.zeros((W, nv))
         self.lag.v, self.lag.R, self.lag.v_hat = (
             self.zeros((W, nv)),
@@ -57,7 +58,7 @@ class LaggedSolver(SAPSolver):
             self.zeros((W, C), self.vec3),
         )
         self.lag.kept_v, self.lag.gamma = self.zeros((W, nv)), self.zeros((W, C), self.vec3)
-        self.lag.row_delta, self.lag.row_gamma = self.zeros((W, K)), self.zeros((W, K))
+        self.lag.row_gamma = self.zeros((W, K))
         self.surrogate = copy(problems.Problem, self.scalar)()
         self.lag.krylov = self.zeros((W, KRYLOV_VECTORS, nv if cg else 0))
         self.lag.slope, self.lag.island_error = self.zeros((W, self.trees)), self.zeros((W, self.trees))
