@@ -1,0 +1,86 @@
+"""Lanes: the threads that share one world. A warp on CUDA, where they work side by side; one thread on the CPU.
+
+A kernel with lanes is launched over (worlds, …, lanes), `lanes_on(device)` of them, in blocks of whole warps, and is written so that
+every lane takes the same way through it: conditions depend on the world alone. What is done for each of many things is divided,
+
+    for i in range(begin + lane(), end, lanes()):
+
+and a lane reads what another has written only after a `sync`. Sums over lanes are made in an order of their own, which depends on
+nothing but the number of lanes, and every lane has the result, so that bits depend neither on the batch nor on the block. On the CPU
+there is one lane, `lane()` is 0, sums are what they are given, and `sync` is nothing.
+
+Functions named `team_*`, and those of this file, are called by all lanes of a warp together; everything else by one lane, for itself.
+"""
+
+import warp as wp
+
+from .. import real as device
+from ..real import real
+
+
+def by_device(gpu: str, cpu: str) -> str:
+    """A body in C++ for each of the two."""
+    return f"#if defined(__CUDA_ARCH__)\n{gpu}\n#else\n{cpu}\n#endif\n"
+
+
+SUM = """
+auto sum = x;
+for (int other = 16; other > 0; other >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, other);
+return sum;
+"""
+LARGEST = """
+auto most = x;
+for (int other = 16; other > 0; other >>= 1) {
+    const auto y = __shfl_xor_sync(0xffffffffu, most, other);
+    most = y > most || y != y ? y : most;
+}
+return most;
+"""
+
+
+@device.func_native(by_device("return threadIdx.x & 31;", "return 0;"))
+def lane() -> int:
+    """Which of the lanes this is."""
+    ...
+
+
+@device.func_native(by_device("return 32;", "return 1;"))
+def lanes() -> int:
+    """How many there are."""
+    ...
+
+
+@device.func_native(by_device("__syncwarp();", ""))
+def sync():
+    """What lanes have written before can be read by all of them after it."""
+    ...
+
+
+@device.func_native(by_device(SUM, "return x;"))
+def team_sum(x: real) -> real:
+    """Sum of x over the lanes; every lane has it."""
+    ...
+
+
+@device.func_native(by_device(SUM, "return x;"))
+def team_count(x: int) -> int:
+    """Sum of a number over the lanes."""
+    ...
+
+
+@device.func_native(by_device(LARGEST, "return x;"))
+def team_max(x: real) -> real:
+    """Largest x of all lanes; NaN where one is."""
+    ...
+
+
+@device.func_native(by_device("return __shfl_sync(0xffffffffu, x, from_);", "return x;"))
+def team_value(x: real, from_: int) -> real:
+    """x of one lane."""
+    ...
+
+
+@device.func_native(by_device("return __popc(__ballot_sync(0xffffffffu, x != 0) & ((1u << (threadIdx.x & 31)) - 1));", "return 0;"))
+def team_rank(x: int) -> int:
+    """Number of lanes before this one whose x is not 0."""
+    ...
