@@ -15,6 +15,7 @@ FLOORS = [
         "real",
         "flags",
         "sums",
+        "worlds",
         "device",
         "linalg",
         "model",
@@ -28,6 +29,7 @@ FLOORS = [
     ),
     *(
         "state",
+        "spare_states",
         "trajectory",
         "differentiate",
         "rollout",

@@ -65,27 +65,36 @@ class Inputs:
 
     def device_array(self, values, shape, name: str) -> wp.array:
         """`values` as an array of this device and dtype. Host values are cast, device arrays must match."""
+        if is_on_host(values):
+            return wp.array(self.host_array(values, shape, name), dtype=self.scalar, device=self.device)
         refuse_torch_gradient(values, name)
-        from_host = False
         if not isinstance(values, wp.array):
-            if hasattr(values, "__cuda_array_interface__") or type(values).__module__.split(".")[0] == "torch":
-                values = wp.from_torch(values) if type(values).__module__.startswith("torch") else wp.array(values)
-            else:
-                values, from_host = self.numbers(values, name), True
-        if values.shape != tuple(shape):
-            raise ValueError(f"{name} has shape {values.shape}; it must be {tuple(shape)}")
-        if from_host:
-            return wp.array(values, dtype=self.scalar, device=self.device)
+            values = wp.from_torch(values) if type(values).__module__.startswith("torch") else wp.array(values)
+        _refuse_shape(values, shape, name)
         if values.dtype != self.scalar or values.device != self.device:
             raise ValueError(
                 f"{name} is {values.dtype.__name__} on {values.device}; this simulator needs {self.dtype} on {self.device}"
             )
         return values
 
+    def host_array(self, values, shape, name: str) -> np.ndarray:
+        """Host values of this shape as an array of this dtype."""
+        values = self.numbers(values, name)
+        _refuse_shape(values, shape, name)
+        return values
+
     def given_forces(self, **given) -> dict[str, wp.array | None]:
         """`control`, `tau` and `wrench` on the device; None stays."""
         shapes = self.force_shapes
         return {n: None if x is None else self.device_array(x, shapes[n], n) for n, x in given.items()}
+
+    def device_mask(self, worlds) -> wp.array | None:
+        """A boolean mask (worlds,) that lies on this device, None if it is anything else."""
+        if type(worlds).__module__.split(".")[0] == "torch" and str(worlds.dtype) == "torch.bool":
+            worlds = wp.from_torch(worlds.contiguous())
+        if isinstance(worlds, wp.array) and worlds.dtype is wp.bool and worlds.device == self.device:
+            return worlds if worlds.shape == (self.worlds,) and worlds.is_contiguous else None
+        return None
 
     def chosen_worlds(self, worlds) -> np.ndarray:
         """Indices of worlds given as an index, a list or array of indices, or a boolean mask."""
@@ -143,6 +152,18 @@ class Inputs:
         if fields:
             raise ValueError(f"geoms holds the height field {fields[0]!r}, which rays do not meet; leave it out")
         return [g for g in chosen if int(m.geom_body[g]) not in skipped]
+
+
+def is_on_host(values) -> bool:
+    """Whether these are numbers of the host: no array of Warp, of torch, or of another package on CUDA."""
+    if isinstance(values, wp.array):
+        return False
+    return type(values).__module__.split(".")[0] != "torch" and not hasattr(values, "__cuda_array_interface__")
+
+
+def _refuse_shape(values, shape, name: str) -> None:
+    if values.shape != tuple(shape):
+        raise ValueError(f"{name} has shape {values.shape}; it must be {tuple(shape)}")
 
 
 def time_step(dt, dtype: str) -> float:

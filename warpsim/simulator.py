@@ -136,17 +136,23 @@ class Simulator:
     def reset(self, state: State, worlds, q=None, v=None, *, parameters: bool = False) -> None:
         """Put the chosen worlds (indices, or a boolean mask) of `state` back to q, v (default: initial pose, rest).
 
+        A mask on the device is not read by the host (unless q or v has a row for each): on CUDA nothing waits, and `capture` takes it.
         Their time, memory and flags start anew; with `parameters` their entries of `sim.parameters` are the model's again.
         Nothing else is written. A state that a taped step made is left to the tape, and `state` given new arrays; while the
         tape records, gradients pass through the worlds that were not chosen.
         """
         self._stepper.check_state(state)
         flag(parameters, "parameters")
-        chosen = self._inputs.chosen_worlds(worlds)
-        q, v = self._inputs.start(q, v, rows=len(chosen))
-        self._stepper.write_worlds(state, chosen, {"q": q, "v": v})
+        given = [x for x in (q, v) if x is not None]
+        chosen = None if any(np.ndim(x) == 2 for x in given) else self._inputs.device_mask(worlds)
+        if chosen is None:
+            chosen = self._inputs.chosen_worlds(worlds)
+            rows = len(chosen)
+        else:
+            rows = 1
+        self._stepper.restart(state, chosen, self._inputs.start(q, v, rows=rows) if given else None)
         if parameters:
-            self.parameters.restore(chosen)
+            self.parameters.restore(self._inputs.chosen_worlds(worlds))
 
     # stepping --------------------------------------------------------------------------------------------------------
 

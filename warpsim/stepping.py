@@ -6,8 +6,9 @@ import functools
 import numpy as np
 import warp as wp
 
+from warpsim.device.copies import launch
 from warpsim.device.recording import tape_paused
-from warpsim.device.replay import Replay
+from warpsim.device.replay import Replay, capturing
 from warpsim.device.threads import turn
 from warpsim.differentiate.implicit import StepAdjoint, StepRecord, kept_array, pass_on_gradient, step_adjoint
 from warpsim.differentiate.kept import AdjointParameters, KeptParameters
@@ -16,11 +17,12 @@ from warpsim.differentiate.reverse import ReverseLinearizer
 from warpsim.differentiate.rigid_adjoint import RigidAdjoint
 from warpsim.differentiate.theta_adjoint import SchemeAdjoint
 from warpsim.differentiate.variational_adjoint import VariationalAdjoint
-from warpsim.inputs import Inputs
+from warpsim.inputs import Inputs, is_on_host
 from warpsim.integrate import Integrator
 from warpsim.integrate.step import Step
-from warpsim.kernels import flags
+from warpsim.kernels import flags, worlds
 from warpsim.solve.contact_model import ContactModel
+from warpsim.spare_states import SpareStates
 from warpsim.state import State
 
 NONFINITE = int(flags.NONFINITE)
@@ -84,6 +86,11 @@ class Stepper:
         self.diagnostics = Diagnostics(step)
         self.replay = Replay(self.device, self.parameters, self.worlds, self.device_model.threads)
         self._zero_inputs: set[str] = set()
+        self._zeros: wp.array | None = None
+        self._inputs_on_host: dict[
+            str, tuple[wp.array, np.ndarray]
+        ] = {}  # an array of the step on the CPU, and its memory
+        self._spare = SpareStates(self.blank_state)
 
     # states --------------------------------------------------------------------------------------------------------------
 
@@ -110,21 +117,53 @@ class Stepper:
         """Shape and dtype of every array of a state, by name."""
         return {name: (array.shape, array.dtype) for name, array in self.step.state_arrays().items()}
 
-    def write_worlds(self, state: State, chosen: np.ndarray, values: dict[str, np.ndarray]) -> None:
-        """Write `values` by name into the chosen worlds of a state, 0 where there is none; on the tape, where one records."""
+    def restart(self, state: State, chosen, start: tuple[np.ndarray, np.ndarray] | None) -> None:
+        """Put worlds of a state to a start, (q, v) with a row for each or one for all, None the model's; the rest of theirs is 0.
+
+        `chosen`: indices, or a mask on the device, of which nothing is read here. On the tape, where one records.
+        """
+        S, device = self.device_model.types.real, self.device
         before = state.alias()
         state.release()
         with tape_paused() as tape:
+            row_of = self._row_of(chosen)
+            if start is None:
+                sources = self._model_start
+            else:
+                sources = dict(zip(("q", "v"), (wp.array(x, dtype=S, device=device) for x in start), strict=True))
             for name, array in state.arrays().items():
-                host = array.numpy().copy()
-                host[chosen] = values.get(name, 0)
-                array.assign(host)
+                if array.size:
+                    target = _words(array)
+                    source = _words(sources[name]) if name in sources else self._zero_words(target.shape[1])
+                    launch(worlds.put_rows, S, target.shape, [row_of, source, target], device=device)
         if tape is not None and before.recorded:
-            stays = np.where(np.isin(np.arange(self.worlds), chosen), 0, 1)
-            stays = wp.array(stays, dtype=wp.int32, device=self.device)
+            with tape_paused():
+                stays = wp.empty(self.worlds, dtype=wp.int32, device=device)
+                launch(worlds.others, S, self.worlds, [row_of, stays], device=device)
             smooth = [*before.smooth_arrays().values(), *state.smooth_arrays().values()]
             tape.record_func(functools.partial(pass_on_gradient, stays, state.alias(), before), smooth)
             state.recorded = True
+
+    def _row_of(self, chosen) -> wp.array:
+        """The row of a start for each world, −1 for one that goes on."""
+        if isinstance(chosen, wp.array):
+            row_of = wp.empty(self.worlds, dtype=wp.int32, device=self.device)
+            launch(worlds.rows_of_mask, self.device_model.types.real, self.worlds, [chosen, row_of], device=self.device)
+            return row_of
+        rows = np.full(self.worlds, -1, np.int32)
+        rows[chosen] = np.arange(len(chosen))
+        return wp.array(rows, dtype=wp.int32, device=self.device)
+
+    @functools.cached_property
+    def _model_start(self) -> dict[str, wp.array]:
+        S, device = self.device_model.types.real, self.device
+        q, v = self.inputs.start(rows=1)
+        return {"q": wp.array(q, dtype=S, device=device), "v": wp.array(v, dtype=S, device=device)}
+
+    def _zero_words(self, columns: int) -> wp.array:
+        if self._zeros is None or self._zeros.shape[1] < columns:
+            self._zeros = wp.zeros((1, columns), dtype=wp.int32, device=self.device)
+        return self._zeros
 
     # a step --------------------------------------------------------------------------------------------------------------
 
@@ -146,23 +185,32 @@ class Stepper:
     ) -> State:
         """`Simulator.step` where no tape records, with `state` and `substeps` checked."""
         self.set_forces(control, tau, wrench)
+        captured = capturing(self.device)  # what writes to its states whenever it is replayed
         if out is None:
-            out = state.clone()
+            alone = self.requires_grad or state.q.requires_grad or captured
+            out = state.clone() if alone else self._spare.take()
         elif out is not state:
             self.check_state(out, "out")
         out.release()
-        self.replay.run(
-            ("step", substeps, *(a.ptr for a in state.arrays().values()), *(a.ptr for a in out.arrays().values())),
-            lambda: self._step_between(state, out, substeps),
-            divided=False,
-        )
+        before, after = (state.arrays(), out.arrays())
+
+        def launch() -> None:
+            # A graph of a key holds addresses; with the arrays it would keep memory that nobody can read any more.
+            found = (before, after) if captured else (_borrowed(before), _borrowed(after))
+            self._step_between(*found, substeps)
+
+        key = ("step", substeps, *(a.ptr for a in before.values()), *(a.ptr for a in after.values()))
+        self.replay.run(key, launch, divided=False)
         return out
 
-    def _step_between(self, state: State, out: State, substeps: int) -> None:
-        self.load(state)
+    def _step_between(self, before: dict[str, wp.array], after: dict[str, wp.array], substeps: int) -> None:
+        arrays = self.step.state_arrays()
+        for name, array in arrays.items():
+            wp.copy(array, before[name])
         for _ in range(substeps):
             self.advance(self.dt / substeps)
-        self.unload(out)
+        for name, array in arrays.items():
+            wp.copy(after[name], array)
 
     def set_forces(self, control, tau, wrench) -> None:
         step = self.step
@@ -182,7 +230,13 @@ class Stepper:
                 self._zero_inputs.add(name)
             return
         self._zero_inputs.discard(name)
-        wp.copy(target, self.inputs.device_array(values, self.inputs.force_shapes[name], name))
+        shape = self.inputs.force_shapes[name]
+        if self.device.is_cpu and is_on_host(values) and not capturing(self.device):
+            if self._inputs_on_host.get(name, (None,))[0] is not target:
+                self._inputs_on_host[name] = (target, target.numpy())
+            self._inputs_on_host[name][1][...] = self.inputs.host_array(values, shape, name)
+        else:
+            wp.copy(target, self.inputs.device_array(values, shape, name))
 
     def replay_of(self, stages):
         """A callable that replays what was captured of a user's function, which writes the inputs on its own."""
@@ -247,3 +301,17 @@ class Stepper:
     @functools.cached_property
     def reverse_linearizer(self) -> ReverseLinearizer:
         return ReverseLinearizer(self)
+
+
+def _borrowed(arrays: dict[str, wp.array]) -> dict[str, wp.array]:
+    """The same memory, which whoever has these does not hold."""
+    return {
+        name: wp.array(ptr=a.ptr, dtype=a.dtype, shape=a.shape, device=a.device, copy=False)
+        for name, a in arrays.items()
+    }
+
+
+def _words(array: wp.array) -> wp.array:
+    """The memory of an array (worlds, …) as (worlds, words of four bytes)."""
+    shape = (array.shape[0], array.size * wp.types.type_size_in_bytes(array.dtype) // 4 // array.shape[0])
+    return wp.array(ptr=array.ptr, dtype=wp.int32, shape=shape, device=array.device, copy=False)

@@ -12,7 +12,6 @@ there is one lane, `lane()` is 0, sums are what they are given, and `sync` is no
 Functions named `team_*`, and those of this file, are called by all lanes of a warp together; everything else by one lane, for itself.
 """
 
-import warp as wp
 
 from .. import real as device
 from ..real import real
@@ -80,7 +79,9 @@ def team_value(x: real, from_: int) -> real:
     ...
 
 
-@device.func_native(by_device("return __popc(__ballot_sync(0xffffffffu, x != 0) & ((1u << (threadIdx.x & 31)) - 1));", "return 0;"))
+@device.func_native(
+    by_device("return __popc(__ballot_sync(0xffffffffu, x != 0) & ((1u << (threadIdx.x & 31)) - 1));", "return 0;")
+)
 def team_rank(x: int) -> int:
     """Number of lanes before this one whose x is not 0."""
     ...

@@ -19,7 +19,30 @@ GRAPHS_KEPT = 16
 # and memory, so with many threads it is one range each.
 RANGES_PER_THREAD, FEW_THREADS, LEAST_WORLDS = 2, 8, 16
 
+_capture_streams: dict[int, wp.Stream] = {}
+
 Stages = list[list[wp.Graph]]  # one after the other; the graphs of a stage at the same time
+
+
+def capturing(device) -> bool:
+    """Whether this thread is capturing a graph on this device, here or in a capture of a user's own."""
+    if device.is_cuda:
+        return device.is_capturing
+    capture = wp._src.context.runtime._apic_capture
+    return capture is not None and capture.device == device
+
+
+@contextlib.contextmanager
+def capture_stream(device):
+    """Launches inside go to a stream of their own on CUDA, which forbids captures on the legacy stream, torch's default; the
+    graph is launched on whatever stream is current then."""
+    if not device.is_cuda:
+        yield
+        return
+    if device.ordinal not in _capture_streams:
+        _capture_streams[device.ordinal] = wp.Stream(device)
+    with wp.ScopedStream(_capture_streams[device.ordinal], sync_enter=False):
+        yield
 
 
 class Replay:
@@ -48,7 +71,7 @@ class Replay:
         """What `function()` launches, for `play`; nothing is executed. What it gives to `run` is divided, the rest is not."""
         self.capturing, self._stages = True, []
         try:
-            with turn(self.device):
+            with turn(self.device), capture_stream(self.device):
                 wp.capture_begin(self.device)
                 try:
                     function()
@@ -70,6 +93,10 @@ class Replay:
         `divided`: all that is launched is over worlds that do not depend on each other. Otherwise `launch` may `run` what is.
         """
         if self._dividing or (self.capturing and not (divided and len(self.ranges) > 1)):
+            launch()
+        elif not self.capturing and capturing(
+            self.device
+        ):  # a graph of the user's own, which takes launches, not graphs
             launch()
         elif self.capturing:
             self._end_stage()
@@ -118,7 +145,7 @@ class Replay:
     def _graph(self, launch, worlds: Worlds | None = None) -> wp.Graph:
         """What `launch()` launches, over a range of worlds or all."""
         within = contextlib.nullcontext() if worlds is None else over(worlds)
-        with turn(self.device), wp.ScopedCapture(device=self.device) as capture, within:
+        with turn(self.device), capture_stream(self.device), wp.ScopedCapture(device=self.device) as capture, within:
             launch()
         return capture.graph
 

@@ -160,9 +160,7 @@ def _tensor_of(array: wp.array):
 
 
 def _on_torch_stream(device):
-    """On CUDA, launch on the stream that torch is using."""
-    return (
-        wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream()))
-        if device.is_cuda
-        else contextlib.nullcontext()
-    )
+    """On CUDA, launch on the stream that torch is using on this device."""
+    if not device.is_cuda:
+        return contextlib.nullcontext()
+    return wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream(wp.device_to_torch(device))))

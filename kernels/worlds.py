@@ -1,0 +1,29 @@
+"""Rows of chosen worlds, written where they are. Entries of four and eight bytes are moved as bits, in words of four."""
+
+import warp as wp
+
+from .real import kernel
+
+
+@kernel
+def rows_of_mask(mask: wp.array1d(dtype=wp.bool), row_of: wp.array1d(dtype=wp.int32)):
+    """0 for a world that is chosen, −1 for one that is not. Launch over worlds."""
+    w = wp.tid()
+    row_of[w] = wp.where(mask[w], 0, -1)
+
+
+@kernel
+def put_rows(
+    row_of: wp.array1d(dtype=wp.int32), source: wp.array2d(dtype=wp.int32), target: wp.array2d(dtype=wp.int32)
+):
+    """target[w] = source[row_of[w]] where that is not negative. Launch over the target."""
+    w, i = wp.tid()
+    if row_of[w] >= 0:
+        target[w, i] = source[wp.min(row_of[w], source.shape[0] - 1), i]
+
+
+@kernel
+def others(row_of: wp.array1d(dtype=wp.int32), stays: wp.array1d(dtype=wp.int32)):
+    """1 for a world that is not chosen, 0 for one that is. Launch over worlds."""
+    w = wp.tid()
+    stays[w] = wp.where(row_of[w] < 0, 1, 0)
