@@ -39,6 +39,7 @@ FLOORS = [
         "inputs",
         "stepping",
         "runs",
+        "fit",
         "simulator",
         "optimise",
     ),
@@ -49,6 +50,7 @@ DOORS = {
     "warpsim.model.model": {"files"},
     "warpsim.trajectory": {"files", "show"},
     "warpsim.differentiate.differences": {"simulator"},
+    "warpsim.fit": {"simulator"},
 }
 # Names that stand in several rooms, with the one idea that they are of.
 SHARED_NAMES = {

@@ -21,6 +21,7 @@ _PUBLIC = {
     "warpsim.files.load": ("load",),
     "warpsim.model": ("ConstraintType", "GeomType", "JointType", "Model", "ModelBuilder"),
     "warpsim.simulator": ("Simulator",),
+    "warpsim.fit": ("fit_worlds",),
     "warpsim.optimise.cost": ("Cost",),
     "warpsim.optimise.ilqr": ("ilqr",),
     "warpsim.optimise.mppi": ("mppi",),
@@ -75,6 +76,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.differentiate.objective import Objective as Objective
     from warpsim.errors import ModelError as ModelError
     from warpsim.files.load import load as load
+    from warpsim.fit import fit_worlds as fit_worlds
     from warpsim.integrate import ExplicitEuler as ExplicitEuler
     from warpsim.integrate import ImplicitEuler as ImplicitEuler
     from warpsim.integrate import Midpoint as Midpoint

@@ -13,10 +13,11 @@ from warpsim.contact.collision import ContactList
 from warpsim.contact.queries import Queries, RayHits
 from warpsim.device.copies import SCALARS
 from warpsim.device.cores import step_threads
-from warpsim.device.memory import array_bytes
+from warpsim.device.memory import LARGEST_INDEX, array_bytes
 from warpsim.device.recording import active_tape
 from warpsim.device.threads import alone, in_turn
 from warpsim.differentiate.linearize import Linearization, linearize
+from warpsim.fit import explains_shortage
 from warpsim.guards import guard_parameters, refuse_together
 from warpsim.inputs import Inputs, device_called, time_step
 from warpsim.integrate import Integrator, SymplecticEuler
@@ -48,6 +49,7 @@ class Simulator:
     """
 
     @alone
+    @explains_shortage
     def __init__(
         self,
         model: Model,
@@ -66,6 +68,10 @@ class Simulator:
             raise ValueError(f"model is a {type(model).__name__}; load one with ws.load(path) or build it")
         self.model = model
         self.worlds = whole(worlds, "worlds", 1)
+        if self.worlds > LARGEST_INDEX:
+            raise ValueError(
+                f"worlds is {worlds}; at most {LARGEST_INDEX} can be counted, and ws.fit_worlds says how many fit"
+            )
         self.dtype: str = choice(dtype, "dtype", SCALARS)
         dt = time_step(model.timestep if dt is None else dt, dtype)
         self.integrator = SymplecticEuler() if integrator is None else integrator
@@ -91,7 +97,7 @@ class Simulator:
         if self._step.collision.enabled:
             message = start_of(model, self._step.collision.hulls).warning()
             if message is not None:
-                warnings.warn(message, stacklevel=3)
+                warnings.warn(message, stacklevel=4)
         self._stepper = Stepper(self._step, self.solver, self.integrator, self._inputs, dt)
         self.diagnostics = self._stepper.diagnostics
 

@@ -1,0 +1,123 @@
+"""How many worlds fit into the memory of a device, and what to say where they did not."""
+
+import functools
+import gc
+import os
+import pathlib
+import traceback
+
+from warpsim.checks import short, whole
+from warpsim.device.memory import LARGEST_INDEX, array_bytes
+from warpsim.inputs import device_called
+
+SHARE = 0.9  # of what is free: the rest is for states, graphs and the code of kernels
+SAMPLES = 32, 96  # worlds; what grows with them grows in proportion
+
+
+def fit_worlds(model, device=None, *, memory: int | None = None, **options) -> int:
+    """Worlds of `model` that one `Simulator` of these options may have on a device.
+
+    `memory` [bytes]: what it may take; None is nine tenths of what is free now. `options` are those of `Simulator` besides
+    `worlds`. Two states are counted as well; further states, trajectories and what a tape keeps are beside it. Raises `MemoryError`
+    where not even one world fits.
+    """
+    from warpsim.simulator import Simulator
+
+    if "worlds" in options:
+        raise ValueError("fit_worlds finds the number of worlds; leave worlds= out")
+    device = device_called(device)
+    memory = int(SHARE * free_memory(device)) if memory is None else whole(memory, "memory", 1)
+    found = []
+    for worlds in SAMPLES:
+        sim = Simulator(model, worlds, device=device, **options)
+        found.append(sim.bytes_per_world() * worlds + 2 * array_bytes(sim.state()))
+    each = (found[1] - found[0]) / (SAMPLES[1] - SAMPLES[0])
+    fixed = max(found[0] - SAMPLES[0] * each, 0.0)
+    worlds = min(int((memory - fixed) / each), LARGEST_INDEX)
+    if worlds < 1:
+        raise MemoryError(
+            f"one world of {short(model.name)} needs {(fixed + each) / 1e6:.3g} MB on {device}, and {memory / 1e6:.3g} MB are free; "
+            "give fewer max_contacts, or a device with more memory"
+        )
+    return worlds
+
+
+def free_memory(device) -> int:
+    """Bytes that can be had on a device; on the CPU also by the control group."""
+    if device.is_cuda:
+        return int(device.free_memory)
+    limits = [_available()]
+    group = pathlib.Path("/sys/fs/cgroup")
+    try:
+        limits.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
+    except (OSError, ValueError):  # no control group, or "max"
+        pass
+    return max(min(limits), 0)
+
+
+def _available() -> int:
+    try:
+        lines = pathlib.Path("/proc/meminfo").read_text().splitlines()
+        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 2**32
+
+
+def explains_shortage(make):
+    """An `__init__(self, model, worlds, …)` whose want of memory becomes a `MemoryError`: which array, and how many worlds fit."""
+
+    @functools.wraps(make)
+    def made(self, *arguments, **named):
+        missing = None
+        try:
+            make(self, *arguments, **named)
+        except RuntimeError as error:
+            if "Failed to allocate" not in str(error):
+                raise
+            missing = _missing(error)
+        if missing is not None:  # here the frames that held the arrays are gone
+            vars(self).clear()
+            gc.collect()
+            raise MemoryError(f"{missing}: {_advice(*arguments, **named)}")
+
+    return made
+
+
+def _missing(error: RuntimeError) -> str:
+    """The array that could not be had, by its name where the lines that asked for it tell."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    shape = dtype = name = None
+    for frame, entry in zip(frames, traceback.extract_tb(error.__traceback__), strict=True):
+        if frame.f_code.co_name == "_init_new":
+            shape, dtype = frame.f_locals.get("shape"), frame.f_locals.get("dtype")
+        elif f"{os.sep}warpsim{os.sep}" in entry.filename:
+            target = (entry.line or "").split("=")[0].strip()
+            called = [frame.f_locals[key] for key in ("name", "key") if isinstance(frame.f_locals.get(key), str)]
+            if target.replace(".", "").replace("_", "").isalnum() and "." in target:
+                name = target.removeprefix("self.")
+            elif called:
+                name = called[0]
+    what = name or "an array"
+    if shape is not None:
+        what += f" {shape} of {getattr(dtype, '__name__', dtype)}"
+    return f"no memory for {what} ({error})"
+
+
+def _advice(model, worlds=1, *rest, device=None, **options) -> str:
+    names = (
+        "dt",
+        "integrator",
+        "solver",
+        "device",
+        "dtype",
+        "requires_grad",
+        "max_contacts",
+        "recovery_speed",
+        "threads",
+    )
+    options |= dict(zip(names, rest, strict=False))
+    device = options.pop("device", device)
+    try:
+        return f"{worlds} worlds do not fit, at most {fit_worlds(model, device, **options)} do (ws.fit_worlds)"
+    except MemoryError as error:
+        return str(error)
