@@ -19,6 +19,8 @@ from warpsim.kernels import real as real_module
 from warpsim.kernels.ranges import takes_first_world
 from warpsim.kernels.real import Entry, adjoint_module
 
+# Threads per block: one thread, or one warp, does a whole tree or world, so small blocks spread a few thousand over a GPU.
+BLOCK = 32
 SCALARS = {"float32": wp.float32, "float64": wp.float64}
 SOURCE = warpsim.kernels.__name__
 # Warp's own lock around hashing and code generation, so that no module is hashed while kernels are added to it; and one thread
@@ -42,7 +44,9 @@ def copy(item, real, taped: bool = False):
 
 
 def launch(kernel: Entry | wp.Kernel, real, dim, inputs, *, taped: bool = False, **options) -> None:
-    """`wp.launch` of the copy of a kernel, see `copy`; `options` are those of `wp.launch`."""
+    """`wp.launch` of the copy of a kernel, see `copy`; `options` are those of `wp.launch`. All blocks are of `BLOCK` threads, for
+    which `cuda-check` compiles: with another number Warp compiles the module again."""
+    options.setdefault("block_dim", BLOCK)
     tape, made = active_tape(), copy(kernel, real, taped)
     dim, inputs, options = arguments(made, dim, inputs, options)
     if isinstance(tape, KnownTape):

@@ -3,14 +3,12 @@
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import SCALARS, copy, launch, scalar_types
+from warpsim.device.copies import BLOCK, SCALARS, copy, launch, scalar_types
 from warpsim.kernels.linalg.vector import padded
 from warpsim.kernels.tree import energy, passes, rnea_derivative
 from warpsim.model.model import Model
 from warpsim.model.parameters import Parameters
 
-# Threads per block: one thread does a whole tree or world, so small blocks spread a few thousand of them over a GPU.
-BLOCK = 32
 # Threads of a warp, which share the work of a world where a kernel has lanes.
 LANES = 32
 
