@@ -17,6 +17,12 @@ from .sap import Options, Workspace
 # Iterations of the linear solver without a factor, per dof and at least.
 KRYLOV_TRIALS_PER_DOF = 4
 KRYLOV_TRIALS = 20
+# It ends where so many iterations have not made the square of the rest less by this factor, and begins anew where the cosine of rest
+# and shadow is below the root of the next number, or the square has grown by the last.
+KRYLOV_PATIENCE = wp.constant(60)
+KRYLOV_SHRINK = 0.25
+KRYLOV_APART = 1e-12
+KRYLOV_GROWTH = 1e4
 
 
 @struct
@@ -31,7 +37,7 @@ class Lag:
     row_delta: wp.array2d(dtype=real)  # (worlds, K)
     missed: wp.array2d(dtype=real)  # (worlds, nv) Jᵀ of the misses
     dv: wp.array2d(dtype=real)  # (worlds, nv) the step before
-    krylov: wp.array3d(dtype=real)  # (worlds, 5, nv) without a factor: vectors of the linear solver
+    krylov: wp.array3d(dtype=real)  # (worlds, 6, nv) without a factor: vectors of the linear solver
     v: wp.array2d(dtype=real)  # (worlds, nv) of the convex surrogate, and the two below
     R: wp.array2d(dtype=vec3)  # (worlds, C)
     v_hat: wp.array2d(dtype=vec3)  # (worlds, C)
@@ -121,8 +127,12 @@ def preconditioned_image(
 def stabilised_gradients(
     problem: Problem, work: Workspace, lag: Lag, w: int, r: Range, transposed: int, forcing: real,
     b: wp.array1d(dtype=real),
-):  # fmt: skip
-    """b ← (A + JᵀGJ)⁻¹ b or its transpose, up to `forcing` (BiCGSTAB; van der Vorst 1992)."""
+) -> real:  # fmt: skip
+    """b ← (A + JᵀGJ)⁻¹ b or its transpose, up to `forcing` (BiCGSTAB; van der Vorst 1992); ‖rest‖/‖b‖ of what is returned.
+
+    It begins anew, from the best x so far, where its vectors have become orthogonal or the rest has grown, and ends where a
+    number of steps has not lessened the rest: rounding, or a matrix that it cannot do.
+    """
     one = real(1.0)
     zero = real(0.0)
     islands = work.islands
@@ -133,23 +143,36 @@ def stabilised_gradients(
     p = lag.krylov[w, 2]
     image = lag.krylov[w, 3]
     x = lag.krylov[w, 4]
+    best = lag.krylov[w, 5]
     island_sum(problem, islands, w, r, one, b, zero, b, rest)
-    island_sum(problem, islands, w, r, one, b, zero, b, shadow)
-    island_sum(problem, islands, w, r, zero, b, zero, b, p)
-    island_sum(problem, islands, w, r, zero, b, zero, b, image)
     island_sum(problem, islands, w, r, zero, b, zero, b, x)
-    target = forcing * forcing * island_dot(problem, islands, w, r, b, b)
+    island_sum(problem, islands, w, r, zero, b, zero, b, best)
+    first = island_dot(problem, islands, w, r, b, b)
+    least = first
+    now = first
     rho = one
     alpha = one
     omega = one
+    fresh = bool(True)
+    stalled = wp.int32(0)
     trials = wp.int32(KRYLOV_TRIALS) + KRYLOV_TRIALS_PER_DOF * (r.slot_end - r.slot_begin)
-    while trials > 0 and island_dot(problem, islands, w, r, rest, rest) > target:
+    while trials > 0 and least > forcing * forcing * first and stalled < KRYLOV_PATIENCE:
         trials -= 1
-        before = rho
-        rho = island_dot(problem, islands, w, r, shadow, rest)
-        beta = rho / before * alpha / omega
-        island_sum(problem, islands, w, r, one, p, -omega, image, p)
-        island_sum(problem, islands, w, r, one, rest, beta, p, p)
+        if fresh:
+            island_sum(problem, islands, w, r, one, best, zero, b, x)
+            island_sum(problem, islands, w, r, one, x, zero, b, direction)
+            multiply_coupled(problem, work, lag, w, r, transposed)
+            island_sum(problem, islands, w, r, one, b, -one, product, rest)
+            island_sum(problem, islands, w, r, one, rest, zero, b, shadow)
+            island_sum(problem, islands, w, r, one, rest, zero, b, p)
+            now = island_dot(problem, islands, w, r, rest, rest)
+            rho = now
+        else:
+            before = rho
+            rho = island_dot(problem, islands, w, r, shadow, rest)
+            beta = rho / before * alpha / omega
+            island_sum(problem, islands, w, r, one, p, -omega, image, p)
+            island_sum(problem, islands, w, r, one, rest, beta, p, p)
         preconditioned_image(problem, work, lag, w, r, transposed, p)
         island_sum(problem, islands, w, r, one, product, zero, product, image)
         alpha = rho / island_dot(problem, islands, w, r, shadow, image)
@@ -157,13 +180,26 @@ def stabilised_gradients(
         island_sum(problem, islands, w, r, one, rest, -alpha, image, rest)
         preconditioned_image(problem, work, lag, w, r, transposed, rest)
         square = island_dot(problem, islands, w, r, product, product)
+        omega = zero
         if square > zero:
             omega = island_dot(problem, islands, w, r, product, rest) / square
         island_sum(problem, islands, w, r, one, x, omega, direction, x)
         island_sum(problem, islands, w, r, one, rest, -omega, product, rest)
-        if not (alpha - alpha == zero) or omega == zero:
-            trials = wp.int32(0)
-    island_sum(problem, islands, w, r, one, x, zero, x, b)
+        now = island_dot(problem, islands, w, r, rest, rest)
+        stalled += 1
+        if now < least:
+            if now < real(KRYLOV_SHRINK) * least:
+                stalled = wp.int32(0)
+            least = now
+            island_sum(problem, islands, w, r, one, x, zero, b, best)
+        along = island_dot(problem, islands, w, r, shadow, rest)
+        apart = along * along < real(KRYLOV_APART) * now * island_dot(problem, islands, w, r, shadow, shadow)
+        fresh = apart or omega == zero or not (now < real(KRYLOV_GROWTH) * least)
+    island_sum(problem, islands, w, r, one, best, zero, b, b)
+    share = zero
+    if first > zero:
+        share = wp.sqrt(least / first)
+    return share
 
 
 @func

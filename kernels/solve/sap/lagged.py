@@ -549,9 +549,9 @@ def iterate_lagged(
         elif not bears and error < real(BEARS_AT):
             bears = bool(True)
             fresh = wp.int32(1)
-        elif missed <= limit and (polished >= options.keep_factor or error <= real(polished_level)):
+        elif not lost and missed <= limit and (polished >= options.keep_factor or error <= real(polished_level)):
             running = wp.int32(0)
-        elif stalled >= OPPOSED_ITERATIONS and missed <= real(opposed_level) * opposing_impulses(
+        elif not lost and stalled >= OPPOSED_ITERATIONS and missed <= real(opposed_level) * opposing_impulses(
             problem, work, solution, w, r
         ):
             running = wp.int32(0)

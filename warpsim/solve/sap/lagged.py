@@ -9,7 +9,7 @@ from warpsim.kernels.solve.sap import coupled, islands, lagged, newton
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.sap.sap import SAPSolver
 
-KRYLOV_VECTORS = 5
+KRYLOV_VECTORS = 6
 
 
 class LaggedLaw(ContactLaw):
