@@ -161,41 +161,49 @@ def _number_links(b) -> dict:
 
 def _contact_pairs(b) -> dict:
     """All pairs of geoms that may touch, after the masks and filters (MuJoCo's rules), in a fixed order."""
-    weld = _weld_groups(b)
-    weld_parent = {group: weld[b.bodies[group].parent] if group >= 0 else -1 for group in set(weld.values())}
-    moving = _moving_bodies(b)
-    rows = []
-    explicit = {pair[:2]: pair[2] for pair in b.explicit_pairs}
-    flat = (GeomType.PLANE, GeomType.HFIELD)  # never touch each other
-    contype, conaffinity = (
-        np.array([getattr(g, key) for g in b.geoms], np.int64) for key in ("contype", "conaffinity")
+    weld, moving = _weld_groups(b), _moving_bodies(b)
+    columns = ("body", "type", "contype", "conaffinity", "priority", "condim")
+    body, kind, contype, conaffinity, priority, condim = (
+        np.array([getattr(g, key) for g in b.geoms], np.int64) for key in columns
     )
-    welds = np.array([weld[g.body] for g in b.geoms], np.int64)
-    named = collections.defaultdict(list)
+    group = np.array([weld[g.body] for g in b.geoms], np.int64)
+    above = np.array([weld[b.bodies[k].parent] if k >= 0 else -1 for k in group.tolist()], np.int64)
+    moves = np.array([moving[g.body] for g in b.geoms], bool)
+    flat = np.isin(kind, (int(GeomType.PLANE), int(GeomType.HFIELD)))  # never touch each other
+    excluded = np.array([_body_key(b, *pair) for pair in b.excluded], np.int64)
+    explicit, named = {pair[:2]: pair[2] for pair in b.explicit_pairs}, collections.defaultdict(list)
     for i, j in explicit:
         named[i].append(j)
-    for i, first in enumerate(b.geoms):
-        touch = (contype[i] & conaffinity[i + 1 :] | contype[i + 1 :] & conaffinity[i]) != 0
-        candidates = np.flatnonzero(touch & (welds[i + 1 :] != welds[i])) + i + 1
-        for j in sorted({*candidates.tolist(), *(j for j in named[i] if j > i)}):
-            second = b.geoms[j]
-            if not (moving[first.body] or moving[second.body]) or (first.type in flat and second.type in flat):
-                continue
-            if (i, j) in explicit:
-                rows.append(_ordered_pair(b, i, j, FrictionRule.EXPLICIT, explicit[i, j]))
-                continue
-            wa, wb = weld[first.body], weld[second.body]
-            parented = wa != -1 and wb != -1 and (weld_parent[wa] == wb or weld_parent[wb] == wa)
-            if b.filter_parent and parented:
-                continue
-            if (min(first.body, second.body), max(first.body, second.body)) in b.excluded:
-                continue
-            rows.append(_ordered_pair(b, i, j, _friction_rule(b, first, second), 0.0))
+    pairs, rules, frictions = [np.empty((0, 2), int)], [np.empty(0, int)], [np.empty(0)]
+    for i in range(len(b.geoms)):
+        j = np.arange(i + 1, len(b.geoms))
+        touch = (contype[i] & conaffinity[j] | contype[j] & conaffinity[i]) != 0
+        touch &= group[j] != group[i]
+        if b.filter_parent and group[i] != -1:
+            touch &= (group[j] == -1) | ((above[i] != group[j]) & (above[j] != group[i]))
+        if len(excluded):
+            touch &= ~np.isin(_body_key(b, np.minimum(body[i], body[j]), np.maximum(body[i], body[j])), excluded)
+        chosen = np.isin(j, named[i])
+        j, chosen = j[touch | chosen], chosen[touch | chosen]
+        able = (moves[i] | moves[j]) & ~(flat[i] & flat[j])
+        j, chosen = j[able], chosen[able]
+        swapped = kind[i] > kind[j]
+        rule = np.where(
+            chosen, int(FrictionRule.EXPLICIT), _friction_rules(b.friction_rule, priority, condim, i, j, swapped)
+        )
+        pairs.append(np.stack([np.where(swapped, j, i), np.where(swapped, i, j)], axis=1))
+        rules.append(rule)
+        frictions.append(np.array([explicit.get((i, k), 0.0) for k in j.tolist()] if i in named else np.zeros(len(j))))
     return {
-        "pair_geom": np.array([r[0] for r in rows], dtype=np.int32).reshape(-1, 2),
-        "pair_rule": np.array([r[1] for r in rows], dtype=np.int32),
-        "pair_friction": np.array([r[2] for r in rows], dtype=float),
+        "pair_geom": np.concatenate(pairs).astype(np.int32),
+        "pair_rule": np.concatenate(rules).astype(np.int32),
+        "pair_friction": np.concatenate(frictions).astype(float),
     }
+
+
+def _body_key(b, first, second):
+    """One number for two bodies, −1 the world."""
+    return (first + 1) * (len(b.bodies) + 1) + second + 1
 
 
 def _weld_groups(b) -> dict[int, int]:
@@ -231,23 +239,12 @@ def _moving_bodies(b) -> dict[int, bool]:
     return moving
 
 
-def _friction_rule(b, first, second) -> FrictionRule:
-    """The rule for geoms in the order (first, second); `_ordered_pair` swaps it with them."""
-    if first.priority != second.priority:
-        winner = first if first.priority > second.priority else second
-        condim = winner.condim
-        rule = FrictionRule.FIRST if winner is first else FrictionRule.SECOND
-    else:
-        condim = max(first.condim, second.condim)
-        rule = b.friction_rule
-    return FrictionRule.FRICTIONLESS if condim == 1 else rule
-
-
-def _ordered_pair(b, i: int, j: int, rule: FrictionRule, friction: float):
-    if b.geoms[i].type > b.geoms[j].type:
-        swap = {FrictionRule.FIRST: FrictionRule.SECOND, FrictionRule.SECOND: FrictionRule.FIRST}
-        return (j, i), swap.get(rule, rule), friction
-    return (i, j), rule, friction
+def _friction_rules(rule, priority, condim, i: int, j: np.ndarray, swapped: np.ndarray) -> np.ndarray:
+    """Rules of the pairs of geom i with others, `rule` where neither has priority; `swapped`: where i is the second."""
+    first, other = priority[i] > priority[j], priority[i] < priority[j]
+    winners = np.where(first != swapped, int(FrictionRule.FIRST), int(FrictionRule.SECOND))
+    dims = np.where(first, condim[i], np.where(other, condim[j], np.maximum(condim[i], condim[j])))
+    return np.where(dims == 1, int(FrictionRule.FRICTIONLESS), np.where(first | other, winners, int(rule)))
 
 
 def _keyframes(b, joints, order, q0) -> dict[str, Keyframe]:
