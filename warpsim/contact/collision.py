@@ -107,12 +107,11 @@ def _points(model: Model, pairs) -> int:
 
 def refuse_unsupported(model: Model) -> None:
     """Raise `ModelError` when a pair that may touch has a shape without contact kernels."""
-    bad: dict[str, str] = {}
-    for pair in model.pair_geom:
-        for g in pair:
-            kind = GeomType(model.geom_type[g])
-            if kind not in SUPPORTED:
-                bad[model.geom_names[g]] = kind.name.lower()
+    supported = [int(kind) for kind in SUPPORTED]
+    # In the order of the pairs, each geom once.
+    paired = np.asarray(model.pair_geom).reshape(-1)
+    paired = paired[~np.isin(model.geom_type[paired], supported)]
+    bad = {model.geom_names[g]: GeomType(model.geom_type[g]).name.lower() for g in dict.fromkeys(paired.tolist())}
     if bad:
         listed = ", ".join(f"{name!r} ({kind})" for name, kind in list(bad.items())[:6])
         raise ModelError(
