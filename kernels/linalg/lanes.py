@@ -12,7 +12,6 @@ there is one lane, `lane()` is 0, sums are what they are given, and `sync` is no
 Functions named `team_*`, and those of this file, are called by all lanes of a warp together; everything else by one lane, for itself.
 """
 
-
 from .. import real as device
 from ..real import real
 

@@ -19,7 +19,7 @@ KRYLOV_TRIALS_PER_DOF = 4
 KRYLOV_TRIALS = 20
 # It ends where so many iterations have not made the square of the rest less by this factor, and begins anew where the cosine of rest
 # and shadow is below the root of the next number, or the square has grown by the last.
-KRYLOV_PATIENCE = wp.constant(60)
+KRYLOV_PATIENCE = wp.constant(200)
 KRYLOV_SHRINK = 0.25
 KRYLOV_APART = 1e-12
 KRYLOV_GROWTH = 1e4
@@ -41,6 +41,11 @@ class Lag:
     v: wp.array2d(dtype=real)  # (worlds, nv) of the convex surrogate, and the two below
     R: wp.array2d(dtype=vec3)  # (worlds, C)
     v_hat: wp.array2d(dtype=vec3)  # (worlds, C)
+    slip: wp.array2d(
+        dtype=real
+    )  # (worlds, C) [m/s] of the surrogate of large islands; empty where there can be none, as the next two
+    slip_change: wp.array2d(dtype=real)  # (worlds, C) by the pass before
+    relaxation: wp.array2d(dtype=real)  # (worlds, trees)
     kept_v: wp.array2d(dtype=real)  # (worlds, nv) the best that earlier starts came to, and the two below
     gamma: wp.array2d(dtype=vec3)  # (worlds, C)
     row_gamma: wp.array2d(dtype=real)  # (worlds, K)
@@ -217,12 +222,13 @@ def prepare_coupled(
 def solve_coupled(
     problem: Problem, work: Workspace, lag: Lag, options: Options, w: int, r: Range, slides: int, transposed: int,
     forcing: real, b: wp.array1d(dtype=real),
-):  # fmt: skip
-    """b ← (A + JᵀGJ)⁻¹ b, or its transpose, after `prepare_coupled`."""
+) -> real:  # fmt: skip
+    """b ← (A + JᵀGJ)⁻¹ b, or its transpose, after `prepare_coupled`; what is left, in parts of b, 0 with a factor."""
+    rest = real(0.0)
     if slides == 0:
         solve_prepared(problem, work.newton, work.islands, w, r, options.linear_solver, forcing, b)
     elif options.linear_solver == CG:
-        stabilised_gradients(problem, work, lag, w, r, transposed, forcing, b)
+        rest = stabilised_gradients(problem, work, lag, w, r, transposed, forcing, b)
     else:
         x = work.newton.x[w]
         H = work.newton.H[w]
@@ -239,3 +245,4 @@ def solve_coupled(
             tree = work.islands.tree[w, at]
             for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
                 b[i] = x[work.islands.slot[w, i]]
+    return rest

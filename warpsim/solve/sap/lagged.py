@@ -57,6 +57,9 @@ class LaggedSolver(SAPSolver):
             self.zeros((W, C), self.vec3),
             self.zeros((W, C), self.vec3),
         )
+        large = cg and C > lagged.MANY_CONTACTS
+        self.lag.slip, self.lag.slip_change = (self.zeros((W, C if large else 0)) for _ in range(2))
+        self.lag.relaxation = self.zeros((W, self.trees if large else 0))
         self.lag.kept_v, self.lag.gamma = self.zeros((W, nv)), self.zeros((W, C), self.vec3)
         self.lag.row_gamma = self.zeros((W, K))
         self.surrogate = copy(problems.Problem, self.scalar)()
