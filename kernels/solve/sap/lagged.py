@@ -19,38 +19,30 @@ import warp as wp
 from ...laws.bounds import box_impulse
 from ...laws.cone import INVERSE_MASS_FLOOR
 from ...laws.coulomb import (
-    compression,
-    compression_slope,
     coulomb_impulse,
     coulomb_newton,
     coulomb_slopes,
 )
-from ...linalg.loops import row_copy, sparse_add, sparse_dot, support_add, support_rate
+from ...linalg.loops import row_copy, sparse_add, support_add, support_rate
 from ...linalg.vector import block_times
 from ...real import func, kernel, real, struct, vec3
 from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution
 from .coupled import Lag, prepare_coupled, solve_coupled
-from .newton import CG, Range, island_range
+from .newton import CG, Range, contact_u, island_range, row_rate
 from .sap import (
-    CG_FORCING,
     OPPOSED_ITERATIONS,
     SHARED_TOLERANCE,
     Options,
     Workspace,
-    advance,
     certify_world,
     cg_adjoint,
     epsilon,
-    exact_line_search,
     keep_free_motion,
-    linearise,
-    newton_step,
     opposed_level,
     opposing_impulses,
-    residual,
     stall_level,
-    start,
 )
+from .surrogate import MANY_PATIENCE, is_large, restart
 
 TINY = 1e-30  # [J]
 # Full steps go round in circles where the error has not fallen to this fraction of the least for so many iterations.
@@ -73,15 +65,6 @@ NEXT_PATIENCE = 16
 RESTART_KINDS = wp.constant(3)
 QUICK_PATIENCE = wp.constant(4)
 QUICK_TURN = wp.constant(6)
-SURROGATE_TOLERANCE = 1e-3
-SURROGATE_ITERATIONS = wp.constant(30)
-SURROGATE_MANY_ITERATIONS = wp.constant(100)
-# Without a factor, in an island of more contacts, there is always one that goes on and on: where so many steps of all have not settled
-# them, passes of the convex problem do (`relax_slips`).
-MANY_CONTACTS = wp.constant(200)
-MANY_PATIENCE = 6
-LEAST_RELAXATION = 0.5
-MOST_RELAXATION = 1.7  # less than 2: some slips are settled in one pass
 ROUNDED_RESTARTS = wp.constant(4)  # an error near rounding that so many have not lowered is rounding
 # Contacts stiffen under their loads once these are known so well.
 BEARS_AT = 0.3
@@ -141,19 +124,6 @@ def start_lagged(problem: Problem, work: Workspace, warm: int, solution: Solutio
             y_k = (problem.row_v_hat[w, k] - row_rate(problem, solution.v[w], w, k)) / problem.row_R[w, k]
             gamma_k = box_impulse(y_k, problem.row_lower[w, k], problem.row_upper[w, k])
         solution.row_gamma[w, k] = gamma_k
-
-
-@func
-def contact_u(problem: Problem, v: wp.array1d(dtype=real), w: int, c: int) -> vec3:
-    """u = J v − v̂."""
-    pair = problem.contact_pair[w, c]
-    return support_rate(problem.J[w, c], problem.support[pair], problem.support_size[pair], v) - problem.v_hat[w, c]
-
-
-@func
-def row_rate(problem: Problem, v: wp.array1d(dtype=real), w: int, k: int) -> real:
-    """J v of a scalar row."""
-    return sparse_dot(problem.row_J[w, k], problem.row_support[k], problem.row_support_size[k], v)
 
 
 @func
@@ -350,170 +320,6 @@ def keep_lagged_factor(
 
 
 @func
-def is_large(lag: Lag, r: Range) -> bool:
-    """Whether steps of so many contacts, which no factor makes exact, leave some that go on and on, and passes of the convex problem
-    are to settle them."""
-    return lag.slip.shape[1] > 0 and r.contact_end - r.contact_begin > MANY_CONTACTS
-
-
-@func
-def slip_speed(problem: Problem, solution: Solution, w: int, c: int) -> real:
-    """μ‖s‖ of s = u_t + R_t γ_t: by how much the convex law would lift the contact."""
-    u = contact_u(problem, solution.v[w], w, c)
-    R = problem.R[w, c]
-    gamma = solution.gamma[w, c]
-    s_0 = u[0] + R[0] * gamma[0]
-    s_1 = u[1] + R[0] * gamma[1]
-    return problem.mu[w, c] * wp.sqrt(s_0 * s_0 + s_1 * s_1)
-
-
-@func
-def relax_slips(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
-    """The next lagged slips of a large island, by Aitken's rule: passes alone go towards the fixed point by a fifth of the way each."""
-    along = real(0.0)
-    square = real(0.0)
-    for at in range(r.contact_begin, r.contact_end):
-        c = work.islands.contact[w, at]
-        change = slip_speed(problem, solution, w, c) - lag.slip[w, c]
-        difference = change - lag.slip_change[w, c]
-        along += lag.slip_change[w, c] * difference
-        square += difference * difference
-        lag.slip_change[w, c] = change
-    share = real(1.0)
-    if square > real(0.0):
-        share = wp.clamp(-lag.relaxation[w, r.island] * along / square, real(LEAST_RELAXATION), real(MOST_RELAXATION))
-    lag.relaxation[w, r.island] = share
-    for at in range(r.contact_begin, r.contact_end):
-        c = work.islands.contact[w, at]
-        lag.slip[w, c] = wp.max(real(0.0), lag.slip[w, c] + share * lag.slip_change[w, c])
-
-
-@func
-def lag_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
-    """The convex problem whose solution is that of Coulomb's law where its v and γ are the present ones: v̂_n − μ‖s‖, and c linear.
-
-    Also of contacts that bear nothing, which the convex law would else catch as far above as it lifts what slides.
-    """
-    if is_large(lag, r):
-        relax_slips(problem, work, lag, solution, w, r)
-    for at in range(r.contact_begin, r.contact_end):
-        c = work.islands.contact[w, at]
-        gamma_n = solution.gamma[w, c][2]
-        R = problem.R[w, c]
-        load = problem.load[w, c]
-        slip = real(0.0)
-        if is_large(lag, r):
-            slip = lag.slip[w, c]
-        else:
-            slip = slip_speed(problem, solution, w, c)
-        least = problem.least[w, c]
-        slope = compression_slope(gamma_n, R[2], load, least)
-        rest = compression(gamma_n, R[2], load, least) - slope * gamma_n
-        lag.R[w, c] = vec3(R[0], R[1], slope)
-        lag.v_hat[w, c] = problem.v_hat[w, c] - vec3(real(0.0), real(0.0), slip + rest)
-
-
-@func
-def solve_surrogate(
-    surrogate: Problem,
-    work: Workspace,
-    lag: Lag,
-    options: Options,
-    solution: Solution,
-    w: int,
-    r: Range,
-    precision: real,
-) -> int:
-    """SAP's iteration on it, to so small an error, from where the last one ended; how many."""
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        for i in range(surrogate.tree_v[tree], surrogate.tree_v[tree + 1]):
-            solution.v[w, i] = lag.v[w, i]
-    start(surrogate, work, solution, w, r)
-    most = wp.int32(SURROGATE_ITERATIONS)
-    if is_large(lag, r):
-        most = wp.int32(SURROGATE_MANY_ITERATIONS)
-    iterations = wp.int32(0)
-    running = wp.int32(1)
-    while running == 1:
-        squares = residual(surrogate, work, solution, w, r)
-        error = wp.sqrt(squares[0] / wp.max(squares[1], squares[2]))
-        running = wp.int32(0)
-        if error > precision and iterations < most:
-            if linearise(surrogate, work, options, w, r) == 0:
-                step = newton_step(surrogate, work, options, w, r, real(CG_FORCING))
-                if step.slope < real(0.0):
-                    alpha = exact_line_search(surrogate, work, solution, w, r, step)
-                    advance(surrogate, work, solution, w, r, alpha)
-                    iterations += 1
-                    running = wp.int32(1)
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        for i in range(surrogate.tree_v[tree], surrogate.tree_v[tree + 1]):
-            lag.v[w, i] = solution.v[w, i]
-    return iterations
-
-
-@func
-def start_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
-    """The convex problem as it is, from v0."""
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            lag.v[w, i] = problem.v0[w, i]
-    for at in range(r.contact_begin, r.contact_end):
-        c = work.islands.contact[w, at]
-        lag.R[w, c] = problem.R[w, c]
-        lag.v_hat[w, c] = problem.v_hat[w, c]
-        if is_large(lag, r):
-            lag.slip[w, c] = real(0.0)
-            lag.slip_change[w, c] = real(0.0)
-    if is_large(lag, r):
-        lag.relaxation[w, r.island] = real(1.0)
-
-
-@func
-def scatter_start(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, restarts: int):
-    """v0 without impulses; later with normal ones between none and twice what would stop each contact alone, by a lot that never changes."""
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            solution.v[w, i] = problem.v0[w, i]
-    for at in range(r.contact_begin, r.contact_end):
-        c = work.islands.contact[w, at]
-        gamma_n = real(0.0)
-        if restarts > 1:
-            u = contact_u(problem, problem.v_star[w], w, c)
-            alone = wp.max(real(0.0), -u[2]) / wp.max(problem.weight[w, c], real(INVERSE_MASS_FLOOR))
-            gamma_n = real(2.0) * real(wp.randf(wp.rand_init(restarts, at - r.contact_begin))) * alone
-        solution.gamma[w, c] = vec3(real(0.0), real(0.0), gamma_n)
-    for at in range(r.row_begin, r.row_end):
-        solution.row_gamma[w, work.islands.row[w, at]] = real(0.0)
-
-
-@func
-def restart(
-    problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
-    r: Range, restarts: int, error: real,
-) -> int:  # fmt: skip
-    """Another start: from the convex problem, lagged behind the one before, or scattered, by turns; iterations of it."""
-    iterations = wp.int32(0)
-    if restarts % 2 == 1 and not is_large(lag, r):
-        scatter_start(problem, work, solution, w, r, restarts)
-    else:
-        if restarts == 0:
-            start_surrogate(problem, work, lag, solution, w, r)
-        precision = real(SURROGATE_TOLERANCE)
-        if is_large(lag, r) and error < real(1.0):
-            precision = wp.max(real(0.1) * error, real(0.3) * options.tolerance)
-        iterations = solve_surrogate(
-            surrogate, work, lag, options, solution, w, r, wp.min(precision, real(SURROGATE_TOLERANCE))
-        )
-        lag_surrogate(problem, work, lag, solution, w, r)
-    return iterations
-
-
-@func
 def copy_point(
     problem: Problem, work: Workspace, w: int, r: Range, v: wp.array1d(dtype=real), gamma: wp.array1d(dtype=vec3),
     row_gamma: wp.array1d(dtype=real), to_v: wp.array1d(dtype=real), to_gamma: wp.array1d(dtype=vec3),
@@ -574,6 +380,18 @@ def holds_bounds(stalled: int, restarts: int) -> bool:
 
 
 @func
+def is_solved(
+    problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range, missed: real, limit: real,
+    error: real, stalled: int, polished: int,
+) -> bool:  # fmt: skip
+    """Whether law and balance hold to the tolerance, or to the rounding of impulses that oppose each other."""
+    solved = missed <= limit and (polished >= options.keep_factor or error <= real(polished_level))
+    if not solved and stalled >= OPPOSED_ITERATIONS:
+        solved = missed <= real(opposed_level) * opposing_impulses(problem, work, solution, w, r)
+    return solved
+
+
+@func
 def iterate_lagged(
     problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
     r: Range, tolerance: real,
@@ -587,13 +405,12 @@ def iterate_lagged(
     fresh = wp.int32(1)
     restarts = wp.int32(0)
     begun = wp.int32(0)
-    patience = wp.int32(FIRST_PATIENCE)
     many = is_large(lag, r)
-    if many:
-        patience = wp.int32(MANY_PATIENCE)
+    patience = wp.where(many, MANY_PATIENCE, FIRST_PATIENCE)
+    rounded = wp.where(many, options.max_iterations, int(ROUNDED_RESTARTS))
+    polished = wp.where(many, 1, 0)  # by a linear solver that does not polish anything
     near = lag.warm == 1
     bears = near
-    polished = wp.int32(0)
     share = real(1.0)
     running = wp.int32(1)
     while running == 1:
@@ -622,19 +439,9 @@ def iterate_lagged(
         elif not bears and error < real(BEARS_AT):
             bears = bool(True)
             fresh = wp.int32(1)
-        elif (
-            not lost and missed <= limit and (many or polished >= options.keep_factor or error <= real(polished_level))
-        ):
+        elif not lost and is_solved(problem, work, options, solution, w, r, missed, limit, error, stalled, polished):
             running = wp.int32(0)
-        elif (
-            not lost
-            and stalled >= OPPOSED_ITERATIONS
-            and missed <= real(opposed_level) * opposing_impulses(problem, work, solution, w, r)
-        ):
-            running = wp.int32(0)
-        elif iterations >= options.max_iterations or (
-            not many and restarts >= ROUNDED_RESTARTS and error < real(stall_level)
-        ):
+        elif iterations >= options.max_iterations or (restarts >= rounded and error < real(stall_level)):
             status = wp.int32(NOT_CONVERGED)
             running = wp.int32(0)
             if kept < error:
@@ -643,7 +450,8 @@ def iterate_lagged(
             if error < kept:
                 kept = error
                 keep_point(problem, work, lag, solution, w, r)
-            iterations += restart(problem, surrogate, work, lag, options, solution, w, r, restarts, error)
+            further = restart(problem, surrogate, work, lag, options, solution, w, r, restarts, error)
+            iterations += wp.max(further, 1)
             begun = iterations
             restarts += 1
             patience = wp.int32(NEXT_PATIENCE)

@@ -74,6 +74,19 @@ def island_range(islands: Islands, w: int, k: int) -> Range:
 
 
 @func
+def contact_u(problem: Problem, v: wp.array1d(dtype=real), w: int, c: int) -> vec3:
+    """u = J v − v̂."""
+    pair = problem.contact_pair[w, c]
+    return support_rate(problem.J[w, c], problem.support[pair], problem.support_size[pair], v) - problem.v_hat[w, c]
+
+
+@func
+def row_rate(problem: Problem, v: wp.array1d(dtype=real), w: int, k: int) -> real:
+    """J v of a scalar row."""
+    return sparse_dot(problem.row_J[w, k], problem.row_support[k], problem.row_support_size[k], v)
+
+
+@func
 def constraint_rates(
     problem: Problem, islands: Islands, w: int, r: Range, x: wp.array1d(dtype=real),
     v_c: wp.array1d(dtype=vec3), row_v_c: wp.array1d(dtype=real),

@@ -5,7 +5,7 @@ import warp as wp
 from warpsim.device.copies import copy, kernels_of
 from warpsim.kernels.contact import contacts as contact
 from warpsim.kernels.solve import problem as problems
-from warpsim.kernels.solve.sap import coupled, islands, lagged, newton
+from warpsim.kernels.solve.sap import coupled, islands, lagged, newton, surrogate
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.sap.sap import SAPSolver
 
@@ -57,7 +57,7 @@ class LaggedSolver(SAPSolver):
             self.zeros((W, C), self.vec3),
             self.zeros((W, C), self.vec3),
         )
-        large = cg and C > lagged.MANY_CONTACTS
+        large = cg and C > surrogate.MANY_CONTACTS
         self.lag.slip, self.lag.slip_change = (self.zeros((W, C if large else 0)) for _ in range(2))
         self.lag.relaxation = self.zeros((W, self.trees if large else 0))
         self.lag.kept_v, self.lag.gamma = self.zeros((W, nv)), self.zeros((W, C), self.vec3)

@@ -1,0 +1,195 @@
+"""Other starts for the solver of Coulomb's law (`lagged.py`): passes of the convex problem, lagged behind its slips, and scattered ones."""
+
+import warp as wp
+
+from ...laws.cone import INVERSE_MASS_FLOOR
+from ...laws.coulomb import compression, compression_slope
+from ...real import func, real, vec3
+from ..problem import Problem, Solution
+from .coupled import Lag
+from .newton import Range, contact_u
+from .sap import (
+    CG_FORCING,
+    Options,
+    Workspace,
+    advance,
+    exact_line_search,
+    linearise,
+    newton_step,
+    residual,
+    start,
+)
+
+SURROGATE_TOLERANCE = 1e-3
+SURROGATE_ITERATIONS = wp.constant(30)
+SURROGATE_MANY_ITERATIONS = wp.constant(100)
+# Without a factor, in an island of more contacts, there is always one that goes on and on: where so many steps of all have not settled
+# them, passes of the convex problem do (`relax_slips`).
+MANY_CONTACTS = wp.constant(200)
+MANY_PATIENCE = 6
+LEAST_RELAXATION = 0.5
+MOST_RELAXATION = 1.7  # less than 2: some slips are settled in one pass
+
+
+@func
+def is_large(lag: Lag, r: Range) -> bool:
+    """Whether steps of so many contacts, which no factor makes exact, leave some that go on and on, and passes of the convex problem
+    are to settle them."""
+    return lag.slip.shape[1] > 0 and r.contact_end - r.contact_begin > MANY_CONTACTS
+
+
+@func
+def slip_speed(problem: Problem, solution: Solution, w: int, c: int) -> real:
+    """μ‖s‖ of s = u_t + R_t γ_t: by how much the convex law would lift the contact."""
+    u = contact_u(problem, solution.v[w], w, c)
+    R = problem.R[w, c]
+    gamma = solution.gamma[w, c]
+    s_0 = u[0] + R[0] * gamma[0]
+    s_1 = u[1] + R[0] * gamma[1]
+    return problem.mu[w, c] * wp.sqrt(s_0 * s_0 + s_1 * s_1)
+
+
+@func
+def relax_slips(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
+    """The next lagged slips of a large island, by Aitken's rule: passes alone go towards the fixed point by a fifth of the way each."""
+    along = real(0.0)
+    square = real(0.0)
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        change = slip_speed(problem, solution, w, c) - lag.slip[w, c]
+        difference = change - lag.slip_change[w, c]
+        along += lag.slip_change[w, c] * difference
+        square += difference * difference
+        lag.slip_change[w, c] = change
+    share = real(1.0)
+    if square > real(0.0):
+        share = wp.clamp(-lag.relaxation[w, r.island] * along / square, real(LEAST_RELAXATION), real(MOST_RELAXATION))
+    lag.relaxation[w, r.island] = share
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        lag.slip[w, c] = wp.max(real(0.0), lag.slip[w, c] + share * lag.slip_change[w, c])
+
+
+@func
+def lag_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
+    """The convex problem whose solution is that of Coulomb's law where its v and γ are the present ones: v̂_n − μ‖s‖, and c linear.
+
+    Also of contacts that bear nothing, which the convex law would else catch as far above as it lifts what slides.
+    """
+    if is_large(lag, r):
+        relax_slips(problem, work, lag, solution, w, r)
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        gamma_n = solution.gamma[w, c][2]
+        R = problem.R[w, c]
+        load = problem.load[w, c]
+        slip = real(0.0)
+        if is_large(lag, r):
+            slip = lag.slip[w, c]
+        else:
+            slip = slip_speed(problem, solution, w, c)
+        least = problem.least[w, c]
+        slope = compression_slope(gamma_n, R[2], load, least)
+        rest = compression(gamma_n, R[2], load, least) - slope * gamma_n
+        lag.R[w, c] = vec3(R[0], R[1], slope)
+        lag.v_hat[w, c] = problem.v_hat[w, c] - vec3(real(0.0), real(0.0), slip + rest)
+
+
+@func
+def solve_surrogate(
+    surrogate: Problem,
+    work: Workspace,
+    lag: Lag,
+    options: Options,
+    solution: Solution,
+    w: int,
+    r: Range,
+    precision: real,
+) -> int:
+    """SAP's iteration on it, to so small an error, from where the last one ended; how many."""
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        for i in range(surrogate.tree_v[tree], surrogate.tree_v[tree + 1]):
+            solution.v[w, i] = lag.v[w, i]
+    start(surrogate, work, solution, w, r)
+    most = wp.int32(SURROGATE_ITERATIONS)
+    if is_large(lag, r):
+        most = wp.int32(SURROGATE_MANY_ITERATIONS)
+    iterations = wp.int32(0)
+    running = wp.int32(1)
+    while running == 1:
+        squares = residual(surrogate, work, solution, w, r)
+        error = wp.sqrt(squares[0] / wp.max(squares[1], squares[2]))
+        running = wp.int32(0)
+        if error > precision and iterations < most:
+            if linearise(surrogate, work, options, w, r) == 0:
+                step = newton_step(surrogate, work, options, w, r, real(CG_FORCING))
+                if step.slope < real(0.0):
+                    alpha = exact_line_search(surrogate, work, solution, w, r, step)
+                    advance(surrogate, work, solution, w, r, alpha)
+                    iterations += 1
+                    running = wp.int32(1)
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        for i in range(surrogate.tree_v[tree], surrogate.tree_v[tree + 1]):
+            lag.v[w, i] = solution.v[w, i]
+    return iterations
+
+
+@func
+def start_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
+    """The convex problem as it is, from v0."""
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+            lag.v[w, i] = problem.v0[w, i]
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        lag.R[w, c] = problem.R[w, c]
+        lag.v_hat[w, c] = problem.v_hat[w, c]
+        if is_large(lag, r):
+            lag.slip[w, c] = real(0.0)
+            lag.slip_change[w, c] = real(0.0)
+    if is_large(lag, r):
+        lag.relaxation[w, r.island] = real(1.0)
+
+
+@func
+def scatter_start(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, restarts: int):
+    """v0 without impulses; later with normal ones between none and twice what would stop each contact alone, by a lot that never changes."""
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+            solution.v[w, i] = problem.v0[w, i]
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        gamma_n = real(0.0)
+        if restarts > 1:
+            u = contact_u(problem, problem.v_star[w], w, c)
+            alone = wp.max(real(0.0), -u[2]) / wp.max(problem.weight[w, c], real(INVERSE_MASS_FLOOR))
+            gamma_n = real(2.0) * real(wp.randf(wp.rand_init(restarts, at - r.contact_begin))) * alone
+        solution.gamma[w, c] = vec3(real(0.0), real(0.0), gamma_n)
+    for at in range(r.row_begin, r.row_end):
+        solution.row_gamma[w, work.islands.row[w, at]] = real(0.0)
+
+
+@func
+def restart(
+    problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
+    r: Range, restarts: int, error: real,
+) -> int:  # fmt: skip
+    """Another start: from the convex problem, lagged behind the one before, or scattered, by turns; iterations of it."""
+    iterations = wp.int32(0)
+    if restarts % 2 == 1 and not is_large(lag, r):
+        scatter_start(problem, work, solution, w, r, restarts)
+    else:
+        if restarts == 0:
+            start_surrogate(problem, work, lag, solution, w, r)
+        precision = real(SURROGATE_TOLERANCE)
+        if is_large(lag, r) and error < real(1.0):
+            precision = wp.max(real(0.1) * error, real(0.3) * options.tolerance)
+        iterations = solve_surrogate(
+            surrogate, work, lag, options, solution, w, r, wp.min(precision, real(SURROGATE_TOLERANCE))
+        )
+        lag_surrogate(problem, work, lag, solution, w, r)
+    return iterations
