@@ -30,30 +30,31 @@ transform = wp.types.transformation(real)
 class Entry:
     """A kernel or a struct by its place: `source` is the function or class as written. For the rest see `kernel`."""
 
-    def __init__(self, source, taped: bool = False, twin: bool = False, part: str = ""):
-        self.source, self.taped, self.twin, self.part = source, taped, twin, part
+    def __init__(self, source, taped: bool = False, twin: bool = False, part: str = "", lanes: bool = False):
+        self.source, self.taped, self.twin, self.part, self.lanes = source, taped, twin, part, lanes
         functools.update_wrapper(self, source, updated=())
 
     def __repr__(self) -> str:
         return f"<{self.__module__}.{self.__name__}>"
 
 
-def kernel(source=None, *, taped: bool = False, twin: bool = False, part: str = ""):
+def kernel(source=None, *, taped: bool = False, twin: bool = False, part: str = "", lanes: bool = False):
     """A kernel. One that is `taped` has an adjoint, for tapes; `twin`: there is one without and one with an adjoint.
 
     Kernels with adjoints are made when the first of a file is asked for (`warpsim.device.by_world`). `part` names a Warp module of
-    its own within the file, for kernels that few scenes launch.
+    its own within the file, for kernels that few scenes launch. `lanes`: its last index is a lane (`linalg/lanes.py`), which
+    `warpsim.device.launch` adds to what it is launched over; it has no adjoint.
     """
     if source is None:
-        return functools.partial(kernel, taped=taped, twin=twin, part=part)
+        return functools.partial(kernel, taped=taped, twin=twin, part=part, lanes=lanes)
     if COPY is None or taped:
-        return Entry(source, taped, twin, part)
+        return Entry(source, taped, twin, part, lanes)
     tree = ranges.parsed(source)
     ranges.shift(tree.body[0])
     function, text = ranges.define(tree, source)
     options, module = {"enable_backward": False}, wp.get_module(_warp_module(source, part))
     made = wp.Kernel(func=function, key=source.__name__, module=module, options=options, source=text)
-    made.source, made.taped, made.twin, made.part = source, taped, twin, part
+    made.source, made.taped, made.twin, made.part, made.lanes = source, taped, twin, part, lanes
     return made
 
 

@@ -295,6 +295,11 @@ def _count_bits(i: Instruction, m) -> tuple[Run, float, int]:
     a, width = m.read(i.operands[1], np.dtype(f"u{dtype.itemsize}")), 8 * dtype.itemsize
     out = m.written(i.operands[0], dtype if name == "brev" else TYPES["u32"])
     f = BITS.get(name, lambda x, width: (x.bit_length() - 1) & 0xFFFFFFFF)  # bfind: the highest bit, or all ones
+    if "shiftamt" in i.opcode:  # how far it is from the top, or all ones
+
+        def f(x: int, width: int) -> int:
+            return BITS["clz"](x, width) if x else 0xFFFFFFFF
+
     return lambda: np.copyto(out, np.array([f(int(x), width) for x in a], out.dtype), where=mask), 2 * ALU, 2
 
 

@@ -159,7 +159,7 @@ class Emulator:
         requests = memory["loads"] + memory["stores"]
         return Row(
             name=launch.name,
-            dim=launch.dim,
+            dim=launch.threads_by_axis,
             warps=len(costs),
             worlds=worlds,
             slots=slots / worlds,

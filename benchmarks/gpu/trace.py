@@ -16,6 +16,7 @@ import warp as wp
 from warp._src.context import _build_launch_bounds_from_tuple, pack_arg
 
 import warpsim as ws
+from warpsim.device.copies import LANES
 
 ARCH = 90  # sm_90: H100, H200
 SLOW = (".sap.lagged", ".sap.sap")  # modules whose CUDA code takes minutes to compile
@@ -44,9 +45,14 @@ class Launch:
         return self.kernel is not None and self.kernel.module.name.endswith(SLOW)
 
     @property
+    def threads_by_axis(self) -> tuple[int, ...]:
+        """What it is launched over on a GPU: there a kernel with lanes has a warp of them, here it has one."""
+        return (*self.dim[:-1], LANES) if getattr(self.kernel, "lanes", False) else self.dim
+
+    @property
     def threads(self) -> int:
-        """How many threads it has."""
-        return math.prod(self.dim)
+        """How many threads it has on a GPU."""
+        return math.prod(self.threads_by_axis)
 
     def make(self) -> None:
         """Run it on the CPU."""
@@ -61,7 +67,7 @@ class Launch:
 
     def parameters(self) -> list[bytes]:
         """What CUDA would be given, in order: the launch bounds, then every argument."""
-        bounds = _build_launch_bounds_from_tuple(self.dim, self.kernel.adj.kernel_dim)
+        bounds = _build_launch_bounds_from_tuple(self.threads_by_axis, self.kernel.adj.kernel_dim)
         arguments = zip(self.kernel.adj.args, self.inputs, strict=True)
         return [bytes(bounds), *(bytes(pack_arg(self.kernel, a.type, a.label, x, "cpu", False)) for a, x in arguments)]
 

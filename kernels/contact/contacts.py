@@ -9,6 +9,7 @@ import warp as wp
 
 from ..flags import CONTACT_OVERFLOW, NONFINITE, UNRESOLVED
 from ..laws import cone, coulomb
+from ..linalg.lanes import lane, lanes
 from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec5, vec6
 from ..tree import joints as jt
 from ..tree import spatial as sp
@@ -363,18 +364,17 @@ def write_jacobian(
             contacts.J[w, c, i, k] = frame[0, i] * u[0] + frame[1, i] * u[1] + frame[2, i] * u[2]
 
 
-@kernel
+@kernel(lanes=True)
 def jacobian(
     topology: Topology,
     scene: Scene,
     link_X: wp.array2d(dtype=transform),
     dof_S: wp.array2d(dtype=vec6),
-    lanes: int,
     contacts: Contacts,
 ):
-    """Jacobians of all contacts. Launch over (worlds, lanes), a lane taking every lanes-th contact."""
-    w, lane = wp.tid()
-    for c in range(lane, contacts.count[w], lanes):
+    """Jacobians of all contacts. Launch over (worlds, lanes)."""
+    w, _lane = wp.tid()
+    for c in range(lane(), contacts.count[w], lanes()):
         write_jacobian(topology, scene, link_X, dof_S, w, c, contacts)
 
 

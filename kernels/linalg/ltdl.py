@@ -14,7 +14,8 @@ import warp as wp
 
 from .. import real as device
 from ..real import real
-from .vector import snippet
+from .lanes import by_device
+from .vector import scalar, snippet
 
 # Entries of row k from the first column of its tree or island on are H_k[0 …]; those beyond the diagonal, within its chunk of eight, are
 # set to 0 when it is eliminated, and so are those before its first one. x − x is 0 for finite x only: one test for NaN, ±∞ and pivots ≤ 0.
@@ -206,6 +207,95 @@ for (int k = begin; k < end; ++k) {
 }
 """,
 )
+# By the lanes of a warp: columns side by side, rows one after the other. Up to 32 of them a lane keeps its x to itself.
+TEAM_FACTOR_BLOCK = """
+const int n = H.shape[1], size = end - begin, lane = threadIdx.x & 31;
+SCALAR* base = H.data + begin * n;
+if (size <= 32) {
+    for (int k = size - 1; k >= 0; --k) {
+        SCALAR* H_k = base + k * n;
+        const SCALAR own = lane <= k ? H_k[lane] : (SCALAR)0;
+        const SCALAR pivot = __shfl_sync(0xffffffffu, own, k);
+        if (!(pivot > (SCALAR)0 && pivot - pivot == (SCALAR)0)) return k + 1;
+        const SCALAR inverse = (SCALAR)1 / pivot;
+        unsigned left = __ballot_sync(0xffffffffu, lane < k && own != (SCALAR)0);
+        while (left) {
+            const int i = __popc((left & -left) - 1);
+            left &= left - 1;
+            const SCALAR m = -__shfl_sync(0xffffffffu, own, i) * inverse;
+            if (lane <= i) base[i * n + lane] += m * own;
+        }
+        if (lane < k) H_k[lane] = own * inverse;
+        __syncwarp();
+    }
+    return 0;
+}
+for (int k = size - 1; k >= 0; --k) {
+    SCALAR* H_k = base + k * n;
+    const SCALAR pivot = H_k[k];
+    if (!(pivot > (SCALAR)0 && pivot - pivot == (SCALAR)0)) return k + 1;
+    const SCALAR inverse = (SCALAR)1 / pivot;
+    int start = k;
+    for (int c = 0; c < k && start == k; c += 32) {
+        const unsigned held = __ballot_sync(0xffffffffu, c + lane < k && H_k[c + lane] != (SCALAR)0);
+        if (held) start = c + __popc((held & -held) - 1);
+    }
+    for (int i = start; i < k; ++i) {
+        const SCALAR m = -H_k[i] * inverse;
+        if (m != (SCALAR)0)
+            for (int j = start + lane; j <= i; j += 32) base[i * n + j] += m * H_k[j];
+    }
+    __syncwarp();
+    for (int j = start + lane; j < k; j += 32) H_k[j] *= inverse;
+    __syncwarp();
+}
+return 0;
+"""
+TEAM_SOLVE_BLOCK = """
+const int n = H.shape[1], size = end - begin, lane = threadIdx.x & 31;
+const SCALAR* base = H.data + begin * n;
+SCALAR* px = x.data + begin;
+if (size <= 32) {
+    SCALAR y = lane < size ? px[lane] : (SCALAR)0;
+    for (int k = size - 1; k >= 0; --k) {
+        const SCALAR x_k = __shfl_sync(0xffffffffu, y, k);
+        if (lane < k) y -= x_k * base[k * n + lane];
+    }
+    if (lane < size) y /= base[lane * n + lane];
+    for (int k = 1; k < size; ++k) {
+        SCALAR sum = lane < k ? base[k * n + lane] * y : (SCALAR)0;
+        for (int other = 16; other > 0; other >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, other);
+        if (lane == k) y -= sum;
+    }
+    if (lane < size) px[lane] = y;
+} else {
+    for (int k = size - 1; k >= 0; --k) {
+        const SCALAR x_k = px[k];
+        for (int j = lane; j < k; j += 32) px[j] -= x_k * base[k * n + j];
+        __syncwarp();
+    }
+    for (int k = 0; k < size; ++k) {
+        SCALAR sum = 0;
+        for (int j = lane; j < k; j += 32) sum += base[k * n + j] * px[j];
+        for (int other = 16; other > 0; other >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, other);
+        if (lane == 0) px[k] = px[k] / base[k * n + k] - sum;
+        __syncwarp();
+    }
+}
+__syncwarp();
+"""
+
+
+@device.func_native(by_device(TEAM_FACTOR_BLOCK.replace("SCALAR", scalar), FACTOR_BLOCK))
+def team_ltdl_factor_block(H: wp.array2d(dtype=real), begin: int, end: int) -> int:
+    """`ltdl_factor_block` by all lanes; what others wrote to H before was followed by a `sync`."""
+    ...
+
+
+@device.func_native(by_device(TEAM_SOLVE_BLOCK.replace("SCALAR", scalar), SOLVE_BLOCK))
+def team_ltdl_solve_block(H: wp.array2d(dtype=real), begin: int, end: int, x: wp.array1d(dtype=real)):
+    """`ltdl_solve_block` by all lanes; what others wrote to H and x before was followed by a `sync`."""
+    ...
 
 
 @device.func_native(FACTOR_BLOCK)

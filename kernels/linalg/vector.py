@@ -10,6 +10,7 @@ import warp as wp
 
 from .. import real as device
 from ..real import real
+from .lanes import by_device
 
 CHUNK = 8
 
@@ -96,6 +97,20 @@ for (int i = 0; i < end - begin; ++i)
     for (int j = 0; j <= i; ++j) B.data[(row + i) * m + column + j] = A.data[(begin + i) * n + j];
 """,
 )
+
+
+TEAM_COPY_LOWER = """
+const int n = A.shape[1], m = B.shape[1];
+for (int i = 0; i < end - begin; ++i)
+    for (int j = threadIdx.x & 31; j <= i; j += 32) B.data[(row + i) * m + column + j] = A.data[(begin + i) * n + j];
+__syncwarp();
+"""
+
+
+@device.func_native(by_device(TEAM_COPY_LOWER, COPY_LOWER))
+def team_copy_lower(A: wp.array2d(dtype=real), begin: int, end: int, B: wp.array2d(dtype=real), row: int, column: int):
+    """`copy_lower` by all lanes."""
+    ...
 
 
 @device.func_native(BLOCK_TIMES)

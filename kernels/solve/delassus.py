@@ -6,6 +6,7 @@ A⁻¹ comes from LᵀDL factors of A's tree blocks. Cost Σ nv_tree³/6 + rows 
 
 import warp as wp
 
+from ..linalg.lanes import lane, lanes
 from ..linalg.loops import row_axpy, row_copy, row_fill, sparse_add, sparse_dot
 from ..linalg.ltdl import ltdl_factor_block, ltdl_solve_block
 from ..linalg.vector import copy_lower
@@ -158,15 +159,15 @@ def multiply_rows(problem: Problem, dual: Dual):
         multiply_row(problem, dual, w, r, dual.W[w])
 
 
-@kernel
-def multiply_turn(problem: Problem, dual: Dual, scratch: Scratch, turn: int, lanes: int):
-    """W of the worlds of one turn, the first of their matrices. Launch over (worlds, lanes), a lane taking every lanes-th row."""
-    w, lane = wp.tid()
+@kernel(lanes=True)
+def multiply_turn(problem: Problem, dual: Dual, scratch: Scratch, turn: int):
+    """W of the worlds of one turn, the first of their matrices. Launch over (worlds, lanes)."""
+    w, _lane = wp.tid()
     if scratch.turn[w] != turn:
         return
     n = dual.count[w]
     W = matrix(scratch, w, wp.int64(0), n, n)
-    for r in range(lane, n, lanes):
+    for r in range(lane(), n, lanes()):
         multiply_row(problem, dual, w, r, W)
 
 

@@ -15,7 +15,7 @@ from warpsim.kernels.contact.narrow import shape
 from warpsim.model.hull import MAX_VERTICES, convex_table
 from warpsim.model.model import GeomType, Model
 from warpsim.model.overlap import start_of
-from warpsim.tree.dynamics import DeviceModel, Dynamics, lanes_on
+from warpsim.tree.dynamics import DeviceModel, Dynamics
 
 SIMPLE = (GeomType.PLANE, GeomType.SPHERE, GeomType.CAPSULE, GeomType.BOX)  # others: kernels/contact/convex_contacts.py
 SUPPORTED = (*SIMPLE, GeomType.HFIELD, GeomType.ELLIPSOID, GeomType.CYLINDER, GeomType.MESH)
@@ -251,9 +251,8 @@ class Collision:
     def jacobian(self) -> None:
         """Jacobians of the contacts found."""
         if self.enabled:
-            lanes = lanes_on(self.device_model.device)
-            inputs = [self.device_model.topology, self.scene, self.dynamics.link_X, self.dynamics.dof_S, lanes]
-            self.dynamics.launch(contact.jacobian, lanes, [*inputs, self.contacts])
+            inputs = [self.device_model.topology, self.scene, self.dynamics.link_X, self.dynamics.dof_S, self.contacts]
+            self.dynamics.launch(contact.jacobian, None, inputs)
 
     def material(self):
         """The contact parameters as kernels read them."""

@@ -21,6 +21,8 @@ from warpsim.kernels.real import Entry, adjoint_module
 
 # Threads per block: one thread, or one warp, does a whole tree or world, so small blocks spread a few thousand over a GPU.
 BLOCK = 32
+# Threads of a warp, which share the work of a world where a kernel has lanes.
+LANES = 32
 SCALARS = {"float32": wp.float32, "float64": wp.float64}
 SOURCE = warpsim.kernels.__name__
 # Warp's own lock around hashing and code generation, so that no module is hashed while kernels are added to it; and one thread
@@ -48,6 +50,9 @@ def launch(kernel: Entry | wp.Kernel, real, dim, inputs, *, taped: bool = False,
     which `cuda-check` compiles: with another number Warp compiles the module again."""
     options.setdefault("block_dim", BLOCK)
     tape, made = active_tape(), copy(kernel, real, taped)
+    if getattr(made, "lanes", False):
+        over = (dim,) if isinstance(dim, int) else tuple(dim)
+        dim = (*over, lanes_on(wp.get_device(options.get("device"))))
     dim, inputs, options = arguments(made, dim, inputs, options)
     if isinstance(tape, KnownTape):
         tape.record_launch(made, dim, 0, inputs, [], options["device"], options["block_dim"])
@@ -56,6 +61,11 @@ def launch(kernel: Entry | wp.Kernel, real, dim, inputs, *, taped: bool = False,
     else:
         with cut():
             wp.launch(made, dim, inputs, **options)
+
+
+def lanes_on(device) -> int:
+    """Threads per world of a kernel with lanes: a warp on CUDA, one on the CPU."""
+    return LANES if device.is_cuda else 1
 
 
 def twin(array: wp.array) -> wp.array:

@@ -7,7 +7,6 @@ from warpsim.device.copies import copy
 from warpsim.kernels.linalg.vector import padded
 from warpsim.kernels.solve import delassus
 from warpsim.solve.scratch import Scratch
-from warpsim.tree.dynamics import lanes_on
 
 
 class Delassus:
@@ -21,7 +20,6 @@ class Delassus:
         worlds, nv, scalar, device = solver.worlds, solver.nv, solver.scalar, solver.device
         self.worlds, self.size, self._launch = worlds, 3 * solver.max_contacts + solver.rows, solver.run
         self.all_tangents, self.trees = int(all_tangents), solver.trees
-        self.lanes = lanes_on(device)
         widest = padded(int(np.diff(solver.tree_v).max(initial=0)))
         self.A_factor = wp.zeros((worlds, nv, widest), dtype=scalar, device=device)
         self.dual = copy(delassus.Dual, scalar)()
@@ -46,8 +44,7 @@ class Delassus:
 
     def multiply(self, problem, scratch: Scratch, turn: int) -> None:
         """W of the worlds of one turn, the first of their matrices (rows, rows) in `scratch`, after `list_rows`."""
-        inputs = [problem, self.dual, scratch.data, turn, self.lanes]
-        self._launch(delassus.multiply_turn, (self.worlds, self.lanes), inputs)
+        self._launch(delassus.multiply_turn, self.worlds, [problem, self.dual, scratch.data, turn])
 
     def recover(self, problem, impulse: wp.array, solution) -> None:
         """v = v* + A⁻¹Jᵀγ and the impulses of contacts and rows, from the listed ones `(worlds, size)`."""

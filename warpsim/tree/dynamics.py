@@ -9,14 +9,6 @@ from warpsim.kernels.tree import energy, passes, rnea_derivative
 from warpsim.model.model import Model
 from warpsim.model.parameters import Parameters
 
-# Threads of a warp, which share the work of a world where a kernel has lanes.
-LANES = 32
-
-
-def lanes_on(device) -> int:
-    """Threads per world of a kernel with lanes: a warp on CUDA, one on the CPU."""
-    return LANES if device.is_cuda else 1
-
 
 class DeviceModel:
     """A `Model` on a device: topology and constants shared by all worlds, parameters shared or per world.

@@ -8,8 +8,9 @@ import warp as wp
 
 from ...flags import NONFINITE, NOT_CONVERGED
 from ...forces.actuators import actuator_law, clamped, has_row
-from ...linalg.ltdl import ltdl_factor_block, ltdl_solve_block
-from ...linalg.vector import copy_lower
+from ...linalg.lanes import lane, lanes, sync, team_count
+from ...linalg.ltdl import team_ltdl_factor_block, team_ltdl_solve_block
+from ...linalg.vector import team_copy_lower
 from ...real import func, kernel, real
 from ...solve.sap import sap
 from ...tree import joints
@@ -23,22 +24,24 @@ def factor_both(
     h: real, D: wp.array1d(dtype=real), begin: int, end: int, A: wp.array2d(dtype=real),
     M_factor: wp.array2d(dtype=real), A_factor: wp.array2d(dtype=real),
 ):  # fmt: skip
-    """A ← M + h D in place, and the factors of M and A, which are one where nothing damps."""
-    copy_lower(A, begin, end, M_factor, begin, 0)
-    ltdl_factor_block(M_factor, begin, end)
-    damps = bool(False)
-    for i in range(begin, end):
-        damps = damps or D[i] != real(0.0)
-    if damps:
-        for i in range(begin, end):
+    """A ← M + h D in place, and the factors of M and A, which are one where nothing damps. By all lanes."""
+    team_copy_lower(A, begin, end, M_factor, begin, 0)
+    team_ltdl_factor_block(M_factor, begin, end)
+    damped = wp.int32(0)
+    for i in range(begin + lane(), end, lanes()):
+        if D[i] != real(0.0):
+            damped += 1
+    if team_count(damped) > 0:
+        for i in range(begin + lane(), end, lanes()):
             A[i, i - begin] = A[i, i - begin] + h * D[i]
-        copy_lower(A, begin, end, A_factor, begin, 0)
-        ltdl_factor_block(A_factor, begin, end)
+        sync()
+        team_copy_lower(A, begin, end, A_factor, begin, 0)
+        team_ltdl_factor_block(A_factor, begin, end)
     else:
-        copy_lower(M_factor, begin, end, A_factor, begin, 0)
+        team_copy_lower(M_factor, begin, end, A_factor, begin, 0)
 
 
-@kernel
+@kernel(lanes=True)
 def free_motion(
     topology: Topology,
     h: real,
@@ -53,15 +56,16 @@ def free_motion(
     A_factor: wp.array3d(dtype=real),
     v_star: wp.array2d(dtype=real),
 ):
-    """v* = v0 + h (M + h D)^-1 (force - D v0 - bias), and the factors of M and A. Launch over (worlds, trees)."""
-    w, tree = wp.tid()
+    """v* = v0 + h (M + h D)^-1 (force - D v0 - bias), and the factors of M and A. Launch over (worlds, trees, lanes)."""
+    w, tree, _lane = wp.tid()
     begin = topology.tree_v[tree]
     end = topology.tree_v[tree + 1]
     factor_both(h, D[w], begin, end, A[w], M_factor[w], A_factor[w])
-    for i in range(begin, end):
+    for i in range(begin + lane(), end, lanes()):
         v_star[w, i] = h * (force[w, i] - D[w, i] * v0[w, i] - bias[w, i])
-    ltdl_solve_block(A_factor[w], begin, end, v_star[w])
-    for i in range(begin, end):
+    sync()
+    team_ltdl_solve_block(A_factor[w], begin, end, v_star[w])
+    for i in range(begin + lane(), end, lanes()):
         v_star[w, i] = v_star[w, i] + v0[w, i]
 
 
@@ -201,7 +205,7 @@ def momentum_balance(
     r[w, d] = h * (inertial_force[w, d] + D[w, d] * (v[w, d] - v_star[w, d]))
 
 
-@kernel(part="schemes")
+@kernel(part="schemes", lanes=True)
 def contact_stage(
     topology: Topology,
     h: real,
@@ -212,8 +216,8 @@ def contact_stage(
     M_factor: wp.array3d(dtype=real),
     A_factor: wp.array3d(dtype=real),
 ):
-    """A of the second stage and the factors of M and A. Launch over (worlds, trees)."""
-    w, tree = wp.tid()
+    """A of the second stage and the factors of M and A. Launch over (worlds, trees, lanes)."""
+    w, tree, _lane = wp.tid()
     begin = topology.tree_v[tree]
     end = topology.tree_v[tree + 1]
     factor_both(h, D[w], begin, end, A[w], M_factor[w], A_factor[w])
