@@ -5,9 +5,11 @@ import gc
 import os
 import pathlib
 import traceback
+import typing
 
 from warpsim.checks import short, whole
 from warpsim.device.memory import LARGEST_INDEX, array_bytes
+from warpsim.device.threads import Method
 from warpsim.inputs import device_called
 
 SHARE = 0.9  # of what is free: the rest is for states, graphs and the code of kernels
@@ -63,7 +65,7 @@ def _available() -> int:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 2**32
 
 
-def explains_shortage(make):
+def explains_shortage(make: Method) -> Method:
     """An `__init__(self, model, worlds, …)` whose want of memory becomes a `MemoryError`: which array, and how many worlds fit."""
 
     @functools.wraps(make)
@@ -80,7 +82,7 @@ def explains_shortage(make):
             gc.collect()
             raise MemoryError(f"{missing}: {_advice(*arguments, **named)}")
 
-    return made
+    return typing.cast(Method, made)
 
 
 def _missing(error: RuntimeError) -> str:

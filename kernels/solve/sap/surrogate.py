@@ -74,7 +74,8 @@ def relax_slips(problem: Problem, work: Workspace, lag: Lag, solution: Solution,
 def lag_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
     """The convex problem whose solution is that of Coulomb's law where its v and γ are the present ones: v̂_n − μ‖s‖, and c linear.
 
-    Also of contacts that bear nothing, which the convex law would else catch as far above as it lifts what slides.
+    In large islands also of contacts that bear nothing, which the convex law would else catch as far above as it lifts what slides, so that passes
+    do not come to rest; a single pass, another start of Newton's method, does better without.
     """
     if is_large(lag, r):
         relax_slips(problem, work, lag, solution, w, r)
@@ -86,7 +87,7 @@ def lag_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solutio
         slip = real(0.0)
         if is_large(lag, r):
             slip = lag.slip[w, c]
-        else:
+        elif gamma_n > real(0.0):
             slip = slip_speed(problem, solution, w, c)
         least = problem.least[w, c]
         slope = compression_slope(gamma_n, R[2], load, least)
