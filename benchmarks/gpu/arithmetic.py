@@ -303,6 +303,20 @@ def _count_bits(i: Instruction, m) -> tuple[Run, float, int]:
     return lambda: np.copyto(out, np.array([f(int(x), width) for x in a], out.dtype), where=mask), 2 * ALU, 2
 
 
+def _funnel(i: Instruction, m) -> tuple[Run, float, int]:
+    """shf: 32 bits of two words side by side, the second operand the higher one, from a place that the third says."""
+    word, mask = TYPES["u32"], m.mask
+    a, b, c = (m.read(x, word) for x in i.operands[1:])
+    out = m.written(i.operands[0], word)
+
+    def run() -> None:
+        n = (c & 31 if "wrap" in i.opcode else np.minimum(c, 32)).astype(np.uint64)
+        both = b.astype(np.uint64) << np.uint64(32) | a.astype(np.uint64)
+        np.copyto(out, (both << n >> np.uint64(32) if "l" in i.opcode else both >> n).astype(word), where=mask)
+
+    return run, ALU, 1
+
+
 BUILDERS = {
     tuple(PLAIN): _plain,
     ("fma", "mad"): _multiply_add,
@@ -314,5 +328,6 @@ BUILDERS = {
     ("copysign",): _copysign,
     ("cvt",): _convert,
     ("bfi", "bfe"): _bit_field,
+    ("shf",): _funnel,
     ("popc", "clz", "brev", "bfind"): _count_bits,
 }

@@ -9,11 +9,12 @@ and a lane reads what another has written only after a `sync`. Sums over lanes a
 nothing but the number of lanes, and every lane has the result, so that bits depend neither on the batch nor on the block. On the CPU
 there is one lane, `lane()` is 0, sums are what they are given, and `sync` is nothing.
 
-Functions named `team_*`, and those of this file, are called by all lanes of a warp together; everything else by one lane, for itself.
+Functions named `team_*`, those of this file, and those of files that say so are called by all lanes of a warp together; everything else
+by one lane, for itself. A number that all lanes have may be written by all.
 """
 
 from .. import real as device
-from ..real import real
+from ..real import real, vec3
 
 
 def by_device(gpu: str, cpu: str) -> str:
@@ -76,6 +77,12 @@ def team_max(x: real) -> real:
 def team_value(x: real, from_: int) -> real:
     """x of one lane."""
     ...
+
+
+@device.func
+def team_vector(x: vec3, from_: int) -> vec3:
+    """x of one lane."""
+    return vec3(team_value(x[0], from_), team_value(x[1], from_), team_value(x[2], from_))
 
 
 @device.func_native(

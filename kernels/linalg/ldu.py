@@ -8,40 +8,8 @@ then U. Twice the work of LᵀDL.
 import warp as wp
 
 from .. import real as device
-from ..real import real, vec3
-from .vector import snippet
-
-RANK_ONE = """
-const auto* J0 = J.data;
-const auto* J1 = J0 + J.shape[1];
-const auto* J2 = J1 + J.shape[1];
-const int* dof = support.data;
-const int n = H.shape[1];
-for (int a = 0; a < size; ++a) {
-    const int s_a = slot.data[dof[a]];
-    const auto left = p.c[0] * J0[a] + p.c[1] * J1[a];
-    for (int b = 0; b < size; ++b) {
-        const int s_b = slot.data[dof[b]];
-        if (s_a >= s_b) H.data[s_a * n + s_b] += left * J2[b];
-        else K.data[s_b * n + s_a] += left * J2[b];
-    }
-}
-"""
-
-
-@device.func_native(RANK_ONE)
-def support_add_rank_one(
-    J: wp.array2d(dtype=real),
-    support: wp.array1d(dtype=int),
-    size: int,
-    p: vec3,
-    slot: wp.array1d(dtype=int),
-    H: wp.array2d(dtype=real),
-    K: wp.array2d(dtype=real),
-):
-    """Matrix + Jᵀp eᵀJ of one contact, p in its tangent plane and e its normal; dof d is row and column slot[d]."""
-    ...
-
+from ..real import real
+from .vector import eliminated, scalar, snippet
 
 # As in `ltdl.py`: what stands in a chunk of eight beside the envelope of row k is set to 0 when the row is eliminated.
 FACTOR = snippet(
@@ -85,29 +53,64 @@ for (int k = size - 1; k >= 0; --k) {
 return 0;
 """,
     gpu="""
-const int n = H.shape[1];
-for (int k = end - 1; k >= begin; --k) {
-    SCALAR* L_k = H.data + k * n;
-    SCALAR* U_k = K.data + k * n;
-    const SCALAR pivot = L_k[k];
-    if (!(pivot != (SCALAR)0 && pivot - pivot == (SCALAR)0)) return k + 1;
-    const SCALAR inverse = (SCALAR)1 / pivot;
-    const int start = first.data[k];
-    for (int i = start; i < k; ++i) {
-        const SCALAR m = -U_k[i] * inverse, l = -L_k[i] * inverse;
-        if (m != (SCALAR)0 || l != (SCALAR)0) {
-            SCALAR* L_i = H.data + i * n;
-            SCALAR* U_i = K.data + i * n;
-            for (int j = start; j < first.data[i]; ++j) L_i[j] = U_i[j] = 0;
-            if (start < first.data[i]) first.data[i] = start;
-            for (int j = start; j <= i; ++j) L_i[j] += m * L_k[j];
-            for (int j = start; j < i; ++j) U_i[j] += l * U_k[j];
+const int n = H.shape[1], size = end - begin, lane = threadIdx.x & 31;
+SCALAR* lower = H.data + begin * n + begin;
+SCALAR* upper = K.data + begin * n + begin;
+int* starts = first.data + begin;
+if (size <= 32) {
+    __shared__ int place[32];
+    __shared__ SCALAR own_held[32], own_scaled_held[32], turned_held[32], turned_scaled_held[32];
+    FIRST_PAIRS
+    char* const below = (char*)lower;
+    char* const above = (char*)upper;
+    for (int k = size - 1; k >= 0; --k) {
+        SCALAR* const L_k = lower + k * n + lane;
+        SCALAR* const U_k = upper + k * n + lane;
+        const SCALAR own = lane <= k ? *L_k : (SCALAR)0;
+        const SCALAR turned = lane < k ? *U_k : (SCALAR)0;
+        const SCALAR pivot = __shfl_sync(0xffffffffu, own, k);
+        if (!(pivot != (SCALAR)0 && pivot - pivot == (SCALAR)0)) return begin + k + 1;
+        const SCALAR inverse = (SCALAR)1 / pivot, own_scaled = own * inverse, turned_scaled = turned * inverse;
+        const unsigned all = __ballot_sync(0xffffffffu, own != (SCALAR)0 || turned != (SCALAR)0), left = all & ~(1u << k);
+        if (lane == 0) starts[k] = begin + __popc((all & -all) - 1);
+        PAIRS
+        if (lane < k) {
+            *L_k = own_scaled;
+            *U_k = turned_scaled;
         }
     }
-    for (int j = start; j < k; ++j) {
+    __syncwarp();
+    return 0;
+}
+for (int k = size - 1; k >= 0; --k) {
+    SCALAR* L_k = lower + k * n;
+    SCALAR* U_k = upper + k * n;
+    const SCALAR pivot = L_k[k];
+    if (!(pivot != (SCALAR)0 && pivot - pivot == (SCALAR)0)) return begin + k + 1;
+    const SCALAR inverse = (SCALAR)1 / pivot;
+    const int start = starts[k] - begin;
+    for (int c = start; c < k; c += 32) {
+        const bool held = c + lane < k && (L_k[c + lane] != (SCALAR)0 || U_k[c + lane] != (SCALAR)0);
+        unsigned left = __ballot_sync(0xffffffffu, held);
+        while (left) {
+            const int i = c + __popc((left & -left) - 1);
+            left &= left - 1;
+            const SCALAR m = -U_k[i] * inverse, l = -L_k[i] * inverse;
+            SCALAR* L_i = lower + i * n;
+            SCALAR* U_i = upper + i * n;
+            const int start_i = starts[i] - begin;
+            for (int j = start + lane; j <= i; j += 32) L_i[j] = (j >= start_i ? L_i[j] : (SCALAR)0) + m * L_k[j];
+            for (int j = start + lane; j < i; j += 32) U_i[j] = (j >= start_i ? U_i[j] : (SCALAR)0) + l * U_k[j];
+            __syncwarp();
+            if (lane == 0 && start < start_i) starts[i] = begin + start;
+        }
+    }
+    __syncwarp();
+    for (int j = start + lane; j < k; j += 32) {
         L_k[j] *= inverse;
         U_k[j] *= inverse;
     }
+    __syncwarp();
 }
 return 0;
 """,
@@ -136,29 +139,65 @@ for (int k = 0; k < size; ++k) {
 }
 """,
     gpu="""
-const int n = H.shape[1];
-SCALAR* px = x.data;
-for (int k = end - 1; k >= begin; --k)
-    for (int j = first.data[k]; j < k; ++j) px[j] -= px[k] * UP.data[k * n + j];
-for (int k = begin; k < end; ++k) {
-    SCALAR x_k = px[k] / H.data[k * n + k];
-    for (int j = first.data[k]; j < k; ++j) x_k -= DOWN.data[k * n + j] * px[j];
-    px[k] = x_k;
+const int n = H.shape[1], size = end - begin, corner = begin * n + begin, lane = threadIdx.x & 31;
+const SCALAR* up = UP.data + corner;
+const SCALAR* down = DOWN.data + corner;
+const int* starts = first.data + begin;
+SCALAR* px = x.data + begin;
+if (size <= 32) {
+    SCALAR y = lane < size ? px[lane] : (SCALAR)0;
+    for (int k = size - 1; k > 0; --k) {
+        const SCALAR x_k = __shfl_sync(0xffffffffu, y, k);
+        if (lane < k) y -= x_k * up[k * n + lane];
+    }
+    if (lane < size) y /= H.data[corner + lane * n + lane];
+    for (int k = 1; k < size; ++k) {
+        SCALAR sum = lane < k ? down[k * n + lane] * y : (SCALAR)0;
+        for (int other = 16; other > 0; other >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, other);
+        if (lane == k) y -= sum;
+    }
+    if (lane < size) px[lane] = y;
+} else {
+    for (int k = size - 1; k > 0; --k) {
+        const SCALAR x_k = px[k];
+        for (int j = starts[k] - begin + lane; j < k; j += 32) px[j] -= x_k * up[k * n + j];
+        __syncwarp();
+    }
+    for (int k = 0; k < size; ++k) {
+        SCALAR sum = 0;
+        for (int j = starts[k] - begin + lane; j < k; j += 32) sum += down[k * n + j] * px[j];
+        for (int other = 16; other > 0; other >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, other);
+        if (lane == 0) px[k] = px[k] / H.data[corner + k * n + k] - sum;
+        __syncwarp();
+    }
 }
+__syncwarp();
 """,
 )
 
 
-@device.func_native(FACTOR)
-def ldu_factor_envelope(
+KEEP = """own_held[rank] = own;
+        own_scaled_held[rank] = own_scaled;
+        turned_held[rank] = turned;
+        turned_scaled_held[rank] = turned_scaled;"""
+# The diagonal of U is never read.
+UPDATE = """*(SCALAR*)(below + at) -= turned_scaled_held[a] * own_held[b];
+        *(SCALAR*)(above + at) -= own_scaled_held[a] * turned_held[b];"""
+
+
+@device.func_native(eliminated(FACTOR, KEEP, UPDATE).replace("SCALAR", scalar))
+def team_ldu_factor_envelope(
     H: wp.array2d(dtype=real), K: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int)
 ) -> int:
-    """Factor rows [begin, end) that begin at first[k]; fill-in lowers `first`. 0, or k + 1 when pivot k is 0 or not finite."""
+    """Factor rows [begin, end) that begin at first[k]; fill-in lowers `first`. 0, or k + 1 when pivot k is 0 or not finite.
+
+    By all lanes, as the next two; on a GPU up to 32 rows are held whole, with zeros before `first`, which is written.
+    """
     ...
 
 
 @device.func_native(SOLVE.replace("UP", "K").replace("DOWN", "H"))
-def ldu_solve_envelope(
+def team_ldu_solve_envelope(
     H: wp.array2d(dtype=real),
     K: wp.array2d(dtype=real),
     begin: int,
@@ -171,7 +210,7 @@ def ldu_solve_envelope(
 
 
 @device.func_native(SOLVE.replace("UP", "H").replace("DOWN", "K"))
-def ldu_solve_transposed(
+def team_ldu_solve_transposed(
     H: wp.array2d(dtype=real),
     K: wp.array2d(dtype=real),
     begin: int,

@@ -98,21 +98,6 @@ for (int a = 0; a < size; ++a) {
     }
 }
 """
-BLOCK_GRAM = """
-const auto* J0 = J.data;
-const auto* J1 = J0 + J.shape[1];
-const auto* J2 = J1 + J.shape[1];
-const int* dof = support.data;
-const int n = H.shape[1];
-for (int a = 0; a < size; ++a) {
-    const int begin = dof_begin.data[dof[a]];
-    const auto g0 = G.data[0][0] * J0[a] + G.data[0][1] * J1[a] + G.data[0][2] * J2[a];
-    const auto g1 = G.data[1][0] * J0[a] + G.data[1][1] * J1[a] + G.data[1][2] * J2[a];
-    const auto g2 = G.data[2][0] * J0[a] + G.data[2][1] * J1[a] + G.data[2][2] * J2[a];
-    auto* row = H.data + dof[a] * n - begin;
-    for (int b = a; b >= 0 && dof[b] >= begin; --b) row[dof[b]] += g0 * J0[b] + g1 * J1[b] + g2 * J2[b];
-}
-"""
 
 
 SPARSE_DOT = """
@@ -139,17 +124,6 @@ for (int i = 0; i < size; ++i) {
         const int s_j = slot.data[dof[j]];
         H.data[s_i > s_j ? s_i * n + s_j : s_j * n + s_i] += g_i * pa[j];
     }
-}
-"""
-SPARSE_BLOCK_GRAM = """
-const auto* pa = a.data;
-const int* dof = support.data;
-const int n = H.shape[1];
-for (int i = 0; i < size; ++i) {
-    const int begin = dof_begin.data[dof[i]];
-    const auto g_i = g * pa[i];
-    auto* row = H.data + dof[i] * n - begin;
-    for (int j = i; j >= 0 && dof[j] >= begin; --j) row[dof[j]] += g_i * pa[j];
 }
 """
 
@@ -249,19 +223,6 @@ def support_add_gram(
     ...
 
 
-@device.func_native(BLOCK_GRAM)
-def support_add_block_gram(
-    J: wp.array2d(dtype=real),
-    support: wp.array1d(dtype=int),
-    size: int,
-    G: mat33,
-    dof_begin: wp.array1d(dtype=int),
-    H: wp.array2d(dtype=real),
-):
-    """The part of JᵀGJ within the diagonal blocks, H stored by blocks; `dof_begin` is the first dof of each one's."""
-    ...
-
-
 @device.func_native(SPARSE_DOT.replace("SCALAR", scalar))
 def sparse_dot(a: wp.array1d(dtype=real), support: wp.array1d(dtype=int), size: int, x: wp.array1d(dtype=real)) -> real:
     """aᵀx over the support of a."""
@@ -286,17 +247,4 @@ def sparse_add_gram(
     H: wp.array2d(dtype=real),
 ):
     """H ← H + g a aᵀ, lower triangle; dof d is row and column slot[d] of H."""
-    ...
-
-
-@device.func_native(SPARSE_BLOCK_GRAM)
-def sparse_add_block_gram(
-    a: wp.array1d(dtype=real),
-    support: wp.array1d(dtype=int),
-    size: int,
-    g: real,
-    dof_begin: wp.array1d(dtype=int),
-    H: wp.array2d(dtype=real),
-):
-    """The part of g a aᵀ within the diagonal blocks, H stored by blocks."""
     ...

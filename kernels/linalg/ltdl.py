@@ -15,7 +15,7 @@ import warp as wp
 from .. import real as device
 from ..real import real
 from .lanes import by_device
-from .vector import scalar, snippet
+from .vector import eliminated, scalar, snippet
 
 # Entries of row k from the first column of its tree or island on are H_k[0 …]; those beyond the diagonal, within its chunk of eight, are
 # set to 0 when it is eliminated, and so are those before its first one. x − x is 0 for finite x only: one test for NaN, ±∞ and pivots ≤ 0.
@@ -212,22 +212,21 @@ TEAM_FACTOR_BLOCK = """
 const int n = H.shape[1], size = end - begin, lane = threadIdx.x & 31;
 SCALAR* base = H.data + begin * n;
 if (size <= 32) {
+    __shared__ int place[32];
+    __shared__ SCALAR own_held[32], scaled_held[32];
+    FIRST_PAIRS
+    char* const corner = (char*)base;
     for (int k = size - 1; k >= 0; --k) {
-        SCALAR* H_k = base + k * n;
-        const SCALAR own = lane <= k ? H_k[lane] : (SCALAR)0;
+        SCALAR* const H_k = base + k * n + lane;
+        const SCALAR own = lane <= k ? *H_k : (SCALAR)0;
         const SCALAR pivot = __shfl_sync(0xffffffffu, own, k);
         if (!(pivot > (SCALAR)0 && pivot - pivot == (SCALAR)0)) return k + 1;
-        const SCALAR inverse = (SCALAR)1 / pivot;
-        unsigned left = __ballot_sync(0xffffffffu, lane < k && own != (SCALAR)0);
-        while (left) {
-            const int i = __popc((left & -left) - 1);
-            left &= left - 1;
-            const SCALAR m = -__shfl_sync(0xffffffffu, own, i) * inverse;
-            if (lane <= i) base[i * n + lane] += m * own;
-        }
-        if (lane < k) H_k[lane] = own * inverse;
-        __syncwarp();
+        const SCALAR scaled = own * ((SCALAR)1 / pivot);
+        const unsigned left = __ballot_sync(0xffffffffu, lane < k && own != (SCALAR)0);
+        PAIRS
+        if (lane < k) *H_k = scaled;
     }
+    __syncwarp();
     return 0;
 }
 for (int k = size - 1; k >= 0; --k) {
@@ -285,14 +284,107 @@ if (size <= 32) {
 __syncwarp();
 """
 
+TEAM_FACTOR_ENVELOPE = """
+const int n = H.shape[1], size = end - begin, lane = threadIdx.x & 31;
+SCALAR* base = H.data + begin * n + begin;
+int* starts = first.data + begin;
+if (size <= 32) {
+    __shared__ int place[32];
+    __shared__ SCALAR own_held[32], scaled_held[32];
+    FIRST_PAIRS
+    char* const corner = (char*)base;
+    for (int k = size - 1; k >= 0; --k) {
+        SCALAR* const H_k = base + k * n + lane;
+        const SCALAR own = lane <= k ? *H_k : (SCALAR)0;
+        const SCALAR pivot = __shfl_sync(0xffffffffu, own, k);
+        if (!(pivot > (SCALAR)0 && pivot - pivot == (SCALAR)0)) return begin + k + 1;
+        const SCALAR scaled = own * ((SCALAR)1 / pivot);
+        const unsigned all = __ballot_sync(0xffffffffu, own != (SCALAR)0), left = all & ~(1u << k);
+        if (lane == 0) starts[k] = begin + __popc((all & -all) - 1);
+        PAIRS
+        if (lane < k) *H_k = scaled;
+    }
+    __syncwarp();
+    return 0;
+}
+for (int k = size - 1; k >= 0; --k) {
+    SCALAR* H_k = base + k * n;
+    const SCALAR pivot = H_k[k];
+    if (!(pivot > (SCALAR)0 && pivot - pivot == (SCALAR)0)) return begin + k + 1;
+    const SCALAR inverse = (SCALAR)1 / pivot;
+    const int start = starts[k] - begin;
+    for (int c = start; c < k; c += 32) {
+        unsigned left = __ballot_sync(0xffffffffu, c + lane < k && H_k[c + lane] != (SCALAR)0);
+        while (left) {
+            const int i = c + __popc((left & -left) - 1);
+            left &= left - 1;
+            const SCALAR m = -H_k[i] * inverse;
+            SCALAR* H_i = base + i * n;
+            const int start_i = starts[i] - begin;
+            for (int j = start + lane; j <= i; j += 32) H_i[j] = (j >= start_i ? H_i[j] : (SCALAR)0) + m * H_k[j];
+            __syncwarp();
+            if (lane == 0 && start < start_i) starts[i] = begin + start;
+        }
+    }
+    __syncwarp();
+    for (int j = start + lane; j < k; j += 32) H_k[j] *= inverse;
+    __syncwarp();
+}
+return 0;
+"""
+TEAM_SOLVE_ENVELOPE = """
+const int n = H.shape[1], size = end - begin, lane = threadIdx.x & 31;
+const SCALAR* base = H.data + begin * n + begin;
+const int* starts = first.data + begin;
+SCALAR* px = x.data + begin;
+if (size <= 32) {
+    const SCALAR* column = base + lane;
+    SCALAR y = lane < size ? px[lane] : (SCALAR)0;
+    for (int k = size - 1; k > 0; --k) {
+        const SCALAR x_k = __shfl_sync(0xffffffffu, y, k);
+        if (lane < k) y -= x_k * column[k * n];
+    }
+    if (lane < size) y /= column[lane * n];
+    for (int k = 1; k < size; ++k) {
+        SCALAR sum = lane < k ? column[k * n] * y : (SCALAR)0;
+        for (int other = 16; other > 0; other >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, other);
+        if (lane == k) y -= sum;
+    }
+    if (lane < size) px[lane] = y;
+} else {
+    for (int k = size - 1; k > 0; --k) {
+        const SCALAR x_k = px[k];
+        for (int j = starts[k] - begin + lane; j < k; j += 32) px[j] -= x_k * base[k * n + j];
+        __syncwarp();
+    }
+    for (int k = 0; k < size; ++k) {
+        SCALAR sum = 0;
+        for (int j = starts[k] - begin + lane; j < k; j += 32) sum += base[k * n + j] * px[j];
+        for (int other = 16; other > 0; other >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, other);
+        if (lane == 0) px[k] = px[k] / base[k * n + k] - sum;
+        __syncwarp();
+    }
+}
+__syncwarp();
+"""
 
-@device.func_native(by_device(TEAM_FACTOR_BLOCK.replace("SCALAR", scalar), FACTOR_BLOCK))
+
+KEEP = "own_held[rank] = own;\n        scaled_held[rank] = scaled;"
+UPDATE = "*(SCALAR*)(corner + at) -= scaled_held[a] * own_held[b];"
+
+
+def team(text: str) -> str:
+    """A body for the lanes of a warp."""
+    return eliminated(text, KEEP, UPDATE).replace("SCALAR", scalar)
+
+
+@device.func_native(by_device(team(TEAM_FACTOR_BLOCK), FACTOR_BLOCK))
 def team_ltdl_factor_block(H: wp.array2d(dtype=real), begin: int, end: int) -> int:
     """`ltdl_factor_block` by all lanes; what others wrote to H before was followed by a `sync`."""
     ...
 
 
-@device.func_native(by_device(TEAM_SOLVE_BLOCK.replace("SCALAR", scalar), SOLVE_BLOCK))
+@device.func_native(by_device(team(TEAM_SOLVE_BLOCK), SOLVE_BLOCK))
 def team_ltdl_solve_block(H: wp.array2d(dtype=real), begin: int, end: int, x: wp.array1d(dtype=real)):
     """`ltdl_solve_block` by all lanes; what others wrote to H and x before was followed by a `sync`."""
     ...
@@ -321,4 +413,21 @@ def ltdl_solve_envelope(
     H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int), x: wp.array1d(dtype=real)
 ):
     """x ← H⁻¹ x on [begin, end) from the factor of `ltdl_factor_envelope`; up to seven places of x beyond `end` are scratch."""
+    ...
+
+
+@device.func_native(by_device(team(TEAM_FACTOR_ENVELOPE), FACTOR_ENVELOPE))
+def team_ltdl_factor_envelope(H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int)) -> int:
+    """`ltdl_factor_envelope` by all lanes; what others wrote to H and `first` before was followed by a `sync`.
+
+    On a GPU up to 32 rows are held whole, with zeros before `first`, which is written.
+    """
+    ...
+
+
+@device.func_native(by_device(team(TEAM_SOLVE_ENVELOPE), SOLVE_ENVELOPE))
+def team_ltdl_solve_envelope(
+    H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int), x: wp.array1d(dtype=real)
+):
+    """`ltdl_solve_envelope` by all lanes; what others wrote to x before was followed by a `sync`."""
     ...

@@ -41,6 +41,45 @@ def snippet(cpu: str, gpu: str) -> str:
     return text.replace("SUM_V8", SUM_V8).replace("SCALAR", scalar)
 
 
+# Pairs b ≤ a are numbered a (a + 1)/2 + b; roots of 8 pair + 1 are right by far where a is below some thousands.
+PAIR = """
+const auto row_of_pair = [](unsigned pair) -> unsigned { return (unsigned)((sqrtf(8.0f * pair + 1.0f) - 1.0f) * 0.5f); };
+"""
+# Up to 32 rows on a GPU: a row's entries that are not 0 side by side, in shared memory (a block is one warp), and a pair of them a lane.
+# UPDATE is what becomes of the entry in row and column place[a] and place[b].
+ELIMINATE_PAIRS = """
+    const unsigned below_lane = left & ((1u << lane) - 1);
+    if (left >> lane & 1u) {
+        const int rank = __popc(below_lane);
+        place[rank] = lane;
+        KEEP
+    }
+    __syncwarp();
+    const unsigned held = __popc(left), pairs = held * (held + 1) / 2;
+    const auto update = [&](unsigned a, unsigned b) {
+        const unsigned at = place[a] * row + place[b] * (unsigned)sizeof(SCALAR);
+        UPDATE
+    };
+    if (lane < pairs) update(a_0, b_0);
+    if (lane + 32 < pairs) update(a_1, b_1);
+    for (unsigned pair = lane + 64; pair < pairs; pair += 32) {
+        const unsigned a = row_of_pair(pair);
+        update(a, pair - a * (a + 1) / 2);
+    }
+    __syncwarp();
+"""
+FIRST_PAIRS = """
+const unsigned row = n * sizeof(SCALAR), a_0 = row_of_pair(lane), b_0 = lane - a_0 * (a_0 + 1) / 2;
+const unsigned a_1 = row_of_pair(lane + 32), b_1 = lane + 32 - a_1 * (a_1 + 1) / 2;
+"""
+
+
+def eliminated(text: str, keep: str, update: str) -> str:
+    """A body with its PAIRS by `ELIMINATE_PAIRS`."""
+    pairs = ELIMINATE_PAIRS.replace("KEEP", keep).replace("UPDATE", update)
+    return text.replace("FIRST_PAIRS", PAIR + FIRST_PAIRS).replace("PAIRS", pairs)
+
+
 BLOCK_TIMES = snippet(
     cpu="""
 const int stride = A.shape[1], size = end - begin;
@@ -75,12 +114,14 @@ for (int c = 0; c < size; c += 24) {
 }
 """,
     gpu="""
-const int stride = A.shape[1];
-for (int i = begin; i < end; ++i) {
+const int stride = A.shape[1], size = end - begin;
+const SCALAR* rows = A.data + begin * stride;
+for (int j = threadIdx.x & 31; j < size; j += 32) {
     SCALAR sum = 0;
-    for (int j = begin; j < end; ++j) sum += A.data[i * stride + j - begin] * x.data[j];
-    y.data[i] = sum;
+    for (int i = 0; i < size; ++i) sum += rows[i * stride + j] * x.data[begin + i];
+    y.data[begin + j] = sum;
 }
+__syncwarp();
 """,
 )
 COPY_LOWER = snippet(
@@ -114,8 +155,10 @@ def team_copy_lower(A: wp.array2d(dtype=real), begin: int, end: int, B: wp.array
 
 
 @device.func_native(BLOCK_TIMES)
-def block_times(A: wp.array2d(dtype=real), begin: int, end: int, x: wp.array1d(dtype=real), y: wp.array1d(dtype=real)):
-    """y ← A x on [begin, end), A symmetric, both triangles, rows padded with zeros; x and y are different rows."""
+def team_block_times(
+    A: wp.array2d(dtype=real), begin: int, end: int, x: wp.array1d(dtype=real), y: wp.array1d(dtype=real)
+):
+    """y ← A x on [begin, end), A symmetric, both triangles, rows padded with zeros; x and y are different rows. By all lanes."""
     ...
 
 

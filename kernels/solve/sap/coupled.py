@@ -2,16 +2,20 @@
 
 Directly by UᵀDL in the envelope of the symmetric part, which is LᵀDL of `newton.py` where no contact of the island slides; without a
 factor by BiCGSTAB, preconditioned by the tree blocks of the symmetric part.
+
+Called by all lanes together (`linalg/lanes.py`).
 """
 
 import warp as wp
 
-from ...linalg.ldu import ldu_factor_envelope, ldu_solve_envelope, ldu_solve_transposed, support_add_rank_one
-from ...linalg.loops import row_copy, support_add, support_rate
+from ...linalg.lanes import lane, lanes, sync, team_sum
+from ...linalg.ldu import team_ldu_factor_envelope, team_ldu_solve_envelope, team_ldu_solve_transposed
+from ...linalg.loops import support_rate
+from ...linalg.team_loops import team_copy_triangle, team_row_copy, team_support_add, team_support_add_rank_one
 from ...real import func, mat33, real, struct, vec3
 from ..problem import Problem
 from .islands import Islands
-from .newton import CG, Range, assemble, multiply, precondition, prepare, solve_prepared
+from .newton import CG, Range, assemble, from_slots, is_whole, multiply, precondition, prepare, solve_prepared, to_slots
 from .sap import Options, Workspace
 
 # Iterations of the linear solver without a factor, per dof and at least.
@@ -55,28 +59,25 @@ class Lag:
 
 
 @func
-def island_dot(
-    problem: Problem, islands: Islands, w: int, r: Range, x: wp.array1d(dtype=real), y: wp.array1d(dtype=real)
-) -> real:
+def island_dot(islands: Islands, w: int, r: Range, x: wp.array1d(dtype=real), y: wp.array1d(dtype=real)) -> real:
     """xᵀy on the dofs of an island."""
     total = real(0.0)
-    for at in range(r.tree_begin, r.tree_end):
-        tree = islands.tree[w, at]
-        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            total += x[i] * y[i]
-    return total
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = islands.dof[w, at]
+        total += x[i] * y[i]
+    return team_sum(total)
 
 
 @func
 def island_sum(
-    problem: Problem, islands: Islands, w: int, r: Range, a: real, x: wp.array1d(dtype=real), b: real,
+    islands: Islands, w: int, r: Range, a: real, x: wp.array1d(dtype=real), b: real,
     y: wp.array1d(dtype=real), out: wp.array1d(dtype=real),
 ):  # fmt: skip
     """out ← a x + b y on the dofs of an island."""
-    for at in range(r.tree_begin, r.tree_end):
-        tree = islands.tree[w, at]
-        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            out[i] = a * x[i] + b * y[i]
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = islands.dof[w, at]
+        out[i] = a * x[i] + b * y[i]
+    sync()
 
 
 @func
@@ -85,15 +86,18 @@ def assemble_coupled(problem: Problem, work: Workspace, lag: Lag, w: int, r: Ran
     H = work.newton.H[w]
     K = lag.K[w]
     assemble(problem, work.newton, work.islands, w, r)
-    for k in range(r.slot_begin, r.slot_end):
-        row_copy(H[k], K[k], work.newton.first[w, k], k)
+    if is_whole(r):
+        team_copy_triangle(H, K, r.slot_begin, r.slot_end)
+    else:
+        for k in range(r.slot_begin, r.slot_end):
+            team_row_copy(H[k], K[k], work.newton.first[w, k], k)
     for at in range(r.contact_begin, r.contact_end):
         c = work.islands.contact[w, at]
         p = lag.p[w, c]
         if p[0] != real(0.0) or p[1] != real(0.0):
             pair = problem.contact_pair[w, c]
             size = problem.support_size[pair]
-            support_add_rank_one(problem.J[w, c], problem.support[pair], size, p, work.islands.slot[w], H, K)
+            team_support_add_rank_one(problem.J[w, c], problem.support[pair], size, p, work.islands.slot[w], H, K)
 
 
 @func
@@ -111,7 +115,7 @@ def multiply_coupled(problem: Problem, work: Workspace, lag: Lag, w: int, r: Ran
             f = rate[2] * p
             if transposed == 1:
                 f = vec3(real(0.0), real(0.0), wp.dot(p, rate))
-            support_add(problem.J[w, c], support, size, f, work.newton.product[w])
+            team_support_add(problem.J[w, c], support, size, f, work.newton.product[w])
 
 
 @func
@@ -122,9 +126,9 @@ def preconditioned_image(
     one = real(1.0)
     zero = real(0.0)
     newton = work.newton
-    island_sum(problem, work.islands, w, r, one, x, zero, x, newton.residual[w])
+    island_sum(work.islands, w, r, one, x, zero, x, newton.residual[w])
     precondition(problem, newton, work.islands, w, r)
-    island_sum(problem, work.islands, w, r, one, newton.z[w], zero, x, newton.direction[w])
+    island_sum(work.islands, w, r, one, newton.z[w], zero, x, newton.direction[w])
     multiply_coupled(problem, work, lag, w, r, transposed)
 
 
@@ -149,10 +153,10 @@ def stabilised_gradients(
     image = lag.krylov[w, 3]
     x = lag.krylov[w, 4]
     best = lag.krylov[w, 5]
-    island_sum(problem, islands, w, r, one, b, zero, b, rest)
-    island_sum(problem, islands, w, r, zero, b, zero, b, x)
-    island_sum(problem, islands, w, r, zero, b, zero, b, best)
-    first = island_dot(problem, islands, w, r, b, b)
+    island_sum(islands, w, r, one, b, zero, b, rest)
+    island_sum(islands, w, r, zero, b, zero, b, x)
+    island_sum(islands, w, r, zero, b, zero, b, best)
+    first = island_dot(islands, w, r, b, b)
     least = first
     now = first
     rho = one
@@ -164,43 +168,43 @@ def stabilised_gradients(
     while trials > 0 and least > forcing * forcing * first and stalled < KRYLOV_PATIENCE:
         trials -= 1
         if fresh:
-            island_sum(problem, islands, w, r, one, best, zero, b, x)
-            island_sum(problem, islands, w, r, one, x, zero, b, direction)
+            island_sum(islands, w, r, one, best, zero, b, x)
+            island_sum(islands, w, r, one, x, zero, b, direction)
             multiply_coupled(problem, work, lag, w, r, transposed)
-            island_sum(problem, islands, w, r, one, b, -one, product, rest)
-            island_sum(problem, islands, w, r, one, rest, zero, b, shadow)
-            island_sum(problem, islands, w, r, one, rest, zero, b, p)
-            now = island_dot(problem, islands, w, r, rest, rest)
+            island_sum(islands, w, r, one, b, -one, product, rest)
+            island_sum(islands, w, r, one, rest, zero, b, shadow)
+            island_sum(islands, w, r, one, rest, zero, b, p)
+            now = island_dot(islands, w, r, rest, rest)
             rho = now
         else:
             before = rho
-            rho = island_dot(problem, islands, w, r, shadow, rest)
+            rho = island_dot(islands, w, r, shadow, rest)
             beta = rho / before * alpha / omega
-            island_sum(problem, islands, w, r, one, p, -omega, image, p)
-            island_sum(problem, islands, w, r, one, rest, beta, p, p)
+            island_sum(islands, w, r, one, p, -omega, image, p)
+            island_sum(islands, w, r, one, rest, beta, p, p)
         preconditioned_image(problem, work, lag, w, r, transposed, p)
-        island_sum(problem, islands, w, r, one, product, zero, product, image)
-        alpha = rho / island_dot(problem, islands, w, r, shadow, image)
-        island_sum(problem, islands, w, r, one, x, alpha, direction, x)
-        island_sum(problem, islands, w, r, one, rest, -alpha, image, rest)
+        island_sum(islands, w, r, one, product, zero, product, image)
+        alpha = rho / island_dot(islands, w, r, shadow, image)
+        island_sum(islands, w, r, one, x, alpha, direction, x)
+        island_sum(islands, w, r, one, rest, -alpha, image, rest)
         preconditioned_image(problem, work, lag, w, r, transposed, rest)
-        square = island_dot(problem, islands, w, r, product, product)
+        square = island_dot(islands, w, r, product, product)
         omega = zero
         if square > zero:
-            omega = island_dot(problem, islands, w, r, product, rest) / square
-        island_sum(problem, islands, w, r, one, x, omega, direction, x)
-        island_sum(problem, islands, w, r, one, rest, -omega, product, rest)
-        now = island_dot(problem, islands, w, r, rest, rest)
+            omega = island_dot(islands, w, r, product, rest) / square
+        island_sum(islands, w, r, one, x, omega, direction, x)
+        island_sum(islands, w, r, one, rest, -omega, product, rest)
+        now = island_dot(islands, w, r, rest, rest)
         stalled += 1
         if now < least:
             if now < real(KRYLOV_SHRINK) * least:
                 stalled = wp.int32(0)
             least = now
-            island_sum(problem, islands, w, r, one, x, zero, b, best)
-        along = island_dot(problem, islands, w, r, shadow, rest)
-        apart = along * along < real(KRYLOV_APART) * now * island_dot(problem, islands, w, r, shadow, shadow)
+            island_sum(islands, w, r, one, x, zero, b, best)
+        along = island_dot(islands, w, r, shadow, rest)
+        apart = along * along < real(KRYLOV_APART) * now * island_dot(islands, w, r, shadow, shadow)
         fresh = apart or omega == zero or not (now < real(KRYLOV_GROWTH) * least)
-    island_sum(problem, islands, w, r, one, best, zero, b, b)
+    island_sum(islands, w, r, one, best, zero, b, b)
     share = zero
     if first > zero:
         share = wp.sqrt(least / first)
@@ -215,7 +219,7 @@ def prepare_coupled(
     if slides == 0 or options.linear_solver == CG:
         return prepare(problem, work.newton, work.islands, w, r, options.linear_solver)
     assemble_coupled(problem, work, lag, w, r)
-    return ldu_factor_envelope(work.newton.H[w], lag.K[w], r.slot_begin, r.slot_end, work.newton.first[w])
+    return team_ldu_factor_envelope(work.newton.H[w], lag.K[w], r.slot_begin, r.slot_end, work.newton.first[w])
 
 
 @func
@@ -233,16 +237,10 @@ def solve_coupled(
         x = work.newton.x[w]
         H = work.newton.H[w]
         first = work.newton.first[w]
-        for at in range(r.tree_begin, r.tree_end):
-            tree = work.islands.tree[w, at]
-            for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-                x[work.islands.slot[w, i]] = b[i]
+        to_slots(work.islands, w, r, b, x)
         if transposed == 1:
-            ldu_solve_transposed(H, lag.K[w], r.slot_begin, r.slot_end, first, x)
+            team_ldu_solve_transposed(H, lag.K[w], r.slot_begin, r.slot_end, first, x)
         else:
-            ldu_solve_envelope(H, lag.K[w], r.slot_begin, r.slot_end, first, x)
-        for at in range(r.tree_begin, r.tree_end):
-            tree = work.islands.tree[w, at]
-            for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-                b[i] = x[work.islands.slot[w, i]]
+            team_ldu_solve_envelope(H, lag.K[w], r.slot_begin, r.slot_end, first, x)
+        from_slots(work.islands, w, r, x, b)
     return rest

@@ -28,6 +28,7 @@ class Islands:
     row_end: wp.array2d(dtype=int)
     slot_end: wp.array2d(dtype=int)  # one past the island's last row of H
     slot: wp.array2d(dtype=int)  # (worlds, nv) row of H of each dof
+    dof: wp.array2d(dtype=int)  # (worlds, nv) the dof of each row of H
     # scratch
     of_tree: wp.array2d(dtype=int)  # (worlds, trees) island of a tree
     edge_start: wp.array2d(dtype=int)  # (worlds, trees + 1)
@@ -212,6 +213,7 @@ def find_islands(problem: Problem, islands: Islands):
             tree = islands.tree[w, at]
             for d in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
                 islands.slot[w, d] = slot
+                islands.dof[w, slot] = d
                 slot += 1
         islands.slot_end[w, k + 1] = slot
     sort_constraints(problem, islands, w, contacts, count)

@@ -4,7 +4,7 @@
 
 Velocities and impulses are unknowns together. Each constraint is linearised at its own (γ, J v), the impulses are eliminated,
 (A + JᵀGJ) Δv = −(A (v − v*) − Jᵀγ) + Jᵀδ, and Δγ = δ − G JΔv. G = S + p eᵀ is not symmetric where contacts slide: friction follows
-the normal impulse and is not followed by it. One thread solves one island of one world (`islands.py`), from v = v* without
+the normal impulse and is not followed by it. One warp, on the CPU one thread, solves one island of one world (`islands.py`), from v = v* without
 impulses, which obeys the first line already, so that what is left to find is which branch each contact is on; full steps find
 it, as an active-set method would. Where they go round in circles they are shortened while each undoes the one before, and
 stretched while each goes on; where that finds nothing, another start is tried.
@@ -12,6 +12,8 @@ stretched while each goes on; where that finds nothing, another start is tried.
 The solution depends on the state alone: nothing is remembered from the step before. It is accepted when the impulses,
 projected on their laws, miss the momentum balance by no more than SAP's tolerance, ‖D(A (v − v*) − Jᵀγ)‖ ≤ ε_a + ε_r scale: that
 is `momentum_error`. `lag_error` [m/s] is the velocity by which the worst contact missed its law before it was projected.
+
+All that is not said to be for one lane is called by all lanes together (`linalg/lanes.py`).
 """
 
 import warp as wp
@@ -23,12 +25,13 @@ from ...laws.coulomb import (
     coulomb_newton,
     coulomb_slopes,
 )
-from ...linalg.loops import row_copy, sparse_add, support_add, support_rate
-from ...linalg.vector import block_times
+from ...linalg.lanes import lane, lanes, sync, team_count, team_max, team_sum, team_value, team_vector
+from ...linalg.loops import support_rate
+from ...linalg.team_loops import team_row_copy, team_sparse_add_three, team_support_add_three
 from ...real import func, kernel, real, struct, vec3
 from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution
 from .coupled import Lag, prepare_coupled, solve_coupled
-from .newton import CG, Range, contact_u, island_range, row_rate
+from .newton import CG, Range, contact_u, island_range, multiply_A, row_rate
 from .sap import (
     OPPOSED_ITERATIONS,
     SHARED_TOLERANCE,
@@ -90,7 +93,7 @@ class Balance:
 
 @func
 def row_inertia(problem: Problem, w: int, k: int) -> real:
-    """ρ of a scalar row: Σ J²/A_dd [1/kg]."""
+    """ρ of a scalar row: Σ J²/A_dd [1/kg]. By one lane."""
     total = real(0.0)
     for i in range(problem.row_support_size[k]):
         d = problem.row_support[k, i]
@@ -101,34 +104,33 @@ def row_inertia(problem: Problem, w: int, k: int) -> real:
 @func
 def start_lagged(problem: Problem, work: Workspace, warm: int, solution: Solution, w: int, r: Range):
     """v* without impulses; `warm`: v0 with those of the law there. A v* in p_star."""
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        begin = problem.tree_v[tree]
-        end = problem.tree_v[tree + 1]
-        for i in range(begin, end):
-            solution.v[w, i] = problem.v_star[w, i]
-            if warm == 1:
-                solution.v[w, i] = problem.v0[w, i]
-        block_times(problem.A[w], begin, end, problem.v_star[w], work.p_star[w])
-    for at in range(r.contact_begin, r.contact_end):
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = work.islands.dof[w, at]
+        solution.v[w, i] = problem.v_star[w, i]
+        if warm == 1:
+            solution.v[w, i] = problem.v0[w, i]
+    sync()
+    multiply_A(problem, work.islands, w, r, problem.v_star[w], work.p_star[w])
+    for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         gamma = vec3(real(0.0), real(0.0), real(0.0))
         if warm == 1:
             u = contact_u(problem, solution.v[w], w, c)
             gamma = coulomb_impulse(u, problem.R[w, c], problem.mu[w, c], problem.load[w, c], problem.least[w, c])
         solution.gamma[w, c] = gamma
-    for at in range(r.row_begin, r.row_end):
+    for at in range(r.row_begin + lane(), r.row_end, lanes()):
         k = work.islands.row[w, at]
         gamma_k = real(0.0)
         if warm == 1:
             y_k = (problem.row_v_hat[w, k] - row_rate(problem, solution.v[w], w, k)) / problem.row_R[w, k]
             gamma_k = box_impulse(y_k, problem.row_lower[w, k], problem.row_upper[w, k])
         solution.row_gamma[w, k] = gamma_k
+    sync()
 
 
 @func
 def linearise_row(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, k: int) -> real:
-    """G and δ of a scalar row at its (γ, v_c), by the trial y = γ − (v_c − v̂ + Rγ)/ρ; its miss."""
+    """G and δ of a scalar row at its (γ, v_c), by the trial y = γ − (v_c − v̂ + Rγ)/ρ; its miss. By one lane."""
     R_k = problem.row_R[w, k]
     gamma_k = solution.row_gamma[w, k]
     v_hat_k = problem.row_v_hat[w, k]
@@ -146,53 +148,82 @@ def linearise_row(problem: Problem, work: Workspace, lag: Lag, solution: Solutio
 
 
 @func
+def linearise_contacts(
+    problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, held: bool, bears: bool
+) -> Balance:
+    """Every contact linearised at the present (v, γ), and added to Jᵀγ, Jᵀmiss and Jᵀδ; what they amount to."""
+    balance = Balance()
+    for first in range(r.contact_begin, r.contact_end, lanes()):
+        gamma = vec3(real(0.0), real(0.0), real(0.0))
+        miss = vec3(real(0.0), real(0.0), real(0.0))
+        delta = vec3(real(0.0), real(0.0), real(0.0))
+        if first + lane() < r.contact_end:
+            c = work.islands.contact[w, first + lane()]
+            rho = wp.max(problem.weight[w, c], real(INVERSE_MASS_FLOOR))
+            u = contact_u(problem, solution.v[w], w, c)
+            gamma = solution.gamma[w, c]
+            least = problem.least[w, c]
+            if not bears:
+                least = real(1.0)
+            x = coulomb_newton(gamma, u, problem.R[w, c], problem.mu[w, c], problem.load[w, c], least, rho, held)
+            miss = x.miss
+            delta = x.delta
+            work.newton.G[w, c] = x.S
+            lag.p[w, c] = x.p
+            lag.delta[w, c] = delta
+            balance.error = wp.max(balance.error, rho * wp.length(miss))
+            balance.misses += rho * wp.dot(miss, miss)
+            balance.impulses += rho * wp.dot(gamma, gamma)
+            if x.p[0] != real(0.0) or x.p[1] != real(0.0):
+                balance.slides += 1
+        for of in range(wp.min(lanes(), r.contact_end - first)):
+            at = work.islands.contact[w, first + of]
+            pair = problem.contact_pair[w, at]
+            team_support_add_three(
+                problem.J[w, at], problem.support[pair], problem.support_size[pair],
+                team_vector(gamma, of), work.j_c[w], team_vector(miss, of), lag.missed[w], team_vector(delta, of), work.dv[w],
+            )  # fmt: skip
+    balance.error = team_max(balance.error)
+    balance.misses = team_sum(balance.misses)
+    balance.impulses = team_sum(balance.impulses)
+    balance.slides = team_count(balance.slides)
+    return balance
+
+
+@func
 def linearise_all(
     problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, held: bool, bears: bool
 ) -> Balance:
     """Every constraint linearised at the present (v, γ); Jᵀγ, A (v − v*) and Jᵀmiss, and what they amount to."""
-    balance = Balance()
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        begin = problem.tree_v[tree]
-        end = problem.tree_v[tree + 1]
-        for i in range(begin, end):
-            work.dv[w, i] = solution.v[w, i] - problem.v_star[w, i]
-        block_times(problem.A[w], begin, end, work.dv[w], work.m[w])
-        for i in range(begin, end):
-            work.j_c[w, i] = real(0.0)
-            lag.missed[w, i] = real(0.0)
-            work.dv[w, i] = real(0.0)
-    for at in range(r.contact_begin, r.contact_end):
-        c = work.islands.contact[w, at]
-        pair = problem.contact_pair[w, c]
-        rho = wp.max(problem.weight[w, c], real(INVERSE_MASS_FLOOR))
-        u = contact_u(problem, solution.v[w], w, c)
-        gamma = solution.gamma[w, c]
-        least = problem.least[w, c]
-        if not bears:
-            least = real(1.0)
-        x = coulomb_newton(gamma, u, problem.R[w, c], problem.mu[w, c], problem.load[w, c], least, rho, held)
-        work.newton.G[w, c] = x.S
-        lag.p[w, c] = x.p
-        lag.delta[w, c] = x.delta
-        balance.error = wp.max(balance.error, rho * wp.length(x.miss))
-        balance.misses += rho * wp.dot(x.miss, x.miss)
-        balance.impulses += rho * wp.dot(gamma, gamma)
-        if x.p[0] != real(0.0) or x.p[1] != real(0.0):
-            balance.slides += 1
-        support = problem.support[pair]
-        size = problem.support_size[pair]
-        support_add(problem.J[w, c], support, size, gamma, work.j_c[w])
-        support_add(problem.J[w, c], support, size, x.miss, lag.missed[w])
-        support_add(problem.J[w, c], support, size, x.delta, work.dv[w])
-    for at in range(r.row_begin, r.row_end):
-        k = work.islands.row[w, at]
-        miss_k = linearise_row(problem, work, lag, solution, w, k)
-        support = problem.row_support[k]
-        size = problem.row_support_size[k]
-        sparse_add(problem.row_J[w, k], support, size, solution.row_gamma[w, k], work.j_c[w])
-        sparse_add(problem.row_J[w, k], support, size, miss_k, lag.missed[w])
-        sparse_add(problem.row_J[w, k], support, size, lag.row_delta[w, k], work.dv[w])
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = work.islands.dof[w, at]
+        work.dv[w, i] = solution.v[w, i] - problem.v_star[w, i]
+    sync()
+    multiply_A(problem, work.islands, w, r, work.dv[w], work.m[w])
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = work.islands.dof[w, at]
+        work.j_c[w, i] = real(0.0)
+        lag.missed[w, i] = real(0.0)
+        work.dv[w, i] = real(0.0)
+    sync()
+    balance = linearise_contacts(problem, work, lag, solution, w, r, held, bears)
+    for first in range(r.row_begin, r.row_end, lanes()):
+        gamma_k = real(0.0)
+        miss_k = real(0.0)
+        delta_k = real(0.0)
+        if first + lane() < r.row_end:
+            k = work.islands.row[w, first + lane()]
+            miss_k = linearise_row(problem, work, lag, solution, w, k)
+            gamma_k = solution.row_gamma[w, k]
+            delta_k = lag.row_delta[w, k]
+        for of in range(wp.min(lanes(), r.row_end - first)):
+            at = work.islands.row[w, first + of]
+            team_sparse_add_three(
+                problem.row_J[w, at], problem.row_support[at], problem.row_support_size[at],
+                team_value(gamma_k, of), work.j_c[w], team_value(miss_k, of), lag.missed[w],
+                team_value(delta_k, of), work.dv[w],
+            )  # fmt: skip
+    sync()
     return measure(problem, work, lag, w, r, balance)
 
 
@@ -201,17 +232,17 @@ def measure(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range, balan
     """The sums of `Balance`, kept for the certificate as SAP keeps its own."""
     sums = vec3(real(0.0), real(0.0), real(0.0))
     law = real(0.0)
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        begin = problem.tree_v[tree]
-        for i in range(begin, problem.tree_v[tree + 1]):
-            D_sq = real(1.0) / problem.A[w, i, i - begin]
-            missed = lag.missed[w, i]
-            impulse = work.j_c[w, i] - missed
-            residual = work.m[w, i] - impulse
-            momentum = work.m[w, i] + work.p_star[w, i]
-            sums += D_sq * vec3(residual * residual, momentum * momentum, impulse * impulse)
-            law += D_sq * missed * missed
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = work.islands.dof[w, at]
+        D_sq = real(1.0) / problem.A[w, i, i - problem.dof_begin[i]]
+        missed = lag.missed[w, i]
+        impulse = work.j_c[w, i] - missed
+        residual = work.m[w, i] - impulse
+        momentum = work.m[w, i] + work.p_star[w, i]
+        sums += D_sq * vec3(residual * residual, momentum * momentum, impulse * impulse)
+        law += D_sq * missed * missed
+    sums = vec3(team_sum(sums[0]), team_sum(sums[1]), team_sum(sums[2]))
+    law = team_sum(law)
     work.norms[w, r.island] = sums
     balance.momentum = sums[0]
     balance.law = law
@@ -233,42 +264,42 @@ def lagged_step(
     if prepare_coupled(problem, work, lag, options, w, r, slides) != 0 and slides > 0:
         slides = wp.int32(0)  # of its symmetric part, which is positive definite
         prepare_coupled(problem, work, lag, options, w, r, slides)
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            dv[i] = dv[i] + work.j_c[w, i] - work.m[w, i]
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = work.islands.dof[w, at]
+        dv[i] = dv[i] + work.j_c[w, i] - work.m[w, i]
+    sync()
     solve_coupled(problem, work, lag, options, w, r, slides, 0, forcing, dv)
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            along += problem.A[w, i, i - problem.dof_begin[i]] * dv[i] * lag.dv[w, i]
-            lag.dv[w, i] = dv[i]
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = work.islands.dof[w, at]
+        along += problem.A[w, i, i - problem.dof_begin[i]] * dv[i] * lag.dv[w, i]
+        lag.dv[w, i] = dv[i]
+    along = team_sum(along)
     share = real(1.0)
     if circling:
         share = wp.max(real(LEAST_SHARE), real(SHARE_AGAINST) * share_before)
         if along > real(0.0):
             share = wp.min(real(MOST_SHARE), real(SHARE_ALONG) * share_before)
-    for at in range(r.contact_begin, r.contact_end):
+    for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         pair = problem.contact_pair[w, c]
         rate = support_rate(problem.J[w, c], problem.support[pair], problem.support_size[pair], dv)
         change = lag.delta[w, c] - work.newton.G[w, c] * rate - rate[2] * lag.p[w, c]
         solution.gamma[w, c] = solution.gamma[w, c] + share * change
-    for at in range(r.row_begin, r.row_end):
+    for at in range(r.row_begin + lane(), r.row_end, lanes()):
         k = work.islands.row[w, at]
         change_k = lag.row_delta[w, k] - work.newton.row_G[w, k] * row_rate(problem, dv, w, k)
         solution.row_gamma[w, k] = solution.row_gamma[w, k] + share * change_k
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            solution.v[w, i] = solution.v[w, i] + share * dv[i]
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = work.islands.dof[w, at]
+        solution.v[w, i] = solution.v[w, i] + share * dv[i]
+    sync()
     return share
 
 
 @func
 def project_impulses(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
     """The impulses within their cones and bounds, nearest to the last trial, and u_c = J v − v̂ beside them."""
-    for at in range(r.contact_begin, r.contact_end):
+    for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         u = contact_u(problem, solution.v[w], w, c)
         gamma = solution.gamma[w, c]
@@ -277,10 +308,11 @@ def project_impulses(problem: Problem, work: Workspace, lag: Lag, solution: Solu
         x = coulomb_newton(gamma, u, problem.R[w, c], problem.mu[w, c], load, problem.least[w, c], rho, False)
         solution.gamma[w, c] = gamma - x.miss
         work.u_c[w, c] = u
-    for at in range(r.row_begin, r.row_end):
+    for at in range(r.row_begin + lane(), r.row_end, lanes()):
         k = work.islands.row[w, at]
         solution.row_gamma[w, k] = solution.row_gamma[w, k] - linearise_row(problem, work, lag, solution, w, k)
         work.row_u_c[w, k] = row_rate(problem, solution.v[w], w, k) - problem.row_v_hat[w, k]
+    sync()
 
 
 @func
@@ -292,7 +324,7 @@ def keep_lagged_factor(
     Where it is singular, v is not a differentiable function of anything: its gradient shall be no number.
     """
     slides = wp.int32(0)
-    for at in range(r.contact_begin, r.contact_end):
+    for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         u = contact_u(problem, solution.v[w], w, c)
         x = coulomb_slopes(u, problem.R[w, c], problem.mu[w, c], problem.load[w, c], problem.least[w, c])
@@ -304,18 +336,20 @@ def keep_lagged_factor(
         lag.G[w, c] = G
         if x.p[0] != real(0.0) or x.p[1] != real(0.0):
             slides += 1
-    for at in range(r.row_begin, r.row_end):
+    for at in range(r.row_begin + lane(), r.row_end, lanes()):
         k = work.islands.row[w, at]
         work.newton.row_G[w, k] = real(0.0)
         y_k = (problem.row_v_hat[w, k] - row_rate(problem, solution.v[w], w, k)) / problem.row_R[w, k]
         if y_k > problem.row_lower[w, k] and y_k < problem.row_upper[w, k]:
             work.newton.row_G[w, k] = real(1.0) / problem.row_R[w, k]
+    sync()
+    slides = team_count(slides)
     slope = real(slides)
     if prepare_coupled(problem, work, lag, options, w, r, slides) != 0:
         slope = real(wp.nan)
     if slides == 0 and options.linear_solver != CG:
         for k in range(r.slot_begin, r.slot_end):
-            row_copy(work.newton.H[w, k], lag.K[w, k], work.newton.first[w, k], k)
+            team_row_copy(work.newton.H[w, k], lag.K[w, k], work.newton.first[w, k], k)
     lag.slope[w, r.island] = slope
 
 
@@ -326,16 +360,16 @@ def copy_point(
     to_row_gamma: wp.array1d(dtype=real),
 ):  # fmt: skip
     """Velocities and impulses of an island."""
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            to_v[i] = v[i]
-    for at in range(r.contact_begin, r.contact_end):
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = work.islands.dof[w, at]
+        to_v[i] = v[i]
+    for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         to_gamma[c] = gamma[c]
-    for at in range(r.row_begin, r.row_end):
+    for at in range(r.row_begin + lane(), r.row_end, lanes()):
         k = work.islands.row[w, at]
         to_row_gamma[k] = row_gamma[k]
+    sync()
 
 
 @func
@@ -468,12 +502,12 @@ def iterate_lagged(
     return status
 
 
-@kernel
+@kernel(lanes=True)
 def solve_lagged(
     problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution
 ):  # fmt: skip
-    """One island per thread: v and γ. `surrogate`: the problem with the R and v̂ of `lag`. Launch over (worlds, trees)."""
-    w, island = wp.tid()
+    """One island per warp: v and γ. `surrogate`: the problem with the R and v̂ of `lag`. Launch over (worlds, trees, lanes)."""
+    w, island, _lane = wp.tid()
     if island >= work.islands.count[w]:
         return
     r = island_range(work.islands, w, island)
@@ -505,13 +539,13 @@ def certify_lagged(problem: Problem, work: Workspace, lag: Lag, solution: Soluti
     lag.error[w] = error
 
 
-@kernel
+@kernel(lanes=True)
 def solve_lagged_adjoint(
     problem: Problem, work: Workspace, lag: Lag, options: Options, v_bar: wp.array2d(dtype=real),
     seed: wp.array2d(dtype=real),
 ):  # fmt: skip
-    """seed = −(A + JᵀGJ)⁻ᵀ v̄ from what `keep_factor` left, no number where that is singular. Launch over (worlds, trees)."""
-    w, island = wp.tid()
+    """seed = −(A + JᵀGJ)⁻ᵀ v̄ from what `keep_factor` left, no number where that is singular. Launch over (worlds, trees, lanes)."""
+    w, island, _lane = wp.tid()
     if island >= work.islands.count[w]:
         return
     r = island_range(work.islands, w, island)
@@ -519,13 +553,12 @@ def solve_lagged_adjoint(
     slides = wp.int32(0)
     if slope > real(0.0):
         slides = wp.int32(1)
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            seed[w, i] = -v_bar[w, i]
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = work.islands.dof[w, at]
+        seed[w, i] = -v_bar[w, i]
+    sync()
     rest = solve_coupled(problem, work, lag, options, w, r, slides, 1, real(cg_adjoint), seed[w])
     if slope - slope != real(0.0) or not (rest <= wp.sqrt(real(cg_adjoint))):
-        for at in range(r.tree_begin, r.tree_end):
-            tree = work.islands.tree[w, at]
-            for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-                seed[w, i] = real(wp.nan)
+        for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+            i = work.islands.dof[w, at]
+            seed[w, i] = real(wp.nan)

@@ -2,23 +2,32 @@
 
 Direct: H in rows of an envelope, trees in the order of `islands.py`, factored as LᵀDL. Iterative: conjugate gradients, H
 never formed, preconditioned by the factors of H's tree blocks; memory and work per iteration are linear in the scene.
+
+Called by all lanes together (`linalg/lanes.py`): each does some of an island's dofs, contacts and rows.
+What says "by one lane" does not. Each function that writes ends with a `sync`.
 """
 
 import warp as wp
 
-from ...linalg.loops import (
-    row_fill,
-    sparse_add,
-    sparse_add_block_gram,
-    sparse_add_gram,
-    sparse_dot,
-    support_add,
-    support_add_block_gram,
-    support_add_gram,
-    support_rate,
+from ...linalg.lanes import lane, lanes, sync, team_sum
+from ...linalg.loops import row_dot_at, sparse_dot, support_rate
+from ...linalg.ltdl import (
+    team_ltdl_factor_block,
+    team_ltdl_factor_envelope,
+    team_ltdl_solve_block,
+    team_ltdl_solve_envelope,
 )
-from ...linalg.ltdl import ltdl_factor_block, ltdl_factor_envelope, ltdl_solve_block, ltdl_solve_envelope
-from ...linalg.vector import block_times, copy_lower
+from ...linalg.team_loops import (
+    team_clear_triangle,
+    team_row_fill,
+    team_sparse_add,
+    team_sparse_add_block_gram,
+    team_sparse_add_gram,
+    team_support_add,
+    team_support_add_block_gram,
+    team_support_add_gram,
+)
+from ...linalg.vector import team_block_times, team_copy_lower
 from ...real import func, mat33, real, struct, vec3
 from ..problem import Problem
 from .islands import Islands
@@ -27,6 +36,7 @@ LINEAR_SOLVERS = {"cholesky": 0, "cg": 1}
 CG = wp.constant(1)
 CG_TRIALS_PER_DOF = 4  # rounding can cost CG more iterations than there are dofs
 CG_TRIALS = 20
+WHOLE_ROWS = wp.constant(32)
 
 
 @struct
@@ -75,15 +85,32 @@ def island_range(islands: Islands, w: int, k: int) -> Range:
 
 @func
 def contact_u(problem: Problem, v: wp.array1d(dtype=real), w: int, c: int) -> vec3:
-    """u = J v − v̂."""
+    """u = J v − v̂. By one lane."""
     pair = problem.contact_pair[w, c]
     return support_rate(problem.J[w, c], problem.support[pair], problem.support_size[pair], v) - problem.v_hat[w, c]
 
 
 @func
 def row_rate(problem: Problem, v: wp.array1d(dtype=real), w: int, k: int) -> real:
-    """J v of a scalar row."""
+    """J v of a scalar row. By one lane."""
     return sparse_dot(problem.row_J[w, k], problem.row_support[k], problem.row_support_size[k], v)
+
+
+@func
+def multiply_A(
+    problem: Problem, islands: Islands, w: int, r: Range, x: wp.array1d(dtype=real), y: wp.array1d(dtype=real)
+):
+    """y ← A x on the dofs of the island; x and y are different rows."""
+    if lanes() == 1 or r.tree_end - r.tree_begin == 1:
+        for at in range(r.tree_begin, r.tree_end):
+            tree = islands.tree[w, at]
+            team_block_times(problem.A[w], problem.tree_v[tree], problem.tree_v[tree + 1], x, y)
+    else:  # a row each
+        for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+            i = islands.dof[w, at]
+            begin = problem.dof_begin[i]
+            y[i] = row_dot_at(problem.A[w, i], problem.tree_v[problem.dof_tree[i] + 1] - begin, x, begin)
+        sync()
 
 
 @func
@@ -92,13 +119,20 @@ def constraint_rates(
     v_c: wp.array1d(dtype=vec3), row_v_c: wp.array1d(dtype=real),
 ):  # fmt: skip
     """v_c ← J x for every active constraint of the island."""
-    for at in range(r.contact_begin, r.contact_end):
+    for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = islands.contact[w, at]
         pair = problem.contact_pair[w, c]
         v_c[c] = support_rate(problem.J[w, c], problem.support[pair], problem.support_size[pair], x)
-    for at in range(r.row_begin, r.row_end):
+    for at in range(r.row_begin + lane(), r.row_end, lanes()):
         k = islands.row[w, at]
         row_v_c[k] = sparse_dot(problem.row_J[w, k], problem.row_support[k], problem.row_support_size[k], x)
+    sync()
+
+
+@func
+def is_whole(r: Range) -> bool:
+    """Whether the rows of the island are held whole, zeros and all: on a GPU those of small islands (`linalg/ltdl.py`)."""
+    return lanes() > 1 and r.slot_end - r.slot_begin <= WHOLE_ROWS
 
 
 @func
@@ -110,24 +144,31 @@ def widen(problem: Problem, newton: Newton, islands: Islands, w: int, support: w
             lowest = wp.min(lowest, islands.slot[w, support[a]])
         for a in range(size):
             s = islands.slot[w, support[a]]
-            if lowest < newton.first[w, s]:
-                row_fill(real(0.0), newton.H[w, s], lowest, newton.first[w, s])
+            first = newton.first[w, s]
+            if lowest < first:
+                team_row_fill(real(0.0), newton.H[w, s], lowest, first)
                 newton.first[w, s] = lowest
+        sync()
 
 
 @func
 def assemble(problem: Problem, newton: Newton, islands: Islands, w: int, r: Range):
     """Lower triangle of H."""
     H = newton.H[w]
+    whole = is_whole(r)
+    if whole and r.tree_end - r.tree_begin > 1:
+        team_clear_triangle(H, r.slot_begin, r.slot_end)
     for at in range(r.tree_begin, r.tree_end):
         tree = islands.tree[w, at]
         begin = problem.tree_v[tree]
         end = problem.tree_v[tree + 1]
         if begin < end:
             s = islands.slot[w, begin]
-            copy_lower(problem.A[w], begin, end, H, s, s)
-            for i in range(s, s + end - begin):
-                newton.first[w, i] = s
+            team_copy_lower(problem.A[w], begin, end, H, s, s)
+            if not whole:
+                for i in range(s + lane(), s + end - begin, lanes()):
+                    newton.first[w, i] = s
+    sync()
     for at in range(r.contact_begin, r.contact_end):
         c = islands.contact[w, at]
         G = newton.G[w, c]
@@ -135,16 +176,18 @@ def assemble(problem: Problem, newton: Newton, islands: Islands, w: int, r: Rang
             pair = problem.contact_pair[w, c]
             support = problem.support[pair]
             size = problem.support_size[pair]
-            widen(problem, newton, islands, w, support, size)
-            support_add_gram(problem.J[w, c], support, size, G, islands.slot[w], H)
+            if not whole:
+                widen(problem, newton, islands, w, support, size)
+            team_support_add_gram(problem.J[w, c], support, size, G, islands.slot[w], H)
     for at in range(r.row_begin, r.row_end):
         k = islands.row[w, at]
         G_k = newton.row_G[w, k]
         if G_k != real(0.0):
             support = problem.row_support[k]
             size = problem.row_support_size[k]
-            widen(problem, newton, islands, w, support, size)
-            sparse_add_gram(problem.row_J[w, k], support, size, G_k, islands.slot[w], H)
+            if not whole:
+                widen(problem, newton, islands, w, support, size)
+            team_sparse_add_gram(problem.row_J[w, k], support, size, G_k, islands.slot[w], H)
 
 
 @func
@@ -154,16 +197,16 @@ def prepare_preconditioner(problem: Problem, newton: Newton, islands: Islands, w
     for at in range(r.tree_begin, r.tree_end):
         tree = islands.tree[w, at]
         begin = problem.tree_v[tree]
-        copy_lower(problem.A[w], begin, problem.tree_v[tree + 1], P, begin, 0)
+        team_copy_lower(problem.A[w], begin, problem.tree_v[tree + 1], P, begin, 0)
     for at in range(r.contact_begin, r.contact_end):
         c = islands.contact[w, at]
         pair = problem.contact_pair[w, c]
-        support_add_block_gram(
+        team_support_add_block_gram(
             problem.J[w, c], problem.support[pair], problem.support_size[pair], newton.G[w, c], problem.dof_begin, P
         )
     for at in range(r.row_begin, r.row_end):
         k = islands.row[w, at]
-        sparse_add_block_gram(
+        team_sparse_add_block_gram(
             problem.row_J[w, k],
             problem.row_support[k],
             problem.row_support_size[k],
@@ -174,7 +217,7 @@ def prepare_preconditioner(problem: Problem, newton: Newton, islands: Islands, w
     failed = wp.int32(0)
     for at in range(r.tree_begin, r.tree_end):
         tree = islands.tree[w, at]
-        failed = wp.max(failed, ltdl_factor_block(P, problem.tree_v[tree], problem.tree_v[tree + 1]))
+        failed = wp.max(failed, team_ltdl_factor_block(P, problem.tree_v[tree], problem.tree_v[tree + 1]))
     return failed
 
 
@@ -186,7 +229,7 @@ def prepare(problem: Problem, newton: Newton, islands: Islands, w: int, r: Range
         failed = prepare_preconditioner(problem, newton, islands, w, r)
     else:
         assemble(problem, newton, islands, w, r)
-        failed = ltdl_factor_envelope(newton.H[w], r.slot_begin, r.slot_end, newton.first[w])
+        failed = team_ltdl_factor_envelope(newton.H[w], r.slot_begin, r.slot_end, newton.first[w])
     return failed
 
 
@@ -195,41 +238,38 @@ def multiply(problem: Problem, newton: Newton, islands: Islands, w: int, r: Rang
     """product ← H direction."""
     x = newton.direction[w]
     y = newton.product[w]
-    for at in range(r.tree_begin, r.tree_end):
-        tree = islands.tree[w, at]
-        begin = problem.tree_v[tree]
-        end = problem.tree_v[tree + 1]
-        block_times(problem.A[w], begin, end, x, y)
+    multiply_A(problem, islands, w, r, x, y)
     for at in range(r.contact_begin, r.contact_end):
         c = islands.contact[w, at]
         pair = problem.contact_pair[w, c]
         support = problem.support[pair]
         size = problem.support_size[pair]
         f = newton.G[w, c] * support_rate(problem.J[w, c], support, size, x)
-        support_add(problem.J[w, c], support, size, f, y)
+        team_support_add(problem.J[w, c], support, size, f, y)
     for at in range(r.row_begin, r.row_end):
         k = islands.row[w, at]
         support = problem.row_support[k]
         size = problem.row_support_size[k]
         f_k = newton.row_G[w, k] * sparse_dot(problem.row_J[w, k], support, size, x)
-        sparse_add(problem.row_J[w, k], support, size, f_k, y)
+        team_sparse_add(problem.row_J[w, k], support, size, f_k, y)
 
 
 @func
 def precondition(problem: Problem, newton: Newton, islands: Islands, w: int, r: Range) -> real:
     """z ← P⁻¹ residual; residualᵀ z."""
     z = newton.z[w]
-    product = real(0.0)
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = islands.dof[w, at]
+        z[i] = newton.residual[w, i]
+    sync()
     for at in range(r.tree_begin, r.tree_end):
         tree = islands.tree[w, at]
-        begin = problem.tree_v[tree]
-        end = problem.tree_v[tree + 1]
-        for i in range(begin, end):
-            z[i] = newton.residual[w, i]
-        ltdl_solve_block(newton.P[w], begin, end, z)
-        for i in range(begin, end):
-            product += z[i] * newton.residual[w, i]
-    return product
+        team_ltdl_solve_block(newton.P[w], problem.tree_v[tree], problem.tree_v[tree + 1], z)
+    product = real(0.0)
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = islands.dof[w, at]
+        product += z[i] * newton.residual[w, i]
+    return team_sum(product)
 
 
 @func
@@ -237,37 +277,51 @@ def conjugate_gradients(
     problem: Problem, newton: Newton, islands: Islands, w: int, r: Range, forcing: real, b: wp.array1d(dtype=real)
 ):
     """b ← H⁻¹ b, up to `forcing` times the first residual in the norm of P⁻¹."""
-    for at in range(r.tree_begin, r.tree_end):
-        tree = islands.tree[w, at]
-        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            newton.residual[w, i] = b[i]
-            newton.direction[w, i] = real(0.0)
-            b[i] = real(0.0)
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = islands.dof[w, at]
+        newton.residual[w, i] = b[i]
+        newton.direction[w, i] = real(0.0)
+        b[i] = real(0.0)
+    sync()
     rz = precondition(problem, newton, islands, w, r)
     target = forcing * forcing * rz
     beta = real(0.0)
     trials = wp.int32(CG_TRIALS) + CG_TRIALS_PER_DOF * (r.slot_end - r.slot_begin)
     while rz > target and trials > 0:
-        for at in range(r.tree_begin, r.tree_end):
-            tree = islands.tree[w, at]
-            for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-                newton.direction[w, i] = newton.z[w, i] + beta * newton.direction[w, i]
+        for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+            i = islands.dof[w, at]
+            newton.direction[w, i] = newton.z[w, i] + beta * newton.direction[w, i]
+        sync()
         multiply(problem, newton, islands, w, r)
         curvature = real(0.0)
-        for at in range(r.tree_begin, r.tree_end):
-            tree = islands.tree[w, at]
-            for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-                curvature += newton.direction[w, i] * newton.product[w, i]
-        alpha = rz / curvature
-        for at in range(r.tree_begin, r.tree_end):
-            tree = islands.tree[w, at]
-            for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-                b[i] = b[i] + alpha * newton.direction[w, i]
-                newton.residual[w, i] = newton.residual[w, i] - alpha * newton.product[w, i]
+        for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+            i = islands.dof[w, at]
+            curvature += newton.direction[w, i] * newton.product[w, i]
+        alpha = rz / team_sum(curvature)
+        for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+            i = islands.dof[w, at]
+            b[i] = b[i] + alpha * newton.direction[w, i]
+            newton.residual[w, i] = newton.residual[w, i] - alpha * newton.product[w, i]
         before = rz
         rz = precondition(problem, newton, islands, w, r)
         beta = rz / before
         trials -= 1
+
+
+@func
+def to_slots(islands: Islands, w: int, r: Range, b: wp.array1d(dtype=real), x: wp.array1d(dtype=real)):
+    """x ← b, in the order of the rows of H."""
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        x[at] = b[islands.dof[w, at]]
+    sync()
+
+
+@func
+def from_slots(islands: Islands, w: int, r: Range, x: wp.array1d(dtype=real), b: wp.array1d(dtype=real)):
+    """b ← x, in the order of dofs."""
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        b[islands.dof[w, at]] = x[at]
+    sync()
 
 
 @func
@@ -285,13 +339,6 @@ def solve_prepared(
     if linear_solver == CG:
         conjugate_gradients(problem, newton, islands, w, r, forcing, b)
     else:
-        x = newton.x[w]
-        for at in range(r.tree_begin, r.tree_end):
-            tree = islands.tree[w, at]
-            for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-                x[islands.slot[w, i]] = b[i]
-        ltdl_solve_envelope(newton.H[w], r.slot_begin, r.slot_end, newton.first[w], x)
-        for at in range(r.tree_begin, r.tree_end):
-            tree = islands.tree[w, at]
-            for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-                b[i] = x[islands.slot[w, i]]
+        to_slots(islands, w, r, b, newton.x[w])
+        team_ltdl_solve_envelope(newton.H[w], r.slot_begin, r.slot_end, newton.first[w], newton.x[w])
+        from_slots(islands, w, r, newton.x[w], b)

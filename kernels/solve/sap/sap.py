@@ -2,9 +2,10 @@
 
     ℓ(v) = ½ (v − v*)ᵀ A (v − v*) + Σ ℓ_i(J_i v),   ∇ℓ = A (v − v*) − Jᵀγ(v),   H = A + JᵀGJ
 
-One thread solves one island of one world (`islands.py`), from v0 or v*, until ‖D∇ℓ‖ ≤ ε_a + ε_r max(‖D A v‖, ‖D Jᵀγ‖),
+One warp, on the CPU one thread, solves one island of one world (`islands.py`), from v0 or v*, until ‖D∇ℓ‖ ≤ ε_a + ε_r max(‖D A v‖, ‖D Jᵀγ‖),
 D = diag(A)^(−1/2); a tree that nothing touches keeps v*. The Newton system is solved directly (LᵀDL within an envelope,
-which keeps the sparsity of kinematic trees) or by conjugate gradients without forming H (`linalg/newton.py`).
+which keeps the sparsity of kinematic trees) or by conjugate gradients without forming H (`newton.py`).
+All that is not said to be for one lane is called by all lanes together (`linalg/lanes.py`).
 Every sum runs in a fixed order inside one world, so the bits of a world depend on nothing outside it.
 
 A(v − v*) and u_c = Jv − v̂ are carried along the iteration (each step adds α AΔv and α JΔv) instead of being computed
@@ -19,12 +20,12 @@ import warp as wp
 
 from ...laws.bounds import box_cost, box_hessian, box_impulse
 from ...laws.cone import cone_cost, cone_hessian, cone_impulse, contact_regularization, contact_stabilization
-from ...linalg.loops import sparse_add, support_add
-from ...linalg.vector import block_times
+from ...linalg.lanes import lane, lanes, sync, team_max, team_sum
+from ...linalg.team_loops import team_sparse_add, team_support_add
 from ...real import func, kernel, real, struct, vec3
 from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution, clear_idle
 from .islands import Islands
-from .newton import Newton, Range, constraint_rates, island_range, prepare, solve_prepared
+from .newton import Newton, Range, constraint_rates, island_range, multiply_A, prepare, solve_prepared
 
 LINE_SEARCHES = {"exact": 0, "backtracking": 1}
 
@@ -110,7 +111,7 @@ class Step:
 
 @func
 def contact_y(u_c: vec3, R: vec3) -> vec3:
-    """y = −R⁻¹ u_c."""
+    """y = −R⁻¹ u_c. By one lane."""
     return vec3(-u_c[0] / R[0], -u_c[1] / R[1], -u_c[2] / R[2])
 
 
@@ -118,115 +119,116 @@ def contact_y(u_c: vec3, R: vec3) -> vec3:
 def first_guess(problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range) -> bool:
     """v = v0, or v* where that is to be tried and few contacts are to change it; whether it is v*."""
     free = options.free_start == 1 and r.contact_end - r.contact_begin <= FEW_CONTACTS * (r.tree_end - r.tree_begin)
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            solution.v[w, i] = problem.v0[w, i]
-            if free:
-                solution.v[w, i] = problem.v_star[w, i]
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = work.islands.dof[w, at]
+        solution.v[w, i] = problem.v0[w, i]
+        if free:
+            solution.v[w, i] = problem.v_star[w, i]
+    sync()
     return free
 
 
 @func
 def start(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range):
     """A (v − v*), A v*, J v − v̂ at the present v."""
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        begin = problem.tree_v[tree]
-        end = problem.tree_v[tree + 1]
-        for i in range(begin, end):
-            work.dv[w, i] = solution.v[w, i] - problem.v_star[w, i]
-        block_times(problem.A[w], begin, end, work.dv[w], work.m[w])
-        block_times(problem.A[w], begin, end, problem.v_star[w], work.p_star[w])
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = work.islands.dof[w, at]
+        work.dv[w, i] = solution.v[w, i] - problem.v_star[w, i]
+    sync()
+    multiply_A(problem, work.islands, w, r, work.dv[w], work.m[w])
+    multiply_A(problem, work.islands, w, r, problem.v_star[w], work.p_star[w])
     constraint_rates(problem, work.islands, w, r, solution.v[w], work.u_c[w], work.row_u_c[w])
-    for at in range(r.contact_begin, r.contact_end):
+    for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         work.u_c[w, c] = work.u_c[w, c] - problem.v_hat[w, c]
-    for at in range(r.row_begin, r.row_end):
+    for at in range(r.row_begin + lane(), r.row_end, lanes()):
         k = work.islands.row[w, at]
         work.row_u_c[w, k] = work.row_u_c[w, k] - problem.row_v_hat[w, k]
+    sync()
 
 
 @func
 def residual(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range) -> vec3:
     """γ = P(y) and j_c = Jᵀγ at the present u_c; squares of ‖D∇ℓ‖, ‖D A v‖, ‖D j_c‖."""
     j_c = work.j_c[w]
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            j_c[i] = real(0.0)
-    for at in range(r.contact_begin, r.contact_end):
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = work.islands.dof[w, at]
+        j_c[i] = real(0.0)
+    for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         R = problem.R[w, c]
-        gamma = cone_impulse(contact_y(work.u_c[w, c], R), R, problem.mu[w, c])
-        solution.gamma[w, c] = gamma
-        if gamma[0] != real(0.0) or gamma[1] != real(0.0) or gamma[2] != real(0.0):
-            pair = problem.contact_pair[w, c]
-            support_add(problem.J[w, c], problem.support[pair], problem.support_size[pair], gamma, j_c)
-    for at in range(r.row_begin, r.row_end):
+        solution.gamma[w, c] = cone_impulse(contact_y(work.u_c[w, c], R), R, problem.mu[w, c])
+    for at in range(r.row_begin + lane(), r.row_end, lanes()):
         k = work.islands.row[w, at]
         y_k = -work.row_u_c[w, k] / problem.row_R[w, k]
-        gamma_k = box_impulse(y_k, problem.row_lower[w, k], problem.row_upper[w, k])
-        solution.row_gamma[w, k] = gamma_k
-        sparse_add(problem.row_J[w, k], problem.row_support[k], problem.row_support_size[k], gamma_k, j_c)
+        solution.row_gamma[w, k] = box_impulse(y_k, problem.row_lower[w, k], problem.row_upper[w, k])
+    sync()
+    for at in range(r.contact_begin, r.contact_end):
+        c = work.islands.contact[w, at]
+        gamma = solution.gamma[w, c]
+        if gamma[0] != real(0.0) or gamma[1] != real(0.0) or gamma[2] != real(0.0):
+            pair = problem.contact_pair[w, c]
+            team_support_add(problem.J[w, c], problem.support[pair], problem.support_size[pair], gamma, j_c)
+    for at in range(r.row_begin, r.row_end):
+        k = work.islands.row[w, at]
+        gamma_k = solution.row_gamma[w, k]
+        team_sparse_add(problem.row_J[w, k], problem.row_support[k], problem.row_support_size[k], gamma_k, j_c)
     gradient_sq = real(0.0)
     momentum_sq = real(0.0)
     impulse_sq = real(0.0)
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        begin = problem.tree_v[tree]
-        for i in range(begin, problem.tree_v[tree + 1]):
-            D_sq = real(1.0) / problem.A[w, i, i - begin]
-            gradient = work.m[w, i] - j_c[i]
-            momentum = work.m[w, i] + work.p_star[w, i]
-            gradient_sq += gradient * gradient * D_sq
-            momentum_sq += momentum * momentum * D_sq
-            impulse_sq += j_c[i] * j_c[i] * D_sq
-    return vec3(gradient_sq, momentum_sq, impulse_sq)
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = work.islands.dof[w, at]
+        D_sq = real(1.0) / problem.A[w, i, i - problem.dof_begin[i]]
+        gradient = work.m[w, i] - j_c[i]
+        momentum = work.m[w, i] + work.p_star[w, i]
+        gradient_sq += gradient * gradient * D_sq
+        momentum_sq += momentum * momentum * D_sq
+        impulse_sq += j_c[i] * j_c[i] * D_sq
+    return vec3(team_sum(gradient_sq), team_sum(momentum_sq), team_sum(impulse_sq))
 
 
 @func
 def opposing_impulses(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range) -> real:
     """‖D |J|ᵀ|γ|‖, the size of the impulses whose sum is Jᵀγ. Overwrites dp."""
     total = work.dp[w]
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            total[i] = real(0.0)
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        total[work.islands.dof[w, at]] = real(0.0)
+    sync()
     for at in range(r.contact_begin, r.contact_end):
         c = work.islands.contact[w, at]
         pair = problem.contact_pair[w, c]
         gamma = solution.gamma[w, c]
-        for i in range(problem.support_size[pair]):
+        for i in range(lane(), problem.support_size[pair], lanes()):
             d = problem.support[pair, i]
             for axis in range(3):
                 total[d] = total[d] + wp.abs(problem.J[w, c, axis, i] * gamma[axis])
+        sync()
     for at in range(r.row_begin, r.row_end):
         k = work.islands.row[w, at]
-        for i in range(problem.row_support_size[k]):
+        for i in range(lane(), problem.row_support_size[k], lanes()):
             d = problem.row_support[k, i]
             total[d] = total[d] + wp.abs(problem.row_J[w, k, i] * solution.row_gamma[w, k])
+        sync()
     square = real(0.0)
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        begin = problem.tree_v[tree]
-        for i in range(begin, problem.tree_v[tree + 1]):
-            square += total[i] * total[i] / problem.A[w, i, i - begin]
-    return wp.sqrt(square)
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = work.islands.dof[w, at]
+        square += total[i] * total[i] / problem.A[w, i, i - problem.dof_begin[i]]
+    return wp.sqrt(team_sum(square))
 
 
 @func
 def linearise(problem: Problem, work: Workspace, options: Options, w: int, r: Range) -> int:
     """G of every constraint at the present u_c, and from it the factor of H, or of CG's preconditioner; 0 if sound."""
-    for at in range(r.contact_begin, r.contact_end):
+    for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         R = problem.R[w, c]
         work.newton.G[w, c] = cone_hessian(contact_y(work.u_c[w, c], R), R, problem.mu[w, c])
-    for at in range(r.row_begin, r.row_end):
+    for at in range(r.row_begin + lane(), r.row_end, lanes()):
         k = work.islands.row[w, at]
         R_k = problem.row_R[w, k]
         y_k = -work.row_u_c[w, k] / R_k
         work.newton.row_G[w, k] = box_hessian(y_k, R_k, problem.row_lower[w, k], problem.row_upper[w, k])
+    sync()
     return prepare(problem, work.newton, work.islands, w, r, options.linear_solver)
 
 
@@ -235,21 +237,21 @@ def newton_step(problem: Problem, work: Workspace, options: Options, w: int, r: 
     """Δv = −H⁻¹∇ℓ, Δp = AΔv, Δv_c = JΔv, and what the line search needs of them."""
     dv = work.dv[w]
     dp = work.dp[w]
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            dv[i] = work.j_c[w, i] - work.m[w, i]
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = work.islands.dof[w, at]
+        dv[i] = work.j_c[w, i] - work.m[w, i]
+    sync()
     solve_prepared(problem, work.newton, work.islands, w, r, options.linear_solver, forcing, dv)
+    multiply_A(problem, work.islands, w, r, dv, dp)
     step = Step()
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        begin = problem.tree_v[tree]
-        end = problem.tree_v[tree + 1]
-        block_times(problem.A[w], begin, end, dv, dp)
-        for i in range(begin, end):
-            step.slope += dv[i] * (work.m[w, i] - work.j_c[w, i])
-            step.slope_A += dv[i] * work.m[w, i]
-            step.curvature_A += dv[i] * dp[i]
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = work.islands.dof[w, at]
+        step.slope += dv[i] * (work.m[w, i] - work.j_c[w, i])
+        step.slope_A += dv[i] * work.m[w, i]
+        step.curvature_A += dv[i] * dp[i]
+    step.slope = team_sum(step.slope)
+    step.slope_A = team_sum(step.slope_A)
+    step.curvature_A = team_sum(step.curvature_A)
     constraint_rates(problem, work.islands, w, r, dv, work.dv_c[w], work.row_dv_c[w])
     return step
 
@@ -259,53 +261,59 @@ def line_slope(
     problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, step: Step, alpha: real
 ) -> real:
     """dℓ/dα = dℓ/dα(0) + α ΔvᵀAΔv − Σ Δv_cᵀ (γ(α) − γ(0)), which does not cancel near the solution."""
-    slope = step.slope + alpha * step.curvature_A
-    for at in range(r.contact_begin, r.contact_end):
+    slope = real(0.0)
+    if lane() == 0:
+        slope = step.slope + alpha * step.curvature_A
+    for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         R = problem.R[w, c]
         dv_c = work.dv_c[w, c]
         y = contact_y(work.u_c[w, c] + alpha * dv_c, R)
         slope -= wp.dot(dv_c, cone_impulse(y, R, problem.mu[w, c]) - solution.gamma[w, c])
-    for at in range(r.row_begin, r.row_end):
+    for at in range(r.row_begin + lane(), r.row_end, lanes()):
         k = work.islands.row[w, at]
         dv_c_k = work.row_dv_c[w, k]
         y_k = -(work.row_u_c[w, k] + alpha * dv_c_k) / problem.row_R[w, k]
         gamma_k = box_impulse(y_k, problem.row_lower[w, k], problem.row_upper[w, k])
         slope -= dv_c_k * (gamma_k - solution.row_gamma[w, k])
-    return slope
+    return team_sum(slope)
 
 
 @func
 def line_curvature(problem: Problem, work: Workspace, w: int, r: Range, step: Step, alpha: real) -> real:
     """d²ℓ/dα² = ΔvᵀAΔv + Σ Δv_cᵀ G(α) Δv_c."""
-    curvature = step.curvature_A
-    for at in range(r.contact_begin, r.contact_end):
+    curvature = real(0.0)
+    if lane() == 0:
+        curvature = step.curvature_A
+    for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         R = problem.R[w, c]
         dv_c = work.dv_c[w, c]
         y = contact_y(work.u_c[w, c] + alpha * dv_c, R)
         curvature += wp.dot(dv_c, cone_hessian(y, R, problem.mu[w, c]) * dv_c)
-    for at in range(r.row_begin, r.row_end):
+    for at in range(r.row_begin + lane(), r.row_end, lanes()):
         k = work.islands.row[w, at]
         R_k = problem.row_R[w, k]
         dv_c_k = work.row_dv_c[w, k]
         y_k = -(work.row_u_c[w, k] + alpha * dv_c_k) / R_k
         curvature += dv_c_k * dv_c_k * box_hessian(y_k, R_k, problem.row_lower[w, k], problem.row_upper[w, k])
-    return curvature
+    return team_sum(curvature)
 
 
 @func
 def cost_change(problem: Problem, work: Workspace, w: int, r: Range, step: Step, alpha: real) -> real:
     """ℓ(v + αΔv) − ℓ(v)."""
-    change = alpha * step.slope_A + real(0.5) * alpha * alpha * step.curvature_A
-    for at in range(r.contact_begin, r.contact_end):
+    change = real(0.0)
+    if lane() == 0:
+        change = alpha * step.slope_A + real(0.5) * alpha * alpha * step.curvature_A
+    for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         R = problem.R[w, c]
         mu = problem.mu[w, c]
         u_c = work.u_c[w, c]
         after = cone_cost(cone_impulse(contact_y(u_c + alpha * work.dv_c[w, c], R), R, mu), R)
         change += after - cone_cost(cone_impulse(contact_y(u_c, R), R, mu), R)
-    for at in range(r.row_begin, r.row_end):
+    for at in range(r.row_begin + lane(), r.row_end, lanes()):
         k = work.islands.row[w, at]
         R_k = problem.row_R[w, k]
         lower = problem.row_lower[w, k]
@@ -313,7 +321,7 @@ def cost_change(problem: Problem, work: Workspace, w: int, r: Range, step: Step,
         u_c_k = work.row_u_c[w, k]
         after_k = box_cost(-(u_c_k + alpha * work.row_dv_c[w, k]) / R_k, R_k, lower, upper)
         change += after_k - box_cost(-u_c_k / R_k, R_k, lower, upper)
-    return change
+    return team_sum(change)
 
 
 @func
@@ -370,45 +378,44 @@ def backtracking_line_search(problem: Problem, work: Workspace, w: int, r: Range
 @func
 def advance(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, alpha: real):
     """v ← v + αΔv, and with it A (v − v*) and u_c."""
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            solution.v[w, i] = solution.v[w, i] + alpha * work.dv[w, i]
-            work.m[w, i] = work.m[w, i] + alpha * work.dp[w, i]
-    for at in range(r.contact_begin, r.contact_end):
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = work.islands.dof[w, at]
+        solution.v[w, i] = solution.v[w, i] + alpha * work.dv[w, i]
+        work.m[w, i] = work.m[w, i] + alpha * work.dp[w, i]
+    for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         work.u_c[w, c] = work.u_c[w, c] + alpha * work.dv_c[w, c]
-    for at in range(r.row_begin, r.row_end):
+    for at in range(r.row_begin + lane(), r.row_end, lanes()):
         k = work.islands.row[w, at]
         work.row_u_c[w, k] = work.row_u_c[w, k] + alpha * work.row_dv_c[w, k]
+    sync()
 
 
 @func
 def keep_free_motion(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range) -> int:
     """v = v*, and ‖D A v*‖² for the certificate; the status."""
-    status = wp.int32(0)
+    p = work.p_star[w]
+    multiply_A(problem, work.islands, w, r, problem.v_star[w], p)
+    lost = real(0.0)
     momentum_sq = real(0.0)
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        begin = problem.tree_v[tree]
-        end = problem.tree_v[tree + 1]
-        p = work.p_star[w]
-        for i in range(begin, end):
-            v = problem.v_star[w, i]
-            solution.v[w, i] = v
-            if v - v != real(0.0):
-                status = wp.int32(NON_FINITE)
-        block_times(problem.A[w], begin, end, problem.v_star[w], p)
-        for i in range(begin, end):
-            momentum_sq += p[i] * p[i] / problem.A[w, i, i - begin]
-    work.norms[w, r.island] = vec3(real(0.0), momentum_sq, real(0.0))
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = work.islands.dof[w, at]
+        v = problem.v_star[w, i]
+        solution.v[w, i] = v
+        if v - v != real(0.0):
+            lost = real(1.0)
+        momentum_sq += p[i] * p[i] / problem.A[w, i, i - problem.dof_begin[i]]
+    work.norms[w, r.island] = vec3(real(0.0), team_sum(momentum_sq), real(0.0))
+    status = wp.int32(0)
+    if team_max(lost) != real(0.0):
+        status = wp.int32(NON_FINITE)
     return status
 
 
-@kernel
+@kernel(lanes=True)
 def solve(problem: Problem, work: Workspace, options: Options, solution: Solution):
-    """One island per thread: v and γ from (A, v*, J, R, v̂, μ) and the scalar rows. Launch over (worlds, trees)."""
-    w, island = wp.tid()
+    """One island per warp: v and γ from (A, v*, J, R, v̂, μ) and the scalar rows. Launch over (worlds, trees, lanes)."""
+    w, island, _lane = wp.tid()
     if island >= work.islands.count[w]:
         return
     r = island_range(work.islands, w, island)
@@ -512,19 +519,19 @@ def certify(problem: Problem, work: Workspace, solution: Solution):
     certify_world(problem, work, solution, w)
 
 
-@kernel
+@kernel(lanes=True)
 def solve_adjoint(
     problem: Problem, work: Workspace, options: Options, v_bar: wp.array2d(dtype=real), seed: wp.array2d(dtype=real)
 ):
-    """seed = −H⁻¹ v̄ from what `keep_factor` left. Launch over (worlds, trees)."""
-    w, island = wp.tid()
+    """seed = −H⁻¹ v̄ from what `keep_factor` left. Launch over (worlds, trees, lanes)."""
+    w, island, _lane = wp.tid()
     if island >= work.islands.count[w]:
         return
     r = island_range(work.islands, w, island)
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            seed[w, i] = -v_bar[w, i]
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = work.islands.dof[w, at]
+        seed[w, i] = -v_bar[w, i]
+    sync()
     solve_prepared(problem, work.newton, work.islands, w, r, options.linear_solver, real(cg_adjoint), seed[w])
 
 

@@ -1,9 +1,13 @@
-"""Other starts for the solver of Coulomb's law (`lagged.py`): passes of the convex problem, lagged behind its slips, and scattered ones."""
+"""Other starts for the solver of Coulomb's law (`lagged.py`): passes of the convex problem, lagged behind its slips, and scattered ones.
+
+All that is not said to be for one lane is called by all lanes together (`linalg/lanes.py`).
+"""
 
 import warp as wp
 
 from ...laws.cone import INVERSE_MASS_FLOOR
 from ...laws.coulomb import compression, compression_slope
+from ...linalg.lanes import lane, lanes, sync, team_sum
 from ...real import func, real, vec3
 from ..problem import Problem, Solution
 from .coupled import Lag
@@ -40,7 +44,7 @@ def is_large(lag: Lag, r: Range) -> bool:
 
 @func
 def slip_speed(problem: Problem, solution: Solution, w: int, c: int) -> real:
-    """μ‖s‖ of s = u_t + R_t γ_t: by how much the convex law would lift the contact."""
+    """μ‖s‖ of s = u_t + R_t γ_t: by how much the convex law would lift the contact. By one lane."""
     u = contact_u(problem, solution.v[w], w, c)
     R = problem.R[w, c]
     gamma = solution.gamma[w, c]
@@ -54,20 +58,24 @@ def relax_slips(problem: Problem, work: Workspace, lag: Lag, solution: Solution,
     """The next lagged slips of a large island, by Aitken's rule: passes alone go towards the fixed point by a fifth of the way each."""
     along = real(0.0)
     square = real(0.0)
-    for at in range(r.contact_begin, r.contact_end):
+    for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         change = slip_speed(problem, solution, w, c) - lag.slip[w, c]
         difference = change - lag.slip_change[w, c]
         along += lag.slip_change[w, c] * difference
         square += difference * difference
         lag.slip_change[w, c] = change
+    along = team_sum(along)
+    square = team_sum(square)
     share = real(1.0)
     if square > real(0.0):
         share = wp.clamp(-lag.relaxation[w, r.island] * along / square, real(LEAST_RELAXATION), real(MOST_RELAXATION))
+    sync()
     lag.relaxation[w, r.island] = share
-    for at in range(r.contact_begin, r.contact_end):
+    for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         lag.slip[w, c] = wp.max(real(0.0), lag.slip[w, c] + share * lag.slip_change[w, c])
+    sync()
 
 
 @func
@@ -79,7 +87,7 @@ def lag_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solutio
     """
     if is_large(lag, r):
         relax_slips(problem, work, lag, solution, w, r)
-    for at in range(r.contact_begin, r.contact_end):
+    for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         gamma_n = solution.gamma[w, c][2]
         R = problem.R[w, c]
@@ -94,6 +102,7 @@ def lag_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solutio
         rest = compression(gamma_n, R[2], load, least) - slope * gamma_n
         lag.R[w, c] = vec3(R[0], R[1], slope)
         lag.v_hat[w, c] = problem.v_hat[w, c] - vec3(real(0.0), real(0.0), slip + rest)
+    sync()
 
 
 @func
@@ -108,10 +117,10 @@ def solve_surrogate(
     precision: real,
 ) -> int:
     """SAP's iteration on it, to so small an error, from where the last one ended; how many."""
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        for i in range(surrogate.tree_v[tree], surrogate.tree_v[tree + 1]):
-            solution.v[w, i] = lag.v[w, i]
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = work.islands.dof[w, at]
+        solution.v[w, i] = lag.v[w, i]
+    sync()
     start(surrogate, work, solution, w, r)
     most = wp.int32(SURROGATE_ITERATIONS)
     if is_large(lag, r):
@@ -130,21 +139,19 @@ def solve_surrogate(
                     advance(surrogate, work, solution, w, r, alpha)
                     iterations += 1
                     running = wp.int32(1)
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        for i in range(surrogate.tree_v[tree], surrogate.tree_v[tree + 1]):
-            lag.v[w, i] = solution.v[w, i]
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = work.islands.dof[w, at]
+        lag.v[w, i] = solution.v[w, i]
     return iterations
 
 
 @func
 def start_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
     """The convex problem as it is, from v0."""
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            lag.v[w, i] = problem.v0[w, i]
-    for at in range(r.contact_begin, r.contact_end):
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = work.islands.dof[w, at]
+        lag.v[w, i] = problem.v0[w, i]
+    for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         lag.R[w, c] = problem.R[w, c]
         lag.v_hat[w, c] = problem.v_hat[w, c]
@@ -153,16 +160,16 @@ def start_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solut
             lag.slip_change[w, c] = real(0.0)
     if is_large(lag, r):
         lag.relaxation[w, r.island] = real(1.0)
+    sync()
 
 
 @func
 def scatter_start(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, restarts: int):
     """v0 without impulses; later with normal ones between none and twice what would stop each contact alone, by a lot that never changes."""
-    for at in range(r.tree_begin, r.tree_end):
-        tree = work.islands.tree[w, at]
-        for i in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            solution.v[w, i] = problem.v0[w, i]
-    for at in range(r.contact_begin, r.contact_end):
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = work.islands.dof[w, at]
+        solution.v[w, i] = problem.v0[w, i]
+    for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         gamma_n = real(0.0)
         if restarts > 1:
@@ -170,8 +177,9 @@ def scatter_start(problem: Problem, work: Workspace, solution: Solution, w: int,
             alone = wp.max(real(0.0), -u[2]) / wp.max(problem.weight[w, c], real(INVERSE_MASS_FLOOR))
             gamma_n = real(2.0) * real(wp.randf(wp.rand_init(restarts, at - r.contact_begin))) * alone
         solution.gamma[w, c] = vec3(real(0.0), real(0.0), gamma_n)
-    for at in range(r.row_begin, r.row_end):
+    for at in range(r.row_begin + lane(), r.row_end, lanes()):
         solution.row_gamma[w, work.islands.row[w, at]] = real(0.0)
+    sync()
 
 
 @func

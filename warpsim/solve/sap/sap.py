@@ -164,7 +164,7 @@ def islands_workspace(solver: ContactSolver):
     edges = solver.max_contacts + sum(len(set(tree[dofs[:n]])) - 1 for dofs, n in rows) if T > 1 else 0
     found = copy(islands.Islands, solver.scalar)()
     found.count = solver.zeros(W, int)
-    columns = {"tree": T, "of_tree": T, "slot": len(tree), "edge": 2 * edges}
+    columns = {"tree": T, "of_tree": T, "slot": len(tree), "dof": len(tree), "edge": 2 * edges}
     columns |= {"contact": solver.max_contacts, "row": solver.rows}
     columns |= dict.fromkeys(("tree_end", "contact_end", "row_end", "slot_end", "edge_start"), T + 1)
     for name, n in columns.items():
