@@ -9,17 +9,17 @@ import warp as wp
 
 from ..flags import CONTACT_OVERFLOW, NONFINITE, UNRESOLVED
 from ..laws import cone, coulomb
-from ..linalg.lanes import lane, lanes
+from ..linalg.lanes import lane, lanes, sync, team_bits, team_count, team_number, team_take
 from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec5, vec6
 from ..tree import joints as jt
 from ..tree import spatial as sp
-from ..tree.effective_mass import eliminate
+from ..tree.effective_mass import team_eliminate_in
 from ..tree.passes import Topology
 from .broadphase import Grid
 from .cull import geom_bound, next_candidate
 from .narrow.detect import detect as detect_features
 from .narrow.features import ContactGeometry, bounding_radius, contact_frame, evaluate
-from .narrow.manifold import contact_features
+from .narrow.manifold import Manifold, contact_features
 from .narrow.resolution import longest_way
 
 RULE_FIRST = wp.constant(1)
@@ -262,7 +262,87 @@ def store_contact(contacts: Contacts, w: int, c: int, p: int, feature: wp.vec3i,
     contacts.frame[w, c] = contact_frame(g.normal)
 
 
-@kernel
+@func
+def next_pairs(
+    scene: Scene, candidate: wp.array1d(dtype=int), candidates: int, geom_X: wp.array1d(dtype=transform),
+    geom_capsule: wp.array1d(dtype=vec5), geom_speed: wp.array1d(dtype=real), h: real, k: int, pairs: int,
+):  # fmt: skip
+    """The next places from k on of pairs that may meet within h, one for every lane, `pairs` where there are no more; where to go on."""
+    own = pairs
+    at = int(k)
+    if lanes() == 1:
+        own = next_candidate(
+            scene.pair_geom, candidate, candidates, scene.geom_type, geom_X, geom_capsule, geom_speed, h, at, pairs
+        )
+        at = own + 1
+    else:
+        filled = int(0)
+        room = bool(True)
+        while at < pairs and room:
+            mine = at + lane()
+            hit = int(0)
+            if mine < pairs:
+                nearest = next_candidate(
+                    scene.pair_geom, candidate, candidates, scene.geom_type, geom_X, geom_capsule, geom_speed, h, mine, mine + 1
+                )  # fmt: skip
+                if nearest == mine:
+                    hit = int(1)
+            hits = team_count(hit)
+            room = filled + hits <= lanes()
+            if room:
+                own = team_take(hit, at, filled, own)
+                filled += hits
+                at += lanes()
+    return own, at
+
+
+@func
+def find_features(
+    scene: Scene, h: real, geom_size: wp.array2d(dtype=vec3), geom_X: wp.array2d(dtype=transform),
+    geom_speed: wp.array2d(dtype=real), w: int, p: int,
+) -> Manifold:  # fmt: skip
+    """Features of pair p that touch, or may within h."""
+    row = w % geom_size.shape[0]
+    a = scene.pair_geom[p, 0]
+    b = scene.pair_geom[p, 1]
+    margin = h * (geom_speed[w, a] + geom_speed[w, b])
+    return detect_features(
+        scene.geom_type[a], geom_X[w, a], geom_size[row, a], scene.geom_type[b], geom_X[w, b], geom_size[row, b], margin
+    )
+
+
+@func
+def add_contacts(
+    topology: Topology, scene: Scene, h: real, geom_size: wp.array2d(dtype=vec3), link_X: wp.array2d(dtype=transform),
+    link_V: wp.array2d(dtype=vec6), link_V_star: wp.array2d(dtype=vec6), geom_X: wp.array2d(dtype=transform), w: int, p: int,
+    manifold: Manifold, count: int, contacts: Contacts,
+):  # fmt: skip
+    """Store those of pair p that touch, or will; how many there are then, and flags."""
+    row = w % geom_size.shape[0]
+    a = scene.pair_geom[p, 0]
+    b = scene.pair_geom[p, 1]
+    type_a = scene.geom_type[a]
+    type_b = scene.geom_type[b]
+    size_a = geom_size[row, a]
+    size_b = geom_size[row, b]
+    way = longest_way(type_a, size_a, type_b, size_b)
+    now = int(count)
+    flags = int(0)
+    for i in range(manifold.count):
+        feature = contact_features(manifold, i)
+        g = evaluate(type_a, geom_X[w, a], size_a, type_b, geom_X[w, b], size_b, feature)
+        found = look_ahead(topology, scene, link_X, link_V, link_V_star, h, way, w, a, b, g)
+        flags = flags | (found & UNRESOLVED)
+        if found & TOUCHES != 0:
+            if now < contacts.pair.shape[1]:
+                store_contact(contacts, w, now, p, feature, g)
+                now += 1
+            else:
+                flags = flags | CONTACT_OVERFLOW
+    return now, flags
+
+
+@kernel(lanes=True)
 def detect(
     topology: Topology,
     scene: Scene,
@@ -282,16 +362,14 @@ def detect(
 
     A point that passes by or recedes is left out: the convex cone would rub it at a distance of h mu |v_t|.
     Pairs are those of the table, or the candidates of the broad phase where `grid.capacity` > 0, in the same order.
-    Launch over worlds.
+    Launch over (worlds, lanes): a lane finds the features of a pair, and lanes store them one after the other.
     """
-    w = wp.tid()
+    w, _lane = wp.tid()
     count = int(0)
     flags = int(0)
-    for i in range(geom_speed.shape[1]):
+    for i in range(lane(), geom_speed.shape[1], lanes()):
         if not (geom_speed[w, i] == geom_speed[w, i]):
             flags = int(NONFINITE)
-    capacity = contacts.pair.shape[1]
-    row = w % geom_size.shape[0]
     pairs = scene.pair_geom.shape[0]
     candidates = int(-1)
     if grid.capacity > 0:
@@ -300,47 +378,25 @@ def detect(
         flags = flags | (grid.overflow[w] * CONTACT_OVERFLOW)
     k = int(0)
     while k < pairs:
-        k = next_candidate(
-            scene.pair_geom,
-            grid.candidate,
-            candidates,
-            scene.geom_type,
-            geom_X[w],
-            geom_capsule[w],
-            geom_speed[w],
-            h,
-            k,
-            pairs,
-        )
-        if k < pairs:
-            p = k
+        own, k = next_pairs(
+            scene, grid.candidate, candidates, geom_X[w], geom_capsule[w], geom_speed[w], h, k, pairs
+        )  # fmt: skip
+        manifold = Manifold()
+        p = own
+        if own < pairs:
             if candidates >= 0:
-                p = grid.candidate[candidates + k]
-            a = scene.pair_geom[p, 0]
-            b = scene.pair_geom[p, 1]
-            type_a = scene.geom_type[a]
-            type_b = scene.geom_type[b]
-            X_a = geom_X[w, a]
-            X_b = geom_X[w, b]
-            size_a = geom_size[row, a]
-            size_b = geom_size[row, b]
-            margin = h * (geom_speed[w, a] + geom_speed[w, b])
-            manifold = detect_features(type_a, X_a, size_a, type_b, X_b, size_b, margin)
-            way = longest_way(type_a, size_a, type_b, size_b)
-            for i in range(manifold.count):
-                feature = contact_features(manifold, i)
-                g = evaluate(type_a, X_a, size_a, type_b, X_b, size_b, feature)
-                found = look_ahead(topology, scene, link_X, link_V, link_V_star, h, way, w, a, b, g)
-                flags = flags | (found & UNRESOLVED)
-                if found & TOUCHES != 0:
-                    if count < capacity:
-                        store_contact(contacts, w, count, p, feature, g)
-                        count += 1
-                    else:
-                        flags = flags | CONTACT_OVERFLOW
-        k += 1
+                p = grid.candidate[candidates + own]
+            manifold = find_features(scene, h, geom_size, geom_X, geom_speed, w, p)
+        for of in range(lanes()):  # in the order of pairs
+            if team_number(manifold.count, of) > 0:
+                if lane() == of:
+                    count, found = add_contacts(
+                        topology, scene, h, geom_size, link_X, link_V, link_V_star, geom_X, w, p, manifold, count, contacts
+                    )  # fmt: skip
+                    flags = flags | found
+                count = team_number(count, of)
     contacts.count[w] = count
-    contacts.flags[w] = flags
+    contacts.flags[w] = team_bits(flags)
 
 
 @func
@@ -389,7 +445,7 @@ def inverse_mass(
     c: int,
     p: int,
 ) -> mat33:
-    """J M^-1 J^T of one contact, tree by tree."""
+    """J M^-1 J^T of one contact, tree by tree. By all lanes."""
     W = mat33()
     size = scene.support_size[p]
     k = int(0)
@@ -399,16 +455,18 @@ def inverse_mass(
         while end < size and topology.dof_begin[scene.support[p, end]] == begin:
             end += 1
         last = scene.support[p, end - 1]
-        for d in range(begin, last + 1):
+        for d in range(begin + lane(), last + 1, lanes()):
             z[w, d] = vec3(real(0.0), real(0.0), real(0.0))
-        for i in range(k, end):
+        sync()
+        for i in range(k + lane(), end, lanes()):
             z[w, scene.support[p, i]] = vec3(contacts.J[w, c, 0, i], contacts.J[w, c, 1, i], contacts.J[w, c, 2, i])
-        W += eliminate(topology, L, z, w, begin, last)
+        sync()
+        W += team_eliminate_in(topology.dof_parent, topology.dof_begin, L[w], z[w], begin, last)
         k = end
     return W
 
 
-@kernel
+@kernel(lanes=True)
 def regularise(
     topology: Topology,
     scene: Scene,
@@ -426,20 +484,26 @@ def regularise(
     mu: wp.array2d(dtype=real),
     weight: wp.array2d(dtype=real),
 ):
-    """R, v_hat, mu and w of every contact; w = |J M^-1 J^T|_F / 3 (theory §3.1). Launch over worlds."""
-    w = wp.tid()
-    for c in range(contacts.count[w]):
-        p = contacts.pair[w, c]
-        W = inverse_mass(topology, scene, contacts, M_factor, z, w, c, p)
-        w_c = wp.sqrt(wp.ddot(W, W)) / real(3.0)
-        weight[w, c] = w_c
-        law = pair_compliance(scene, material.stiffness, material.dissipation_time, w, p, beta * h / real(wp.pi))
-        R_free = cone.contact_regularization(w_c, contacts.phi[w, c], law[0], law[1], h, beta, sigma)
-        v_free = cone.contact_stabilization(contacts.phi[w, c], law[1], h)
-        recovery = pair_recovery(scene, law[0])
-        R[w, c] = cone.recovery_regularization(R_free, v_free, recovery)
-        v_hat[w, c] = cone.recovery_stabilization(v_free, recovery)
-        mu[w, c] = friction_coefficient(scene, material.friction, w, p)
+    """R, v_hat, mu and w of every contact; w = |J M^-1 J^T|_F / 3 (theory §3.1). Launch over (worlds, lanes)."""
+    w, _lane = wp.tid()
+    count = contacts.count[w]
+    for first in range(0, count, lanes()):
+        w_c = real(0.0)
+        for of in range(wp.min(lanes(), count - first)):
+            W = inverse_mass(topology, scene, contacts, M_factor, z, w, first + of, contacts.pair[w, first + of])
+            if lane() == of:
+                w_c = wp.sqrt(wp.ddot(W, W)) / real(3.0)
+        c = first + lane()
+        if c < count:
+            p = contacts.pair[w, c]
+            weight[w, c] = w_c
+            law = pair_compliance(scene, material.stiffness, material.dissipation_time, w, p, beta * h / real(wp.pi))
+            R_free = cone.contact_regularization(w_c, contacts.phi[w, c], law[0], law[1], h, beta, sigma)
+            v_free = cone.contact_stabilization(contacts.phi[w, c], law[1], h)
+            recovery = pair_recovery(scene, law[0])
+            R[w, c] = cone.recovery_regularization(R_free, v_free, recovery)
+            v_hat[w, c] = cone.recovery_stabilization(v_free, recovery)
+            mu[w, c] = friction_coefficient(scene, material.friction, w, p)
 
 
 @kernel(taped=True)
@@ -482,7 +546,7 @@ def total_mass(body_mass: wp.array2d(dtype=real), w: int) -> real:
     return mass
 
 
-@kernel
+@kernel(lanes=True)
 def bearing_loads(
     scene: Scene,
     material: Material,
@@ -496,10 +560,10 @@ def bearing_loads(
     load: wp.array2d(dtype=real),
     least: wp.array2d(dtype=real),
 ):
-    """gamma_0 and sigma_m of Coulomb's law (theory §3.6); `counts` 0: contacts are as soft whatever they bear. Launch over worlds."""
-    w = wp.tid()
+    """gamma_0 and sigma_m of Coulomb's law (theory §3.6); `counts` 0: contacts are as soft whatever they bear. Launch over (worlds, lanes)."""
+    w, _lane = wp.tid()
     mass = total_mass(body_mass, w)
-    for c in range(contacts.count[w]):
+    for c in range(lane(), contacts.count[w], lanes()):
         p = contacts.pair[w, c]
         law = pair_compliance(scene, material.stiffness, material.dissipation_time, w, p, h)
         load[w, c] = coulomb.supported_load(gravity[w % gravity.shape[0]], h, weight[w, c])

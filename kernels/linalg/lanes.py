@@ -27,6 +27,11 @@ auto sum = x;
 for (int other = 16; other > 0; other >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, other);
 return sum;
 """
+ANY_BITS = """
+auto bits = x;
+for (int other = 16; other > 0; other >>= 1) bits |= __shfl_xor_sync(0xffffffffu, bits, other);
+return bits;
+"""
 LARGEST = """
 auto most = x;
 for (int other = 16; other > 0; other >>= 1) {
@@ -76,6 +81,37 @@ def team_max(x: real) -> real:
 @device.func_native(by_device("return __shfl_sync(0xffffffffu, x, from_);", "return x;"))
 def team_value(x: real, from_: int) -> real:
     """x of one lane."""
+    ...
+
+
+@device.func_native(by_device("return __shfl_sync(0xffffffffu, x, from_);", "return x;"))
+def team_number(x: int, from_: int) -> int:
+    """x of one lane, an integer."""
+    ...
+
+
+@device.func_native(by_device(ANY_BITS, "return x;"))
+def team_bits(x: int) -> int:
+    """The bits that any lane has."""
+    ...
+
+
+TAKE = """
+unsigned left = __ballot_sync(0xffffffffu, hit != 0);
+const int lane = threadIdx.x & 31;
+int at = filled;
+while (left) {
+    if (lane == at) taken = first + __popc((left & -left) - 1);
+    left &= left - 1;
+    ++at;
+}
+return taken;
+"""
+
+
+@device.func_native(by_device(TAKE, "return hit != 0 ? first : taken;"))
+def team_take(hit: int, first: int, filled: int, taken: int) -> int:
+    """Places first + l of the lanes l with a hit, handed out in order to the lanes from `filled` on; the others keep what they have taken."""
     ...
 
 

@@ -7,6 +7,7 @@ frames do (`frame_rows.py`).
 
 import warp as wp
 
+from ..linalg.lanes import lane, lanes, sync, team_number
 from ..real import func, kernel, real, vec3, vec4
 from ..tree import joints
 from ..tree.passes import Topology
@@ -25,7 +26,7 @@ from .table import (
     row_rate,
     row_state,
 )
-from .weights import effective_weight
+from .weights import team_effective_weight
 
 
 @func
@@ -77,7 +78,7 @@ def write_jacobian(table: Table, rows: Rows, at: Coordinates, found: vec4, w: in
 
 
 def row_filler(state_of, measured, law_of, leading: bool):
-    """A device function that fills the rows of the kinds that these functions know; `leading`: there may be some that lead."""
+    """A device function of all lanes that fills the rows of the kinds that these functions know; `leading`: there may be some that lead."""
 
     @func
     def fill_rows(
@@ -98,11 +99,14 @@ def row_filler(state_of, measured, law_of, leading: bool):
         rows: Rows,
         w: int,
     ):
-        for k in range(table.kind.shape[0]):
-            if (table.traits[k] & BETWEEN) == 0:
+        for begin in range(0, table.kind.shape[0], lanes()):
+            k = begin + lane()
+            near = bool(False)
+            weighed = int(0)
+            error = real(0.0)
+            rate = real(0.0)
+            if k < table.kind.shape[0] and (table.traits[k] & BETWEEN) == 0:
                 rows.R[w, k] = real(0.0)
-                error = real(0.0)
-                rate = real(0.0)
                 # Where the row is measured: at q, where the velocity leads, and where its Jacobian is wanted.
                 places = int(1)
                 if wp.static(leading) and table.leads[k] != 0:
@@ -126,20 +130,28 @@ def row_filler(state_of, measured, law_of, leading: bool):
                 near = bool(True)
                 if (table.traits[k] & ONE_SIDED) != 0:
                     near = within_reach(error, rate, row_rate(rows, v_star, w, k), rows.pull, h)
-                if near:
-                    s = state_of(table, constants, h, sigma, w, k)
-                    s.phi = error
-                    s.rate0 = rate
-                    weighed = (table.traits[k] & WEIGHED) != 0
-                    if weighed:
-                        s.weight = effective_weight(topology, M_factor, z, w, rows, k)
-                        rows.weight[w, k] = s.weight
-                    law = law_of(table.kind[k], s)
-                    if not weighed or not (s.weight <= real(0.0)):
-                        rows.R[w, k] = law[0]
-                        rows.v_hat[w, k] = law[1]
-                        rows.lower[w, k] = law[2]
-                        rows.upper[w, k] = law[3]
+                if near and (table.traits[k] & WEIGHED) != 0:
+                    weighed = int(1)
+            sync()
+            weight = real(0.0)
+            for of in range(wp.min(lanes(), table.kind.shape[0] - begin)):
+                if team_number(weighed, of) == 1:
+                    found_weight = team_effective_weight(topology, M_factor, z, w, rows, begin + of)
+                    if lane() == of:
+                        weight = found_weight
+            if near:
+                s = state_of(table, constants, h, sigma, w, k)
+                s.phi = error
+                s.rate0 = rate
+                if weighed == 1:
+                    s.weight = weight
+                    rows.weight[w, k] = weight
+                law = law_of(table.kind[k], s)
+                if weighed == 0 or not (s.weight <= real(0.0)):
+                    rows.R[w, k] = law[0]
+                    rows.v_hat[w, k] = law[1]
+                    rows.lower[w, k] = law[2]
+                    rows.upper[w, k] = law[3]
 
     return fill_rows
 
@@ -148,7 +160,7 @@ fill_rows = row_filler(row_state, measure, coordinate_law, leading=True)
 fill_joint_rows = row_filler(joint_state, joint_measure, joint_law, leading=False)
 
 
-@kernel
+@kernel(lanes=True)
 def fill(
     topology: Topology,
     table: Table,
@@ -168,15 +180,15 @@ def fill(
     phi: wp.array2d(dtype=real),
     rows: Rows,
 ):
-    """φ, J, w, R, v̂ and bounds of every row on coordinates; R = 0 where it does not act or moves nothing. Launch over worlds.
+    """φ, J, w, R, v̂ and bounds of every row on coordinates; R = 0 where it does not act or moves nothing. Launch over (worlds, lanes).
 
     φ(q ⊕ ahead v0) − lead J v0 of rows that lead; their J at `q_between`, unless that is empty.
     """
-    w = wp.tid()
+    w, _lane = wp.tid()
     fill_rows(topology, table, constants, h, sigma, ahead, lead, q, q_between, v0, v_star, M_factor, z, phi, rows, w)
 
 
-@kernel(part="joints")
+@kernel(part="joints", lanes=True)
 def fill_joints(
     topology: Topology,
     table: Table,
@@ -197,7 +209,7 @@ def fill_joints(
     rows: Rows,
 ):
     """`fill` where all rows are of joints: most robots have no others, and are not to wait for their compilation."""
-    w = wp.tid()
+    w, _lane = wp.tid()
     fill_joint_rows(
         topology, table, constants, h, sigma, ahead, lead, q, q_between, v0, v_star, M_factor, z, phi, rows, w
     )

@@ -2,8 +2,9 @@
 
 import warp as wp
 
+from ..linalg.lanes import lane, lanes, sync
 from ..real import func, mat33, real, vec3
-from ..tree.effective_mass import eliminate, eliminate_one
+from ..tree.effective_mass import eliminate, eliminate_one, team_eliminate_one_in
 from ..tree.passes import Topology
 from .table import Rows
 
@@ -27,6 +28,31 @@ def effective_weight(
         for j in range(i, end):
             z[w, rows.support[k, j]] = vec3(rows.J[w, k, j], real(0.0), real(0.0))
         weight += eliminate_one(topology, L, z, w, begin, last)
+        i = end
+    return weight
+
+
+@func
+def team_effective_weight(
+    topology: Topology, L: wp.array3d(dtype=real), z: wp.array2d(dtype=vec3), w: int, rows: Rows, k: int
+) -> real:
+    """`effective_weight` by all lanes; what others wrote to J before was followed by a `sync`."""
+    weight = real(0.0)
+    n = rows.support_size[k]
+    i = int(0)
+    while i < n:
+        begin = topology.dof_begin[rows.support[k, i]]
+        end = int(i + 1)
+        while end < n and topology.dof_begin[rows.support[k, end]] == begin:
+            end += 1
+        last = rows.support[k, end - 1]
+        for d in range(begin + lane(), last + 1, lanes()):
+            z[w, d] = vec3(real(0.0), real(0.0), real(0.0))
+        sync()
+        for j in range(i + lane(), end, lanes()):
+            z[w, rows.support[k, j]] = vec3(rows.J[w, k, j], real(0.0), real(0.0))
+        sync()
+        weight += team_eliminate_one_in(topology.dof_parent, L[w], z[w], begin, last)
         i = end
     return weight
 

@@ -3,6 +3,7 @@
 import warp as wp
 
 from .. import real as device
+from ..linalg.lanes import by_device
 from ..linalg.vector import scalar
 from ..real import func, mat33, real, vec3
 from .passes import Topology
@@ -44,6 +45,105 @@ for (int d = last; d >= begin; --d) {
 }
 return weight;
 """
+# By the lanes of a warp, one dof each, or several of trees with more than 32.
+TEAM_ELIMINATE = """
+const int lane = threadIdx.x & 31, size = last + 1 - begin, n = L.shape[1];
+const SCALAR* rows = L.data + begin * n + begin - dof_begin.data[begin];
+SCALAR* columns = (SCALAR*)(z.data + begin);
+SCALAR W[6] = {0, 0, 0, 0, 0, 0};
+if (size <= 32) {
+    SCALAR x = 0, y = 0, t = 0, inverse = 0;
+    if (lane < size) {
+        x = columns[3 * lane], y = columns[3 * lane + 1], t = columns[3 * lane + 2];
+        inverse = (SCALAR)1 / rows[lane * n + lane];
+    }
+    for (int d = size - 1; d > 0; --d) {
+        const SCALAR x_d = __shfl_sync(0xffffffffu, x, d);
+        const SCALAR y_d = __shfl_sync(0xffffffffu, y, d);
+        const SCALAR t_d = __shfl_sync(0xffffffffu, t, d);
+        if (x_d == 0 && y_d == 0 && t_d == 0) continue;
+        if (lane < d) {
+            const SCALAR l = rows[d * n + lane];
+            x -= l * x_d;
+            y -= l * y_d;
+            t -= l * t_d;
+        }
+    }
+    if (lane < size) columns[3 * lane] = x, columns[3 * lane + 1] = y, columns[3 * lane + 2] = t;
+    W[0] = inverse * x * x, W[1] = inverse * x * y, W[2] = inverse * x * t;
+    W[3] = inverse * y * y, W[4] = inverse * y * t, W[5] = inverse * t * t;
+} else {
+    for (int d = size - 1; d >= 0; --d) {
+        const SCALAR x = columns[3 * d], y = columns[3 * d + 1], t = columns[3 * d + 2];
+        if (x == 0 && y == 0 && t == 0) continue;
+        for (int e = lane; e < d; e += 32) {
+            const SCALAR l = rows[d * n + e];
+            columns[3 * e] -= l * x;
+            columns[3 * e + 1] -= l * y;
+            columns[3 * e + 2] -= l * t;
+        }
+        if (lane == 0) {
+            const SCALAR inverse = (SCALAR)1 / rows[d * n + d];
+            W[0] += inverse * x * x, W[1] += inverse * x * y, W[2] += inverse * x * t;
+            W[3] += inverse * y * y, W[4] += inverse * y * t, W[5] += inverse * t * t;
+        }
+        __syncwarp();
+    }
+}
+for (int k = 0; k < 6; ++k)
+    for (int other = 16; other > 0; other >>= 1) W[k] += __shfl_xor_sync(0xffffffffu, W[k], other);
+__syncwarp();
+return wp::mat_t<3, 3, SCALAR>(W[0], W[1], W[2], W[1], W[3], W[4], W[2], W[4], W[5]);
+"""
+TEAM_ELIMINATE_ONE = """
+const int lane = threadIdx.x & 31, size = last + 1 - begin, n = L.shape[1];
+const SCALAR* rows = L.data + begin * n;
+SCALAR* column = (SCALAR*)(z.data + begin);
+SCALAR weight = 0;
+if (size <= 32) {
+    SCALAR x = lane < size ? column[3 * lane] : (SCALAR)0;
+    for (int d = size - 1; d > 0; --d) {
+        const SCALAR x_d = __shfl_sync(0xffffffffu, x, d);
+        if (x_d != 0 && lane < d) x -= rows[d * n + lane] * x_d;
+    }
+    if (lane < size) {
+        column[3 * lane] = x;
+        weight = x * x / rows[lane * n + lane];
+    }
+} else {
+    for (int d = size - 1; d >= 0; --d) {
+        const SCALAR x = column[3 * d];
+        if (x == 0) continue;
+        for (int e = lane; e < d; e += 32) column[3 * e] -= rows[d * n + e] * x;
+        if (lane == 0) weight += x * x / rows[d * n + d];
+        __syncwarp();
+    }
+}
+for (int other = 16; other > 0; other >>= 1) weight += __shfl_xor_sync(0xffffffffu, weight, other);
+__syncwarp();
+return weight;
+"""
+
+
+@device.func_native(by_device(TEAM_ELIMINATE, ELIMINATE).replace("SCALAR", scalar))
+def team_eliminate_in(
+    dof_parent: wp.array1d(dtype=int),
+    dof_begin: wp.array1d(dtype=int),
+    L: wp.array2d(dtype=real),
+    z: wp.array1d(dtype=vec3),
+    begin: int,
+    last: int,
+) -> mat33:
+    """`eliminate_in` by all lanes, within one tree, which begins at `begin`; what others wrote to z before was followed by a `sync`."""
+    ...
+
+
+@device.func_native(by_device(TEAM_ELIMINATE_ONE, ELIMINATE_ONE).replace("SCALAR", scalar))
+def team_eliminate_one_in(
+    dof_parent: wp.array1d(dtype=int), L: wp.array2d(dtype=real), z: wp.array1d(dtype=vec3), begin: int, last: int
+) -> real:
+    """`eliminate_one_in` by all lanes."""
+    ...
 
 
 @device.func_native(ELIMINATE.replace("SCALAR", scalar))
