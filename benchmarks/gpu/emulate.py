@@ -145,7 +145,7 @@ class Emulator:
                 or (same(old, new) and same(old, values))
             ):
                 continue
-            gap = difference(new[compared], values[compared])
+            gap = difference(new[compared], values[compared], values)
             if gap > worst:
                 worst, where = gap, name
         return where, worst
@@ -190,17 +190,17 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
     return a.tobytes() == b.tobytes()
 
 
-def difference(a: np.ndarray, b: np.ndarray) -> float:
-    """Largest |a − b| by the largest |b|, of integers the share that differs, of structs the share of bytes."""
+def difference(a: np.ndarray, b: np.ndarray, scale: np.ndarray) -> float:
+    """Largest |a − b| by the largest |scale|, of integers the share that differs, of structs the share of bytes."""
     if a.size == 0 or same(a, b):
         return 0.0
     if a.dtype.kind != "f":
         return float(np.mean(np.frombuffer(a.tobytes(), np.uint8) != np.frombuffer(b.tobytes(), np.uint8)))
     if not np.array_equal(np.isfinite(a), np.isfinite(b)):
         return math.inf
-    a, b = (np.where(np.isfinite(x), x, 0.0).astype(float) for x in (a, b))
+    a, b, scale = (np.where(np.isfinite(x), x, 0.0).astype(float) for x in (a, b, scale))
     gap = float(np.abs(a - b).max())
-    return gap / max(float(np.abs(b).max()), 1e-30) if gap else 0.0
+    return gap / max(float(np.abs(scale).max()), 1e-30) if gap else 0.0
 
 
 def emulate(sim: ws.Simulator, state: ws.State, control, **options) -> tuple[list[Row], int]:

@@ -2,6 +2,7 @@
 
 import warp as wp
 
+from ..linalg.lanes import lane, lanes, team_sum
 from ..real import kernel, real, transform, vec3, vec6, vec10
 from . import joints
 from . import spatial as sp
@@ -9,7 +10,7 @@ from .joints import spring_deflection
 from .passes import Topology
 
 
-@kernel
+@kernel(lanes=True)
 def mechanical_energy(
     topology: Topology,
     gravity: wp.array(dtype=vec3),
@@ -26,12 +27,12 @@ def mechanical_energy(
     potential: wp.array(dtype=real),
     total: wp.array(dtype=real),
 ):
-    """Launch over worlds; the potential of gravity is zero with every centre of mass at the world's origin."""
-    w = wp.tid()
+    """Launch over (worlds, lanes); the potential of gravity is zero with every centre of mass at the world's origin."""
+    w, _lane = wp.tid()
     T = real(0.0)
     U = real(0.0)
     g = gravity[w % gravity.shape[0]]
-    for l in range(topology.link_type.shape[0]):
+    for l in range(lane(), topology.link_type.shape[0], lanes()):
         I = link_I[w, l]
         V = link_V[w, l]
         T += real(0.5) * wp.dot(V, sp.momentum(I, V))
@@ -45,6 +46,8 @@ def mechanical_energy(
                 d = j + i
                 T += real(0.5) * armature[w % armature.shape[0], d] * v[w, d] * v[w, d]
                 U += real(0.5) * stiffness[w % stiffness.shape[0], d] * x[i] * x[i]
+    T = team_sum(T)
+    U = team_sum(U)
     kinetic[w] = T
     potential[w] = U
     total[w] = T + U

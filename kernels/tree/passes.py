@@ -1,13 +1,16 @@
 """Passes over one kinematic tree, O(n): kinematics, motion subspaces, RNEA, CRBA, ABA, Jacobians.
 
-One thread per (world, tree). Everything is in world axes about the tree's reference point o, the origin of its first
+One thread per (world, tree), CRBA by the lanes of a warp. Everything is in world axes about the tree's reference point o, the origin of its first
 body, so no spatial vector is ever transformed from link to link. Featherstone, Rigid Body Dynamics Algorithms (2008):
 RNEA table 5.1, CRBA table 6.2, ABA table 7.1. Kinematics, motion, inertia and RNEA may be taped (`grad=True`).
 """
 
 import warp as wp
 
+from .. import real as device
+from ..linalg.lanes import by_device, lane, lanes, sync
 from ..linalg.loops import row_fill
+from ..linalg.vector import scalar
 from ..real import func, kernel, mat33, mat66, real, struct, transform, vec3, vec6, vec10
 from . import joints
 from . import spatial as sp
@@ -314,7 +317,31 @@ def rnea(
         tau[w, d] = wp.dot(dof_S[w, d], f) + armature[w % armature.shape[0], d] * a[w, d]
 
 
-@kernel
+# A lane keeps to one of the ten numbers.
+TEAM_ADD_TO_PARENTS = """
+SCALAR* numbers = (SCALAR*)x.data;
+const int lane = threadIdx.x & 31;
+for (int l = end - 1; l >= first; --l) {
+    const int p = parent.data[l];
+    if (p >= 0 && lane < 10) numbers[10 * p + lane] += numbers[10 * l + lane];
+}
+__syncwarp();
+"""
+ADD_TO_PARENTS = """
+for (int l = end - 1; l >= first; --l) {
+    const int p = parent.data[l];
+    if (p >= 0) x.data[p] = wp::add(x.data[p], x.data[l]);
+}
+"""
+
+
+@device.func_native(by_device(TEAM_ADD_TO_PARENTS, ADD_TO_PARENTS).replace("SCALAR", scalar))
+def team_add_to_parents(parent: wp.array1d(dtype=int), first: int, end: int, x: wp.array1d(dtype=vec10)):
+    """Each link's x to its parent's, from the last link up. By all lanes; what others wrote before was followed by a `sync`."""
+    ...
+
+
+@kernel(lanes=True)
 def crba(
     topology: Topology,
     armature: wp.array2d(dtype=real),
@@ -325,22 +352,20 @@ def crba(
     # out
     M: wp.array3d(dtype=real),
 ):
-    """Mass matrix by composite rigid bodies, stored by trees: M_de at [d, e - first dof of the tree]."""
-    w, tree = wp.tid()
+    """Mass matrix by composite rigid bodies, stored by trees: M_de at [d, e - first dof of the tree]. Launch over (worlds, trees, lanes)."""
+    w, tree, _lane = wp.tid()
     first = topology.tree_link[tree]
     end = topology.tree_link[tree + 1]
-    for l in range(first, end):
+    for l in range(first + lane(), end, lanes()):
         composite[w, l] = link_I[w, l]
-    for k in range(end - first):
-        l = end - 1 - k
-        parent = topology.link_parent[l]
-        if parent >= 0:
-            composite[w, parent] = composite[w, parent] + composite[w, l]
+    sync()
+    team_add_to_parents(topology.link_parent, first, end, composite[w])
     start = topology.tree_v[tree]
     stop = topology.tree_v[tree + 1]
-    for d in range(start, stop):
+    for d in range(start + lane(), stop, lanes()):
         row_fill(real(0.0), M[w, d], 0, stop - start)
-    for d in range(start, stop):
+    sync()
+    for d in range(start + lane(), stop, lanes()):
         F = sp.momentum(composite[w, topology.dof_link[d]], dof_S[w, d])
         M[w, d, d - start] = wp.dot(dof_S[w, d], F) + armature[w % armature.shape[0], d]
         e = topology.dof_parent[d]

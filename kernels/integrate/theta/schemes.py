@@ -8,7 +8,7 @@ import warp as wp
 
 from ...flags import NONFINITE, NOT_CONVERGED
 from ...forces.actuators import actuator_law, clamped, has_row
-from ...linalg.lanes import lane, lanes, sync, team_count
+from ...linalg.lanes import lane, lanes, sync, team_bits, team_count
 from ...linalg.ltdl import team_ltdl_factor_block, team_ltdl_solve_block
 from ...linalg.vector import team_copy_lower
 from ...real import func, kernel, real
@@ -69,7 +69,7 @@ def free_motion(
         v_star[w, i] = v_star[w, i] + v0[w, i]
 
 
-@kernel
+@kernel(lanes=True)
 def commit(
     topology: Topology,
     body_active: wp.array2d(dtype=real),
@@ -88,23 +88,26 @@ def commit(
     time_next: wp.array(dtype=wp.float64),
     flags_next: wp.array(dtype=int),
 ):
-    """Accept the step where it is finite; else the world keeps its last finite state, flagged. Launch over worlds.
+    """Accept the step where it is finite; else the world keeps its last finite state, flagged. Launch over (worlds, lanes).
 
     A world whose NONFINITE flag is set stands still until it is reset; a tree whose root body is inactive stands still.
     """
-    w = wp.tid()
+    w, _lane = wp.tid()
     flag = flags[w]
     bad = int(0)
     if solver_status[w] & SOLVER_NON_FINITE != 0 or contact_flags[w] & NONFINITE != 0:
         bad = int(1)
-    for i in range(v.shape[1]):
+    for i in range(lane(), v.shape[1], lanes()):
         x = v_solved[w, i]
         if not (x - x == real(0.0)):
             bad = int(1)
-    for i in range(q.shape[1]):
+    for i in range(lane(), q.shape[1], lanes()):
         x = q_solved[w, i]
         if not (x - x == real(0.0)):
             bad = int(1)
+    bad = team_bits(bad)
+    now = time[w]
+    sync()  # what follows may be written over what was read
     if bad == 1:
         flag = flag | NONFINITE
     elif flag & NONFINITE == 0:
@@ -112,10 +115,10 @@ def commit(
             flag = flag | NOT_CONVERGED
         flag = flag | contact_flags[w]
     if flag & NONFINITE == 0:
-        time_next[w] = time[w] + h
+        time_next[w] = now + h
     else:
-        time_next[w] = time[w]
-    for l in range(topology.link_type.shape[0]):
+        time_next[w] = now
+    for l in range(lane(), topology.link_type.shape[0], lanes()):
         kind = topology.link_type[l]
         root = topology.link_body[topology.tree_reference[topology.link_tree[l]]]
         i = topology.link_q[l]

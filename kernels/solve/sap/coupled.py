@@ -11,11 +11,23 @@ import warp as wp
 from ...linalg.lanes import lane, lanes, sync, team_sum
 from ...linalg.ldu import team_ldu_factor_envelope, team_ldu_solve_envelope, team_ldu_solve_transposed
 from ...linalg.loops import support_rate
+from ...linalg.ltdl import team_ltdl_factor_envelope
 from ...linalg.team_loops import team_copy_triangle, team_row_copy, team_support_add, team_support_add_rank_one
 from ...real import func, mat33, real, struct, vec3
 from ..problem import Problem
 from .islands import Islands
-from .newton import CG, Range, assemble, from_slots, is_whole, multiply, precondition, prepare, solve_prepared, to_slots
+from .newton import (
+    CG,
+    Range,
+    assemble,
+    from_slots,
+    is_whole,
+    multiply,
+    precondition,
+    prepare_preconditioner,
+    solve_prepared,
+    to_slots,
+)
 from .sap import Options, Workspace
 
 # Iterations of the linear solver without a factor, per dof and at least.
@@ -81,11 +93,10 @@ def island_sum(
 
 
 @func
-def assemble_coupled(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range):
-    """Both triangles of A + JᵀGJ in the envelope of its symmetric part."""
+def add_coupling(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range):
+    """From the symmetric part of A + JᵀGJ to both of its triangles, in the same envelope."""
     H = work.newton.H[w]
     K = lag.K[w]
-    assemble(problem, work.newton, work.islands, w, r)
     if is_whole(r):
         team_copy_triangle(H, K, r.slot_begin, r.slot_end)
     else:
@@ -216,10 +227,19 @@ def prepare_coupled(
     problem: Problem, work: Workspace, lag: Lag, options: Options, w: int, r: Range, slides: int
 ) -> int:
     """The factor of A + JᵀGJ, or a preconditioner of its symmetric part; 0 where it is sound."""
-    if slides == 0 or options.linear_solver == CG:
-        return prepare(problem, work.newton, work.islands, w, r, options.linear_solver)
-    assemble_coupled(problem, work, lag, w, r)
-    return team_ldu_factor_envelope(work.newton.H[w], lag.K[w], r.slot_begin, r.slot_end, work.newton.first[w])
+    failed = wp.int32(0)
+    if options.linear_solver == CG:
+        failed = prepare_preconditioner(problem, work.newton, work.islands, w, r)
+    else:
+        H = work.newton.H[w]
+        first = work.newton.first[w]
+        assemble(problem, work.newton, work.islands, w, r)
+        if slides == 0:
+            failed = team_ltdl_factor_envelope(H, r.slot_begin, r.slot_end, first)
+        else:
+            add_coupling(problem, work, lag, w, r)
+            failed = team_ldu_factor_envelope(H, lag.K[w], r.slot_begin, r.slot_end, first)
+    return failed
 
 
 @func

@@ -261,9 +261,11 @@ def lagged_step(
     """v and γ by a share of the step that the linearised equations ask for; that share: 1 unless the iteration is `circling`."""
     dv = work.dv[w]
     along = real(0.0)
-    if prepare_coupled(problem, work, lag, options, w, r, slides) != 0 and slides > 0:
-        slides = wp.int32(0)  # of its symmetric part, which is positive definite
-        prepare_coupled(problem, work, lag, options, w, r, slides)
+    unprepared = bool(True)
+    while unprepared:  # at last of its symmetric part, which is positive definite
+        unprepared = prepare_coupled(problem, work, lag, options, w, r, slides) != 0 and slides > 0
+        if unprepared:
+            slides = wp.int32(0)
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
         i = work.islands.dof[w, at]
         dv[i] = dv[i] + work.j_c[w, i] - work.m[w, i]
@@ -382,14 +384,12 @@ def keep_point(problem: Problem, work: Workspace, lag: Lag, solution: Solution, 
 
 
 @func
-def give_back(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, bears: bool):
-    """What was kept is the solution, and measured as such."""
+def give_back(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
+    """What was kept is the solution; it is still to be measured as such."""
     copy_point(
         problem, work, w, r, lag.kept_v[w], lag.gamma[w], lag.row_gamma[w], solution.v[w], solution.gamma[w],
         solution.row_gamma[w],
     )  # fmt: skip
-    balance = linearise_all(problem, work, lag, solution, w, r, False, bears)
-    lag.island_error[w, r.island] = balance.error
 
 
 @func
@@ -430,7 +430,7 @@ def iterate_lagged(
     problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
     r: Range, tolerance: real,
 ) -> int:  # fmt: skip
-    """Newton's method on one island until its law and balance hold, from where `start_lagged` put it; the status."""
+    """Newton's method on one island until its law and balance hold; the status."""
     status = wp.int32(0)
     iterations = wp.int32(0)
     best = real(0.0)
@@ -446,8 +446,14 @@ def iterate_lagged(
     near = lag.warm == 1
     bears = near
     share = real(1.0)
+    warm = wp.int32(lag.warm)
+    starting = wp.int32(1)
+    ending = wp.int32(0)
     running = wp.int32(1)
     while running == 1:
+        if starting == 1:
+            start_lagged(problem, work, warm, solution, w, r)
+            starting = wp.int32(0)
         held = holds_bounds(stalled, restarts)
         balance = linearise_all(problem, work, lag, solution, w, r, held, bears)
         missed = wp.sqrt(wp.max(balance.momentum, balance.law))
@@ -462,11 +468,14 @@ def iterate_lagged(
         lag.island_error[w, r.island] = balance.error
         total = balance.momentum + balance.law + balance.scale
         lost = total - total != real(0.0)
-        if near and iterations == 0 and not (error < real(WARM_ERROR)):
+        if ending == 1:
+            running = wp.int32(0)
+        elif near and iterations == 0 and not (error < real(WARM_ERROR)):
             near = bool(False)
             bears = bool(False)
             fresh = wp.int32(1)
-            start_lagged(problem, work, 0, solution, w, r)
+            warm = wp.int32(0)
+            starting = wp.int32(1)
         elif lost and (iterations == begun or iterations >= options.max_iterations):
             status = wp.int32(NON_FINITE)
             running = wp.int32(0)
@@ -479,7 +488,9 @@ def iterate_lagged(
             status = wp.int32(NOT_CONVERGED)
             running = wp.int32(0)
             if kept < error:
-                give_back(problem, work, lag, solution, w, r, bears)
+                give_back(problem, work, lag, solution, w, r)
+                ending = wp.int32(1)  # once it is measured
+                running = wp.int32(1)
         elif lost or stalled >= patience or (many and restarts > 0):
             if error < kept:
                 kept = error
@@ -520,7 +531,6 @@ def solve_lagged(
         tolerance = options.tolerance
         if work.islands.count[w] > 1:
             tolerance = tolerance * real(SHARED_TOLERANCE)
-        start_lagged(problem, work, lag.warm, solution, w, r)
         status = iterate_lagged(problem, surrogate, work, lag, options, solution, w, r, tolerance)
         project_impulses(problem, work, lag, solution, w, r)
     work.status[w, island] = status
