@@ -58,6 +58,7 @@ class Row:
     kinds: dict[str, float]
     difference: float
     different: str  # the array it is found in
+    registers: int = 0  # by the budget file; 0: not known
     hazard: str = ""  # of lanes that met in memory without a barrier, and where
 
     @property
@@ -310,6 +311,8 @@ def main(argv=None) -> int:
     begin, case = time.process_time(), case_of(arguments)
     part = {"only": arguments.only, "quick": arguments.quick}
     rows, copies = emulate(sim, state, control, group=arguments.warp, **part)
+    assembled = budgets.read().get(case, {}).get("ptxas", {})
+    rows = [dataclasses.replace(row, registers=assembled.get(row.name, {}).get("registers", 0)) for row in rows]
     print(f"{'kernel':34s} {'threads':>12s} slots/wld useful kilocycles of a warp lines/rq sect/B diff to CPU")
     print("\n".join([line(row) for row in rows] + summary(rows, copies)))
     costs, wrong = largest([(row.name, row.costs) for row in rows]), [r for r in rows if not r.agrees(arguments.dtype)]

@@ -6,11 +6,8 @@ A model, not a measurement: it knows nothing of caches shared between warps, and
 import math
 
 CLOCK = 1.85e9  # Hz
-PROCESSORS, SCHEDULERS, RESIDENT = (
-    132,
-    4,
-    32,
-)  # warps of 168 registers or fewer that one multiprocessor holds at 64 k registers
+PROCESSORS, SCHEDULERS = 132, 4
+BLOCKS, REGISTERS = 32, 65536  # of a multiprocessor: blocks, which are of one warp, and registers
 L1_BYTES = 192 * 1024
 HBM_RATE, L2_RATE = 4.3e12, 5.5e12  # B/s
 NODE = 2.0e-6  # s per node of the graph
@@ -19,15 +16,20 @@ SECTOR = 32
 WORLDS = (8192, 65536)
 
 
+def most_warps(registers: int) -> int:
+    """Warps whose threads have so many registers that a multiprocessor holds; 0: not known, as few as let it hold all blocks."""
+    return min(BLOCKS, REGISTERS // (32 * 8 * max(1, -(-registers // 8))))
+
+
 def resident_warps(warps: float) -> float:
     """Warps that share a multiprocessor when a launch has `warps` of them."""
-    return min(RESIDENT, max(1.0, warps / PROCESSORS))
+    return min(BLOCKS, max(1.0, warps / PROCESSORS))
 
 
 def bounds(row, worlds: int) -> dict[str, float]:
     """Seconds that one kernel takes by each bound; `latency` is the optimistic, `latency in order` the pessimistic one."""
     warps = worlds * row.warps_per_world
-    waves = max(1.0, warps / PROCESSORS / RESIDENT)
+    waves = max(1.0, warps / PROCESSORS / most_warps(row.registers))
     per_processor = worlds / PROCESSORS
     memory = {key: row.memory.get(key, 0.0) for key in ("lines", "l2_sectors", "hbm_sectors")}
     from_l2 = memory["l2_sectors"] + memory["hbm_sectors"] + row.written_sectors
