@@ -342,7 +342,7 @@ def add_contacts(
     return now, flags
 
 
-@kernel(lanes=True)
+@kernel(lanes=True, registers=168)
 def detect(
     topology: Topology,
     scene: Scene,

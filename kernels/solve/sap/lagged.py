@@ -513,7 +513,7 @@ def iterate_lagged(
     return status
 
 
-@kernel(lanes=True)
+@kernel(lanes=True, registers=168)
 def solve_lagged(
     problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution
 ):  # fmt: skip
