@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import math
 import pathlib
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -144,7 +145,10 @@ def compiled(module: wp.Module, block: int) -> pathlib.Path:
         wp.compile_aot_module(module, arch=ARCH, module_dir=made, use_ptx=True)
         for source in made.glob("*.cu"):
             source.unlink()
-        made.rename(kept)
+        try:
+            made.rename(kept)
+        except OSError:  # another process was faster
+            shutil.rmtree(made)
     return kept
 
 
