@@ -12,6 +12,7 @@ import sys
 import warp as wp
 
 from . import ranges
+from .preamble import warp_module
 
 COPY = getattr(sys.modules[__package__], "REAL", None)  # the scalar type of this copy; None in the directory
 real = COPY or wp.float32
@@ -55,7 +56,7 @@ def kernel(
     tree = ranges.parsed(source)
     ranges.shift(tree.body[0])
     function, text = ranges.define(tree, source)
-    options, module = {"enable_backward": False}, wp.get_module(_warp_module(source, part))
+    options, module = {"enable_backward": False}, warp_module(_warp_module(source, part))
     if registers:
         options["cuda_max_registers"] = registers
     made = wp.Kernel(func=function, key=source.__name__, module=module, options=options, source=text)

@@ -22,6 +22,7 @@ import warp as wp
 
 from warpsim.device.ranges import first_and_count
 from warpsim.kernels import ranges
+from warpsim.kernels.preamble import warp_module
 
 SUMS = "plain_sums"  # of kernels/sums.py
 
@@ -40,7 +41,7 @@ def with_adjoint(entry, module_name: str) -> wp.Kernel:
     function, text = ranges.define(tree, source, scope)
     options = {"enable_backward": True}
     made = wp.Kernel(
-        func=function, key=source.__name__, module=wp.get_module(module_name), options=options, source=text
+        func=function, key=source.__name__, module=warp_module(module_name), options=options, source=text
     )
     made.extents = len(axes)
     return made

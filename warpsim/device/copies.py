@@ -54,6 +54,10 @@ def launch(kernel: Entry | wp.Kernel, real, dim, inputs, *, taped: bool = False,
         over = (dim,) if isinstance(dim, int) else tuple(dim)
         dim = (*over, lanes_on(wp.get_device(options.get("device"))))
     dim, inputs, options = arguments(made, dim, inputs, options)
+    lent: list = []
+    inputs = _by_rows(inputs, lent)
+    if lent and (tape is not None or present() is not None or options.get("adjoint")):
+        raise ValueError(f"{made.key} cannot record an array of strides {lent[0][0].strides}; give array.contiguous()")
     if isinstance(tape, KnownTape):
         tape.record_launch(made, dim, 0, inputs, [], options["device"], options["block_dim"])
     elif present() is None or not takes_first_world(made):
@@ -61,6 +65,21 @@ def launch(kernel: Entry | wp.Kernel, real, dim, inputs, *, taped: bool = False,
     else:
         with cut():
             wp.launch(made, dim, inputs, **options)
+    for array, rows in lent:
+        wp.copy(array, rows)
+
+
+def _by_rows(values, lent: list) -> list:
+    """`values` with arrays in place of those whose rows are not side by side in memory, which device code cannot read (`kernels/preamble.py`).
+
+    `lent` gains the pairs (array, that in its place).
+    """
+    found = list(values)
+    for k, x in enumerate(found):
+        if isinstance(x, wp.array) and not x.is_contiguous and x.strides[-1] != wp.types.type_size_in_bytes(x.dtype):
+            found[k] = x.contiguous()
+            lent.append((x, found[k]))
+    return found
 
 
 def lanes_on(device) -> int:

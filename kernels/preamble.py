@@ -1,0 +1,108 @@
+"""C++ that every Warp module of device code begins with: entries and rows of arrays, and loops, in fewer instructions than Warp's.
+
+Warp takes a negative index from the end of its axis, and any stride along the last one. Kernels of this project count from 0, and
+are given arrays whose rows are side by side (`warpsim.device.launch` refuses others), so that the address of an entry is a
+multiplication and an addition per axis but the last. In debug mode an index outside its axis stops, as in Warp, and a negative one too.
+
+These are overloads of Warp's function templates that fit `array_t` more closely; Warp's remain for what they do not cover.
+"""
+
+import warp as wp
+
+ENTRIES = """
+namespace wp {
+template <typename T> CUDA_CALLABLE inline T* row_at(const array_t<T>& a, int i)
+{
+    assert(i >= 0 && i < a.shape[0]);
+    return reinterpret_cast<T*>(reinterpret_cast<char*>(a.data) + size_t(i) * a.strides[0]);
+}
+template <typename T> CUDA_CALLABLE inline T* row_at(const array_t<T>& a, int i, int j)
+{
+    assert(j >= 0 && j < a.shape[1]);
+    return reinterpret_cast<T*>(reinterpret_cast<char*>(row_at(a, i)) + size_t(j) * a.strides[1]);
+}
+template <typename T> CUDA_CALLABLE inline T* address(const array_t<T>& a, int i)
+{
+    assert(a.ndim == 1 && i >= 0 && i < a.shape[0]);
+    return a.data + i;
+}
+template <typename T> CUDA_CALLABLE inline T* address(const array_t<T>& a, int i, int j)
+{
+    assert(a.ndim == 2 && j >= 0 && j < a.shape[1]);
+    return row_at(a, i) + j;
+}
+template <typename T> CUDA_CALLABLE inline T* address(const array_t<T>& a, int i, int j, int k)
+{
+    assert(a.ndim == 3 && k >= 0 && k < a.shape[2]);
+    return row_at(a, i, j) + k;
+}
+template <typename T> CUDA_CALLABLE inline void array_store(const array_t<T>& a, int i, T value)
+{
+    FP_VERIFY_FWD_1(value)
+    *address(a, i) = value;
+}
+template <typename T> CUDA_CALLABLE inline void array_store(const array_t<T>& a, int i, int j, T value)
+{
+    FP_VERIFY_FWD_2(value)
+    *address(a, i, j) = value;
+}
+template <typename T> CUDA_CALLABLE inline void array_store(const array_t<T>& a, int i, int j, int k, T value)
+{
+    FP_VERIFY_FWD_3(value)
+    *address(a, i, j, k) = value;
+}
+template <typename T> CUDA_CALLABLE inline array_t<T> rows_from(const array_t<T>& a, T* data, int axes)
+{
+    array_t<T> rows;
+    rows.data = data;
+    rows.ndim = a.ndim - axes;
+    for (int axis = 0; axis + axes < ARRAY_MAX_DIMS; ++axis) {
+        rows.shape[axis] = a.shape[axis + axes];
+        rows.strides[axis] = a.strides[axis + axes];
+    }
+    if (a.grad)
+        rows.grad = reinterpret_cast<T*>(
+            reinterpret_cast<char*>(a.grad) + (reinterpret_cast<char*>(data) - reinterpret_cast<char*>(a.data))
+        );
+    return rows;
+}
+template <typename T> CUDA_CALLABLE inline array_t<T> view(array_t<T>& a, int i)
+{
+    assert(a.ndim > 1);
+    return rows_from(a, row_at(a, i), 1);
+}
+template <typename T> CUDA_CALLABLE inline array_t<T> view(array_t<T>& a, int i, int j)
+{
+    assert(a.ndim > 2);
+    return rows_from(a, row_at(a, i, j), 2);
+}
+}
+"""
+# A struct of 16 bytes is returned in two registers, and clang then keeps the counter and the step of a loop in one of them.
+LOOPS = """
+namespace wp {
+struct counted_t : range_t {
+    int unused;
+};
+CUDA_CALLABLE inline counted_t counted(int start, int end, int step)
+{
+    counted_t r;
+    r.start = start;
+    r.end = end;
+    r.step = step;
+    r.i = start;
+    return r;
+}
+CUDA_CALLABLE inline counted_t counted(int start, int end) { return counted(start, end, 1); }
+CUDA_CALLABLE inline counted_t counted(int end) { return counted(0, end, 1); }
+}
+#define range(...) counted(__VA_ARGS__)
+"""
+OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=ENTRIES + LOOPS, extra_cuda_preamble=ENTRIES)
+
+
+def warp_module(name: str) -> wp.Module:
+    """The Warp module of a name, with this at its beginning."""
+    module = wp.get_module(name)
+    module.options["extra_build_options"] = OPTIONS
+    return module
