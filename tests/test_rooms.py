@@ -12,6 +12,7 @@ FLOORS = [
     *("errors", "reprs", "checks", "pickled", "robots"),
     *(
         "ranges",
+        "preamble",
         "real",
         "flags",
         "sums",

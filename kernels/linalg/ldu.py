@@ -9,7 +9,7 @@ import warp as wp
 
 from .. import real as device
 from ..real import real
-from .vector import eliminated, scalar, snippet
+from .vector import eliminated, scalar, snippet, solve_by_eights
 
 # As in `ltdl.py`: what stands in a chunk of eight beside the envelope of row k is set to 0 when the row is eliminated.
 FACTOR = snippet(
@@ -119,25 +119,13 @@ return 0;
 SOLVE = snippet(
     cpu="""
 const int n = H.shape[1], size = end - begin, corner = begin * n + begin;
+const SCALAR* up = UP.data + corner;
+const SCALAR* down = DOWN.data + corner;
+const SCALAR* diagonal = H.data + corner;
 const int* starts = first.data + begin;
 SCALAR* px = x.data + begin;
-for (int j = size; j <= ((size - 1) | 7); ++j) px[j] = 0;
-for (int k = size - 1; k >= 0; --k) {
-    const SCALAR* row = UP.data + corner + k * n;
-    const SCALAR x_k = px[k];
-    const v8 m = -x_k;
-    for (int c = (starts[k] - begin) & ~7; c <= k; c += 8) *(v8*)(px + c) = fma(m, *(const v8*)(row + c), *(v8*)(px + c));
-    px[k] = x_k;
-}
-for (int k = 0; k < size; ++k) {
-    const SCALAR* row = DOWN.data + corner + k * n;
-    const SCALAR x_k = px[k];
-    px[k] = 0;
-    v8 s = (SCALAR)0;
-    for (int c = (starts[k] - begin) & ~7; c <= k; c += 8) s = fma(*(const v8*)(row + c), *(const v8*)(px + c), s);
-    px[k] = x_k / H.data[corner + k * n + k] - SUM_V8;
-}
-""",
+"""
+    + solve_by_eights("up", "down", "diagonal", "starts[k] - begin"),
     gpu="""
 const int n = H.shape[1], size = end - begin, corner = begin * n + begin, lane = threadIdx.x & 31;
 const SCALAR* up = UP.data + corner;
@@ -205,7 +193,7 @@ def team_ldu_solve_envelope(
     first: wp.array1d(dtype=int),
     x: wp.array1d(dtype=real),
 ):
-    """x ← H⁻¹ x on [begin, end); up to seven places of x beyond `end` are scratch."""
+    """x ← H⁻¹ x on [begin, end)."""
     ...
 
 
@@ -218,5 +206,5 @@ def team_ldu_solve_transposed(
     first: wp.array1d(dtype=int),
     x: wp.array1d(dtype=real),
 ):
-    """x ← H⁻ᵀ x on [begin, end); up to seven places of x beyond `end` are scratch."""
+    """x ← H⁻ᵀ x on [begin, end)."""
     ...

@@ -9,6 +9,7 @@ import warp as wp
 
 from .. import real as device
 from ..real import mat33, real, vec3
+from .vector import snippet
 
 AXPY = """
 auto* __restrict__ px = x.data;
@@ -63,14 +64,24 @@ const auto* J0 = J.data;
 const auto* J1 = J0 + J.shape[1];
 const auto* J2 = J1 + J.shape[1];
 const int* dof = support.data;
-SCALAR a = 0, b = 0, c = 0;
-for (int j = 0; j < size; ++j) {
-    const auto x_j = x.data[dof[j]];
-    a += J0[j] * x_j;
-    b += J1[j] * x_j;
-    c += J2[j] * x_j;
+SCALAR a = 0, b = 0, c = 0, a_odd = 0, b_odd = 0, c_odd = 0;
+int j = 0;
+for (; j + 1 < size; j += 2) {
+    const auto even = x.data[dof[j]], odd = x.data[dof[j + 1]];
+    a += J0[j] * even;
+    b += J1[j] * even;
+    c += J2[j] * even;
+    a_odd += J0[j + 1] * odd;
+    b_odd += J1[j + 1] * odd;
+    c_odd += J2[j + 1] * odd;
 }
-return wp::vec_t<3, SCALAR>(a, b, c);
+if (j < size) {
+    const auto even = x.data[dof[j]];
+    a += J0[j] * even;
+    b += J1[j] * even;
+    c += J2[j] * even;
+}
+return wp::vec_t<3, SCALAR>(a + a_odd, b + b_odd, c + c_odd);
 """
 SCATTER = """
 const auto* J0 = J.data;
@@ -81,23 +92,63 @@ auto* px = x.data;
 for (int j = 0; j < size; ++j) px[dof[j]] += J0[j] * f.c[0] + J1[j] * f.c[1] + J2[j] * f.c[2];
 """
 
-GRAM = """
+CONTACT_ROWS = """
 const auto* J0 = J.data;
 const auto* J1 = J0 + J.shape[1];
 const auto* J2 = J1 + J.shape[1];
 const int* dof = support.data;
 const int n = H.shape[1];
-for (int a = 0; a < size; ++a) {
-    const int s_a = slot.data[dof[a]];
-    const auto g0 = G.data[0][0] * J0[a] + G.data[0][1] * J1[a] + G.data[0][2] * J2[a];
-    const auto g1 = G.data[1][0] * J0[a] + G.data[1][1] * J1[a] + G.data[1][2] * J2[a];
-    const auto g2 = G.data[2][0] * J0[a] + G.data[2][1] * J1[a] + G.data[2][2] * J2[a];
-    for (int b = 0; b <= a; ++b) {
-        const int s_b = slot.data[dof[b]];
-        H.data[s_a > s_b ? s_a * n + s_b : s_b * n + s_a] += g0 * J0[b] + g1 * J1[b] + g2 * J2[b];
+"""
+# J in whole rows of the window of columns from the first to the last of its entries, so that rows of H are added to by eights. The window begins at
+# a multiple of eight, which keeps it within the rows of H; what is written beyond the diagonal there is cleared when H is factored.
+WINDOW = """
+int low = slot.data[dof[0]], high = low;
+for (int a = 1; a < size; ++a) {
+    const int s = slot.data[dof[a]];
+    low = s < low ? s : low;
+    high = s > high ? s : high;
+}
+low &= ~7;
+const bool by_eights = high - low < 64;
+SCALAR d0[64], d1[64], d2[64];
+if (by_eights) {
+    for (int c = 0; c <= high - low; c += 8) *(v8*)(d0 + c) = *(v8*)(d1 + c) = *(v8*)(d2 + c) = (SCALAR)0;
+    for (int a = 0; a < size; ++a) {
+        const int s = slot.data[dof[a]] - low;
+        d0[s] = J0[a];
+        d1[s] = J1[a];
+        d2[s] = J2[a];
     }
 }
 """
+GRAM_ROWS = """
+for (int a = 0; a < size; ++a) {
+    const int s_a = slot.data[dof[a]];
+    const SCALAR g0 = G.data[0][0] * J0[a] + G.data[0][1] * J1[a] + G.data[0][2] * J2[a];
+    const SCALAR g1 = G.data[1][0] * J0[a] + G.data[1][1] * J1[a] + G.data[1][2] * J2[a];
+    const SCALAR g2 = G.data[2][0] * J0[a] + G.data[2][1] * J1[a] + G.data[2][2] * J2[a];
+    ROW
+}
+"""
+ROW_BY_EIGHTS = """
+    SCALAR* row = H.data + s_a * n + low;
+    for (int c = 0; by_eights && c <= s_a - low; c += 8) {
+        const v8 sum = fma((v8)g1, *(const v8*)(d1 + c), fma((v8)g2, *(const v8*)(d2 + c), *(v8*)(row + c)));
+        *(v8*)(row + c) = fma((v8)g0, *(const v8*)(d0 + c), sum);
+    }
+"""
+ROW_BY_ENTRIES = """
+    for (int b = 0; COUNT; ++b) {
+        const int s_b = slot.data[dof[b]];
+        H.data[s_a > s_b ? s_a * n + s_b : s_b * n + s_a] += g0 * J0[b] + g1 * J1[b] + g2 * J2[b];
+    }
+"""
+GRAM = snippet(
+    cpu=CONTACT_ROWS
+    + WINDOW
+    + GRAM_ROWS.replace("ROW", ROW_BY_EIGHTS + ROW_BY_ENTRIES.replace("COUNT", "!by_eights && b <= a")),
+    gpu=CONTACT_ROWS + GRAM_ROWS.replace("ROW", ROW_BY_ENTRIES.replace("COUNT", "b <= a")),
+)
 
 
 SPARSE_DOT = """
@@ -219,7 +270,7 @@ def support_add_gram(
     slot: wp.array1d(dtype=int),
     H: wp.array2d(dtype=real),
 ):
-    """H ← H + JᵀGJ of one contact, lower triangle; dof d is row and column slot[d] of H."""
+    """H ← H + JᵀGJ of one contact, lower triangle; dof d is row and column slot[d] of H. G is symmetric."""
     ...
 
 

@@ -15,7 +15,7 @@ import warp as wp
 from .. import real as device
 from ..real import real
 from .lanes import by_device
-from .vector import eliminated, scalar, snippet
+from .vector import eliminated, scalar, snippet, solve_by_eights
 
 # Entries of row k from the first column of its tree or island on are H_k[0 …]; those beyond the diagonal, within its chunk of eight, are
 # set to 0 when it is eliminated, and so are those before its first one. x − x is 0 for finite x only: one test for NaN, ±∞ and pivots ≤ 0.
@@ -64,49 +64,13 @@ for (int k = size - 1; k >= 0; --k) {
 return 0;
 """,
 )
-# In a buffer: x has no room beyond `end`. Long rows gain little from chunks.
 SOLVE_BLOCK = snippet(
     cpu="""
 const int n = H.shape[1], size = end - begin;
 const SCALAR* base = H.data + begin * n;
 SCALAR* px = x.data + begin;
-SCALAR buffer[128];
-const bool chunks = size <= 128;
-if (chunks) {
-    for (int j = 0; j < size; ++j) buffer[j] = px[j];
-    for (int j = size; j <= ((size - 1) | 7); ++j) buffer[j] = 0;
-    for (int k = size - 1; k >= 0; --k) {
-        const SCALAR* H_k = base + k * n;
-        const SCALAR x_k = buffer[k];
-        const v8 m = -x_k;
-        for (int c = 0; c <= k; c += 8) *(v8*)(buffer + c) = fma(m, *(const v8*)(H_k + c), *(v8*)(buffer + c));
-        buffer[k] = x_k;
-    }
-    for (int k = 0; k < size; ++k) {
-        const SCALAR* H_k = base + k * n;
-        const SCALAR x_k = buffer[k];
-        buffer[k] = 0;
-        v8 s = (SCALAR)0;
-        for (int c = 0; c <= k; c += 8) s = fma(*(const v8*)(H_k + c), *(const v8*)(buffer + c), s);
-        buffer[k] = x_k / H_k[k] - SUM_V8;
-    }
-    for (int j = 0; j < size; ++j) px[j] = buffer[j];
-} else {
-    for (int k = size - 1; k >= 0; --k) {
-        const SCALAR* __restrict__ H_k = base + k * n;
-        const SCALAR x_k = px[k];
-        for (int j = 0; j < k; ++j) px[j] -= x_k * H_k[j];
-    }
-    for (int k = 0; k < size; ++k) {
-        const SCALAR* H_k = base + k * n;
-        v8 s = (SCALAR)0;
-        int c = 0;
-        for (; c + 8 <= k; c += 8) s = fma(*(const v8*)(H_k + c), *(const v8*)(px + c), s);
-        for (int j = 0; c < k; ++c, ++j) s[j] += H_k[c] * px[c];
-        px[k] = px[k] / H_k[k] - SUM_V8;
-    }
-}
-""",
+"""
+    + solve_by_eights("base", "base", "base", "0"),
     gpu="""
 const int n = H.shape[1], size = end - begin;
 const SCALAR* base = H.data + begin * n;
@@ -178,23 +142,8 @@ const int n = H.shape[1], size = end - begin;
 const SCALAR* base = H.data + begin * n + begin;
 const int* starts = first.data + begin;
 SCALAR* px = x.data + begin;
-for (int j = size; j <= ((size - 1) | 7); ++j) px[j] = 0;
-for (int k = size - 1; k >= 0; --k) {
-    const SCALAR* H_k = base + k * n;
-    const SCALAR x_k = px[k];
-    const v8 m = -x_k;
-    for (int c = (starts[k] - begin) & ~7; c <= k; c += 8) *(v8*)(px + c) = fma(m, *(const v8*)(H_k + c), *(v8*)(px + c));
-    px[k] = x_k;
-}
-for (int k = 0; k < size; ++k) {
-    const SCALAR* H_k = base + k * n;
-    const SCALAR x_k = px[k];
-    px[k] = 0;
-    v8 s = (SCALAR)0;
-    for (int c = (starts[k] - begin) & ~7; c <= k; c += 8) s = fma(*(const v8*)(H_k + c), *(const v8*)(px + c), s);
-    px[k] = x_k / H_k[k] - SUM_V8;
-}
-""",
+"""
+    + solve_by_eights("base", "base", "base", "starts[k] - begin"),
     gpu="""
 const int n = H.shape[1];
 SCALAR* px = x.data;
@@ -412,7 +361,7 @@ def ltdl_factor_envelope(H: wp.array2d(dtype=real), begin: int, end: int, first:
 def ltdl_solve_envelope(
     H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int), x: wp.array1d(dtype=real)
 ):
-    """x ← H⁻¹ x on [begin, end) from the factor of `ltdl_factor_envelope`; up to seven places of x beyond `end` are scratch."""
+    """x ← H⁻¹ x on [begin, end) from the factor of `ltdl_factor_envelope`."""
     ...
 
 

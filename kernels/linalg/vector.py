@@ -41,6 +41,58 @@ def snippet(cpu: str, gpu: str) -> str:
     return text.replace("SUM_V8", SUM_V8).replace("SCALAR", scalar)
 
 
+# x ← U⁻¹ D⁻¹ L⁻¹ x or the like, by blocks of eight rows: UP is the first number of the triangle of the pass from the last row up, DOWN of that
+# from the first row down, DIAGONAL of D's. FIRST is where row k begins; the rest of its first chunk is zero. Within a block numbers stay in registers, for
+# the processor waits where eight numbers are read that were written one by one.
+SOLVE_BY_EIGHTS = """
+SCALAR s[8];
+int chunk[8];
+for (int b = (size - 1) & ~7; b >= 0; b -= 8) {
+    const int m = size - b < 8 ? size - b : 8;
+    const SCALAR* rows = UP + b * n;
+    int lowest = b;
+    for (int r = 0; r < m; ++r) {
+        const int k = b + r;
+        s[r] = px[k];
+        chunk[r] = (FIRST) & ~7;
+        if (chunk[r] < lowest) lowest = chunk[r];
+    }
+    for (int r = m - 1; r > 0; --r)
+        for (int i = 0; i < r; ++i) s[i] -= s[r] * rows[r * n + b + i];
+    for (int r = 0; r < m; ++r) px[b + r] = s[r];
+    for (int c = lowest; c < b; c += 8) {
+        v8 y = *(const v8*)(px + c);
+        for (int r = 0; r < m; ++r)
+            if (c >= chunk[r]) y = fma((v8)(-s[r]), *(const v8*)(rows + r * n + c), y);
+        *(v8*)(px + c) = y;
+    }
+}
+for (int b = 0; b < size; b += 8) {
+    const int m = size - b < 8 ? size - b : 8;
+    const SCALAR* rows = DOWN + b * n;
+    SCALAR left[8];
+    for (int r = 0; r < m; ++r) {
+        const int k = b + r;
+        v8 s = (SCALAR)0;
+        for (int c = (FIRST) & ~7; c < b; c += 8) s = fma(*(const v8*)(rows + r * n + c), *(const v8*)(px + c), s);
+        left[r] = px[k] / DIAGONAL[k * n + k] - SUM_V8;
+    }
+    for (int r = 0; r < m; ++r) {
+        px[b + r] = left[r];
+        for (int i = r + 1; i < m; ++i) left[i] -= rows[i * n + b + r] * left[r];
+    }
+}
+"""
+
+
+def solve_by_eights(up: str, down: str, diagonal: str, first: str) -> str:
+    """`SOLVE_BY_EIGHTS` on `px`, `size` and rows of `n` numbers that the text in front of it names."""
+    text = SOLVE_BY_EIGHTS
+    for name, what in {"UP": up, "DOWN": down, "DIAGONAL": diagonal, "FIRST": first}.items():
+        text = text.replace(name, what)
+    return text
+
+
 # Pairs b ≤ a are numbered a (a + 1)/2 + b; roots of 8 pair + 1 are right by far where a is below some thousands.
 PAIR = """
 const auto row_of_pair = [](unsigned pair) -> unsigned { return (unsigned)((sqrtf(8.0f * pair + 1.0f) - 1.0f) * 0.5f); };

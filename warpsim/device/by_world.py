@@ -40,9 +40,7 @@ def with_adjoint(entry, module_name: str) -> wp.Kernel:
     scope[SUMS] = getattr(importlib.import_module(f"{root}.sums"), SUMS)
     function, text = ranges.define(tree, source, scope)
     options = {"enable_backward": True}
-    made = wp.Kernel(
-        func=function, key=source.__name__, module=warp_module(module_name), options=options, source=text
-    )
+    made = wp.Kernel(func=function, key=source.__name__, module=warp_module(module_name), options=options, source=text)
     made.extents = len(axes)
     return made
 
