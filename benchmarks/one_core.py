@@ -1,0 +1,273 @@
+"""Steps on one core beside MuJoCo C: robots, piles, chains; and what a large scene takes.
+
+    python -m benchmarks.one_core [--corpus FOLDER] [--only NAME ...] [--repeats 5] [--out benchmarks/results]
+
+Every scene in both contact laws, float32, against MuJoCo C (Newton, Euler, float64) in one thread: the same start states, settled by
+MuJoCo under random controls, the same controls, engines by turns; median of the ratios of processor time. --corpus: a folder with the
+packages dm_control and robosuite, unpacked (`make corpus` makes build/corpus), for humanoid_CMU and the Panda. Large scenes: one world,
+time per step, memory and loading. --out writes one_core.json and one_core.md.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import time
+from collections.abc import Callable
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import mujoco
+import numpy as np
+import warp as wp
+
+import warpsim as ws
+from scenes.examples import asset, clutter
+from warpsim.bench import machine, random_controls
+from warpsim.bench_engines import MujocoEngine, Scene, WarpsimEngine
+
+OWN_STEPS, TIMED_STEPS, SETTLED = 20, 200, 16
+LAWS = {"convex": lambda: ws.SAP(approximation="convex"), "default": lambda: ws.SAP()}
+CHAINS = (16, 32, 64, 128, 256)
+
+
+class Engine(WarpsimEngine):
+    """This package on a MuJoCo model, in one of its contact laws."""
+
+    def __init__(self, scene: Scene, worlds: int, controls: np.ndarray, solver):
+        self.on_gpu, self.controls = False, controls
+        self.sim = ws.Simulator(
+            ws.load(scene.mj_model), worlds, dt=scene.dt, device="cpu", threads=1, dtype="float32", solver=solver
+        )
+        self.start = self.sim.state(*scene.starts(worlds))
+        self.state = self.start.clone()
+
+
+def spheres(count: int) -> str:
+    """A pile in a walled square, as in `scenes.examples.clutter`, of spheres and boxes."""
+    rng = np.random.default_rng(0)
+    bodies = []
+    for i in range(count):
+        x, y = ((i % 2) - 0.5) * 0.3 + rng.uniform(-0.01, 0.01), ((i // 2 % 2) - 0.5) * 0.3 + rng.uniform(-0.01, 0.01)
+        size = 'type="sphere" size="0.05"' if (i + i // 4) % 2 == 0 else 'type="box" size="0.05 0.05 0.05"'
+        bodies.append(f'<body pos="{x} {y} {0.1 + 0.15 * (i // 4)}"><freejoint/><geom {size} density="1000"/></body>')
+    walls = "".join(
+        f'<geom type="plane" pos="{0.4 * x} {0.4 * y} 0" zaxis="{-x} {-y} 0" size="2 2 0.1"/>'
+        for x, y in ((1, 0), (-1, 0), (0, 1), (0, -1))
+    )
+    return _scene(f'<geom type="plane" size="2 2 0.1"/>{walls}{"".join(bodies)}', timestep=0.01)
+
+
+def arm(boxes: int) -> str:
+    """A seven-jointed arm with a gripper, position servos on all of it, and boxes on the ground."""
+    links, ends, servos = [], 0, []
+    for k in range(7):
+        axis = "0 0 1" if k % 2 == 0 else "0 1 0"
+        links.append(
+            f'<body pos="0 0 {0.15 if k else 0.1}"><joint name="j{k}" axis="{axis}" range="-2.5 2.5" damping="1"/>'
+            f'<geom type="capsule" size="0.04" fromto="0 0 0 0 0 0.12" mass="{3 - 0.3 * k}"/>'
+        )
+        ends += 1
+        servos.append(f'<position joint="j{k}" kp="200" kv="20" ctrlrange="-1 1" forcerange="-87 87"/>')
+    for side in (-1, 1):
+        links.append(
+            f'<body pos="0 {0.03 * side} 0.15"><joint name="f{side}" type="slide" axis="0 {side} 0" range="-0.02 0.04"/>'
+            '<geom type="box" size="0.01 0.01 0.04" mass="0.05"/></body>'
+        )
+        servos.append(f'<position joint="f{side}" kp="500" kv="10" ctrlrange="-0.02 0.04" forcerange="-20 20"/>')
+    free = "".join(
+        f'<body pos="{0.4 + 0.2 * i} 0 0.05"><freejoint/><geom type="box" size="0.04 0.04 0.04" density="500"/></body>'
+        for i in range(boxes)
+    )
+    body = f'<geom type="plane" size="2 2 0.1"/>{"".join(links)}{"</body>" * ends}{free}'
+    return _scene(body, f"<actuator>{''.join(servos)}</actuator>")
+
+
+def chain(links: int) -> str:
+    """Hinges in a row that touch nothing."""
+    link = '<body pos="0 0 {}"><joint axis="{}" damping="0.01"/><geom type="capsule" size="0.02" fromto="0 0 0 0 0 -0.1" mass="0.1" contype="0" conaffinity="0"/>'
+    return _scene(
+        "".join(link.format(-0.1 if k else 0, ("0 1 0", "1 0 0")[k % 2]) for k in range(links)) + "</body>" * links
+    )
+
+
+def three_humanoids() -> mujoco.MjModel:
+    return several_humanoids(3)
+
+
+def several_humanoids(count: int) -> mujoco.MjModel:
+    """Copies of gymnasium's humanoid on one ground."""
+    spec = mujoco.MjSpec.from_file(asset("humanoid"))
+    for k in range(1, count):
+        frame = spec.worldbody.add_frame(pos=[1.0 * (k % 10), 1.0 * (k // 10), 0])
+        other = mujoco.MjSpec.from_file(asset("humanoid"))
+        frame.attach_body(other.worldbody.first_body(), f"r{k}_", "")
+    return spec.compile()
+
+
+def _scene(body: str, rest: str = "", timestep: float = 0.002) -> str:
+    return f'<mujoco><option timestep="{timestep}"/><worldbody>{body}</worldbody>{rest}</mujoco>'
+
+
+def _from_text(text: str) -> Callable[[], mujoco.MjModel]:
+    return lambda: mujoco.MjModel.from_xml_string(text)
+
+
+def _from_file(path: str) -> Callable[[], mujoco.MjModel]:
+    return lambda: mujoco.MjModel.from_xml_path(path)
+
+
+def scenes(corpus: pathlib.Path | None) -> dict[str, tuple[Callable[[], mujoco.MjModel], int, float, float]]:
+    """Model, worlds, seconds of settling, and the share of the control range; files that are not there are left out."""
+    found = {name: (_from_file(asset(name)), 64, 1.0, 1.0) for name in ("humanoid", "ant", "half_cheetah")}
+    found["humanoid, lying"] = (_from_file(asset("humanoid")), 64, 4.0, 0.0)
+    if corpus is not None:
+        for name, pattern, worlds in (("humanoid_CMU", "suite/humanoid_CMU.xml", 16), ("Panda", "robots/panda/robot.xml", 64)):
+            for path in sorted(corpus.rglob(pattern))[:1]:
+                found[name] = (_from_file(str(path)), worlds, 1.0, 1.0)
+    found["arm, gripper, servos"] = (_from_text(arm(0)), 64, 0.5, 1.0)
+    found["the same and 2 boxes"] = (_from_text(arm(2)), 64, 0.5, 1.0)
+    found["3 humanoids"] = (three_humanoids, 16, 1.0, 1.0)
+    found["pile of 40"] = (_from_text(spheres(40)), 4, 2.0, 1.0)
+    found |= {f"chain {n}": (_from_text(chain(n)), 16 if n <= 64 else 4, 0.1, 1.0) for n in CHAINS}
+    found["humanoid, 1 world"] = (_from_file(asset("humanoid")), 1, 1.0, 1.0)
+    found["ant, 1 world"] = (_from_file(asset("ant")), 1, 1.0, 1.0)
+    return found
+
+
+def settle(name: str, model: mujoco.MjModel, seconds: float, share: float) -> Scene:
+    """Start states after random controls."""
+    model.opt.integrator, model.opt.solver = mujoco.mjtIntegrator.mjINT_EULER, mujoco.mjtSolver.mjSOL_NEWTON
+    rng, data, states = np.random.default_rng(0), mujoco.MjData(model), []
+    for _ in range(SETTLED):
+        mujoco.mj_resetData(model, data)
+        data.qvel[:] = rng.normal(0.0, 0.1, model.nv)
+        for _ in range(round(seconds / model.opt.timestep)):
+            data.ctrl[:] = share * random_controls(model, rng, ())
+            mujoco.mj_step(model, data)
+        states.append((data.qpos.copy(), data.qvel.copy()))
+    q, v = (np.array(part) for part in zip(*states, strict=True))
+    return Scene(name, "", model, q, v, 0, 0)
+
+
+def race(name: str, make, worlds: int, seconds: float, share: float, repeats: int) -> dict:
+    """Processor time per world-step of MuJoCo C and of both laws, and how many times as fast as MuJoCo C they are."""
+    scene = settle(name, make(), seconds, share)
+    steps = max(10, min(TIMED_STEPS, 20000 // (worlds * max(1, scene.mj_model.nv // 20))))
+    controls = share * random_controls(scene.mj_model, np.random.default_rng(1), (OWN_STEPS + steps, worlds))
+    controls = controls.astype(np.float32)
+    runners = {"mujoco": MujocoEngine(scene, worlds, controls, None)}
+    runners |= {law: Engine(scene, worlds, controls, solver()) for law, solver in LAWS.items()}
+    times: dict[str, list[float]] = {law: [] for law in runners}
+    for runner in runners.values():
+        runner.restart()
+        runner.advance(0, OWN_STEPS)
+        runner.remember()
+    for _ in range(repeats):
+        for law, runner in runners.items():
+            runner.restart()
+            begin = time.process_time()
+            runner.advance(OWN_STEPS, OWN_STEPS + steps)
+            times[law].append((time.process_time() - begin) / (worlds * steps) * 1e6)
+    row = {"scene": name, "nv": int(scene.mj_model.nv), "worlds": worlds, "mujoco_us": statistics.median(times["mujoco"])}
+    row["mujoco_contacts"] = runners["mujoco"].facts()["contacts_per_world"]
+    for law in LAWS:
+        facts = runners[law].facts()
+        row |= {f"{law}_us": statistics.median(times[law]), f"{law}_contacts": facts["contacts_per_world"]}
+        row |= {f"{law}_iterations": facts["iterations"], f"{law}_bytes": facts["bytes_per_world"]}
+        row[f"{law}_speed"] = statistics.median(
+            theirs / ours for theirs, ours in zip(times["mujoco"], times[law], strict=True)
+        )
+    return row
+
+
+def large(name: str, make: Callable[[], ws.Model], steps: int) -> dict:
+    """One world of a large scene: seconds to load it and to make the simulator, per step, and memory."""
+    begin = time.process_time()
+    model = make()
+    loaded = time.process_time()
+    sim = ws.Simulator(model, 1, device="cpu", threads=1)
+    made = time.process_time()
+    state = sim.state()
+    sim.step(state, out=state)
+    times = []
+    for _ in range(steps):
+        start = time.process_time()
+        sim.step(state, out=state)
+        times.append(time.process_time() - start)
+    return {
+        "scene": name, "nv": model.nv, "load_s": loaded - begin, "make_s": made - loaded,
+        "step_s": statistics.median(times), "last_step_s": times[-1], "bytes": sim.bytes_per_world(),
+        "contacts": int(sim.diagnostics.contacts.numpy()[0]),
+    }  # fmt: skip
+
+
+def markdown(result: dict) -> str:
+    m = result["machine"]
+    lines = [
+        "# Steps on one core beside MuJoCo C",
+        "",
+        f"`python -m benchmarks.one_core`, {m['processor']}, {m['date']}, Warp {m['versions']['warp-lang']}, "
+        f"MuJoCo {m['versions']['mujoco']}. One thread, float32 (MuJoCo: float64), medians of {result['repeats']} rounds by turns. "
+        "Speed: MuJoCo C's time over ours. Contacts per world in brackets: the engines' laws differ, and so do their motions.",
+        "",
+        "| scene | nv | worlds | MuJoCo C, µs | convex law, µs | default, µs | speed, convex | speed, default | kB per world, default |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for r in result["rows"]:
+        ours = " | ".join(f"{r[law + '_us']:.1f} ({r[law + '_contacts']:.1f})" for law in LAWS)
+        speed = " | ".join(f"{r[law + '_speed']:.2f}" for law in LAWS)
+        lines.append(
+            f"| {r['scene']} | {r['nv']} | {r['worlds']} | {r['mujoco_us']:.1f} ({r['mujoco_contacts']:.1f}) | {ours} | {speed} | "
+            f"{r['default_bytes'] / 1e3:.1f} |"
+        )
+    if result["large"]:
+        lines += ["", "| large scene, 1 world | nv | load, s | make, s | step, s | MB | contacts |", "|---|---|---|---|---|---|---|"]
+    for r in result["large"]:
+        lines.append(
+            f"| {r['scene']} | {r['nv']} | {r['load_s']:.1f} | {r['make_s']:.1f} | {r['step_s']:.3f} | {r['bytes'] / 1e6:.1f} | {r['contacts']} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", type=pathlib.Path)
+    parser.add_argument("--only", nargs="*")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--out", type=pathlib.Path)
+    options = parser.parse_args()
+    mujoco.set_mju_user_warning(lambda message: None)
+    result: dict = {"machine": machine(wp.get_device("cpu")), "repeats": options.repeats}
+    result |= {"rows": [], "large": []}
+    for name, (make, worlds, seconds, share) in scenes(options.corpus).items():
+        if options.only is None or any(part in name for part in options.only):
+            row = race(name, make, worlds, seconds, share, options.repeats)
+            result["rows"].append(row)
+            print(
+                f"{name:22s} nv {row['nv']:4d} worlds {worlds:3d}  C {row['mujoco_us']:8.1f} ({row['mujoco_contacts']:.1f})  "
+                + "  ".join(
+                    f"{law} {row[law + '_us']:8.1f} ({row[law + '_contacts']:.1f}, {row[law + '_iterations']:.1f} it) × {row[law + '_speed']:.2f}"
+                    for law in LAWS
+                )
+                + f"  {row['default_bytes'] / 1e3:.1f} kB",
+                flush=True,
+            )
+    if options.only is None or "large" in options.only:
+        for name, make, steps in (
+            ("1,000 bodies", lambda: clutter(1000), 40),
+            ("100 humanoids", lambda: ws.load(several_humanoids(100)), 20),
+        ):
+            result["large"].append(large(name, make, steps))
+            print(result["large"][-1], flush=True)
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "one_core.json").write_text(json.dumps(result, indent=1) + "\n")
+        (options.out / "one_core.md").write_text(markdown(result))
+
+
+
+
+if __name__ == "__main__":
+    main()
