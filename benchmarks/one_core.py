@@ -123,7 +123,10 @@ def scenes(corpus: pathlib.Path | None) -> dict[str, tuple[Callable[[], mujoco.M
     found = {name: (_from_file(asset(name)), 64, 1.0, 1.0) for name in ("humanoid", "ant", "half_cheetah")}
     found["humanoid, lying"] = (_from_file(asset("humanoid")), 64, 4.0, 0.0)
     if corpus is not None:
-        for name, pattern, worlds in (("humanoid_CMU", "suite/humanoid_CMU.xml", 16), ("Panda", "robots/panda/robot.xml", 64)):
+        for name, pattern, worlds in (
+            ("humanoid_CMU", "suite/humanoid_CMU.xml", 16),
+            ("Panda", "robots/panda/robot.xml", 64),
+        ):
             for path in sorted(corpus.rglob(pattern))[:1]:
                 found[name] = (_from_file(str(path)), worlds, 1.0, 1.0)
     found["arm, gripper, servos"] = (_from_text(arm(0)), 64, 0.5, 1.0)
@@ -170,7 +173,12 @@ def race(name: str, make, worlds: int, seconds: float, share: float, repeats: in
             begin = time.process_time()
             runner.advance(OWN_STEPS, OWN_STEPS + steps)
             times[law].append((time.process_time() - begin) / (worlds * steps) * 1e6)
-    row = {"scene": name, "nv": int(scene.mj_model.nv), "worlds": worlds, "mujoco_us": statistics.median(times["mujoco"])}
+    row = {
+        "scene": name,
+        "nv": int(scene.mj_model.nv),
+        "worlds": worlds,
+        "mujoco_us": statistics.median(times["mujoco"]),
+    }
     row["mujoco_contacts"] = runners["mujoco"].facts()["contacts_per_world"]
     for law in LAWS:
         facts = runners[law].facts()
@@ -223,7 +231,11 @@ def markdown(result: dict) -> str:
             f"{r['default_bytes'] / 1e3:.1f} |"
         )
     if result["large"]:
-        lines += ["", "| large scene, 1 world | nv | load, s | make, s | step, s | MB | contacts |", "|---|---|---|---|---|---|---|"]
+        lines += [
+            "",
+            "| large scene, 1 world | nv | load, s | make, s | step, s | MB | contacts |",
+            "|---|---|---|---|---|---|---|",
+        ]
     for r in result["large"]:
         lines.append(
             f"| {r['scene']} | {r['nv']} | {r['load_s']:.1f} | {r['make_s']:.1f} | {r['step_s']:.3f} | {r['bytes'] / 1e6:.1f} | {r['contacts']} |"
@@ -265,8 +277,6 @@ def main() -> None:
         options.out.mkdir(parents=True, exist_ok=True)
         (options.out / "one_core.json").write_text(json.dumps(result, indent=1) + "\n")
         (options.out / "one_core.md").write_text(markdown(result))
-
-
 
 
 if __name__ == "__main__":

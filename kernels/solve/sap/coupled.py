@@ -46,7 +46,6 @@ class Lag:
     """What the solver needs besides SAP's workspace; per world."""
 
     K: wp.array3d(dtype=real)  # (worlds, nv, nv) upper triangle of H, by columns; empty without a factor
-    warm: int  # 1: start at v0, with the impulses of the law there
     G: wp.array2d(dtype=mat33)  # (worlds, C) with `keep_factor`: S + p eᵀ at the solution
     p: wp.array2d(dtype=vec3)  # (worlds, C) the part of G that is not symmetric
     delta: wp.array2d(dtype=vec3)  # (worlds, C)

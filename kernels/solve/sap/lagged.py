@@ -4,9 +4,10 @@
 
 Velocities and impulses are unknowns together. Each constraint is linearised at its own (γ, J v), the impulses are eliminated,
 (A + JᵀGJ) Δv = −(A (v − v*) − Jᵀγ) + Jᵀδ, and Δγ = δ − G JΔv. G = S + p eᵀ is not symmetric where contacts slide: friction follows
-the normal impulse and is not followed by it. One warp, on the CPU one thread, solves one island of one world (`islands.py`), from v = v* without
+the normal impulse and is not followed by it. One warp, on the CPU one thread, solves one island of one world (`islands.py`), from v = v0 with the
+impulses of the law there where that is nearly the solution, as at rest, and else from v = v* without
 impulses, which obeys the first line already, so that what is left to find is which branch each contact is on; full steps find
-it, as an active-set method would. Where they go round in circles they are shortened while each undoes the one before, and
+it, as an active-set method would. An island without contacts is a convex problem, and is solved as one at once. Where they go round in circles they are shortened while each undoes the one before, and
 stretched while each goes on; where that finds nothing, another start is tried.
 
 The solution depends on the state alone: nothing is remembered from the step before. It is accepted when the impulses,
@@ -71,8 +72,8 @@ QUICK_TURN = wp.constant(6)
 ROUNDED_RESTARTS = wp.constant(4)  # an error near rounding that so many have not lowered is rounding
 # Contacts stiffen under their loads once these are known so well.
 BEARS_AT = 0.3
-# Above this error v0 is not near the solution (impulses under load grow fast with u_n), and the start is that of a step.
-WARM_ERROR = 1e-2
+# Above this error v0 with the impulses of the law there is not near the solution, as it is at rest, and the start is v* without impulses.
+WARM_ERROR = 0.3
 
 
 polished_level = epsilon * 1e2  # slopes of a solution so exact need no further step
@@ -441,12 +442,15 @@ def iterate_lagged(
     begun = wp.int32(0)
     many = is_large(lag, r)
     patience = wp.where(many, MANY_PATIENCE, FIRST_PATIENCE)
+    convex = r.contact_end == r.contact_begin
+    if convex:
+        patience = wp.int32(0)
     rounded = wp.where(many, options.max_iterations, int(ROUNDED_RESTARTS))
     polished = wp.where(many, 1, 0)  # by a linear solver that does not polish anything
-    near = lag.warm == 1
-    bears = near
+    near = bool(True)
+    bears = bool(True)
     share = real(1.0)
-    warm = wp.int32(lag.warm)
+    warm = wp.int32(1)
     starting = wp.int32(1)
     ending = wp.int32(0)
     running = wp.int32(1)
@@ -470,7 +474,7 @@ def iterate_lagged(
         lost = total - total != real(0.0)
         if ending == 1:
             running = wp.int32(0)
-        elif near and iterations == 0 and not (error < real(WARM_ERROR)):
+        elif near and iterations == 0 and not convex and not (error < real(WARM_ERROR)):
             near = bool(False)
             bears = bool(False)
             fresh = wp.int32(1)

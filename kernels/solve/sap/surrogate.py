@@ -195,7 +195,9 @@ def restart(
         if restarts == 0:
             start_surrogate(problem, work, lag, solution, w, r)
         precision = real(SURROGATE_TOLERANCE)
-        if is_large(lag, r) and error < real(1.0):
+        if r.contact_end == r.contact_begin:
+            precision = real(0.3) * options.tolerance
+        elif is_large(lag, r) and error < real(1.0):
             precision = wp.max(real(0.1) * error, real(0.3) * options.tolerance)
         iterations = solve_surrogate(
             surrogate, work, lag, options, solution, w, r, wp.min(precision, real(SURROGATE_TOLERANCE))

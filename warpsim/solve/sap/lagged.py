@@ -39,7 +39,7 @@ class LaggedLaw(ContactLaw):
 class LaggedSolver(SAPSolver):
     """Workspace and launches of `kernels/solve/sap/lagged.py`; the problem has `weight` and `load` besides SAP's arrays.
 
-    With `keep_factor`, `solve_adjoint` works after `launch`. It starts at v*, unless `start_at` says where.
+    With `keep_factor`, `solve_adjoint` works after `launch`. It starts at v0 where that is near the solution, or where `start_at` says, and else at v*.
     """
 
     def __init__(self, *size, **keywords):
@@ -66,10 +66,6 @@ class LaggedSolver(SAPSolver):
         self.lag.krylov = self.zeros((W, KRYLOV_VECTORS, nv if cg else 0))
         self.lag.slope, self.lag.island_error = self.zeros((W, self.trees)), self.zeros((W, self.trees))
         self.lag.error = self.zeros(W)
-
-    def start_at(self, v: wp.array) -> None:
-        super().start_at(v)
-        self.lag.warm = 1
 
     @property
     def slopes(self) -> wp.array:
