@@ -36,6 +36,7 @@ class Scene:
 
     geom_type: wp.array(dtype=int)
     geom_link: wp.array(dtype=int)  # -1: fixed to the world
+    placed: wp.array(dtype=int)  # geoms that take part
     pair_geom: wp.array2d(dtype=int)
     pair_rule: wp.array(dtype=int)
     pair_friction: wp.array(dtype=real)
@@ -170,9 +171,10 @@ def place_geoms(
 ):
     """World poses of geoms, a bound of the speed of their points at v0 and at v*, and capsules around them (`cull.py`).
 
-    -1 marks an inactive body, NaN a pose or size that is not finite. Launch over (worlds, geoms).
+    -1 marks an inactive body, NaN a pose or size that is not finite. Launch over (worlds, scene.placed).
     """
-    w, g = wp.tid()
+    w, i = wp.tid()
+    g = scene.placed[i]
     l = scene.geom_link[g]
     X = jt.read_pose(geom_pose, w % geom_pose.shape[0], g)
     size = geom_size[w % geom_size.shape[0], g]

@@ -13,7 +13,7 @@ from ..tree.passes import Topology
 from . import contacts as laws
 from .broadphase import Grid
 from .contacts import TOUCHES, Contacts, Scene, look_ahead, store_contact
-from .cull import next_candidate
+from .cull import boxes_apart, next_candidate
 from .narrow import heightfield
 from .narrow.features import bounding_radius, contact_frame
 from .narrow.heightfield import detect as detect_features
@@ -105,6 +105,7 @@ def detect(
             general = is_general(scene.geom_type[scene.pair_geom[p, 0]]) or is_general(
                 scene.geom_type[scene.pair_geom[p, 1]]
             )
+        near = bool(False)
         if general:
             a = scene.pair_geom[p, 0]
             b = scene.pair_geom[p, 1]
@@ -113,6 +114,8 @@ def detect(
             shape_b = geom_shape(scene, convex_scene, geom_size, w, b)
             X_a = geom_X[w, a]
             X_b = geom_X[w, b]
+            near = boxes_apart(shape_a.type, X_a, shape_a.size, shape_b.type, X_b, shape_b.size) <= margin
+        if near:
             radius_b = bounding_radius(shape_b.type, shape_b.size)
             manifold = detect_features(convex_scene.table, shape_a, X_a, shape_b, X_b, radius_b, margin)
             way = longest_way(shape_a.type, shape_a.size, shape_b.type, shape_b.size)

@@ -12,7 +12,7 @@ from .. import real as device
 from ..linalg.vector import scalar
 from ..real import func, real, transform, vec3, vec5
 from .narrow.features import bounding_radius
-from .narrow.manifold import BOX, CAPSULE, CYLINDER
+from .narrow.manifold import BOX, CAPSULE, CYLINDER, HEIGHT_FIELD, MESH, PLANE, SPHERE
 
 NEXT = """
 const SCALAR* poses = (const SCALAR*)geom_X.data;
@@ -92,7 +92,7 @@ def geom_bound(type: int, X: transform, size: vec3) -> vec5:
     if type == CAPSULE or type == CYLINDER:
         axis = wp.transform_vector(X, vec3(real(0.0), real(0.0), size[1]))
         radius = size[0]
-    if type == BOX:
+    if type == BOX or type == MESH:
         along = vec3(size[0], real(0.0), real(0.0))
         if size[1] >= size[0] and size[1] >= size[2]:
             along = vec3(real(0.0), size[1], real(0.0))
@@ -101,3 +101,40 @@ def geom_bound(type: int, X: transform, size: vec3) -> vec5:
         axis = wp.transform_vector(X, along)
         radius = wp.length(size - along)
     return vec5(axis[0], axis[1], axis[2], radius, radius + wp.length(axis))
+
+
+@func
+def half_extents(type: int, size: vec3) -> vec3:
+    """Of the box around a geom, along its own axes; negative for a plane and a height field."""
+    if type == PLANE or type == HEIGHT_FIELD:
+        return vec3(real(-1.0), real(-1.0), real(-1.0))
+    if type == SPHERE:
+        return vec3(size[0], size[0], size[0])
+    if type == CAPSULE:
+        return vec3(size[0], size[0], size[0] + size[1])
+    if type == CYLINDER:
+        return vec3(size[0], size[0], size[1])
+    return size
+
+
+@func
+def boxes_apart(type_a: int, X_a: transform, size_a: vec3, type_b: int, X_b: transform, size_b: vec3) -> real:
+    """Lower bound on the distance of two geoms: how far the boxes around them are apart along one of their six axes; 0 for a plane."""
+    half_a = half_extents(type_a, size_a)
+    half_b = half_extents(type_b, size_b)
+    apart = real(0.0)
+    if half_a[0] >= real(0.0) and half_b[0] >= real(0.0):
+        R_a = wp.quat_to_matrix(wp.transform_get_rotation(X_a))
+        R_b = wp.quat_to_matrix(wp.transform_get_rotation(X_b))
+        d = wp.transform_get_translation(X_b) - wp.transform_get_translation(X_a)
+        C = wp.transpose(R_a) * R_b
+        d_a = wp.transpose(R_a) * d
+        d_b = wp.transpose(R_b) * d
+        for i in range(3):
+            reach_a = half_a[i]
+            reach_b = half_b[i]
+            for j in range(3):
+                reach_a += half_b[j] * wp.abs(C[i, j])
+                reach_b += half_a[j] * wp.abs(C[j, i])
+            apart = wp.max(apart, wp.max(wp.abs(d_a[i]) - reach_a, wp.abs(d_b[i]) - reach_b))
+    return apart

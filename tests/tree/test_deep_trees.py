@@ -52,6 +52,24 @@ def test_a_long_chain_falls_in_float32_as_in_float64(device, links):
     np.testing.assert_allclose(q, q_expected, atol=1e-3)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_free_chain_obeys_its_equations_of_motion(device, dtype, within):
+    """(M + h D) (v' − v) = h (τ − D v − c) with M and c from elsewhere: the step of what nothing touches has no M of its own."""
+    model, h = chain(60, damping=0.002), 0.002
+    sim = ws.Simulator(model, worlds=2, dt=h, dtype=dtype, device=device)
+    assert sim.bytes_per_world() < 200e3  # M alone, and its factors, would be more
+    random = np.random.default_rng(1)
+    q, v, tau = (scale * random.normal(size=(2, model.nv)) for scale in (0.2, 0.5, 0.01))
+    after = sim.step(sim.state(q, v), tau=tau).v.numpy().astype(float)
+    exact = ws.Simulator(model, worlds=2, dt=h, dtype="float64", device=device)
+    q, v = sim.state(q, v).q.numpy().astype(float), sim.state(q, v).v.numpy().astype(float)
+    M, c = exact.mass_matrix(q).numpy(), exact.inverse_dynamics(q, v, 0 * v).numpy()
+    D = 0.002 * np.eye(model.nv)
+    expected = v + np.linalg.solve(M + h * D, (h * (tau - v @ D - c))[..., None])[..., 0]
+    bar = {"float32": 1e-6, "float64": 1e-9}[dtype]
+    within(f"{dtype} step of a chain of 60", np.abs(after - expected).max() / np.abs(expected).max(), bar)
+
+
 @pytest.mark.parametrize("links", [50, 224])
 def test_the_mass_matrix_of_a_long_chain_in_float32(device, links, within):
     """Rounded from float64: 1e-6 relative to the diagonal, where float32 throughout is off by 5e-4 to 5e-3."""

@@ -156,7 +156,7 @@ class Collision:
             refuse_unsupported(model)
         self.capacity = 0
         S = device_model.types.real
-        self.scene = self._scene()
+        self.scene = self._scene(np.arange(model.ngeom) if placement else np.unique(model.pair_geom))
         self.hulls: dict[int, np.ndarray] = {}  # vertices of the meshes' hulls on the host
         self.convex_scene = self._convex_scene() if self.enabled else None
         if self.enabled:
@@ -169,7 +169,7 @@ class Collision:
         self.geom_X, self.geom_speed = dynamics.array(placed, t.transform), dynamics.array(placed, t.real)
         self.geom_capsule = dynamics.array(placed, t.vec5)
 
-    def _scene(self):
+    def _scene(self, placed):
         m, device, dtype = self.model, self.device_model.device, self.device_model.dtype
         table, signs, sizes = supports(m)
         link = np.array([-1 if b < 0 else m.body_link[b] for b in m.geom_body], dtype=np.int32)
@@ -178,6 +178,7 @@ class Collision:
         for key, value in (
             ("geom_type", m.geom_type),
             ("geom_link", link),
+            ("placed", placed),
             ("pair_geom", m.pair_geom),
             ("pair_rule", m.pair_rule),
             ("support", table),
@@ -230,7 +231,7 @@ class Collision:
         d, p = self.device_model, self.device_model.parameters
         inputs = [d.topology, self.scene, p.stored("geom_pose"), p.stored("geom_size"), p.stored("body_active")]
         inputs += [self.dynamics.link_X, link_V, link_V_star, self.geom_X, self.geom_speed, self.geom_capsule]
-        self.dynamics.launch(contact.place_geoms, self.model.ngeom, inputs)
+        self.dynamics.launch(contact.place_geoms, len(self.scene.placed), inputs)
 
     def detect(self, h: float, link_V: wp.array, link_V_star: wp.array) -> None:
         """Find the contacts of the present kinematics that can act within a step of h, and their geometry."""

@@ -4,6 +4,9 @@ The mass matrix of a chain is ever closer to singular: scaled to a unit diagonal
 eigenvalue 1e-6, of 224 hinges 7e-8. Its rounding to float32 alone makes it indefinite, and bias forces that nearly cancel
 leave accelerations of nothing but rounding. So for models with a tree deeper than `DEEPEST` the step goes from the float32
 state, parameters and forces to the new velocities in float64. The factors keep their positive pivots when rounded.
+
+Where nothing in the scene can touch or hold anything, nothing needs the mass matrix, and the free motion is that of articulated bodies: work and
+memory are linear in the number of links.
 """
 
 import warp as wp
@@ -12,6 +15,39 @@ from warpsim.device.copies import kernels_of
 from warpsim.kernels.integrate.theta import schemes
 from warpsim.kernels.tree import passes, wide
 from warpsim.tree.wide import WideDynamics, narrow, widen
+
+
+class ArticulatedMotion(WideDynamics):
+    """v* of one `Step` whose scene has neither contacts nor scalar rows, by articulated bodies in float64."""
+
+    def __init__(self, step):
+        super().__init__(step.device_model)
+        self.step, dynamics = step, self.dynamics
+        model, array, t = self.source.model, dynamics.array, self.device_model.types
+        self.q = array(model.nq, wp.float64)
+        self.v, self.force, self.damping, self.v_star, self.armature, self.tau, self.a = (
+            array(model.nv, wp.float64) for _ in range(7)
+        )
+        self.scratch = [array(model.nlink, t.mat66), array(model.nlink, t.vec6), dynamics.link_A]
+        self.scratch += [array(model.nv, t.vec6), array(model.nv, wp.float64)]
+
+    def kernels(self) -> list:
+        S = wp.float64
+        return [*kernels_of(wide, self.scalar), *kernels_of(passes, S), *kernels_of(schemes, S, "articulated")]
+
+    def launch(self, h: float) -> None:
+        """v*."""
+        step, dynamics, parameters = self.step, self.dynamics, self.device_model.parameters
+        self.refresh()
+        for name in ("q", "v", "force", "damping"):
+            widen(getattr(step, name), getattr(self, name), self.scalar)
+        dynamics.position(self.q)
+        dynamics.velocity(self.v)
+        inputs = [h, parameters.stored("joint_armature"), self.damping, self.force, self.v, self.armature, self.tau]
+        dynamics.launch(schemes.damped, dynamics.model.nv, inputs)
+        dynamics.articulated(self.v, self.tau, self.armature, self.scratch, self.a)
+        dynamics.launch(schemes.accelerated, dynamics.model.nv, [h, self.v, self.a, self.v_star])
+        narrow(self.v_star, step.v_star, self.scalar)
 
 
 class DeepMotion(WideDynamics):

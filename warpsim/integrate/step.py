@@ -11,7 +11,7 @@ import warp as wp
 from warpsim.contact.collision import Collision
 from warpsim.device.copies import kernels_of
 from warpsim.integrate import SymplecticEuler, ThetaScheme
-from warpsim.integrate.deep import DeepMotion
+from warpsim.integrate.deep import ArticulatedMotion, DeepMotion
 from warpsim.integrate.theta.stages import ThetaStages
 from warpsim.kernels.contact import broadphase, convex_contacts, net_force
 from warpsim.kernels.forces import actuators
@@ -19,8 +19,9 @@ from warpsim.kernels.integrate.theta import schemes
 from warpsim.kernels.tree import energy, passes
 from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS, ScalarRows, actuator_rows
 from warpsim.solve.contact_model import ContactModel
+from warpsim.solve.free import FreeSolver
 from warpsim.tree.dynamics import BLOCK, DeviceModel, Dynamics
-from warpsim.tree.wide import needs_float64
+from warpsim.tree.wide import DEEPEST, depth, needs_float64
 
 
 class Step:
@@ -54,8 +55,6 @@ class Step:
         self.tau, self.wrench = array(nv, S), None
         self.v_star, self.bias, self.force, self.damping = (array(nv, S) for _ in range(4))
         self.zero_acceleration = array(nv, S)
-        self.A, self.A_factor, self.M_factor = (self.dynamics.blocks() for _ in range(3))
-        self.composite = array(model.nlink, t.vec10)
         self.link_V_star = array(model.nlink, t.vec6)
         self.z = array(nv, t.vec3)
         self.q_next = array(nq, S)
@@ -75,7 +74,17 @@ class Step:
             self.collision.scene.recovery = np.inf
         law = {"exact": contact_model.is_exact, "follow_bend": contact_model.follows_bend}
         self.scalar_rows = ScalarRows(device_model, self.dynamics, np.flatnonzero(actuator_row), **law)
-        self.deep = DeepMotion(self) if self.widens and not scheme.implicit and needs_float64(device_model) else None
+        # Deep trees; what nothing can touch or hold has no need of M.
+        free = not self.collision.enabled and not self.scalar_rows.count and self.widens and make_solver is None
+        free = free and type(scheme) is SymplecticEuler and not scheme.implicit_stiffness and depth(model) > DEEPEST
+        free = free and not device_model.parameters.requires_grad
+        self.A, self.A_factor, self.M_factor = (array((nv, 0), S) if free else self.dynamics.blocks() for _ in range(3))
+        self.composite = array(0 if free else model.nlink, t.vec10)
+        self.deep = None
+        if free:
+            self.deep = ArticulatedMotion(self)
+        elif self.widens and not scheme.implicit and needs_float64(device_model):
+            self.deep = DeepMotion(self)
         self._make_solver(make_solver)
         # Plain symplectic Euler needs none of the stages.
         self.stages = None if scheme.has_closed_form else ThetaStages(self, scheme)
@@ -85,8 +94,11 @@ class Step:
         make, wide = (
             (self.contact_model.make_solver, self.deep is not None) if make_solver is None else (make_solver, False)
         )
+        if isinstance(self.deep, ArticulatedMotion):
+            make, wide = FreeSolver, False
         size = (self.worlds, self.model.tree_v, self.collision.capacity, rows.support, rows.support_size)
-        self.solver = make(*size, wide=wide, dtype=d.dtype, device=d.device)
+        options = {"dtype": d.dtype, "device": d.device}
+        self.solver = make(*size, **options) if make is FreeSolver else make(*size, wide=wide, **options)
         problem, contacts, scene = self.solver.problem, self.collision.contacts, self.collision.scene
         problem.A, problem.v_star, problem.v0 = self.A, self.v_star, self.v
         problem.contacts, problem.contact_pair, problem.J = contacts.count, contacts.pair, contacts.J
@@ -158,10 +170,10 @@ class Step:
         self.forces()
         if stages is not None:
             stages.effective_damping(h, self.q, self.v)
-        dynamics.mass_matrix(self.composite, self.A)
         if self.deep is not None:
             self.deep.launch(h)
             return
+        dynamics.mass_matrix(self.composite, self.A)
         dynamics.inverse_dynamics(self.v, self.zero_acceleration, self.bias)
         inputs = [
             self.device_model.topology,

@@ -133,10 +133,19 @@ class Dynamics:
     def forward_dynamics(self, v: wp.array, tau: wp.array, a: wp.array) -> None:
         """a = M^-1 (tau - c) by ABA, after `position` and `velocity`; allocates its scratch."""
         t, n, nv = self.device_model.types, self.model.nlink, self.model.nv
-        p = self.device_model.parameters
         scratch = [self.array(n, t.mat66), self.array(n, t.vec6), self.link_A, self.array(nv, t.vec6)]
         scratch.append(self.array(nv, t.real))
-        inputs = [self.device_model.topology, p.stored("gravity"), p.stored("joint_armature"), self.dof_S, self.link_I]
+        self.articulated(v, tau, self.device_model.parameters.stored("joint_armature"), scratch, a)
+
+    def articulated(self, v: wp.array, tau: wp.array, armature: wp.array, scratch: list[wp.array], a: wp.array) -> None:
+        """`forward_dynamics` with an armature, on the scratch of `passes.aba`."""
+        inputs = [
+            self.device_model.topology,
+            self.device_model.parameters.stored("gravity"),
+            armature,
+            self.dof_S,
+            self.link_I,
+        ]
         self.launch(passes.aba, self.model.ntree, [*inputs, self.link_V, v, tau, *scratch, a])
 
     def body_poses(self, poses: wp.array) -> None:

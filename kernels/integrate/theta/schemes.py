@@ -69,6 +69,33 @@ def free_motion(
         v_star[w, i] = v_star[w, i] + v0[w, i]
 
 
+# The free motion of deep trees that nothing touches or holds, by articulated bodies (`passes.aba`) instead of by M.
+
+
+@kernel(part="articulated")
+def damped(
+    h: real,
+    armature: wp.array2d(dtype=real),
+    D: wp.array2d(dtype=real),
+    force: wp.array2d(dtype=real),
+    v0: wp.array2d(dtype=real),
+    # out
+    damped_armature: wp.array2d(dtype=real),
+    tau: wp.array2d(dtype=real),
+):
+    """Armature + h D and force − D v0, with which a of the undamped tree is that of (M + h D) a = force − D v0 − c. Launch over (worlds, dofs)."""
+    w, d = wp.tid()
+    damped_armature[w, d] = armature[w % armature.shape[0], d] + h * D[w, d]
+    tau[w, d] = force[w, d] - D[w, d] * v0[w, d]
+
+
+@kernel(part="articulated")
+def accelerated(h: real, v0: wp.array2d(dtype=real), a: wp.array2d(dtype=real), v_star: wp.array2d(dtype=real)):
+    """v* = v0 + h a. Launch over (worlds, dofs)."""
+    w, d = wp.tid()
+    v_star[w, d] = v0[w, d] + h * a[w, d]
+
+
 @kernel(lanes=True)
 def commit(
     topology: Topology,

@@ -419,8 +419,13 @@ def is_solved(
     problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range, missed: real, limit: real,
     error: real, stalled: int, polished: int,
 ) -> bool:  # fmt: skip
-    """Whether law and balance hold to the tolerance, or to the rounding of impulses that oppose each other."""
-    solved = missed <= limit and (polished >= options.keep_factor or error <= real(polished_level))
+    """Whether law and balance hold to the tolerance, or to the rounding of impulses that oppose each other.
+
+    A start within the tolerance is taken one step further, lest a contact at rest creeps by it in each step; a solution whose factor is wanted
+    is polished already.
+    """
+    exact = error <= real(polished_level) and (polished > 0 or options.keep_factor == 1)
+    solved = missed <= limit and (polished > options.keep_factor or exact or error == real(0.0))
     if not solved and stalled >= OPPOSED_ITERATIONS:
         solved = missed <= real(opposed_level) * opposing_impulses(problem, work, solution, w, r)
     return solved
@@ -446,7 +451,7 @@ def iterate_lagged(
     if convex:
         patience = wp.int32(0)
     rounded = wp.where(many, options.max_iterations, int(ROUNDED_RESTARTS))
-    polished = wp.where(many, 1, 0)  # by a linear solver that does not polish anything
+    polished = wp.where(many, 2, 0)  # by a linear solver that does not polish anything
     near = bool(True)
     bears = bool(True)
     share = real(1.0)
@@ -511,8 +516,9 @@ def iterate_lagged(
             circling = stalled > CYCLE_PATIENCE
             share = lagged_step(problem, work, lag, options, solution, w, r, circling, share, slides, real(cg_adjoint))
             iterations += 1
+            polished = wp.max(polished, 1)
             if missed <= limit:
-                polished = wp.int32(1)  # slopes are more sensitive than v: one more step, of quadratic convergence
+                polished = wp.int32(2)  # slopes are more sensitive than v: one more step, of quadratic convergence
     work.iterations[w, r.island] = iterations
     return status
 

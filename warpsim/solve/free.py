@@ -1,0 +1,16 @@
+"""The solver of a scene in which nothing can touch or hold anything: v = v*."""
+
+from warpsim.solve.contact_solver import ContactSolver
+
+
+class FreeSolver(ContactSolver):
+    """Reads v* alone, of which the solution is another name."""
+
+    def complete(self) -> None:
+        self.solution.v = self.problem.v_star
+
+    def kernels(self) -> list:
+        return []
+
+    def launch(self):
+        return self.solution
