@@ -98,11 +98,14 @@ CUDA_CALLABLE inline counted_t counted(int end) { return counted(0, end, 1); }
 }
 #define range(...) counted(__VA_ARGS__)
 """
-OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=ENTRIES + LOOPS, extra_cuda_preamble=ENTRIES)
+# An experimental part of Warp: without it modules begin with nothing, and are right, but slower.
+_options = getattr(wp, "ModuleBuildOptions", None)
+OPTIONS = _options and _options(extra_cpu_preamble=ENTRIES + LOOPS, extra_cuda_preamble=ENTRIES)
 
 
 def warp_module(name: str) -> wp.Module:
     """The Warp module of a name, with this at its beginning."""
     module = wp.get_module(name)
-    module.options["extra_build_options"] = OPTIONS
+    if OPTIONS is not None:
+        module.options["extra_build_options"] = OPTIONS
     return module
