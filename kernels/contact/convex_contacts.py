@@ -41,6 +41,29 @@ def geom_shape(scene: Scene, convex_scene: ConvexScene, geom_size: wp.array2d(dt
     return s
 
 
+@func
+def pair_at(convex_scene: ConvexScene, grid: Grid, w: int, k: int) -> int:
+    """The pair at a place of the list: of those that the broad phase leaves, or of all with a general shape."""
+    if grid.capacity > 0:
+        return grid.candidate[w * grid.capacity + k]
+    return convex_scene.pair[k]
+
+
+@func
+def next_pair(
+    scene: Scene, convex_scene: ConvexScene, grid: Grid, geom_X: wp.array1d(dtype=transform),
+    geom_capsule: wp.array1d(dtype=vec5), geom_speed: wp.array1d(dtype=real), h: real, w: int, k: int, pairs: int,
+) -> int:  # fmt: skip
+    """The next place of the list, from k on, of a pair that may meet within h."""
+    if grid.capacity > 0:
+        return next_candidate(
+            scene.pair_geom, grid.candidate, w * grid.capacity, scene.geom_type, geom_X, geom_capsule, geom_speed, h, k, pairs
+        )  # fmt: skip
+    return next_candidate(
+        scene.pair_geom, convex_scene.pair, 0, scene.geom_type, geom_X, geom_capsule, geom_speed, h, k, pairs
+    )
+
+
 @kernel
 def detect(
     topology: Topology,
@@ -68,40 +91,11 @@ def detect(
         pairs = grid.count[w]
     k = int(0)
     while k < pairs:
+        k = next_pair(scene, convex_scene, grid, geom_X[w], geom_capsule[w], geom_speed[w], h, w, k, pairs)
         p = int(0)
-        if grid.capacity > 0:
-            first = w * grid.capacity
-            k = next_candidate(
-                scene.pair_geom,
-                grid.candidate,
-                first,
-                scene.geom_type,
-                geom_X[w],
-                geom_capsule[w],
-                geom_speed[w],
-                h,
-                k,
-                pairs,
-            )
-            if k < pairs:
-                p = grid.candidate[first + k]
-        else:
-            k = next_candidate(
-                scene.pair_geom,
-                convex_scene.pair,
-                0,
-                scene.geom_type,
-                geom_X[w],
-                geom_capsule[w],
-                geom_speed[w],
-                h,
-                k,
-                pairs,
-            )
-            if k < pairs:
-                p = convex_scene.pair[k]
         general = bool(False)
         if k < pairs:
+            p = pair_at(convex_scene, grid, w, k)
             general = is_general(scene.geom_type[scene.pair_geom[p, 0]]) or is_general(
                 scene.geom_type[scene.pair_geom[p, 1]]
             )
