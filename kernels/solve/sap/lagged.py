@@ -508,6 +508,7 @@ def iterate_lagged(
             iterations += wp.max(further, 1)
             begun = iterations
             restarts += 1
+            polished = wp.max(polished, 1)
             patience = wp.int32(NEXT_PATIENCE)
             fresh = wp.int32(1)
             stalled = wp.int32(0)

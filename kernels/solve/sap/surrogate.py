@@ -147,10 +147,12 @@ def solve_surrogate(
 
 @func
 def start_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
-    """The convex problem as it is, from v0."""
+    """The convex problem as it is, from v0, or from v* where there are no contacts."""
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
         i = work.islands.dof[w, at]
         lag.v[w, i] = problem.v0[w, i]
+        if r.contact_end == r.contact_begin:
+            lag.v[w, i] = problem.v_star[w, i]
     for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         lag.R[w, c] = problem.R[w, c]
