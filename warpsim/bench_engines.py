@@ -44,7 +44,8 @@ class WarpsimEngine:
 
         self.on_gpu = device.is_cuda
         self.sim = warpsim.Simulator(warpsim.load(scene.path), worlds, dt=scene.dt, device=device, threads=1)
-        self.controls = wp.array(controls, dtype=wp.float32, device=device)
+        # A row of an array on the device costs more than a step of one world.
+        self.controls = wp.array(controls, dtype=wp.float32, device=device) if self.on_gpu else controls
         self.start = self.sim.state(*scene.starts(worlds))
         self.state = self.start.clone()
 

@@ -10,6 +10,7 @@ import warp as wp
 
 from warpsim.contact.collision import Collision
 from warpsim.device.copies import kernels_of
+from warpsim.device.cores import usable_cores
 from warpsim.integrate import SymplecticEuler, ThetaScheme
 from warpsim.integrate.deep import ArticulatedMotion, DeepMotion
 from warpsim.integrate.theta.stages import ThetaStages
@@ -22,6 +23,8 @@ from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.free import FreeSolver
 from warpsim.tree.dynamics import BLOCK, DeviceModel, Dynamics
 from warpsim.tree.wide import DEEPEST, depth, needs_float64
+
+COMPILERS = 4  # threads that compile kernels
 
 
 class Step:
@@ -129,9 +132,10 @@ class Step:
         return {"q": self.q, "v": self.v, "time": self.time, **self.memory()}
 
     def compile(self) -> None:
-        """Compile and load the kernels of a step, modules in parallel."""
-        modules = list({id(kernel.module): kernel.module for kernel in self.kernels()}.values())
-        wp.force_load(self.device_model.device, modules=modules, block_dim=BLOCK)
+        """Compile and load the kernels of a step, modules in parallel, the solver's, which takes longest, first."""
+        modules = list({id(kernel.module): kernel.module for kernel in reversed(self.kernels())}.values())
+        workers = wp.config.load_module_max_workers or min(usable_cores(), COMPILERS)
+        wp.force_load(self.device_model.device, modules=modules, block_dim=BLOCK, max_workers=workers)
 
     def kernels(self) -> list:
         """The kernels that a step launches, and those compiled together with them."""
