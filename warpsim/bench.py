@@ -126,15 +126,7 @@ def _race(scene: Scene, worlds: int, engines, repeats: int, world_steps: int, de
     controls = random_controls(scene.mj_model, np.random.default_rng(1), (own + steps, worlds))
     controls = controls.astype(np.float32)
     runners = {name: ENGINES[name](scene, worlds, controls, device) for name in engines}
-    seconds = {name: [] for name in engines}
-    for runner in runners.values():
-        runner.restart()
-        runner.advance(0, own)
-        runner.remember()
-    for _ in range(repeats):
-        for name, runner in runners.items():
-            runner.restart()
-            seconds[name].append(timed(runner, own, own + steps))
+    seconds = by_turns(runners, repeats, own, own + steps)
     rows = []
     for name, runner in runners.items():
         median = statistics.median(seconds[name])
@@ -145,6 +137,20 @@ def _race(scene: Scene, worlds: int, engines, repeats: int, world_steps: int, de
         rows.append(row | runner.facts())
         console.print(f"{scene.name:10s} {worlds:5d} worlds  {name:12s} {1e6 / rate:8.1f} µs per world-step")
     return rows
+
+
+def by_turns(runners: dict, repeats: int, own: int, last: int) -> dict[str, list[float]]:
+    """Seconds of the steps from `own` to `last` by engine, once per round; those before, each engine's own, are off the clock."""
+    seconds: dict[str, list[float]] = {name: [] for name in runners}
+    for runner in runners.values():
+        runner.restart()
+        runner.advance(0, own)
+        runner.remember()
+    for _ in range(repeats):
+        for name, runner in runners.items():
+            runner.restart()
+            seconds[name].append(timed(runner, own, last))
+    return seconds
 
 
 def timed(runner, first: int, last: int) -> float:

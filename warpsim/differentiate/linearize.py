@@ -26,12 +26,10 @@ from warpsim.kernels.differentiate import (
 )
 from warpsim.kernels.differentiate import linearize as kernels
 from warpsim.kernels.rows.table import ACTUATOR
-from warpsim.kernels.solve.sap import newton
 from warpsim.model.parameters import SPECS
 from warpsim.reprs import ShownByShapes
 from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS
 from warpsim.solve.contact_model import ContactModel
-from warpsim.solve.free import FreeSolver
 from warpsim.tree.dynamics import BLOCK, DeviceModel, InverseDynamicsDerivative
 from warpsim.tree.wide import refuse_gradients
 
@@ -419,8 +417,7 @@ def _not_analytic(sim, names: tuple[str, ...]) -> str:
         return f"with {sim.integrator!r}, only with ws.SymplecticEuler()"
     if not sim.solver.has_closed_form:
         return f"with {sim.solver!r}, only with ws.SAP(...) and ws.NoContact()"
-    solver = sim._step.solver
-    if not isinstance(solver, FreeSolver) and solver.options.linear_solver == newton.CG:
+    if not sim._step.solver.has_factor:
         return 'without the factor of the Hessian, only with SAP(linear_solver="cholesky")'
     if sim.parameters.is_per_world("body_active"):
         return "with body_active per world"

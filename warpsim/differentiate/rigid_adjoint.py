@@ -35,7 +35,7 @@ class RigidAdjoint(ContactAdjoint):
 
     @classmethod
     def solver_of(cls, model: LCP):
-        def make(*size, wide: bool, **keywords):
+        def make(*size, **keywords):
             return LCPAdjoint(*size, options=model, **keywords)
 
         return make

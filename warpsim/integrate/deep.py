@@ -14,11 +14,23 @@ import warp as wp
 from warpsim.device.copies import kernels_of
 from warpsim.kernels.integrate.theta import schemes
 from warpsim.kernels.tree import passes, wide
-from warpsim.tree.wide import WideDynamics, narrow, widen
+from warpsim.solve.free import FreeSolver
+from warpsim.tree.wide import DEEPEST, WideDynamics, depth, narrow, needs_float64, widen
+
+
+def deep_motion(step, scheme):
+    """The free motion of a step whose trees are deep, `ArticulatedMotion` or `DeepMotion`; None where it needs none of its own."""
+    held = step.collision.enabled or step.scalar_rows.count
+    plain = scheme.has_closed_form and not scheme.implicit and step.contact_model.has_closed_form
+    if plain and not held and not step.device_model.parameters.requires_grad and depth(step.model) > DEEPEST:
+        return ArticulatedMotion(step)
+    return DeepMotion(step) if not scheme.implicit and needs_float64(step.device_model) else None
 
 
 class ArticulatedMotion(WideDynamics):
     """v* of one `Step` whose scene has neither contacts nor scalar rows, by articulated bodies in float64."""
+
+    forms_mass_matrix = False
 
     def __init__(self, step):
         super().__init__(step.device_model)
@@ -30,6 +42,10 @@ class ArticulatedMotion(WideDynamics):
         )
         self.scratch = [array(model.nlink, t.mat66), array(model.nlink, t.vec6), dynamics.link_A]
         self.scratch += [array(model.nv, t.vec6), array(model.nv, wp.float64)]
+
+    def make_solver(self, *size, **keywords) -> FreeSolver:
+        """What solves such a scene, whatever its contact model."""
+        return FreeSolver(*size, **keywords)
 
     def kernels(self) -> list:
         S = wp.float64
@@ -53,6 +69,8 @@ class ArticulatedMotion(WideDynamics):
 class DeepMotion(WideDynamics):
     """Arrays and launches for one `Step`: the results are the step's own bias, A, factors and v*."""
 
+    forms_mass_matrix = True
+
     def __init__(self, step):
         super().__init__(step.device_model)
         self.step, dynamics = step, self.dynamics
@@ -63,6 +81,12 @@ class DeepMotion(WideDynamics):
         )
         self.A, self.M_factor, self.A_factor = (dynamics.blocks() for _ in range(3))
         self.composite = array(model.nlink, self.device_model.types.vec10)
+
+    def make_solver(self, *size, **keywords):
+        """The contact model's solver, which A and v* are to come to in float64."""
+        solver = self.step.contact_model.make_solver(*size, wide=True, **keywords)
+        solver.attach_wide(self.A, self.v_star, self.v)
+        return solver
 
     def kernels(self) -> list:
         return [*kernels_of(wide, self.scalar), *kernels_of(passes, wp.float64), *kernels_of(schemes, wp.float64)]

@@ -12,7 +12,7 @@ from warpsim.contact.collision import Collision
 from warpsim.device.copies import kernels_of
 from warpsim.device.cores import usable_cores
 from warpsim.integrate import SymplecticEuler, ThetaScheme
-from warpsim.integrate.deep import ArticulatedMotion, DeepMotion
+from warpsim.integrate.deep import deep_motion
 from warpsim.integrate.theta.stages import ThetaStages
 from warpsim.kernels.contact import broadphase, convex_contacts, net_force
 from warpsim.kernels.forces import actuators
@@ -20,9 +20,7 @@ from warpsim.kernels.integrate.theta import schemes
 from warpsim.kernels.tree import energy, passes
 from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS, ScalarRows, actuator_rows
 from warpsim.solve.contact_model import ContactModel
-from warpsim.solve.free import FreeSolver
 from warpsim.tree.dynamics import BLOCK, DeviceModel, Dynamics
-from warpsim.tree.wide import DEEPEST, depth, needs_float64
 
 COMPILERS = 4  # threads that compile kernels
 
@@ -30,7 +28,7 @@ COMPILERS = 4  # threads that compile kernels
 class Step:
     """Workspace and launches of one step for all worlds. Inputs and results are its own arrays.
 
-    `make_solver(*size, wide=, dtype=, device=)`: another solver than the contact model's own, such as the one with an adjoint
+    `make_solver(*size, dtype=, device=)`: another solver than the contact model's own, such as the one with an adjoint
     that a backward pass repeats the step with.
     """
 
@@ -77,31 +75,21 @@ class Step:
             self.collision.scene.recovery = np.inf
         law = {"exact": contact_model.is_exact, "follow_bend": contact_model.follows_bend}
         self.scalar_rows = ScalarRows(device_model, self.dynamics, np.flatnonzero(actuator_row), **law)
-        # Deep trees; what nothing can touch or hold has no need of M.
-        free = not self.collision.enabled and not self.scalar_rows.count and self.widens and make_solver is None
-        free = free and type(scheme) is SymplecticEuler and not scheme.implicit_stiffness and depth(model) > DEEPEST
-        free = free and not device_model.parameters.requires_grad
-        self.A, self.A_factor, self.M_factor = (array((nv, 0), S) if free else self.dynamics.blocks() for _ in range(3))
-        self.composite = array(0 if free else model.nlink, t.vec10)
-        self.deep = None
-        if free:
-            self.deep = ArticulatedMotion(self)
-        elif self.widens and not scheme.implicit and needs_float64(device_model):
-            self.deep = DeepMotion(self)
+        self.deep = deep_motion(self, scheme) if self.widens and make_solver is None else None
+        dense = self.deep is None or self.deep.forms_mass_matrix
+        self.A, self.A_factor, self.M_factor = (
+            self.dynamics.blocks() if dense else array((nv, 0), S) for _ in range(3)
+        )
+        self.composite = array(model.nlink if dense else 0, t.vec10)
         self._make_solver(make_solver)
         # Plain symplectic Euler needs none of the stages.
         self.stages = None if scheme.has_closed_form else ThetaStages(self, scheme)
 
     def _make_solver(self, make_solver) -> None:
         rows, d = self.scalar_rows, self.device_model
-        make, wide = (
-            (self.contact_model.make_solver, self.deep is not None) if make_solver is None else (make_solver, False)
-        )
-        if isinstance(self.deep, ArticulatedMotion):
-            make, wide = FreeSolver, False
+        make = make_solver or (self.contact_model if self.deep is None else self.deep).make_solver
         size = (self.worlds, self.model.tree_v, self.collision.capacity, rows.support, rows.support_size)
-        options = {"dtype": d.dtype, "device": d.device}
-        self.solver = make(*size, **options) if make is FreeSolver else make(*size, wide=wide, **options)
+        self.solver = make(*size, dtype=d.dtype, device=d.device)
         problem, contacts, scene = self.solver.problem, self.collision.contacts, self.collision.scene
         problem.A, problem.v_star, problem.v0 = self.A, self.v_star, self.v
         problem.contacts, problem.contact_pair, problem.J = contacts.count, contacts.pair, contacts.J
@@ -109,8 +97,6 @@ class Step:
         self.law = self.contact_model.make_law(self.dynamics, self.collision)
         self.law.attach(problem)
         rows.attach(problem)
-        if wide:
-            self.solver.attach_wide(self.deep.A, self.deep.v_star, self.deep.v)
         self.solver.complete()
 
     def allow_wrench(self) -> None:

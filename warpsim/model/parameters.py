@@ -259,6 +259,9 @@ def _check_meaning(model: Model, name: str, values: np.ndarray) -> None:
         sizes = np.array([SIZES.get(GeomType(kind), 0) for kind in model.geom_type], dtype=int)
         used = np.arange(3) < sizes[:, None]
         refuse((used & (values <= 0)).any(axis=-1), "the sizes of a shape must be positive [m]")
+        fixed = np.isin(model.geom_type, (GeomType.MESH, GeomType.HFIELD))[:, None]
+        other = np.abs(values - model.geom_size) > 1e-6 * np.abs(model.geom_size)
+        refuse((fixed & other).any(axis=-1), "a mesh and a height field have the size of their points; scale those")
     elif name == "body_active":
         refuse((values != 0) & (values != 1), "a body is on (1) or off (0)")
     elif name == "constraint_stiffness":

@@ -48,6 +48,8 @@ class ContactSolver:
         self.vec3 = wp.types.vector(3, self.scalar)
         self.problem, self.solution = self._problem(), self._solution()
 
+    has_factor = True  # whether Jacobians of a step find a factor of the problem's matrix, or need none
+
     def state_memory(self) -> dict:
         """The arrays that a step hands to the next, by name."""
         return {}

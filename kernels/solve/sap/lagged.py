@@ -46,7 +46,7 @@ from .sap import (
     opposing_impulses,
     stall_level,
 )
-from .surrogate import MANY_PATIENCE, is_large, restart
+from .surrogate import MANY_PATIENCE, give_back, is_large, restart
 
 TINY = 1e-30  # [J]
 # Full steps go round in circles where the error has not fallen to this fraction of the least for so many iterations.
@@ -103,26 +103,26 @@ def row_inertia(problem: Problem, w: int, k: int) -> real:
 
 
 @func
-def start_lagged(problem: Problem, work: Workspace, warm: int, solution: Solution, w: int, r: Range):
-    """v* without impulses; `warm`: v0 with those of the law there. A v* in p_star."""
+def start_lagged(problem: Problem, work: Workspace, near: bool, solution: Solution, w: int, r: Range):
+    """v* without impulses; `near`: v0 with those of the law there. A v* in p_star."""
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
         i = work.islands.dof[w, at]
         solution.v[w, i] = problem.v_star[w, i]
-        if warm == 1:
+        if near:
             solution.v[w, i] = problem.v0[w, i]
     sync()
     multiply_A(problem, work.islands, w, r, problem.v_star[w], work.p_star[w])
     for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         gamma = vec3(real(0.0), real(0.0), real(0.0))
-        if warm == 1:
+        if near:
             u = contact_u(problem, solution.v[w], w, c)
             gamma = coulomb_impulse(u, problem.R[w, c], problem.mu[w, c], problem.load[w, c], problem.least[w, c])
         solution.gamma[w, c] = gamma
     for at in range(r.row_begin + lane(), r.row_end, lanes()):
         k = work.islands.row[w, at]
         gamma_k = real(0.0)
-        if warm == 1:
+        if near:
             y_k = (problem.row_v_hat[w, k] - row_rate(problem, solution.v[w], w, k)) / problem.row_R[w, k]
             gamma_k = box_impulse(y_k, problem.row_lower[w, k], problem.row_upper[w, k])
         solution.row_gamma[w, k] = gamma_k
@@ -357,43 +357,6 @@ def keep_lagged_factor(
 
 
 @func
-def copy_point(
-    problem: Problem, work: Workspace, w: int, r: Range, v: wp.array1d(dtype=real), gamma: wp.array1d(dtype=vec3),
-    row_gamma: wp.array1d(dtype=real), to_v: wp.array1d(dtype=real), to_gamma: wp.array1d(dtype=vec3),
-    to_row_gamma: wp.array1d(dtype=real),
-):  # fmt: skip
-    """Velocities and impulses of an island."""
-    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
-        i = work.islands.dof[w, at]
-        to_v[i] = v[i]
-    for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
-        c = work.islands.contact[w, at]
-        to_gamma[c] = gamma[c]
-    for at in range(r.row_begin + lane(), r.row_end, lanes()):
-        k = work.islands.row[w, at]
-        to_row_gamma[k] = row_gamma[k]
-    sync()
-
-
-@func
-def keep_point(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
-    """The present velocities and impulses, in case that no other start comes nearer."""
-    copy_point(
-        problem, work, w, r, solution.v[w], solution.gamma[w], solution.row_gamma[w], lag.kept_v[w], lag.gamma[w],
-        lag.row_gamma[w],
-    )  # fmt: skip
-
-
-@func
-def give_back(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
-    """What was kept is the solution; it is still to be measured as such."""
-    copy_point(
-        problem, work, w, r, lag.kept_v[w], lag.gamma[w], lag.row_gamma[w], solution.v[w], solution.gamma[w],
-        solution.row_gamma[w],
-    )  # fmt: skip
-
-
-@func
 def relative_error(balance: Balance) -> real:
     """‖D(A (v − v*) − Jᵀγ)‖ or ‖D Jᵀmiss‖, the larger, in parts of the scale."""
     error = wp.sqrt(wp.max(balance.momentum, balance.law))
@@ -412,6 +375,20 @@ def holds_bounds(stalled: int, restarts: int) -> bool:
     if kind == 2:
         held = bool(False)
     return held
+
+
+@func
+def first_patience(lag: Lag, r: Range) -> int:
+    """Iterations without progress before another start is tried: none without contacts, which are a convex problem."""
+    patience = wp.where(is_large(lag, r), MANY_PATIENCE, FIRST_PATIENCE)
+    return wp.where(r.contact_end == r.contact_begin, 0, patience)
+
+
+@func
+def is_lost(balance: Balance) -> bool:
+    """Whether something is not a number, or infinite."""
+    total = balance.momentum + balance.law + balance.scale
+    return total - total != real(0.0)
 
 
 @func
@@ -442,27 +419,23 @@ def iterate_lagged(
     best = real(0.0)
     kept = real(wp.inf)
     stalled = wp.int32(0)
-    fresh = wp.int32(1)
+    fresh = bool(True)
     restarts = wp.int32(0)
     begun = wp.int32(0)
     many = is_large(lag, r)
-    patience = wp.where(many, MANY_PATIENCE, FIRST_PATIENCE)
-    convex = r.contact_end == r.contact_begin
-    if convex:
-        patience = wp.int32(0)
+    patience = first_patience(lag, r)
     rounded = wp.where(many, options.max_iterations, int(ROUNDED_RESTARTS))
     polished = wp.where(many, 2, 0)  # by a linear solver that does not polish anything
     near = bool(True)
     bears = bool(True)
     share = real(1.0)
-    warm = wp.int32(1)
-    starting = wp.int32(1)
-    ending = wp.int32(0)
-    running = wp.int32(1)
-    while running == 1:
-        if starting == 1:
-            start_lagged(problem, work, warm, solution, w, r)
-            starting = wp.int32(0)
+    starting = bool(True)
+    ending = bool(False)
+    running = bool(True)
+    while running:
+        if starting:
+            start_lagged(problem, work, near, solution, w, r)
+            starting = bool(False)
         held = holds_bounds(stalled, restarts)
         balance = linearise_all(problem, work, lag, solution, w, r, held, bears)
         missed = wp.sqrt(wp.max(balance.momentum, balance.law))
@@ -470,47 +443,41 @@ def iterate_lagged(
         limit = options.absolute + tolerance * wp.sqrt(balance.scale)
         if not (held and share >= real(MOST_SHARE)):
             stalled += 1
-        if fresh == 1 or error < real(CYCLE_SHRINK) * best:
+        if fresh or error < real(CYCLE_SHRINK) * best:
             best = error
             stalled = wp.int32(0)
-            fresh = wp.int32(0)
+            fresh = bool(False)
         lag.island_error[w, r.island] = balance.error
-        total = balance.momentum + balance.law + balance.scale
-        lost = total - total != real(0.0)
-        if ending == 1:
-            running = wp.int32(0)
-        elif near and iterations == 0 and not convex and not (error < real(WARM_ERROR)):
+        lost = is_lost(balance)
+        if ending:
+            running = bool(False)
+        elif near and iterations == 0 and patience > 0 and not (error < real(WARM_ERROR)):
             near = bool(False)
             bears = bool(False)
-            fresh = wp.int32(1)
-            warm = wp.int32(0)
-            starting = wp.int32(1)
+            fresh = bool(True)
+            starting = bool(True)
         elif lost and (iterations == begun or iterations >= options.max_iterations):
             status = wp.int32(NON_FINITE)
-            running = wp.int32(0)
+            running = bool(False)
         elif not bears and error < real(BEARS_AT):
             bears = bool(True)
-            fresh = wp.int32(1)
+            fresh = bool(True)
         elif not lost and is_solved(problem, work, options, solution, w, r, missed, limit, error, stalled, polished):
-            running = wp.int32(0)
+            running = bool(False)
         elif iterations >= options.max_iterations or (restarts >= rounded and error < real(stall_level)):
             status = wp.int32(NOT_CONVERGED)
-            running = wp.int32(0)
-            if kept < error:
-                give_back(problem, work, lag, solution, w, r)
-                ending = wp.int32(1)  # once it is measured
-                running = wp.int32(1)
+            ending = kept < error
+            running = ending
+            if ending:
+                give_back(problem, work, lag, solution, w, r)  # and measure it
         elif lost or stalled >= patience or (many and restarts > 0):
-            if error < kept:
-                kept = error
-                keep_point(problem, work, lag, solution, w, r)
-            further = restart(problem, surrogate, work, lag, options, solution, w, r, restarts, error)
-            iterations += wp.max(further, 1)
+            iterations += restart(problem, surrogate, work, lag, options, solution, w, r, restarts, error, kept)
+            kept = wp.where(error < kept, error, kept)
             begun = iterations
             restarts += 1
             polished = wp.max(polished, 1)
             patience = wp.int32(NEXT_PATIENCE)
-            fresh = wp.int32(1)
+            fresh = bool(True)
             stalled = wp.int32(0)
         else:
             slides = wp.where(held, 0, balance.slides)

@@ -185,12 +185,54 @@ def scatter_start(problem: Problem, work: Workspace, solution: Solution, w: int,
 
 
 @func
+def copy_point(
+    problem: Problem, work: Workspace, w: int, r: Range, v: wp.array1d(dtype=real), gamma: wp.array1d(dtype=vec3),
+    row_gamma: wp.array1d(dtype=real), to_v: wp.array1d(dtype=real), to_gamma: wp.array1d(dtype=vec3),
+    to_row_gamma: wp.array1d(dtype=real),
+):  # fmt: skip
+    """Velocities and impulses of an island."""
+    for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
+        i = work.islands.dof[w, at]
+        to_v[i] = v[i]
+    for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
+        c = work.islands.contact[w, at]
+        to_gamma[c] = gamma[c]
+    for at in range(r.row_begin + lane(), r.row_end, lanes()):
+        k = work.islands.row[w, at]
+        to_row_gamma[k] = row_gamma[k]
+    sync()
+
+
+@func
+def keep_point(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
+    """The present velocities and impulses, in case that no other start comes nearer."""
+    copy_point(
+        problem, work, w, r, solution.v[w], solution.gamma[w], solution.row_gamma[w], lag.kept_v[w], lag.gamma[w],
+        lag.row_gamma[w],
+    )  # fmt: skip
+
+
+@func
+def give_back(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
+    """What was kept is the solution; it is still to be measured as such."""
+    copy_point(
+        problem, work, w, r, lag.kept_v[w], lag.gamma[w], lag.row_gamma[w], solution.v[w], solution.gamma[w],
+        solution.row_gamma[w],
+    )  # fmt: skip
+
+
+@func
 def restart(
     problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
-    r: Range, restarts: int, error: real,
+    r: Range, restarts: int, error: real, kept: real,
 ) -> int:  # fmt: skip
-    """Another start: from the convex problem, lagged behind the one before, or scattered, by turns; iterations of it."""
+    """Another start: from the convex problem, lagged behind the one before, or scattered, by turns; iterations of it, at least one.
+
+    The present point is kept where its error is less than that of the one that is.
+    """
     iterations = wp.int32(0)
+    if error < kept:
+        keep_point(problem, work, lag, solution, w, r)
     if restarts % 2 == 1 and not is_large(lag, r):
         scatter_start(problem, work, solution, w, r, restarts)
     else:
@@ -205,4 +247,4 @@ def restart(
             surrogate, work, lag, options, solution, w, r, wp.min(precision, real(SURROGATE_TOLERANCE))
         )
         lag_surrogate(problem, work, lag, solution, w, r)
-    return iterations
+    return wp.max(iterations, 1)

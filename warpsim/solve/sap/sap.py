@@ -188,6 +188,10 @@ class SAPSolver(ContactSolver):
         self.options.free_start = 1
         self.work = self._workspace()
 
+    @property
+    def has_factor(self) -> bool:
+        return self.options.linear_solver != newton.CG
+
     def start_at(self, v: wp.array) -> None:
         super().start_at(v)
         self.options.free_start = 0
