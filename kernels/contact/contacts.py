@@ -38,8 +38,8 @@ class Scene:
     geom_link: wp.array(dtype=int)  # -1: fixed to the world
     placed: wp.array(dtype=int)  # geoms that take part
     pair_geom: wp.array2d(dtype=int)
-    pair_rule: wp.array(dtype=int)
-    pair_friction: wp.array(dtype=real)
+    pair_rule: wp.array(dtype=wp.uint8)
+    pair_friction: wp.array(dtype=real)  # of RULE_EXPLICIT; as many rows as the last of those has
     support: wp.array2d(dtype=int)
     support_sign: wp.array2d(dtype=real)
     support_size: wp.array(dtype=int)
@@ -63,6 +63,7 @@ class Contacts:
     count: wp.array(dtype=int)  # (worlds,)
     flags: wp.array(dtype=int)  # (worlds,) CONTACT_OVERFLOW, UNRESOLVED, NONFINITE (a geom's pose or size)
     pair: wp.array2d(dtype=int)  # (worlds, max_contacts)
+    row: wp.array2d(dtype=int)  # of the scene's support tables: the pair's, or the contact's own
     feature: wp.array2d(dtype=wp.vec3i)
     phi: wp.array2d(dtype=real)
     point: wp.array2d(dtype=vec3)
@@ -76,7 +77,7 @@ class Contacts:
 @func
 def friction_coefficient(scene: Scene, friction: wp.array2d(dtype=real), w: int, p: int) -> real:
     """Coulomb friction of a pair by its rule; 0 where both geoms have none."""
-    rule = scene.pair_rule[p]
+    rule = int(scene.pair_rule[p])
     row = w % friction.shape[0]
     a = friction[row, scene.pair_geom[p, 0]]
     b = friction[row, scene.pair_geom[p, 1]]
@@ -412,7 +413,7 @@ def write_jacobian(
     contacts: Contacts,
 ):
     """Rows t1, t2, n of the Jacobian of contact c on its support."""
-    p = contacts.pair[w, c]
+    p = contacts.row[w, c]
     frame = contacts.frame[w, c]
     for k in range(scene.support_size[p]):
         d = scene.support[p, k]
@@ -420,6 +421,43 @@ def write_jacobian(
         u = scene.support_sign[p, k] * sp.velocity_at(dof_S[w, d], arm)
         for i in range(3):
             contacts.J[w, c, i, k] = frame[0, i] * u[0] + frame[1, i] * u[1] + frame[2, i] * u[2]
+
+
+@kernel(lanes=True)
+def list_supports(
+    scene: Scene, chain: wp.array2d(dtype=int), chain_size: wp.array(dtype=int), contacts: Contacts
+):  # fmt: skip
+    """The support of every contact, in its own row: what moves one of its geoms but not both. `chain` (nlink + 1, depth): the dofs
+    that move a link, ascending; the last of the world. Launch over (worlds, lanes)."""
+    w, _lane = wp.tid()
+    for c in range(lane(), contacts.count[w], lanes()):
+        row = contacts.row[w, c]
+        a = scene.geom_link[scene.pair_geom[contacts.pair[w, c], 0]]
+        b = scene.geom_link[scene.pair_geom[contacts.pair[w, c], 1]]
+        if a < 0:
+            a = chain.shape[0] - 1
+        if b < 0:
+            b = chain.shape[0] - 1
+        i = int(0)
+        j = int(0)
+        size = int(0)
+        while i < chain_size[a] or j < chain_size[b]:
+            take_a = j >= chain_size[b]
+            take_b = i >= chain_size[a]
+            if not take_a and not take_b:
+                take_a = chain[a, i] <= chain[b, j]
+                take_b = chain[b, j] <= chain[a, i]
+            if take_a != take_b:
+                if take_a:
+                    scene.support[row, size] = chain[a, i]
+                    scene.support_sign[row, size] = real(-1.0)
+                else:
+                    scene.support[row, size] = chain[b, j]
+                    scene.support_sign[row, size] = real(1.0)
+                size += 1
+            i += wp.where(take_a, 1, 0)
+            j += wp.where(take_b, 1, 0)
+        scene.support_size[row] = size
 
 
 @kernel(lanes=True)
@@ -492,7 +530,7 @@ def regularise(
     for first in range(0, count, lanes()):
         w_c = real(0.0)
         for of in range(wp.min(lanes(), count - first)):
-            W = inverse_mass(topology, scene, contacts, M_factor, z, w, first + of, contacts.pair[w, first + of])
+            W = inverse_mass(topology, scene, contacts, M_factor, z, w, first + of, contacts.row[w, first + of])
             if lane() == of:
                 w_c = wp.sqrt(wp.ddot(W, W)) / real(3.0)
         c = first + lane()

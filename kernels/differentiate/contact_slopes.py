@@ -124,10 +124,11 @@ def contact_changes(
     if c >= contacts.count[w]:
         return
     pair = contacts.pair[w, c]
-    if k >= scene.support_size[pair] or G[w, c][2, 2] == real(0.0):
+    row = contacts.row[w, c]
+    if k >= scene.support_size[row] or G[w, c][2, 2] == real(0.0):
         return
-    e = scene.support[pair, k]
-    s = scene.support_sign[pair, k]
+    e = scene.support[row, k]
+    s = scene.support_sign[row, k]
     p = contacts.point[w, c]
     link = topology.dof_link[e]
     arm = arm_of(topology, flow.link_X, w, link, p)
@@ -195,21 +196,21 @@ def contact_columns(
     w = wp.tid()
     for c in range(contacts.count[w]):
         if G[w, c][2, 2] != real(0.0):
-            pair = contacts.pair[w, c]
-            size = scene.support_size[pair]
+            row = contacts.row[w, c]
+            size = scene.support_size[row]
             for k in range(size):
-                e = scene.support[pair, k]
-                s = scene.support_sign[pair, k]
+                e = scene.support[row, k]
+                s = scene.support_sign[row, k]
                 first = first_turning(topology, e)
                 g = changes.force[w, c, k]
                 m = changes.torque[w, c, k]
                 g_turned = changes.turned_force[w, c, k]
                 m_turned = changes.turned_torque[w, c, k]
                 for i in range(size):
-                    d = scene.support[pair, i]
+                    d = scene.support[row, i]
                     J = contact_J(contacts, w, c, i)
-                    omega = scene.support_sign[pair, i] * sp.angular(dof_S[w, d])
-                    if d >= first and scene.support_sign[pair, i] == s:
+                    omega = scene.support_sign[row, i] * sp.angular(dof_S[w, d])
+                    if d >= first and scene.support_sign[row, i] == s:
                         X[w, d, e] = X[w, d, e] - wp.dot(J, g_turned) - wp.dot(omega, m_turned)
                     else:
                         X[w, d, e] = X[w, d, e] - wp.dot(J, g) - wp.dot(omega, m)

@@ -98,6 +98,7 @@ class Law:
     """Of the normal rows: w = J v − t ≥ 0, see `contact_lcp.py`."""
 
     phi: wp.array2d(dtype=real)  # (worlds, max_contacts)
+    pair: wp.array2d(dtype=int)  # of geoms
     restitution: wp.array2d(dtype=real)  # of the geoms
     h: real
     error_reduction: real
@@ -124,7 +125,7 @@ def normal_target(problem: Problem, scene: Scene, law: Law, dual: Dual, system: 
     """t of the normal row r of contact c, after `find_bounces`."""
     target = gap_target(scene, law, w, c)
     if system.bounces[w, c] != 0:
-        target = -pair_restitution(scene, law.restitution, w, problem.contact_pair[w, c]) * dual.u_star[w, r]
+        target = -pair_restitution(scene, law.restitution, w, law.pair[w, c]) * dual.u_star[w, r]
     return target
 
 
@@ -138,7 +139,7 @@ def find_bounces(problem: Problem, scene: Scene, law: Law, dual: Dual, v_start: 
     c = source // 3
     if c < problem.contact_pair.shape[1] and source % 3 == 2:
         bounces = int(0)
-        e = pair_restitution(scene, law.restitution, w, problem.contact_pair[w, c])
+        e = pair_restitution(scene, law.restitution, w, law.pair[w, c])
         v_n = row_dot(problem, w, source, v_start[w])
         if impact_target(e, v_n, dual.u_star[w, r], law.threshold) >= gap_target(scene, law, w, c):
             bounces = 1
@@ -642,7 +643,7 @@ def bounce(
     solve_scaled(system, o, w, wp.vec2i(m, rank))
     for a in range(m):
         source = dual.source[w, system.clamped[w, a]]
-        e = pair_restitution(scene, law.restitution, w, problem.contact_pair[w, source // 3])
+        e = pair_restitution(scene, law.restitution, w, law.pair[w, source // 3])
         row_add(problem, w, source, -(real(1.0) + e) * system.y[w, a], change[w])
     for d in range(g.shape[1]):
         g[w, d] = g[w, d] + change[w, d]

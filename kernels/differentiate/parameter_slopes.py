@@ -208,7 +208,7 @@ def row_parameter_columns(
 @func
 def friction_shares(scene: Scene, friction: wp.array2d(dtype=real), w: int, p: int) -> vec2:
     """∂μ/∂(μ_A, μ_B) of a pair by its rule; of two equal ones the second counts as the larger, as on the tape."""
-    rule = scene.pair_rule[p]
+    rule = int(scene.pair_rule[p])
     row = w % friction.shape[0]
     a = friction[row, scene.pair_geom[p, 0]]
     b = friction[row, scene.pair_geom[p, 1]]
@@ -232,9 +232,9 @@ def friction_shares(scene: Scene, friction: wp.array2d(dtype=real), w: int, p: i
 @func
 def add_contact(scene: Scene, contacts: Contacts, w: int, c: int, change: vec3, column: int, X: wp.array3d(dtype=real)):
     """X −= Jᵀ δγ, one column."""
-    pair = contacts.pair[w, c]
-    for k in range(scene.support_size[pair]):
-        d = scene.support[pair, k]
+    row = contacts.row[w, c]
+    for k in range(scene.support_size[row]):
+        d = scene.support[row, k]
         X[w, d, column] = X[w, d, column] - wp.dot(contact_J(contacts, w, c, k), change)
 
 

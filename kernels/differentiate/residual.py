@@ -71,7 +71,7 @@ def contact_jacobian(
     """Jacobians of the chosen contacts. Launch over (worlds, max_contacts)."""
     w, c = wp.tid()
     if c < contacts.count[w] and chosen[w, c] == choice:
-        p = contacts.pair[w, c]
+        p = contacts.row[w, c]
         for k in range(scene.support_size[p]):
             d = scene.support[p, k]
             root = topology.tree_reference[topology.link_tree[topology.dof_link[d]]]
@@ -178,7 +178,7 @@ def contact_rate(
     """v_c = J v; `v_c` comes in as zero. Launch over (worlds, max_contacts)."""
     w, c = wp.tid()
     if c < contacts.count[w]:
-        p = contacts.pair[w, c]
+        p = contacts.row[w, c]
         for k in range(scene.support_size[p]):
             d = scene.support[p, k]
             v_c[w, c] += vec3(J[w, c, 0, k], J[w, c, 1, k], J[w, c, 2, k]) * v[w, d]
@@ -196,7 +196,7 @@ def contact_residual(
     """r -= J^T gamma. Launch over (worlds, max_contacts)."""
     w, c = wp.tid()
     if c < contacts.count[w]:
-        p = contacts.pair[w, c]
+        p = contacts.row[w, c]
         for k in range(scene.support_size[p]):
             g = gamma[w, c]
             x = J[w, c, 0, k] * g[0] + J[w, c, 1, k] * g[1] + J[w, c, 2, k] * g[2]
@@ -248,7 +248,7 @@ def weight_adjoint(
     nv = z.shape[1]
     for c in range(contacts.count[w]):
         if weight_bar[w, c] != real(0.0):
-            p = contacts.pair[w, c]
+            p = contacts.row[w, c]
             for d in range(nv):
                 z[w, d] = vec3(real(0.0), real(0.0), real(0.0))
             for k in range(scene.support_size[p]):

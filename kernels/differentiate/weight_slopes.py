@@ -262,9 +262,10 @@ def by_geometry(
         spin -= sp.angular(column_of_link(topology, flow, weights, w, a_link, a, p))
         k_p += wp.cross(vec3(FC[0, a], FC[1, a], FC[2, a]), spin)
     k_slope = k_p[0] * slope[w, c, 1] + k_p[1] * slope[w, c, 2] + k_p[2] * slope[w, c, 3]
-    for k in range(scene.support_size[pair]):
-        e = scene.support[pair, k]
-        s = scene.support_sign[pair, k]
+    row = contacts.row[w, c]
+    for k in range(scene.support_size[row]):
+        e = scene.support[row, k]
+        s = scene.support_sign[row, k]
         link = topology.dof_link[e]
         arm = arm_of(topology, flow.link_X, w, link, p)
         twist = shifted(flow.dof_S[w, e], arm)
@@ -301,9 +302,9 @@ def contact_weight_columns(
     for c in range(contacts.count[w]):
         weight = weights.contact_w[w, c]
         if weights.contact_G[w, c][2, 2] != real(0.0) and weight > floor:
-            pair = contacts.pair[w, c]
-            support = scene.support[pair]
-            size = scene.support_size[pair]
+            row = contacts.row[w, c]
+            support = scene.support[row]
+            size = scene.support_size[row]
             clear(topology, inertias, weights, w, support, size)
             for k in range(size):
                 weights.y[w, support[k]] = contact_J(contacts, w, c, k)

@@ -26,9 +26,11 @@ class Problem:
     v_star: wp.array2d(dtype=real)  # (worlds, nv) velocity of the free motion
     v0: wp.array2d(dtype=real)  # (worlds, nv) first guess
     contacts: wp.array(dtype=int)  # (worlds,) used contact slots
-    contact_pair: wp.array2d(dtype=int)  # (worlds, C) row of the support tables
-    support: wp.array2d(dtype=int)  # (pairs, M) dofs that a contact of the pair moves, ascending; shared
-    support_size: wp.array(dtype=int)  # (pairs,); shared
+    contact_pair: wp.array2d(
+        dtype=int
+    )  # (worlds, C) row of the support tables: of the pair of geoms, or the contact's own
+    support: wp.array2d(dtype=int)  # (rows, M) dofs that a contact moves, ascending
+    support_size: wp.array(dtype=int)  # (rows,)
     J: wp.array4d(dtype=real)  # (worlds, C, 3, M) rows t1, t2, n; columns: the support
     R: wp.array2d(dtype=vec3)  # (worlds, C) (Rt, Rt, Rn)
     v_hat: wp.array2d(dtype=vec3)  # (worlds, C)

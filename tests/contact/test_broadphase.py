@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import warp as wp
 
 import warpsim as ws
 from warpsim.contact import broadphase, collision
@@ -60,3 +61,53 @@ def test_more_candidates_than_32_bits_number_are_refused(monkeypatch):
     monkeypatch.setattr(broadphase, "CANDIDATES_PER_GEOM", 2**27)
     with pytest.raises(ValueError, match=r"worlds is 5: with .* candidate pairs each .* may have at most 1$"):
         ws.Simulator(pile(4, 0), worlds=5, device="cpu")
+
+
+def crowd() -> ws.Model:
+    """Two ants, one on the other, between free bodies: contacts within a tree, between trees and with the world."""
+    ant = ws.load(ws.robots.path("ant"))
+    b = ws.ModelBuilder("crowd", timestep=0.005)
+    b.add_model(ant, prefix="low/")
+    b.add_model(ant, [0.1, 0.2, 0.5, 0.0, 0.1, 0.0, 1.0], prefix="high/")
+    for i in range(6):
+        body = b.add_body(pose=[*(0.6 * np.array([np.cos(i), np.sin(i)])), 0.3 + 0.1 * i, 0, 0, 0, 1])
+        b.add_joint(body, "free")
+        b.add_geom("box", [0.1, 0.15, 0.2], body=body)
+    return b.build()
+
+
+def run_of(largest: int, solver, monkeypatch) -> tuple[ws.Simulator, list[np.ndarray]]:
+    """Motion, contacts, Jacobians of a step and gradients of a rollout, with pairs from the list or the grid."""
+    monkeypatch.setattr(collision, "LARGEST_LIST", largest)
+    model = crowd()
+    sim = ws.Simulator(
+        model, worlds=2, dtype="float64", device="cpu", solver=solver, requires_grad=True, max_contacts=90
+    )
+    state = sim.state(v=0.3 * np.random.default_rng(0).normal(size=(2, model.nv)))
+    state = sim.rollout(state, steps=60).final
+    found = [state.q.numpy(), state.v.numpy(), sim.last_contacts.geoms]
+    if solver.has_closed_form:
+        closed = sim.linearize(state, parameters=("geom_friction", "body_mass"))
+        found += [closed.A.numpy(), *(closed.parameters[name].numpy() for name in ("geom_friction", "body_mass"))]
+    sim.parameters["geom_friction"].grad.zero_()
+    with wp.Tape() as tape:
+        end = sim.rollout(state, steps=3).final
+    tape.backward(grads={end.v: wp.array(np.ones((2, model.nv)), dtype=wp.float64, device="cpu")})
+    return sim, [*found, end.v.numpy(), state.q.grad.numpy(), sim.parameters["geom_friction"].grad.numpy()]
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [ws.SAP(), ws.SAP(approximation="convex"), ws.LCP(), ws.Compliant()],
+    ids=["lagged", "convex", "LCP", "Compliant"],
+)
+def test_supports_listed_by_contact_are_those_of_the_pairs(monkeypatch, solver):
+    """Where pairs are many, contacts list the degrees of freedom that they move, instead of a table of all pairs: the same bits."""
+    sim, by_pair = run_of(10**9, solver, monkeypatch)
+    assert len(sim._step.collision.scene.support) == len(sim.model.pair_geom) > 2 * 90
+    sim, by_contact = run_of(0, solver, monkeypatch)
+    assert len(sim._step.collision.scene.support) == 2 * 90
+    assert collision.widest_support(sim.model) == sim._step.collision.max_support == 8 + 8
+    for expected, found in zip(by_pair, by_contact, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert np.abs(by_contact[-1]).max() > 0

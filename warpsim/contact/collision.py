@@ -13,7 +13,7 @@ from warpsim.kernels.contact import contacts as contact
 from warpsim.kernels.contact import convex_contacts
 from warpsim.kernels.contact.narrow import shape
 from warpsim.model.hull import MAX_VERTICES, convex_table
-from warpsim.model.model import GeomType, Model
+from warpsim.model.model import FrictionRule, GeomType, Model
 from warpsim.model.overlap import start_of
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 
@@ -42,22 +42,39 @@ PAIR_POINTS = {
 } | {(GeomType.HFIELD, kind): 8 for kind in (*SIMPLE[1:], GeomType.ELLIPSOID, GeomType.CYLINDER, GeomType.MESH)}
 
 
-def supports(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`pair_supports` of the pairs of geoms that may touch."""
-    link = np.array([-1 if b < 0 else model.body_link[b] for b in model.geom_body], dtype=int)
-    return pair_supports(model, link[model.pair_geom] if len(model.pair_geom) else np.zeros((0, 2), dtype=int))
+def geom_links(model: Model) -> np.ndarray:
+    """The link of every geom, -1 for those of the world."""
+    return np.array([-1 if b < 0 else model.body_link[b] for b in model.geom_body], dtype=np.int32)
+
+
+def link_chains(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """The degrees of freedom that move each link, ascending, and their count; the last row is the world's."""
+    chains = [model.ancestors(link) for link in range(model.nlink)] + [[]]
+    padded = np.zeros((len(chains), max(len(chain) for chain in chains)), dtype=np.int32)
+    for row, chain in zip(padded, chains, strict=True):
+        row[: len(chain)] = chain
+    return padded, np.array([len(chain) for chain in chains], dtype=np.int32)
+
+
+def widest_support(model: Model) -> int:
+    """No pair of geoms that may touch has more degrees of freedom that move one but not both."""
+    pairs = geom_links(model)[model.pair_geom]
+    chains, length = link_chains(model)
+    tree = np.append(model.link_tree, -1)[pairs]
+    one_tree = tree[:, 0] == tree[:, 1]
+    a, b = pairs[~one_tree].T
+    width = int((length[a] + length[b]).max(initial=0))
+    for a, b in np.unique(pairs[one_tree], axis=0):
+        width = max(width, len(np.setxor1d(chains[a, : length[a]], chains[b, : length[b]])))
+    return width
 
 
 def pair_supports(model: Model, links) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Per pair of links (-1: the world): the degrees of freedom that move one but not both (ascending), their signs (+1
     moves the second), and their count."""
-    chains = [model.ancestors(link) for link in range(model.nlink)] + [[]]  # the last is the world's, -1
-    tree = np.append(model.link_tree, -1)
-    depth = max(len(chain) for chain in chains)
-    padded = np.zeros((len(chains), depth), dtype=np.int32)
-    length = np.array([len(chain) for chain in chains], dtype=np.int32)
-    for row, chain in zip(padded, chains, strict=True):
-        row[: len(chain)] = chain
+    padded, length = link_chains(model)
+    chains = [row[:n].tolist() for row, n in zip(padded, length, strict=True)]
+    tree, depth = np.append(model.link_tree, -1), padded.shape[1]
     a, b = np.asarray(links, dtype=int).reshape(-1, 2).T
     swap = tree[a] > tree[b]
     first, second = np.where(swap, b, a), np.where(swap, a, b)
@@ -161,9 +178,11 @@ class Collision:
         self.convex_scene = self._convex_scene() if self.enabled else None
         if self.enabled:
             self.capacity = default_capacity(model, self.hulls) if max_contacts is None else max_contacts
-        self.contacts = self._contacts()
         t = device_model.types
         self.broadphase = BroadPhase(device_model) if self.enabled and len(model.pair_geom) > LARGEST_LIST else None
+        self._chains = self._supports()
+        self.max_support = self.scene.support.shape[1]
+        self.contacts = self._contacts()
         self.grid = copy(broadphase_kernels.Grid, S)() if self.broadphase is None else self.broadphase.grid
         placed = model.ngeom if self.enabled or placement else 0
         self.geom_X, self.geom_speed = dynamics.array(placed, t.transform), dynamics.array(placed, t.real)
@@ -171,24 +190,39 @@ class Collision:
 
     def _scene(self, placed):
         m, device, dtype = self.model, self.device_model.device, self.device_model.dtype
-        table, signs, sizes = supports(m)
-        link = np.array([-1 if b < 0 else m.body_link[b] for b in m.geom_body], dtype=np.int32)
         scene = copy(contact.Scene, self.device_model.types.real)()
         scene.recovery = self.device_model.recovery[0]
         for key, value in (
             ("geom_type", m.geom_type),
-            ("geom_link", link),
+            ("geom_link", geom_links(m)),
             ("placed", placed),
             ("pair_geom", m.pair_geom),
-            ("pair_rule", m.pair_rule),
-            ("support", table),
-            ("support_size", sizes),
         ):
             setattr(scene, key, wp.array(np.asarray(value, np.int32), dtype=wp.int32, device=device))
-        for key, value in (("pair_friction", m.pair_friction), ("support_sign", signs)):
-            setattr(scene, key, wp.array(value.astype(dtype), dtype=self.device_model.types.real, device=device))
-        self.max_support = table.shape[1]
+        scene.pair_rule = wp.array(m.pair_rule.astype(np.uint8), dtype=wp.uint8, device=device)
+        explicit = np.flatnonzero(m.pair_rule == FrictionRule.EXPLICIT).max(initial=-1) + 1
+        friction = m.pair_friction[:explicit].astype(dtype)
+        scene.pair_friction = wp.array(friction, dtype=self.device_model.types.real, device=device)
         return scene
+
+    def _supports(self) -> tuple[wp.array, wp.array] | None:
+        """Tables of supports: a row per pair of geoms, or per contact of every world where the pairs are many and that is less.
+
+        Then the chains of the links, from which `list_supports` fills it.
+        """
+        d, scene, m = self.device_model, self.scene, self.model
+        S, slots = d.types.real, d.worlds * self.capacity
+        if self.broadphase is None or slots >= len(m.pair_geom):
+            table, signs, sizes = pair_supports(m, geom_links(m)[m.pair_geom] if self.enabled else np.zeros((0, 2)))
+            scene.support = wp.array(table, dtype=wp.int32, device=d.device)
+            scene.support_size = wp.array(sizes, dtype=wp.int32, device=d.device)
+            scene.support_sign = wp.array(signs.astype(d.dtype), dtype=S, device=d.device)
+            return None
+        shape = (slots, widest_support(m))
+        scene.support, scene.support_size = (wp.zeros(n, dtype=wp.int32, device=d.device) for n in (shape, slots))
+        scene.support_sign = wp.zeros(shape, dtype=S, device=d.device)
+        chains, sizes = (wp.array(x, dtype=wp.int32, device=d.device) for x in link_chains(m))
+        return chains, sizes
 
     def _convex_scene(self):
         """What the general narrow phase reads, or None for a model without pairs for it."""
@@ -224,6 +258,10 @@ class Collision:
         contacts.point = array(self.capacity, t.vec3)
         contacts.frame = array(self.capacity, t.mat33)
         contacts.J = array((self.capacity, 3, self.max_support), t.real)
+        contacts.row = contacts.pair
+        if self._chains is not None:
+            rows = np.arange(contacts.pair.size, dtype=np.int32).reshape(contacts.pair.shape)
+            contacts.row = wp.array(rows, dtype=wp.int32, device=self.device_model.device)
         return contacts
 
     def place_geoms(self, link_V: wp.array, link_V_star: wp.array) -> None:
@@ -248,6 +286,8 @@ class Collision:
         if self.convex_scene is not None:
             inputs = [d.topology, self.scene, self.convex_scene, *inputs]
             self.dynamics.launch(convex_contacts.detect, None, inputs)
+        if self._chains is not None:
+            self.dynamics.launch(contact.list_supports, None, [self.scene, *self._chains, self.contacts])
 
     def jacobian(self) -> None:
         """Jacobians of the contacts found."""

@@ -50,7 +50,7 @@ class LCPAdjoint(ContactSolver):
 
     def prepare(self, collision, restitution, h: float) -> None:
         self.collision, law = collision, copy(lcp_residual.Law, self.scalar)()
-        law.phi, law.restitution, law.h = collision.contacts.phi, restitution, h
+        law.phi, law.pair, law.restitution, law.h = collision.contacts.phi, collision.contacts.pair, restitution, h
         law.error_reduction, law.threshold = self.options.error_reduction, self.options.restitution_threshold
         self.law = law
 

@@ -92,7 +92,7 @@ class Step:
         self.solver = make(*size, dtype=d.dtype, device=d.device)
         problem, contacts, scene = self.solver.problem, self.collision.contacts, self.collision.scene
         problem.A, problem.v_star, problem.v0 = self.A, self.v_star, self.v
-        problem.contacts, problem.contact_pair, problem.J = contacts.count, contacts.pair, contacts.J
+        problem.contacts, problem.contact_pair, problem.J = contacts.count, contacts.row, contacts.J
         problem.support, problem.support_size = scene.support, scene.support_size
         self.law = self.contact_model.make_law(self.dynamics, self.collision)
         self.law.attach(problem)

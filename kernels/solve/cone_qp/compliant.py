@@ -94,6 +94,7 @@ def regularise(
     scene: Scene,
     material: Material,
     law: Law,
+    pair_of: wp.array2d(dtype=int),
     distance: wp.array2d(dtype=real),
     v0: wp.array2d(dtype=real),
     h: real,
@@ -102,7 +103,7 @@ def regularise(
     w, c = wp.tid()
     if c >= problem.contacts[w]:
         return
-    p = problem.contact_pair[w, c]
+    p = pair_of[w, c]
     phi = distance[w, c]
     closing = approach(problem, scene, v0[w], w, c)
     towards = closing[0]

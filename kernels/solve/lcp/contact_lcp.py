@@ -64,6 +64,7 @@ def impact_target(e: real, v_n: real, v_n_star: real, threshold: real) -> real:
 def fill(
     problem: Problem,
     scene: Scene,
+    pair: wp.array2d(dtype=int),
     phi: wp.array2d(dtype=real),
     restitution: wp.array2d(dtype=real),
     h: real,
@@ -92,7 +93,7 @@ def fill(
             target = -phi[w, c] / h
             if phi[w, c] < real(0.0):
                 target = wp.min(error_reduction * target, scene.recovery)
-            e = pair_restitution(scene, restitution, w, p)
+            e = pair_restitution(scene, restitution, w, pair[w, c])
             v_n = sparse_dot(problem.J[w, c, 2], problem.support[p], problem.support_size[p], problem.v0[w])
             target = wp.max(target, impact_target(e, v_n, dual.u_star[w, r], threshold))
         else:

@@ -105,7 +105,17 @@ class CompliantLaw(ContactLaw):
 
     def regularise(self, h: float, v: wp.array, M_factor: wp.array, z: wp.array) -> None:
         collision = self.collision
-        inputs = [self.problem, collision.scene, collision.material(), self._springs(h), collision.contacts.phi, v, h]
+        contacts = collision.contacts
+        inputs = [
+            self.problem,
+            collision.scene,
+            collision.material(),
+            self._springs(h),
+            contacts.pair,
+            contacts.phi,
+            v,
+            h,
+        ]
         self.dynamics.launch(compliant.regularise, collision.capacity, inputs)
 
     def record(self, dynamics, h: float, weight: wp.array, phi: wp.array, v_c: wp.array, gamma: wp.array) -> None:
