@@ -24,7 +24,7 @@ import warp as wp
 
 import warpsim as ws
 from scenes.examples import asset, clutter
-from warpsim.bench import machine, random_controls
+from warpsim.bench import by_turns, machine, random_controls
 from warpsim.bench_engines import MujocoEngine, Scene, WarpsimEngine
 
 OWN_STEPS, TIMED_STEPS, SETTLED = 20, 200, 16
@@ -162,17 +162,10 @@ def race(name: str, make, worlds: int, seconds: float, share: float, repeats: in
     controls = controls.astype(np.float32)
     runners = {"mujoco": MujocoEngine(scene, worlds, controls, None)}
     runners |= {law: Engine(scene, worlds, controls, solver()) for law, solver in LAWS.items()}
-    times: dict[str, list[float]] = {law: [] for law in runners}
-    for runner in runners.values():
-        runner.restart()
-        runner.advance(0, OWN_STEPS)
-        runner.remember()
-    for _ in range(repeats):
-        for law, runner in runners.items():
-            runner.restart()
-            begin = time.process_time()
-            runner.advance(OWN_STEPS, OWN_STEPS + steps)
-            times[law].append((time.process_time() - begin) / (worlds * steps) * 1e6)
+    times = {
+        law: [x / (worlds * steps) * 1e6 for x in seconds]
+        for law, seconds in by_turns(runners, repeats, OWN_STEPS, OWN_STEPS + steps).items()
+    }
     row = {
         "scene": name,
         "nv": int(scene.mj_model.nv),

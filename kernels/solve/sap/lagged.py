@@ -385,6 +385,14 @@ def first_patience(lag: Lag, r: Range) -> int:
 
 
 @func
+def unknown() -> Balance:
+    """What is not measured before an island without contacts, a convex problem, has been solved as such."""
+    balance = Balance()
+    balance.momentum = real(wp.inf)
+    return balance
+
+
+@func
 def is_lost(balance: Balance) -> bool:
     """Whether something is not a number, or infinite."""
     total = balance.momentum + balance.law + balance.scale
@@ -421,15 +429,15 @@ def iterate_lagged(
     stalled = wp.int32(0)
     fresh = bool(True)
     restarts = wp.int32(0)
-    begun = wp.int32(0)
     many = is_large(lag, r)
     patience = first_patience(lag, r)
+    begun = wp.where(patience > 0, 0, -1)
     rounded = wp.where(many, options.max_iterations, int(ROUNDED_RESTARTS))
     polished = wp.where(many, 2, 0)  # by a linear solver that does not polish anything
     near = bool(True)
     bears = bool(True)
     share = real(1.0)
-    starting = bool(True)
+    starting = patience > 0
     ending = bool(False)
     running = bool(True)
     while running:
@@ -437,7 +445,9 @@ def iterate_lagged(
             start_lagged(problem, work, near, solution, w, r)
             starting = bool(False)
         held = holds_bounds(stalled, restarts)
-        balance = linearise_all(problem, work, lag, solution, w, r, held, bears)
+        balance = unknown()
+        if patience > 0:
+            balance = linearise_all(problem, work, lag, solution, w, r, held, bears)
         missed = wp.sqrt(wp.max(balance.momentum, balance.law))
         error = relative_error(balance)
         limit = options.absolute + tolerance * wp.sqrt(balance.scale)
@@ -484,9 +494,8 @@ def iterate_lagged(
             circling = stalled > CYCLE_PATIENCE
             share = lagged_step(problem, work, lag, options, solution, w, r, circling, share, slides, real(cg_adjoint))
             iterations += 1
-            polished = wp.max(polished, 1)
-            if missed <= limit:
-                polished = wp.int32(2)  # slopes are more sensitive than v: one more step, of quadratic convergence
+            # Slopes are more sensitive than v: from a solution one more step, of quadratic convergence.
+            polished = wp.where(missed <= limit, 2, wp.max(polished, 1))
     work.iterations[w, r.island] = iterations
     return status
 
