@@ -111,3 +111,11 @@ def test_supports_listed_by_contact_are_those_of_the_pairs(monkeypatch, solver):
     for expected, found in zip(by_pair, by_contact, strict=True):
         np.testing.assert_array_equal(found, expected)
     assert np.abs(by_contact[-1]).max() > 0
+
+
+def test_widest_support_is_that_of_the_table(assets):
+    """Of robots with self-contacts, a chain, and several trees, with the world among the pairs."""
+    models = [ws.load(assets(name)) for name in ("humanoid", "ant")] + [crowd(), pile(6, 0)]
+    for model in models:
+        table, _, sizes = collision.pair_supports(model, collision.geom_links(model)[model.pair_geom])
+        assert collision.widest_support(model) == table.shape[1] == sizes.max()

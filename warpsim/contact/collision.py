@@ -22,6 +22,7 @@ SUPPORTED = (*SIMPLE, GeomType.HFIELD, GeomType.ELLIPSOID, GeomType.CYLINDER, Ge
 SLOTS_PER_ROBOT = 64
 HULL_WARNING = 0.02  # of a mesh's size
 SLOTS_PER_FURTHER_TREE = 16
+CHUNK = 4096  # pairs at a time
 
 # Most contact points that a pair of types can have; other pairs have one.
 PAIR_POINTS = {
@@ -64,8 +65,12 @@ def widest_support(model: Model) -> int:
     one_tree = tree[:, 0] == tree[:, 1]
     a, b = pairs[~one_tree].T
     width = int((length[a] + length[b]).max(initial=0))
-    for a, b in np.unique(pairs[one_tree], axis=0):
-        width = max(width, len(np.setxor1d(chains[a, : length[a]], chains[b, : length[b]])))
+    alike = np.unique(pairs[one_tree], axis=0)
+    for first in range(0, len(alike), CHUNK):  # chains of one tree part once
+        a, b = alike[first : first + CHUNK].T
+        used = np.arange(chains.shape[1]) < np.minimum(length[a], length[b])[:, None]
+        shared = np.logical_and.accumulate((chains[a] == chains[b]) & used, axis=1).sum(axis=1)
+        width = max(width, int((length[a] + length[b] - 2 * shared).max()))
     return width
 
 
