@@ -30,8 +30,7 @@ class Grid:
     own_start: wp.array(dtype=wp.int32)  # (ngeom + 1,) where a geom's listed pairs begin
     own_pair: wp.array(dtype=wp.int32)  # rows of the pair table
     own_other: wp.array(dtype=wp.int32)  # the other geom
-    pair_key: wp.array(dtype=wp.int32)  # (pairs,) ascending: lower geom index * ngeom + higher
-    pair_id: wp.array(dtype=wp.int32)  # (pairs,) row of the pair table
+    pair_geom: wp.array2d(dtype=wp.int32)  # (pairs, 2) the scene's, ascending by the lower geom, then by the other
     cell: wp.array2d(dtype=wp.vec3i)  # (worlds, ngeom)
     key: wp.array(dtype=wp.int32)  # (2 worlds * smalls,) buckets, sorted within a world
     bucket: wp.array2d(dtype=wp.int32)  # (worlds, buckets + 1) first entry of each, a power of two of them
@@ -112,20 +111,6 @@ def index(grid: Grid):
 
 
 @func
-def first_at_least(keys: wp.array(dtype=wp.int32), start: int, end: int, value: int) -> int:
-    """First index in [start, end) whose key is >= value, else end."""
-    low = start
-    high = end
-    while low < high:
-        middle = (low + high) // 2
-        if keys[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@func
 def close(
     grid: Grid,
     geom_X: wp.array2d(dtype=transform),
@@ -151,13 +136,20 @@ def close(
 
 
 @func
-def pair_row(grid: Grid, ngeom: int, a: int, b: int) -> int:
+def pair_row(grid: Grid, a: int, b: int) -> int:
     """Row of the pair of geoms in the pair table, -1 where they never touch."""
-    value = wp.min(a, b) * ngeom + wp.max(a, b)
-    end = grid.pair_key.shape[0]
-    i = first_at_least(grid.pair_key, 0, end, value)
-    if i < end and grid.pair_key[i] == value:
-        return grid.pair_id[i]
+    low = int(0)
+    high = grid.pair_geom.shape[0]
+    while low < high:
+        middle = (low + high) // 2
+        first = wp.min(grid.pair_geom[middle, 0], grid.pair_geom[middle, 1])
+        second = wp.max(grid.pair_geom[middle, 0], grid.pair_geom[middle, 1])
+        if first == wp.min(a, b) and second == wp.max(a, b):
+            return middle
+        if first < wp.min(a, b) or (first == wp.min(a, b) and second < wp.max(a, b)):
+            low = middle + 1
+        else:
+            high = middle
     return -1
 
 
@@ -184,13 +176,12 @@ def walk(
     fill: int,
 ) -> int:
     """Visit and `store` the candidates of geom g with geoms after it; their number."""
-    ngeom = geom_X.shape[1]
     n = int(0)
     for i in range(grid.large.shape[0]):
         other = grid.large[i]
         if grid.is_large[g] == 0 or g < other:
             if close(grid, geom_X, geom_size, geom_speed, h, w, g, other):
-                row = pair_row(grid, ngeom, g, other)
+                row = pair_row(grid, g, other)
                 if row >= 0:
                     store(grid, w, g, n, at, fill, row)
                     n += 1
@@ -210,7 +201,7 @@ def walk(
                 stranger = group < 0 or grid.group[other] != group
                 if stranger and (k > 0 or other > g) and grid.cell[w, other] == c:
                     if close(grid, geom_X, geom_size, geom_speed, h, w, g, other):
-                        row = pair_row(grid, ngeom, g, other)
+                        row = pair_row(grid, g, other)
                         if row >= 0:
                             store(grid, w, g, n, at, fill, row)
                             n += 1

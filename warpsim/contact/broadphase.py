@@ -25,15 +25,13 @@ LARGEST_GROUP = 64
 class BroadPhase:
     """Candidates of every world, sorted by pair: `grid.candidate`, `grid.count`."""
 
-    def __init__(self, device_model: DeviceModel, capacity: int | None = None):
+    def __init__(self, device_model: DeviceModel, pair_geom: wp.array, capacity: int | None = None):
         model, device, worlds = device_model.model, device_model.device, device_model.worlds
         self.device_model, self.model, self.worlds = device_model, model, worlds
         radii = bounding_radii(model)
         moving = radii[np.isfinite(radii)]
         median = np.median(moving) if len(moving) else 0.0
         is_large = ~np.isfinite(radii) | (radii > LARGE_RATIO * median)
-        keys = model.pair_geom.min(axis=1).astype(np.int64) * model.ngeom + model.pair_geom.max(axis=1)
-        order = np.argsort(keys)
         self.capacity = CANDIDATES_PER_GEOM * model.ngeom if capacity is None else capacity
         check_indices(worlds, model.ngeom, self.capacity)
         grid = copy(broadphase.Grid, device_model.types.real)()
@@ -43,7 +41,7 @@ class BroadPhase:
 
         grid.geom_type, grid.is_large = ints(model.geom_type), ints(is_large)
         grid.small, grid.large = ints(np.flatnonzero(~is_large)), ints(np.flatnonzero(is_large))
-        grid.pair_key, grid.pair_id = ints(keys[order]), ints(order)
+        grid.pair_geom = pair_geom
         group, *own = _own_pairs(model, is_large)
         grid.group = ints(group)
         grid.own_start, grid.own_pair, grid.own_other = (ints(values) for values in own)
@@ -87,10 +85,10 @@ def check_indices(worlds: int, ngeom: int, capacity: int) -> None:
 
     `capacity`: candidates per world. The lists are twice as long, because they are sorted.
     """
-    if ngeom * ngeom - 1 > LARGEST_INDEX:
+    if ngeom * (ngeom - 1) // 2 > LARGEST_INDEX:
         raise ValueError(
-            f"the model has {ngeom} geoms, and the broad phase numbers pairs up to {ngeom * ngeom - 1}; 32-bit integers end at "
-            f"{LARGEST_INDEX}: use at most {int(LARGEST_INDEX**0.5)} geoms"
+            f"the model has {ngeom} geoms, and pairs of them are numbered up to {ngeom * (ngeom - 1) // 2}; 32-bit integers end "
+            f"at {LARGEST_INDEX}: use at most 65536 geoms"
         )
     entries, most = 2 * worlds * max(capacity, ngeom), LARGEST_INDEX // (2 * max(capacity, ngeom, 1))
     if entries > LARGEST_INDEX:

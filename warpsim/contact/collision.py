@@ -184,7 +184,8 @@ class Collision:
         if self.enabled:
             self.capacity = default_capacity(model, self.hulls) if max_contacts is None else max_contacts
         t = device_model.types
-        self.broadphase = BroadPhase(device_model) if self.enabled and len(model.pair_geom) > LARGEST_LIST else None
+        large = self.enabled and len(model.pair_geom) > LARGEST_LIST
+        self.broadphase = BroadPhase(device_model, self.scene.pair_geom) if large else None
         self._chains = self._supports()
         self.max_support = self.scene.support.shape[1]
         self.contacts = self._contacts()
