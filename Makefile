@@ -16,6 +16,7 @@ CORPUS ?= dm_control gymnasium_robotics gymnasium robosuite metaworld myosuite b
 # Robot and contact law of the budgets and emulations, of the emulations alone, and the tests of forward kernels.
 GPU_CASES ?= humanoid/lagged humanoid/convex ant/lagged
 EMULATED_CASES ?= arm/lagged clutter/lagged
+BOUNDS_BACKWARD ?= tests/contact/test_broadphase.py tests/differentiate/test_step_gradient.py tests/solve/test_scratch.py
 BOUNDS_TESTS ?= tests/contact tests/integrate tests/laws tests/linalg tests/rows tests/solve tests/tree -k "$(FORWARD)"
 # Backward passes are left out: the adjoint of passive_force stops there (docs/gpu.md).
 FORWARD ?= not gradient and not adjoint and not turn
@@ -74,6 +75,7 @@ gpu-proof: $(VENV)/cuda.stamp bounds
 # Indices of every array checked in every kernel; one outside ends the process.
 bounds: $(VENV)/test.stamp
 	$(BIN)/python -m pytest --bounds $(PYTEST_ARGS) $(BOUNDS_TESTS)
+	$(BIN)/python -m pytest --bounds $(PYTEST_ARGS) $(BOUNDS_BACKWARD)
 
 corpus: $(VENV)/test.stamp
 	@mkdir -p build/corpus

@@ -1,4 +1,4 @@
-"""C++ that every Warp module of device code begins with: entries and rows of arrays, and loops, in fewer instructions than Warp's.
+"""C++ that every Warp module of device code begins with: entries and rows of arrays, loops and adjoints, in fewer instructions than Warp's.
 
 Warp takes a negative index from the end of its axis, and any stride along the last one. Kernels of this project count from 0, and
 are given arrays whose rows are side by side (`warpsim.device.launch` refuses others), so that the address of an entry is a
@@ -98,9 +98,53 @@ CUDA_CALLABLE inline counted_t counted(int end) { return counted(0, end, 1); }
 }
 #define range(...) counted(__VA_ARGS__)
 """
+# Adjoints as Warp's but for the addresses, on the CPU; `sums.py` has those of CUDA. In debug mode indices are held to the shape of the array:
+# Warp's adjoint of `a.shape` sets that of the gradient's array to 0.
+GRADIENTS = """
+namespace wp {
+template <typename T, typename... Ints> CUDA_CALLABLE inline T* gradient(const array_t<T>& a, const array_t<T>& g, Ints... indices)
+{
+    char* entry = reinterpret_cast<char*>(address(a, indices...));
+    if (!g.data) return a.grad ? reinterpret_cast<T*>(entry - reinterpret_cast<char*>(a.data) + reinterpret_cast<char*>(a.grad)) : nullptr;
+    const int at[] = { indices... };
+    entry = reinterpret_cast<char*>(g.data);
+    for (int axis = 0; axis < int(sizeof...(Ints)); ++axis) entry += size_t(at[axis]) * g.strides[axis];
+    return reinterpret_cast<T*>(entry);
+}
+template <typename T> CUDA_CALLABLE inline void add_gradient(T* gradient, const T& adj_output)
+{
+    if (gradient) adj_atomic_add(gradient, adj_output);
+}
+template <typename T> CUDA_CALLABLE inline void take_gradient(const array_t<T>& a, const array_t<T>& g, T* gradient, T& adj_value)
+{
+    if (!gradient) return;
+    adj_value += *gradient;
+    if ((!g.data || g.data == a.grad) && !(a.flags & ARRAY_FLAG_RETAIN_GRAD)) *gradient = T {};
+}
+"""
+for _names in ("i", "ij", "ijk", "ijkl"):
+    _at, _given = ", ".join(_names), ", ".join(f"int {x}" for x in _names)
+    _unused = ", ".join("int" for _ in _names)
+    GRADIENTS += f"""
+template <typename T> CUDA_CALLABLE inline void
+adj_entry_address(const array_t<T>& a, {_given}, const array_t<T>& g, {_unused}, const T& adj_output)
+{{
+    add_gradient(gradient(a, g, {_at}), adj_output);
+}}
+template <typename T> CUDA_CALLABLE inline void
+adj_entry_store(const array_t<T>& a, {_given}, T value, const array_t<T>& g, {_unused}, T& adj_value)
+{{
+    take_gradient(a, g, gradient(a, g, {_at}), adj_value);
+}}
+"""
+GRADIENTS += """
+}
+#define adj_address adj_entry_address
+#define adj_array_store adj_entry_store
+"""
 # An experimental part of Warp: without it modules begin with nothing, and are right, but slower.
 _options = getattr(wp, "ModuleBuildOptions", None)
-OPTIONS = _options and _options(extra_cpu_preamble=ENTRIES + LOOPS, extra_cuda_preamble=ENTRIES)
+OPTIONS = _options and _options(extra_cpu_preamble=ENTRIES + LOOPS + GRADIENTS, extra_cuda_preamble=ENTRIES)
 
 
 def warp_module(name: str) -> wp.Module:
