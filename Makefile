@@ -13,12 +13,12 @@ CUDA_ARGS ?=
 .PHONY: demo test lint bench cuda-check gpu-quick gpu-proof bounds corpus nightly clean
 # Packages whose robot files `make corpus` reads; they are unpacked, not installed.
 CORPUS ?= dm_control gymnasium_robotics gymnasium robosuite metaworld myosuite brax mjlab
-# Robot and contact law of the budgets and emulations, of the emulations alone, and the tests of forward kernels.
+# Robot and contact law of the budgets and emulations, of the emulations alone, and the tests whose kernels check their indices.
 GPU_CASES ?= humanoid/lagged humanoid/convex ant/lagged
 EMULATED_CASES ?= arm/lagged clutter/lagged
 BOUNDS_BACKWARD ?= tests/contact/test_broadphase.py tests/differentiate/test_step_gradient.py tests/solve/test_scratch.py
 BOUNDS_TESTS ?= tests/contact tests/integrate tests/laws tests/linalg tests/rows tests/solve tests/tree -k "$(FORWARD)"
-# Backward passes are left out: the adjoint of passive_force stops there (docs/gpu.md).
+# Of backward passes those of BOUNDS_BACKWARD alone.
 FORWARD ?= not gradient and not adjoint and not turn
 .DEFAULT_GOAL := demo
 
