@@ -14,7 +14,7 @@ import warp as wp
 import warpsim as ws
 from scenes.bodies import body_on_plane
 from warpsim.cli import main
-from warpsim.files.store.store import StoreError
+from warpsim.files.store.place import StoreError
 from warpsim.show.render import Camera, render_image
 
 NAN, INF = float("nan"), float("inf")

@@ -244,6 +244,7 @@ def test_a_disk_that_fills_up_ends_a_run_in_one_line(assets, tmp_path):
     path = tmp_path / "a.zarr"
     environment = os.environ | {"PYTHONPATH": str(pathlib.Path(__file__).resolve().parents[1])}
     args = ["run", assets("ant"), "--worlds", "4", "--steps", "3000", "--device", "cpu", "--store", str(path)]
+    args += ["--controls", "none"]
     command = [sys.executable, "-c", FULL_DISK, *args]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
     lines = [line for line in done.stderr.splitlines() if line.startswith("warpsim: ")]

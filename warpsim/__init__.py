@@ -21,6 +21,8 @@ _PUBLIC = {
     "warpsim.files.load": ("load",),
     "warpsim.model": ("ConstraintType", "GeomType", "JointType", "Model", "ModelBuilder"),
     "warpsim.simulator": ("Simulator",),
+    "warpsim.streaming": ("resume",),
+    "warpsim.randomness": ("RandomControls", "RandomStream"),
     "warpsim.fit": ("fit_worlds",),
     "warpsim.optimise.cost": ("Cost",),
     "warpsim.optimise.ilqr": ("ilqr",),
@@ -94,6 +96,8 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.optimise.mppi import mppi as mppi
     from warpsim.optimise.plan import MPC as MPC
     from warpsim.optimise.plan import Plan as Plan
+    from warpsim.randomness import RandomControls as RandomControls
+    from warpsim.randomness import RandomStream as RandomStream
     from warpsim.simulator import Simulator as Simulator
     from warpsim.solve.cone_qp.compliant import Compliant as Compliant
     from warpsim.solve.cone_qp.cone_qp import ConeQPSolution as ConeQPSolution
@@ -111,6 +115,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.stepping import NONFINITE as NONFINITE
     from warpsim.stepping import NOT_CONVERGED as NOT_CONVERGED
     from warpsim.stepping import UNRESOLVED as UNRESOLVED
+    from warpsim.streaming import resume as resume
     from warpsim.trajectory import Trajectory as Trajectory
 else:
 

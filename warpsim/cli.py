@@ -1,4 +1,4 @@
-"""The command `warpsim`: run, info, view, bench, demo, devices."""
+"""The command `warpsim`: run, resume, info, view, bench, demo, devices."""
 
 import dataclasses
 import json
@@ -50,7 +50,8 @@ class Run:
     html: str | None = None
     """Write a stand-alone web page."""
     store: str | None = None
-    """Write a Zarr store, frame by frame: Ctrl-C keeps what was simulated. A warpsim store that is there is replaced."""
+    """Write a Zarr store, a path or a URL, as it is simulated: Ctrl-C keeps what was, and `warpsim resume` goes on. A whole store that is
+    there is replaced."""
     png: str | None = None
     """Write a picture of the last frame."""
     plot: str | None = None
@@ -71,7 +72,7 @@ class Run:
         controls = None
         if self.controls == "random" and model.nu:
             controls = smooth_controls(model, self.worlds, self.steps, sim.dt, self.seed)
-        options = {"substeps": self.substeps, "every": self.every, "store": self._open_store(sim)}
+        options = {"substeps": self.substeps, "every": self.every, "store": self.store}
         trajectory, summary = timed_rollout(sim, sim.state(q, v), controls, self.steps, **options)
         self._write(trajectory)
         if self.json == "-":
@@ -97,7 +98,7 @@ class Run:
         import importlib.util
 
         from warpsim.files.output import check_file
-        from warpsim.files.store.store import check_replaceable
+        from warpsim.files.store.place import check_replaceable, is_url
         from warpsim.files.usd.usd_write import SUFFIXES
         from warpsim.show.plot import check_plot
 
@@ -110,26 +111,38 @@ class Run:
         if self.plot:
             found.append(check_plot(self.plot))
         if self.store:
-            found.append(check_replaceable(self.store))
+            place = check_replaceable(self.store)
+            found += [] if is_url(place) else [place]
         resolved = [path.resolve() for path in found]
         for path in found:
             if resolved.count(path.resolve()) > 1:
                 raise ValueError(f"{path} is asked for twice; give every output a name of its own")
-
-    def _open_store(self, sim):
-        """A writer of the store that was asked for, or None."""
-        from warpsim.files.store.store import StoreWriter
-
-        if not self.store:
-            return None
-        dtypes = {"q": sim.dtype, "v": sim.dtype}
-        return StoreWriter(self.store, sim.model, sim.worlds, dtypes=dtypes)
 
     def _write(self, trajectory) -> None:
         t = trajectory
         for path, write in ((self.usd, t.to_usd), (self.html, t.to_html), (self.png, t.render), (self.plot, t.plot)):
             if path:
                 write(path)
+
+
+@dataclasses.dataclass
+class Resume:
+    """Go on with a run that was interrupted, from its store alone, with the same bits."""
+
+    store: Positional[str]
+    """A Zarr store that `warpsim run --store` or `sim.rollout(store=…)` has begun: a path or a URL."""
+    device: str | None = None
+    """Warp device, as cpu or cuda:0; None is CUDA where there is one."""
+    threads: int | None = None
+    """Threads of the CPU that share the worlds; None is as many as the cores that this process may use."""
+
+    def __call__(self) -> None:
+        from warpsim.runs import progress_bar
+        from warpsim.streaming import resume
+
+        with progress_bar("stepping", 0) as progress:
+            trajectory = resume(self.store, device=self.device, threads=self.threads, progress=progress)
+        _console().print(f"{self.store} is whole: {trajectory!r}", highlight=False, soft_wrap=True)
 
 
 @dataclasses.dataclass
@@ -467,7 +480,7 @@ def _quiet() -> None:
     mujoco.set_mju_user_warning(warn)
 
 
-COMMANDS = {"run": Run, "info": Info, "view": View, "bench": Bench, "demo": Demo, "devices": Devices}
+COMMANDS = {"run": Run, "resume": Resume, "info": Info, "view": View, "bench": Bench, "demo": Demo, "devices": Devices}
 
 
 def main(args=None) -> int:

@@ -10,4 +10,4 @@ class Stopped(Exception):
 
     def __init__(self, number: int, message: str):
         super().__init__(message)
-        self.code = 128 + number
+        self.number, self.code = number, 128 + number

@@ -13,6 +13,7 @@ from warpsim.differentiate.checkpoint import Checkpoints, move_gradient
 from warpsim.differentiate.implicit import kept_array
 from warpsim.differentiate.kept import KeptParameters
 from warpsim.differentiate.report import GradientReport
+from warpsim.randomness import RandomControls
 from warpsim.trajectory import Trajectory
 
 RECORDED = {
@@ -25,12 +26,11 @@ RECORDED = {
 }
 
 
-class Recorder:
-    """The arrays of a trajectory, filled row by row; every `every`-th step is a row."""
+class Frames:
+    """Rows of states and of what their steps measured, on the device."""
 
-    def __init__(self, sim, steps: int, every: int, requires_grad: bool):
-        self.device = sim.device
-        self.sim, self.every, rows = sim, every, steps // every
+    def __init__(self, sim, rows: int, requires_grad: bool):
+        self.device, self.sim = sim.device, sim
         S = SCALARS[sim.dtype]
         with turn(self.device):
             self._allocate(rows, S, requires_grad)
@@ -38,13 +38,38 @@ class Recorder:
     def _allocate(self, rows: int, S, requires_grad: bool) -> None:
         worlds, device = self.sim.worlds, self.device
         self.q, self.v = (
-            wp.zeros((rows + 1, worlds, n), dtype=S, device=device, requires_grad=requires_grad)
+            wp.zeros((rows, worlds, n), dtype=S, device=device, requires_grad=requires_grad)
             for n in (self.sim.model.nq, self.sim.model.nv)
         )
-        self.time = wp.zeros((rows + 1, worlds), dtype=wp.float64, device=device)
-        self.diagnostics = {
+        self.time = wp.zeros((rows, worlds), dtype=wp.float64, device=device)
+        self.measured = {
             name: wp.zeros((rows, worlds), dtype=kind or S, device=device) for name, kind in RECORDED.items()
         }
+
+    @in_turn
+    def keep(self, row: int, state, measured: bool = True) -> None:
+        """Copy a state, and the simulator's diagnostics where it comes from a step, into a row."""
+        if self.sim.model.nv:
+            wp.copy(self.q[row], state.q)
+            wp.copy(self.v[row], state.v)
+        wp.copy(self.time[row], state.time)
+        if measured:
+            for name, array in self.measured.items():
+                wp.copy(array[row], getattr(self.sim.diagnostics, name))
+
+    def host(self, first: int, stop: int) -> dict[str, np.ndarray]:
+        """Rows by name, in the memory of these arrays on the CPU, copies from CUDA."""
+        arrays = {"q": self.q, "v": self.v, "time": self.time, **self.measured}
+        return {name: array[first:stop].numpy() for name, array in arrays.items()}
+
+
+class Recorder(Frames):
+    """The arrays of a trajectory, filled row by row; every `every`-th step is a row, and row 0 the initial state."""
+
+    def __init__(self, sim, steps: int, every: int, requires_grad: bool):
+        super().__init__(sim, steps // every + 1, requires_grad)
+        self.every = every
+        self.diagnostics = {name: array[1:] for name, array in self.measured.items()}
 
     @in_turn
     def record(self, step: int, state) -> None:
@@ -53,13 +78,7 @@ class Recorder:
         if skipped:
             return
         with tape_paused() as tape:
-            if self.sim.model.nv:
-                wp.copy(self.q[row], state.q)
-                wp.copy(self.v[row], state.v)
-            wp.copy(self.time[row], state.time)
-            if row > 0:
-                for name, array in self.diagnostics.items():
-                    wp.copy(array[row - 1], getattr(self.sim.diagnostics, name))
+            self.keep(row, state, measured=row > 0)
         if tape is not None:
             tape.record_func(functools.partial(self.give_back, step, state.alias()), [self.q, self.v, state.q, state.v])
 
@@ -72,7 +91,9 @@ class Recorder:
             move_gradient(self.v.grad[row], state.v.grad)
 
 
-def rollout(sim, state, controls, steps, *, substeps, every, progress, checkpoint_every, gradient_norms) -> Trajectory:
+def rollout(
+    sim, state, controls, steps, *, substeps, every, progress, checkpoint_every, gradient_norms, store
+) -> Trajectory:
     """See `Simulator.rollout`."""
     substeps, every = whole(substeps, "substeps", 1), whole(every, "every", 1)
     if checkpoint_every is not None:
@@ -82,6 +103,15 @@ def rollout(sim, state, controls, steps, *, substeps, every, progress, checkpoin
     flag(gradient_norms, "gradient_norms")
     source, steps, table = _control_source(sim, controls, steps)
     tape = active_tape()
+    if store is not None:
+        if tape is not None or checkpoint_every is not None or gradient_norms:
+            raise ValueError(
+                "store= keeps states, not gradients; leave it out under a tape, and checkpoint_every without one"
+            )
+        from warpsim.streaming import store_rollout
+
+        given = controls if table is None else table
+        return store_rollout(sim, state, given, steps, store, substeps=substeps, every=every, progress=progress)
     if gradient_norms and tape is None:
         raise ValueError("gradient_norms=True needs a tape that records the rollout")
     if tape is not None:
@@ -129,7 +159,7 @@ def _run(sim, state, *, source, steps, recorder, substeps, in_place, progress, v
     if visit is not None:
         visit(0, state)
     recorder.record(0, state)
-    for step in _with_progress(range(steps), progress):
+    for step in with_progress(range(steps), progress):
         control = source(step, state)
         if kept is None:
             state = sim.step(state, control, substeps=substeps, out=state if in_place else None)
@@ -143,12 +173,14 @@ def _run(sim, state, *, source, steps, recorder, substeps, in_place, progress, v
 
 def _control_source(sim, controls, steps):
     """A function (step, state) -> control, the number of steps, and the device array of controls where there is one."""
-    if controls is None or callable(controls):
+    if controls is None or callable(controls) or isinstance(controls, RandomControls):
         if steps is None:
             raise ValueError("rollout needs steps= unless controls is an array (steps, worlds, nu)")
         steps = whole(steps, "steps", 1)
         if controls is None:
             return (lambda step, state: None), steps, None
+        if isinstance(controls, RandomControls):
+            return controls.of(sim), steps, None
         return (lambda step, state: controls(state)), steps, None
     refuse_torch_gradient(controls, "controls")
     if not hasattr(controls, "shape"):
@@ -163,7 +195,7 @@ def _control_source(sim, controls, steps):
     return (lambda step, state: table[step]), shape[0], table
 
 
-def _with_progress(steps, progress):
+def with_progress(steps, progress):
     """`steps` behind a progress bar, a callback(step), or nothing."""
     if not progress:
         yield from steps

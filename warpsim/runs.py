@@ -1,21 +1,16 @@
 """What `warpsim run`, the demo and the bench share: random controls and starts, a timed rollout, its summary."""
 
 import contextlib
-import signal
-import threading
 import time
 
 import numpy as np
 import warp as wp
 
-from warpsim.errors import Stopped
 from warpsim.model.model import JOINT_NV, JointType
-from warpsim.trajectory import Trajectory
+from warpsim.streaming import run_into_store
 
 FLAG_NAMES = {1: "NONFINITE", 2: "NOT_CONVERGED", 4: "CONTACT_OVERFLOW", 8: "UNRESOLVED"}
 SLOWEST, FASTEST = 0.5, 1.5  # Hz, the band of random controls
-PIECE_SECONDS = 0.5  # of steps between two looks at the signals
-FLUSH_SECONDS = 5.0  # of simulation that a killed process loses at most
 
 
 def smooth_controls(model, worlds: int, steps: int, dt: float, seed: int = 0, amplitude: float = 1.0) -> np.ndarray:
@@ -70,87 +65,26 @@ def progress_bar(what: str, steps: int):
         yield lambda step: bar.update(task, completed=step)
 
 
-@contextlib.contextmanager
-def stop_requests():
-    """A list of the signals SIGINT and SIGTERM that came within, for a loop to look at; a second one acts as usual."""
-    found: list[int] = []
-    if threading.current_thread() is not threading.main_thread():  # where Python takes no signals
-        yield found
-        return
-    usual = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def note(number, frame):
-        found.append(number)
-        for each, handler in usual.items():
-            signal.signal(each, handler)
-
-    for number in usual:
-        signal.signal(number, note)
-    try:
-        yield found
-    finally:
-        for number, handler in usual.items():
-            signal.signal(number, handler)
-
-
 def timed_rollout(sim, state, controls, steps: int, *, substeps: int = 1, every: int = 1, store=None):
     """Roll out with a progress bar; the trajectory and its summary, a dict of plain numbers.
 
-    The first step, on a copy of the state, loads and compiles the kernels and is timed on its own. With `store`, a
-    `StoreWriter` of this model, frames go there as they come, and SIGINT or SIGTERM raises `Stopped` once they are on disk.
+    The first step, on a copy of the state, loads and compiles the kernels and is timed on its own. With `store`, a path, frames go
+    there as they come, and SIGINT or SIGTERM raises `Stopped` once they are on disk.
     """
     start = time.perf_counter()
-    with contextlib.ExitStack() as stack:
-        stops = []
-        if store is not None:
-            stack.enter_context(store)
-            stops = stack.enter_context(stop_requests())
-            store.append(state.q, state.v, state.time)
-            store.flush()
-        with progress_bar("compiling kernels (the first run only)", 0):
-            sim.step(state.clone(), substeps=substeps)
-            wp.synchronize_device(sim.device)
-        compiled = time.perf_counter()
-        options = {"substeps": substeps, "every": every}
-        with progress_bar("stepping", steps) as progress:
-            if store is None:
-                trajectory = sim.rollout(state, controls, steps, progress=progress, **options)
-                wp.synchronize_device(sim.device)
-                seconds = time.perf_counter() - compiled
-            else:
-                seconds = _stream(sim, state, controls, steps, store, stops, progress, **options)
-    if store is not None:
-        trajectory = Trajectory.load(store.path, model=sim.model)
-    return trajectory, summarise(sim, trajectory, steps, compiled - start, seconds)
-
-
-def _stream(sim, state, controls, steps: int, store, stops, progress, *, substeps: int, every: int) -> float:
-    """Steps in pieces of about half a second, each put into the store; returns the seconds that the steps took."""
-    done, count, seconds, flushed = 0, every, 0.0, time.perf_counter()
-    while done < steps and not stops:
-        count = min(count, steps - done)
-        begin = time.perf_counter()
-        piece = None if controls is None else controls[done : done + count]
-        rolled = sim.rollout(state, piece, count, substeps=substeps, every=every)
+    with progress_bar("compiling kernels (the first run only)", 0):
+        sim.step(state.clone(), substeps=substeps)
         wp.synchronize_device(sim.device)
-        taken = time.perf_counter() - begin
-        rows = np.arange(rolled.steps)
-        if len(rows):
-            measured = {name: rolled.rows(name, rows) for name in rolled.diagnostics}
-            store.append(*(rolled.rows(name, rows + 1) for name in ("q", "v", "time")), measured)
-        state, done, seconds = rolled.final, done + count, seconds + taken
-        progress(done)
-        if time.perf_counter() - flushed > FLUSH_SECONDS:
-            store.flush()
-            flushed = time.perf_counter()
-        rows = int(np.clip(PIECE_SECONDS * count / max(taken * every, 1e-9), 1, max(store.chunk, 1)))
-        count = rows * every
-    if stops and done < steps:
-        store.flush()
-        name = signal.Signals(stops[0]).name
-        kept = f"{store.path} holds the {store.frames} frames until then"
-        raise Stopped(stops[0], f"stopped by {name} after {done} of {steps} steps; {kept}")
-    return seconds
+    compiled = time.perf_counter()
+    options = {"substeps": substeps, "every": every}
+    with progress_bar("stepping", steps) as progress:
+        if store is None:
+            trajectory = sim.rollout(state, controls, steps, progress=progress, **options)
+        else:
+            trajectory = run_into_store(sim, state, controls, steps, store, progress=progress, **options)
+        wp.synchronize_device(sim.device)
+    seconds = time.perf_counter() - compiled
+    return trajectory, summarise(sim, trajectory, steps, compiled - start, seconds)
 
 
 def summarise(sim, trajectory, steps: int, compile_seconds: float, seconds: float) -> dict:

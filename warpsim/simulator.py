@@ -223,19 +223,23 @@ class Simulator:
         progress=None,
         checkpoint_every: int | None = None,
         gradient_norms: bool = False,
+        store=None,
     ) -> Trajectory:
         """`steps` steps from `state`, recorded as a `Trajectory` (`state` itself is not changed).
 
-        `controls`: (steps, worlds, nu), a callable `policy(state)` that returns (worlds, nu), or None. `every=k` keeps
+        `controls`: (steps, worlds, nu), a callable `policy(state)` that returns (worlds, nu), `ws.RandomControls`, or None. `every=k` keeps
         every k-th step: steps // k + 1 rows. `progress`: True for a bar, or a callable(step).
 
         Under a tape the rows and `final` carry gradients. `checkpoint_every=n` then keeps the state of every n-th step
         and repeats the others in the backward pass: O(steps/n + n) states of memory (beside the rows: see `every`), one
         more forward pass, the same bits. `gradient_norms=True`: `trajectory.gradients` reports per step and world.
+
+        `store`: a path or a URL of fsspec. The rollout goes into a Zarr store as it is simulated, the trajectory is read from there, and a run
+        that is interrupted goes on by `ws.resume(store)` with the same bits (docs/stores.md); a callable needs `state_dict` for that.
         """
         self._stepper.check_state(state)
         options = {"substeps": substeps, "every": every, "progress": progress}
-        options |= {"checkpoint_every": checkpoint_every, "gradient_norms": gradient_norms}
+        options |= {"checkpoint_every": checkpoint_every, "gradient_norms": gradient_norms, "store": store}
         return rollout(self, state, controls, steps, **options)
 
     @functools.cached_property

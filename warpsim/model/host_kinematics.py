@@ -65,13 +65,12 @@ def row_chunks(rows, bytes_per_row: int):
 
 
 def host_rows(array, rows) -> np.ndarray:
-    """Rows (first axis) of a NumPy or Warp array as NumPy, copying no more than the span from first to last row."""
+    """Rows (first axis) of a NumPy, Warp or stored array as NumPy, copying no more than the span from first to last row."""
     if isinstance(array, np.ndarray):
         return array[rows]
     first, last = int(np.min(rows)), int(np.max(rows)) + 1
-    if hasattr(array, "numpy"):
-        return array[first:last].numpy()[np.asarray(rows) - first]
-    return np.asarray(array[first:last])[np.asarray(rows) - first]
+    span = array[first:last]
+    return (span.numpy() if hasattr(span, "numpy") else np.asarray(span))[np.asarray(rows) - first]
 
 
 def _link_pose(model, link: int, before, q) -> np.ndarray:

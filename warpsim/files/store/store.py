@@ -1,353 +1,286 @@
-"""Trajectories in Zarr v3 stores: whole ones, and rollouts that append as they go and resume after a crash.
+"""A rollout in a Zarr v3 store, whole or while it grows (docs/stores.md).
 
-Layout, version 1 (no pickles; readable by any Zarr v3 library):
-    attributes   format, version, frames (complete ones: the commit mark), worlds, diagnostics, checkpoint
-    q, v         (frames, worlds, n)    time (frames, worlds) [s]
-    diagnostics/ (frames - 1, worlds) each
-    model/       the Model's arrays; names, scalars, keyframes' names and the report as JSON attributes
-    checkpoint/  what a step reads besides q, v, time (the solver's memory), in two slots used in turn
-Rows are compressed in chunks of several frames; `frames` is raised only after they are on disk, so whatever a crash
-left behind beyond it is dropped on opening.
+Layout, version 2 (no pickles; readable by any Zarr v3 library):
+    attributes    format, version, frames (that it is to have), worlds, column, block, diagnostics, model, timestep, run
+    q, v          (frames, worlds, n)    time (frames, worlds) [s]
+    diagnostics/  (frames, worlds) each; row 0 belongs to no step and is 0
+    commits       (columns, 4) of each column of worlds: its frames and steps that are whole, its checkpoint's slot, the version of `sources`
+    checkpoint/   slot_0 and slot_1 (worlds, bytes), used in turn: what a step reads, and the parameters
+    controls      (steps, worlds, nu), where the run was given an array of them
+    sources/      what a callable said of itself with `state_dict`
+    model/        the Model's arrays; names, scalars, keyframes' names and the report as JSON attributes
+
+A shard holds `block` frames of a `column` of worlds. A column's commit is written last and in one piece, so whatever a crash left
+behind beyond it is not seen, and written again.
 """
 
-import pathlib
+from typing import NamedTuple
 
 import numpy as np
 
-from warpsim.files.output import check_folder, replacing
-from warpsim.files.store.store_model import create_array, full, model_from_group, model_to_group, put
-from warpsim.files.store.store_tree import foreign
+from warpsim.checks import whole
+from warpsim.files.store import version_1
+from warpsim.files.store.layout import Layout
+from warpsim.files.store.place import (
+    FORMAT,
+    STATE_NAMES,
+    VERSION,
+    StoreError,
+    check_replaceable,
+    fresh,
+    is_url,
+    open_root,
+    read,
+    writing,
+    zarr_store,
+)
+from warpsim.files.store.plain import from_plain
+from warpsim.files.store.store_model import create_array, full, model_from_group, model_to_group
+from warpsim.files.store.stored_array import StoredArray
 from warpsim.model.host_kinematics import host_rows
 from warpsim.model.model import Model
 
-FORMAT = "warpsim.trajectory"
-VERSION = 1
-CHUNK_BYTES = 2 * 2**20  # of q in one chunk: large enough to compress, small enough to read a few frames
-STATE_NAMES = ("q", "v", "time")
+BLOCK_BYTES = 4 * 2**20  # of q in a block of a column
+CHUNK_BYTES = 2**19  # of q in a chunk, what reading one world's frames costs
+MOST_FRAMES, MOST_WORLDS = 1024, 4096
 
 
-class StoreError(ValueError):
-    """A store that is missing, foreign, damaged or of another version. The message names the path and the fix."""
+class Commit(NamedTuple):
+    """How far a column of worlds is: rows and steps that are whole, where its checkpoint is, and what of `sources` belongs to it."""
+
+    frames: int = 0
+    steps: int = 0
+    slot: int = -1
+    source: int = -1
+
+
+class Store:
+    """A store of format 2, made by `create` or opened by `open`; `write`, `commit` and `checkpoint` are for the worlds of a run.
+
+    `frames` is what the store is to hold in the end, `committed` what every world has.
+    """
+
+    def __init__(self, path, mode: str = "r+"):
+        self.path, self.root = path, open_root(path, mode)
+        attributes = self.root.attrs
+        if attributes["version"] != VERSION:
+            raise StoreError(
+                f"{path}: of version {attributes['version']}, which is read but not written; copy it by `save`"
+            )
+        self.frames, self.worlds, self.run = attributes["frames"], attributes["worlds"], attributes["run"]
+        self.column, self.block = attributes["column"], attributes["block"]
+        self.diagnostics = list(attributes["diagnostics"])
+        self._arrays = {name: read(path, lambda: full(self._find(name))) for name in (*STATE_NAMES, *self.diagnostics)}
+        self._commits = read(path, lambda: self.root["commits"])
+        self._slots: dict = {}
+        self._last_source: tuple[int, dict] | None = None
+
+    def _find(self, name: str):
+        array = self.root[name] if name in STATE_NAMES else self.root["diagnostics"][name]
+        if array.shape[:2] != (self.frames, self.worlds):
+            raise ValueError(f"{name} has shape {array.shape}; there are {self.frames} frames of {self.worlds} worlds")
+        return array
+
+    @staticmethod
+    def create(
+        path,
+        model: Model,
+        worlds: int,
+        frames: int,
+        *,
+        dtypes,
+        diagnostics,
+        layout=None,
+        controls=None,
+        run=None,
+        column=None,
+    ):
+        """Make the arrays of a store and its attributes, last; nothing is committed.
+
+        dtypes       of q, v and time by name
+        diagnostics  dtype by name
+        layout       of checkpoints, where a run is to be gone on with
+        controls     (steps, worlds, nu) of the run
+        run          what to know of it besides, as JSON, with its number of `steps`
+        column       worlds that one writer has to itself; default: up to 4,096
+        """
+        import zarr
+
+        worlds, frames = whole(worlds, "worlds", 1), whole(frames, "frames", 1)
+        size = max(model.nq, 1) * np.dtype(dtypes["q"]).itemsize
+        column = min(worlds, MOST_WORLDS) if column is None else min(whole(column, "column", 1), worlds)
+        block = int(np.clip(BLOCK_BYTES // (size * column), 1, min(MOST_FRAMES, frames)))
+        chunk = int(np.clip(CHUNK_BYTES // (size * block), 1, column))
+        column = -(-column // chunk) * chunk
+        shape = {"chunks": (block, chunk), "shards": (block, column)}
+        root = zarr.create_group(zarr_store(path, False), zarr_format=3, overwrite=is_url(path))
+        sizes = {"q": (model.nq,), "v": (model.nv,), "time": ()}
+        for name, extent in sizes.items():
+            create_array(root, name, (frames, worlds, *extent), dtypes[name], **shape)
+        group = root.create_group("diagnostics")
+        for name, dtype in diagnostics.items():
+            create_array(group, name, (frames, worlds), dtype, **shape)
+        columns = -(-worlds // column)
+        commits = create_array(
+            root, "commits", (columns, len(Commit._fields)), "int64", (1, len(Commit._fields)), plain=True
+        )
+        full(commits)[...] = np.tile(Commit(), (columns, 1))
+        slots = root.create_group("checkpoint")
+        if layout is not None:
+            for slot in range(2):
+                create_array(slots, f"slot_{slot}", (worlds, layout.bytes), "uint8", (column, layout.bytes))
+        if controls is not None:
+            array = create_array(root, "controls", controls.shape, controls.dtype, **shape)
+            if controls.size:
+                full(array)[...] = controls
+        root.create_group("sources")
+        model_to_group(model, root.create_group("model"))
+        root.attrs.update(  # last: a store without these attributes was never finished
+            {
+                "format": FORMAT,
+                "version": VERSION,
+                "frames": frames,
+                "worlds": worlds,
+                "column": column,
+                "block": block,
+                "diagnostics": sorted(diagnostics),
+                "model": model.name,
+                "timestep": float(model.timestep),
+                "run": None if run is None else run | {"layout": layout.to_json()},
+            }
+        )
+
+    # columns of worlds -------------------------------------------------------------------------------------------------
+
+    def columns(self) -> list[slice]:
+        """The worlds of each column."""
+        return [slice(a, min(a + self.column, self.worlds)) for a in range(0, self.worlds, self.column)]
+
+    def commits(self) -> list[Commit]:
+        """How far each column is."""
+        found = [Commit(*map(int, row)) for row in read(self.path, lambda: self._commits[...])]
+        for column, commit in enumerate(found):
+            if not (0 <= commit.frames <= self.frames and commit.steps >= 0 and -1 <= commit.slot <= 1):
+                raise StoreError(
+                    f"{self.path}: commit {column} is {tuple(commit)}; the store is damaged, record it again"
+                )
+        return found
+
+    @property
+    def committed(self) -> int:
+        """Frames that every world has."""
+        return min(commit.frames for commit in self.commits())
+
+    def write(self, first: int, worlds: slice, rows: dict[str, np.ndarray]) -> None:
+        """Write rows (n, worlds, …) of q, v, time and diagnostics by name, beginning at frame `first`."""
+        count = len(rows["time"])
+        for name, array in self._arrays.items():
+            value = rows[name]
+            if value.size:
+                array[first : first + count, worlds] = value
+
+    def commit(self, worlds: slice, commit: Commit) -> None:
+        """Say that these worlds, whole columns, are so far. For each column it happens at once or not at all."""
+        for column in range(worlds.start // self.column, -(-worlds.stop // self.column)):
+            self._commits[column : column + 1] = np.array([commit])
+
+    def keep(self, worlds: slice, slot: int, rows: np.ndarray, said: dict | None, version: int) -> int:
+        """Write a checkpoint, rows of bytes, into a slot, and what a source says of itself (as JSON), if it changed; the latter's version."""
+        array = self._slots.get(slot)
+        if array is None:
+            array = self._slots[slot] = full(self.root["checkpoint"][f"slot_{slot}"])
+        if rows.size:
+            array[worlds] = rows
+        if said is None:
+            return -1
+        if self._last_source is not None and self._last_source == (version, said):
+            return version
+        version += 1
+        # The last is asked for until the commit; the one before it no longer.
+        self.root["sources"].create_group(
+            f"slot_{version % 2}", overwrite=True, attributes={"version": version, "state": said}
+        )
+        self._last_source = (version, said)
+        return version
+
+    def kept(self, worlds: slice, commit: Commit) -> tuple[dict[str, np.ndarray], dict | None]:
+        """The arrays of a checkpoint, and what its source said of itself."""
+        layout = Layout.from_json(self.run["layout"])
+        rows = read(self.path, lambda: self.root["checkpoint"][f"slot_{commit.slot}"][worlds])
+        arrays = read(self.path, lambda: layout.unpack(rows))
+        if commit.source < 0:
+            return arrays, None
+        group = read(self.path, lambda: self.root["sources"][f"slot_{commit.source % 2}"].attrs.asdict())
+        if group["version"] != commit.source:
+            raise StoreError(
+                f"{self.path}: sources/ holds version {group['version']}, not {commit.source}; the store is damaged"
+            )
+        self._last_source = (commit.source, group["state"])
+        return arrays, from_plain(group["state"])
+
+    def controls(self, worlds: slice) -> np.ndarray:
+        """(steps, worlds, nu) that the run was given."""
+        return read(self.path, lambda: self.root["controls"][:, worlds])
+
+    def model(self) -> Model:
+        """The model of one world."""
+        return read(self.path, lambda: model_from_group(self.root["model"]))
 
 
 def save_trajectory(trajectory, path) -> None:
     """Write a whole trajectory, replacing a warpsim store at `path`; anything else there is an error, and stays."""
     path = check_replaceable(path)
+    if is_url(path) and any(getattr(a, "path", None) == path for a in (trajectory.q, *trajectory.diagnostics.values())):
+        raise StoreError(
+            f"{path}: the trajectory is read from there, and would be deleted before it is read; save it elsewhere"
+        )
     dtypes = {name: _dtype(getattr(trajectory, name)) for name in STATE_NAMES}
     diagnostics = {name: _dtype(array) for name, array in trajectory.diagnostics.items()}
-    with replacing(path) as new:
-        writer = StoreWriter(new, trajectory.model, trajectory.worlds, dtypes=dtypes, diagnostics=diagnostics)
-        with writer:
-            for start in range(0, trajectory.frames, writer.chunk):
-                rows = np.arange(start, min(start + writer.chunk, trajectory.frames))
-                steps = rows[rows > 0] - 1
-                measured = {n: host_rows(a, steps) for n, a in trajectory.diagnostics.items()} if len(steps) else {}
-                writer.append(*(host_rows(getattr(trajectory, name), rows) for name in STATE_NAMES), measured)
+    with writing(path, "nothing is kept there"), fresh(path) as new:
+        Store.create(
+            new, trajectory.model, trajectory.worlds, trajectory.frames, dtypes=dtypes, diagnostics=diagnostics
+        )
+        store = Store(new)
+        everyone = slice(0, trajectory.worlds)
+        for start in range(0, trajectory.frames, store.block):
+            rows = np.arange(start, min(start + store.block, trajectory.frames))
+            block = {name: host_rows(getattr(trajectory, name), rows) for name in STATE_NAMES}
+            for name, array in trajectory.diagnostics.items():
+                measured = (
+                    host_rows(array, rows[rows > 0] - 1) if (rows > 0).any() else np.zeros((0, len(block["time"][0])))
+                )
+                if start == 0:  # row 0 belongs to no step
+                    measured = np.concatenate([np.zeros((1, trajectory.worlds), diagnostics[name]), measured])
+                block[name] = measured
+            store.write(start, everyone, block)
+        store.commit(everyone, Commit(trajectory.frames))
 
 
 def load_trajectory(path, model: Model | None = None):
-    """Read a store as a `Trajectory` of NumPy arrays; `model` stands in for the stored one if its sizes agree."""
+    """A store as a `Trajectory` of `StoredArray`s; `model` stands in for the stored one if its sizes agree."""
     from warpsim.trajectory import Trajectory
 
-    root = _open(path, "r")
-    frames, worlds = root.attrs["frames"], root.attrs["worlds"]
+    root = open_root(path, "r")
+    if root.attrs["version"] == 1:
+        frames, stored = root.attrs["frames"], None
+    else:
+        stored = Store(path, "r")
+        frames = stored.committed
     if frames == 0:
         raise StoreError(f"{path}: the store holds no frames yet; run the rollout first")
-    model = _read(path, lambda: model_from_group(root["model"])) if model is None else model
+    model = read(path, lambda: model_from_group(root["model"])) if model is None else model
     for name, size in (("q", model.nq), ("v", model.nv)):
-        if _read(path, lambda: root[name].shape[1:]) != (worlds, size):
-            raise StoreError(
-                f"{path}: {name} has rows of shape {root[name].shape[1:]}, but model {model.name!r} needs {(worlds, size)}"
-            )
-    arrays = [_read(path, lambda: _rows(root[name], 0, frames)) for name in STATE_NAMES]
-    names = root.attrs["diagnostics"]
-    diagnostics = {n: _read(path, lambda: _rows(root["diagnostics"][n], 0, frames - 1)) for n in names}
+        shape, expected = read(path, lambda: root[name].shape[1:]), (root.attrs["worlds"], size)
+        if shape != expected:
+            raise StoreError(f"{path}: {name} has rows of shape {shape}, but model {model.name!r} needs {expected}")
+    if stored is None:
+        arrays, diagnostics = read(path, lambda: version_1.arrays(path, root))
+    else:
+        arrays = [StoredArray(path, stored._arrays[name], 0, frames) for name in STATE_NAMES]
+        diagnostics = {name: StoredArray(path, stored._arrays[name], 1, frames - 1) for name in stored.diagnostics}
+        for array in (*arrays, *diagnostics.values()):
+            array.require(frames, stored.worlds)
     return Trajectory(model, *arrays, diagnostics)
-
-
-class StoreWriter:
-    """Appends frames to a store; opens an existing one to go on.
-
-        with StoreWriter("ant.zarr", model, worlds) as store:
-            store.append(q0, v0, time0)                          # the initial state
-            store.append(q, v, time, {"contacts": contacts})     # then rows with what their step measured
-
-    `append` takes one frame `(worlds, n)` or several `(rows, worlds, n)`; rows after the first of a store each need
-    every diagnostic. Frames are on disk after a whole chunk, `flush`, `checkpoint` or the end of the `with` block.
-    With `resume=True` an existing store of the same model sizes is opened, and cut to its last complete frame;
-    `frames`, `last_state()` and `last_checkpoint()` say where to go on.
-
-    dtypes      name -> dtype of q, v, time; default float32, float32, float64
-    diagnostics name -> dtype; default: taken from the first rows that carry them
-    """
-
-    def __init__(self, path, model, worlds: int, *, dtypes=None, diagnostics=None, resume=False, chunk=None):
-        if worlds < 1:
-            raise ValueError(f"worlds={worlds}; it must be at least 1")
-        self.path, self.model, self.worlds = pathlib.Path(path), model, int(worlds)
-        self.dtypes = {"q": "float32", "v": "float32", "time": "float64"} | dict(dtypes or {})
-        row = self.worlds * max(model.nq, 1) * np.dtype(self.dtypes["q"]).itemsize
-        self.chunk = int(chunk or np.clip(CHUNK_BYTES // row, 1, 1024))
-        self._waiting: list[tuple] = []
-        self._waiting_rows = 0
-        if resume and self.path.exists():
-            self._resume()
-            return
-        check_replaceable(self.path)
-        with replacing(self.path) as new:  # so that what is there stays if this fails
-            self._create(new, None if diagnostics is None else {n: np.dtype(d) for n, d in diagnostics.items()})
-        self._root = _open(self.path, "r+")
-
-    @property
-    def frames(self) -> int:
-        """Frames appended, on disk or not."""
-        return self._committed + self._waiting_rows
-
-    def append(self, q, v, time, diagnostics=None) -> None:
-        """Append one frame or a block of frames; NumPy or Warp arrays."""
-        block = {name: _host(value) for name, value in zip(STATE_NAMES, (q, v, time), strict=True)}
-        if block["q"].ndim == 2:
-            block = {name: value[None] for name, value in block.items()}
-            diagnostics = {name: _host(value)[None] for name, value in (diagnostics or {}).items()}
-        rows = len(block["q"])
-        shapes = {
-            "q": (rows, self.worlds, self.model.nq),
-            "v": (rows, self.worlds, self.model.nv),
-            "time": (rows, self.worlds),
-        }
-        for name, shape in shapes.items():
-            if block[name].shape != shape:
-                raise ValueError(
-                    f"{name} has shape {block[name].shape}; {self.path} needs {shape} (leading axis optional)"
-                )
-        measured = self._measured(diagnostics, rows - (self.frames == 0))
-        copy = {name: np.array(value, dtype=self.dtypes[name]) for name, value in block.items()}
-        self._waiting.append((copy, measured))
-        self._waiting_rows += rows
-        if self._waiting_rows >= self.chunk:
-            self.flush()
-
-    def flush(self) -> None:
-        """Put every appended frame on disk, then raise the frame count.
-
-        Raises `OSError`, as on a full disk, after which the store holds the frames of the last flush.
-        """
-        if not self._waiting:
-            return
-        try:
-            self._write_waiting()
-        except OSError as error:
-            why = f"{error.strerror or error}; the store holds {self._committed} frames"
-            raise OSError(f"{self.path} could not be written: {why}") from error
-
-    def _write_waiting(self) -> None:
-        start, rows = self._committed, sum(len(block["q"]) for block, _ in self._waiting)
-        for name in STATE_NAMES:
-            _extend(self._root[name], start, np.concatenate([block[name] for block, _ in self._waiting]))
-        for name, dtype in (self._diagnostics or {}).items():
-            parts = [measured[name] for _, measured in self._waiting if measured]
-            if parts:
-                group = self._root["diagnostics"]
-                if name not in group:
-                    create_array(group, name, (0, self.worlds), dtype, (self.chunk, self.worlds))
-                _extend(group[name], max(start - 1, 0), np.concatenate(parts))
-        names = sorted(self._diagnostics or {})
-        self._root.attrs.update({"frames": start + rows, "diagnostics": names})
-        self._committed, self._waiting, self._waiting_rows = start + rows, [], 0  # at once, as seen by Ctrl-C
-
-    def checkpoint(self, memory) -> None:
-        """Flush, and store `memory` (name -> array: what a step reads besides q, v, time) as of the last frame."""
-        self.flush()
-        old = self._root.attrs.get("checkpoint")
-        slot = 1 - old["slot"] if old else 0
-        group = self._root.require_group("checkpoint").create_group(f"slot_{slot}", overwrite=True)
-        for name, value in memory.items():
-            put(group, name, _host(value))
-        self._root.attrs.update({"checkpoint": {"slot": slot, "frame": self._committed, "names": sorted(memory)}})
-
-    def last_checkpoint(self):
-        """(frames, memory) of the last checkpoint, or None; cut to it with `truncate(frames)` before going on."""
-        mark = self._root.attrs.get("checkpoint")
-        if not mark or mark["frame"] > self._committed:
-            return None
-        group = self._root["checkpoint"][f"slot_{mark['slot']}"]
-        return mark["frame"], {name: _read(self.path, lambda: group[name][...]) for name in mark["names"]}
-
-    def last_state(self) -> dict[str, np.ndarray]:
-        """q, v, time of the last frame on disk."""
-        self.flush()
-        if self._committed == 0:
-            raise StoreError(f"{self.path}: the store holds no frames yet")
-        return {n: _read(self.path, lambda: self._root[n][self._committed - 1]) for n in STATE_NAMES}
-
-    def truncate(self, frames: int) -> None:
-        """Drop every frame after the first `frames`."""
-        self.flush()
-        if not 0 <= frames <= self._committed:
-            raise ValueError(f"truncate({frames}): {self.path} holds {self._committed} frames")
-        self._root.attrs.update({"frames": int(frames)})
-        self._committed = int(frames)
-        self._cut()
-
-    def close(self) -> None:
-        """Put the rest on disk."""
-        self.flush()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, trace):
-        try:
-            self.close()
-        except OSError:
-            if kind is None:  # else the first error says more
-                raise
-
-    def _create(self, path: pathlib.Path, diagnostics) -> None:
-        import zarr
-
-        root = zarr.create_group(str(path), zarr_format=3)
-        sizes = {"q": (self.model.nq,), "v": (self.model.nv,), "time": ()}
-        for name, size in sizes.items():
-            chunks = (self.chunk, self.worlds, *(max(n, 1) for n in size))
-            create_array(root, name, (0, self.worlds, *size), self.dtypes[name], chunks)
-        self._diagnostics = diagnostics
-        root.create_group("diagnostics")
-        for name, dtype in (diagnostics or {}).items():
-            create_array(root["diagnostics"], name, (0, self.worlds), dtype, (self.chunk, self.worlds))
-        model_to_group(self.model, root.create_group("model"))
-        self._committed = 0
-        root.attrs.update(  # last: a store without these attributes was never finished
-            {
-                "format": FORMAT,
-                "version": VERSION,
-                "frames": 0,
-                "worlds": self.worlds,
-                "diagnostics": sorted(diagnostics or {}),
-                "model": self.model.name,
-                "timestep": float(self.model.timestep),
-            }
-        )
-
-    def _resume(self) -> None:
-        self._root = _open(self.path, "r+")
-        stored = (self._root.attrs["worlds"], self._root["q"].shape[-1], self._root["v"].shape[-1])
-        wanted = (self.worlds, self.model.nq, self.model.nv)
-        if stored != wanted:
-            raise StoreError(
-                f"{self.path}: holds (worlds, nq, nv) = {stored}, this rollout has {wanted}; choose another path, or delete the store"
-            )
-        self.dtypes = {name: str(self._root[name].dtype) for name in STATE_NAMES}
-        self.chunk = int(self._root["q"].chunks[0])
-        self._committed = int(self._root.attrs["frames"])
-        group = self._root["diagnostics"]
-        names = self._root.attrs["diagnostics"]
-        self._diagnostics = {n: group[n].dtype for n in names} if self._committed > 1 or names else None
-        self._cut()
-
-    def _cut(self) -> None:
-        for name in STATE_NAMES:
-            array = self._root[name]
-            array.resize((self._committed, *array.shape[1:]))
-        for _, array in self._root["diagnostics"].arrays():
-            array.resize((max(self._committed - 1, 0), self.worlds))
-
-    def _measured(self, diagnostics, rows: int) -> dict:
-        """Checked copies of `diagnostics`, each `(rows, worlds)`; the first that come fix the names."""
-        found = {name: _host(value) for name, value in (diagnostics or {}).items()}
-        if rows == 0:
-            return {}
-        if self._diagnostics is None:
-            self._diagnostics = {name: value.dtype for name, value in found.items()}
-        if set(found) != set(self._diagnostics):
-            raise ValueError(
-                f"diagnostics {sorted(found)} given, but {self.path} holds {sorted(self._diagnostics)}; give the same ones every step"
-            )
-        for name, value in found.items():
-            if len(value) == rows + 1:  # a block that starts with the initial state may carry a row for it
-                found[name] = value = value[1:]
-            if value.shape != (rows, self.worlds):
-                raise ValueError(
-                    f"diagnostics[{name!r}] has shape {value.shape}; {self.path} needs {(rows, self.worlds)}"
-                )
-        return {name: np.array(value, dtype=self._diagnostics[name]) for name, value in found.items()}
-
-
-def _open(path, mode: str):
-    """The root group of a warpsim store, its format and version checked."""
-    import zarr
-
-    path = pathlib.Path(path)
-    if not path.exists():
-        raise StoreError(f"{path}: no such store")
-    try:
-        root = zarr.open_group(str(path), mode=mode, zarr_format=3)
-        attributes = dict(root.attrs)
-    except Exception as error:
-        raise StoreError(
-            f"{path}: not a Zarr v3 group ({error}); give the folder that `Trajectory.save` wrote"
-        ) from error
-    if attributes.get("format") != FORMAT:
-        raise StoreError(f"{path}: a Zarr group, but not a warpsim trajectory (format is {attributes.get('format')!r})")
-    if attributes.get("version") != VERSION:
-        raise StoreError(
-            f"{path}: store version {attributes.get('version')}, this warpsim reads {VERSION}; use the version that wrote it"
-        )
-    for name in ("frames", "worlds"):
-        if type(attributes.get(name)) is not int or attributes[name] < 0:
-            raise StoreError(f"{path}: {name} is {attributes.get(name)!r}; the store is damaged, record it again")
-    for name in STATE_NAMES:
-        if _read(path, lambda: root[name].shape[0]) < attributes["frames"]:
-            raise StoreError(
-                f"{path}: {name} has fewer rows than the {attributes['frames']} frames recorded; the store is damaged"
-            )
-    return root
-
-
-def check_replaceable(path) -> pathlib.Path:
-    """`path`, if a store can be written there: it is free, an empty folder, or a warpsim store and nothing else."""
-    try:
-        path = check_folder(path)
-    except ValueError as error:
-        raise StoreError(str(error)) from None
-    if not path.is_dir() or not any(path.iterdir()):
-        return path
-    other = foreign(path, dict(_open(path, "r").attrs), STATE_NAMES)
-    if other:
-        raise StoreError(
-            f"{path}: the store there is not replaced, because something else is in it: {other!r}; choose another path"
-        )
-    return path
-
-
-def _read(path, read):
-    """`read()`, with what goes wrong in a damaged store told as such."""
-    try:
-        return read()
-    except StoreError:
-        raise
-    except Exception as error:
-        raise StoreError(
-            f"{path}: the store is damaged or incomplete ({type(error).__name__}: {error}); record it again"
-        ) from error
-
-
-def _rows(array, start: int, stop: int) -> np.ndarray:
-    expected = 0 if 0 in array.shape else -(-stop // array.chunks[0])  # a chunk holds every world of its rows
-    found = array.nchunks_initialized if expected else 0
-    if found < expected:
-        raise StoreError(f"{array.store_path}: {expected - found} of {expected} chunks are missing; record it again")
-    return array[start:stop]
-
-
-def _extend(array, start: int, rows: np.ndarray) -> None:
-    array.resize((start + len(rows), *array.shape[1:]))
-    if rows.size:
-        full(array)[start:] = rows
-
-
-def _host(value) -> np.ndarray:
-    return value.numpy() if hasattr(value, "numpy") else np.asarray(value)
 
 
 def _dtype(array):

@@ -84,8 +84,21 @@ def full(array):
     return array.with_config({"write_empty_chunks": True})
 
 
-def create_array(group, name: str, shape, dtype, chunks):
-    return group.create_array(name, shape=shape, dtype=np.dtype(dtype), chunks=tuple(max(1, c) for c in chunks))
+def create_array(group, name: str, shape, dtype, chunks, shards=None, plain: bool = False):
+    """An array of chunks; further axes than `chunks` has are not cut. Several chunks of a shard share a file. `plain`: not compressed."""
+    rest = tuple(shape[len(chunks) :])
+    chunks, shards = (None if x is None else tuple(max(1, n) for n in (*x, *rest)) for x in (chunks, shards))
+    options = {"compressors": None if plain else _compressor()}
+    if shards is not None and shards != chunks:
+        options["shards"] = shards
+    return group.create_array(name, shape=shape, dtype=np.dtype(dtype), chunks=chunks, **options)
+
+
+def _compressor():
+    """LZ4 on the bits of numbers side by side: the quickest on motions, and no larger than others (docs/stores.md)."""
+    from zarr.codecs import BloscCodec
+
+    return BloscCodec(cname="lz4", clevel=1, shuffle="bitshuffle")
 
 
 def put(group, name: str, value) -> None:

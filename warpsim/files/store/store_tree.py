@@ -9,6 +9,7 @@ from warpsim.model.model import Model
 
 LISTS = re.compile(r"(mesh|keyframe|hfield)_\d+_\w+")  # the model's arrays that belong to no field of their own
 UNFINISHED = re.compile(r"(zarr|c|\d+)\.[0-9a-f]{32}\.partial")  # what a killed process leaves of a file of Zarr's
+SLOTS = ("slot_0", "slot_1")
 FIELDS = frozenset(field.name for field in dataclasses.fields(Model))
 
 
@@ -21,13 +22,17 @@ def foreign(path, attributes, states) -> str | None:
     groups: dict[str, Callable] = {
         "diagnostics": lambda folder: _group(folder, lambda name: named is None or name in named, _array),
         "model": lambda folder: _group(folder, lambda name: name in FIELDS or bool(LISTS.fullmatch(name)), _array),
-        "checkpoint": lambda folder: _group(folder, lambda name: name in ("slot_0", "slot_1"), _slot),
+        "checkpoint": lambda folder: _group(folder, lambda name: name in SLOTS, slot),
     }
+    slot, arrays = _slot, set(states)
+    if attributes.get("version") != 1:
+        slot, arrays = _array, arrays | {"commits", "controls"}
+        groups["sources"] = lambda folder: _group(folder, lambda name: name in SLOTS, _empty)
 
     def part(entry) -> Iterator[os.DirEntry]:
-        return _array(entry) if entry.name in states else groups[entry.name](entry)
+        return _array(entry) if entry.name in arrays else groups[entry.name](entry)
 
-    found = next(_group(path, lambda name: name in states or name in groups, part), None)
+    found = next(_group(path, lambda name: name in arrays or name in groups, part), None)
     return None if found is None else os.path.relpath(found.path, path)
 
 
@@ -38,6 +43,10 @@ def _group(folder, known: Callable[[str], bool], part: Callable) -> Iterator[os.
             yield from part(entry)
         elif not _is_file(entry, "zarr.json"):
             yield entry
+
+
+def _empty(folder) -> Iterator[os.DirEntry]:
+    return _group(folder, lambda name: False, _array)
 
 
 def _slot(folder) -> Iterator[os.DirEntry]:

@@ -1,0 +1,131 @@
+"""Random numbers by counting: Philox-4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011).
+
+Four words of 32 bits follow from a key (the seed) and a counter (world, episode, step, draw), and from nothing else: no number depends
+on what was drawn before, on how many worlds there are, or on where they run.
+"""
+
+import warp as wp
+
+from .real import func, kernel, real
+
+MULTIPLIER_0, MULTIPLIER_1 = wp.constant(wp.uint64(0xD2511F53)), wp.constant(wp.uint64(0xCD9E8D57))
+WEYL_0, WEYL_1 = wp.constant(wp.uint32(0x9E3779B9)), wp.constant(wp.uint32(0xBB67AE85))
+ROUNDS = wp.constant(10)
+LOW_WORD = wp.constant(wp.uint64(0xFFFFFFFF))
+Words = wp.types.vector(4, wp.uint32)
+
+
+@func
+def philox(counter: Words, seed_low: wp.uint32, seed_high: wp.uint32) -> Words:
+    """Four random words of a counter and a key of 64 bits."""
+    x, k0, k1 = counter, seed_low, seed_high
+    for _ in range(ROUNDS):
+        a, b = wp.uint64(x[0]) * MULTIPLIER_0, wp.uint64(x[2]) * MULTIPLIER_1
+        x = Words(
+            wp.uint32(b >> wp.uint64(32)) ^ x[1] ^ k0,
+            wp.uint32(b & LOW_WORD),
+            wp.uint32(a >> wp.uint64(32)) ^ x[3] ^ k1,
+            wp.uint32(a & LOW_WORD),
+        )
+        k0, k1 = k0 + WEYL_0, k1 + WEYL_1
+    return x
+
+
+@func
+def drawn(
+    seed_low: wp.uint32,
+    seed_high: wp.uint32,
+    world: int,
+    episode: int,
+    step: int,
+    draw: int,
+    four: int,
+) -> Words:
+    """The words of one world's entries 4 `four` to 4 `four` + 3 of a draw; there are up to 65,536 draws of 65,536 fours."""
+    last = (wp.uint32(draw) << wp.uint32(16)) | wp.uint32(four)
+    return philox(Words(wp.uint32(world), wp.uint32(episode), wp.uint32(step), last), seed_low, seed_high)
+
+
+@kernel
+def words(
+    seed: wp.array1d(dtype=wp.uint32),
+    world: wp.array1d(dtype=wp.int32),
+    episode: wp.array1d(dtype=wp.int32),
+    step: wp.array1d(dtype=wp.int32),
+    ahead: int,
+    draw: int,
+    # out
+    out: wp.array2d(dtype=wp.uint32),
+):
+    """Random words. Launch over (worlds, fours of columns)."""
+    w, four = wp.tid()
+    x = drawn(seed[0], seed[1], world[w], episode[w], step[w] + ahead, draw, four)
+    for i in range(wp.min(4, out.shape[1] - 4 * four)):
+        out[w, 4 * four + i] = x[i]
+
+
+@kernel
+def uniform(
+    seed: wp.array1d(dtype=wp.uint32),
+    world: wp.array1d(dtype=wp.int32),
+    episode: wp.array1d(dtype=wp.int32),
+    step: wp.array1d(dtype=wp.int32),
+    ahead: int,
+    draw: int,
+    low: wp.array1d(dtype=real),
+    high: wp.array1d(dtype=real),
+    # out
+    out: wp.array2d(dtype=real),
+):
+    """Numbers in [low, high): multiples of 2⁻²⁴ of the range. Launch over (worlds, fours of columns)."""
+    w, four = wp.tid()
+    x = drawn(seed[0], seed[1], world[w], episode[w], step[w] + ahead, draw, four)
+    for i in range(wp.min(4, out.shape[1] - 4 * four)):
+        c = 4 * four + i
+        a, b = low[c % low.shape[0]], high[c % high.shape[0]]
+        out[w, c] = a + (b - a) * (real(x[i] >> wp.uint32(8)) * real(5.9604644775390625e-8))
+
+
+@kernel
+def normal(
+    seed: wp.array1d(dtype=wp.uint32),
+    world: wp.array1d(dtype=wp.int32),
+    episode: wp.array1d(dtype=wp.int32),
+    step: wp.array1d(dtype=wp.int32),
+    ahead: int,
+    draw: int,
+    mean: wp.array1d(dtype=real),
+    deviation: wp.array1d(dtype=real),
+    # out
+    out: wp.array2d(dtype=real),
+):
+    """Normal numbers by Box and Muller, two of two words each. Launch over (worlds, fours of columns)."""
+    w, four = wp.tid()
+    x = drawn(seed[0], seed[1], world[w], episode[w], step[w] + ahead, draw, four)
+    for pair in range(2):
+        u = (real(x[2 * pair] >> wp.uint32(8)) + real(1.0)) * real(5.9604644775390625e-8)
+        angle = real(6.283185307179586) * (real(x[2 * pair + 1] >> wp.uint32(8)) * real(5.9604644775390625e-8))
+        radius = wp.sqrt(real(-2.0) * wp.log(u))
+        for i in range(2):
+            c = 4 * four + 2 * pair + i
+            if c < out.shape[1]:
+                value = radius * wp.where(i == 0, wp.cos(angle), wp.sin(angle))
+                out[w, c] = mean[c % mean.shape[0]] + deviation[c % deviation.shape[0]] * value
+
+
+@kernel
+def advance(step: wp.array1d(dtype=wp.int32)):
+    """One more step in every world. Launch over worlds."""
+    w = wp.tid()
+    step[w] = step[w] + 1
+
+
+@kernel
+def next_episode(
+    mask: wp.array1d(dtype=wp.bool), episode: wp.array1d(dtype=wp.int32), step: wp.array1d(dtype=wp.int32)
+):
+    """The chosen worlds begin their next episode, at step 0. Launch over worlds."""
+    w = wp.tid()
+    if mask[w]:
+        episode[w] = episode[w] + 1
+        step[w] = 0

@@ -1,0 +1,99 @@
+"""What a simulator is made of, as JSON and back; and where it ran, on which its last bits depend."""
+
+import dataclasses
+import functools
+import math
+import platform
+
+import numpy as np
+import warp as wp
+
+from warpsim import integrate
+from warpsim.solve.cone_qp.compliant import Compliant
+from warpsim.solve.lcp.contact_lcp import LCP
+from warpsim.solve.nocontact import NoContact
+from warpsim.solve.sap.sap import SAP
+
+KNOWN = {kind.__name__: kind for kind in (SAP, Compliant, LCP, NoContact)}
+KNOWN |= {name: getattr(integrate, name) for name in integrate.__all__ if name not in ("Integrator", "ThetaScheme")}
+# Instructions that change how sums and products are rounded, by whether a processor has them.
+ROUNDING = ("fma", "avx2", "avx512f", "asimd")
+
+
+def describe_simulator(sim) -> dict:
+    """The arguments of `Simulator` beside the model, the worlds and the device. A solver of one's own is there by its name alone."""
+    speed = sim.recovery_speed
+    return {
+        "dt": sim.dt,
+        "dtype": sim.dtype,
+        "max_contacts": sim.max_contacts,
+        "recovery_speed": None if speed is None else [_number(x) for x in np.atleast_1d(speed)],
+        "requires_grad": sim.requires_grad,
+        "solver": _options(sim.solver),
+        "integrator": _options(sim.integrator),
+    }
+
+
+def simulator_arguments(kept: dict, path) -> dict:
+    """The inverse of `describe_simulator`. Raises `ValueError` for a solver or an integrator that is none of warpsim's."""
+    speed = kept["recovery_speed"]
+    arguments = {name: kept[name] for name in ("dt", "dtype", "requires_grad")}
+    # A capacity of 0 is that of a model without pairs, which it has by itself.
+    arguments["max_contacts"] = kept["max_contacts"] or None
+    arguments["recovery_speed"] = None if speed is None else tuple(float(x) for x in speed)
+    for name in ("solver", "integrator"):
+        try:
+            arguments[name] = _made(kept[name])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{path}: its {name} is {kept[name].get('class')!r}, which this warpsim cannot make ({error}); give sim=, a Simulator "
+                "of the same model and worlds"
+            ) from error
+    return arguments
+
+
+def fingerprint(device) -> dict[str, str]:
+    """What the last bits of a simulation depend on besides its input: the kind of device, and what compiled for it."""
+    import warpsim
+
+    found = {"warpsim": warpsim.__version__, "warp": wp.config.version, "numpy": np.__version__}
+    if device.is_cuda:
+        return found | {"device": f"{device.name}, sm_{device.arch}"}
+    return found | {"device": f"{platform.machine()} CPU with {', '.join(_instructions()) or 'its base instructions'}"}
+
+
+@functools.cache
+def _instructions() -> list[str]:
+    try:
+        with open("/proc/cpuinfo") as text:
+            for line in text:
+                name, _, value = line.partition(":")
+                if name.strip() in ("flags", "Features"):
+                    found = set(value.split())
+                    return [x for x in ROUNDING if x in found]
+    except OSError:
+        pass
+    return []
+
+
+def _options(value) -> dict:
+    kind = type(value)
+    if KNOWN.get(kind.__name__) is not kind or not dataclasses.is_dataclass(value):
+        return {"class": f"{kind.__module__}.{kind.__qualname__}"}
+    fields = {}
+    for field in dataclasses.fields(value):
+        option = getattr(value, field.name)
+        fields[field.name] = _options(option) if dataclasses.is_dataclass(option) else _number(option)
+    return {"class": kind.__name__, "options": fields}
+
+
+def _made(kept: dict):
+    options = {name: _made(x) if isinstance(x, dict) else x for name, x in kept["options"].items()}
+    return KNOWN[kept["class"]](**{name: math.inf if x == "inf" else x for name, x in options.items()})
+
+
+def _number(value):
+    """A number as JSON has it."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return "inf" if isinstance(value, float) and math.isinf(value) else value

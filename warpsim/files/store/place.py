@@ -1,0 +1,158 @@
+"""Where a store lies: a folder of this machine, or a URL of fsspec (`s3://…`, `gs://…`, `memory://…`). Opened, checked, replaced."""
+
+import contextlib
+import pathlib
+
+from warpsim.files.output import check_folder, replacing
+from warpsim.files.store.store_tree import foreign
+
+FORMAT = "warpsim.trajectory"
+VERSION = 2
+STATE_NAMES = ("q", "v", "time")
+
+
+class StoreError(ValueError):
+    """A store that is missing, foreign, damaged or of another version. The message names the path and the fix."""
+
+
+def is_url(path) -> bool:
+    """Whether `path` is a URL and not the name of a folder."""
+    return isinstance(path, str) and "://" in path
+
+
+def zarr_store(path, read_only: bool):
+    """What Zarr reads and writes with."""
+    if not is_url(path):
+        return str(path)
+    from zarr.storage import FsspecStore
+
+    try:
+        return FsspecStore.from_url(path, read_only=read_only)
+    except ImportError as error:
+        raise ImportError(f"{path}: {error}; install the package of fsspec for such URLs") from error
+    except Exception as error:
+        raise StoreError(f"{path}: no such place ({' '.join(str(error).split())}); check the URL") from error
+
+
+def open_root(path, mode: str):
+    """The root group of a warpsim store, its format and version checked."""
+    import zarr
+
+    if not is_url(path):
+        try:
+            path = pathlib.Path(path)
+        except TypeError:
+            raise StoreError(f"the path is {path!r}; give the name of a store, or a URL") from None
+        if not path.exists():
+            raise StoreError(f"{path}: no such store")
+    try:
+        root = zarr.open_group(zarr_store(path, mode == "r"), mode=mode, zarr_format=3)
+        attributes = dict(root.attrs)
+    except (StoreError, ImportError):
+        raise
+    except Exception as error:
+        why = " ".join(str(error).split())
+        raise StoreError(
+            f"{path}: not a Zarr v3 group ({why}); give what a rollout or `Trajectory.save` wrote"
+        ) from error
+    if attributes.get("format") != FORMAT:
+        raise StoreError(f"{path}: a Zarr group, but not a warpsim trajectory (format is {attributes.get('format')!r})")
+    version = attributes.get("version")
+    if type(version) is not int or version < 1:
+        raise StoreError(f"{path}: version is {version!r}; the store is damaged, record it again")
+    if version > VERSION:
+        raise StoreError(
+            f"{path}: store version {version}, this warpsim reads versions 1 to {VERSION}; use the version that wrote it"
+        )
+    for name in ("frames", "worlds"):
+        if type(attributes.get(name)) is not int or attributes[name] < 0:
+            raise StoreError(f"{path}: {name} is {attributes.get(name)!r}; the store is damaged, record it again")
+    return root
+
+
+def read(path, reading):
+    """`reading()`, with what goes wrong in a damaged store told as such."""
+    try:
+        return reading()
+    except StoreError:
+        raise
+    except Exception as error:
+        why = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise StoreError(f"{path}: the store is damaged or incomplete ({why}); record it again") from error
+
+
+@contextlib.contextmanager
+def writing(path, kept: str):
+    """Errors of the disk or of the network as one `OSError` that names the store and what it still holds."""
+    try:
+        yield
+    except (StoreError, KeyboardInterrupt, SystemExit):
+        raise
+    except Exception as error:
+        if not isinstance(error, OSError) and not is_url(path):
+            raise
+        why = getattr(error, "strerror", None) or " ".join(str(error).split()) or type(error).__name__
+        raise OSError(f"{path} could not be written: {why}; {kept}") from error
+
+
+def check_replaceable(path):
+    """`path`, if a store can be written there: it is free, an empty folder, or a whole warpsim store and nothing else.
+
+    A store whose run has not come to its end is kept: `ws.resume` goes on with it.
+    """
+    if is_url(path):
+        _check_url(path)
+        return path
+    try:
+        path = check_folder(path)
+    except ValueError as error:
+        raise StoreError(str(error)) from None
+    if not path.is_dir() or not any(path.iterdir()):
+        return path
+    root = open_root(path, "r")
+    other = foreign(path, dict(root.attrs), STATE_NAMES)
+    if other:
+        raise StoreError(
+            f"{path}: the store there is not replaced, because something else is in it: {other!r}; choose another path"
+        )
+    _refuse_unfinished(path, root)
+    return path
+
+
+def _check_url(path) -> None:
+    import zarr
+
+    try:
+        keys = list(zarr.open_group(zarr_store(path, True), mode="r").keys())
+    except (StoreError, ImportError):
+        raise
+    except FileNotFoundError:
+        return
+    except Exception as error:
+        raise StoreError(f"{path}: {' '.join(str(error).split())}; check the URL and what you may do there") from error
+    if keys:
+        _refuse_unfinished(path, open_root(path, "r"))
+
+
+def _refuse_unfinished(path, root) -> None:
+    if root.attrs["version"] < 2 or not root.attrs.get("run"):
+        return
+    planned, steps = root.attrs["run"]["steps"], read(path, lambda: root["commits"][:, 1])
+    if len(steps) and steps.min() < planned:
+        raise StoreError(
+            f"{path}: holds a run that was interrupted after {steps.min()} of {planned} steps; go on with "
+            "ws.resume(path), or delete it"
+        )
+
+
+@contextlib.contextmanager
+def fresh(path):
+    """Where to make the new store of `path`, which `check_replaceable` passed; in the end it takes the place of what is there.
+
+    On a URL it grows where it belongs, in place of what is there: its attributes come last, and make it a store.
+    """
+    if is_url(path):
+        yield path
+        return
+    with replacing(path) as new:
+        yield new

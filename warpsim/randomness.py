@@ -1,0 +1,188 @@
+"""Random numbers that belong to a world, its episode and its step, whatever else runs beside it."""
+
+import dataclasses
+import operator
+
+import numpy as np
+import warp as wp
+
+from warpsim.checks import choice, number, numbers, short, whole
+from warpsim.device.copies import SCALARS, launch
+from warpsim.device.threads import in_turn
+from warpsim.inputs import device_called
+from warpsim.kernels import randomness
+
+MOST = 1 << 16  # draws, and fours of columns
+
+
+class RandomStream:
+    """Random numbers `(worlds, columns)` keyed by (seed, world, episode, step, draw): equal keys, equal numbers.
+
+    `worlds`: how many, numbered from 0, or their numbers, so that a shard or another order of worlds draws what each of them would
+    have drawn in the whole. `episode` and `step` `(worlds,)` begin at 0; `advance` goes to the next step, `reset(worlds)` to the next episode
+    of the chosen worlds, and `Simulator.reset` touches neither. Numbers of one step and several purposes differ by `draw`.
+    Philox-4x32-10 (Salmon et al., 2011): nothing depends on the device, but the last bits of `normal`. Raises `ValueError`.
+    """
+
+    def __init__(self, seed: int = 0, worlds=1, *, device=None, dtype: str = "float32"):
+        self.seed = whole(seed, "seed", 0)
+        if self.seed >= 1 << 64:
+            raise ValueError(f"seed is {short(seed)}; it has up to 64 bits")
+        self.dtype, self.device = choice(dtype, "dtype", SCALARS), device_called(device)
+        ids = _numbers_of_worlds(worlds)
+        self.worlds = len(ids)
+        self._seed = self._ints(np.array([self.seed & 0xFFFFFFFF, self.seed >> 32]), wp.uint32)
+        self.world, self.episode, self.step = (self._ints(x) for x in (ids, 0 * ids, 0 * ids))
+        self._bounds: dict = {}
+
+    def __repr__(self) -> str:
+        return f"RandomStream(seed={self.seed}, worlds={self.worlds}, dtype={self.dtype!r}, device={self.device})"
+
+    @in_turn
+    def words(self, columns: int, *, draw: int = 0, ahead: int = 0, out=None) -> wp.array:
+        """Random words of 32 bits, `(worlds, columns)` uint32."""
+        return self._draw(randomness.words, wp.uint32, columns, (), draw, ahead, out)
+
+    @in_turn
+    def uniform(self, columns: int, low=0.0, high=1.0, *, draw: int = 0, ahead: int = 0, out=None) -> wp.array:
+        """Numbers in [low, high), each bound a number or `(columns,)`; `ahead` steps after the present one."""
+        return self._draw(randomness.uniform, self._real, columns, (low, high), draw, ahead, out)
+
+    @in_turn
+    def normal(self, columns: int, mean=0.0, deviation=1.0, *, draw: int = 0, ahead: int = 0, out=None) -> wp.array:
+        """Normal numbers of a mean and a standard deviation, each a number or `(columns,)`."""
+        return self._draw(randomness.normal, self._real, columns, (mean, deviation), draw, ahead, out)
+
+    @in_turn
+    def advance(self) -> None:
+        """Go to the next step in every world."""
+        launch(randomness.advance, self._real, self.worlds, [self.step], device=self.device)
+
+    @in_turn
+    def reset(self, worlds) -> None:
+        """Begin the next episode of the chosen worlds (places, or a boolean mask `(worlds,)`; one on the device is not read)."""
+        if not (isinstance(worlds, wp.array) and worlds.dtype is wp.bool and worlds.device == self.device):
+            chosen = np.zeros(self.worlds, bool)
+            index = np.asarray(worlds.numpy() if isinstance(worlds, wp.array) else worlds)
+            if index.dtype == bool and index.shape != (self.worlds,):
+                raise ValueError(f"the mask of worlds has shape {index.shape}; it must be ({self.worlds},)")
+            try:
+                chosen[index if index.size else np.zeros(0, int)] = True
+            except IndexError:
+                raise ValueError(
+                    f"worlds is {short(index.tolist())}; there are worlds 0 to {self.worlds - 1}"
+                ) from None
+            worlds = wp.array(chosen, dtype=wp.bool, device=self.device)
+        if worlds.shape != (self.worlds,):
+            raise ValueError(f"the mask of worlds has shape {worlds.shape}; it must be ({self.worlds},)")
+        inputs = [worlds, self.episode, self.step]
+        launch(randomness.next_episode, self._real, self.worlds, inputs, device=self.device)
+
+    def state_dict(self) -> dict:
+        """Where the stream is, as NumPy arrays."""
+        arrays = {name: getattr(self, name).numpy().copy() for name in ("world", "episode", "step")}
+        return {"seed": self.seed, **arrays}
+
+    def load_state_dict(self, kept: dict) -> None:
+        """Go to where a stream of as many worlds was."""
+        found = {name: np.asarray(kept[name]) for name in ("world", "episode", "step")}
+        for name, array in found.items():
+            if array.shape != (self.worlds,):
+                raise ValueError(f"{name} has shape {array.shape}; this stream has {self.worlds} worlds")
+        self.seed = whole(kept["seed"], "seed", 0)
+        self._seed.assign(np.array([self.seed & 0xFFFFFFFF, self.seed >> 32], np.uint32))
+        for name, array in found.items():
+            getattr(self, name).assign(array.astype(np.int32))
+
+    @property
+    def _real(self):
+        return SCALARS[self.dtype]
+
+    def _ints(self, values, kind=wp.int32) -> wp.array:
+        return wp.array(np.asarray(values), dtype=kind, device=self.device)
+
+    def _draw(self, kernel, kind, columns, bounds, draw, ahead, out) -> wp.array:
+        columns = whole(columns, "columns", 0)
+        for name, value, most in (("draw", whole(draw, "draw", 0), MOST), ("columns", columns, 4 * MOST)):
+            if value >= most:
+                raise ValueError(f"{name} is {value}; it must be below {most}")
+        if out is None:
+            out = wp.empty((self.worlds, columns), dtype=kind, device=self.device)
+        elif (out.shape, out.dtype, out.device) != ((self.worlds, columns), kind, self.device):
+            raise ValueError(
+                f"out is {out.dtype.__name__} of shape {out.shape} on {out.device}; it must be {kind.__name__} of shape "
+                f"{(self.worlds, columns)} on {self.device}"
+            )
+        if columns:
+            inputs = [self._seed, self.world, self.episode, self.step, whole(ahead, "ahead"), draw]
+            inputs += [self._bound(bound, columns) for bound in bounds] + [out]
+            launch(kernel, self._real, (self.worlds, -(-columns // 4)), inputs, device=self.device)
+        return out
+
+    def _bound(self, value, columns: int) -> wp.array:
+        """A bound as an array on the device; those of texts and lists are kept."""
+        if isinstance(value, wp.array):
+            return value
+        key = float(value) if isinstance(value, (int, float)) else None
+        if key is None or key not in self._bounds:
+            array = np.atleast_1d(numbers(value, "a bound of random numbers", dtype=self.dtype))
+            if array.shape not in ((1,), (columns,)) or not np.isfinite(array).all():
+                raise ValueError(
+                    f"a bound of random numbers is {short(value)}; give a finite number or ({columns},) of them"
+                )
+            made = wp.array(array, dtype=self._real, device=self.device)
+            if key is None:
+                return made
+            self._bounds[key] = made
+        return self._bounds[key]
+
+
+@dataclasses.dataclass(frozen=True)
+class RandomControls:
+    """Controls of a rollout, drawn anew every `hold` steps: uniform in `[centre ± scale · half range]` of each actuator's control range.
+
+    An actuator without a range gets [−1, 1]. They belong to (seed, world, step of the rollout) alone (`RandomStream`), so that a store keeps
+    this description in place of the numbers: `sim.rollout(state, ws.RandomControls(seed=1), steps=1000)`.
+    """
+
+    seed: int = 0
+    scale: float = 1.0
+    hold: int = 1
+
+    def __post_init__(self):
+        if whole(self.seed, "RandomControls: seed", 0) >= 1 << 64:
+            raise ValueError(f"RandomControls: seed is {self.seed}; it has up to 64 bits")
+        number(self.scale, "RandomControls: scale", "give a finite number of at least 0", lambda x: 0.0 <= x < np.inf)
+        whole(self.hold, "RandomControls: hold", 1)
+
+    def of(self, sim, worlds=None):
+        """A function (step, state) -> controls `(worlds, nu)` for a simulator, whose worlds have these numbers in the whole."""
+        model = sim.model
+        stream = RandomStream(self.seed, sim.worlds if worlds is None else worlds, device=sim.device, dtype=sim.dtype)
+        bounded = np.isfinite(model.control_range).all(axis=1)
+        low, high = (np.where(bounded, model.control_range[:, i], x) for i, x in ((0, -1.0), (1, 1.0)))
+        centre, half = (low + high) / 2, self.scale * (high - low) / 2
+        bounds = [wp.array(x, dtype=stream._real, device=sim.device) for x in (centre - half, centre + half)]
+        out = wp.empty((sim.worlds, model.nu), dtype=stream._real, device=sim.device)
+
+        def control(step: int, state) -> wp.array | None:
+            return stream.uniform(model.nu, *bounds, ahead=step // self.hold, out=out) if model.nu else None
+
+        return control
+
+
+def _numbers_of_worlds(worlds) -> np.ndarray:
+    try:
+        return np.arange(whole(operator.index(worlds), "worlds", 1))
+    except TypeError:
+        pass
+    ids = np.asarray(worlds)
+    if (
+        ids.ndim != 1
+        or not ids.size
+        or not np.issubdtype(ids.dtype, np.integer)
+        or ids.min() < 0
+        or ids.max() >= 1 << 31
+    ):
+        raise ValueError(f"worlds is {short(worlds)}; give how many, or their numbers")
+    return ids

@@ -1,0 +1,353 @@
+"""A rollout that goes into a store while it is simulated, and runs that go on where their store ends (docs/stores.md)."""
+
+import concurrent.futures
+import contextlib
+import signal
+import threading
+import time
+import warnings
+
+import numpy as np
+import warp as wp
+
+from warpsim.checks import short
+from warpsim.description import describe_simulator, fingerprint, simulator_arguments
+from warpsim.errors import Stopped
+from warpsim.files.store.layout import Layout
+from warpsim.files.store.place import STATE_NAMES, StoreError, check_replaceable, fresh, writing
+from warpsim.files.store.plain import to_plain
+from warpsim.files.store.store import Commit, Store, load_trajectory
+from warpsim.randomness import RandomControls
+from warpsim.rollout import RECORDED, Frames, with_progress
+from warpsim.state import State
+
+COMMIT_SECONDS = 5.0  # of simulation that a killed process loses at most, where a step takes less
+PARAMETERS = "parameters/"
+
+
+# what gives the controls ----------------------------------------------------------------------------------------------
+
+
+class Source:
+    """Controls of a run by step, and what its store keeps of them.
+
+    `control(step, state)`; `kind` and `options` say what it is, `table` is an array of all controls; `callable` has a state of its own.
+    """
+
+    def __init__(self, kind: str, control, options=None, table=None, called=None):
+        self.kind, self.control, self.options, self.table, self.called = kind, control, options, table, called
+
+    @classmethod
+    def of(cls, sim, controls, worlds: slice | None = None) -> "Source":
+        """The source of the `controls` of a rollout. Raises `ValueError` for a callable that could not be gone on with."""
+        if controls is None:
+            return cls("none", lambda step, state: None)
+        if isinstance(controls, RandomControls):
+            numbers = None if worlds is None else np.arange(worlds.start, worlds.stop)
+            options = {name: int(x) if name != "scale" else float(x) for name, x in vars(controls).items()}
+            return cls("random", controls.of(sim, numbers), options)
+        if callable(controls):
+            if not (
+                callable(getattr(controls, "state_dict", None)) and callable(getattr(controls, "load_state_dict", None))
+            ):
+                raise ValueError(
+                    f"controls is {short(controls)}, of which a store cannot tell how to go on: give it the methods state_dict() and "
+                    "load_state_dict(kept) (empty if it keeps nothing between steps), or give an array or ws.RandomControls"
+                )
+            return cls("callable", lambda step, state: controls(state), called=controls)
+        table = sim._inputs.device_array(controls, (len(controls), sim.worlds, sim.model.nu), "controls")
+        return cls(
+            "array", (lambda step, state: table[step]) if table.size else (lambda step, state: None), table=table
+        )
+
+    def said(self) -> dict | None:
+        """What a callable says of itself, to go on with."""
+        if self.called is None:
+            return None
+        said = self.called.state_dict()
+        if not isinstance(said, dict):
+            raise ValueError(f"state_dict() of controls gives a {type(said).__name__}; it must give a dict")
+        return said
+
+
+def stored_source(store: Store, sim, worlds: slice, controls) -> Source:
+    """The source that a store tells of; `controls` is the callable, where it was one."""
+    kind = store.run["controls"]["kind"]
+    if controls is not None and kind != "callable":
+        raise ValueError(f"{store.path} knows its controls ({kind}); leave controls out")
+    if kind == "none":
+        return Source.of(sim, None)
+    if kind == "random":
+        return Source.of(sim, RandomControls(**store.run["controls"]["options"]), worlds)
+    if kind == "array":
+        return Source.of(sim, store.controls(worlds))
+    if controls is None:
+        name = store.run["controls"]["name"]
+        raise ValueError(f"{store.path}: its controls came from a callable ({name}); give it again, as controls=")
+    source = Source.of(sim, controls)
+    if source.kind != "callable":
+        raise ValueError(f"controls is a {type(controls).__name__}; this run needs the callable that it began with")
+    return source
+
+
+# states and parameters as rows ----------------------------------------------------------------------------------------
+
+
+def checkpoint_arrays(sim, state: State) -> dict[str, np.ndarray]:
+    """What a step from `state` reads: its arrays, and the parameters that have been asked for."""
+    arrays = state.numpy()
+    return arrays | {PARAMETERS + name: sim.parameters[name].numpy() for name in sim.parameters.expanded}
+
+
+def restored_state(sim, arrays: dict[str, np.ndarray], path) -> State:
+    """The state of a checkpoint; parameters are written into the simulator."""
+    state = sim.state()
+    own = {name: array for name, array in arrays.items() if not name.startswith(PARAMETERS)}
+    kinds = {name: (array.shape, array.numpy().dtype) for name, array in state.arrays().items()}
+    if {name: (array.shape, array.dtype) for name, array in own.items()} != kinds:
+        raise StoreError(
+            f"{path}: holds states with {', '.join(own)} of other shapes or dtypes than this simulator's; it is of another"
+        )
+    for name, array in arrays.items():
+        target = state.arrays()[name] if name in own else sim.parameters[name.removeprefix(PARAMETERS)]
+        if array.size:
+            target.assign(np.ascontiguousarray(array))
+    return state
+
+
+# writing --------------------------------------------------------------------------------------------------------------
+
+
+class Writer:
+    """Puts blocks of frames into a store, in a thread of its own, while the next block is simulated."""
+
+    def __init__(self, store: Store, worlds: slice, commit: Commit, layout: Layout):
+        self.store, self.worlds, self.last, self.layout = store, worlds, commit, layout
+        self._version = commit.source
+        self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="warpsim-store")
+        self._pending: concurrent.futures.Future | None = None
+
+    def put(
+        self, first: int, rows: dict[str, np.ndarray], steps: int, arrays: dict[str, np.ndarray], said: dict | None
+    ) -> None:
+        """Write rows beginning at frame `first`, and commit them with a checkpoint; what is given must stay until the next call."""
+        self.wait()
+        packed, said = self.layout.pack(arrays), None if said is None else to_plain(said, "state_dict()")
+        self._pending = self._thread.submit(self._write, first, rows, steps, packed, said)
+
+    def _write(self, first: int, rows: dict, steps: int, packed: np.ndarray, said) -> None:
+        kept = f"the store holds {self.last.frames} frames"
+        with writing(self.store.path, kept):
+            if len(rows["time"]):
+                self.store.write(first, self.worlds, rows)
+            slot = 1 - self.last.slot if self.last.slot >= 0 else 0
+            version = self.store.keep(self.worlds, slot, packed, said, self._version)
+            commit = Commit(first + len(rows["time"]), steps, slot, version)
+            self.store.commit(self.worlds, commit)
+        self.last, self._version = commit, version
+
+    def wait(self) -> None:
+        """Until what was given is in the store."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()
+
+    def close(self) -> None:
+        """Finish what was begun."""
+        try:
+            self.wait()
+        finally:
+            self._thread.shutdown()
+
+
+# running --------------------------------------------------------------------------------------------------------------
+
+
+def store_rollout(sim, state: State, controls, steps, path, **options):
+    """`Simulator.rollout` into a store. Signals end it as they would have, once what was simulated is on disk."""
+    try:
+        return run_into_store(sim, state, controls, steps, path, **options)
+    except Stopped as stop:
+        if stop.number == signal.SIGINT:
+            raise KeyboardInterrupt(str(stop)) from stop
+        signal.raise_signal(stop.number)
+        raise
+
+
+def run_into_store(sim, state: State, controls, steps, path, *, substeps: int, every: int, progress=None):
+    """A rollout into a store, of checked arguments; its `Trajectory`. A signal raises `Stopped`."""
+    path = check_replaceable(path)
+    source = Source.of(sim, controls)
+    run = new_run(sim, source, steps, substeps, every)
+    with writing(path, "nothing is kept there"), fresh(path) as new:
+        begin_store(new, sim, state, source, steps, every, run)
+    store = Store(path)
+    final = go_on(sim, state.clone(), source, store, slice(0, sim.worlds), store.commits()[0], progress)
+    trajectory = load_trajectory(path, sim.model)
+    trajectory.final = final
+    return trajectory
+
+
+def new_run(sim, source: Source, steps: int, substeps: int, every: int) -> dict:
+    """What a store is to know of a run."""
+    told = {"kind": source.kind, "options": source.options}
+    if source.called is not None:
+        told["name"] = type(source.called).__qualname__
+    found = {"steps": steps, "substeps": substeps, "every": every, "controls": told}
+    return found | {"simulator": describe_simulator(sim), "fingerprint": fingerprint(sim.device)}
+
+
+def begin_store(path, sim, state: State, source: Source, steps: int, every: int, run: dict, column=None) -> None:
+    """A new store with the first frame, its checkpoint and commit."""
+    arrays = checkpoint_arrays(sim, state)
+    layout, table = Layout.of(arrays), None if source.table is None else source.table.numpy()
+    dtypes = {"q": sim.dtype, "v": sim.dtype, "time": "float64"}
+    kinds = {name: sim.dtype if kind is None else wp.dtype_to_numpy(kind) for name, kind in RECORDED.items()}
+    options = {
+        "dtypes": dtypes,
+        "diagnostics": kinds,
+        "layout": layout,
+        "controls": table,
+        "run": run,
+        "column": column,
+    }
+    Store.create(path, sim.model, sim.worlds, steps // every + 1, **options)
+    store = Store(path)
+    everyone = slice(0, sim.worlds)
+    rows = {name: arrays[name][None] for name in STATE_NAMES}
+    rows |= {name: np.zeros((1, sim.worlds), kind) for name, kind in kinds.items()}
+    writer = Writer(store, everyone, Commit(), layout)
+    writer.put(0, rows, 0, arrays, source.said())
+    writer.close()
+
+
+def go_on(sim, state: State, source: Source, store: Store, worlds: slice, commit: Commit, progress=None) -> State:
+    """Simulate worlds of a store from a commit of theirs to the end; `state` is changed. Returns the last state.
+
+    `sim` has these worlds alone. SIGINT and SIGTERM raise `Stopped` once what was simulated is on disk.
+    """
+    run, block = store.run, store.block
+    steps, every, substeps = run["steps"], run["every"], run["substeps"]
+    layout = Layout.from_json(run["layout"])
+    blocks = [Frames(sim, block, requires_grad=False) for _ in range(2)]
+    writer = Writer(store, worlds, commit, layout)
+    frame, first, done, turn = commit.frames, commit.frames, commit.steps, 0
+
+    def put() -> None:
+        rows = blocks[turn].host(first % block, first % block + frame - first)
+        writer.put(first, rows, done, checkpoint_arrays(sim, state), source.said())
+
+    with contextlib.closing(writer), stop_requests() as stops:
+        written = time.perf_counter()
+        for step in with_progress(range(commit.steps, steps), progress):
+            sim.step(state, source.control(step, state), substeps=substeps, out=state)
+            done = step + 1
+            if done % every == 0:
+                blocks[turn].keep(frame % block, state)
+                frame += 1
+            full = frame > first and frame % block == 0 and done % every == 0
+            if full or done == steps or stops or time.perf_counter() - written > COMMIT_SECONDS:
+                put()
+                turn, first, written = 1 - turn, frame, time.perf_counter()
+            if stops and done < steps:
+                writer.wait()
+                name = signal.Signals(stops[0]).name
+                raise Stopped(
+                    stops[0],
+                    f"stopped by {name} after {done} of {steps} steps; {store.path} holds the {frame} frames until then "
+                    "(`warpsim resume` goes on)",
+                )
+    return state
+
+
+def resume(path, controls=None, *, sim=None, device=None, threads: int | None = None, progress=None):
+    """Go on with a run that was interrupted, from its store alone: the same bits as if nothing had happened. Returns its `Trajectory`.
+
+    `controls`: the callable that the run was given, if it was one; its `load_state_dict` brings it back to where it was. `sim`: a Simulator
+    of the run's model and worlds, for a solver or an integrator of one's own. Else one is made on `device` with `threads`, as in `Simulator`.
+    A finished run is read. One warning says if the machine is of another kind, where last bits may differ. Raises `StoreError` (a `ValueError`).
+    """
+    store = Store(path)
+    if not store.run:
+        raise StoreError(f"{path}: holds a trajectory that was saved, not a run; there is nothing to go on with")
+    final = None
+    for worlds, commit in unfinished(store):
+        final = finish(store, worlds, commit, controls, sim=sim, device=device, threads=threads, progress=progress)
+        if (worlds.start, worlds.stop) != (0, store.worlds):
+            final = None
+    trajectory = load_trajectory(path, None if sim is None else sim.model)
+    trajectory.final = final
+    return trajectory
+
+
+def unfinished(store: Store, most: int | None = None) -> list[tuple[slice, Commit]]:
+    """Neighbouring columns that are equally far and not at the end, up to `most` worlds at a time, each with its commit."""
+    found: list[tuple[slice, Commit]] = []
+    for worlds, commit in zip(store.columns(), store.commits(), strict=True):
+        if commit.steps >= store.run["steps"]:
+            continue
+        if found:
+            before, last = found[-1]
+            if last == commit and before.stop == worlds.start and (most is None or worlds.stop - before.start <= most):
+                found[-1] = (slice(before.start, worlds.stop), commit)
+                continue
+        found.append((worlds, commit))
+    return found
+
+
+def finish(
+    store: Store, worlds: slice, commit: Commit, controls, *, sim=None, device=None, threads=None, progress=None
+) -> State:
+    """Bring worlds of a store to the end."""
+    from warpsim.simulator import Simulator
+
+    count = worlds.stop - worlds.start
+    if sim is None:
+        arguments = simulator_arguments(store.run["simulator"], store.path)
+        sim = Simulator(store.model(), count, device=device, threads=threads, **arguments)
+    elif sim.worlds != count or not _same_model(sim.model, store):
+        raise StoreError(
+            f"{store.path}: sim has {sim.worlds} worlds of {sim.model.name!r}; this run needs {count} of {store.root.attrs['model']!r}"
+        )
+    _warn_elsewhere(store, sim)
+    source = stored_source(store, sim, worlds, controls)
+    arrays, said = store.kept(worlds, commit)
+    state = restored_state(sim, arrays, store.path)
+    if source.called is not None and said is not None:
+        source.called.load_state_dict(said)
+    return go_on(sim, state, source, store, worlds, commit, progress)
+
+
+def _same_model(model, store: Store) -> bool:
+    stored = store.model()
+    return (model.name, model.nq, model.nv, model.nu) == (stored.name, stored.nq, stored.nv, stored.nu)
+
+
+def _warn_elsewhere(store: Store, sim) -> None:
+    before, now = store.run["fingerprint"], fingerprint(sim.device)
+    changed = [f"{name} {before.get(name)} -> {value}" for name, value in now.items() if before.get(name) != value]
+    if changed:
+        warnings.warn(f"{store.path} goes on elsewhere, where last bits may differ: {'; '.join(changed)}", stacklevel=4)
+
+
+@contextlib.contextmanager
+def stop_requests():
+    """A list of the signals SIGINT and SIGTERM that came within, for a loop to look at; a second one acts as usual."""
+    found: list[int] = []
+    if threading.current_thread() is not threading.main_thread():  # where Python takes no signals
+        yield found
+        return
+    usual = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def note(number, frame):
+        found.append(number)
+        for each, handler in usual.items():
+            signal.signal(each, handler)
+
+    for number in usual:
+        signal.signal(number, note)
+    try:
+        yield found
+    finally:
+        for number, handler in usual.items():
+            signal.signal(number, handler)
