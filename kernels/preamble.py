@@ -7,9 +7,12 @@ multiplication and an addition per axis but the last. In debug mode an index out
 These are overloads of Warp's function templates that fit `array_t` more closely; Warp's remain for what they do not cover.
 """
 
+import ast
+
 import warp as wp
 
 ENTRIES = """
+// Every use of a named constant has a variable of its own.
 namespace wp {
 template <typename T> CUDA_CALLABLE inline T* row_at(const array_t<T>& a, int i)
 {
@@ -142,6 +145,28 @@ GRADIENTS += """
 #define adj_address adj_entry_address
 #define adj_array_store adj_entry_store
 """
+
+
+def _fresh_constants() -> None:
+    """Let Warp's code generator take a new variable for every use of a named constant.
+
+    Warp 1.19 has one for all uses in a function, and turns it, at the first `float64(NAME)`, into a variable that is assigned there: in a
+    branch, say, that is not taken, and read after it. Without optimisation such a number is whatever the stack holds.
+    """
+    visitors = wp._src.codegen.Adjoint.node_visitors
+    named = visitors[ast.Name]
+
+    def emit_Name(adj, node):
+        found = named(adj, node)
+        value = getattr(found, "constant", None)
+        return adj.add_constant(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else found
+
+    if not getattr(named, "fresh", False):
+        emit_Name.fresh = True
+        visitors[ast.Name] = emit_Name
+
+
+_fresh_constants()
 # An experimental part of Warp: without it modules begin with nothing, and are right, but slower.
 _options = getattr(wp, "ModuleBuildOptions", None)
 OPTIONS = _options and _options(extra_cpu_preamble=ENTRIES + LOOPS + GRADIENTS, extra_cuda_preamble=ENTRIES)
