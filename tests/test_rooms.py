@@ -44,6 +44,7 @@ FLOORS = [
         "fit",
         "simulator",
         "streaming",
+        "faults",
         "runs",
         "optimise",
     ),
@@ -56,6 +57,7 @@ DOORS = {
     "warpsim.differentiate.differences": {"simulator"},
     "warpsim.fit": {"simulator"},
     "warpsim.rollout": {"streaming"},
+    "warpsim.simulator": {"faults"},
 }
 # Names that stand in several rooms, with the one idea that they are of.
 SHARED_NAMES = {

@@ -22,6 +22,7 @@ _PUBLIC = {
     "warpsim.model": ("ConstraintType", "GeomType", "JointType", "Model", "ModelBuilder"),
     "warpsim.simulator": ("Simulator",),
     "warpsim.streaming": ("resume",),
+    "warpsim.faults": ("Fault", "load_fault"),
     "warpsim.randomness": ("RandomControls", "RandomStream"),
     "warpsim.fit": ("fit_worlds",),
     "warpsim.optimise.cost": ("Cost",),
@@ -77,6 +78,8 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.differentiate.linearize import Linearization as Linearization
     from warpsim.differentiate.objective import Objective as Objective
     from warpsim.errors import ModelError as ModelError
+    from warpsim.faults import Fault as Fault
+    from warpsim.faults import load_fault as load_fault
     from warpsim.files.load import load as load
     from warpsim.fit import fit_worlds as fit_worlds
     from warpsim.integrate import ExplicitEuler as ExplicitEuler

@@ -1,4 +1,4 @@
-"""The command `warpsim`: run, resume, info, view, bench, demo, devices."""
+"""The command `warpsim`: run, resume, replay, info, view, bench, demo, devices."""
 
 import dataclasses
 import json
@@ -58,6 +58,8 @@ class Run:
     """Write plots of heights, energy, contacts and errors."""
     json: str | None = None
     """Write the summary as JSON; - prints it and nothing else."""
+    on_fault: str | None = None
+    """A folder for worlds that raise a flag (dump: warpsim-faults), to be stepped through by `warpsim replay`."""
 
     def __call__(self) -> None:
         from warpsim import Simulator, load
@@ -67,6 +69,7 @@ class Run:
         self._check()
         model = load(self.model, actuators=self.actuators, unsupported=self.unsupported)
         options = {"dt": self.dt, "device": self.device, "dtype": self.dtype, "threads": self.threads}
+        options["on_fault"] = self.on_fault
         sim = Simulator(model, self.worlds, **options)
         q, v = perturbed_start(model, self.worlds, self.noise, self.seed) if self.noise else (None, None)
         controls = None
@@ -143,6 +146,79 @@ class Resume:
         with progress_bar("stepping", 0) as progress:
             trajectory = resume(self.store, device=self.device, threads=self.threads, progress=progress)
         _console().print(f"{self.store} is whole: {trajectory!r}", highlight=False, soft_wrap=True)
+
+
+@dataclasses.dataclass
+class Replay:
+    """Step again through what `on_fault` has written of a world that went wrong, and on from there."""
+
+    fault: Positional[str]
+    """A folder that a simulator with on_fault has written."""
+    steps: int = 10
+    """Steps, the faulty one first; all with its control and forces."""
+    device: str | None = None
+    """Warp device, as cpu or cuda:0; None is CUDA where there is one."""
+    json: bool = False
+    """Print JSON."""
+
+    def __call__(self) -> None:
+        from warpsim.faults import load_fault
+
+        checks.whole(self.steps, "steps", 1)
+        fault = load_fault(self.fault, self.device)
+        rows, again = replayed(fault, self.steps)
+        told = {"fault": repr(fault), "dt": fault.sim.dt, "same bits as then": again, "contacts": _contact_rows(fault)}
+        if self.json:
+            print(json.dumps(_finite(told | {"steps": rows}), indent=2))
+            return
+        from rich.table import Table
+
+        console = _console()
+        console.print(f"{fault!r}; stepped again: {'the same bits' if again else 'OTHER bits'}", highlight=False)
+        for title, lines in (("contacts of the step", told["contacts"]), ("steps", rows)):
+            if lines:
+                table = Table(*lines[0], title=title, title_justify="left")
+                for line in lines:
+                    table.add_row(*(_cell(value) for value in line.values()))
+                console.print(table)
+
+
+def replayed(fault, steps: int) -> tuple[list[dict], bool]:
+    """What each step from a fault's state measures, and whether the first has the bits of then."""
+    from warpsim.faults import flag_names
+
+    state, rows, again = fault.state, [], False
+    for step in range(steps):
+        state = fault.step(state)
+        again = fault.same(state) if step == 0 else again
+        measured = {name: values[0].item() for name, values in fault.sim.diagnostics.numpy().items()}
+        v = state.v.numpy()
+        row = {"t": state.time.numpy()[0].item(), "largest |v|": float(abs(v).max()) if v.size else 0.0}
+        rows.append(row | measured | {"flags": "|".join(flag_names(measured["flags"])) or "none"})
+    return rows, again
+
+
+def _finite(value):
+    """What JSON can say: None in place of a number that is not finite."""
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _contact_rows(fault) -> list[dict]:
+    names = fault.sim.model.geom_names
+    found = fault.contacts
+    return [
+        {
+            "geoms": " ".join(names[g] for g in found["geoms"][c]),
+            "phi": float(found["phi"][c]),
+            "point": " ".join(f"{x:.4g}" for x in found["point"][c]),
+            "impulse t1, t2, n": " ".join(f"{x:.4g}" for x in found["impulse"][c]),
+        }
+        for c in range(len(found["phi"]))
+    ]
 
 
 @dataclasses.dataclass
@@ -480,7 +556,16 @@ def _quiet() -> None:
     mujoco.set_mju_user_warning(warn)
 
 
-COMMANDS = {"run": Run, "resume": Resume, "info": Info, "view": View, "bench": Bench, "demo": Demo, "devices": Devices}
+COMMANDS = {
+    "run": Run,
+    "resume": Resume,
+    "replay": Replay,
+    "info": Info,
+    "view": View,
+    "bench": Bench,
+    "demo": Demo,
+    "devices": Devices,
+}
 
 
 def main(args=None) -> int:

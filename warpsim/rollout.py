@@ -164,7 +164,8 @@ def _run(sim, state, *, source, steps, recorder, substeps, in_place, progress, v
         if kept is None:
             state = sim.step(state, control, substeps=substeps, out=state if in_place else None)
         else:
-            state = sim._stepper.taped_step(state, control, None, None, substeps, kept=kept.of(step))
+            taped = functools.partial(sim._stepper.taped_step, state, control, None, None, substeps, kept=kept.of(step))
+            state = sim._watched(state, substeps, taped)
         if visit is not None:
             visit(step + 1, state)
         recorder.record(step + 1, state)

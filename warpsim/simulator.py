@@ -44,7 +44,8 @@ class Simulator:
     there give one warning. `recovery_speed`: fastest recovery of near-rigid contact from overlap and of joints
     beyond their stops: (m/s, rad/s), one number for both, or None for no limit; contact and stops of a given stiffness keep
     their law. `threads`: how many threads of the CPU share the worlds of a step, with the same bits for any number (docs/threads.md);
-    None is as many as this process may use cores, one for 32 worlds at most. Raises `ValueError` or `ModelError` naming what is wrong.
+    None is as many as this process may use cores, one for 32 worlds at most. `on_fault`: "dump", or the name of a folder: worlds that raise a
+    flag are written there with all that the step read (docs/reliability.md); every step then waits for the device and copies the state. Raises `ValueError` or `ModelError` naming what is wrong.
     A simulator belongs to one thread at a time; several threads may have one each (docs/threads.md).
     """
 
@@ -63,6 +64,7 @@ class Simulator:
         max_contacts: int | None = None,
         recovery_speed: float | tuple[float, float] | None = RECOVERY_SPEED,
         threads: int | None = None,
+        on_fault=None,
     ) -> None:
         if not isinstance(model, Model):
             raise ValueError(f"model is a {type(model).__name__}; load one with ws.load(path) or build it")
@@ -100,6 +102,11 @@ class Simulator:
                 warnings.warn(message, stacklevel=4)
         self._stepper = Stepper(self._step, self.solver, self.integrator, self._inputs, dt)
         self.diagnostics = self._stepper.diagnostics
+        self._watch = None
+        if on_fault is not None:
+            from warpsim.faults import Watch
+
+            self._watch = Watch(self, on_fault)
 
     @property
     def dt(self) -> float:
@@ -175,9 +182,11 @@ class Simulator:
         """
         self._stepper.check_state(state)
         substeps = whole(substeps, "substeps", 1)
-        if active_tape() is not None:
-            return self._stepper.taped_step(state, control, tau, wrench, substeps, out)
-        return self._stepper.plain_step(state, control, tau, wrench, substeps, out)
+        step = self._stepper.plain_step if active_tape() is None else self._stepper.taped_step
+        return self._watched(state, substeps, lambda: step(state, control, tau, wrench, substeps, out))
+
+    def _watched(self, state: State, substeps: int, step: Callable[[], State]) -> State:
+        return step() if self._watch is None else self._watch.step(step, state, substeps)
 
     # Jacobians -------------------------------------------------------------------------------------------------------
 
@@ -209,6 +218,8 @@ class Simulator:
         """
         if not callable(function):
             raise ValueError(f"function is {short(function)}; give a callable without arguments")
+        if self._watch is not None:
+            raise ValueError("a captured graph cannot look at flags; make the Simulator without on_fault")
         function()
         return self._stepper.replay_of(self._stepper.replay.capture(function))
 

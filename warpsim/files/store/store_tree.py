@@ -9,6 +9,7 @@ from warpsim.model.model import Model
 
 LISTS = re.compile(r"(mesh|keyframe|hfield)_\d+_\w+")  # the model's arrays that belong to no field of their own
 UNFINISHED = re.compile(r"(zarr|c|\d+)\.[0-9a-f]{32}\.partial")  # what a killed process leaves of a file of Zarr's
+FAULT = re.compile(r"tau|wrench|contact_(geoms|feature|point|frame|phi|impulse)")
 SLOTS = ("slot_0", "slot_1")
 FIELDS = frozenset(field.name for field in dataclasses.fields(Model))
 
@@ -27,6 +28,7 @@ def foreign(path, attributes, states) -> str | None:
     slot, arrays = _slot, set(states)
     if attributes.get("version") != 1:
         slot, arrays = _array, arrays | {"commits", "controls"}
+        groups["fault"] = lambda folder: _group(folder, lambda name: bool(FAULT.fullmatch(name)), _array)
         groups["sources"] = lambda folder: _group(folder, lambda name: name in SLOTS, _empty)
 
     def part(entry) -> Iterator[os.DirEntry]:

@@ -1,0 +1,177 @@
+"""Worlds that went wrong, written down with all that their last step read: a folder for each, to step through again and to look at."""
+
+import dataclasses
+import pathlib
+import time
+import warnings
+
+import numpy as np
+
+from warpsim.checks import short, whole
+from warpsim.description import describe_simulator, fingerprint, simulator_arguments
+from warpsim.device.recording import tape_paused
+from warpsim.files.output import check_folder
+from warpsim.files.store.layout import Layout
+from warpsim.files.store.place import STATE_NAMES, StoreError, fresh, read, writing
+from warpsim.files.store.store import Commit, Store
+from warpsim.files.store.store_model import put
+from warpsim.rollout import RECORDED
+from warpsim.state import State
+from warpsim.stepping import CONTACT_OVERFLOW, NONFINITE, NOT_CONVERGED, UNRESOLVED
+from warpsim.streaming import checkpoint_arrays, restored_state
+
+NAMES = {
+    NONFINITE: "NONFINITE",
+    NOT_CONVERGED: "NOT_CONVERGED",
+    CONTACT_OVERFLOW: "CONTACT_OVERFLOW",
+    UNRESOLVED: "UNRESOLVED",
+}
+FOLDER = "warpsim-faults"
+MOST = 16  # worlds that one simulator writes down; further ones are counted
+
+
+class Watch:
+    """What a simulator with `on_fault` does around each step: worlds that raise a flag anew go to disk."""
+
+    def __init__(self, sim, on_fault):
+        if on_fault == "dump":
+            on_fault = FOLDER
+            pathlib.Path(FOLDER).mkdir(exist_ok=True)
+        elif not isinstance(on_fault, (str, pathlib.Path)):
+            raise ValueError(f'on_fault is {short(on_fault)}; give "dump", the name of a folder, or None')
+        self.sim, self.folder = sim, check_folder(on_fault)
+        self.folder.mkdir(exist_ok=True)
+        self.written: list[pathlib.Path] = []
+        self.left_out = 0
+
+    def step(self, function, state: State, substeps: int) -> State:
+        """`function()`, a step from `state`, whose faults are written down."""
+        with tape_paused():
+            before = state.clone()
+        after = function()
+        with tape_paused():
+            raised = after.memory["flags"].numpy() & ~before.memory["flags"].numpy()
+            for world in np.flatnonzero(raised):
+                self._write(int(world), int(raised[world]), before, after, substeps)
+        return after
+
+    def _write(self, world: int, raised: int, before: State, after: State, substeps: int) -> None:
+        if len(self.written) >= MOST:
+            self.left_out += 1
+            if self.left_out == 1:
+                warnings.warn(f"{MOST} worlds are in {self.folder}; further faults are not written", stacklevel=6)
+            return
+        names = "-".join(flag_names(raised))
+        stem = f"{names}-world{world}-{time.strftime('%Y%m%d-%H%M%S')}"
+        path = next(p for k in range(10**6) if not (p := self.folder / f"{stem}{f'-{k}' if k else ''}.zarr").exists())
+        write_fault(path, self.sim, world, raised, before, after, substeps)
+        self.written.append(path)
+        at = float(after.time.numpy()[world])
+        warnings.warn(
+            f"world {world} raised {names} in the step to t = {at:g} s; step through it: warpsim replay {path}",
+            stacklevel=6,
+        )
+
+
+def flag_names(flags: int) -> list[str]:
+    """Names of the bits of a flag."""
+    return [name for bit, name in NAMES.items() if flags & bit]
+
+
+def write_fault(path, sim, world: int, raised: int, before: State, after: State, substeps: int) -> None:
+    """A store of one world with two frames, before and after a step, each with its checkpoint, and what the step was given."""
+    one, step = slice(world, world + 1), sim._stepper.step
+    arrays = [{name: a[one] for name, a in checkpoint_arrays(sim, state).items()} for state in (before, after)]
+    layout = Layout.of(arrays[0])
+    kinds = {name: array.numpy().dtype for name, array in ((n, getattr(sim.diagnostics, n)) for n in RECORDED)}
+    run = {"steps": 1, "substeps": substeps, "every": 1, "controls": {"kind": "array", "options": None}}
+    run |= {"simulator": describe_simulator(sim), "fingerprint": fingerprint(sim.device)}
+    with writing(path, "nothing is kept there"), fresh(path) as new:
+        dtypes = {name: arrays[0][name].dtype for name in STATE_NAMES}
+        options = {"dtypes": dtypes, "diagnostics": kinds, "layout": layout, "run": run}
+        Store.create(new, sim.model, 1, 2, controls=step.control.numpy()[one][None], **options)
+        store = Store(new)
+        rows = {name: np.stack([a[name] for a in arrays]) for name in STATE_NAMES}
+        for name, kind in kinds.items():
+            rows[name] = np.stack([np.zeros(1, kind), getattr(sim.diagnostics, name).numpy()[one]])
+        store.write(0, slice(0, 1), rows)
+        for slot in range(2):
+            store.keep(slice(0, 1), slot, layout.pack(arrays[slot]), None, -1)
+        group = store.root.create_group("fault", attributes={"world": world, "raised": raised})
+        put(group, "tau", step.tau.numpy()[one])
+        if step.wrench is not None:
+            put(group, "wrench", step.wrench.numpy()[one])
+        for name, values in _contacts_of(sim, world).items():
+            put(group, f"contact_{name}", values)
+        store.commit(slice(0, 1), Commit(2, 1, 1))
+
+
+def _contacts_of(sim, world: int) -> dict[str, np.ndarray]:
+    """The contacts of a world in the last step."""
+    found = sim.last_contacts
+    used = slice(0, int(found.count[world]))
+    names = ("geoms", "feature", "point", "frame", "phi", "impulse")
+    return {name: getattr(found, name)[world, used] for name in names}
+
+
+@dataclasses.dataclass(eq=False)
+class Fault:
+    """A world that went wrong, ready to be stepped again.
+
+    sim       a Simulator of one world, with the options and the parameters of then
+    state     the state before the step
+    inputs    what the step was given: control (1, nu), tau (1, nv), and wrench (1, nbody, 6) where there was one
+    substeps  of the step
+    after     the state after it, as NumPy arrays by name
+    world     its number then
+    raised    the flags that the step raised
+    contacts  name -> array of the step's contacts: geoms, feature, point, frame, phi, impulse
+    """
+
+    sim: "object"
+    state: State
+    inputs: dict[str, np.ndarray]
+    substeps: int
+    after: dict[str, np.ndarray]
+    world: int
+    raised: int
+    contacts: dict[str, np.ndarray]
+
+    def step(self, state: State | None = None) -> State:
+        """The step again, from its state or from another."""
+        return self.sim.step(self.state if state is None else state, **self.inputs, substeps=self.substeps)
+
+    def same(self, state: State) -> bool:
+        """Whether a state has every bit of that after the step."""
+        found = checkpoint_arrays(self.sim, state)
+        return all(
+            np.array_equal(found[name], array, equal_nan=array.dtype.kind == "f") for name, array in self.after.items()
+        )
+
+    def __repr__(self) -> str:
+        return f"Fault({'|'.join(flag_names(self.raised))} in world {self.world}, {len(self.contacts['phi'])} contacts)"
+
+
+def load_fault(path, device=None, sim=None) -> Fault:
+    """What a simulator with `on_fault` has written. `sim`: one of one world, for a solver of one's own. Raises `StoreError`."""
+    from warpsim.simulator import Simulator
+
+    store = Store(path, "r")
+    if not store.run or "fault" not in store.root:
+        raise StoreError(f"{path}: a trajectory, not a fault; `warpsim view` shows it")
+    if sim is None:
+        sim = Simulator(store.model(), 1, device=device, **simulator_arguments(store.run["simulator"], path))
+    everyone, group = slice(0, 1), store.root["fault"]
+    after = store.kept(everyone, Commit(2, 1, 1))[0]
+    state = restored_state(sim, store.kept(everyone, Commit(1, 0, 0))[0], path)
+
+    def found() -> dict[str, np.ndarray]:
+        return {name: array[...] for name, array in group.arrays()}
+
+    arrays, told = read(path, found), read(path, group.attrs.asdict)
+    inputs = {"control": store.controls(everyone)[0]} | {
+        name: arrays[name] for name in ("tau", "wrench") if name in arrays
+    }
+    contacts = {name.removeprefix("contact_"): array for name, array in arrays.items() if name.startswith("contact_")}
+    numbers = {name: whole(told[name], name, 0) for name in ("world", "raised")}
+    return Fault(sim, state, inputs, store.run["substeps"], after, contacts=contacts, **numbers)
