@@ -44,6 +44,7 @@ FLOORS = [
         "fit",
         "simulator",
         "streaming",
+        "cluster",
         "faults",
         "runs",
         "optimise",

@@ -44,7 +44,7 @@ _PUBLIC = {
     "warpsim.solve.cone_qp.cone_qp": ("ConeQPSolution", "solve_cone_qp"),
     "warpsim.solve.problem": ("ContactProblem", "ContactSolution", "solve_contact"),
 }
-_MODULES = {"robots": "warpsim.robots"}
+_MODULES = {"robots": "warpsim.robots", "cluster": "warpsim.cluster"}
 # Adapters that load their framework; not in `__all__`, so that a look at every public name loads none.
 _ADAPTERS = {name: f"warpsim.differentiate.{name}" for name in ("torch", "jax")}
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
@@ -71,6 +71,7 @@ if "warp" in _sys.modules:  # else at the first use of what needs it; a level se
     _hush()
 
 if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which cannot follow what is loaded on demand
+    from warpsim import cluster as cluster
     from warpsim import robots as robots
     from warpsim.differentiate import jax as jax
     from warpsim.differentiate import torch as torch

@@ -69,7 +69,11 @@ class Recorder(Frames):
     def __init__(self, sim, steps: int, every: int, requires_grad: bool):
         super().__init__(sim, steps // every + 1, requires_grad)
         self.every = every
-        self.diagnostics = {name: array[1:] for name, array in self.measured.items()}
+        rows = len(self.q) - 1
+        self.diagnostics = {
+            name: array[1:] if rows else wp.zeros((0, sim.worlds), dtype=array.dtype, device=self.device)
+            for name, array in self.measured.items()
+        }
 
     @in_turn
     def record(self, step: int, state) -> None:

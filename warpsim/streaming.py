@@ -180,7 +180,8 @@ def run_into_store(sim, state: State, controls, steps, path, *, substeps: int, e
     source = Source.of(sim, controls)
     run = new_run(sim, source, steps, substeps, every)
     with writing(path, "nothing is kept there"), fresh(path) as new:
-        begin_store(new, sim, state, source, steps, every, run)
+        table = None if source.table is None else source.table.numpy()
+        begin_store(new, sim, checkpoint_arrays(sim, state), table, source.said(), run)
     store = Store(path)
     final = go_on(sim, state.clone(), source, store, slice(0, sim.worlds), store.commits()[0], progress)
     trajectory = load_trajectory(path, sim.model)
@@ -197,10 +198,9 @@ def new_run(sim, source: Source, steps: int, substeps: int, every: int) -> dict:
     return found | {"simulator": describe_simulator(sim), "fingerprint": fingerprint(sim.device)}
 
 
-def begin_store(path, sim, state: State, source: Source, steps: int, every: int, run: dict, column=None) -> None:
-    """A new store with the first frame, its checkpoint and commit."""
-    arrays = checkpoint_arrays(sim, state)
-    layout, table = Layout.of(arrays), None if source.table is None else source.table.numpy()
+def begin_store(path, sim, arrays: dict[str, np.ndarray], table, said: dict | None, run: dict, column=None) -> None:
+    """A new store with the first frame, its checkpoint `arrays` (worlds, …) and commit; `table` has the controls (steps, worlds, nu), if given."""
+    layout, worlds = Layout.of(arrays), len(arrays["time"])
     dtypes = {"q": sim.dtype, "v": sim.dtype, "time": "float64"}
     kinds = {name: sim.dtype if kind is None else wp.dtype_to_numpy(kind) for name, kind in RECORDED.items()}
     options = {
@@ -211,13 +211,13 @@ def begin_store(path, sim, state: State, source: Source, steps: int, every: int,
         "run": run,
         "column": column,
     }
-    Store.create(path, sim.model, sim.worlds, steps // every + 1, **options)
+    Store.create(path, sim.model, worlds, run["steps"] // run["every"] + 1, **options)
     store = Store(path)
-    everyone = slice(0, sim.worlds)
+    everyone = slice(0, worlds)
     rows = {name: arrays[name][None] for name in STATE_NAMES}
-    rows |= {name: np.zeros((1, sim.worlds), kind) for name, kind in kinds.items()}
+    rows |= {name: np.zeros((1, worlds), kind) for name, kind in kinds.items()}
     writer = Writer(store, everyone, Commit(), layout)
-    writer.put(0, rows, 0, arrays, source.said())
+    writer.put(0, rows, 0, arrays, said)
     writer.close()
 
 

@@ -110,8 +110,9 @@ class Store:
         size = max(model.nq, 1) * np.dtype(dtypes["q"]).itemsize
         column = min(worlds, MOST_WORLDS) if column is None else min(whole(column, "column", 1), worlds)
         block = int(np.clip(BLOCK_BYTES // (size * column), 1, min(MOST_FRAMES, frames)))
-        chunk = int(np.clip(CHUNK_BYTES // (size * block), 1, column))
-        column = -(-column // chunk) * chunk
+        chunks = -(-column // int(np.clip(CHUNK_BYTES // (size * block), 1, column)))
+        chunk = -(-column // chunks)
+        column = chunks * chunk
         shape = {"chunks": (block, chunk), "shards": (block, column)}
         root = zarr.create_group(zarr_store(path, False), zarr_format=3, overwrite=is_url(path))
         sizes = {"q": (model.nq,), "v": (model.nv,), "time": ()}

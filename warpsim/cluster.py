@@ -1,0 +1,368 @@
+"""Rollouts over many machines, on Ray: worlds divided over actors that write into one store (docs/scale.md).
+
+A store says what its run is and how far each column of worlds is (`warpsim.streaming`). An actor brings columns of its own to the end, and
+nothing else: one that is lost is replaced by another, which begins at the last commit. Bits do not depend on how worlds are divided, for every
+world depends on itself alone, and random numbers on its number in the whole.
+"""
+
+import collections
+import math
+import pathlib
+import shutil
+import tempfile
+
+import numpy as np
+
+from warpsim.checks import short, whole
+from warpsim.description import fingerprint
+from warpsim.files.store.place import STATE_NAMES, StoreError, check_replaceable, fresh, is_url, writing
+from warpsim.files.store.plain import to_plain
+from warpsim.files.store.store import Commit, Store, load_trajectory
+from warpsim.model.model import Model
+from warpsim.randomness import RandomControls
+from warpsim.rollout import with_progress
+from warpsim.simulator import Simulator
+from warpsim.state import State, import_or_explain
+from warpsim.streaming import PARAMETERS, Source, begin_store, checkpoint_arrays, finish, new_run, unfinished
+
+LOSSES = 20  # of actors, one after the other without a commit between them, before a run is given up
+LOOK_SECONDS = 0.2  # between two looks at the store, for progress
+
+
+class ShardLost(RuntimeError):
+    """Actors were lost so often that a run made no progress. What is in the store stays, and `ws.cluster.resume` goes on with it."""
+
+
+class Unchanging:
+    """A callable whose state must not change, as its shards could not share it."""
+
+    def __init__(self, called):
+        self.called, self.first = called, to_plain(called.state_dict())
+
+    def __call__(self, state):
+        return self.called(state)
+
+    def state_dict(self) -> dict:
+        said = self.called.state_dict()
+        if to_plain(said) != self.first:
+            raise ValueError(
+                f"the state of controls ({type(self.called).__name__}) changes from step to step, which shards cannot share; give an array, "
+                "ws.RandomControls, or a callable of the state alone"
+            )
+        return said
+
+    def load_state_dict(self, kept: dict) -> None:
+        self.called.load_state_dict(kept)
+
+
+class Shard:
+    """What an actor does: bring worlds of a store to the end."""
+
+    def __init__(self, path, device, threads):
+        self.path, self.device, self.threads = path, device, threads
+
+    def machine(self) -> dict[str, str]:
+        """Where it runs, on which last bits depend."""
+        from warpsim.inputs import device_called
+
+        try:
+            Store(self.path, "r")
+        except StoreError as error:
+            raise StoreError(
+                f"{error} (from the machine of a shard: give a store that all machines see, or a URL)"
+            ) from None
+        return fingerprint(device_called(self.device))
+
+    def run(self, start: int, stop: int, commit: tuple, controls) -> None:
+        """Simulate worlds start to stop from their commit to the end."""
+        store = Store(self.path)
+        finish(store, slice(start, stop), Commit(*commit), controls, device=self.device, threads=self.threads)
+
+
+def rollout(
+    model: Model,
+    state: State | None = None,
+    controls=None,
+    steps: int | None = None,
+    *,
+    worlds: int | None = None,
+    shards: int | None = None,
+    store=None,
+    every: int = 1,
+    substeps: int = 1,
+    parameters=None,
+    device=None,
+    threads: int | None = None,
+    progress=None,
+    address: str | None = None,
+    **options,
+):
+    """`Simulator.rollout` of `worlds` worlds over `shards` actors of Ray, streamed into one store; its `Trajectory`, read from there.
+
+    `state`: where to begin, of a simulator of the same options; None is the model's start in every one of `worlds`. `controls`: an array
+    (steps, worlds, nu), `ws.RandomControls`, None, or a callable of a shard's state with `state_dict` that does not change. `parameters`: name ->
+    values as in `sim.parameters[name] = values`. `shards`: None is a CUDA device each, or a core each where there is none. `store`: a path that all
+    machines see, or a URL; None keeps it in a temporary folder of this machine and reads it whole. `address`: of a running cluster, as in `ray.init`.
+    `options`: those of `Simulator`. The bits are those of one simulator of all worlds, for any number of shards on devices of one kind.
+
+    A lost actor or node is replaced and begins at its last commit. Raises `ImportError` without Ray, `ValueError`, `StoreError`, `ShardLost`.
+    """
+    ray = _ray(address)
+    if not isinstance(model, Model):
+        raise ValueError(f"model is a {type(model).__name__}; load one with ws.load(path) or build it")
+    worlds = _count(worlds, state, controls, parameters)
+    every, substeps = whole(every, "every", 1), whole(substeps, "substeps", 1)
+    shards = _default_shards(ray) if shards is None else whole(shards, "shards", 1)
+    one = Simulator(model, 1, device=_host_or(device), threads=1, **options)
+    source, steps, table = _source(one, controls, steps, worlds)
+    arrays = _first(one, state, parameters, worlds)
+    run = new_run(one, source, steps, substeps, every)
+    temporary = tempfile.mkdtemp(prefix="warpsim-") if store is None else None
+    try:
+        if temporary and len([n for n in ray.nodes() if n["Alive"]]) > 1:
+            raise ValueError("this cluster has several machines; give store=, a path that all of them see, or a URL")
+        path = _shared(pathlib.Path(temporary) / "run.zarr" if temporary else store)
+        with writing(path, "nothing is kept there"), fresh(path) as new:
+            begin_store(new, one, arrays, table, source.said(), run, -(-worlds // min(shards, worlds)))
+        trajectory = resume(path, source.called, shards=shards, device=device, threads=threads, progress=progress)
+        return trajectory if temporary is None else _read_whole(trajectory)
+    finally:
+        if temporary:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def resume(path, controls=None, *, shards=None, device=None, threads=None, progress=None, address=None):
+    """Go on over `shards` actors with a run that was interrupted, of `ws.cluster.rollout` or `sim.rollout(store=…)`. Its `Trajectory`."""
+    ray = _ray(address)
+    path = _shared(path, exists=True)
+    store = Store(path)
+    if not store.run:
+        raise StoreError(f"{path}: holds a trajectory that was saved, not a run; there is nothing to go on with")
+    shards = _default_shards(ray) if shards is None else whole(shards, "shards", 1)
+    if store.run["controls"]["kind"] == "callable" and unfinished(store):
+        if controls is None:
+            raise ValueError(f"{path}: its controls came from a callable; give it again, as controls=")
+        controls = controls if isinstance(controls, Unchanging) else Unchanging(controls)
+    _Run(ray, store, shards, device, threads, controls).finish(progress)
+    return load_trajectory(path)
+
+
+def map(function, items, *, shards: int | None = None, retries: int = 3, address: str | None = None) -> list:
+    """`[function(item) for item in items]` over processes of Ray, in the order of the items: seeds of a training, robots, sweeps.
+
+    `shards`: how many at once, each with its share of the cores (and of the GPUs, where there are any); None as in `rollout`. What a lost process
+    was at is done again, up to `retries` times; an exception of `function` is raised here.
+    """
+    ray = _ray(address)
+    if not callable(function):
+        raise ValueError(f"function is {short(function)}; give a callable of one item")
+    items = list(items)
+    shards = min(_default_shards(ray) if shards is None else whole(shards, "shards", 1), max(len(items), 1))
+    task = ray.remote(function).options(max_retries=whole(retries, "retries", 0), **_share(ray, shards, None))
+    return ray.get([task.remote(item) for item in items])
+
+
+class _Run:
+    """Actors at work on one store."""
+
+    def __init__(self, ray, store: Store, shards: int, device, threads, controls):
+        self.ray, self.store, self.shards, self.device, self.controls = ray, store, shards, device, controls
+        share = _share(ray, shards, device)
+        self.threads = max(1, math.floor(share.get("num_cpus", 1))) if threads is None else threads
+        self.make = ray.remote(max_restarts=0, **share)(Shard)
+        self.idle: list = []
+        self.busy: dict = {}  # the result that is waited for -> its actor and worlds
+        self.losses = 0
+
+    def finish(self, progress) -> None:
+        """Bring every column to the end."""
+        try:
+            self.waiting = collections.deque(self._tasks())
+            count = min(self.shards, len(self.waiting))
+            self.idle = [self._actor() for _ in range(count)]
+            if count:
+                self._same_machines()
+            for _ in with_progress(self._steps(), progress):
+                pass
+        finally:
+            for actor in [*self.idle, *(actor for actor, _ in self.busy.values())]:
+                self.ray.kill(actor)
+
+    def _tasks(self, within: slice | None = None) -> list[tuple[slice, Commit]]:
+        """What is left to do, in parts for one actor each."""
+        found = unfinished(self.store, -(-self.store.worlds // self.shards))
+        return [t for t in found if within is None or within.start <= t[0].start < within.stop]
+
+    def _actor(self):
+        return self.make.remote(str(self.store.path), self.device, self.threads)
+
+    def _same_machines(self) -> None:
+        """Let the store know the machines; refuse shards whose bits would differ."""
+        found = self.ray.get([actor.machine.remote() for actor in self.idle])
+        different = {tuple(sorted(machine.items())) for machine in found}
+        if len(different) > 1:
+            a, b = (dict(x) for x in sorted(different)[:2])
+            what = "; ".join(f"{name} {a[name]} and {b.get(name)}" for name in a if a[name] != b.get(name))
+            raise ValueError(
+                f"shards on machines of two kinds would differ in their last bits ({what}); give `device` or machines of one kind"
+            )
+        if all(commit.steps == 0 for commit in self.store.commits()):
+            self.store.run = self.store.run | {"fingerprint": found[0]}
+            self.store.root.attrs.update({"run": self.store.run})
+
+    def _steps(self):
+        """The steps that the worlds have on average, each once it is reached, until all is done."""
+        told, last = 0, None
+        while self.waiting or self.busy:
+            while self.waiting and self.idle:
+                worlds, commit = self.waiting.popleft()
+                actor = self.idle.pop()
+                self.busy[actor.run.remote(worlds.start, worlds.stop, tuple(commit), self.controls)] = (actor, worlds)
+            done, _ = self.ray.wait(list(self.busy), num_returns=1, timeout=LOOK_SECONDS)
+            commits = self.store.commits()
+            if commits != last:
+                self.losses, last = 0, commits
+            for result in done:
+                self._ended(result, *self.busy.pop(result))
+            mean = (
+                sum(c.steps * (w.stop - w.start) for c, w in zip(commits, self.store.columns(), strict=True))
+                // self.store.worlds
+            )
+            yield from range(told, mean)
+            told = max(told, mean)
+        yield from range(told, self.store.run["steps"])
+
+    def _ended(self, result, actor, worlds: slice) -> None:
+        """Take an actor back; where it was lost, have another go on with its worlds."""
+        try:
+            self.ray.get(result)
+            self.idle.append(actor)
+        except self.ray.exceptions.RayActorError as error:
+            self.losses += 1
+            if self.losses > LOSSES:
+                raise ShardLost(
+                    f"{self.store.path}: {self.losses} actors in a row were lost without a step done ({' '.join(str(error).split())[:300]}); what is in "
+                    "the store stays: ws.cluster.resume goes on with it"
+                ) from error
+            self.idle.append(self._actor())
+            self.waiting.extend(self._tasks(worlds))
+        except self.ray.exceptions.RayTaskError as error:
+            raise error.as_instanceof_cause() from None
+
+
+def _ray(address):
+    """Ray, connected: to what this process is connected to, to `address`, or to a cluster of this machine alone."""
+    ray = import_or_explain("ray", "cluster")
+    if not ray.is_initialized():
+        options = {} if address is None else {"address": address}
+        ray.init(
+            include_dashboard=False if address is None else None, log_to_driver=False, logging_level="ERROR", **options
+        )
+    return ray
+
+
+def _default_shards(ray) -> int:
+    found = ray.cluster_resources()
+    return max(1, int(found.get("GPU", 0) or found.get("CPU", 1)))
+
+
+def _share(ray, shards: int, device) -> dict:
+    """What Ray gives each of so many actors: a GPU, or its share of the cores."""
+    found = ray.cluster_resources()
+    on_cpu = device is not None and str(device).startswith("cpu")
+    cpus = max(found.get("CPU", 1) / shards, 0.001)
+    share = {"num_cpus": math.floor(cpus) if cpus >= 1 else math.floor(cpus * 1000) / 1000}
+    if found.get("GPU", 0) and not on_cpu:
+        share["num_gpus"] = min(1, found["GPU"] / shards)
+    return share
+
+
+def _host_or(device):
+    """Where the driver makes its one world: on the CPU, as it may have nothing else."""
+    return "cpu" if device is None or str(device).startswith("cuda") else device
+
+
+def _count(worlds, state, controls, parameters) -> int:
+    """How many worlds arguments speak of."""
+    told = {} if worlds is None else {"worlds": whole(worlds, "worlds", 1)}
+    if state is not None:
+        if not isinstance(state, State):
+            raise ValueError(
+                f"state is a {type(state).__name__}; give one of a Simulator, or None for the model's start"
+            )
+        told["state"] = state.worlds
+    if controls is not None and not callable(controls) and not isinstance(controls, RandomControls):
+        shape = np.shape(controls)
+        if len(shape) != 3:
+            raise ValueError(f"controls has shape {shape}; it must be (steps, worlds, nu)")
+        told["controls"] = shape[1]
+    if not told:
+        raise ValueError("give worlds=, or a state of as many worlds")
+    if len(set(told.values())) > 1:
+        raise ValueError(
+            "; ".join(f"{name} has {count} worlds" for name, count in told.items()) + "; give the same number"
+        )
+    return next(iter(told.values()))
+
+
+def _source(one, controls, steps, worlds: int) -> tuple[Source, int, np.ndarray | None]:
+    if controls is None or callable(controls) or isinstance(controls, RandomControls):
+        if steps is None:
+            raise ValueError("rollout needs steps= unless controls is an array (steps, worlds, nu)")
+        if callable(controls) and not isinstance(controls, RandomControls):
+            Source.of(one, controls)  # refuses one without state_dict
+            controls = Unchanging(controls)
+        return Source.of(one, controls), whole(steps, "steps", 1), None
+    table = one._inputs.numbers(controls, "controls")
+    expected = (len(table) if steps is None else whole(steps, "steps", 1), worlds, one.model.nu)
+    if table.shape != expected or not len(table):
+        raise ValueError(
+            f"controls has shape {table.shape}; it must be (steps, worlds, nu) = {expected}, with a step at least"
+        )
+    return Source("array", None), len(table), table
+
+
+def _first(one, state, parameters, worlds: int) -> dict[str, np.ndarray]:
+    """The first checkpoint, of all worlds; `one` is a simulator of one world of the same options."""
+    for name in parameters or {}:
+        _ = one.parameters[name]
+    template = checkpoint_arrays(one, one.state())
+    given = {} if state is None else {name: array for name, array in state.numpy().items()}
+    arrays = {}
+    for name, array in template.items():
+        expected = (worlds, *array.shape[1:])
+        if name in STATE_NAMES or not name.startswith(PARAMETERS):
+            value = given.get(name, array) if state is None else given.get(name)
+            if value is None or value.dtype != array.dtype or value.shape[1:] != array.shape[1:]:
+                raise ValueError(
+                    f"state is of a simulator of other options: {name} does not fit; make it with the same ones"
+                )
+        else:
+            value = np.asarray(parameters[name.removeprefix(PARAMETERS)], array.dtype)
+            if value.shape not in (expected, expected[1:]):
+                raise ValueError(f"{name} has shape {value.shape}; it must be {expected} or {expected[1:]}")
+            for row in np.broadcast_to(value, expected) if value.shape == expected else [value]:
+                one.parameters[name.removeprefix(PARAMETERS)] = row  # refuses what is not physical
+        arrays[name] = np.ascontiguousarray(np.broadcast_to(value, expected))
+    return arrays
+
+
+def _shared(path, exists: bool = False):
+    """A path as every process of this machine understands it, checked."""
+    if is_url(path):
+        if path.startswith("memory://"):
+            raise StoreError(
+                f"{path}: each process has a memory of its own; give a folder, or a URL that all machines see"
+            )
+        return path if exists else check_replaceable(path)
+    return pathlib.Path(path).resolve() if exists else check_replaceable(path).resolve()
+
+
+def _read_whole(trajectory):
+    from warpsim.trajectory import Trajectory
+
+    arrays = (np.asarray(getattr(trajectory, name)) for name in STATE_NAMES)
+    return Trajectory(trajectory.model, *arrays, {name: np.asarray(a) for name, a in trajectory.diagnostics.items()})
+
+
+__all__ = ["ShardLost", "map", "resume", "rollout"]
