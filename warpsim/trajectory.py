@@ -110,8 +110,8 @@ class Trajectory:
 
     def clock(self) -> np.ndarray:
         """`(T+1,)` time [s] of the world that went furthest; a world that was stopped early keeps its last time."""
-        time = host_array(self.time)
-        return time[:, int(np.argmax(time[-1]))]
+        furthest = int(np.argmax(self.rows("time", [self.frames - 1])[0]))
+        return host_array(self.time[:, furthest])
 
     def poses(self, worlds=None) -> np.ndarray:
         """Body poses `(T+1, worlds, nbody, 7)` as `[x y z qw qx qy qz]`, world frame, float64.
