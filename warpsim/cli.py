@@ -166,8 +166,8 @@ class Replay:
 
         checks.whole(self.steps, "steps", 1)
         fault = load_fault(self.fault, self.device)
-        rows, again = replayed(fault, self.steps)
-        told = {"fault": repr(fault), "dt": fault.sim.dt, "same bits as then": again, "contacts": _contact_rows(fault)}
+        rows, again = fault.replay(self.steps)
+        told = {"fault": repr(fault), "dt": fault.sim.dt, "same bits as then": again, "contacts": fault.contact_rows()}
         if self.json:
             print(json.dumps(_finite(told | {"steps": rows}), indent=2))
             return
@@ -183,21 +183,6 @@ class Replay:
                 console.print(table)
 
 
-def replayed(fault, steps: int) -> tuple[list[dict], bool]:
-    """What each step from a fault's state measures, and whether the first has the bits of then."""
-    from warpsim.faults import flag_names
-
-    state, rows, again = fault.state, [], False
-    for step in range(steps):
-        state = fault.step(state)
-        again = fault.same(state) if step == 0 else again
-        measured = {name: values[0].item() for name, values in fault.sim.diagnostics.numpy().items()}
-        v = state.v.numpy()
-        row = {"t": state.time.numpy()[0].item(), "largest |v|": float(abs(v).max()) if v.size else 0.0}
-        rows.append(row | measured | {"flags": "|".join(flag_names(measured["flags"])) or "none"})
-    return rows, again
-
-
 def _finite(value):
     """What JSON can say: None in place of a number that is not finite."""
     if isinstance(value, dict):
@@ -205,20 +190,6 @@ def _finite(value):
     if isinstance(value, list):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _contact_rows(fault) -> list[dict]:
-    names = fault.sim.model.geom_names
-    found = fault.contacts
-    return [
-        {
-            "geoms": " ".join(names[g] for g in found["geoms"][c]),
-            "phi": float(found["phi"][c]),
-            "point": " ".join(f"{x:.4g}" for x in found["point"][c]),
-            "impulse t1, t2, n": " ".join(f"{x:.4g}" for x in found["impulse"][c]),
-        }
-        for c in range(len(found["phi"]))
-    ]
 
 
 @dataclasses.dataclass
@@ -353,7 +324,9 @@ class View:
     worlds: int | None = None
     """Show the first n worlds; by default up to 64."""
     port: int = 8080
-    """Of the page, on this machine only; 0 takes a free one."""
+    """Of the page; 0 takes a free one."""
+    host: str = "127.0.0.1"
+    """Address to listen at: this machine only. At any other the page is behind a token, which is part of the link that is printed."""
     out: str | None = None
     """Write the page here and serve nothing."""
 
@@ -362,6 +335,7 @@ class View:
 
         from warpsim import Trajectory
         from warpsim.files.output import check_file
+        from warpsim.show.serve import serve
 
         if not 0 <= self.port < 1 << 16:
             raise ValueError(f"port is {self.port}; give 0 to 65535")
@@ -374,20 +348,7 @@ class View:
             return
         with tempfile.TemporaryDirectory() as folder:
             trajectory.to_html(pathlib.Path(folder) / "index.html", worlds=self.worlds)
-            _serve(folder, self.port)
-
-
-def _serve(folder: str, port: int) -> None:
-    import functools
-    import http.server
-
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=folder)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
-        print(f"http://127.0.0.1:{server.server_address[1]}/  (stop with Ctrl-C)", flush=True)
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            print()
+            serve(folder, self.port, self.host, lambda link: print(f"{link}  (stop with Ctrl-C)", flush=True))
 
 
 @dataclasses.dataclass

@@ -141,6 +141,31 @@ class Fault:
         """The step again, from its state or from another."""
         return self.sim.step(self.state if state is None else state, **self.inputs, substeps=self.substeps)
 
+    def replay(self, steps: int) -> tuple[list[dict], bool]:
+        """What each of so many steps measures, the faulty one first, and whether that has the bits of then."""
+        state, rows, again = self.state, [], False
+        for step in range(steps):
+            state = self.step(state)
+            again = self.same(state) if step == 0 else again
+            measured = {name: values[0].item() for name, values in self.sim.diagnostics.numpy().items()}
+            v = state.v.numpy()
+            row = {"t": state.time.numpy()[0].item(), "largest |v|": float(abs(v).max()) if v.size else 0.0}
+            rows.append(row | measured | {"flags": "|".join(flag_names(measured["flags"])) or "none"})
+        return rows, again
+
+    def contact_rows(self) -> list[dict]:
+        """A line for each contact of the step."""
+        names, found = self.sim.model.geom_names, self.contacts
+        return [
+            {
+                "geoms": " ".join(names[g] for g in found["geoms"][c]),
+                "phi": float(found["phi"][c]),
+                "point": " ".join(f"{x:.4g}" for x in found["point"][c]),
+                "impulse t1, t2, n": " ".join(f"{x:.4g}" for x in found["impulse"][c]),
+            }
+            for c in range(len(found["phi"]))
+        ]
+
     def same(self, state: State) -> bool:
         """Whether a state has every bit of that after the step."""
         found = checkpoint_arrays(self.sim, state)

@@ -49,7 +49,7 @@ class SAP(ContactModel):
     sigma: float = 1e-3
     line_search: str = "exact"
     linear_solver: str = "auto"
-    max_iterations: int = 600
+    max_iterations: int = 1000
     approximation: str | None = None
     supported_load: bool | None = None
     has_closed_form: ClassVar[bool] = True
