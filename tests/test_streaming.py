@@ -128,6 +128,38 @@ def test_every_solver_and_integrator_goes_on(tmp_path, monkeypatch, solver, inte
     same(ws.resume(tmp_path / "a.zarr", device="cpu", threads=2), expected)
 
 
+@pytest.mark.parametrize("kind", CONTROLS)
+def test_columns_are_committed_one_after_the_other(tmp_path, monkeypatch, kind):
+    """A process that ends between the commits of two columns: all worlds go on from the commit before, together, as the policy is of all."""
+    monkeypatch.setattr(streaming, "COMMIT_SECONDS", 0.02)
+    monkeypatch.setattr("warpsim.files.store.store.MOST_WORLDS", 2)
+    sim, calls = ant(), []
+    expected = sim.rollout(start(sim), CONTROLS[kind](sim), STEPS)
+    commit = Store.commit
+
+    def half(self, worlds, each):
+        calls.append(each)
+        if len(calls) < 4:
+            return commit(self, worlds, each)
+        commit(self, slice(0, 2), each)
+        raise Interrupted
+
+    with monkeypatch.context() as broken, pytest.raises(Interrupted):
+        broken.setattr(Store, "commit", half)
+        sim.rollout(start(sim), CONTROLS[kind](sim), STEPS, store=tmp_path / "a.zarr")
+    commits = Store(tmp_path / "a.zarr").commits()
+    assert len(commits) == 2 and commits[0].steps > commits[1].steps > 0
+    shutil.copytree(tmp_path / "a.zarr", tmp_path / "b.zarr")
+    again = CONTROLS[kind](sim) if kind == "callable" else None
+    same(ws.resume(tmp_path / "a.zarr", again), expected)
+    store = Store(tmp_path / "b.zarr")
+    store.keep(
+        slice(0, 4), commits[1].slot, np.zeros((4, store.root["checkpoint/slot_0"].shape[1]), np.uint8), None, -1
+    )
+    with pytest.raises(StoreError, match="two processes"):
+        ws.resume(tmp_path / "b.zarr", CONTROLS[kind](sim) if kind == "callable" else None)
+
+
 def test_parameters_that_a_policy_writes_are_kept(tmp_path, monkeypatch):
     """What a callable writes into parameters on the way belongs to the checkpoint; one asked for too late is refused by name."""
     monkeypatch.setattr(streaming, "COMMIT_SECONDS", 0.02)

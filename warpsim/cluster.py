@@ -23,7 +23,7 @@ from warpsim.randomness import RandomControls
 from warpsim.rollout import with_progress
 from warpsim.simulator import Simulator
 from warpsim.state import State, import_or_explain
-from warpsim.streaming import PARAMETERS, Source, begin_store, checkpoint_arrays, finish, new_run, unfinished
+from warpsim.streaming import PARAMETERS, Source, begin_store, checkpoint_arrays, finish, new_run, together, unfinished
 
 LOSSES = 20  # of actors, one after the other without a commit between them, before a run is given up
 LOOK_SECONDS = 0.2  # between two looks at the store, for progress
@@ -116,7 +116,7 @@ def rollout(
     one = Simulator(model, 1, device=_host_or(device), threads=1, **options)
     source, steps, table = _source(one, controls, steps, worlds)
     arrays = _first(one, state, parameters, worlds)
-    run = new_run(one, source, steps, substeps, every)
+    run = new_run(one, source, steps, substeps, every) | {"divided": True}
     temporary = tempfile.mkdtemp(prefix="warpsim-") if store is None else None
     try:
         if temporary and len([n for n in ray.nodes() if n["Alive"]]) > 1:
@@ -143,6 +143,8 @@ def resume(path, controls=None, *, shards=None, device=None, threads=None, progr
         if controls is None:
             raise ValueError(f"{path}: its controls came from a callable; give it again, as controls=")
         controls = controls if isinstance(controls, Unchanging) else Unchanging(controls)
+    if not store.run["divided"]:
+        _divide(store)
     _Run(ray, store, shards, device, threads, controls).finish(progress)
     return load_trajectory(path)
 
@@ -162,12 +164,27 @@ def map(function, items, *, shards: int | None = None, retries: int = 3, address
     return ray.get([task.remote(item) for item in items])
 
 
+def _divide(store: Store) -> None:
+    """Let columns of a run of one simulator go on by themselves, all from the commit that each of them has been at."""
+    for worlds, commit in together(store):
+        store.commit(worlds, commit)
+    store.run = store.run | {"divided": True}
+    store.root.attrs.update({"run": store.run})
+
+
 class _Run:
     """Actors at work on one store."""
 
     def __init__(self, ray, store: Store, shards: int, device, threads, controls):
         self.ray, self.store, self.shards, self.device, self.controls = ray, store, shards, device, controls
         share = _share(ray, shards, device)
+        if (
+            device is None
+            and store.run["divided"]
+            and store.run["simulator"]["device"] == "cpu"
+            and any(c.steps for c in store.commits())
+        ):
+            self.device = "cpu"
         self.threads = max(1, math.floor(share.get("num_cpus", 1))) if threads is None else threads
         self.make = ray.remote(max_restarts=0, **share)(Shard)
         self.idle: list = []
@@ -207,7 +224,9 @@ class _Run:
                 f"shards on machines of two kinds would differ in their last bits ({what}); give `device` or machines of one kind"
             )
         if all(commit.steps == 0 for commit in self.store.commits()):
-            self.store.run = self.store.run | {"fingerprint": found[0]}
+            device = "cpu" if " CPU " in found[0]["device"] else "cuda"
+            simulator = self.store.run["simulator"] | {"device": device}
+            self.store.run = self.store.run | {"fingerprint": found[0], "simulator": simulator}
             self.store.root.attrs.update({"run": self.store.run})
 
     def _steps(self):

@@ -21,9 +21,10 @@ ROUNDING = ("fma", "avx2", "avx512f", "asimd")
 
 
 def describe_simulator(sim) -> dict:
-    """The arguments of `Simulator` beside the model, the worlds and the device. A solver of one's own is there by its name alone."""
+    """The arguments of `Simulator` beside the model and the worlds. A solver of one's own is there by its name alone."""
     speed = sim.recovery_speed
     return {
+        "device": str(sim.device),
         "dt": sim.dt,
         "dtype": sim.dtype,
         "max_contacts": sim.max_contacts,
@@ -34,10 +35,12 @@ def describe_simulator(sim) -> dict:
     }
 
 
-def simulator_arguments(kept: dict, path) -> dict:
-    """The inverse of `describe_simulator`. Raises `ValueError` for a solver or an integrator that is none of warpsim's."""
+def simulator_arguments(kept: dict, path, device=None) -> dict:
+    """The inverse of `describe_simulator`; where no device is asked for, one of the kind that it was. Raises `ValueError` for a solver or an
+    integrator that is none of warpsim's."""
     speed = kept["recovery_speed"]
     arguments = {name: kept[name] for name in ("dt", "dtype", "requires_grad")}
+    arguments["device"] = "cpu" if device is None and kept.get("device") == "cpu" else device
     # A capacity of 0 is that of a model without pairs, which it has by itself.
     arguments["max_contacts"] = kept["max_contacts"] or None
     arguments["recovery_speed"] = None if speed is None else tuple(float(x) for x in speed)

@@ -18,7 +18,7 @@ from warpsim.files.store.store_model import put
 from warpsim.rollout import RECORDED
 from warpsim.state import State
 from warpsim.stepping import CONTACT_OVERFLOW, NONFINITE, NOT_CONVERGED, UNRESOLVED
-from warpsim.streaming import checkpoint_arrays, restored_state
+from warpsim.streaming import STEPS, checkpoint_arrays, restored_state
 
 NAMES = {
     NONFINITE: "NONFINITE",
@@ -82,9 +82,15 @@ def write_fault(path, sim, world: int, raised: int, before: State, after: State,
     """A store of one world with two frames, before and after a step, each with its checkpoint, and what the step was given."""
     one, step = slice(world, world + 1), sim._stepper.step
     arrays = [{name: a[one] for name, a in checkpoint_arrays(sim, state).items()} for state in (before, after)]
-    layout = Layout.of(arrays[0])
+    layout = Layout.of(arrays[0] | {STEPS: np.zeros(1, int)})
     kinds = {name: array.numpy().dtype for name, array in ((n, getattr(sim.diagnostics, n)) for n in RECORDED)}
-    run = {"steps": 1, "substeps": substeps, "every": 1, "controls": {"kind": "array", "options": None}}
+    run = {
+        "steps": 1,
+        "substeps": substeps,
+        "every": 1,
+        "controls": {"kind": "array", "options": None},
+        "divided": False,
+    }
     run |= {"simulator": describe_simulator(sim), "fingerprint": fingerprint(sim.device)}
     with writing(path, "nothing is kept there"), fresh(path) as new:
         dtypes = {name: arrays[0][name].dtype for name in STATE_NAMES}
@@ -95,8 +101,8 @@ def write_fault(path, sim, world: int, raised: int, before: State, after: State,
         for name, kind in kinds.items():
             rows[name] = np.stack([np.zeros(1, kind), getattr(sim.diagnostics, name).numpy()[one]])
         store.write(0, slice(0, 1), rows)
-        for slot in range(2):
-            store.keep(slice(0, 1), slot, layout.pack(arrays[slot]), None, -1)
+        for slot, done in enumerate((0, 1)):
+            store.keep(slice(0, 1), slot, layout.pack(arrays[slot] | {STEPS: np.full(1, done)}), None, -1)
         group = store.root.create_group("fault", attributes={"world": world, "raised": raised})
         put(group, "tau", step.tau.numpy()[one])
         if step.wrench is not None:
@@ -185,7 +191,7 @@ def load_fault(path, device=None, sim=None) -> Fault:
     if not store.run or "fault" not in store.root:
         raise StoreError(f"{path}: a trajectory, not a fault; `warpsim view` shows it")
     if sim is None:
-        sim = Simulator(store.model(), 1, device=device, **simulator_arguments(store.run["simulator"], path))
+        sim = Simulator(store.model(), 1, **simulator_arguments(store.run["simulator"], path, device))
     everyone, group = slice(0, 1), store.root["fault"]
     after = store.kept(everyone, Commit(2, 1, 1))[0]
     state = restored_state(sim, store.kept(everyone, Commit(1, 0, 0))[0], path)

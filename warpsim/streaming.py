@@ -22,7 +22,7 @@ from warpsim.rollout import RECORDED, Frames, with_progress
 from warpsim.state import State
 
 COMMIT_SECONDS = 5.0  # of simulation that a killed process loses at most, where a step takes less
-PARAMETERS = "parameters/"
+PARAMETERS, STEPS = "parameters/", "steps"  # of what a checkpoint holds besides the state
 
 
 # what gives the controls ----------------------------------------------------------------------------------------------
@@ -102,6 +102,7 @@ def checkpoint_arrays(sim, state: State) -> dict[str, np.ndarray]:
 def restored_state(sim, arrays: dict[str, np.ndarray], path) -> State:
     """The state of a checkpoint; parameters are written into the simulator."""
     state = sim.state()
+    arrays = {name: array for name, array in arrays.items() if name != STEPS}
     own = {name: array for name, array in arrays.items() if not name.startswith(PARAMETERS)}
     kinds = {name: (array.shape, array.numpy().dtype) for name, array in state.arrays().items()}
     if {name: (array.shape, array.dtype) for name, array in own.items()} != kinds:
@@ -132,7 +133,8 @@ class Writer:
     ) -> None:
         """Write rows beginning at frame `first`, and commit them with a checkpoint; what is given must stay until the next call."""
         self.wait()
-        packed, said = self.layout.pack(arrays), None if said is None else to_plain(said, "state_dict()")
+        counted = arrays | {STEPS: np.full(self.worlds.stop - self.worlds.start, steps)}
+        packed, said = self.layout.pack(counted), None if said is None else to_plain(said, "state_dict()")
         self._pending = self._thread.submit(self._write, first, rows, steps, packed, said)
 
     def _write(self, first: int, rows: dict, steps: int, packed: np.ndarray, said) -> None:
@@ -194,13 +196,14 @@ def new_run(sim, source: Source, steps: int, substeps: int, every: int) -> dict:
     told = {"kind": source.kind, "options": source.options}
     if source.called is not None:
         told["name"] = type(source.called).__qualname__
-    found = {"steps": steps, "substeps": substeps, "every": every, "controls": told}
+    found = {"steps": steps, "substeps": substeps, "every": every, "controls": told, "divided": False}
     return found | {"simulator": describe_simulator(sim), "fingerprint": fingerprint(sim.device)}
 
 
 def begin_store(path, sim, arrays: dict[str, np.ndarray], table, said: dict | None, run: dict, column=None) -> None:
     """A new store with the first frame, its checkpoint `arrays` (worlds, …) and commit; `table` has the controls (steps, worlds, nu), if given."""
-    layout, worlds = Layout.of(arrays), len(arrays["time"])
+    worlds = len(arrays["time"])
+    layout = Layout.of(arrays | {STEPS: np.zeros(worlds, int)})
     dtypes = {"q": sim.dtype, "v": sim.dtype, "time": "float64"}
     kinds = {name: sim.dtype if kind is None else wp.dtype_to_numpy(kind) for name, kind in RECORDED.items()}
     options = {
@@ -271,13 +274,26 @@ def resume(path, controls=None, *, sim=None, device=None, threads: int | None = 
     if not store.run:
         raise StoreError(f"{path}: holds a trajectory that was saved, not a run; there is nothing to go on with")
     final = None
-    for worlds, commit in unfinished(store):
+    for worlds, commit in unfinished(store) if store.run["divided"] else together(store):
         final = finish(store, worlds, commit, controls, sim=sim, device=device, threads=threads, progress=progress)
         if (worlds.start, worlds.stop) != (0, store.worlds):
-            final = None
+            final = None  # of a part
     trajectory = load_trajectory(path, None if sim is None else sim.model)
     trajectory.final = final
     return trajectory
+
+
+def together(store: Store) -> list[tuple[slice, Commit]]:
+    """All worlds, which one simulator has, with the commit that all of them have been at, if they are not at the end.
+
+    Columns are committed one after the other: where that was interrupted the first of them are a commit ahead, and their checkpoint before that
+    is still in the other slot.
+    """
+    commits = store.commits()
+    last = min(commits, key=lambda commit: commit.steps)
+    if last.steps >= store.run["steps"]:
+        return []
+    return [(slice(0, store.worlds), last)]
 
 
 def unfinished(store: Store, most: int | None = None) -> list[tuple[slice, Commit]]:
@@ -303,8 +319,8 @@ def finish(
 
     count = worlds.stop - worlds.start
     if sim is None:
-        arguments = simulator_arguments(store.run["simulator"], store.path)
-        sim = Simulator(store.model(), count, device=device, threads=threads, **arguments)
+        arguments = simulator_arguments(store.run["simulator"], store.path, device)
+        sim = Simulator(store.model(), count, threads=threads, **arguments)
     elif sim.worlds != count or not _same_model(sim.model, store):
         raise StoreError(
             f"{store.path}: sim has {sim.worlds} worlds of {sim.model.name!r}; this run needs {count} of {store.root.attrs['model']!r}"
@@ -312,6 +328,11 @@ def finish(
     _warn_elsewhere(store, sim)
     source = stored_source(store, sim, worlds, controls)
     arrays, said = store.kept(worlds, commit)
+    if (arrays.get(STEPS) != commit.steps).any():
+        raise StoreError(
+            f"{store.path}: the checkpoint of worlds {worlds.start} to {worlds.stop - 1} is not that of their commit: two processes have gone on with this "
+            "store at once; run it anew"
+        )
     state = restored_state(sim, arrays, store.path)
     if source.called is not None and said is not None:
         source.called.load_state_dict(said)
