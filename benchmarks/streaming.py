@@ -119,7 +119,7 @@ def main() -> None:
             result["stored"].append(stored(robot, worlds, steps // shorter, a.device, every))
             print(result["stored"][-1], flush=True)
     if not a.no_ray:
-        result["divided"] = divided("ant", 1024, 2000 // shorter)
+        result["divided"] = divided("ant", 1024, 1000 // shorter)
     print(markdown(result))
     if a.out:
         (a.out / "streaming.json").write_text(json.dumps(result, indent=1) + "\n")
