@@ -131,7 +131,7 @@ def test_every_solver_and_integrator_goes_on(tmp_path, monkeypatch, solver, inte
 @pytest.mark.parametrize("kind", CONTROLS)
 def test_columns_are_committed_one_after_the_other(tmp_path, monkeypatch, kind):
     """A process that ends between the commits of two columns: all worlds go on from the commit before, together, as the policy is of all."""
-    monkeypatch.setattr(streaming, "COMMIT_SECONDS", 0.02)
+    monkeypatch.setattr(streaming, "COMMIT_SECONDS", 0.0)
     monkeypatch.setattr("warpsim.files.store.store.MOST_WORLDS", 2)
     sim, calls = ant(), []
     expected = sim.rollout(start(sim), CONTROLS[kind](sim), STEPS)

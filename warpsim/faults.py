@@ -193,7 +193,7 @@ def load_fault(path, device=None, sim=None) -> Fault:
     if sim is None:
         sim = Simulator(store.model(), 1, **simulator_arguments(store.run["simulator"], path, device))
     everyone, group = slice(0, 1), store.root["fault"]
-    after = store.kept(everyone, Commit(2, 1, 1))[0]
+    after = {name: array for name, array in store.kept(everyone, Commit(2, 1, 1))[0].items() if name != STEPS}
     state = restored_state(sim, store.kept(everyone, Commit(1, 0, 0))[0], path)
 
     def found() -> dict[str, np.ndarray]:

@@ -29,7 +29,9 @@ def zarr_store(path, read_only: bool):
     try:
         return FsspecStore.from_url(path, read_only=read_only)
     except ImportError as error:
-        raise ImportError(f"{path}: {error}; install the package of fsspec for such URLs") from error
+        raise ImportError(
+            f"{path}: {error}; run: pip install 'warpsim[remote]', and fsspec's package for such URLs"
+        ) from error
     except Exception as error:
         raise StoreError(f"{path}: no such place ({' '.join(str(error).split())}); check the URL") from error
 
