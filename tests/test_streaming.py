@@ -315,3 +315,17 @@ def test_a_run_into_a_url(monkeypatch):
     expected = sim.rollout(start(sim), ws.RandomControls(), STEPS)
     interrupted(sim, ws.RandomControls(), "memory://warpsim-run/a.zarr", 20)
     same(ws.resume("memory://warpsim-run/a.zarr", device="cpu"), expected)
+
+
+def test_models_that_do_not_move(tmp_path, monkeypatch):
+    """A tree of nothing but fixed geoms has times and flags; its runs go on too, and a policy of no actuators is none."""
+    monkeypatch.setattr(streaming, "COMMIT_SECONDS", 0.0)
+    b = ws.ModelBuilder("still")
+    b.add_geom("plane")
+    sim = ws.Simulator(b.build(), WORLDS, device="cpu")
+    for number, controls in enumerate((None, ws.RandomControls(), np.zeros((STEPS, WORLDS, 0)))):
+        path = tmp_path / f"{number}.zarr"
+        interrupted(sim, controls, path, 7)
+        found = ws.resume(path, device="cpu")
+        same(found, sim.rollout(sim.state(), controls, STEPS))
+        found.save(tmp_path / "copy.zarr")

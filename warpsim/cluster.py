@@ -15,7 +15,7 @@ import numpy as np
 
 from warpsim.checks import short, whole
 from warpsim.description import fingerprint
-from warpsim.files.store.place import STATE_NAMES, StoreError, check_replaceable, fresh, is_url, writing
+from warpsim.files.store.place import STATE_NAMES, StoreError, check_replaceable, fresh, is_url, place, writing
 from warpsim.files.store.plain import to_plain
 from warpsim.files.store.store import Commit, Store, load_trajectory
 from warpsim.model.model import Model
@@ -374,7 +374,7 @@ def _shared(path, exists: bool = False):
                 f"{path}: each process has a memory of its own; give a folder, or a URL that all machines see"
             )
         return path if exists else check_replaceable(path)
-    return pathlib.Path(path).resolve() if exists else check_replaceable(path).resolve()
+    return place(path).resolve() if exists else check_replaceable(path).resolve()
 
 
 def _read_whole(trajectory):

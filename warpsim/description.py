@@ -38,12 +38,24 @@ def describe_simulator(sim) -> dict:
 def simulator_arguments(kept: dict, path, device=None) -> dict:
     """The inverse of `describe_simulator`; where no device is asked for, one of the kind that it was. Raises `ValueError` for a solver or an
     integrator that is none of warpsim's."""
+    wanted = ("device", "dt", "dtype", "max_contacts", "recovery_speed", "requires_grad", "solver", "integrator")
+    missing = [name for name in wanted if name not in kept]
+    missing += [name for name in ("solver", "integrator") if name in kept and not isinstance(kept[name], dict)]
+    if missing:
+        raise ValueError(
+            f"{path}: the store does not tell the {missing[0]} of its simulator; give sim=, a Simulator of the same model and worlds"
+        )
     speed = kept["recovery_speed"]
     arguments = {name: kept[name] for name in ("dt", "dtype", "requires_grad")}
     arguments["device"] = "cpu" if device is None and kept.get("device") == "cpu" else device
     # A capacity of 0 is that of a model without pairs, which it has by itself.
     arguments["max_contacts"] = kept["max_contacts"] or None
-    arguments["recovery_speed"] = None if speed is None else tuple(float(x) for x in speed)
+    try:
+        arguments["recovery_speed"] = None if speed is None else tuple(float(x) for x in speed)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{path}: recovery_speed is {speed!r} in the store; give sim=, a Simulator of the same model and worlds"
+        ) from None
     for name in ("solver", "integrator"):
         try:
             arguments[name] = _made(kept[name])

@@ -60,7 +60,19 @@ class Frames:
     def host(self, first: int, stop: int) -> dict[str, np.ndarray]:
         """Rows by name, in the memory of these arrays on the CPU, copies from CUDA."""
         arrays = {"q": self.q, "v": self.v, "time": self.time, **self.measured}
-        return {name: array[first:stop].numpy() for name, array in arrays.items()}
+        return {
+            name: array.numpy()[first:stop] if array.device.is_cpu else _copied(array, first, stop)
+            for name, array in arrays.items()
+        }
+
+
+def _copied(array: wp.array, first: int, stop: int) -> np.ndarray:
+    """Rows of an array of a GPU; Warp has no slices of arrays without elements."""
+    return (
+        array[first:stop].numpy()
+        if array.size
+        else np.zeros((stop - first, *array.shape[1:]), wp.dtype_to_numpy(array.dtype))
+    )
 
 
 class Recorder(Frames):

@@ -14,7 +14,7 @@ from warpsim.checks import short
 from warpsim.description import describe_simulator, fingerprint, simulator_arguments
 from warpsim.errors import Stopped
 from warpsim.files.store.layout import Layout
-from warpsim.files.store.place import STATE_NAMES, StoreError, check_replaceable, fresh, writing
+from warpsim.files.store.place import STATE_NAMES, StoreError, check_replaceable, fresh, read, writing
 from warpsim.files.store.plain import to_plain
 from warpsim.files.store.store import Commit, Store, load_trajectory
 from warpsim.randomness import RandomControls
@@ -78,11 +78,11 @@ def stored_source(store: Store, sim, worlds: slice, controls) -> Source:
     if kind == "none":
         return Source.of(sim, None)
     if kind == "random":
-        return Source.of(sim, RandomControls(**store.run["controls"]["options"]), worlds)
+        return Source.of(sim, read(store.path, lambda: RandomControls(**store.run["controls"]["options"])), worlds)
     if kind == "array":
         return Source.of(sim, store.controls(worlds))
     if controls is None:
-        name = store.run["controls"]["name"]
+        name = store.run["controls"].get("name")
         raise ValueError(f"{store.path}: its controls came from a callable ({name}); give it again, as controls=")
     source = Source.of(sim, controls)
     if source.kind != "callable":

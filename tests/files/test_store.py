@@ -1,7 +1,9 @@
 """Zarr stores: exact round trips, appending and resuming, and clear words about bad stores."""
 
 import dataclasses
+import functools
 import json
+import operator
 import pathlib
 import re
 import shutil
@@ -85,7 +87,8 @@ def begun(path, t, commits, column=None):
     diagnostics = {name: array.dtype for name, array in t.diagnostics.items()}
     dtypes = {name: getattr(t, name).dtype for name in ("q", "v", "time")}
     layout = Layout.of({"q": t.q[0]})
-    run = {"steps": t.steps, "every": 1, "substeps": 1, "controls": {"kind": "none"}}
+    run = {"steps": t.steps, "every": 1, "substeps": 1, "controls": {"kind": "none"}, "divided": True}
+    run |= {"simulator": {}, "fingerprint": {}}
     options = {"dtypes": dtypes, "diagnostics": diagnostics, "layout": layout, "run": run, "column": column}
     Store.create(path, t.model, t.worlds, t.frames, **options)
     store = Store(path)
@@ -185,6 +188,70 @@ def test_a_url_is_a_place_for_a_store():
         Trajectory.load("memory://warpsim-test/none.zarr")
     with pytest.raises(ValueError, match="nowhere"):
         t.save("nowhere://bucket/a.zarr")
+
+
+def test_a_url_with_something_else_is_not_replaced(tmp_path):
+    """What is deleted to make room is a store and nothing else, by whatever name it is called; `file://` is a folder as any other."""
+    import fsspec
+
+    t, memory = rollout(*small(), worlds=2, steps=5), fsspec.filesystem("memory")
+    with memory.open("/warpsim-other/cat.jpg", "wb") as file:
+        file.write(b"x")
+    with pytest.raises(StoreError, match=r"something else is in it: 'cat\.jpg'"):
+        t.save("memory://warpsim-other")
+    t.save("memory://warpsim-test/b.zarr")
+    memory.pipe("/warpsim-test/b.zarr/notes.txt", b"x")
+    with pytest.raises(StoreError, match="notes"):
+        t.save("memory://warpsim-test/b.zarr")
+    assert memory.cat("/warpsim-other/cat.jpg") == memory.cat("/warpsim-test/b.zarr/notes.txt") == b"x"
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.jpg").write_text("x")
+    for url in (f"file://{tmp_path}/photos", f"local://{tmp_path}/photos"):
+        with pytest.raises(StoreError):
+            t.save(url)
+    assert (tmp_path / "photos" / "cat.jpg").exists()
+    for _ in range(2):
+        t.save(f"file://{tmp_path}/a.zarr")
+    same(t, Trajectory.load(tmp_path / "a.zarr"))
+
+
+FORGED = {
+    "column": (0, -1, 10**9, "x", None, 2.5, True),
+    "block": (0, 10**9, "x", None),
+    "frames": (0, 1, 10**9, "x", None),
+    "worlds": (0, 1, 10**9, "x", None),
+    "diagnostics": (["nope"], "x", None, [1]),
+    "run": ({}, [], "x"),
+    "run steps": (0, 10**9, "x", None),
+    "run substeps": (0, "x", 2.5),
+    "run every": (0, 2, "x"),
+    "run divided": ("x", 1),
+    "run controls": ({}, None, "x", {"kind": "nope"}, {"kind": "random", "options": None}),
+    "run layout": (None, [], {}, [["q", "O", [15]]], [["q", "<f4", [-1]]], "x"),
+    "run simulator": (None, "x"),
+    "run fingerprint": (None, []),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_store_that_says_wrong_things_of_itself(tmp_path, name):
+    """Each is one line that names the store, before an array is made of it."""
+    import warpsim as ws
+
+    sim = ws.Simulator(small()[1], 3, device="cpu")
+    sim.rollout(sim.state(), ws.RandomControls(), 8, store=tmp_path / "a.zarr")
+    head = tmp_path / "a.zarr" / "zarr.json"
+    whole = head.read_text()
+    for value in FORGED[name]:
+        forged = json.loads(whole)
+        *tables, last = ["attributes", *name.split()]
+        table = functools.reduce(operator.getitem, tables, forged)
+        table[last] = value
+        head.write_text(json.dumps(forged))
+        for use in (Trajectory.load, ws.resume):
+            with pytest.raises(StoreError, match=r"a\.zarr") as caught:
+                use(tmp_path / "a.zarr")
+            assert "\n" not in str(caught.value)
 
 
 def test_bad_stores_are_named(tmp_path):

@@ -69,8 +69,8 @@ def host_rows(array, rows) -> np.ndarray:
     if isinstance(array, np.ndarray):
         return array[rows]
     first, last = int(np.min(rows)), int(np.max(rows)) + 1
-    span = array[first:last]
-    return (span.numpy() if hasattr(span, "numpy") else np.asarray(span))[np.asarray(rows) - first]
+    span = array[first:last] if array.size else array  # Warp has no slices of arrays without elements
+    return (span.numpy() if hasattr(span, "numpy") else np.asarray(span))[np.asarray(rows) - first * bool(array.size)]
 
 
 def _link_pose(model, link: int, before, q) -> np.ndarray:

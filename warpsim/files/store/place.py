@@ -4,11 +4,15 @@ import contextlib
 import pathlib
 
 from warpsim.files.output import check_folder, replacing
+from warpsim.files.store.attributes import check_attributes
 from warpsim.files.store.store_tree import foreign
 
 FORMAT = "warpsim.trajectory"
 VERSION = 2
 STATE_NAMES = ("q", "v", "time")
+LOCAL = ("file://", "local://")
+# What stands at the top of a store.
+MEMBERS = {*STATE_NAMES, "commits", "controls", "diagnostics", "checkpoint", "sources", "model", "fault", "zarr.json"}
 
 
 class StoreError(ValueError):
@@ -16,8 +20,20 @@ class StoreError(ValueError):
 
 
 def is_url(path) -> bool:
-    """Whether `path` is a URL and not the name of a folder."""
-    return isinstance(path, str) and "://" in path
+    """Whether `path` is a URL of another place than this machine's folders."""
+    return isinstance(path, str) and "://" in path and not path.startswith(LOCAL)
+
+
+def place(path):
+    """`path` as a `pathlib.Path`, or as the URL that it is. `file://` names a folder."""
+    if is_url(path):
+        return path
+    if isinstance(path, str) and path.startswith(LOCAL):
+        path = path.split("://", 1)[1]
+    try:
+        return pathlib.Path(path)
+    except TypeError:
+        raise StoreError(f"the path is {path!r}; give the name of a store, or a URL") from None
 
 
 def zarr_store(path, read_only: bool):
@@ -40,13 +56,9 @@ def open_root(path, mode: str):
     """The root group of a warpsim store, its format and version checked."""
     import zarr
 
-    if not is_url(path):
-        try:
-            path = pathlib.Path(path)
-        except TypeError:
-            raise StoreError(f"the path is {path!r}; give the name of a store, or a URL") from None
-        if not path.exists():
-            raise StoreError(f"{path}: no such store")
+    path = place(path)
+    if not is_url(path) and not path.exists():
+        raise StoreError(f"{path}: no such store")
     try:
         root = zarr.open_group(zarr_store(path, mode == "r"), mode=mode, zarr_format=3)
         attributes = dict(root.attrs)
@@ -66,9 +78,7 @@ def open_root(path, mode: str):
         raise StoreError(
             f"{path}: store version {version}, this warpsim reads versions 1 to {VERSION}; use the version that wrote it"
         )
-    for name in ("frames", "worlds"):
-        if type(attributes.get(name)) is not int or attributes[name] < 0:
-            raise StoreError(f"{path}: {name} is {attributes.get(name)!r}; the store is damaged, record it again")
+    read(path, lambda: check_attributes(attributes))
     return root
 
 
@@ -102,6 +112,7 @@ def check_replaceable(path):
 
     A store whose run has not come to its end is kept: `ws.resume` goes on with it.
     """
+    path = place(path)
     if is_url(path):
         _check_url(path)
         return path
@@ -122,22 +133,30 @@ def check_replaceable(path):
 
 
 def _check_url(path) -> None:
-    import zarr
+    from zarr.core.sync import sync
+
+    async def names() -> list[str]:
+        return [name.strip("/") async for name in zarr_store(path, True).list_dir("")]
 
     try:
-        keys = list(zarr.open_group(zarr_store(path, True), mode="r").keys())
+        found = set(sync(names()))
     except (StoreError, ImportError):
         raise
     except FileNotFoundError:
         return
     except Exception as error:
         raise StoreError(f"{path}: {' '.join(str(error).split())}; check the URL and what you may do there") from error
-    if keys:
+    other = sorted(found - MEMBERS) or (sorted(found) if "zarr.json" not in found else [])
+    if other:
+        raise StoreError(
+            f"{path}: what is there is not replaced, because something else is in it: {other[0]!r}; choose another URL"
+        )
+    if found:
         _refuse_unfinished(path, open_root(path, "r"))
 
 
 def _refuse_unfinished(path, root) -> None:
-    if root.attrs["version"] < 2 or not root.attrs.get("run"):
+    if root.attrs["version"] < 2 or not root.attrs["run"]:
         return
     planned, steps = root.attrs["run"]["steps"], read(path, lambda: root["commits"][:, 1])
     if len(steps) and steps.min() < planned:

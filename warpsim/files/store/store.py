@@ -30,6 +30,7 @@ from warpsim.files.store.place import (
     fresh,
     is_url,
     open_root,
+    place,
     read,
     writing,
     zarr_store,
@@ -61,7 +62,7 @@ class Store:
     """
 
     def __init__(self, path, mode: str = "r+"):
-        self.path, self.root = path, open_root(path, mode)
+        self.path, self.root = place(path), open_root(path, mode)
         attributes = self.root.attrs
         if attributes["version"] != VERSION:
             raise StoreError(
@@ -71,7 +72,7 @@ class Store:
         self.column, self.block = attributes["column"], attributes["block"]
         self.diagnostics = list(attributes["diagnostics"])
         self._arrays = {name: read(path, lambda: full(self._find(name))) for name in (*STATE_NAMES, *self.diagnostics)}
-        self._commits = read(path, lambda: self.root["commits"])
+        self._commits = read(path, lambda: _commits_of(self.root, len(self.columns())))
         self._slots: dict = {}
         self._last_source: tuple[int, dict] | None = None
 
@@ -226,6 +227,13 @@ class Store:
     def model(self) -> Model:
         """The model of one world."""
         return read(self.path, lambda: model_from_group(self.root["model"]))
+
+
+def _commits_of(root, columns: int):
+    array, shape = root["commits"], (columns, len(Commit._fields))
+    if array.shape != shape:
+        raise ValueError(f"commits has shape {array.shape}, not {shape}")
+    return array
 
 
 def save_trajectory(trajectory, path) -> None:

@@ -1,0 +1,64 @@
+"""What a store says of itself, checked before anything is made of it: sizes, and the record of its run."""
+
+import numpy as np
+
+from warpsim.checks import short
+
+SOURCES = ("none", "random", "array", "callable")
+
+
+def check_attributes(attributes: dict) -> None:
+    """Raise `ValueError` for the first attribute that no store has."""
+    _whole(attributes, ("frames", "worlds"), 0)
+    if attributes["version"] == 1:
+        return
+    _whole(attributes, ("frames", "worlds", "column", "block"), 1)
+    for name, most in (("column", "worlds"), ("block", "frames")):
+        if attributes[name] > attributes[most]:
+            raise ValueError(f"{name} is {attributes[name]}, of {attributes[most]} {most}")
+    named = attributes.get("diagnostics")
+    if not (isinstance(named, list) and all(isinstance(name, str) for name in named)):
+        raise ValueError(f"diagnostics is {short(named)}; it must be a list of names")
+    if "run" not in attributes:
+        raise ValueError("run is not there")
+    if attributes["run"] is not None:
+        _check_run(attributes["run"], attributes["frames"])
+
+
+def _check_run(run, frames: int) -> None:
+    if not isinstance(run, dict):
+        raise ValueError(f"run is {short(run)}; it must be a table")
+    _whole(run, ("steps", "substeps", "every"), 1)
+    if run["steps"] // run["every"] + 1 != frames:
+        raise ValueError(f"{run['steps']} steps, every {run['every']}th recorded, are not {frames} frames")
+    if type(run.get("divided")) is not bool:
+        raise ValueError(f"divided is {short(run.get('divided'))}; it must be true or false")
+    controls = run.get("controls")
+    if not isinstance(controls, dict) or controls.get("kind") not in SOURCES:
+        raise ValueError(f"controls is {short(controls)}; its kind must be one of {', '.join(SOURCES)}")
+    if controls["kind"] == "random" and not isinstance(controls.get("options"), dict):
+        raise ValueError(f"options of controls is {short(controls.get('options'))}; it must be a table")
+    for name in ("simulator", "fingerprint"):
+        if not isinstance(run.get(name), dict):
+            raise ValueError(f"{name} is {short(run.get(name))}; it must be a table")
+    _check_layout(run.get("layout"))
+
+
+def _check_layout(layout) -> None:
+    if not isinstance(layout, list) or not layout:
+        raise ValueError(f"layout is {short(layout)}; it must be a list")
+    for entry in layout:
+        name, dtype, shape = entry
+        if (
+            not isinstance(name, str)
+            or np.dtype(dtype).kind not in "fiub"
+            or any(type(n) is not int or n < 0 for n in shape)
+        ):
+            raise ValueError(f"an entry of layout is {short(entry)}")
+
+
+def _whole(table: dict, names, least: int) -> None:
+    for name in names:
+        value = table.get(name)
+        if type(value) is not int or value < least:
+            raise ValueError(f"{name} is {short(value)}; it must be a whole number of at least {least}")
