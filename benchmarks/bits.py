@@ -25,7 +25,7 @@ from warpsim.bench import machine
 
 MOST, STEPS = 4096, 24
 DIAGNOSTICS = ("contacts", "energy", "flags", "iterations", "momentum_error")
-SHARDS = (1, 2, 5)
+SHARDS = (1, 2, 5)  # with the defaults; with every other solver and integrator the most
 
 
 class Crowd:
@@ -178,7 +178,9 @@ def main() -> int:
         for case in cases:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                rows.append(check(case, () if a.no_ray else SHARDS))
+                rows.append(
+                    check(case, () if a.no_ray else SHARDS if case[:2] == ("lagged", "symplectic") else SHARDS[-1:])
+                )
             if rows[-1]["refused"] is None:
                 rows[-1]["expected"] = rows[-1].pop("arrays")
         other.wait()

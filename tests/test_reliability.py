@@ -290,3 +290,31 @@ def test_a_reset_world_is_like_a_new_one(crowd):
     control = wp.array(c.control[:7].astype("float32"), device=c.sim.device)
     again = recorded(c.sim.rollout(state, lambda s: control, steps=20))
     assert_same_bits(first, again, 2, 2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_time_that_is_none_flags_its_world(crowd, dtype, value):
+    """Whatever of a state is not finite is flagged, its time too."""
+    c = crowd("humanoid", dtype, 7)
+    state = c.state()
+    time = state.time.numpy().copy()
+    time[3] = value
+    state.time.assign(time)
+    good, bad = c.sim.step(c.state()), c.sim.step(state)
+    assert bad.memory["flags"].numpy().tolist() == [0, 0, 0, ws.NONFINITE, 0, 0, 0]
+    others = np.arange(7) != 3
+    for name, array in good.arrays().items():
+        np.testing.assert_array_equal(bad.arrays()[name].numpy()[others], array.numpy()[others])
+
+
+def test_a_certificate_that_is_no_number_flags_its_world(crowd, assets, device):
+    """Inertias below zero, written on the device, make a mass matrix that none is: finite motions of it are not called converged."""
+    c = Crowd(assets("ant"), "float32", device, 7)
+    inertia = c.sim.parameters["body_inertia"]
+    values = inertia.numpy().copy()
+    values[3] = -1.0
+    inertia.assign(values)
+    run = c.run(steps=4)
+    lost = ~np.isfinite(run["momentum_error"]).all(axis=0)
+    assert lost[3] and (run["flags"][-1, lost] & (ws.NOT_CONVERGED | ws.NONFINITE)).all()

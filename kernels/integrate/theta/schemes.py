@@ -134,6 +134,8 @@ def commit(
             bad = int(1)
     bad = team_bits(bad)
     now = time[w]
+    if not (now - now == wp.float64(0.0)):
+        bad = int(1)
     sync()  # what follows may be written over what was read
     if bad == 1:
         flag = flag | NONFINITE

@@ -506,6 +506,8 @@ def certify_world(problem: Problem, work: Workspace, solution: Solution, w: int)
     scale = wp.sqrt(wp.max(squares[1], squares[2]))
     if scale > real(0.0):
         error = error / scale
+    if error - error != real(0.0):  # of masses that are none
+        status = status | wp.int32(NOT_CONVERGED)
     clear_idle(problem, solution, w)
     solution.iterations[w] = iterations
     solution.momentum_error[w] = error
