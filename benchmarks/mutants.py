@@ -242,12 +242,12 @@ def worker(folder: pathlib.Path) -> None:
             )
         ),
     )
-    roots = tuple(str(p) for p in inside)
+    roots = (*(str(p) for p in inside), f"{tempfile.gettempdir()}/warpsim-")
 
     def audit(event, arguments):
         if event == "open" and isinstance(arguments[0], (str, bytes)):
             path = os.path.realpath(os.fsdecode(arguments[0]))
-            if not path.startswith((*roots, f"{tempfile.gettempdir()}/warpsim-")):
+            if not path.startswith(roots):
                 opened.append(path)
 
     load_module = wp._src.context.Module.load
