@@ -232,7 +232,7 @@ def worker(folder: pathlib.Path) -> None:
             for p in (
                 sys.prefix,
                 sys.base_prefix,
-                wp.config.kernel_cache_dir or "/nowhere",
+                os.environ.get("WARP_CACHE_PATH", pathlib.Path.home() / ".cache"),
                 pathlib.Path(ws.__file__).parents[1],
                 "/proc",
                 "/sys",
