@@ -81,7 +81,7 @@ KINDS = {
     "ModelBuilder.add_constraint name": "new name", "ModelBuilder.add_keyframe name": "new name", "ModelBuilder.add_tendon name": "new name",
     "ModelBuilder.add_geom friction": "not negative", "ModelBuilder.add_pair friction": "not negative",
     "ModelBuilder.add_geom stiffness": "not negative", "ModelBuilder.add_geom size": "array", "ModelBuilder.add_geom rgba": "array",
-    "ModelBuilder.add_geom priority": "integer", "ModelBuilder.add_geom contype": "count", "ModelBuilder.add_geom conaffinity": "count",
+    "ModelBuilder.add_geom priority": "integer", "ModelBuilder.add_geom contype": "integer", "ModelBuilder.add_geom conaffinity": "integer",
     "ModelBuilder.add_geom condim": "choice", "ModelBuilder.add_joint q0": "array", "ModelBuilder.add_joint range": "range",
     "ModelBuilder.add_foundation body": "name", "ModelBuilder.add_foundation face": "choice", "ModelBuilder.add_tendon joints": "table",
     "ModelBuilder.add_model prefix": "new name", "ModelBuilder.add_model other": "model", "ModelBuilder.add_constraint active": "flag",
@@ -95,11 +95,13 @@ KINDS = {
     "check_gradients horizons": "count list", "check_gradients step_sizes": "step sizes", "ilqr cost": "cost", "mppi cost": "cost",
     "ilqr limits": "limits", "mppi limits": "limits", "mppi noise": "noise", "mppi correlation": "fraction", "identify parameters": "table",
     "Cost running": "callable", "MPC plan": "callable", "MPC controls": "array", "ContactProblem mu": "array", "solve_cone_qp cones": "cones",
-    "robots.path name": "choice", "RandomControls seed": "seed", "RandomStream seed": "seed", "check_gradients seed": "seed", "mppi seed": "seed",
+    "robots.path name": "choice", "RandomControls seed": "seed", "RandomStream seed": "seed", "check_gradients seed": "generator", "mppi seed": "generator", "ilqr iterations": "count", "identify iterations": "count", "solve_lcp rows": "counts", "solve_cone_qp rows": "counts",
     "SAP beta": "positive", "SAP sigma": "positive", "cluster.rollout address": None, "cluster.resume address": None, "cluster.map address": None,
     "cluster.map items": None, "Trajectory.rows worlds": "worlds", "load_fault sim": "simulator", "resume sim": "simulator",
 }  # fmt: skip
 WRONG |= {
+    "generator": ("x", 2.5, -1, Thing()),
+    "counts": ("x", 2.5, -1, [77], Thing(), np.zeros((5, 77))),
     "integer": ("x", 2.5, NAN, [1], Thing(), True),
     "worlds of a stream": ("x", 0, -1, [0.5], [-1], Thing(), True),
     "seed": ("x", 2.5, -1, [1], Thing(), True, 2**70),
@@ -125,14 +127,16 @@ BY_NAME = {
     "iterations": "count from 1", "entries": "count from 1", "samples": "count from 1", "max_iterations": "count from 1",
     "max_evaluations": "count from 1", "passes": "count from 1", "shards": "count from 1", "threads": "count from 1", "retries": "count",
     "tolerance": "positive", "fps": "positive", "spacing": "not negative", "temperature": "positive", "regularisation": "not negative",
-    "hold": "count from 1", "columns": "count", "rows": "count from 1", "draw": "count", "ahead": "count", "scale": "number",
+    "hold": "count from 1", "columns": "count", "rows": "count from 1", "draw": "count", "ahead": "integer", "scale": "number",
     "name": "name", "function": "callable", "sim": "simulator", "residual": "callable", "jacobian": "callable", "terminal": "callable",
     "running_jacobian": "callable", "terminal_jacobian": "callable", "memory": "count from 1", "recovery_speed": "array",
     "line_search": "choice", "linear_solver": "choice", "approximation": "choice", "guess": "choice", "root_finder": "choice",
     "error_reduction": "fraction", "restitution_threshold": "not negative", "tangential_damping": "not negative", "modulus": "positive",
     "thickness": "positive", "length": "number", "coefficients": "array", "pitch": "number", "A": "array", "J": "array", "v_star": "array",
     "H": "array", "g": "array", "hi": "array", "findex": "array", "R": "array", "mesh": "table", "hfield": "table", "range": "range",
-    "parameters": "table", "gain": "array", "bias": "array", "columns_": "count",
+    "low": "array", "high": "array", "mean": "array", "deviation": "array", "out": "simulator's", "formulation": "choice",
+    "classes": "array", "variables": "counts", "v_hat": "array", "v0": "array", "phi": "array", "dt": "positive", "M": "array", "contacts": "counts",
+    "problem": "model", "parameters": "table", "gain": "array", "bias": "array", "columns_": "count",
 }  # fmt: skip
 
 
@@ -201,6 +205,8 @@ def right_calls(folder: str) -> dict:
         "J": np.eye(3)[None].reshape(3, 3),
         "v_star": np.array([0.0, 0.0, -1.0]),
         "mu": np.array([0.5]),
+        "R": np.full((1, 3), 0.1),
+        "v_hat": np.zeros((1, 3)),
     }
     found = {
         "Simulator": plain(ws.Simulator, model=MODEL, worlds=WORLDS, device="cpu"),

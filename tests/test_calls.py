@@ -444,7 +444,7 @@ CALLS = {
     "ray geom": (lambda s: ray(s, geoms=[0.5]), "geoms|0.5|whole"),
     "ray geom name": (lambda s: ray(s, geoms="wall"), "no geom named 'wall'|floor"),
     "ray ignore": (lambda s: ray(s, ignore=[9]), "ignore|1"),
-    "ray ignore name": (lambda s: ray(s, ignore="hand"), "no body named 'hand'|upper"),
+    "ray ignore name": (lambda s: ray(s, ignore="hand"), "ignore|'hand'|upper"),
     "warm start": (lambda s: s.sim.warm_start_hits, "warm_start_hits|LCP"),
     # the model
     "no name": (lambda s: s.sim.model.body(3), "no body named 3|upper"),

@@ -115,8 +115,8 @@ def test_random_controls_are_of_their_world_and_step():
         (lambda: ws.RandomStream(0, [1.5]), "worlds"),
         (lambda: ws.RandomStream(0, [-1]), "worlds"),
         (lambda: ws.RandomStream(0, 2, dtype="half"), "dtype"),
-        (lambda: ws.RandomStream(0, 2, device="cpu").uniform(3, [0.0, 1.0]), "bound"),
-        (lambda: ws.RandomStream(0, 2, device="cpu").uniform(3, np.nan), "bound"),
+        (lambda: ws.RandomStream(0, 2, device="cpu").uniform(3, [0.0, 1.0]), "low"),
+        (lambda: ws.RandomStream(0, 2, device="cpu").uniform(3, np.nan), "low"),
         (lambda: ws.RandomStream(0, 2, device="cpu").uniform(3, draw=1 << 16), "draw"),
         (lambda: ws.RandomStream(0, 2, device="cpu").uniform(3, out=wp.zeros((2, 2), device="cpu")), "out"),
         (lambda: ws.RandomStream(0, 2, device="cpu").reset([2]), "worlds"),
@@ -130,3 +130,12 @@ def test_wrong_arguments_are_named(wrong, word):
     """One `ValueError` that names the argument."""
     with pytest.raises(ValueError, match=word):
         wrong()
+
+
+def test_bounds_on_the_device_are_of_the_columns():
+    """What a kernel is to read has the shape, the dtype and the device that it reads."""
+    stream = ws.RandomStream(1, 3, device="cpu")
+    for wrong in (wp.zeros(2, dtype=wp.float32), wp.zeros(4, dtype=wp.float64), wp.zeros((4, 4), dtype=wp.float32)):
+        with pytest.raises(ValueError, match="low is"):
+            stream.uniform(4, wrong)
+    np.testing.assert_array_equal(stream.uniform(4, wp.zeros(4, dtype=wp.float32)).numpy(), stream.uniform(4).numpy())

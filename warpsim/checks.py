@@ -83,6 +83,16 @@ def listed(names, most: int = LISTED) -> str:
     return f"{text} and {rest} more" if rest > 0 else text
 
 
+def several(value, name: str, rule: str = "give a list", error=ValueError) -> tuple:
+    """The entries of a list of any kind; a text or a number is one entry."""
+    if isinstance(value, (str, int, float, np.generic)):
+        return (value,)
+    try:
+        return tuple(value)
+    except TypeError:
+        raise error(f"{name} is {short(value)}; {rule}") from None
+
+
 def short(value) -> str:
     """The value as a message shows it: on one line of at most some hundred characters."""
     text = " ".join(repr(value).split())

@@ -39,7 +39,10 @@ class Watch:
             pathlib.Path(FOLDER).mkdir(exist_ok=True)
         elif not isinstance(on_fault, (str, pathlib.Path)):
             raise ValueError(f'on_fault is {short(on_fault)}; give "dump", the name of a folder, or None')
-        self.sim, self.folder = sim, check_folder(on_fault)
+        try:
+            self.sim, self.folder = sim, check_folder(on_fault)
+        except ValueError as error:
+            raise ValueError(f"on_fault: {error}") from None
         self.folder.mkdir(exist_ok=True)
         self.written: list[pathlib.Path] = []
         self.left_out = 0
@@ -190,6 +193,8 @@ def load_fault(path, device=None, sim=None) -> Fault:
     store = Store(path, "r")
     if not store.run or "fault" not in store.root:
         raise StoreError(f"{path}: a trajectory, not a fault; `warpsim view` shows it")
+    if sim is not None and not isinstance(sim, Simulator):
+        raise ValueError(f"sim is {short(sim)}; give a Simulator of one world, or None")
     if sim is None:
         sim = Simulator(store.model(), 1, **simulator_arguments(store.run["simulator"], path, device))
     everyone, group = slice(0, 1), store.root["fault"]

@@ -3,11 +3,13 @@
 import numpy as np
 import warp as wp
 
-from warpsim.checks import listed, number, numbers, positive, short, whole
+from warpsim.checks import listed, number, numbers, positive, several, short, whole
 from warpsim.device.copies import SCALARS
 from warpsim.device.recording import refuse_torch_gradient
 from warpsim.kernels.tree import joints
 from warpsim.model.model import JOINT_NQ, GeomType, JointType, Model
+
+NAMED = "give names or indices"
 
 
 class Inputs:
@@ -38,6 +40,11 @@ class Inputs:
             where = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
             raise ValueError(f"{name} is {values[where]} at {where}; every value must be finite")
         return np.ascontiguousarray(np.broadcast_to(values, (rows, n)))
+
+    def have_rows(self, **values) -> bool:
+        """Whether one of these host or device values has a row for each world."""
+        given = ((name, x) for name, x in values.items() if x is not None)
+        return any(np.ndim(x if hasattr(x, "ndim") else self.numbers(x, name)) == 2 for name, x in given)
 
     def start(
         self, q=None, v=None, keyframe: str | None = None, rows: int | None = None
@@ -140,10 +147,9 @@ class Inputs:
         m = self.model
         if geoms is None:
             geoms = [g for g in range(m.ngeom) if m.geom_type[g] != GeomType.HFIELD]
-        geoms, ignore = ([x] if isinstance(x, (str, int, np.integer)) else x for x in (geoms, ignore))
+        geoms, ignore = several(geoms, "geoms", NAMED), several(ignore, "ignore", NAMED)
         chosen = [m.geom(g) if isinstance(g, str) else whole(g, "an entry of geoms") for g in geoms]
-        ignored = [-1 if b == "world" else b for b in ignore]
-        skipped = {m.body(b) if isinstance(b, str) else whole(b, "an entry of ignore") for b in ignored}
+        skipped = {self._ignored(b) for b in ignore}
         if any(not 0 <= g < m.ngeom for g in chosen):
             raise ValueError(f"geoms holds an index outside 0 .. {m.ngeom - 1}")
         if any(not -1 <= b < m.nbody for b in skipped):
@@ -152,6 +158,15 @@ class Inputs:
         if fields:
             raise ValueError(f"geoms holds the height field {fields[0]!r}, which rays do not meet; leave it out")
         return [g for g in chosen if int(m.geom_body[g]) not in skipped]
+
+    def _ignored(self, body) -> int:
+        if body == "world":
+            return -1
+        if isinstance(body, str) and body not in self.model.body_names:
+            raise ValueError(
+                f"ignore holds no body of model {self.model.name!r}: {short(body)}; it has: {listed(self.model.body_names)}"
+            )
+        return self.model.body(body) if isinstance(body, str) else whole(body, "an entry of ignore")
 
 
 def is_on_host(values) -> bool:

@@ -41,17 +41,19 @@ class RandomStream:
     @in_turn
     def words(self, columns: int, *, draw: int = 0, ahead: int = 0, out=None) -> wp.array:
         """Random words of 32 bits, `(worlds, columns)` uint32."""
-        return self._draw(randomness.words, wp.uint32, columns, (), draw, ahead, out)
+        return self._draw(randomness.words, wp.uint32, columns, {}, draw, ahead, out)
 
     @in_turn
     def uniform(self, columns: int, low=0.0, high=1.0, *, draw: int = 0, ahead: int = 0, out=None) -> wp.array:
         """Numbers in [low, high), each bound a number or `(columns,)`; `ahead` steps after the present one."""
-        return self._draw(randomness.uniform, self._real, columns, (low, high), draw, ahead, out)
+        return self._draw(randomness.uniform, self._real, columns, {"low": low, "high": high}, draw, ahead, out)
 
     @in_turn
     def normal(self, columns: int, mean=0.0, deviation=1.0, *, draw: int = 0, ahead: int = 0, out=None) -> wp.array:
         """Normal numbers of a mean and a standard deviation, each a number or `(columns,)`."""
-        return self._draw(randomness.normal, self._real, columns, (mean, deviation), draw, ahead, out)
+        return self._draw(
+            randomness.normal, self._real, columns, {"mean": mean, "deviation": deviation}, draw, ahead, out
+        )
 
     @in_turn
     def advance(self) -> None:
@@ -108,28 +110,34 @@ class RandomStream:
                 raise ValueError(f"{name} is {value}; it must be below {most}")
         if out is None:
             out = wp.empty((self.worlds, columns), dtype=kind, device=self.device)
+        elif not isinstance(out, wp.array):
+            raise ValueError(f"out is {short(out)}; give a wp.array, or None")
         elif (out.shape, out.dtype, out.device) != ((self.worlds, columns), kind, self.device):
             raise ValueError(
                 f"out is {out.dtype.__name__} of shape {out.shape} on {out.device}; it must be {kind.__name__} of shape "
                 f"{(self.worlds, columns)} on {self.device}"
             )
+        inputs = [self._seed, self.world, self.episode, self.step, whole(ahead, "ahead"), draw]
+        inputs += [self._bound(bound, name, columns) for name, bound in bounds.items()] + [out]
         if columns:
-            inputs = [self._seed, self.world, self.episode, self.step, whole(ahead, "ahead"), draw]
-            inputs += [self._bound(bound, columns) for bound in bounds] + [out]
             launch(kernel, self._real, (self.worlds, -(-columns // 4)), inputs, device=self.device)
         return out
 
-    def _bound(self, value, columns: int) -> wp.array:
-        """A bound as an array on the device; those of texts and lists are kept."""
+    def _bound(self, value, name: str, columns: int) -> wp.array:
+        """A bound as an array on the device; those of numbers are kept."""
+        shapes = ((1,), (columns,))
         if isinstance(value, wp.array):
+            if value.shape not in shapes or value.dtype != self._real or value.device != self.device:
+                raise ValueError(
+                    f"{name} is {value.dtype.__name__} of shape {value.shape} on {value.device}; it must be {self.dtype} of shape "
+                    f"({columns},) on {self.device}"
+                )
             return value
         key = float(value) if isinstance(value, (int, float)) else None
         if key is None or key not in self._bounds:
-            array = np.atleast_1d(numbers(value, "a bound of random numbers", dtype=self.dtype))
-            if array.shape not in ((1,), (columns,)) or not np.isfinite(array).all():
-                raise ValueError(
-                    f"a bound of random numbers is {short(value)}; give a finite number or ({columns},) of them"
-                )
+            array = np.atleast_1d(numbers(value, name, dtype=self.dtype))
+            if array.shape not in shapes or not np.isfinite(array).all():
+                raise ValueError(f"{name} is {short(value)}; give a finite number or ({columns},) of them")
             made = wp.array(array, dtype=self._real, device=self.device)
             if key is None:
                 return made

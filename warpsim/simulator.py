@@ -156,14 +156,13 @@ class Simulator:
         """
         self._stepper.check_state(state)
         flag(parameters, "parameters")
-        given = [x for x in (q, v) if x is not None]
-        chosen = None if any(np.ndim(x) == 2 for x in given) else self._inputs.device_mask(worlds)
+        chosen = None if self._inputs.have_rows(q=q, v=v) else self._inputs.device_mask(worlds)
         if chosen is None:
             chosen = self._inputs.chosen_worlds(worlds)
             rows = len(chosen)
         else:
             rows = 1
-        self._stepper.restart(state, chosen, self._inputs.start(q, v, rows=rows) if given else None)
+        self._stepper.restart(state, chosen, None if q is None and v is None else self._inputs.start(q, v, rows=rows))
         if parameters:
             self.parameters.restore(self._inputs.chosen_worlds(worlds))
 

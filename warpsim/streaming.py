@@ -270,6 +270,10 @@ def resume(path, controls=None, *, sim=None, device=None, threads: int | None = 
     of the run's model and worlds, for a solver or an integrator of one's own. Else one is made on `device` with `threads`, as in `Simulator`.
     A finished run is read. One warning says if the machine is of another kind, where last bits may differ. Raises `StoreError` (a `ValueError`).
     """
+    from warpsim.simulator import Simulator
+
+    if sim is not None and not isinstance(sim, Simulator):
+        raise ValueError(f"sim is {short(sim)}; give a Simulator of the run's model and worlds, or None")
     store = Store(path)
     if not store.run:
         raise StoreError(f"{path}: holds a trajectory that was saved, not a run; there is nothing to go on with")

@@ -9,7 +9,7 @@ import warnings
 
 import numpy as np
 
-from warpsim.checks import choice, flag, numbers, positive, whole
+from warpsim.checks import choice, flag, numbers, positive, several, whole
 from warpsim.device.copies import SCALARS
 from warpsim.differentiate.taped import STATE_NAMES, Inputs, TapedRollout, device_array, input_shapes
 from warpsim.differentiate.trust import HOP_STEPS, RELATIVE_STEP, TOLERANCE, GradientTrust, measure
@@ -140,7 +140,10 @@ def _request(sim, horizons, parameters, variables):
     horizons = tuple(sorted({whole(h, "an entry of horizons", 1) for h in horizons}))
     if not horizons:
         raise ValueError("horizons is empty; give at least one number of steps")
-    parameters, variables = ((x,) if isinstance(x, str) else tuple(x) for x in (parameters, variables))
+    parameters, variables = (
+        several(parameters, "parameters", "give names"),
+        several(variables, "variables", "give names"),
+    )
     for name in parameters:
         choice(name, "an entry of parameters", SPECS)
     for name in variables:

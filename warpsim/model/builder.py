@@ -504,8 +504,10 @@ class ModelBuilder:
         filter of `other` must be the builder's, or the builder's not yet set.
         """
         if not isinstance(other, Model) or not isinstance(prefix, str):
-            wrong, wanted = (prefix, "text") if isinstance(other, Model) else (other, "built Model")
-            raise ModelError(f"add_model got {short(wrong)} where it takes a {wanted}")
+            called, wrong, wanted = (
+                ("prefix", prefix, "text") if isinstance(other, Model) else ("other", other, "built Model")
+            )
+            raise ModelError(f"add_model: {called} is {short(wrong)}; give a {wanted}")
         return compiler.append_model(self, other, _pose(pose, "add_model"), prefix)
 
     def build(self) -> Model:

@@ -31,8 +31,8 @@ def recovery_speeds(value) -> tuple[float, float]:
     if value is None:
         return np.inf, np.inf
     rule = "give (m/s, rad/s) above 0, one such number for both, or None for no limit"
-    pair = value if isinstance(value, (tuple, list, np.ndarray)) else (value, value)
-    if np.shape(pair) != (2,):
+    pair = value if isinstance(value, (tuple, list)) or np.ndim(value) else (value, value)
+    if len(pair) != 2:
         raise ValueError(f"recovery_speed is {checks.short(value)}; {rule}")
     linear, angular = (checks.number(x, "recovery_speed", rule, lambda x: x > 0.0) for x in pair)
     return linear, angular

@@ -167,7 +167,9 @@ def _check(H, g, A, q, cones, variables, rows) -> dict[str, np.ndarray]:
 def cone_blocks(cones) -> list[tuple[np.ndarray, Any, int]]:
     """(variables, μ, number of the entry) of every cone of a description; μ is 0 for half-lines."""
     blocks, at = [], 0
-    for i, entry in enumerate(cones):
+    for i, entry in enumerate(
+        checks.several(cones, f"{OWNER}: cones", "give a list of pairs such as ('friction', 0.5).")
+    ):
         if not isinstance(entry, (tuple, list)) or len(entry) != 2 or not isinstance(entry[0], str):
             raise ValueError(f"{OWNER}: cones[{i}] is {checks.short(entry)}; give a pair such as ('friction', 0.5).")
         kind, value = entry
