@@ -1,5 +1,11 @@
 """The examples that learn, shortened: each gets as far as it must on the way to what it shows in full."""
 
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -79,3 +85,29 @@ def test_gradients_throw_better_than_random_search(policy_benchmark, monkeypatch
     assert found["env_steps"] == searched["env_steps"] and found["first"] == searched["first"]
     assert found["last"] < 2e-3
     assert searched["last"] > 0.1
+
+
+def test_gradients_over_processes_have_the_same_bits():
+    """A policy learned by one, two and three processes is the same to the last bit, and better than the first."""
+    pytest.importorskip("torch")
+    root, found = pathlib.Path(__file__).resolve().parents[1], []
+    for processes in (1, 2, 3):
+        command = [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--nproc-per-node",
+            str(processes),
+            "--master-port",
+            "29517",
+        ]
+        ended = subprocess.run(
+            [*command, "-m", "examples.data_parallel", "6"],
+            cwd=root,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        found.append(re.search(r"cost (.*) -> (.*); weights (\w+)", ended.stdout).groups())
+    assert len(set(found)) == 1 and float(found[0][1]) < float(found[0][0])
