@@ -88,7 +88,7 @@ KINDS = {
     "Simulator.reset worlds": "worlds", "Simulator.jacobian body": "name", "Simulator.contact_force of": "choice",
     "Simulator.linearize parameters": "names", "Simulator.linearize out": "simulator's", "Simulator.step out": "state",
     "Simulator.ray_cast geoms": "names", "Simulator.ray_cast ignore": "names", "Simulator.ray_cast max_distance": "positive",
-    "Simulator.capture function": "callable", "Simulator.state keyframe": "name", "load decompose": "table", "load packages": "table",
+    "Simulator.capture function": "callable", "Simulator.state keyframe": "name", "load decompose": "table", "load isolate": "table", "load packages": "table",
     "load root": "path", "load actuators": "choice", "load unsupported": "choice", "load base": "choice", "Trajectory.rows name": "choice",
     "Trajectory.rows rows": "worlds", "Trajectory.pose_chunks rows": "worlds", "Trajectory.render frame": "frame",
     "Trajectory.plot tolerance": "positive", "check_gradients variables": "names", "check_gradients parameters": "names",

@@ -52,11 +52,19 @@ def test_bounds(path, monkeypatch):
         patched.setattr(isolated, "ISOLATED_BYTES", 2**25)
         with pytest.raises(ModelError, match=r"m.xml.*(ended|GiB|memory|alloc)"):
             load(path, isolate=True)
+    with pytest.raises(ModelError, match=r"m.xml.*(ended|GiB|memory|alloc)"):
+        load(path, isolate={"bytes": 2**25})
     bodies = '<body><joint/><geom size=".1"/></body>' * 6000
     path.write_text(f"<mujoco><worldbody>{bodies}</worldbody></mujoco>")
     monkeypatch.setattr(isolated, "ISOLATED_SECONDS", 1.0)
     with pytest.raises(ModelError, match=r"m.xml: damaged or too large.*ended by SIG"):
         load(path, isolate=True)
+
+
+@pytest.mark.parametrize("bounds", [3, "yes", {"seconds": -1}, {"bytes": 0}, {"minutes": 1}, {"seconds": "x"}, None])
+def test_bounds_that_are_none(path, bounds):
+    with pytest.raises(ModelError, match="isolate"):
+        load(path, isolate=bounds)
 
 
 def test_a_crash_is_an_error(path, monkeypatch):

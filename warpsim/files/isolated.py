@@ -26,11 +26,15 @@ ROWS = {row.__name__: row for row in (HField, Keyframe, Mesh, ReportLine)}
 CODE = "from warpsim.files.isolated import child; child()"
 
 
-def load_isolated(path, options: dict) -> Model:
+def load_isolated(path, options: dict, bytes: float | None = None, seconds: float | None = None) -> Model:
     """The model in a file, by a child process. Raises `ModelError` for what it raises, a crash or a bound."""
+    bytes, seconds = (
+        int(ISOLATED_BYTES if bytes is None else bytes),
+        float(ISOLATED_SECONDS if seconds is None else seconds),
+    )
     with tempfile.TemporaryDirectory(prefix="warpsim-") as folder:
         request = {"path": os.fspath(path), "options": options, "folder": folder}
-        request |= {"bytes": ISOLATED_BYTES, "seconds": ISOLATED_SECONDS}
+        request |= {"bytes": bytes, "seconds": seconds}
         try:
             text = json.dumps(request, default=os.fspath)
         except TypeError as error:
@@ -42,12 +46,12 @@ def load_isolated(path, options: dict) -> Model:
                 input=text.encode(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                timeout=2 * ISOLATED_SECONDS + 60,
+                timeout=2 * seconds + 60,
                 env=environment,
             )
         except subprocess.TimeoutExpired:
-            raise ModelError(f"{path}: not loaded after {2 * ISOLATED_SECONDS + 60:g} s") from None
-        answer = _answer(pathlib.Path(folder), ended.returncode, path)
+            raise ModelError(f"{path}: not loaded after {2 * seconds + 60:g} s") from None
+        answer = _answer(pathlib.Path(folder), ended.returncode, path, f"{bytes / 2**30:.3g} GiB and {seconds:g} s")
         for message in answer["warnings"]:
             warnings.warn(message, stacklevel=3)
         if answer["error"] is not None:
@@ -58,7 +62,7 @@ def load_isolated(path, options: dict) -> Model:
             raise ModelError(f"{path}: the process that read it left no whole model: {error}") from error
 
 
-def _answer(folder: pathlib.Path, code: int, path) -> dict:
+def _answer(folder: pathlib.Path, code: int, path, bounds: str) -> dict:
     """What the child says; `ModelError` where it ended without a word."""
     try:
         answer = json.loads((folder / "answer.json").read_text())
@@ -68,8 +72,8 @@ def _answer(folder: pathlib.Path, code: int, path) -> dict:
         names = {number.value: number.name for number in signal.Signals}
         how = f"by {names.get(-code, -code)}" if code < 0 else f"with code {code}"
         raise ModelError(
-            f"{path}: damaged or too large: the process that read it ended {how}, within the bounds of "
-            f"{ISOLATED_BYTES / 2**30:g} GiB and {ISOLATED_SECONDS:g} s"
+            f"{path}: damaged or too large: the process that read it ended {how}, within the bounds of {bounds}; raise them by "
+            "isolate={'bytes': ..., 'seconds': ...} if the file is trusted"
         )
     return answer
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import mujoco
 
-from warpsim.checks import choice, flag, short
+from warpsim.checks import choice, flag, positive, short
 from warpsim.errors import ModelError
 from warpsim.files.mjcf.mjcf import load_mujoco
 from warpsim.files.safe_files import root_tag
@@ -48,6 +48,16 @@ def _check_options(actuators, unsupported, base, packages, decompose, flags: dic
         raise ModelError(f"packages is {short(packages)}; give a dict of names and folders")
 
 
+def _bounds(isolate) -> dict | None:
+    """The bounds that are asked for; None without a process of its own."""
+    if not isinstance(isolate, Mapping):
+        return {} if flag(isolate, "isolate (True, False or a dict of bounds)", ModelError) else None
+    for name, value in isolate.items():
+        choice(name, "a bound of isolate", ("bytes", "seconds"), ModelError)
+        positive(value, f"isolate: {name}", error=ModelError)
+    return dict(isolate)
+
+
 def load(
     source,
     *,
@@ -59,7 +69,7 @@ def load(
     visuals: bool = True,
     decompose=False,
     root=None,
-    isolate: bool = False,
+    isolate=False,
 ) -> Model:
     """Load a robot or a scene from an MJCF, URDF or USD Physics file, or from a compiled `mujoco.MjModel`.
 
@@ -73,11 +83,12 @@ def load(
     `decompose` True, or a dict of coacd's settings, replaces every mesh that touches by convex parts instead of by its
     hull. For URDF: `merge_fixed` makes links on fixed joints part of their parent, `base` "free" lets the root link
     move, `visuals=False` leaves out what is only drawn.
-    `isolate` reads the file in a process of its own with bounds on memory and time, for files that are not trusted: what
-    crashes a parser, or exceeds a bound, is a `ModelError` too. It takes a second more.
+    `isolate` True, or a dict of the bounds `bytes` (default 8 GiB) and `seconds` (of processor time, default 120), reads the file in a
+    process of its own, for files that are not trusted: what crashes a parser, or exceeds a bound, is a `ModelError` too. It takes a second more.
     Raises `ModelError` naming the file, the element and the fix.
     """
-    flags = {"merge_fixed": merge_fixed, "visuals": visuals, "isolate": isolate}
+    flags = {"merge_fixed": merge_fixed, "visuals": visuals}
+    bounds = _bounds(isolate)
     _check_options(actuators, unsupported, base, packages, decompose, flags)
     options = {"actuators": actuators, "unsupported": unsupported, "decompose": decompose}
     of_urdf = {"merge_fixed": merge_fixed, "base": base, "visuals": visuals}
@@ -85,18 +96,18 @@ def load(
     if isinstance(source, mujoco.MjModel):
         if of_urdf != URDF_DEFAULTS:
             raise ModelError(FOR_URDF)
-        if packages is not None or root is not None or isolate:
+        if packages is not None or root is not None or bounds is not None:
             raise ModelError("packages, root and isolate are for files; a mujoco.MjModel reads none any more")
         return load_mujoco(source, **options)
     path = _path_of(source)
     if of_urdf != URDF_DEFAULTS and path.suffix.lower() in USD_SUFFIXES:
         raise ModelError(f"{path}: {FOR_URDF}")
     with _readable():
-        if isolate:
+        if bounds is not None:
             from warpsim.files.isolated import load_isolated
 
             mappings = {key: dict(value) for key, value in (options | of_files).items() if isinstance(value, Mapping)}
-            return load_isolated(path, options | of_files | of_urdf | mappings)
+            return load_isolated(path, options | of_files | of_urdf | mappings, **bounds)
         # called here: warnings of a reader are told of the line that calls `load`
         reader, options = _reader(path, options | of_files, of_urdf)
         return reader(path, **options)
