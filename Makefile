@@ -92,6 +92,10 @@ nightly: test corpus gpu-proof
 	$(BIN)/python -m benchmarks.gradient_fuzz --out benchmarks/results
 	$(BIN)/python -m benchmarks.useful_gradients --out benchmarks/results
 	$(BIN)/python -m benchmarks.solver_suite --out benchmarks/results
+	$(BIN)/python -m benchmarks.bits --out benchmarks/results
+	$(BIN)/python -m benchmarks.faults --out benchmarks/results
+	$(BIN)/python -m benchmarks.mutants --out benchmarks/results
+	$(BIN)/python -m benchmarks.wrong_calls --out benchmarks/results
 	$(BIN)/python -m benchmarks.kills --times 100 --out benchmarks/results
 	$(BIN)/python -m benchmarks.streaming --out benchmarks/results
 	$(BIN)/python -m benchmarks.soak --out benchmarks/results

@@ -206,34 +206,41 @@ def main() -> int:
     for case in combinations() if a.only is None else [tuple(a.only)]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            rows.append(check(case))
+            rows.append(counted(check(case)))
     result = {"machine": machine(wp.get_device("cpu")), "rows": rows}
     text = markdown(result)
     print(text)
     if a.out:
         (a.out / "faults.json").write_text(json.dumps(result, indent=1) + "\n")
         (a.out / "faults.md").write_text(text)
-    return 0 if all(fine(f) for row in rows for f in row["faults"]) else 1
+    return 1 if any(row["wrong"] for row in rows) else 0
+
+
+def counted(row: dict) -> dict:
+    """A row with its faults counted, and those that went wrong."""
+    faults = row.pop("faults")
+    ran = [f for f in faults if "refused" not in f]
+    row["counts"] = {
+        "faults": len(faults),
+        "refused": len(faults) - len(ran),
+        "other worlds' bits changed": sum(not f["others"] for f in ran),
+        "not finite, no flag": sum(f["unflagged"] is not None for f in ran),
+        "not healed": sum(not f["healed"] for f in ran),
+        "flagged": sum(f["flags"] > 0 for f in ran),
+    }
+    return row | {"wrong": [f for f in faults if not fine(f)]}
 
 
 def markdown(result: dict) -> str:
-    lines = ["# Faults in one of 1,024 worlds", ""]
-    lines += [
-        "| solver, integrator, dtype | faults | refused | other worlds' bits changed | not finite, no flag | not healed | flagged |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for row in result["rows"]:
-        if row["refused"]:
-            continue
-        ran = [f for f in row["faults"] if "refused" not in f]
-        counts = [
-            len(row["faults"]),
-            len(row["faults"]) - len(ran),
-            sum(not f["others"] for f in ran),
-            sum(f["unflagged"] is not None for f in ran),
-        ]
-        counts += [sum(not f["healed"] for f in ran), sum(f["flags"] > 0 for f in ran)]
-        lines.append(f"| {row['solver']}, {row['integrator']}, {row['dtype']} | " + " | ".join(map(str, counts)) + " |")
+    rows = [row for row in result["rows"] if not row["refused"]]
+    names = list(rows[0]["counts"])
+    lines = ["# Faults in one of 1,024 worlds", "", "| solver, integrator, dtype | " + " | ".join(names) + " |"]
+    lines += ["|---" * (len(names) + 1) + "|"]
+    for row in rows:
+        label = f"{row['solver']}, {row['integrator']}, {row['dtype']}"
+        lines.append(f"| {label} | " + " | ".join(str(n) for n in row["counts"].values()) + " |")
+    total = [f"{sum(row['counts'][name] for row in rows):,}" for name in names]
+    lines.append("| all | " + " | ".join(total) + " |")
     m = result["machine"]
     return "\n".join([*lines, "", f"{m['date']}, {m['processor']}, {m['cores']} cores", ""])
 
