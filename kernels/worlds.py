@@ -7,16 +7,16 @@ from .real import kernel
 
 @kernel
 def rows_of_mask(mask: wp.array1d(dtype=wp.bool), row_of: wp.array1d(dtype=wp.int32)):
-    """0 for a world that is chosen, −1 for one that is not. Launch over worlds."""
+    """Its own number for a world that is chosen, −1 for one that is not. Launch over worlds."""
     w = wp.tid()
-    row_of[w] = wp.where(mask[w], 0, -1)
+    row_of[w] = wp.where(mask[w], w, -1)
 
 
 @kernel
 def put_rows(
     row_of: wp.array1d(dtype=wp.int32), source: wp.array2d(dtype=wp.int32), target: wp.array2d(dtype=wp.int32)
 ):
-    """target[w] = source[row_of[w]] where that is not negative. Launch over the target."""
+    """target[w] = source[row_of[w]] where that is not negative; the last row stands for those beyond it. Launch over the target."""
     w, i = wp.tid()
     if row_of[w] >= 0:
         target[w, i] = source[wp.min(row_of[w], source.shape[0] - 1), i]

@@ -271,6 +271,24 @@ def test_reset_touches_only_the_chosen_worlds(crowd, kind):
     assert not after["v"][mask].any() and not after["time"][mask].any() and not after["flags"][mask].any()
 
 
+def test_reset_on_the_device_to_a_row_for_each_world(crowd):
+    """A mask and starts that lie on the device put each chosen world to its own row, without a look by the host."""
+    c = crowd("ant", "float32", 7)
+    state = c.sim.rollout(c.state(), steps=10).final
+    before = {name: value.copy() for name, value in state.numpy().items()}
+    mask, q, v = np.arange(7) % 3 == 1, c.q[20:27].astype("float32"), c.v[20:27].astype("float32")
+    on_device = [wp.array(x, device=c.sim.device) for x in (q, v)]
+    c.sim.reset(state, wp.array(mask, dtype=bool, device=c.sim.device), *on_device)
+    after = state.numpy()
+    np.testing.assert_array_equal(after["q"], np.where(mask[:, None], q, before["q"]))
+    np.testing.assert_array_equal(after["v"], np.where(mask[:, None], v, before["v"]))
+    assert not after["time"][mask].any() and (after["time"][~mask] == before["time"][~mask]).all()
+    c.sim.reset(state, wp.array(mask, dtype=bool, device=c.sim.device), on_device[0])
+    assert not state.v.numpy()[mask].any()
+    with pytest.raises(ValueError, match="q has shape"):
+        c.sim.reset(state, wp.array(mask, dtype=bool, device=c.sim.device), on_device[0][:3])
+
+
 def test_reset_to_given_states(crowd):
     """q, v of shape (n,) for all chosen worlds, or (chosen, n) for each."""
     c = crowd("ant", "float32", 7)

@@ -103,6 +103,23 @@ class Inputs:
             return worlds if worlds.shape == (self.worlds,) and worlds.is_contiguous else None
         return None
 
+    def restart(self, worlds, q, v) -> tuple:
+        """The worlds of a reset, as indices or as a mask on the device, and their start, None the model's; see `Simulator.reset`."""
+        mask, m = self.device_mask(worlds), self.model
+        on_device = [x is not None and not is_on_host(x) for x in (q, v)]
+        if mask is not None and any(on_device):
+            rest = self.start(rows=1)
+            return mask, tuple(
+                self.device_array(x, (self.worlds, n), name)
+                if there
+                else wp.array(self.host_rows(r if x is None else x, n, name, 1), dtype=self.scalar, device=self.device)
+                for x, there, r, n, name in zip((q, v), on_device, rest, (m.nq, m.nv), "qv", strict=True)
+            )
+        if mask is None or self.have_rows(q=q, v=v):
+            mask = self.chosen_worlds(worlds)
+        rows = 1 if isinstance(mask, wp.array) else len(mask)
+        return mask, None if q is None and v is None else self.start(q, v, rows=rows)
+
     def chosen_worlds(self, worlds) -> np.ndarray:
         """Indices of worlds given as an index, a list or array of indices, or a boolean mask."""
         worlds = np.asarray(worlds.numpy() if isinstance(worlds, wp.array) else worlds)

@@ -149,20 +149,16 @@ class Simulator:
     def reset(self, state: State, worlds, q=None, v=None, *, parameters: bool = False) -> None:
         """Put the chosen worlds (indices, or a boolean mask) of `state` back to q, v (default: initial pose, rest).
 
-        A mask on the device is not read by the host (unless q or v has a row for each): on CUDA nothing waits, and `capture` takes it.
+        q, v: (n,), a row for each chosen world, or beside a mask on the device arrays of the device with a row for every world. Such a mask is
+        not read by the host: on CUDA nothing waits, and `capture` takes it.
         Their time, memory and flags start anew; with `parameters` their entries of `sim.parameters` are the model's again.
         Nothing else is written. A state that a taped step made is left to the tape, and `state` given new arrays; while the
         tape records, gradients pass through the worlds that were not chosen.
         """
         self._stepper.check_state(state)
         flag(parameters, "parameters")
-        chosen = None if self._inputs.have_rows(q=q, v=v) else self._inputs.device_mask(worlds)
-        if chosen is None:
-            chosen = self._inputs.chosen_worlds(worlds)
-            rows = len(chosen)
-        else:
-            rows = 1
-        self._stepper.restart(state, chosen, None if q is None and v is None else self._inputs.start(q, v, rows=rows))
+        chosen, start = self._inputs.restart(worlds, q, v)
+        self._stepper.restart(state, chosen, start)
         if parameters:
             self.parameters.restore(self._inputs.chosen_worlds(worlds))
 

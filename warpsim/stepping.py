@@ -117,8 +117,9 @@ class Stepper:
         """Shape and dtype of every array of a state, by name."""
         return {name: (array.shape, array.dtype) for name, array in self.step.state_arrays().items()}
 
-    def restart(self, state: State, chosen, start: tuple[np.ndarray, np.ndarray] | None) -> None:
-        """Put worlds of a state to a start, (q, v) with a row for each or one for all, None the model's; the rest of theirs is 0.
+    def restart(self, state: State, chosen, start: tuple | None) -> None:
+        """Put worlds of a state to a start, (q, v) with a row for each chosen (of a mask: each) world or one for all, None the model's; the rest
+        of theirs is 0.
 
         `chosen`: indices, or a mask on the device, of which nothing is read here. On the tape, where one records.
         """
@@ -130,7 +131,8 @@ class Stepper:
             if start is None:
                 sources = self._model_start
             else:
-                sources = dict(zip(("q", "v"), (wp.array(x, dtype=S, device=device) for x in start), strict=True))
+                given = (x if isinstance(x, wp.array) else wp.array(x, dtype=S, device=device) for x in start)
+                sources = dict(zip(("q", "v"), given, strict=True))
             for name, array in state.arrays().items():
                 if array.size:
                     target = _words(array)
