@@ -69,8 +69,12 @@ def host_rows(array, rows) -> np.ndarray:
     if isinstance(array, np.ndarray):
         return array[rows]
     first, last = int(np.min(rows)), int(np.max(rows)) + 1
-    span = array[first:last] if array.size else array  # Warp has no slices of arrays without elements
-    return (span.numpy() if hasattr(span, "numpy") else np.asarray(span))[np.asarray(rows) - first * bool(array.size)]
+    if 0 in array.shape:  # of which Warp has no slices
+        return np.zeros(
+            (len(rows), *array.shape[1:]), (array.numpy() if hasattr(array, "numpy") else np.asarray(array)).dtype
+        )
+    span = array[first:last]
+    return (span.numpy() if hasattr(span, "numpy") else np.asarray(span))[np.asarray(rows) - first]
 
 
 def _link_pose(model, link: int, before, q) -> np.ndarray:
