@@ -288,9 +288,11 @@ MEMORY = """
             time.sleep(0.005)
     start, thread = used(), threading.Thread(target=watch)
     thread.start()
-    t.to_usd(sys.argv[2])
-    done = True
-    thread.join()
+    try:
+        t.to_usd(sys.argv[2])
+    finally:
+        done = True
+        thread.join()
     print(max(peak) - start)
 """
 
