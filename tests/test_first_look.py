@@ -196,9 +196,9 @@ def test_type_checkers_see_every_public_name():
     block = text.split("TYPE_CHECKING:")[1].split("\nelse:")[0]
     pairs = re.findall(r"from (\S+) import (\w+) as (\w+)", block)
     assert all(name == shown for _, name, shown in pairs)
-    assert {name for _, name, _ in pairs} == {*ws.__all__, "torch", "jax"}
+    assert {name for _, name, _ in pairs} == {*ws.__all__, "torch", "jax", "envs"}
     for module, name, _ in pairs:
-        if name not in ("torch", "jax"):
+        if name not in ("torch", "jax", "envs"):
             assert getattr(ws, name) is getattr(__import__(module, fromlist=[name]), name)
     assert (ROOT / "warpsim" / "py.typed").is_file()
 

@@ -48,6 +48,7 @@ FLOORS = [
         "faults",
         "runs",
         "optimise",
+        "envs",
     ),
     *("demo", "bench_engines", "bench", "kernel_modules", "cli"),
 ]

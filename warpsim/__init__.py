@@ -46,7 +46,7 @@ _PUBLIC = {
 }
 _MODULES = {"robots": "warpsim.robots", "cluster": "warpsim.cluster"}
 # Adapters that load their framework; not in `__all__`, so that a look at every public name loads none.
-_ADAPTERS = {name: f"warpsim.differentiate.{name}" for name in ("torch", "jax")}
+_ADAPTERS = {name: f"warpsim.differentiate.{name}" for name in ("torch", "jax")} | {"envs": "warpsim.envs"}
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
 __all__ = [*_HOME, *_MODULES]  # noqa: PLE0604 (names)
 __version__ = "0.1.0"
@@ -72,6 +72,7 @@ if "warp" in _sys.modules:  # else at the first use of what needs it; a level se
 
 if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which cannot follow what is loaded on demand
     from warpsim import cluster as cluster
+    from warpsim import envs as envs
     from warpsim import robots as robots
     from warpsim.differentiate import jax as jax
     from warpsim.differentiate import torch as torch

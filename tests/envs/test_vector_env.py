@@ -1,0 +1,226 @@
+"""Environments: Gymnasium's interface and numbers, worlds that do not see each other, bits that repeat."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+import warpsim as ws
+from warpsim.envs import TASKS, Task, VectorEnv, terms
+
+gymnasium.register_envs(ws.envs)
+TWINS = {
+    "Hopper": "Hopper-v5",
+    "Walker2d": "Walker2d-v5",
+    "HalfCheetah": "HalfCheetah-v5",
+    "InvertedPendulum": "InvertedPendulum-v5",
+}
+
+
+class Slider(Task):
+    """A mass on a rail, which begins anywhere."""
+
+    model = ws.robots.path("cartpole")
+    timestep, decimation, episode = 0.01, 2, 7
+    observations = {"q": terms.positions(), "v": terms.velocities()}
+    rewards = {"middle": (-1.0, lambda s: s.q[:, 0] ** 2), "ctrl": (-0.1, terms.action_squared)}
+    terminations = {"far": lambda s: abs(s.q[:, 0]) > 1.0}
+    starts = (terms.start_noise(q=0.5, v=0.5),)
+
+
+def actions(env, steps: int) -> np.ndarray:
+    low, high = env.single_action_space.low, env.single_action_space.high
+    return np.random.default_rng(5).uniform(low, high, (steps, env.num_envs, len(low))).astype(np.float32)
+
+
+def played(env, steps: int = 30, seed: int = 3, chosen=slice(None)) -> list[np.ndarray]:
+    """Everything that an environment gives."""
+    found = [env.reset(seed=seed)[0]]
+    for action in actions(env, steps):
+        found += list(env.step(action)[:4])
+    return [x[chosen] for x in found]
+
+
+def same(a, b) -> None:
+    for x, y in zip(a, b, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_spaces_and_arrays(name):
+    """Shapes, dtypes and spaces as Gymnasium has them; what is given stays what it is."""
+    env = gymnasium.make_vec(f"warpsim/{name}-v0", num_envs=5, vectorization_mode="vector_entry_point", device="cpu")
+    observation, info = env.reset(seed=1)
+    assert env.observation_space.contains(observation) and info == {} and observation.dtype == np.float32
+    kept = observation.copy()
+    after, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+    assert after.shape == observation.shape and reward.shape == (5,) and reward.dtype == np.float32
+    assert terminated.dtype == truncated.dtype == bool and not np.array_equal(after, observation)
+    np.testing.assert_array_equal(observation, kept)
+    wrapped = gymnasium.wrappers.vector.RecordEpisodeStatistics(env)
+    wrapped.reset(seed=2)
+    wrapped.step(env.action_space.sample())
+    env.close()
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_observations_rewards_and_ends_are_gymnasiums(name):
+    """On the states and actions of Gymnasium's own environment: the same numbers to 1e-6."""
+    theirs = gymnasium.make(TWINS[name]).unwrapped
+    observation, _ = theirs.reset(seed=4)
+    rng, rows = np.random.default_rng(0), []
+    for _ in range(60):
+        before = theirs.data.qpos.copy()
+        action = rng.uniform(theirs.action_space.low, theirs.action_space.high)
+        observation, reward, terminated, _, _ = theirs.step(action.astype(np.float32))
+        state = theirs.data.qpos.copy(), theirs.data.qvel.copy()
+        rows.append((before, *state, action.astype(np.float32), observation, reward, terminated))
+    env = VectorEnv(TASKS[name], len(rows), device="cpu", dtype="float64", autoreset="DISABLED")
+    env.reset(seed=0)
+    before, q, v, action, observation, reward, terminated = (np.array(x) for x in zip(*rows, strict=True))
+    env.state.q.assign(q)
+    env.state.v.assign(v)
+    env.view.q_before, env.view.action = before, action
+    env.view.moved()
+    assert env.view.dt == theirs.dt and terminated.any() == (name != "HalfCheetah")
+    np.testing.assert_allclose(env._observe(), observation, atol=1e-6)
+    np.testing.assert_allclose(env._reward()[0], reward, atol=1e-6)
+    for kind in env.task.terminations.values():
+        np.testing.assert_array_equal(kind(env.view), terminated)
+
+
+@pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP", "DISABLED"])
+def test_episodes_begin_anew(mode):
+    """As in Gymnasium's three modes; worlds that go on do not notice."""
+    env = VectorEnv(Slider, 6, autoreset=mode, device="cpu", model=ws.robots.path("cartpole"))
+    env.reset(seed=9)
+    late = env.reset(options={"reset_mask": np.arange(6) < 3})[0]
+    for _ in range(6):
+        observation, *_ = env.step(actions(env, 1)[0])
+    assert env.view.steps.tolist() == [6] * 6
+    observation, reward, terminated, truncated, info = env.step(actions(env, 1)[0])
+    assert truncated.all() and not terminated.any()
+    q = env.state.q.numpy().copy()
+    if mode == "SAME_STEP":
+        assert info["_final_obs"].all() and not np.array_equal(info["final_obs"], observation)
+        np.testing.assert_array_equal(observation[:, :2], q)
+        assert env.view.steps.tolist() == [0] * 6
+    else:
+        again, reward, terminated, truncated, info = env.step(actions(env, 1)[0])
+        if mode == "NEXT_STEP":
+            assert not reward.any() and not truncated.any() and env.view.steps.tolist() == [0] * 6
+            assert np.abs(again[:, :2]).max() <= 0.5
+        else:
+            assert truncated.all()
+            mask = np.arange(6) % 2 == 0
+            fresh, _ = env.reset(options={"reset_mask": mask})
+            assert (env.view.steps == np.where(mask, 0, 8)).all()
+            np.testing.assert_array_equal(fresh[~mask], again[~mask])
+    assert late.shape == observation.shape
+
+
+def test_worlds_and_threads_have_the_same_bits():
+    """World i starts, moves and is rewarded the same among 3 and 64 others, as a part of a whole, on 1 and 2 threads, and again."""
+    env = VectorEnv(TASKS["Hopper"], 64, autoreset="SAME_STEP", device="cpu", threads=1)
+    table, whole = actions(env, 30), played(env)
+    same(played(env), whole)
+    same(played(VectorEnv(TASKS["Hopper"], 64, autoreset="SAME_STEP", device="cpu", threads=2)), whole)
+    part = VectorEnv(TASKS["Hopper"], 5, autoreset="SAME_STEP", device="cpu", first_world=20)
+    found = [part.reset(seed=3)[0]]
+    for action in table:
+        found += list(part.step(action[20:25])[:4])
+    same(found, [x[20:25] for x in whole])
+    assert sum(x.sum() for x in whole[3::4]) > 0  # of whom some fell
+
+
+def test_a_world_that_is_no_number_ends_alone():
+    """Reward 0, counted, begun anew; the others have the bits of a run without it."""
+
+    def broken(s):
+        return s.xp.where((s.steps == 3) & (s.numbers == 2), np.nan, s.q[:, 0])
+
+    good = VectorEnv(Slider, 5, autoreset="SAME_STEP", device="cpu", rewards={"x": lambda s: s.q[:, 0]})
+    bad = VectorEnv(Slider, 5, autoreset="SAME_STEP", device="cpu", rewards={"x": broken})
+    a, b = (played(env, 6) for env in (good, bad))
+    others = np.arange(5) != 2
+    same([x[others] for x in a], [x[others] for x in b])
+    assert bad.faults.tolist() == [0, 0, 2, 0, 0] and b[1 + 4 * 2 + 1][2] == 0.0 and b[1 + 4 * 2 + 2][2]
+    nan = actions(good, 1)[0]
+    nan[4] = np.nan
+    good.reset(seed=1)
+    observation, reward, terminated, _, _ = good.step(nan)
+    assert terminated.tolist() == [False] * 4 + [True] and np.isfinite(observation).all() and np.isfinite(reward).all()
+
+
+def test_terms_with_a_state():
+    """Commands, noise, delays, motors and randomised parameters, and a task in a few lines."""
+
+    class Reach(Task):
+        model = ws.robots.path("hopper")
+        decimation, episode = 2, 20
+        observations = {
+            "q": terms.noisy(terms.positions(), uniform=0.01, bias=0.1),
+            "late": terms.late(terms.velocities(), 2),
+        }
+        observations |= {"command": terms.command("speed"), "last": terms.last_action}
+        rewards = {
+            "speed": lambda s: -((s.v[:, 0] - s.commands["speed"][:, 0]) ** 2),
+            "change": (-0.01, terms.action_change),
+        }
+        commands = {"speed": terms.uniform_command(-1.0, 1.0, every=10)}
+        actuators = (terms.delayed(1), terms.first_order(0.02), terms.dc_motor(1.0, 30.0))
+        events = (terms.randomise("body_mass", 0.8, 1.2),)
+
+    env = VectorEnv(Reach, 8, autoreset="SAME_STEP", device="cpu")
+    first = played(env, 45)
+    same(played(env, 45), first)
+    mass = env.sim.parameters["body_mass"].numpy() / env.sim.model.body_mass
+    moving = env.sim.model.body_mass > 0
+    assert np.ptp(mass[:, moving]) > 0.05 and 0.8 <= mass[:, moving].min() and mass[:, moving].max() <= 1.2
+    speeds = np.array([x[:, -4] for x in first[1::4]])
+    assert np.abs(speeds).max() <= 1.0 and (np.diff(speeds, axis=0) != 0).any(1).sum() >= 3
+
+
+def test_wrong_use_is_refused():
+    """One line each, that names what is wrong."""
+    env = VectorEnv(Slider, 3, device="cpu")
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(np.zeros((3, 1)))
+    env.reset()
+    for wrong in (np.zeros((2, 1)), "x", None, np.zeros(3)):
+        with pytest.raises(ValueError, match="actions"):
+            env.step(wrong)
+    for options in ({"reset_mask": [True]}, {"reset_mask": [0, 1, 2]}, {"other": 1}, 3):
+        with pytest.raises(ValueError, match=r"reset_mask|options"):
+            env.reset(options=options)
+    for changes, word in (
+        ({"decimation": 0}, "decimation"),
+        ({"nope": 1}, "nope"),
+        ({"rewards": {"a": 3}}, "rewards"),
+        ({"observations": {}}, "observations"),
+        ({"observations": {"a": lambda s: s.q.sum()}}, "observations"),
+        ({"rewards": {"a": lambda s: s.q}}, "rewards"),
+        ({"autoreset": "sometimes"}, "autoreset"),
+        ({"array": "tf"}, "array"),
+        ({"model": 3}, "model"),
+    ):
+        with pytest.raises(ValueError, match=word):
+            made = VectorEnv(Slider, 3, device="cpu", **changes)
+            made.reset()
+            made.step(np.zeros((3, 1)))
+    with pytest.raises(ValueError, match="task"):
+        gymnasium.make_vec("warpsim/Hopper-v0", vectorization_mode="vector_entry_point", task="nope")
+
+
+def test_torch():
+    """The same bits as with NumPy, in tensors."""
+    torch = pytest.importorskip("torch")
+    numpy, env = (
+        VectorEnv(TASKS["Walker2d"], 9, autoreset="SAME_STEP", device="cpu", array=kind) for kind in ("numpy", "torch")
+    )
+    a, b = numpy.reset(seed=2)[0], env.reset(seed=2)[0]
+    for action in actions(numpy, 40):
+        np.testing.assert_array_equal(a, b.numpy())
+        a, reward, terminated, *_ = numpy.step(action)
+        b, r, t, *_ = env.step(torch.from_numpy(action))
+        np.testing.assert_array_equal(terminated, t.numpy())
+        np.testing.assert_allclose(reward, r.numpy(), rtol=1e-6, atol=1e-6)

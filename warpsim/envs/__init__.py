@@ -1,0 +1,21 @@
+"""Environments for learning: tasks as tables of terms, in all worlds of a simulator at once (docs/envs.md).
+
+env = gymnasium.make_vec("warpsim/Hopper-v0", num_envs=4096, vectorization_mode="vector_entry_point")
+env = ws.envs.VectorEnv(MyTask, 4096, array="torch", autoreset="SAME_STEP")
+"""
+
+from warpsim.state import import_or_explain
+
+import_or_explain("gymnasium", "envs")
+
+from warpsim.envs import terms  # noqa: E402
+from warpsim.envs.mujoco_tasks import TASKS  # noqa: E402
+from warpsim.envs.register import register  # noqa: E402
+from warpsim.envs.task import Task  # noqa: E402
+from warpsim.envs.terms import Term  # noqa: E402
+from warpsim.envs.vector_env import VectorEnv  # noqa: E402
+from warpsim.envs.view import View  # noqa: E402
+
+register()
+
+__all__ = ["TASKS", "Task", "Term", "VectorEnv", "View", "register", "terms"]

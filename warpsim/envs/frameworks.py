@@ -1,0 +1,63 @@
+"""What terms compute with: NumPy, torch or JAX, over the memory of Warp's arrays."""
+
+import numpy as np
+import warp as wp
+
+from warpsim.checks import choice
+from warpsim.state import import_or_explain
+
+FRAMEWORKS = ("numpy", "torch", "jax")
+
+
+class Arrays:
+    """One framework on one device: `xp`, its functions (`where`, `clip`, `concat`, …), and the way from Warp's arrays and back."""
+
+    def __init__(self, framework: str, device):
+        self.framework, self.device = choice(framework, "array", FRAMEWORKS), device
+        if framework == "numpy":
+            self.xp = np
+        elif framework == "torch":
+            self.xp = import_or_explain("torch", "torch")
+        else:
+            import_or_explain("jax", "jax")
+            import jax.numpy
+
+            self.xp = jax.numpy
+        # On the CPU an array of NumPy or torch is the memory of Warp's, and stays right as that is written; others are read anew.
+        self.lasting = framework == "torch" or (framework == "numpy" and device.is_cpu)
+
+    def of(self, array: wp.array):
+        """An array of Warp's in the framework, without a copy where there is one memory (from CUDA to NumPy there is not)."""
+        if self.framework == "numpy":
+            return array.numpy()
+        if self.framework == "torch":
+            return wp.to_torch(array)
+        return wp.to_jax(array)
+
+    def give(self, values, dtype) -> wp.array:
+        """Values of the framework as an array of Warp's on the device."""
+        if self.framework == "torch":
+            return wp.from_torch(values.contiguous(), dtype=dtype)
+        if self.framework == "jax":
+            return wp.from_jax(values, dtype=dtype)
+        return wp.array(np.ascontiguousarray(values), dtype=dtype, device=self.device)
+
+    def host(self, values) -> np.ndarray:
+        """As NumPy."""
+        return values.cpu().numpy() if self.framework == "torch" else np.asarray(values)
+
+    def made(self, values, like=None):
+        """Host numbers in the framework, on the device."""
+        if self.framework == "torch":
+            return self.xp.as_tensor(np.asarray(values), device=wp.device_to_torch(self.device))
+        return self.xp.asarray(values)
+
+    def copied(self, values):
+        """The same numbers in memory of their own."""
+        if self.framework == "torch":
+            return values.clone()
+        return self.xp.array(values)
+
+    def floats(self, values):
+        """As float32."""
+        return values.float() if self.framework == "torch" else self.xp.asarray(values, dtype=np.float32)

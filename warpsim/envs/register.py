@@ -1,0 +1,20 @@
+"""Our tasks by name in Gymnasium's registry."""
+
+from gymnasium.envs import registration
+
+from warpsim.checks import choice
+from warpsim.envs.mujoco_tasks import TASKS
+from warpsim.envs.vector_env import VectorEnv
+
+
+def register() -> None:
+    """Enter every task that is not there yet."""
+    for name in TASKS:
+        label = f"warpsim/{name}-v0"
+        if label not in registration.registry:
+            registration.register(label, vector_entry_point="warpsim.envs.register:make", kwargs={"task": name})
+
+
+def make(task: str, num_envs: int = 1, **options) -> VectorEnv:
+    """An environment of a task by name. Raises `ValueError` with the names there are."""
+    return VectorEnv(TASKS[choice(task, "task", TASKS)], num_envs, **options)

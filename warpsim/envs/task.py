@@ -1,0 +1,117 @@
+"""`Task`: what an environment is of, as tables of terms."""
+
+import inspect
+import pathlib
+from collections.abc import Mapping
+
+import numpy as np
+
+from warpsim.checks import listed, number, short, whole
+from warpsim.files.load import load
+from warpsim.model.model import Model
+
+
+class Task:
+    """A robot and what is asked of it. A task of one's own is a class with these attributes; all of them have defaults but `model`.
+
+    model          a file, a `Model`, or a function that gives one
+    timestep       of physics [s]; None is the file's
+    decimation     steps of physics for each action
+    episode        actions until an episode is cut off; None never
+    options        further arguments of `Simulator`
+    observations   name -> term of `(worlds,)` or `(worlds, n)`; side by side in that order
+    rewards        name -> term, or (weight, term), of `(worlds,)`; the reward is their sum
+    terminations   name -> term of booleans `(worlds,)`; an episode ends where one holds
+    commands       name -> command (`envs.terms.uniform_command`)
+    starts         terms that change where an episode begins (`start_noise`, …)
+    events         terms of further happenings (`randomise`, `push`, …)
+    actuators      terms from the action to the control, one after the other (`delay`, `first_order`, `dc_motor`, …)
+    action_range   (low, high) of actions; None is the actuators' control range
+
+    A term is a function of a `View`: `lambda s: s.q[:, 1]`. Attributes may also be given to the environment by name,
+    `VectorEnv(MyTask, 64, decimation=2)`, for this one environment.
+    """
+
+    model: object = None
+    timestep: float | None = None
+    decimation: int = 1
+    episode: int | None = 1000
+    options: Mapping = {}
+    observations: Mapping = {}
+    rewards: Mapping = {}
+    terminations: Mapping = {}
+    commands: Mapping = {}
+    starts: tuple = ()
+    events: tuple = ()
+    actuators: tuple = ()
+    action_range: tuple | None = None
+
+    def __init__(self, **changes):
+        known = [name for name in Task.__annotations__]
+        for name, value in changes.items():
+            if name not in known:
+                raise ValueError(f"{type(self).__name__} has no {name!r}; it has: {listed(known)}")
+            setattr(self, name, value)
+        self.check()
+
+    def check(self) -> None:
+        """Raise `ValueError` for what is no part of a task, by name."""
+        label = type(self).__name__
+        whole(self.decimation, f"{label}: decimation", 1)
+        if self.episode is not None:
+            whole(self.episode, f"{label}: episode", 1)
+        if self.timestep is not None:
+            number(self.timestep, f"{label}: timestep", "give a positive time [s], or None", lambda x: x > 0.0)
+        for name in ("observations", "rewards", "terminations", "commands"):
+            table = getattr(self, name)
+            if not isinstance(table, Mapping) or any(not isinstance(key, str) for key in table):
+                raise ValueError(f"{label}: {name} is {short(table)}; give a dict of names and terms")
+            for key, term in table.items():
+                if name == "rewards" and isinstance(term, tuple):
+                    if len(term) != 2:
+                        raise ValueError(f"{label}: rewards[{key!r}] is {short(term)}; give a term or (weight, term)")
+                    number(term[0], f"{label}: weight of rewards[{key!r}]")
+                    term = term[1]
+                _check_term(term, f"{label}: {name}[{key!r}]")
+        if not self.observations:
+            raise ValueError(f"{label}: observations is empty; give at least one term")
+        for name in ("starts", "events", "actuators"):
+            terms = getattr(self, name)
+            if not isinstance(terms, (tuple, list)):
+                raise ValueError(f"{label}: {name} is {short(terms)}; give a tuple of terms")
+            for i, term in enumerate(terms):
+                _check_term(term, f"{label}: {name}[{i}]")
+
+    def make_model(self) -> Model:
+        """The model of one world."""
+        model = type(self).__dict__.get("model", self.model)
+        model = self.__dict__.get("model", model)
+        model = model.__func__ if isinstance(model, staticmethod) else model
+        if isinstance(model, Model):
+            return model
+        if isinstance(model, (str, pathlib.Path)):
+            return load(model)
+        if callable(model):
+            made = model()
+            return made if isinstance(made, Model) else load(made)
+        raise ValueError(
+            f"{type(self).__name__}: model is {short(model)}; give a file, a Model, or a function that gives one"
+        )
+
+    def actions(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of the actions `(n,)`."""
+        if self.action_range is None:
+            low, high = (model.control_range[:, i].astype(np.float32) for i in (0, 1))
+        else:
+            bounds = np.asarray(self.action_range, np.float32)
+            if bounds.shape[:1] != (2,) or bounds.ndim > 2:
+                raise ValueError(f"{type(self).__name__}: action_range is {short(self.action_range)}; give (low, high)")
+            low, high = (np.broadcast_to(b, (model.nu,) if b.ndim == 0 else b.shape).copy() for b in bounds)
+        if not (low <= high).all():
+            raise ValueError(f"{type(self).__name__}: action_range has low above high: {short((low, high))}")
+        return low, high
+
+
+def _check_term(term, label: str) -> None:
+    if not callable(term) or inspect.isclass(term):
+        raise ValueError(f"{label} is {short(term)}; give a function of a view, such as lambda s: s.q[:, 0]")

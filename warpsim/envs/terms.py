@@ -1,0 +1,296 @@
+"""Terms that tasks are made of; any function of a `View` is another.
+
+A term with a state of its own is an object with `bind(view)`, called once, and `reset(view, mask)`, called where episodes begin.
+"""
+
+import math
+
+import numpy as np
+
+from warpsim.checks import number, short, whole
+
+
+class Term:
+    """A term with a state: `bind` when the environment is made, `reset` where episodes begin, and the call itself."""
+
+    def bind(self, view) -> None:
+        """Make what lives as long as the environment. An object is of one environment: `bind` begins anew."""
+
+    def reset(self, view, mask) -> None:
+        """Episodes begin in the worlds of `mask` `(worlds,)`."""
+
+
+def _rows(view, mask, new, old):
+    """Rows of `new` where the mask holds, else of `old`."""
+    return view.xp.where(mask.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
+
+
+# observations ----------------------------------------------------------------------------------------------------------
+
+
+def positions(*joints):
+    """q of joints by name; of none: all of q."""
+    return lambda s: s.q[:, s.columns(*joints)[0]] if joints else s.q
+
+
+def velocities(*joints):
+    """v of joints by name; of none: all of v."""
+    return lambda s: s.v[:, s.columns(*joints)[1]] if joints else s.v
+
+
+def last_action(s):
+    """The action of this step, which the next one sees as its last."""
+    return s.action
+
+
+def command(name: str):
+    """What is asked for at present."""
+    return lambda s: s.commands[name]
+
+
+class noisy(Term):
+    """A term with noise: uniform in ± `uniform`, or normal of deviation `normal`, and a bias of an episode in ± `bias`."""
+
+    def __init__(self, term, *, uniform: float = 0.0, normal: float = 0.0, bias: float = 0.0):
+        rule = "give a number of at least 0"
+        self.term = term
+        self.amounts = {
+            n: number(x, n, rule, lambda x: 0.0 <= x < math.inf)
+            for n, x in (("uniform", uniform), ("normal", normal), ("bias", bias))
+        }
+
+    def bind(self, view) -> None:
+        _bind(self.term, view)
+        self.draws, self.offset = [view.draw() for _ in range(3)], None
+
+    def reset(self, view, mask) -> None:
+        _reset(self.term, view, mask)
+        if self.offset is not None:
+            self.offset = _rows(view, mask, self._bias(view), self.offset)
+
+    def _bias(self, view):
+        return view.uniform(self.size, -self.amounts["bias"], self.amounts["bias"], draw=self.draws[2])
+
+    def __call__(self, view):
+        value = self.term(view)
+        value = value.reshape(view.worlds, -1)
+        self.size = value.shape[1]
+        if self.amounts["uniform"]:
+            value = value + view.uniform(
+                self.size, -self.amounts["uniform"], self.amounts["uniform"], draw=self.draws[0]
+            )
+        if self.amounts["normal"]:
+            value = value + view.normal(self.size, 0.0, self.amounts["normal"], draw=self.draws[1])
+        if self.amounts["bias"]:
+            self.offset = self._bias(view) if self.offset is None else self.offset
+            value = value + self.offset
+        return value
+
+
+class late(Term):
+    """A term as it was so many actions ago (in an episode's first ones: at its start)."""
+
+    def __init__(self, term, steps: int):
+        self.term, self.steps = term, whole(steps, "steps", 0)
+
+    def bind(self, view) -> None:
+        _bind(self.term, view)
+        self.kept: list = []
+
+    def reset(self, view, mask) -> None:
+        _reset(self.term, view, mask)
+        self.begun = mask
+
+    def __call__(self, view):
+        value = view.arrays.copied(self.term(view))
+        if not self.kept:
+            self.kept = [value] * (self.steps + 1)
+        begun = getattr(self, "begun", None)
+        if begun is not None:
+            self.kept = [_rows(view, begun, value, old) for old in self.kept]
+            self.begun = None
+        self.kept = [*self.kept[1:], value]
+        return self.kept[0]
+
+
+# rewards ---------------------------------------------------------------------------------------------------------------
+
+
+def forward_velocity(axis: int = 0):
+    """How far coordinate `axis` of q has moved during the action, by its time [m/s]."""
+    return lambda s: (s.q[:, axis] - s.q_before[:, axis]) / s.dt
+
+
+def action_squared(s):
+    """Σ a²."""
+    return (s.action**2).sum(-1)
+
+
+def action_change(s):
+    """Σ (a − last a)²."""
+    return ((s.action - s.last_action) ** 2).sum(-1)
+
+
+# where episodes begin --------------------------------------------------------------------------------------------------
+
+
+class start_noise(Term):
+    """Noise on the start, of q and v: uniform in ± q, ± v, or `normal=True`: with those deviations (v alone if "v")."""
+
+    def __init__(self, q: float = 0.0, v: float = 0.0, normal: bool | str = False):
+        self.q, self.v, self.normal = q, v, normal
+
+    def bind(self, view) -> None:
+        self.draws = {"q": view.draw(), "v": view.draw()}
+
+    def __call__(self, view, start):
+        for name, amount in (("q", self.q), ("v", self.v)):
+            if amount:
+                columns = start[name].shape[1]
+                if self.normal is True or self.normal == name:
+                    noise = view.normal(columns, 0.0, amount, draw=self.draws[name])
+                else:
+                    noise = view.uniform(columns, -amount, amount, draw=self.draws[name])
+                start[name] = start[name] + noise
+
+
+# commands --------------------------------------------------------------------------------------------------------------
+
+
+class uniform_command(Term):
+    """Numbers drawn in [low, high) where an episode begins, and again every `every` actions."""
+
+    def __init__(self, low, high, every: int | None = None):
+        self.low, self.high = (np.atleast_1d(np.asarray(x, np.float32)) for x in (low, high))
+        if self.low.shape != self.high.shape or not (self.low <= self.high).all():
+            raise ValueError(
+                f"a command is drawn between {short(low)} and {short(high)}; give low <= high of one shape"
+            )
+        self.every = None if every is None else whole(every, "every", 1)
+
+    def bind(self, view) -> None:
+        self.number = view.draw()
+
+    def __call__(self, view, before, begun):
+        """Commands, from those before and a mask of the worlds that begin an episode."""
+        if self.every is not None:
+            begun = begun | (view.steps % self.every == 0)
+        new = view.uniform(len(self.low), self.low, self.high, draw=self.number)
+        return new if before is None else _rows(view, begun, new, before)
+
+
+# from actions to controls ----------------------------------------------------------------------------------------------
+
+
+class scaled(Term):
+    """offset + scale · a, each a number or one for each action."""
+
+    def __init__(self, scale=1.0, offset=0.0):
+        self.scale, self.offset = (np.asarray(x, np.float32) for x in (scale, offset))
+
+    def bind(self, view) -> None:
+        self.a, self.b = view.arrays.made(self.scale), view.arrays.made(self.offset)
+
+    def __call__(self, view, action):
+        return self.b + self.a * action
+
+
+class delayed(late):
+    """Actions take effect so many actions later."""
+
+    def __init__(self, steps: int):
+        super().__init__(lambda s: self.action, steps)
+
+    def __call__(self, view, action):
+        self.action = action
+        return super().__call__(view)
+
+
+class first_order(Term):
+    """Forces follow actions with a time constant [s]: u' = (a − u)/τ, from 0."""
+
+    def __init__(self, time_constant: float):
+        self.tau = number(time_constant, "time_constant", "give a positive time [s]", lambda x: 0.0 < x < math.inf)
+
+    def bind(self, view) -> None:
+        self.share, self.level = 1.0 - math.exp(-view.dt / self.tau), None
+
+    def reset(self, view, mask) -> None:
+        if self.level is not None:
+            self.level = _rows(view, mask, 0.0 * self.level, self.level)
+
+    def __call__(self, view, action):
+        before = 0.0 * action if self.level is None else self.level
+        self.level = before + self.share * (action - before)
+        return self.level
+
+
+class dc_motor(Term):
+    """The torque that a motor can give falls with speed: |u| ≤ stall (1 − v/free) on the side of its motion, stall against it.
+
+    `stall_torque` in units of control, `free_speed` [rad/s] at which none is left; `joints` that the actuators drive, in their order.
+    """
+
+    def __init__(self, stall_torque, free_speed, joints=()):
+        self.stall, self.free, self.joints = (
+            np.asarray(stall_torque, np.float32),
+            np.asarray(free_speed, np.float32),
+            tuple(joints),
+        )
+        if not ((self.stall > 0).all() and (self.free > 0).all()):
+            raise ValueError(
+                f"stall_torque is {short(stall_torque)} and free_speed {short(free_speed)}; both must be positive"
+            )
+
+    def bind(self, view) -> None:
+        model = view.model
+        joints = self.joints or tuple(model.joint_names[j] for j in model.actuator_joint)
+        self.places = view.columns(*joints)[1]
+
+    def __call__(self, view, action):
+        stall, speed = view.arrays.made(self.stall), view.v[:, self.places] / view.arrays.made(self.free)
+        highest = stall * view.xp.clip(1.0 - speed, 0.0, 1.0)
+        lowest = -stall * view.xp.clip(1.0 + speed, 0.0, 1.0)
+        return view.xp.minimum(view.xp.maximum(action, lowest), highest)
+
+
+# happenings ------------------------------------------------------------------------------------------------------------
+
+
+class randomise(Term):
+    """A parameter of every world times a factor drawn in [low, high), once (`when="startup"`) or where episodes begin ("reset").
+
+    One factor for all of a world's entries, or `each=True` one for each.
+    """
+
+    def __init__(self, parameter: str, low: float, high: float, when: str = "startup", each: bool = False):
+        if when not in ("startup", "reset"):
+            raise ValueError(f'when is {short(when)}; choose "startup" or "reset"')
+        self.parameter, self.low, self.high, self.when, self.each = parameter, float(low), float(high), when, each
+
+    def bind(self, view) -> None:
+        self.number = view.draw()
+        self.target = view.sim.parameters[self.parameter]
+        self.whole = self.target.numpy().copy()
+
+    def __call__(self, view, mask, startup: bool) -> None:
+        if not startup and self.when == "startup":
+            return
+        entries = self.whole[0].size
+        factors = view.stream.uniform(entries if self.each else 1, self.low, self.high, draw=self.number).numpy()
+        factors = factors.reshape(
+            len(self.whole), *(self.whole.shape[1:] if self.each else (1,) * (self.whole.ndim - 1))
+        )
+        new, chosen = self.target.numpy().copy(), view.arrays.host(mask)
+        new[chosen] = (self.whole * factors)[chosen]
+        self.target.assign(new)
+
+
+def _bind(term, view) -> None:
+    if hasattr(term, "bind"):
+        term.bind(view)
+
+
+def _reset(term, view, mask) -> None:
+    if hasattr(term, "reset"):
+        term.reset(view, mask)

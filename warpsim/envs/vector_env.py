@@ -1,0 +1,299 @@
+"""`VectorEnv`: all worlds of a simulator as the sub-environments of one Gymnasium vector environment."""
+
+import gymnasium
+import numpy as np
+import warp as wp
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from warpsim.checks import choice, short, whole
+from warpsim.envs.frameworks import FRAMEWORKS, Arrays
+from warpsim.envs.task import Task
+from warpsim.envs.view import View
+from warpsim.simulator import Simulator
+from warpsim.stepping import NONFINITE
+
+MODES = {mode.value: mode for mode in AutoresetMode} | {mode.name: mode for mode in AutoresetMode}
+
+
+class VectorEnv(gymnasium.vector.VectorEnv):
+    """`num_envs` worlds of a task (a `Task` or its class), after Gymnasium 1.x; everything happens in all worlds at once.
+
+    autoreset  AutoresetMode or its name: NEXT_STEP (Gymnasium's default), SAME_STEP (final observations in `info["final_obs"]`, their worlds in
+               `info["_final_obs"]`), DISABLED (`reset(options={"reset_mask": mask})`)
+    array      "numpy": float32 arrays that stay what they are; "torch", "jax": on the device, to be used before the next step
+    seed       of the random numbers until `reset(seed=…)`; they belong to (seed, world, episode, step)
+    first_world  the number of world 0 in the whole, where an environment is one of several parts
+    device, threads, requires_grad and so on: as in `Simulator`; other names change the task (`decimation=2`)
+
+    A world whose reward, observation or state is not finite ends its episode with reward 0 and is counted in `faults` `(num_envs,)`; the others do
+    not notice. Rewards by term are in `info["reward_<name>"]`. Raises `ValueError` for what is no action, mask, mode or task.
+    """
+
+    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}
+
+    def __init__(
+        self,
+        task,
+        num_envs: int = 1,
+        *,
+        autoreset=AutoresetMode.NEXT_STEP,
+        array: str = "numpy",
+        seed: int = 0,
+        first_world: int = 0,
+        device=None,
+        threads: int | None = None,
+        dtype: str = "float32",
+        render_mode=None,
+        **changes,
+    ):
+        self.num_envs = whole(num_envs, "num_envs", 1)
+        self.task = self._task(task, changes)
+        if not isinstance(autoreset, AutoresetMode):
+            autoreset = MODES[choice(autoreset, "autoreset", MODES)]
+        if render_mode is not None:
+            raise ValueError(
+                f"render_mode is {short(render_mode)}; use None, and `env.record` to keep a Trajectory that can be shown"
+            )
+        choice(array, "array", FRAMEWORKS)
+        self.autoreset, self.metadata = autoreset, self.metadata | {"autoreset_mode": autoreset}
+        model, t = self.task.make_model(), self.task
+        timestep = float(model.timestep if t.timestep is None else t.timestep)
+        options = dict(t.options) | {"dt": timestep * t.decimation}
+        self.sim = Simulator(model, self.num_envs, device=device, threads=threads, dtype=dtype, **options)
+        self.arrays = Arrays(array, self.sim.device)
+        self.state = self.sim.state()
+        low, high = t.actions(model)
+        self._low, self._high = self.arrays.made(low), self.arrays.made(high)
+        self.single_action_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
+        self.view = View(
+            self.sim, self.state, self.arrays, timestep * t.decimation, len(low), whole(seed, "seed", 0), first_world
+        )
+        self._weights = {name: term[0] if isinstance(term, tuple) else 1.0 for name, term in t.rewards.items()}
+        self._rewards = {name: term[1] if isinstance(term, tuple) else term for name, term in t.rewards.items()}
+        self._terms = [
+            *t.observations.values(),
+            *self._rewards.values(),
+            *t.terminations.values(),
+            *t.starts,
+            *t.events,
+            *t.actuators,
+            *t.commands.values(),
+        ]
+        for term in self._terms:
+            if hasattr(term, "bind"):
+                term.bind(self.view)
+        self.faults = np.zeros(self.num_envs, np.int64)
+        self._begun, self._ended, self._recording = False, None, None
+        self._sizes = None
+        self._begin(self._all(), startup=True)
+        size = self._observe().shape[1]
+        self.single_observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+
+    @staticmethod
+    def _task(task, changes) -> Task:
+        if isinstance(task, type) and issubclass(task, Task):
+            return task(**changes)
+        if not isinstance(task, Task):
+            raise ValueError(f"task is {short(task)}; give a Task or a class of it")
+        if changes:
+            raise ValueError(f"{', '.join(changes)}: give them to the task, which is made already")
+        return task
+
+    # Gymnasium's interface -------------------------------------------------------------------------------------------
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None):
+        """Begin episodes in all worlds, or in those of `options["reset_mask"]`; observations and info of all."""
+        mask = None
+        if options is not None:
+            if not isinstance(options, dict) or set(options) - {"reset_mask"}:
+                raise ValueError(f"options is {short(options)}; give a dict with reset_mask, or None")
+            mask = options.get("reset_mask")
+        if seed is not None:
+            if isinstance(seed, (list, tuple)):
+                raise ValueError("seed is a list; one number seeds all worlds, each by its place")
+            self.view.seed(whole(seed, "seed", 0))
+            fresh = True
+        else:
+            fresh = not self._begun
+        chosen = self._all() if mask is None else self._mask(mask)
+        if not fresh:
+            self._next_episode(chosen)
+        self._begin(chosen)
+        self._begun = True
+        if self._ended is not None:
+            self._ended = None if mask is None else self._ended & ~chosen
+        return self._out(self._observe()), {}
+
+    def step(self, actions):
+        """Observations, rewards, terminations, truncations and info after an action in every world."""
+        if not self._begun:
+            raise gymnasium.error.ResetNeeded("call reset() before step()")
+        v, t, xp = self.view, self.task, self.arrays.xp
+        action = self._action(actions)
+        v.q_before, v.v_before = self.arrays.copied(v.q), self.arrays.copied(v.v)
+        v.last_action, v.action = v.action, action
+        control = xp.clip(action, self._low, self._high)
+        for term in t.actuators:
+            control = term(v, control)
+        v.control = control
+        self.sim.step(self.state, self._to_control(control), substeps=t.decimation, out=self.state)
+        v.moved()
+        v.stream.advance()
+        v.steps = v.steps + 1
+        self._commands(self._none())
+        self._happen(self._none())
+        reward, info = self._reward()
+        terminated = self._none()
+        for name, term in t.terminations.items():
+            terminated = terminated | self._shaped(term(v), f"terminations[{name!r}]")
+        observation = self._observe()
+        bad = ~(xp.isfinite(reward) & xp.isfinite(observation).all(-1)) | ((v.diagnostic("flags") & NONFINITE) != 0)
+        reward, terminated = xp.where(bad, 0.0 * v.dt, reward), terminated | bad
+        self.faults += self.arrays.host(bad)
+        truncated = self._none() if t.episode is None else (v.steps >= t.episode) & ~terminated
+        return self._advance(observation, reward, terminated, truncated, info)
+
+    def _advance(self, observation, reward, terminated, truncated, info):
+        """The rest of a step: episodes that end, by the mode."""
+        xp, ended = self.arrays.xp, terminated | truncated
+        if self.autoreset is AutoresetMode.SAME_STEP:
+            if self.arrays.host(ended).any():
+                info |= {"final_obs": self._out(observation), "_final_obs": self._bools(ended)}
+                self._next_episode(ended)
+                self._begin(ended)
+                observation = self._observe()
+        elif self.autoreset is AutoresetMode.NEXT_STEP:
+            before = self._ended
+            if before is not None and self.arrays.host(before).any():
+                self._next_episode(before)
+                self._begin(before)
+                observation = self._observe()
+                reward = xp.where(before, 0.0 * reward, reward)
+                terminated, truncated, ended = (x & ~before for x in (terminated, truncated, ended))
+            self._ended = ended
+        return self._out(observation), self._out(reward), self._bools(terminated), self._bools(truncated), info
+
+    def close_extras(self, **kwargs) -> None:
+        """Let go of nothing: memory goes with the environment."""
+
+    # pieces of a step ------------------------------------------------------------------------------------------------
+
+    def _observe(self):
+        """`(worlds, n)` float32."""
+        v, found = self.view, []
+        for name, term in self.task.observations.items():
+            value = term(v)
+            shape = tuple(getattr(value, "shape", ()))
+            if len(shape) not in (1, 2) or shape[0] != self.num_envs:
+                raise ValueError(
+                    f"observations[{name!r}] gives shape {shape}; it must be ({self.num_envs},) or ({self.num_envs}, n)"
+                )
+            found.append(value.reshape(self.num_envs, -1))
+        sizes = [x.shape[1] for x in found]
+        if self._sizes is not None and sizes != self._sizes:
+            raise ValueError(
+                f"observations have {sizes} columns, and had {self._sizes}; a term's columns must not change"
+            )
+        self._sizes = sizes
+        return self.arrays.floats(self.arrays.xp.concat(found, -1))
+
+    def _reward(self):
+        v, total, info = self.view, None, {}
+        for name, term in self._rewards.items():
+            part = self._weights[name] * self._shaped(term(v), f"rewards[{name!r}]")
+            total = part if total is None else total + part
+            info[f"reward_{name}"] = self._out(part)
+        if total is None:
+            total = self.arrays.made(np.zeros(self.num_envs, np.float32))
+        return total, info
+
+    def _shaped(self, value, label: str):
+        shape = tuple(getattr(value, "shape", ()))
+        if shape != (self.num_envs,):
+            raise ValueError(f"{label} gives shape {shape}; it must be ({self.num_envs},)")
+        return value
+
+    def _begin(self, mask, startup: bool = False) -> None:
+        """Put the worlds of a mask where an episode begins."""
+        v, model = self.view, self.sim.model
+        start = {
+            name: self.arrays.made(np.tile(x, (self.num_envs, 1)).astype(self.sim.dtype))
+            for name, x in (("q", model.q0), ("v", np.zeros(model.nv)))
+        }
+        for term in self.task.starts:
+            term(v, start)
+        S = self.state.q.dtype
+        self.sim.reset(
+            self.state, self.arrays.give(mask, wp.bool), *(self.arrays.give(start[name], S) for name in "qv")
+        )
+        v.moved()
+        xp, keep = self.arrays.xp, ~mask
+        v.steps = xp.where(mask, 0 * v.steps, v.steps)
+        v.action, v.last_action = (xp.where(keep[:, None], x, 0.0 * x) for x in (v.action, v.last_action))
+        v.q_before, v.v_before = (xp.where(mask[:, None], a, b) for a, b in ((v.q, v.q_before), (v.v, v.v_before)))
+        for term in self._terms:
+            if hasattr(term, "reset"):
+                term.reset(v, mask)
+        self._commands(mask)
+        self._happen(mask, startup)
+
+    def _next_episode(self, mask) -> None:
+        self.view.stream.reset(self.arrays.give(mask, wp.bool))
+
+    def _commands(self, begun) -> None:
+        for name, term in self.task.commands.items():
+            self.view.commands[name] = term(self.view, self.view.commands.get(name), begun)
+
+    def _happen(self, mask, startup: bool = False) -> None:
+        for term in self.task.events:
+            term(self.view, mask, startup)
+
+    # arrays ----------------------------------------------------------------------------------------------------------
+
+    def _all(self):
+        return self.arrays.made(np.ones(self.num_envs, bool))
+
+    def _none(self):
+        return self.arrays.made(np.zeros(self.num_envs, bool))
+
+    def _mask(self, mask):
+        found = self.arrays.made(mask)
+        if tuple(found.shape) != (self.num_envs,) or "bool" not in str(found.dtype):
+            raise ValueError(
+                f"reset_mask has shape {tuple(found.shape)} and dtype {found.dtype}; it must be ({self.num_envs},) of booleans"
+            )
+        return found
+
+    def _action(self, actions):
+        shape = (self.num_envs, *self.single_action_space.shape)
+        try:
+            found = (
+                self.arrays.made(actions)
+                if self.arrays.framework != "torch" or not hasattr(actions, "detach")
+                else actions
+            )
+            found = self.arrays.floats(found)
+        except (TypeError, ValueError, RuntimeError):
+            raise ValueError(f"actions is {short(actions)}; give numbers of shape {shape}") from None
+        if tuple(found.shape) != shape:
+            raise ValueError(f"actions has shape {tuple(found.shape)}; it must be {shape}")
+        return found
+
+    def _to_control(self, control):
+        if self.arrays.framework == "numpy":
+            return np.ascontiguousarray(control, self.sim.dtype)
+        return self.arrays.give(control, self.state.q.dtype)
+
+    def _out(self, values):
+        """What a user may keep."""
+        return (
+            np.array(values, np.float32)
+            if self.arrays.framework == "numpy"
+            else self.arrays.copied(self.arrays.floats(values))
+        )
+
+    def _bools(self, values):
+        return np.array(values) if self.arrays.framework == "numpy" else values

@@ -1,0 +1,109 @@
+"""What a term sees: all worlds of an environment at one moment, as arrays of its framework."""
+
+import functools
+
+import numpy as np
+
+from warpsim.envs.frameworks import Arrays
+from warpsim.randomness import RandomStream
+
+
+class View:
+    """All worlds at one moment; terms are functions of it that give an array with a row for each world.
+
+    q, v                `(worlds, nq)`, `(worlds, nv)`, the memory of the simulator where that can be: not to be written to
+    q_before, v_before  before the action
+    action, last_action `(worlds, actions)` of this step and the one before, 0 in the first of an episode
+    control             `(worlds, nu)` that the action became
+    steps               `(worlds,)` of the present episode so far
+    commands            name -> `(worlds, n)`
+    dt                  seconds from action to action
+    model, sim, state   the simulator's
+    xp                  the framework's functions: numpy, torch or jax.numpy
+    """
+
+    def __init__(self, sim, state, arrays: Arrays, dt: float, actions: int, seed: int, first_world: int = 0):
+        self.sim, self.state, self.arrays, self.dt = sim, state, arrays, dt
+        self.model, self.worlds, self.xp = sim.model, sim.worlds, arrays.xp
+        self.numbers = np.arange(first_world, first_world + sim.worlds)
+        self.draws = 0
+        zeros = np.zeros((sim.worlds, actions), np.float32)
+        self.action, self.last_action = arrays.made(zeros), arrays.made(zeros)
+        self.control = arrays.made(np.zeros((sim.worlds, sim.model.nu), np.float32))
+        self.steps = arrays.made(np.zeros(sim.worlds, np.int32))
+        self.commands: dict = {}
+        self._lasting = {name: arrays.of(getattr(state, name)) for name in "qv"} if arrays.lasting else {}
+        self.q_before, self.v_before = (arrays.copied(getattr(self, name)) for name in "qv")
+        self._cache: dict = {}
+        self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        """Begin the random numbers of every world anew."""
+        self.stream = RandomStream(seed, self.numbers, device=self.sim.device)
+
+    @property
+    def q(self):
+        return self._lasting["q"] if self._lasting else self.arrays.of(self.state.q)
+
+    @property
+    def v(self):
+        return self._lasting["v"] if self._lasting else self.arrays.of(self.state.v)
+
+    def moved(self) -> None:
+        """What was worked out of the last state is out of date."""
+        self._cache.clear()
+
+    def _once(self, name, make):
+        if name not in self._cache:
+            self._cache[name] = make()
+        return self._cache[name]
+
+    # random numbers of this step, keyed by (seed, world, episode, step, draw) ----------------------------------------
+
+    def draw(self) -> int:
+        """A number for a term that draws, its own for good."""
+        self.draws += 1
+        return self.draws - 1
+
+    def uniform(self, columns: int, low=0.0, high=1.0, draw: int = 0):
+        """`(worlds, columns)` in [low, high)."""
+        return self.arrays.of(self.stream.uniform(columns, low, high, draw=draw))
+
+    def normal(self, columns: int, mean=0.0, deviation=1.0, draw: int = 0):
+        """`(worlds, columns)` of a normal distribution."""
+        return self.arrays.of(self.stream.normal(columns, mean, deviation, draw=draw))
+
+    # places of names -------------------------------------------------------------------------------------------------
+
+    @functools.cache  # noqa: B019 (a view lives as long as its environment)
+    def columns(self, *joints: str) -> tuple:
+        """Columns of q and of v of joints, in the order given; without names those of all joints but free ones."""
+        model = self.model
+        names = joints or tuple(
+            n for n, kind in zip(model.joint_names, model.joint_type, strict=True) if kind != 0 and _is_small(model, n)
+        )
+        pairs = [model.joint_coordinates(name) for name in names]
+        return tuple(
+            np.concatenate([np.arange(p[i].start, p[i].stop) for p in pairs] or [np.zeros(0, int)]) for i in (0, 1)
+        )
+
+    # what is worked out of the state ---------------------------------------------------------------------------------
+
+    @property
+    def poses(self):
+        """`(worlds, nbody, 7)` as [x y z qw qx qy qz]."""
+        return self._once("poses", lambda: self.arrays.of(self.sim.kinematics(self.state.q)))
+
+    @property
+    def contact_force(self):
+        """Net contact force of the last step of physics on each body `(worlds, nbody, 3)` [N], world axes."""
+        return self._once("contact_force", lambda: self.arrays.of(self.sim.contact_force()))
+
+    def diagnostic(self, name: str):
+        """A diagnostic of the last step of physics `(worlds,)`: contacts, flags, energy, …"""
+        return self.arrays.of(getattr(self.sim.diagnostics, name))
+
+
+def _is_small(model, name: str) -> bool:
+    place = model.joint_coordinates(name)[0]
+    return place.stop - place.start < 7
