@@ -329,3 +329,14 @@ def test_models_that_do_not_move(tmp_path, monkeypatch):
         found = ws.resume(path, device="cpu")
         same(found, sim.rollout(sim.state(), controls, STEPS))
         found.save(tmp_path / "copy.zarr")
+
+
+def test_columns_of_chunks_that_do_not_divide_the_worlds(tmp_path, monkeypatch):
+    """Seven worlds in chunks of two: a column of eight."""
+    monkeypatch.setattr("warpsim.files.store.store.CHUNK_BYTES", 2 * 60 * 61)
+    monkeypatch.setattr(streaming, "COMMIT_SECONDS", 0.0)
+    sim = ant(7)
+    expected = sim.rollout(start(sim), ws.RandomControls(), STEPS)
+    interrupted(sim, ws.RandomControls(), tmp_path / "a.zarr", 30)
+    assert Store(tmp_path / "a.zarr").column == 8
+    same(ws.resume(tmp_path / "a.zarr", device="cpu"), expected)

@@ -4,7 +4,10 @@ env = gymnasium.make_vec("warpsim/Hopper-v0", num_envs=4096, vectorization_mode=
 env = ws.envs.VectorEnv(MyTask, 4096, array="torch", autoreset="SAME_STEP")
 """
 
+import warpsim
 from warpsim.state import import_or_explain
+
+warpsim._hush()
 
 import_or_explain("gymnasium", "envs")
 

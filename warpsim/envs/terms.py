@@ -11,7 +11,13 @@ from warpsim.checks import number, short, whole
 
 
 class Term:
-    """A term with a state: `bind` when the environment is made, `reset` where episodes begin, and the call itself."""
+    """A term with a state: `bind` when the environment is made, `reset` where episodes begin, and the call itself.
+
+    `memory` names the arrays that it keeps from step to step (`lists` those that are lists of arrays), for checkpoints.
+    """
+
+    memory: tuple = ()
+    lists: tuple = ()
 
     def bind(self, view) -> None:
         """Make what lives as long as the environment. An object is of one environment: `bind` begins anew."""
@@ -51,6 +57,8 @@ def command(name: str):
 class noisy(Term):
     """A term with noise: uniform in ± `uniform`, or normal of deviation `normal`, and a bias of an episode in ± `bias`."""
 
+    memory = ("offset",)
+
     def __init__(self, term, *, uniform: float = 0.0, normal: float = 0.0, bias: float = 0.0):
         rule = "give a number of at least 0"
         self.term = term
@@ -89,6 +97,8 @@ class noisy(Term):
 
 class late(Term):
     """A term as it was so many actions ago (in an episode's first ones: at its start)."""
+
+    memory = lists = ("kept",)
 
     def __init__(self, term, steps: int):
         self.term, self.steps = term, whole(steps, "steps", 0)
@@ -208,6 +218,8 @@ class delayed(late):
 
 class first_order(Term):
     """Forces follow actions with a time constant [s]: u' = (a − u)/τ, from 0."""
+
+    memory = ("level",)
 
     def __init__(self, time_constant: float):
         self.tau = number(time_constant, "time_constant", "give a positive time [s]", lambda x: 0.0 < x < math.inf)

@@ -179,6 +179,69 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     def close_extras(self, **kwargs) -> None:
         """Let go of nothing: memory goes with the environment."""
 
+    # going on --------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict:
+        """Everything that the next step reads, as tensors, arrays and numbers: state, random numbers, commands, terms."""
+        v = self.view
+        kept = {"state": {name: self._kept(array) for name, array in self.state.arrays().items()}}
+        kept["parameters"] = {name: self._kept(self.sim.parameters[name]) for name in self.sim.parameters.expanded}
+        kept["stream"] = {
+            name: x if isinstance(x, (int, str)) else np.asarray(x).tolist()
+            for name, x in v.stream.state_dict().items()
+        }
+        kept["view"] = {
+            name: self.arrays.host(getattr(v, name)).tolist()
+            for name in ("q_before", "v_before", "action", "last_action", "steps")
+        }
+        kept["commands"] = {name: self.arrays.host(x).tolist() for name, x in v.commands.items()}
+        kept["ended"] = None if self._ended is None else self.arrays.host(self._ended).tolist()
+        kept["faults"], kept["begun"] = self.faults.tolist(), self._begun
+        kept["terms"] = [self._memory(term) for term in self._terms]
+        return kept
+
+    def load_state_dict(self, kept: dict) -> None:
+        """Go on from what `state_dict` gave, in an environment of the same task and as many worlds."""
+        v, made = self.view, self.arrays.made
+        for name, array in self.state.arrays().items():
+            self._restore(array, kept["state"][name])
+        for name, values in kept["parameters"].items():
+            self._restore(self.sim.parameters[name], values)
+        v.stream.load_state_dict(
+            {name: np.array(x) if isinstance(x, list) else x for name, x in kept["stream"].items()}
+        )
+        for name, values in kept["view"].items():
+            setattr(v, name, made(np.array(values, self.arrays.host(getattr(v, name)).dtype)))
+        v.commands = {name: made(np.array(x, np.float32)) for name, x in kept["commands"].items()}
+        self._ended = None if kept["ended"] is None else made(np.array(kept["ended"], bool))
+        self.faults, self._begun = np.array(kept["faults"]), kept["begun"]
+        for term, memory in zip(self._terms, kept["terms"], strict=True):
+            for name, values in memory.items():
+                found = [made(np.array(x["values"], x["dtype"])) for x in values]
+                setattr(term, name, found if name in getattr(term, "lists", ()) else found[0])
+        v.moved()
+
+    @staticmethod
+    def _kept(array) -> dict:
+        host = array.numpy()
+        return {"dtype": host.dtype.str, "shape": list(host.shape), "bytes": host.tobytes()}
+
+    @staticmethod
+    def _restore(array, kept: dict) -> None:
+        host = np.frombuffer(kept["bytes"], kept["dtype"]).reshape(kept["shape"])
+        if host.size:
+            array.assign(host.copy())
+
+    def _memory(self, term) -> dict:
+        """Arrays that a term keeps from step to step, named in its `memory`."""
+        found = {}
+        for name in getattr(term, "memory", ()):
+            value = getattr(term, name, None)
+            if value is not None and not (isinstance(value, list) and not value):
+                parts = [self.arrays.host(x) for x in (value if isinstance(value, list) else [value])]
+                found[name] = [{"dtype": x.dtype.str, "values": x.tolist()} for x in parts]
+        return found
+
     # pieces of a step ------------------------------------------------------------------------------------------------
 
     def _observe(self):

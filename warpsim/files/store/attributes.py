@@ -13,8 +13,8 @@ def check_attributes(attributes: dict) -> None:
     if attributes["version"] == 1:
         return
     _whole(attributes, ("frames", "worlds", "column", "block"), 1)
-    for name, most in (("column", "worlds"), ("block", "frames")):
-        if attributes[name] > attributes[most]:
+    for name, most, room in (("column", "worlds", 2), ("block", "frames", 1)):  # a column is filled up to whole chunks
+        if attributes[name] > room * attributes[most]:
             raise ValueError(f"{name} is {attributes[name]}, of {attributes[most]} {most}")
     named = attributes.get("diagnostics")
     if not (isinstance(named, list) and all(isinstance(name, str) for name in named)):
