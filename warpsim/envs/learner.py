@@ -68,18 +68,32 @@ class Learner:
         self.seed, self.num_envs = whole(seed, "seed", 0), whole(num_envs, "num_envs", 1)
         self.device, self.threads = device, threads
         torch.set_num_threads(1)  # with more, sums depend on how many
-        torch.manual_seed(self.seed)
         self.env = self._environment(self.num_envs, "SAME_STEP")
         self.torch_device = str(self.env.arrays.made(np.zeros(1)).device)
         self.observation, _ = self.env.reset(seed=self.seed)
         settings = json.loads(json.dumps(SETTINGS))
-        with contextlib.redirect_stdout(io.StringIO()):
+        self._random = None
+        with self._own_random(), contextlib.redirect_stdout(io.StringIO()):
             self.ppo = PPO.construct_algorithm(
                 self._seen(self.observation), _Ppo(self.env), settings, self.torch_device
             )
         self.ppo.train_mode()
         self.iteration, self.seconds = 0, {"collect": 0.0, "update": 0.0}
         self._fresh()
+
+    @contextlib.contextmanager
+    def _own_random(self):
+        """torch's random numbers are this learner's within, whoever else draws."""
+        cuda = [self.torch_device] if self.torch_device.startswith("cuda") else []
+        with torch.random.fork_rng(devices=cuda):
+            if self._random is None:
+                torch.manual_seed(self.seed)
+            else:
+                torch.set_rng_state(self._random[0])
+                for device, state in zip(cuda, self._random[1:], strict=True):
+                    torch.cuda.set_rng_state(state, device)
+            yield
+            self._random = [torch.get_rng_state(), *(torch.cuda.get_rng_state(device) for device in cuda)]
 
     def _environment(self, count: int, autoreset: str) -> VectorEnv:
         return VectorEnv(
@@ -96,6 +110,10 @@ class Learner:
 
     def iterate(self) -> dict:
         """Actions, then an update; what is to be told of it: mean return of the episodes that ended, spread of the actions."""
+        with self._own_random():
+            return self._iterate()
+
+    def _iterate(self) -> dict:
         begun = time.process_time()
         with torch.inference_mode():
             for _ in range(HORIZON):
@@ -154,7 +172,7 @@ class Learner:
     def save(self, path) -> None:
         """Everything that the next iteration reads."""
         kept = {"task": self.task, "seed": self.seed, "num_envs": self.num_envs, "iteration": self.iteration}
-        kept |= {"ppo": self.ppo.save(), "torch": torch.get_rng_state(), "env": self.env.state_dict()}
+        kept |= {"ppo": self.ppo.save(), "random": self._random, "env": self.env.state_dict()}
         kept |= {
             "observation": self.observation,
             "returns": self.returns,
@@ -178,7 +196,7 @@ class Learner:
         learner.env.load_state_dict(kept["env"])
         learner.observation, learner.returns = kept["observation"], kept["returns"]
         learner.finished, learner.iteration, learner.seconds = kept["finished"], kept["iteration"], kept["seconds"]
-        torch.set_rng_state(kept["torch"])
+        learner._random = kept["random"]
         return learner
 
 
