@@ -135,7 +135,7 @@ class Learner:
         told = {"iteration": self.iteration, "env_steps": self.iteration * HORIZON * self.num_envs}
         told |= {"return": float(np.mean(self.finished)) if self.finished else None, "episodes": len(self.finished)}
         self.finished = []
-        return told | {"spread": float(self.ppo.actor.output_std.mean())}
+        return told | {"spread": float(self.ppo.actor.output_std.detach().mean())}
 
     def act(self, observation):
         """The policy's action without noise."""

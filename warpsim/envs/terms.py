@@ -106,6 +106,7 @@ class late(Term):
     def bind(self, view) -> None:
         _bind(self.term, view)
         self.kept: list = []
+        self.begun = None
 
     def reset(self, view, mask) -> None:
         _reset(self.term, view, mask)
@@ -115,9 +116,8 @@ class late(Term):
         value = view.arrays.copied(self.term(view))
         if not self.kept:
             self.kept = [value] * (self.steps + 1)
-        begun = getattr(self, "begun", None)
-        if begun is not None:
-            self.kept = [_rows(view, begun, value, old) for old in self.kept]
+        if self.begun is not None:
+            self.kept = [_rows(view, self.begun, value, old) for old in self.kept]
             self.begun = None
         self.kept = [*self.kept[1:], value]
         return self.kept[0]

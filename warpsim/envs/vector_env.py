@@ -53,7 +53,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             autoreset = MODES[choice(autoreset, "autoreset", MODES)]
         if render_mode is not None:
             raise ValueError(
-                f"render_mode is {short(render_mode)}; use None, and `env.record` to keep a Trajectory that can be shown"
+                f"render_mode is {short(render_mode)}; use None, and show a Trajectory of the states (`warpsim play`)"
             )
         choice(array, "array", FRAMEWORKS)
         self.autoreset, self.metadata = autoreset, self.metadata | {"autoreset_mode": autoreset}
@@ -175,9 +175,6 @@ class VectorEnv(gymnasium.vector.VectorEnv):
                 terminated, truncated, ended = (x & ~before for x in (terminated, truncated, ended))
             self._ended = ended
         return self._out(observation), self._out(reward), self._bools(terminated), self._bools(truncated), info
-
-    def close_extras(self, **kwargs) -> None:
-        """Let go of nothing: memory goes with the environment."""
 
     # going on --------------------------------------------------------------------------------------------------------
 
