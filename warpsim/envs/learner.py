@@ -151,7 +151,9 @@ class Learner:
         start = env.state.q.numpy()[:, 0].copy()
         end, length, rows = start.copy(), np.zeros(episodes, int), []
         for _ in range(env.task.episode or 1000):
-            rows.append([getattr(env.state, name).numpy()[:record].copy() for name in ("q", "v", "time")])
+            row = [getattr(env.state, name).numpy()[:record].copy() for name in ("q", "v", "time")]
+            shown = live.numpy()[:record, None]  # worlds whose episode has ended stay as they were then
+            rows.append([np.where(shown, x, rows[-1][k]) if rows and k < 2 else x for k, x in enumerate(row)])
             observation, reward, terminated, truncated, _ = env.step(self.act(observation))
             total += torch.where(live, reward.cpu(), 0.0)
             alive = live.numpy()
