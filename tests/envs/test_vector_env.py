@@ -180,6 +180,46 @@ def test_terms_with_a_state():
     assert np.abs(speeds).max() <= 1.0 and (np.diff(speeds, axis=0) != 0).any(1).sum() >= 3
 
 
+class Tired(Task):
+    """Every term that keeps something in mind, one in another."""
+
+    model = ws.robots.path("hopper")
+    decimation, episode = 2, 9
+    observations = {"q": terms.noisy(terms.late(terms.positions(), 3), bias=0.1), "speed": terms.command("speed")}
+    rewards = {"x": lambda s: s.q[:, 0]}
+    commands = {"speed": terms.uniform_command(-1.0, 1.0, every=4)}
+    actuators = (terms.delayed(2), terms.first_order(0.05))
+    events = (terms.randomise("body_mass", 0.5, 2.0, when="reset"),)
+
+
+def test_environments_of_one_task_keep_their_own():
+    """Another environment of the same class, in turns with the first, changes none of its bits."""
+    alone = played(VectorEnv(Tired, 4, autoreset="SAME_STEP", device="cpu"), 25)
+    a = VectorEnv(Tired, 4, autoreset="SAME_STEP", device="cpu")
+    found, table = [a.reset(seed=3)[0]], actions(a, 25)
+    b = VectorEnv(Tired, 7, autoreset="SAME_STEP", device="cpu", seed=8)
+    b.reset(seed=5)
+    for action in table:
+        found += list(a.step(action)[:4])
+        b.step(b.action_space.sample())
+    same(found, alone)
+
+
+@pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP"])
+def test_an_environment_goes_on_from_what_it_says_of_itself(mode):
+    """`state_dict` at any step: state, parameters, random numbers, commands, and terms within terms."""
+    env = VectorEnv(Tired, 4, autoreset=mode, device="cpu")
+    whole, table = played(env, 25), actions(env, 25)
+    for at in (1, 8, 9, 10, 17):
+        env.reset(seed=3)
+        for action in table[:at]:
+            env.step(action)
+        other = VectorEnv(Tired, 4, autoreset=mode, device="cpu", seed=77)
+        other.load_state_dict(env.state_dict())
+        found = [x for action in table[at:] for x in other.step(action)[:4]]
+        same(found, whole[1 + 4 * at :])
+
+
 def test_wrong_use_is_refused():
     """One line each, that names what is wrong."""
     env = VectorEnv(Slider, 3, device="cpu")

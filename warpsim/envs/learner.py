@@ -17,6 +17,7 @@ from warpsim.checks import choice, whole
 from warpsim.envs.mujoco_tasks import TASKS
 from warpsim.envs.vector_env import VectorEnv
 from warpsim.files.output import replacing
+from warpsim.files.store.plain import from_plain, to_plain
 from warpsim.state import import_or_explain
 from warpsim.trajectory import Trajectory
 
@@ -174,7 +175,7 @@ class Learner:
     def save(self, path) -> None:
         """Everything that the next iteration reads."""
         kept = {"task": self.task, "seed": self.seed, "num_envs": self.num_envs, "iteration": self.iteration}
-        kept |= {"ppo": self.ppo.save(), "random": self._random, "env": self.env.state_dict()}
+        kept |= {"ppo": self.ppo.save(), "random": self._random, "env": to_plain(self.env.state_dict())}
         kept |= {
             "observation": self.observation,
             "returns": self.returns,
@@ -195,7 +196,7 @@ class Learner:
         except (KeyError, RuntimeError, EOFError) as error:
             raise ValueError(f"{path}: not a checkpoint of warpsim ({type(error).__name__}); train anew") from error
         learner.ppo.load(kept["ppo"], None, strict=True)
-        learner.env.load_state_dict(kept["env"])
+        learner.env.load_state_dict(from_plain(kept["env"]))
         learner.observation, learner.returns = kept["observation"], kept["returns"]
         learner.finished, learner.iteration, learner.seconds = kept["finished"], kept["iteration"], kept["seconds"]
         learner._random = kept["random"]

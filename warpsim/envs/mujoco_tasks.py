@@ -20,12 +20,9 @@ def asset(name: str):
     return path
 
 
-def clipped_velocities(s):
-    return s.xp.clip(s.v, -10.0, 10.0)
-
-
-def standing(height, angle, rest: float | None = None):
-    """Whether coordinate 1 of q is a height within bounds, 2 an angle within bounds, and everything from there on below `rest`."""
+def upright(height, angle, rest: float | None = None) -> tuple[dict, dict]:
+    """Rewards and terminations of a robot in a plane that shall go forward while coordinate 1 of q, a height, and 2, an angle, stay within bounds,
+    and with `rest` everything from there on below that."""
 
     def holds(s):
         found = (s.q[:, 1] > height[0]) & (s.q[:, 1] < height[1]) & (s.q[:, 2] > angle[0]) & (s.q[:, 2] < angle[1])
@@ -33,7 +30,8 @@ def standing(height, angle, rest: float | None = None):
             found = found & (abs(s.q[:, 2:]) < rest).all(-1) & (abs(s.v) < rest).all(-1)
         return found
 
-    return holds
+    rewards = {"forward": forward_velocity(), "ctrl": (-1e-3, action_squared), "survive": lambda s: 1.0 * holds(s)}
+    return rewards, {"unhealthy": lambda s: ~holds(s)}
 
 
 class Hopper(Task):
@@ -41,31 +39,16 @@ class Hopper(Task):
 
     model = staticmethod(asset("hopper"))
     decimation = 4
-    healthy = staticmethod(standing((0.7, float("inf")), (-0.2, 0.2), 100.0))
-    observations = {"positions": lambda s: s.q[:, 1:], "velocities": clipped_velocities}
-    rewards = {
-        "forward": forward_velocity(),
-        "ctrl": (-1e-3, action_squared),
-        "survive": lambda s: 1.0 * Hopper.healthy(s),
-    }
-    terminations = {"unhealthy": lambda s: ~Hopper.healthy(s)}
+    observations = {"positions": lambda s: s.q[:, 1:], "velocities": lambda s: s.xp.clip(s.v, -10.0, 10.0)}
+    rewards, terminations = upright((0.7, float("inf")), (-0.2, 0.2), 100.0)
     starts = (start_noise(q=5e-3, v=5e-3),)
 
 
-class Walker2d(Task):
+class Walker2d(Hopper):
     """Walker2d-v5: two legs in a plane walk forward."""
 
     model = staticmethod(asset("walker2d_v5"))
-    decimation = 4
-    healthy = staticmethod(standing((0.8, 2.0), (-1.0, 1.0)))
-    observations = {"positions": lambda s: s.q[:, 1:], "velocities": clipped_velocities}
-    rewards = {
-        "forward": forward_velocity(),
-        "ctrl": (-1e-3, action_squared),
-        "survive": lambda s: 1.0 * Walker2d.healthy(s),
-    }
-    terminations = {"unhealthy": lambda s: ~Walker2d.healthy(s)}
-    starts = (start_noise(q=5e-3, v=5e-3),)
+    rewards, terminations = upright((0.8, 2.0), (-1.0, 1.0))
 
 
 class HalfCheetah(Task):

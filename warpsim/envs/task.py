@@ -1,5 +1,6 @@
 """`Task`: what an environment is of, as tables of terms."""
 
+import copy
 import inspect
 import pathlib
 from collections.abc import Mapping
@@ -9,6 +10,8 @@ import numpy as np
 from warpsim.checks import listed, number, short, whole
 from warpsim.files.load import load
 from warpsim.model.model import Model
+
+TABLES = ("observations", "rewards", "terminations", "commands", "starts", "events", "actuators")
 
 
 class Task:
@@ -81,6 +84,13 @@ class Task:
                 raise ValueError(f"{label}: {name} is {short(terms)}; give a tuple of terms")
             for i, term in enumerate(terms):
                 _check_term(term, f"{label}: {name}[{i}]")
+
+    def own(self) -> "Task":
+        """The same task with terms of its own, which are an environment's: other environments' keep other things in mind."""
+        task = copy.copy(self)
+        for name in TABLES:
+            setattr(task, name, copy.deepcopy(getattr(self, name)))
+        return task
 
     def make_model(self) -> Model:
         """The model of one world."""

@@ -13,11 +13,10 @@ from warpsim.checks import number, short, whole
 class Term:
     """A term with a state: `bind` when the environment is made, `reset` where episodes begin, and the call itself.
 
-    `memory` names the arrays that it keeps from step to step (`lists` those that are lists of arrays), for checkpoints.
+    `memory` names the arrays, or lists of arrays, that it keeps from step to step, for checkpoints. An environment has copies of its task's terms.
     """
 
     memory: tuple = ()
-    lists: tuple = ()
 
     def bind(self, view) -> None:
         """Make what lives as long as the environment. An object is of one environment: `bind` begins anew."""
@@ -98,7 +97,7 @@ class noisy(Term):
 class late(Term):
     """A term as it was so many actions ago (in an episode's first ones: at its start)."""
 
-    memory = lists = ("kept",)
+    memory = ("kept", "begun")
 
     def __init__(self, term, steps: int):
         self.term, self.steps = term, whole(steps, "steps", 0)
@@ -113,7 +112,11 @@ class late(Term):
         self.begun = mask
 
     def __call__(self, view):
-        value = view.arrays.copied(self.term(view))
+        return self.after(view, self.term(view))
+
+    def after(self, view, value):
+        """What was given so many calls ago."""
+        value = view.arrays.copied(value)
         if not self.kept:
             self.kept = [value] * (self.steps + 1)
         if self.begun is not None:
@@ -209,11 +212,10 @@ class delayed(late):
     """Actions take effect so many actions later."""
 
     def __init__(self, steps: int):
-        super().__init__(lambda s: self.action, steps)
+        super().__init__(None, steps)
 
     def __call__(self, view, action):
-        self.action = action
-        return super().__call__(view)
+        return self.after(view, action)
 
 
 class first_order(Term):

@@ -12,8 +12,11 @@ from warpsim.envs.task import Task
 from warpsim.envs.view import View
 from warpsim.simulator import Simulator
 from warpsim.stepping import NONFINITE
+from warpsim.streaming import checkpoint_arrays, restored_state
 
 MODES = {mode.value: mode for mode in AutoresetMode} | {mode.name: mode for mode in AutoresetMode}
+
+KEPT = ("q_before", "v_before", "action", "last_action", "steps")  # of a view, from step to step
 
 
 class VectorEnv(gymnasium.vector.VectorEnv):
@@ -84,7 +87,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             if hasattr(term, "bind"):
                 term.bind(self.view)
         self.faults = np.zeros(self.num_envs, np.int64)
-        self._begun, self._ended, self._recording = False, None, None
+        self._begun, self._ended = False, None
         self._sizes = None
         self._begin(self._all(), startup=True)
         size = self._observe().shape[1]
@@ -95,12 +98,12 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     @staticmethod
     def _task(task, changes) -> Task:
         if isinstance(task, type) and issubclass(task, Task):
-            return task(**changes)
+            return task(**changes).own()
         if not isinstance(task, Task):
             raise ValueError(f"task is {short(task)}; give a Task or a class of it")
         if changes:
             raise ValueError(f"{', '.join(changes)}: give them to the task, which is made already")
-        return task
+        return task.own()
 
     # Gymnasium's interface -------------------------------------------------------------------------------------------
 
@@ -179,65 +182,51 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     # going on --------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict:
-        """Everything that the next step reads, as tensors, arrays and numbers: state, random numbers, commands, terms."""
-        v = self.view
-        kept = {"state": {name: self._kept(array) for name, array in self.state.arrays().items()}}
-        kept["parameters"] = {name: self._kept(self.sim.parameters[name]) for name in self.sim.parameters.expanded}
-        kept["stream"] = {
-            name: x if isinstance(x, (int, str)) else np.asarray(x).tolist()
-            for name, x in v.stream.state_dict().items()
+        """Everything that the next step reads: state, parameters, random numbers, commands, terms; NumPy arrays and numbers."""
+        v, host = self.view, self.arrays.host
+        return {
+            "arrays": checkpoint_arrays(self.sim, self.state),
+            "stream": v.stream.state_dict(),
+            "view": {name: host(getattr(v, name)) for name in KEPT},
+            "commands": {name: host(x) for name, x in v.commands.items()},
+            "ended": None if self._ended is None else host(self._ended),
+            "faults": self.faults,
+            "begun": self._begun,
+            "terms": [self._memory(term) for term in self._inner_terms()],
         }
-        kept["view"] = {
-            name: self.arrays.host(getattr(v, name)).tolist()
-            for name in ("q_before", "v_before", "action", "last_action", "steps")
-        }
-        kept["commands"] = {name: self.arrays.host(x).tolist() for name, x in v.commands.items()}
-        kept["ended"] = None if self._ended is None else self.arrays.host(self._ended).tolist()
-        kept["faults"], kept["begun"] = self.faults.tolist(), self._begun
-        kept["terms"] = [self._memory(term) for term in self._terms]
-        return kept
 
     def load_state_dict(self, kept: dict) -> None:
         """Go on from what `state_dict` gave, in an environment of the same task and as many worlds."""
         v, made = self.view, self.arrays.made
-        for name, array in self.state.arrays().items():
-            self._restore(array, kept["state"][name])
-        for name, values in kept["parameters"].items():
-            self._restore(self.sim.parameters[name], values)
-        v.stream.load_state_dict(
-            {name: np.array(x) if isinstance(x, list) else x for name, x in kept["stream"].items()}
-        )
-        for name, values in kept["view"].items():
-            setattr(v, name, made(np.array(values, self.arrays.host(getattr(v, name)).dtype)))
-        v.commands = {name: made(np.array(x, np.float32)) for name, x in kept["commands"].items()}
-        self._ended = None if kept["ended"] is None else made(np.array(kept["ended"], bool))
-        self.faults, self._begun = np.array(kept["faults"]), kept["begun"]
-        for term, memory in zip(self._terms, kept["terms"], strict=True):
-            for name, values in memory.items():
-                found = [made(np.array(x["values"], x["dtype"])) for x in values]
-                setattr(term, name, found if name in getattr(term, "lists", ()) else found[0])
+        self.state.assign(restored_state(self.sim, kept["arrays"], "the checkpoint"))
+        v.stream.load_state_dict(kept["stream"])
+        for name in KEPT:
+            setattr(v, name, made(kept["view"][name]))
+        v.commands = {name: made(x) for name, x in kept["commands"].items()}
+        self._ended = None if kept["ended"] is None else made(kept["ended"])
+        self.faults, self._begun = kept["faults"].copy(), kept["begun"]
+        for term, memory in zip(self._inner_terms(), kept["terms"], strict=True):
+            for name, value in memory.items():
+                setattr(
+                    term,
+                    name,
+                    [made(x) for x in value] if isinstance(value, list) else value if value is None else made(value),
+                )
         v.moved()
 
-    @staticmethod
-    def _kept(array) -> dict:
-        host = array.numpy()
-        return {"dtype": host.dtype.str, "shape": list(host.shape), "bytes": host.tobytes()}
-
-    @staticmethod
-    def _restore(array, kept: dict) -> None:
-        host = np.frombuffer(kept["bytes"], kept["dtype"]).reshape(kept["shape"])
-        if host.size:
-            array.assign(host.copy())
+    def _inner_terms(self) -> list:
+        """Every term, and those that stand in others."""
+        found = list(self._terms)
+        for term in found:
+            found += [term.term] if hasattr(term, "term") else []
+        return found
 
     def _memory(self, term) -> dict:
-        """Arrays that a term keeps from step to step, named in its `memory`."""
-        found = {}
-        for name in getattr(term, "memory", ()):
-            value = getattr(term, name, None)
-            if value is not None and not (isinstance(value, list) and not value):
-                parts = [self.arrays.host(x) for x in (value if isinstance(value, list) else [value])]
-                found[name] = [{"dtype": x.dtype.str, "values": x.tolist()} for x in parts]
-        return found
+        """What a term keeps from step to step, by the names in its `memory`."""
+        host, values = self.arrays.host, {name: getattr(term, name, None) for name in getattr(term, "memory", ())}
+        return {
+            n: [host(y) for y in x] if isinstance(x, list) else x if x is None else host(x) for n, x in values.items()
+        }
 
     # pieces of a step ------------------------------------------------------------------------------------------------
 
