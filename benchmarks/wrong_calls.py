@@ -25,6 +25,7 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
+from scenes.bodies import arm
 from warpsim.bench import machine
 
 NAN, INF = float("nan"), float("inf")
@@ -144,17 +145,9 @@ BY_NAME = {
 
 
 def builder() -> ws.ModelBuilder:
-    b = ws.ModelBuilder("arm")
-    b.add_geom("plane", name="floor")
-    b.add_body("upper", mass=1.0, inertia=[1, 1, 1], pose=[0, 0, 1])
-    b.add_joint("upper", "hinge", name="elbow", axis=[0, 1, 0])
-    b.add_geom("box", [0.1, 0.1, 0.1], body="upper", name="bone")
-    b.add_body("ball", mass=1.0, inertia=[1, 1, 1], pose=[0, 0, 3])
-    b.add_joint("ball", "free", name="root")
+    b = arm()
     b.add_geom("sphere", [0.1], body="ball", name="skin")
     b.add_body("spare", mass=1.0, inertia=[1, 1, 1], pose=[2, 0, 3])
-    b.add_tendon({"elbow": 1.0}, name="cord")
-    b.add_actuator("elbow", name="motor")
     return b
 
 
@@ -182,33 +175,30 @@ STATE = lambda s: s.state()  # noqa: E731
 COST = ws.Cost(lambda q, v, u: q)
 
 
+def plain(function, /, **keywords):
+    """A right call of a function."""
+    return lambda: (function, keywords)
+
+
+def method(make, called, /, **keywords):
+    """A right call of a method of what `make` makes; a lambda stands for what depends on that."""
+
+    def call():
+        owner = make()
+        given = {k: g(owner) if inspect.isfunction(g) and g.__name__ == "<lambda>" else g for k, g in keywords.items()}
+        return getattr(owner, called), given
+
+    return call
+
+
 def right_calls(folder: str) -> dict:
-    """Label -> () -> (callable, positional arguments, keyword arguments) of a call that is right."""
-    robot = pathlib.Path(folder) / "robot.xml"
-    robot.write_text(ROBOT)
+    """Label -> () -> (callable, keyword arguments) of a call that is right."""
+    return calls_of_simulators() | calls_of_models() | calls_of_the_rest(folder)
+
+
+def calls_of_simulators() -> dict:
     zeros, nv = np.zeros, MODEL.nv
-
-    def plain(function, /, **keywords):
-        return lambda: (function, keywords)
-
-    def method(make, called, /, **keywords):
-        def call():
-            owner = make()
-            return getattr(owner, called), {
-                k: g(owner) if inspect.isfunction(g) and g.__name__ == "<lambda>" else g for k, g in keywords.items()
-            }
-
-        return call
-
-    problem = {
-        "A": np.eye(3),
-        "J": np.eye(3)[None].reshape(3, 3),
-        "v_star": np.array([0.0, 0.0, -1.0]),
-        "mu": np.array([0.5]),
-        "R": np.full((1, 3), 0.1),
-        "v_hat": np.zeros((1, 3)),
-    }
-    found = {
+    return {
         "Simulator": plain(ws.Simulator, model=MODEL, worlds=WORLDS, device="cpu"),
         "Simulator.state": method(sim, "state"),
         "Simulator.step": method(sim, "step", state=STATE),
@@ -216,8 +206,12 @@ def right_calls(folder: str) -> dict:
         "Simulator.reset": method(sim, "reset", state=STATE, worlds=[0]),
         "Simulator.contacts": method(sim, "contacts", state=STATE),
         "Simulator.energy": method(sim, "energy", state=STATE),
-        "Simulator.forward_dynamics": method(sim, "forward_dynamics", q=np.tile(MODEL.q0, (WORLDS, 1)), v=zeros((WORLDS, nv)), tau=zeros((WORLDS, nv))),
-        "Simulator.inverse_dynamics": method(sim, "inverse_dynamics", q=np.tile(MODEL.q0, (WORLDS, 1)), v=zeros((WORLDS, nv)), a=zeros((WORLDS, nv))),
+        "Simulator.forward_dynamics": method(
+            sim, "forward_dynamics", q=np.tile(MODEL.q0, (WORLDS, 1)), v=zeros((WORLDS, nv)), tau=zeros((WORLDS, nv))
+        ),
+        "Simulator.inverse_dynamics": method(
+            sim, "inverse_dynamics", q=np.tile(MODEL.q0, (WORLDS, 1)), v=zeros((WORLDS, nv)), a=zeros((WORLDS, nv))
+        ),
         "Simulator.mass_matrix": method(sim, "mass_matrix", q=np.tile(MODEL.q0, (WORLDS, 1))),
         "Simulator.kinematics": method(sim, "kinematics", q=np.tile(MODEL.q0, (WORLDS, 1))),
         "Simulator.jacobian": method(sim, "jacobian", q=np.tile(MODEL.q0, (WORLDS, 1)), body="ball"),
@@ -225,13 +219,20 @@ def right_calls(folder: str) -> dict:
         "Simulator.linearize": method(lambda: sim(requires_grad=True), "linearize", state=STATE),
         "Simulator.ray_cast": method(sim, "ray_cast", state=STATE, origin=[[0.0, 0, 5]], direction=[[0.0, 0, -1]]),
         "Simulator.capture": method(sim, "capture", function=dict),
+    }
+
+
+def calls_of_models() -> dict:
+    return {
         "ModelBuilder": plain(ws.ModelBuilder),
         "ModelBuilder.add_body": method(builder, "add_body", name="new", mass=1.0, inertia=[1.0, 1, 1]),
         "ModelBuilder.add_joint": method(builder, "add_joint", body="spare", type="hinge", name="new"),
         "ModelBuilder.add_geom": method(builder, "add_geom", type="sphere", size=[0.1], body="ball", name="new"),
         "ModelBuilder.add_actuator": method(builder, "add_actuator", joint="elbow", name="new"),
         "ModelBuilder.add_tendon": method(builder, "add_tendon", joints={"elbow": 2.0}, name="new"),
-        "ModelBuilder.add_constraint": method(builder, "add_constraint", kind="connect", a="upper", b="ball", name="new"),
+        "ModelBuilder.add_constraint": method(
+            builder, "add_constraint", kind="connect", a="upper", b="ball", name="new"
+        ),
         "ModelBuilder.add_foundation": method(builder, "add_foundation", body="upper", modulus=1e5, thickness=0.01),
         "ModelBuilder.add_keyframe": method(builder, "add_keyframe", name="new"),
         "ModelBuilder.add_model": method(builder, "add_model", other=MODEL, prefix="b_"),
@@ -243,6 +244,22 @@ def right_calls(folder: str) -> dict:
         "Model.tendon": plain(MODEL.tendon, name="cord"),
         "Model.actuator": plain(MODEL.actuator, name="motor"),
         "Model.joint_coordinates": plain(MODEL.joint_coordinates, name="root"),
+    }
+
+
+def calls_of_the_rest(folder: str) -> dict:
+    """Trajectories, random numbers, options, files, optimisers and solvers."""
+    robot, zeros = pathlib.Path(folder) / "robot.xml", np.zeros
+    robot.write_text(ROBOT)
+    problem = {
+        "A": np.eye(3),
+        "J": np.eye(3),
+        "v_star": np.array([0.0, 0.0, -1.0]),
+        "mu": np.array([0.5]),
+        "R": np.full((1, 3), 0.1),
+        "v_hat": np.zeros((1, 3)),
+    }
+    return {
         "Trajectory.save": method(trajectory, "save", path=f"{folder}/s.zarr"),
         "Trajectory.load": plain(ws.Trajectory.load, path=interrupted(folder)),
         "Trajectory.poses": method(trajectory, "poses"),
@@ -257,27 +274,44 @@ def right_calls(folder: str) -> dict:
         "RandomStream.normal": method(lambda: ws.RandomStream(1, 3, device="cpu"), "normal", columns=2),
         "RandomStream.words": method(lambda: ws.RandomStream(1, 3, device="cpu"), "words", columns=2),
         "RandomStream.reset": method(lambda: ws.RandomStream(1, 3, device="cpu"), "reset", worlds=[0]),
-        "SAP": plain(ws.SAP), "Compliant": plain(ws.Compliant), "LCP": plain(ws.LCP), "Variational": plain(ws.Variational),
-        "Midpoint": plain(ws.Midpoint), "ImplicitEuler": plain(ws.ImplicitEuler), "ExplicitEuler": plain(ws.ExplicitEuler),
+        "SAP": plain(ws.SAP),
+        "Compliant": plain(ws.Compliant),
+        "LCP": plain(ws.LCP),
+        "Variational": plain(ws.Variational),
+        "Midpoint": plain(ws.Midpoint),
+        "ImplicitEuler": plain(ws.ImplicitEuler),
+        "ExplicitEuler": plain(ws.ExplicitEuler),
         "SymplecticEuler": plain(ws.SymplecticEuler),
         "load": plain(ws.load, source=str(robot)),
         "resume": plain(ws.resume, path=interrupted(folder), device="cpu"),
         "load_fault": plain(ws.load_fault, path=fault(folder), device="cpu"),
         "fit_worlds": plain(ws.fit_worlds, model=MODEL, device="cpu", memory=10**9),
-        "check_gradients": lambda: (ws.check_gradients, {"sim": sim(requires_grad=True, dtype="float64"), "horizons": (1,), "entries": 2}),
-        "ilqr": lambda: with_sim(ws.ilqr, dtype="float64", requires_grad=True, controls=zeros((3, WORLDS, 1)), cost=COST, iterations=1),
+        "check_gradients": lambda: (
+            ws.check_gradients,
+            {"sim": sim(requires_grad=True, dtype="float64"), "horizons": (1,), "entries": 2},
+        ),
+        "ilqr": lambda: with_sim(
+            ws.ilqr, dtype="float64", requires_grad=True, controls=zeros((3, WORLDS, 1)), cost=COST, iterations=1
+        ),
         "mppi": lambda: with_sim(ws.mppi, noise=0.1, controls=zeros((3, WORLDS, 1)), cost=COST, samples=4),
-        "identify": lambda: with_sim(ws.identify, dtype="float64", requires_grad=True, controls=zeros((3, WORLDS, 1)), residual=lambda q, v: q,
-            parameters={"body_mass": None}),
+        "identify": lambda: with_sim(
+            ws.identify,
+            dtype="float64",
+            requires_grad=True,
+            controls=zeros((3, WORLDS, 1)),
+            residual=lambda q, v: q,
+            parameters={"body_mass": None},
+        ),
         "Cost": plain(ws.Cost, running=lambda q, v, u: (q**2).sum(-1)),
         "MPC": plain(ws.MPC, plan=lambda state, controls: None, controls=zeros((3, WORLDS, 1))),
-        "solve_lcp": plain(ws.solve_lcp, A=np.eye(2), b=-np.ones(2), hi=np.full(2, np.inf), findex=np.full(2, -1), device="cpu"),
+        "solve_lcp": plain(
+            ws.solve_lcp, A=np.eye(2), b=-np.ones(2), hi=np.full(2, np.inf), findex=np.full(2, -1), device="cpu"
+        ),
         "solve_cone_qp": plain(ws.solve_cone_qp, H=np.eye(3), g=-np.ones(3), cones=[("free", 3)], device="cpu"),
         "ContactProblem": plain(ws.ContactProblem, **problem),
         "solve_contact": lambda: (ws.solve_contact, {"problem": ws.ContactProblem(**problem), "device": "cpu"}),
         "robots.path": plain(ws.robots.path, name="ant"),
-    }  # fmt: skip
-    return found
+    }
 
 
 def with_sim(function, dtype="float32", requires_grad=False, **keywords):

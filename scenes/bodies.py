@@ -41,6 +41,20 @@ def cart(*, mass=2.0, gravity=(0.0, 0.0, 0.0), **joint) -> ws.Model:
     return b.build()
 
 
+def arm() -> ws.ModelBuilder:
+    """A builder with one of most things: a hinged link and a free ball above a floor, a tendon, a motor."""
+    b = ws.ModelBuilder("arm")
+    b.add_geom("plane", name="floor")
+    b.add_body("upper", mass=1.0, inertia=[1, 1, 1], pose=[0, 0, 1])
+    b.add_joint("upper", "hinge", name="elbow", axis=[0, 1, 0])
+    b.add_geom("box", [0.1, 0.1, 0.1], body="upper", name="bone")
+    b.add_body("ball", mass=1.0, inertia=[1, 1, 1], pose=[0, 0, 3])
+    b.add_joint("ball", "free", name="root")
+    b.add_tendon({"elbow": 1.0}, name="cord")
+    b.add_actuator("elbow", name="motor")
+    return b
+
+
 def tumbling_chain() -> ws.Model:
     """Four unequal boxes joined by ball, hinge and slide joints, floating: every joint type and no symmetry."""
     b = ws.ModelBuilder("chain", gravity=(0.0, 0.0, 0.0))

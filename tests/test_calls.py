@@ -12,7 +12,7 @@ import pytest
 import warp as wp
 
 import warpsim as ws
-from scenes.bodies import body_on_plane
+from scenes.bodies import arm, body_on_plane
 from warpsim.cli import main
 from warpsim.files.store.place import StoreError
 from warpsim.show.render import Camera, render_image
@@ -33,19 +33,6 @@ def refused(call, words, error) -> None:
 
 
 # Models in code ----------------------------------------------------------------------------------------------------------
-
-
-def arm() -> ws.ModelBuilder:
-    b = ws.ModelBuilder("arm")
-    b.add_geom("plane", name="floor")
-    b.add_body("upper", mass=1.0, inertia=[1, 1, 1], pose=[0, 0, 1])
-    b.add_joint("upper", "hinge", name="elbow", axis=[0, 1, 0])
-    b.add_geom("box", [0.1, 0.1, 0.1], body="upper", name="bone")
-    b.add_body("ball", mass=1.0, inertia=[1, 1, 1], pose=[0, 0, 3])
-    b.add_joint("ball", "free", name="root")
-    b.add_tendon({"elbow": 1.0}, name="cord")
-    b.add_actuator("elbow", name="motor")
-    return b
 
 
 def geom(**options):

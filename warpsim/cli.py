@@ -418,6 +418,87 @@ class Demo:
 
 
 @dataclasses.dataclass
+class Train:
+    """Train a policy for a task by PPO, and leave its checkpoint, curve, page and USD stage in a folder."""
+
+    task: Positional[str]
+    """cartpole, half_cheetah, hopper, inverted_pendulum or walker2d."""
+    seed: int = 0
+    """Of starts, actions and weights: the same seed learns the same policy, bit for bit."""
+    out: str = "out/train"
+    """Folder of the results."""
+    iterations: int | None = None
+    """Rounds of 32 actions and an update; None is what the task takes."""
+    envs: int = 512
+    """Worlds at once."""
+    resume: bool = False
+    """Go on with the training in the folder."""
+    device: str | None = "cpu"
+    """Warp device."""
+    threads: int | None = None
+    """Threads of the CPU that share the worlds."""
+    json: str | None = None
+    """Where to write the result as JSON: a file, or - for standard output."""
+
+    def __call__(self) -> None:
+        from warpsim.envs.learner import train
+
+        console = _console(stderr=True)
+
+        def tell(row: dict) -> None:
+            if row["iteration"] % 10 == 0 and row["return"] is not None:
+                console.print(
+                    f"{row['iteration']:5d}  {row['env_steps']:>12,} env-steps  return {row['return']:8.1f}  ({row['episodes']} episodes)",
+                    highlight=False,
+                )
+
+        options = {
+            "seed": self.seed,
+            "out": self.out,
+            "iterations": self.iterations,
+            "num_envs": self.envs,
+            "resume": self.resume,
+        }
+        result = train(self.task, **options, device=self.device, threads=self.threads, tell=tell)
+        if self.json == "-":
+            print(json.dumps(result))
+        elif self.json:
+            pathlib.Path(self.json).write_text(json.dumps(result) + "\n")
+        seconds = sum(result["cpu_seconds"].values())
+        console.print(
+            f"{result['task']}: return {result['return']:.0f}, distance {result['distance']:.2f} m (means of {len(result['returns'])} episodes) "
+            f"after {result['env_steps']:,} env-steps and {seconds:.0f} s of processor time; {self.out}/policy.html shows it",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+@dataclasses.dataclass
+class Play:
+    """Judge and show the policy of a training."""
+
+    folder: Positional[str]
+    """What `warpsim train --out` wrote."""
+    worlds: int = 4
+    """Worlds that are shown."""
+    html: str | None = None
+    """A page."""
+    usd: str | None = None
+    """A USD stage."""
+    device: str | None = "cpu"
+    """Warp device."""
+
+    def __call__(self) -> None:
+        from warpsim.envs.learner import play
+
+        judged = play(self.folder, worlds=self.worlds, html=self.html, usd=self.usd, device=self.device)
+        _console().print(
+            f"return {judged['return']:.0f}, distance {judged['distance']:.2f} m (means of {len(judged['returns'])} episodes)",
+            highlight=False,
+        )
+
+
+@dataclasses.dataclass
 class Devices:
     """Devices, versions, and what works here."""
 
@@ -515,87 +596,6 @@ def _quiet() -> None:
             print(f"mujoco: {message}", file=sys.stderr)
 
     mujoco.set_mju_user_warning(warn)
-
-
-@dataclasses.dataclass
-class Train:
-    """Train a policy for a task by PPO, and leave its checkpoint, curve, page and USD stage in a folder."""
-
-    task: Positional[str]
-    """cartpole, half_cheetah, hopper, inverted_pendulum or walker2d."""
-    seed: int = 0
-    """Of starts, actions and weights: the same seed learns the same policy, bit for bit."""
-    out: str = "out/train"
-    """Folder of the results."""
-    iterations: int | None = None
-    """Rounds of 32 actions and an update; None is what the task takes."""
-    envs: int = 512
-    """Worlds at once."""
-    resume: bool = False
-    """Go on with the training in the folder."""
-    device: str | None = "cpu"
-    """Warp device."""
-    threads: int | None = None
-    """Threads of the CPU that share the worlds."""
-    json: str | None = None
-    """Where to write the result as JSON: a file, or - for standard output."""
-
-    def __call__(self) -> None:
-        from warpsim.envs.learner import train
-
-        console = _console(stderr=True)
-
-        def tell(row: dict) -> None:
-            if row["iteration"] % 10 == 0 and row["return"] is not None:
-                console.print(
-                    f"{row['iteration']:5d}  {row['env_steps']:>12,} env-steps  return {row['return']:8.1f}  ({row['episodes']} episodes)",
-                    highlight=False,
-                )
-
-        options = {
-            "seed": self.seed,
-            "out": self.out,
-            "iterations": self.iterations,
-            "num_envs": self.envs,
-            "resume": self.resume,
-        }
-        result = train(self.task, **options, device=self.device, threads=self.threads, tell=tell)
-        if self.json == "-":
-            print(json.dumps(result))
-        elif self.json:
-            pathlib.Path(self.json).write_text(json.dumps(result) + "\n")
-        seconds = sum(result["cpu_seconds"].values())
-        console.print(
-            f"{result['task']}: return {result['return']:.0f}, distance {result['distance']:.2f} m (means of {len(result['returns'])} episodes) "
-            f"after {result['env_steps']:,} env-steps and {seconds:.0f} s of processor time; {self.out}/policy.html shows it",
-            highlight=False,
-            soft_wrap=True,
-        )
-
-
-@dataclasses.dataclass
-class Play:
-    """Judge and show the policy of a training."""
-
-    folder: Positional[str]
-    """What `warpsim train --out` wrote."""
-    worlds: int = 4
-    """Worlds that are shown."""
-    html: str | None = None
-    """A page."""
-    usd: str | None = None
-    """A USD stage."""
-    device: str | None = "cpu"
-    """Warp device."""
-
-    def __call__(self) -> None:
-        from warpsim.envs.learner import play
-
-        judged = play(self.folder, worlds=self.worlds, html=self.html, usd=self.usd, device=self.device)
-        _console().print(
-            f"return {judged['return']:.0f}, distance {judged['distance']:.2f} m (means of {len(judged['returns'])} episodes)",
-            highlight=False,
-        )
 
 
 COMMANDS = {

@@ -13,6 +13,7 @@ from warpsim.differentiate.checkpoint import Checkpoints, move_gradient
 from warpsim.differentiate.implicit import kept_array
 from warpsim.differentiate.kept import KeptParameters
 from warpsim.differentiate.report import GradientReport
+from warpsim.model.host_kinematics import host_span
 from warpsim.randomness import RandomControls
 from warpsim.trajectory import Trajectory
 
@@ -60,19 +61,7 @@ class Frames:
     def host(self, first: int, stop: int) -> dict[str, np.ndarray]:
         """Rows by name, in the memory of these arrays on the CPU, copies from CUDA."""
         arrays = {"q": self.q, "v": self.v, "time": self.time, **self.measured}
-        return {
-            name: array.numpy()[first:stop] if array.device.is_cpu else _copied(array, first, stop)
-            for name, array in arrays.items()
-        }
-
-
-def _copied(array: wp.array, first: int, stop: int) -> np.ndarray:
-    """Rows of an array of a GPU; Warp has no slices of arrays without elements."""
-    return (
-        array[first:stop].numpy()
-        if array.size
-        else np.zeros((stop - first, *array.shape[1:]), wp.dtype_to_numpy(array.dtype))
-    )
+        return {name: host_span(array, first, stop) for name, array in arrays.items()}
 
 
 class Recorder(Frames):

@@ -64,17 +64,20 @@ def row_chunks(rows, bytes_per_row: int):
         yield rows[start : start + size]
 
 
+def host_span(array, first: int, stop: int) -> np.ndarray:
+    """Neighbouring rows (first axis) of a NumPy, Warp or stored array as NumPy; in the memory of the array where that is the host's."""
+    if 0 in array.shape:  # of which Warp has no slices
+        array = array.numpy() if hasattr(array, "numpy") else np.asarray(array)
+    span = array[first:stop]
+    return span.numpy() if hasattr(span, "numpy") else np.asarray(span)
+
+
 def host_rows(array, rows) -> np.ndarray:
     """Rows (first axis) of a NumPy, Warp or stored array as NumPy, copying no more than the span from first to last row."""
     if isinstance(array, np.ndarray):
         return array[rows]
-    first, last = int(np.min(rows)), int(np.max(rows)) + 1
-    if 0 in array.shape:  # of which Warp has no slices
-        return np.zeros(
-            (len(rows), *array.shape[1:]), (array.numpy() if hasattr(array, "numpy") else np.asarray(array)).dtype
-        )
-    span = array[first:last]
-    return (span.numpy() if hasattr(span, "numpy") else np.asarray(span))[np.asarray(rows) - first]
+    first = int(np.min(rows))
+    return host_span(array, first, int(np.max(rows)) + 1)[np.asarray(rows) - first]
 
 
 def _link_pose(model, link: int, before, q) -> np.ndarray:
