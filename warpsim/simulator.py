@@ -260,6 +260,12 @@ class Simulator:
         return self._queries.kinematics(*self._inputs.rows(q=q))
 
     @in_turn
+    def body_velocity(self, state: State) -> wp.array:
+        """Velocities of the body frames `(worlds, nbody, 6)`: (angular, linear) in world axes, the linear one of their origins."""
+        self._stepper.check_state(state)
+        return self._queries.body_velocity(state.q, state.v)
+
+    @in_turn
     def mass_matrix(self, q) -> wp.array:
         """Joint-space mass matrix `(worlds, nv, nv)`, armature included (CRBA)."""
         return self._queries.mass_matrix(*self._inputs.rows(q=q))
@@ -297,6 +303,13 @@ class Simulator:
         """Net contact force of the last step [N], world axes: `(worlds, nbody)` or, `of="geom"`, `(worlds, ngeom)` vec3."""
         choice(of, "of", ("body", "geom"))
         return self._step.net_contact_force(of)
+
+    @in_turn
+    def contact_wrench(self, state: State) -> wp.array:
+        """Net wrench of the last step's contacts on each body `(worlds, nbody, 6)`: (torque, force) in world axes, as `step` takes them,
+        the torque about the body's COM where it is in `state`."""
+        self._stepper.check_state(state)
+        return self._queries.contact_wrench(state.q, self._step)
 
     @in_turn
     def ray_cast(

@@ -1,8 +1,9 @@
-"""Net contact forces of the last step, per geom or per body."""
+"""Net contact forces and wrenches of the last step."""
 
 import warp as wp
 
-from ..real import kernel, real, vec3
+from ..real import func, kernel, real, transform, vec3
+from ..tree.passes import Topology
 from .contacts import Contacts, Scene
 
 
@@ -27,3 +28,49 @@ def net_force(
             force[w, a] = force[w, a] - f
         if b >= 0:
             force[w, b] = force[w, b] + f
+
+
+@func
+def add_wrench(
+    f: vec3,
+    point: vec3,
+    body: int,
+    topology: Topology,
+    body_com: wp.array2d(dtype=vec3),
+    link_X: wp.array2d(dtype=transform),
+    w: int,
+    # out
+    wrench: wp.array3d(dtype=real),
+):
+    """The force f at a point, added to a body's torque about its COM and force."""
+    com = wp.transform_point(link_X[w, topology.body_link[body]], body_com[w % body_com.shape[0], body])
+    torque = wp.cross(point - com, f)
+    for i in range(3):
+        wrench[w, body, i] = wrench[w, body, i] + torque[i]
+        wrench[w, body, 3 + i] = wrench[w, body, 3 + i] + f[i]
+
+
+@kernel
+def net_wrench(
+    scene: Scene,
+    contacts: Contacts,
+    gamma: wp.array2d(dtype=vec3),
+    h: real,
+    geom_body: wp.array(dtype=int),
+    topology: Topology,
+    body_com: wp.array2d(dtype=vec3),
+    link_X: wp.array2d(dtype=transform),
+    # out
+    wrench: wp.array3d(dtype=real),
+):
+    """Sum of gamma/h over the contacts of each body, as (torque about the COM, force) in world axes; `wrench` comes in as zero."""
+    w = wp.tid()
+    for c in range(contacts.count[w]):
+        p = contacts.pair[w, c]
+        f = contacts.frame[w, c] * gamma[w, c] / h
+        a = geom_body[scene.pair_geom[p, 0]]
+        b = geom_body[scene.pair_geom[p, 1]]
+        if a >= 0:
+            add_wrench(-f, contacts.point[w, c], a, topology, body_com, link_X, w, wrench)
+        if b >= 0:
+            add_wrench(f, contacts.point[w, c], b, topology, body_com, link_X, w, wrench)

@@ -476,6 +476,25 @@ def body_poses(topology: Topology, link_X: wp.array2d(dtype=transform), poses: w
 
 
 @kernel
+def body_velocities(
+    topology: Topology,
+    link_X: wp.array2d(dtype=transform),
+    link_V: wp.array2d(dtype=vec6),
+    # out
+    velocity: wp.array3d(dtype=real),
+):
+    """Angular and linear velocity of body frames in world axes, the linear one of their origins. Launch over (worlds, bodies)."""
+    w, body = wp.tid()
+    l = topology.body_link[body]
+    o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
+    angular = sp.angular(link_V[w, l])
+    linear = sp.velocity_at(link_V[w, l], wp.transform_get_translation(link_X[w, l]) - o)
+    for i in range(3):
+        velocity[w, body, i] = angular[i]
+        velocity[w, body, 3 + i] = linear[i]
+
+
+@kernel
 def point_jacobian(
     topology: Topology,
     link_X: wp.array2d(dtype=transform),

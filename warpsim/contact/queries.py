@@ -8,7 +8,7 @@ import warp as wp
 
 from warpsim.contact.collision import Collision, ContactList
 from warpsim.device.copies import copy
-from warpsim.kernels.contact import ray
+from warpsim.kernels.contact import net_force, ray
 from warpsim.reprs import show
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 from warpsim.tree.wide import WideDynamics, needs_float64
@@ -42,6 +42,25 @@ class Queries:
         poses = self.dynamics.array((self.model.nbody, 7), self.scalar)
         self.dynamics.body_poses(poses)
         return poses
+
+    def body_velocity(self, q: wp.array, v: wp.array) -> wp.array:
+        """Body velocities `(worlds, nbody, 6)`."""
+        self.dynamics.position(q)
+        self.dynamics.velocity(v)
+        velocity = self.dynamics.array((self.model.nbody, 6), self.scalar)
+        self.dynamics.body_velocities(velocity)
+        return velocity
+
+    def contact_wrench(self, q: wp.array, step) -> wp.array:
+        """Net wrench `(worlds, nbody, 6)` of a step's contacts on each body, about the COMs at q."""
+        d = self.device_model
+        self.dynamics.position(q)
+        wrench = self.dynamics.array((self.model.nbody, 6), self.scalar)
+        owner = wp.array(self.model.geom_body.astype(np.int32), dtype=wp.int32, device=d.device)
+        inputs = [step.collision.scene, step.collision.contacts, step.solver.solution.gamma, step.last_h, owner]
+        inputs += [d.topology, d.parameters.stored("body_com"), self.dynamics.link_X, wrench]
+        self.dynamics.launch(net_force.net_wrench, None, inputs)
+        return wrench
 
     def mass_matrix(self, q: wp.array) -> wp.array:
         """`(worlds, nv, nv)`."""

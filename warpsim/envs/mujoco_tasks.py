@@ -5,8 +5,13 @@ Robots are the files of the gymnasium package. Physics is warpsim's: its contact
 
 import pathlib
 
+import numpy as np
+
+from warpsim.envs.com_based import centre_inertia, centre_of_mass, centre_velocity, centre_wrench, joint_forces
+from warpsim.envs.rotations import norm
+from warpsim.envs.sensing import body_position, displacement
 from warpsim.envs.task import Task
-from warpsim.envs.terms import action_squared, forward_velocity, positions, start_noise, velocities
+from warpsim.envs.terms import Term, action_squared, forward_velocity, positions, start_noise, velocities
 
 
 def asset(name: str):
@@ -61,6 +66,161 @@ class HalfCheetah(Task):
     starts = (start_noise(q=0.1, v=0.1, normal="v"),)
 
 
+def _flat(term, first: int = 0, bound: float | None = None):
+    """A term of all bodies, side by side."""
+
+    def found(s):
+        value = term(s)[:, first:].reshape(s.worlds, -1)
+        return value if bound is None else s.xp.clip(value, -bound, bound)
+
+    return found
+
+
+def _between(low: float, high: float):
+    """Whether the height, coordinate 2 of q, lies within."""
+    return lambda s: (s.q[:, 2] >= low) & (s.q[:, 2] <= high)
+
+
+class Ant(Task):
+    """Ant-v5: four legs walk forward."""
+
+    model = staticmethod(asset("ant"))
+    decimation = 5
+    observations = {
+        "positions": lambda s: s.q[:, 2:],
+        "velocities": velocities(),
+        "contact": _flat(centre_wrench, bound=1.0),
+    }
+    rewards = {
+        "forward": forward_velocity(),
+        "survive": lambda s: 1.0 * _between(0.2, 1.0)(s),
+        "ctrl": (-0.5, action_squared),
+        "contact": (-5e-4, lambda s: (s.xp.clip(centre_wrench(s), -1.0, 1.0) ** 2).sum(-1).sum(-1)),
+    }
+    terminations = {"unhealthy": lambda s: ~_between(0.2, 1.0)(s)}
+    starts = (start_noise(q=0.1, v=0.1, normal="v"),)
+
+
+class _com_velocity(Term):
+    """Speed of the centre of mass along x during the action `(worlds,)` [m/s]."""
+
+    memory = ("before",)
+
+    def bind(self, view) -> None:
+        self.before = view.arrays.copied(centre_of_mass(view)[:, 0])
+
+    def reset(self, view, mask) -> None:
+        self.before = view.xp.where(mask, centre_of_mass(view)[:, 0], self.before)
+
+    def __call__(self, view):
+        now = centre_of_mass(view)[:, 0]
+        speed = (now - self.before) / view.dt
+        self.before = view.arrays.copied(now)
+        return speed
+
+
+class Humanoid(Task):
+    """Humanoid-v5: two legs walk forward."""
+
+    model = staticmethod(asset("humanoid"))
+    decimation = 5
+    observations = {
+        "positions": lambda s: s.q[:, 2:],
+        "velocities": velocities(),
+        "inertia": _flat(centre_inertia),
+        "centre_velocity": _flat(centre_velocity),
+        "actuators": lambda s: joint_forces(s)[:, 6:],
+        "contact": _flat(centre_wrench),
+    }
+    rewards = {
+        "forward": (1.25, _com_velocity()),
+        "survive": (5.0, lambda s: 1.0 * _upright(s)),
+        "ctrl": (-0.1, lambda s: (s.control**2).sum(-1)),
+        "contact": lambda s: -s.xp.clip(5e-7 * (centre_wrench(s) ** 2).sum(-1).sum(-1), 0.0, 10.0),
+    }
+    terminations = {"unhealthy": lambda s: ~_upright(s)}
+    starts = (start_noise(q=0.01, v=0.01),)
+
+
+def _upright(s):
+    return (s.q[:, 2] > 1.0) & (s.q[:, 2] < 2.0)
+
+
+class _reacher_start(Term):
+    """q in ± 0.1, v in ± 0.005; the goal in a disc of 0.2 m, at rest."""
+
+    def bind(self, view) -> None:
+        self.draws = [view.draw() for _ in range(3)]
+
+    def __call__(self, view, start) -> None:
+        xp, (a, b, c) = view.xp, self.draws
+        q = start["q"] + view.uniform(4, -0.1, 0.1, draw=a)
+        v = start["v"] + view.uniform(4, -0.005, 0.005, draw=b)
+        share = view.uniform(2, draw=c)
+        radius, angle = 0.2 * share[:, :1] ** 0.5, 2.0 * np.pi * share[:, 1:]
+        start["q"] = xp.concat([q[:, :2], radius * xp.cos(angle), radius * xp.sin(angle)], -1)
+        start["v"] = xp.concat([v[:, :2], 0.0 * v[:, 2:]], -1)
+
+
+class Reacher(Task):
+    """Reacher-v5: an arm of two links reaches for a point."""
+
+    model = staticmethod(asset("reacher"))
+    decimation, episode = 2, 50
+    observations = {
+        "cos": lambda s: s.xp.cos(s.q[:, :2]),
+        "sin": lambda s: s.xp.sin(s.q[:, :2]),
+        "goal": lambda s: s.q[:, 2:],
+        "velocities": lambda s: s.v[:, :2],
+        "displacement": lambda s: displacement("target", "fingertip")(s)[:, :2],
+    }
+    rewards = {
+        "dist": (-1.0, lambda s: norm(displacement("target", "fingertip")(s))),
+        "ctrl": (-1.0, action_squared),
+    }
+    starts = (_reacher_start(),)
+
+
+class _pusher_start(Term):
+    """The object somewhere in a rectangle, 0.17 m away from the goal at least; v of the arm in ± 0.005."""
+
+    TRIES = 32  # of which one falls far enough off but once in 10^11
+
+    def bind(self, view) -> None:
+        self.draws = [view.draw() for _ in range(2)]
+
+    def __call__(self, view, start) -> None:
+        xp = view.xp
+        tries = view.uniform(2 * self.TRIES, draw=self.draws[0]).reshape(view.worlds, self.TRIES, 2)
+        places = xp.stack([-0.3 * tries[..., 0], 0.4 * tries[..., 1] - 0.2], -1)
+        far = norm(places) > 0.17
+        chosen = xp.argmax(1 * far, -1)[:, None] == view.arrays.made(np.arange(self.TRIES))[None]
+        place = xp.where(chosen[..., None], places, 0.0).sum(1)
+        v = start["v"] + view.uniform(start["v"].shape[1], -0.005, 0.005, draw=self.draws[1])
+        start["q"] = xp.concat([start["q"][:, :-4], place, 0.0 * place], -1)
+        start["v"] = xp.concat([v[:, :-4], 0.0 * v[:, -4:]], -1)
+
+
+class Pusher(Task):
+    """Pusher-v5: an arm of seven joints pushes a cylinder to a goal."""
+
+    model = staticmethod(asset("pusher_v5"))
+    decimation, episode = 5, 100
+    observations = {
+        "positions": lambda s: s.q[:, :7],
+        "velocities": lambda s: s.v[:, :7],
+        "tip": body_position("tips_arm"),
+        "object": body_position("object"),
+        "goal": body_position("goal"),
+    }
+    rewards = {
+        "dist": (-1.0, lambda s: norm(displacement("goal", "object")(s))),
+        "ctrl": (-0.1, action_squared),
+        "near": (-0.5, lambda s: norm(displacement("tips_arm", "object")(s))),
+    }
+    starts = (_pusher_start(),)
+
+
 class InvertedPendulum(Task):
     """InvertedPendulum-v5: a pole on a cart stays upright."""
 
@@ -93,4 +253,16 @@ def _own(name: str) -> str:
     return robots.path(name)
 
 
-TASKS = {kind.__name__: kind for kind in (CartPole, HalfCheetah, Hopper, InvertedPendulum, Walker2d)}
+TASKS = {
+    kind.__name__: kind for kind in (
+        Ant,
+        CartPole,
+        HalfCheetah,
+        Hopper,
+        Humanoid,
+        InvertedPendulum,
+        Pusher,
+        Reacher,
+        Walker2d,
+    )
+}

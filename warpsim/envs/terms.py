@@ -17,6 +17,12 @@ class Term:
     """
 
     memory: tuple = ()
+    tick = -1
+
+    def first(self, view) -> bool:
+        """Whether this is the first call of this action. Where worlds begin an episode, terms are asked once more for all."""
+        new, self.tick = self.tick != view.tick, view.tick
+        return new
 
     def bind(self, view) -> None:
         """Make what lives as long as the environment. An object is of one environment: `bind` begins anew."""
@@ -122,7 +128,7 @@ class late(Term):
         if self.begun is not None:
             self.kept = [_rows(view, self.begun, value, old) for old in self.kept]
             self.begun = None
-        self.kept = [*self.kept[1:], value]
+        self.kept = [*self.kept[1:], value] if self.first(view) else [*self.kept[:-1], value]
         return self.kept[0]
 
 

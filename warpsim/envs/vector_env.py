@@ -136,6 +136,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             raise gymnasium.error.ResetNeeded("call reset() before step()")
         v, t, xp = self.view, self.task, self.arrays.xp
         action = self._action(actions)
+        v.tick += 1
         v.q_before, v.v_before = self.arrays.copied(v.q), self.arrays.copied(v.v)
         v.last_action, v.action = v.action, action
         control = xp.clip(action, self._low, self._high)
@@ -191,6 +192,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             "commands": {name: host(x) for name, x in v.commands.items()},
             "ended": None if self._ended is None else host(self._ended),
             "faults": self.faults,
+            "tick": v.tick,
             "begun": self._begun,
             "terms": [self._memory(term) for term in self._inner_terms()],
         }
@@ -204,7 +206,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             setattr(v, name, made(kept["view"][name]))
         v.commands = {name: made(x) for name, x in kept["commands"].items()}
         self._ended = None if kept["ended"] is None else made(kept["ended"])
-        self.faults, self._begun = kept["faults"].copy(), kept["begun"]
+        self.faults, self._begun, v.tick = kept["faults"].copy(), kept["begun"], kept["tick"]
         for term, memory in zip(self._inner_terms(), kept["terms"], strict=True):
             for name, value in memory.items():
                 setattr(
@@ -212,6 +214,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
                     name,
                     [made(x) for x in value] if isinstance(value, list) else value if value is None else made(value),
                 )
+            if memory:
+                term.tick = v.tick
         v.moved()
 
     def _inner_terms(self) -> list:

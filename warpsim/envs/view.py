@@ -16,6 +16,7 @@ class View:
     action, last_action `(worlds, actions)` of this step and the one before, 0 in the first of an episode
     control             `(worlds, nu)` that the action became
     steps               `(worlds,)` of the present episode so far
+    tick                actions since the environment was made
     commands            name -> `(worlds, n)`
     dt                  seconds from action to action
     model, sim, state   the simulator's
@@ -26,7 +27,7 @@ class View:
         self.sim, self.state, self.arrays, self.dt = sim, state, arrays, dt
         self.model, self.worlds, self.xp = sim.model, sim.worlds, arrays.xp
         self.numbers = np.arange(first_world, first_world + sim.worlds)
-        self.draws = 0
+        self.draws = self.tick = 0
         zeros = np.zeros((sim.worlds, actions), np.float32)
         self.action, self.last_action = arrays.made(zeros), arrays.made(zeros)
         self.control = arrays.made(np.zeros((sim.worlds, sim.model.nu), np.float32))
@@ -95,9 +96,27 @@ class View:
         return self._once("poses", lambda: self.arrays.of(self.sim.kinematics(self.state.q)))
 
     @property
+    def velocities(self):
+        """Of body frames `(worlds, nbody, 6)`: angular [rad/s], and linear of their origins [m/s]; world axes."""
+        return self._once("velocities", lambda: self.arrays.of(self.sim.body_velocity(self.state)))
+
+    @property
     def contact_force(self):
-        """Net contact force of the last step of physics on each body `(worlds, nbody, 3)` [N], world axes."""
-        return self._once("contact_force", lambda: self.arrays.of(self.sim.contact_force()))
+        """Net contact force of the last step of physics on each body `(worlds, nbody, 3)` [N], world axes; 0 where an episode begins."""
+        return self._once("contact_force", lambda: self._of_episode(self.sim.contact_force()))
+
+    @property
+    def contact_wrench(self):
+        """The same with the torque about the body's COM `(worlds, nbody, 6)`: torque [N m], force [N]."""
+        return self._once("contact_wrench", lambda: self._of_episode(self.sim.contact_wrench(self.state)))
+
+    def _of_episode(self, array):
+        values = self.arrays.of(array)
+        return self.xp.where((self.steps > 0)[:, None, None], values, 0.0 * values)
+
+    def parameter(self, name: str):
+        """A parameter of the simulator: a row for each world, or one for all."""
+        return self.arrays.of(self.sim.parameters.stored(name))
 
     def diagnostic(self, name: str):
         """A diagnostic of the last step of physics `(worlds,)`: contacts, flags, energy, …"""

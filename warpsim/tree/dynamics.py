@@ -152,6 +152,12 @@ class Dynamics:
         """Body poses `(worlds, nbody, 7)`, after `position`."""
         self.launch(passes.body_poses, self.model.nbody, [self.device_model.topology, self.link_X, poses])
 
+    def body_velocities(self, velocity: wp.array) -> None:
+        """Body velocities `(worlds, nbody, 6)`, after `position` and `velocity`."""
+        self.launch(
+            passes.body_velocities, self.model.nbody, [self.device_model.topology, self.link_X, self.link_V, velocity]
+        )
+
     def jacobian(self, body: int, point: wp.array, J: wp.array) -> None:
         """Rows (angular, linear) at a body-fixed point, after `position`; J comes in as zero."""
         link = int(self.model.body_link[body])

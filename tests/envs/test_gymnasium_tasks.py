@@ -1,0 +1,112 @@
+"""Gymnasium's own environments: on equal states and actions the same observations, rewards and ends; quantities about centres of mass."""
+
+import gymnasium
+import mujoco
+import numpy as np
+import pytest
+
+from warpsim.envs import TASKS, VectorEnv
+from warpsim.envs.com_based import centre_wrench
+
+NAMES = [name for name in TASKS if f"{name}-v5" in gymnasium.registry]
+
+
+def rows_of(name: str, steps: int):
+    """Gymnasium's environment played at random: q before, q, v, action, and its observation, reward and end at these, without contact forces."""
+    theirs = gymnasium.make(f"{name}-v5").unwrapped
+    theirs.reset(seed=4)
+    rng, rows = np.random.default_rng(0), []
+    at, space = theirs.set_state, theirs.action_space
+    for _ in range(steps):
+        before, speed = theirs.data.qpos.copy(), theirs.data.qvel.copy()
+        action = rng.uniform(space.low, space.high).astype(np.float32)
+        _, _, terminated, *_ = theirs.step(action)
+        q, v = theirs.data.qpos.copy(), theirs.data.qvel.copy()
+        for part in (q[3:7],) if name in ("Ant", "Humanoid") else ():
+            part /= np.linalg.norm(part)
+        at(before, speed)
+        kept = theirs.data.xipos.copy(), theirs.data.xpos.copy()
+        at(q, v)
+        theirs.data.ctrl[:] = action
+        mujoco.mj_forward(theirs.model, theirs.data)
+        theirs.data.cfrc_ext[:] = 0.0
+        rows.append((before, q, v, action, theirs._get_obs(), reward(theirs, name, kept, before, action), terminated))
+    return theirs, [np.array(x) for x in zip(*rows, strict=True)]
+
+
+def reward(theirs, name: str, kept, before, action) -> float:
+    """Gymnasium's reward at the state that it is in, having come from another."""
+    if name in ("Reacher", "Pusher"):
+        return theirs._get_rew(action)[0]
+    if name == "InvertedPendulum":
+        return float(abs(theirs.data.qpos[1]) <= 0.2)
+    moved = theirs.data.qpos[0] - before[0]
+    if name == "Humanoid":
+        weights = theirs.model.body_mass / theirs.model.body_mass.sum()
+        moved = weights @ (theirs.data.xipos - kept[0])[:, 0]
+    if name == "Ant":
+        moved = theirs.data.xpos[1, 0] - kept[1][1, 0]
+    return theirs._get_rew(moved / theirs.dt, action)[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_observations_rewards_and_ends_are_gymnasiums(name):
+    """The same numbers to 1e-6, observation by observation."""
+    theirs, (before, q, v, action, observation, rewards, ended) = rows_of(name, 60)
+    env = VectorEnv(TASKS[name], len(q), device="cpu", dtype="float64", autoreset="DISABLED")
+    env.reset(seed=0)
+    view = env.view
+    env.state.q.assign(before)
+    view.moved()
+    for term in env._inner_terms():
+        if hasattr(term, "reset"):
+            term.reset(view, np.ones(len(q), bool))
+    env.state.q.assign(q)
+    env.state.v.assign(v)
+    view.q_before, view.action, view.control = before, action, action
+    view.moved()
+    assert view.dt == pytest.approx(theirs.dt) and env.task.episode == gymnasium.spec(f"{name}-v5").max_episode_steps
+    np.testing.assert_array_equal(env.single_action_space.low, theirs.action_space.low)
+    np.testing.assert_allclose(env._observe(), observation, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(env._reward()[0], rewards, atol=1e-6)
+    ends = [term(view) for term in env.task.terminations.values()]
+    np.testing.assert_array_equal(np.any(ends, axis=0) if ends else np.zeros(len(q), bool), ended)
+    assert ended.any() == (name in ("Hopper", "Walker2d", "InvertedPendulum", "Humanoid"))
+
+
+@pytest.mark.parametrize("name", ["Ant", "Humanoid"])
+def test_contact_about_centres_of_mass_is_mujocos(name):
+    """Our contact forces, given to MuJoCo as forces on bodies: its cfrc_ext is our observation. None where an episode begins."""
+    env = VectorEnv(TASKS[name], 2, device="cpu", dtype="float64", autoreset="DISABLED")
+    env.reset(seed=0)
+    assert not centre_wrench(env.view).any()
+    for _ in range(40):
+        env.step(env.action_space.sample())
+    wrench = env.view.contact_wrench
+    assert np.abs(wrench[..., 5]).sum() > 1.0 and np.abs(wrench[..., :3]).max() > 0.1
+    theirs = gymnasium.make(f"{name}-v5").unwrapped
+    theirs.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
+    for w in range(2):
+        theirs.set_state(env.view.q[w], env.view.v[w])
+        theirs.data.xfrc_applied[1:, :3], theirs.data.xfrc_applied[1:, 3:] = wrench[w, :, 3:], wrench[w, :, :3]
+        mujoco.mj_forward(theirs.model, theirs.data)
+        mujoco.mj_rnePostConstraint(theirs.model, theirs.data)
+        np.testing.assert_allclose(centre_wrench(env.view)[w], theirs.data.cfrc_ext[1:], atol=1e-9)
+    env.reset()
+    assert not env.view.contact_force.any() and not env.view.contact_wrench.any()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_starts_are_spread_as_gymnasiums(name):
+    """Mean and deviation of every coordinate of 4,000 starts, beside 400 of Gymnasium's."""
+    theirs = gymnasium.make(f"{name}-v5").unwrapped
+    rows = []
+    for seed in range(400):
+        theirs.reset(seed=seed)
+        rows.append(np.concatenate([theirs.data.qpos, theirs.data.qvel]))
+    rows = np.array(rows)
+    env = VectorEnv(TASKS[name], 4000, device="cpu", dtype="float64", options={"max_contacts": 0})
+    env.reset(seed=1)
+    ours = np.concatenate([env.view.q, env.view.v], -1)
+    np.testing.assert_allclose(ours.mean(0), rows.mean(0), atol=2e-2)
+    np.testing.assert_allclose(ours.std(0), rows.std(0), rtol=0.15, atol=2e-3)

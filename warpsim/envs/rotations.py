@@ -1,0 +1,46 @@
+"""Vectors and unit quaternions `[qw qx qy qz]` on the last axis, in any framework of `Arrays`."""
+
+
+def cross(xp, a, b):
+    """a × b."""
+    (ax, ay, az), (bx, by, bz) = ([x[..., i] for i in range(3)] for x in (a, b))
+    return xp.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], -1)
+
+
+def rotated(xp, quaternion, vector):
+    """From the frame to the world: R v."""
+    u = quaternion[..., 1:]
+    t = 2.0 * cross(xp, u, vector)
+    return vector + quaternion[..., :1] * t + cross(xp, u, t)
+
+
+def rotated_back(xp, quaternion, vector):
+    """From the world to the frame: Rᵀ v."""
+    return rotated(xp, conjugate(xp, quaternion), vector)
+
+
+def conjugate(xp, quaternion):
+    """The inverse of a unit quaternion."""
+    return xp.concat([quaternion[..., :1], -quaternion[..., 1:]], -1)
+
+
+def product(xp, a, b):
+    """The rotation b, then a."""
+    real = a[..., :1] * b[..., :1] - (a[..., 1:] * b[..., 1:]).sum(-1)[..., None]
+    return xp.concat([real, a[..., :1] * b[..., 1:] + b[..., :1] * a[..., 1:] + cross(xp, a[..., 1:], b[..., 1:])], -1)
+
+
+def matrix(xp, quaternion):
+    """`(…, 3, 3)`."""
+    w, x, y, z = (quaternion[..., i] for i in range(4))
+    rows = [
+        [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)],
+        [2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x)],
+        [2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)],
+    ]
+    return xp.stack([xp.stack(row, -1) for row in rows], -2)
+
+
+def norm(vector):
+    """Length along the last axis."""
+    return (vector * vector).sum(-1) ** 0.5

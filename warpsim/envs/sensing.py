@@ -1,0 +1,152 @@
+"""Terms of what bodies do: poses, velocities, inertial units, contact. Bodies by name; frames "world" or "body" (the body's own axes).
+
+An inertial unit measures what its chip would: rates of turn and acceleration less gravity, in its own axes.
+"""
+
+import numpy as np
+
+from warpsim.checks import choice, listed, number, short
+from warpsim.envs.rotations import cross, norm, product, rotated, rotated_back
+from warpsim.envs.terms import Term, _rows
+
+FRAMES = ("body", "world")
+
+
+def body_index(view, name) -> int:
+    """Index of a body. Raises `ValueError` with the names there are."""
+    if not isinstance(name, str) or name not in view.model.body_names:
+        raise ValueError(
+            f"no body {short(name)} in model {view.model.name!r}; it has: {listed(view.model.body_names)}"
+        )
+    return view.model.body(name)
+
+
+def body_position(body: str):
+    """Origin of a body frame `(worlds, 3)` [m], world axes."""
+    return lambda s: s.poses[:, body_index(s, body), :3]
+
+
+def body_orientation(body: str):
+    """Quaternion of a body frame `(worlds, 4)`, [qw qx qy qz]."""
+    return lambda s: s.poses[:, body_index(s, body), 3:]
+
+
+def height(body: str):
+    """z of a body frame `(worlds,)` [m]."""
+    return lambda s: s.poses[:, body_index(s, body), 2]
+
+
+def _in_frame(view, body: int, vector, frame: str):
+    return vector if frame == "world" else rotated_back(view.xp, view.poses[:, body, 3:], vector)
+
+
+def linear_velocity(body: str, frame: str = "body"):
+    """Velocity of the origin of a body frame `(worlds, 3)` [m/s]."""
+    choice(frame, "frame", FRAMES)
+
+    def term(s):
+        b = body_index(s, body)
+        return _in_frame(s, b, s.velocities[:, b, 3:], frame)
+
+    return term
+
+
+def angular_velocity(body: str, frame: str = "body"):
+    """`(worlds, 3)` [rad/s]."""
+    choice(frame, "frame", FRAMES)
+
+    def term(s):
+        b = body_index(s, body)
+        return _in_frame(s, b, s.velocities[:, b, :3], frame)
+
+    return term
+
+
+def projected_gravity(body: str):
+    """The direction of gravity in a body's axes `(worlds, 3)`: (0, 0, -1) where it stands upright."""
+
+    def term(s):
+        down = s.parameter("gravity") * s.xp.ones_like(s.poses[:, 0, :3])
+        return rotated_back(s.xp, s.poses[:, body_index(s, body), 3:], down / norm(down)[:, None])
+
+    return term
+
+
+def displacement(a: str, b: str):
+    """From body a to body b `(worlds, 3)` [m], world axes."""
+    return lambda s: s.poses[:, body_index(s, b), :3] - s.poses[:, body_index(s, a), :3]
+
+
+def contact_forces(*bodies: str):
+    """Net contact forces `(worlds, 3 n)` [N] of the last step of physics, world axes."""
+    return lambda s: s.contact_force[:, [body_index(s, b) for b in bodies]].reshape(s.worlds, -1)
+
+
+def touches(*bodies: str, above: float = 1.0):
+    """Whether the net contact force of bodies exceeds `above` [N]: `(worlds, n)` of 0 and 1."""
+    number(above, "above", "give a force [N] of at least 0", lambda x: x >= 0.0)
+
+    def term(s):
+        return s.xp.where(norm(s.contact_force[:, [body_index(s, b) for b in bodies]]) > above, 1.0, 0.0)
+
+    return term
+
+
+class air_time(Term):
+    """How long feet were in the air before they touched the ground in this action: Σ (t - wanted) over those feet `(worlds,)` [s]."""
+
+    memory = ("time",)
+
+    def __init__(self, *bodies: str, wanted: float = 0.0, above: float = 1.0):
+        self.count, self.touch, self.wanted = len(bodies), touches(*bodies, above=above), float(wanted)
+
+    def bind(self, view) -> None:
+        self.time = view.arrays.made(np.zeros((view.worlds, self.count), np.float32))
+
+    def reset(self, view, mask) -> None:
+        self.time = _rows(view, mask, 0.0 * self.time, self.time)
+
+    def __call__(self, view):
+        down = self.touch(view) > 0.5
+        landed = down & (self.time > 0.0)
+        found = view.xp.where(landed, self.time + view.dt - self.wanted, 0.0).sum(-1)
+        if self.first(view):
+            self.time = view.xp.where(down, 0.0 * self.time, self.time + view.dt)
+        return found
+
+
+class imu(Term):
+    """An inertial unit on a body: rate of turn [rad/s], then acceleration less gravity [m/s²], `(worlds, 6)` in its own axes.
+
+    `pose`: [x y z qw qx qy qz] of the unit in the body's frame. The acceleration is the change of velocity in the action by its time, NaN never: 0
+    besides gravity where an episode begins.
+    """
+
+    memory = ("before",)
+
+    def __init__(self, body: str, pose=(0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)):
+        self.body, self.pose = body, np.asarray(pose, np.float32)
+        if self.pose.shape != (7,) or not np.isfinite(self.pose).all() or not abs(np.linalg.norm(self.pose[3:]) - 1.0) < 1e-3:
+            raise ValueError(f"pose is {short(pose)}; give [x y z qw qx qy qz] with a unit quaternion")
+
+    def bind(self, view) -> None:
+        self.index, self.before, self.begun = body_index(view, self.body), None, None
+        self.at, self.turn = view.arrays.made(self.pose[:3]), view.arrays.made(self.pose[3:])
+
+    def reset(self, view, mask) -> None:
+        self.begun = mask
+
+    def __call__(self, view):
+        xp, b = view.xp, self.index
+        orientation, velocity = view.poses[:, b, 3:], view.velocities[:, b]
+        angular = velocity[:, :3]
+        now = velocity[:, 3:] + cross(xp, angular, rotated(xp, orientation, self.at + 0.0 * angular))
+        if self.before is None:
+            self.before = [now, now]  # of this action's start, and its end
+        if self.begun is not None:
+            self.before = [_rows(view, self.begun, now, x) for x in self.before]
+            self.begun = None
+        self.before = [self.before[1], now] if self.first(view) else [self.before[0], now]
+        acceleration = (now - self.before[0]) / view.dt - view.parameter("gravity")
+        unit = product(xp, orientation, self.turn + 0.0 * orientation)
+        return xp.concat([rotated_back(xp, unit, angular), rotated_back(xp, unit, acceleration)], -1)
