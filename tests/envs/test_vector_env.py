@@ -28,6 +28,7 @@ class Tired(Task):
     decimation, episode = 2, 9
     observations = {"q": terms.noisy(terms.late(terms.positions(), 3), bias=0.1), "speed": terms.command("speed")}
     rewards = {"x": lambda s: s.q[:, 0]}
+    terminations = {"low": lambda s: s.q[:, 2] < -0.02}
     commands = {"speed": terms.uniform_command(-1.0, 1.0, every=4)}
     actuators = (terms.delayed(2), terms.first_order(0.05))
     events = (terms.randomise("body_mass", 0.5, 2.0, when="reset"),)
