@@ -11,9 +11,8 @@ warpsim._hush()
 
 import_or_explain("gymnasium", "envs")
 
-from warpsim.envs import terms  # noqa: E402
-from warpsim.envs.mujoco_tasks import TASKS  # noqa: E402
-from warpsim.envs.register import register  # noqa: E402
+from warpsim.envs import com_based, sensing, terms, terrain  # noqa: E402
+from warpsim.envs.register import TASKS, register  # noqa: E402
 from warpsim.envs.task import Task  # noqa: E402
 from warpsim.envs.terms import Term  # noqa: E402
 from warpsim.envs.vector_env import VectorEnv  # noqa: E402
@@ -21,4 +20,4 @@ from warpsim.envs.view import View  # noqa: E402
 
 register()
 
-__all__ = ["TASKS", "Task", "Term", "VectorEnv", "View", "register", "terms"]
+__all__ = ["TASKS", "Task", "Term", "VectorEnv", "View", "com_based", "register", "sensing", "terms", "terrain"]

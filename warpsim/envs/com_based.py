@@ -88,7 +88,12 @@ def joint_forces(view):
             ratio = float(m.actuator_gear[a, 0])
             length, speed = ratio * view.q[:, int(q[0])], ratio * view.v[:, int(v[0])]
         k, b = gain[:, a], bias[:, a]
-        force = (k[:, 0] + k[:, 1] * length + k[:, 2] * speed) * control[:, a] + b[:, 0] + b[:, 1] * length + b[:, 2] * speed
+        force = (
+            (k[:, 0] + k[:, 1] * length + k[:, 2] * speed) * control[:, a]
+            + b[:, 0]
+            + b[:, 1] * length
+            + b[:, 2] * speed
+        )
         force = xp.clip(force, force_range[:, a, 0], force_range[:, a, 1])
         for i, column in enumerate(v):
             total[column] = total[column] + float(m.actuator_gear[a, i]) * force

@@ -8,13 +8,14 @@ import io
 import json
 import os
 import pathlib
+import re
 import time
 
 import numpy as np
 import torch
 
 from warpsim.checks import choice, whole
-from warpsim.envs.mujoco_tasks import TASKS
+from warpsim.envs.register import TASKS
 from warpsim.envs.vector_env import VectorEnv
 from warpsim.files.output import replacing
 from warpsim.files.store.plain import from_plain, to_plain
@@ -47,11 +48,25 @@ SETTINGS = {
     "algorithm": {"class_name": "PPO", "gamma": 0.99, "lam": 0.95, "learning_rate": 1e-3, "entropy_coef": 0.0},
 }
 # Iterations that a task takes with 512 environments.
-ITERATIONS = {"CartPole": 40, "HalfCheetah": 500, "Hopper": 300, "InvertedPendulum": 60, "Walker2d": 500}
-NAMES = {name.lower(): name for name in TASKS} | {
-    "half_cheetah": "HalfCheetah",
-    "inverted_pendulum": "InvertedPendulum",
+ITERATIONS = {
+    "Ant": 500,
+    "CartPole": 40,
+    "HalfCheetah": 500,
+    "Hopper": 300,
+    "Humanoid": 500,
+    "InvertedPendulum": 60,
+    "Pusher": 300,
+    "Quadruped": 500,
+    "QuadrupedRough": 500,
+    "Reacher": 200,
+    "Walker2d": 500,
 }
+LARGE = {
+    "Quadruped": (128, 128),
+    "QuadrupedRough": (128, 128),
+    "Humanoid": (128, 128),
+}  # hidden layers that are not `HIDDEN`
+NAMES = {name.lower(): name for name in TASKS} | {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", x).lower(): x for x in TASKS}
 
 
 class _Ppo:
@@ -73,6 +88,8 @@ class Learner:
         self.torch_device = str(self.env.arrays.made(np.zeros(1)).device)
         self.observation, _ = self.env.reset(seed=self.seed)
         settings = json.loads(json.dumps(SETTINGS))
+        for part in ("actor", "critic"):
+            settings[part]["hidden_dims"] = list(LARGE.get(self.task, HIDDEN))
         self._random = None
         with self._own_random(), contextlib.redirect_stdout(io.StringIO()):
             self.ppo = PPO.construct_algorithm(
@@ -96,10 +113,9 @@ class Learner:
             yield
             self._random = [torch.get_rng_state(), *(torch.cuda.get_rng_state(device) for device in cuda)]
 
-    def _environment(self, count: int, autoreset: str) -> VectorEnv:
-        return VectorEnv(
-            TASKS[self.task], count, array="torch", autoreset=autoreset, device=self.device, threads=self.threads
-        )
+    def _environment(self, count: int, autoreset: str, **changes) -> VectorEnv:
+        options = {"array": "torch", "autoreset": autoreset, "device": self.device, "threads": self.threads}
+        return VectorEnv(TASKS[self.task], count, **options, **changes)
 
     @staticmethod
     def _seen(observation) -> TensorDict:
@@ -145,7 +161,7 @@ class Learner:
 
     def evaluate(self, episodes: int = EPISODES, record: int = 0) -> dict:
         """Returns, distances [m] along x and lengths of the first episode of so many worlds; with `record` a `Trajectory` of so many of them."""
-        env = self._environment(episodes, "DISABLED")
+        env = self._environment(episodes, "DISABLED", **TASKS[self.task].evaluation)
         observation, _ = env.reset(seed=EVALUATION_SEED)
         self.ppo.eval_mode()
         total, live = torch.zeros(episodes), torch.ones(episodes, dtype=bool)

@@ -251,18 +251,3 @@ def _own(name: str) -> str:
     from warpsim import robots
 
     return robots.path(name)
-
-
-TASKS = {
-    kind.__name__: kind for kind in (
-        Ant,
-        CartPole,
-        HalfCheetah,
-        Hopper,
-        Humanoid,
-        InvertedPendulum,
-        Pusher,
-        Reacher,
-        Walker2d,
-    )
-}

@@ -1,10 +1,27 @@
-"""Our tasks by name in Gymnasium's registry."""
+"""Our tasks by name, and in Gymnasium's registry."""
 
 from gymnasium.envs import registration
 
 from warpsim.checks import choice
-from warpsim.envs.mujoco_tasks import TASKS
+from warpsim.envs import mujoco_tasks, quadruped
 from warpsim.envs.vector_env import VectorEnv
+
+TASKS = {
+    kind.__name__: kind
+    for kind in (
+        mujoco_tasks.Ant,
+        mujoco_tasks.CartPole,
+        mujoco_tasks.HalfCheetah,
+        mujoco_tasks.Hopper,
+        mujoco_tasks.Humanoid,
+        mujoco_tasks.InvertedPendulum,
+        mujoco_tasks.Pusher,
+        quadruped.Quadruped,
+        quadruped.QuadrupedRough,
+        mujoco_tasks.Reacher,
+        mujoco_tasks.Walker2d,
+    )
+}
 
 
 def register() -> None:

@@ -15,9 +15,7 @@ FRAMES = ("body", "world")
 def body_index(view, name) -> int:
     """Index of a body. Raises `ValueError` with the names there are."""
     if not isinstance(name, str) or name not in view.model.body_names:
-        raise ValueError(
-            f"no body {short(name)} in model {view.model.name!r}; it has: {listed(view.model.body_names)}"
-        )
+        raise ValueError(f"no body {short(name)} in model {view.model.name!r}; it has: {listed(view.model.body_names)}")
     return view.model.body(name)
 
 
@@ -126,7 +124,11 @@ class imu(Term):
 
     def __init__(self, body: str, pose=(0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)):
         self.body, self.pose = body, np.asarray(pose, np.float32)
-        if self.pose.shape != (7,) or not np.isfinite(self.pose).all() or not abs(np.linalg.norm(self.pose[3:]) - 1.0) < 1e-3:
+        if (
+            self.pose.shape != (7,)
+            or not np.isfinite(self.pose).all()
+            or not abs(np.linalg.norm(self.pose[3:]) - 1.0) < 1e-3
+        ):
             raise ValueError(f"pose is {short(pose)}; give [x y z qw qx qy qz] with a unit quaternion")
 
     def bind(self, view) -> None:

@@ -11,7 +11,7 @@ from warpsim.checks import listed, number, short, whole
 from warpsim.files.load import load
 from warpsim.model.model import Model
 
-TABLES = ("observations", "rewards", "terminations", "commands", "starts", "events", "actuators")
+TABLES = ("observations", "rewards", "terminations", "commands", "starts", "events", "actuators", "evaluation")
 
 
 class Task:
@@ -30,6 +30,7 @@ class Task:
     events         terms of further happenings (`randomise`, `push`, …)
     actuators      terms from the action to the control, one after the other (`delay`, `first_order`, `dc_motor`, …)
     action_range   (low, high) of actions; None is the actuators' control range
+    evaluation     attribute -> value: what is different where a policy is judged, such as what it is told to do
 
     A term is a function of a `View`: `lambda s: s.q[:, 1]`. Attributes may also be given to the environment by name,
     `VectorEnv(MyTask, 64, decimation=2)`, for this one environment.
@@ -48,6 +49,7 @@ class Task:
     events: tuple = ()
     actuators: tuple = ()
     action_range: tuple | None = None
+    evaluation: Mapping = {}
 
     def __init__(self, **changes):
         known = [name for name in Task.__annotations__]

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from warpsim.checks import number, short, whole
+from warpsim.checks import listed, number, short, whole
 
 
 class Term:
@@ -173,6 +173,25 @@ class start_noise(Term):
                 start[name] = start[name] + noise
 
 
+class start_from(Term):
+    """Episodes begin in a keyframe of the model."""
+
+    def __init__(self, keyframe: str):
+        self.keyframe = keyframe
+
+    def bind(self, view) -> None:
+        known = view.model.keyframes
+        if self.keyframe not in known:
+            raise ValueError(
+                f"no keyframe {short(self.keyframe)} in model {view.model.name!r}; it has: {listed(known)}"
+            )
+        self.start = {name: view.arrays.made(getattr(known[self.keyframe], name)) for name in "qv"}
+
+    def __call__(self, view, start) -> None:
+        for name in "qv":
+            start[name] = 0.0 * start[name] + self.start[name]
+
+
 # commands --------------------------------------------------------------------------------------------------------------
 
 
@@ -304,6 +323,35 @@ class randomise(Term):
         new, chosen = self.target.numpy().copy(), view.arrays.host(mask)
         new[chosen] = (self.whole * factors)[chosen]
         self.target.assign(new)
+
+
+class push(Term):
+    """Every `every` actions of an episode the velocities of `joint` (a free joint, a slide, …) jump by up to ± `velocity`, each of them by its own."""
+
+    def __init__(self, joint: str, velocity, every: int):
+        self.joint, self.every = joint, whole(every, "every", 1)
+        self.most = np.atleast_1d(np.asarray(velocity, np.float32))
+        if not (np.isfinite(self.most).all() and (self.most >= 0).all()):
+            raise ValueError(f"velocity is {short(velocity)}; give numbers of at least 0, one or one for each velocity")
+
+    def bind(self, view) -> None:
+        self.number, (_, self.places) = view.draw(), view.columns(self.joint)
+        if len(self.most) not in (1, len(self.places)):
+            raise ValueError(
+                f"velocity has {len(self.most)} numbers; joint {self.joint!r} has {len(self.places)} velocities"
+            )
+
+    def __call__(self, view, mask, startup: bool) -> None:
+        if not self.first(view):
+            return
+        pushed = (view.steps > 0) & (view.steps % self.every == 0)
+        if not view.arrays.host(pushed).any():
+            return
+        jump = view.uniform(len(self.places), -1.0, 1.0, draw=self.number) * view.arrays.made(self.most)
+        whole_v = view.arrays.host(view.v).copy()
+        chosen = view.arrays.host(pushed)
+        whole_v[np.ix_(chosen, self.places)] += view.arrays.host(jump)[chosen]
+        view.write(v=whole_v)
 
 
 def _bind(term, view) -> None:

@@ -50,6 +50,13 @@ class View:
     def v(self):
         return self._lasting["v"] if self._lasting else self.arrays.of(self.state.v)
 
+    def write(self, **values) -> None:
+        """Put host numbers in the place of q or v `(worlds, …)`, for events."""
+        for name, value in values.items():
+            target = getattr(self.state, name)
+            target.assign(np.ascontiguousarray(value, self.sim.dtype))
+        self.moved()
+
     def moved(self) -> None:
         """What was worked out of the last state is out of date."""
         self._cache.clear()

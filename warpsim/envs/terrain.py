@@ -1,0 +1,180 @@
+"""Ground for legs to learn on: a height field of square patches, kinds side by side along x and harder ones along y.
+
+Kinds: "flat", "rough" (noise), "slopes" (a pyramid), "steps" (a pyramid of stairs), "stones" (flat stones with gaps between them). Every patch has a
+flat middle, where episodes begin.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from warpsim.checks import choice, number, several, whole
+from warpsim.envs.rotations import product, rotated
+from warpsim.envs.sensing import body_index
+from warpsim.envs.terms import Term
+
+KINDS = ("flat", "rough", "slopes", "steps", "stones")
+MIDDLE = 1.0  # [m] side of the flat middle
+
+
+@dataclasses.dataclass(frozen=True)
+class Terrain:
+    """`size`, `data` as `ModelBuilder.add_geom("hfield", hfield=(size, data))` takes them; `pose (7,)` of the geom; `starts (patches, 3)` [m], middles
+    of the patches on the ground, kind by kind and the easier ones first."""
+
+    size: tuple
+    data: np.ndarray
+    pose: np.ndarray
+    starts: np.ndarray
+
+    def add_to(self, builder, name: str = "ground", **options) -> int:
+        """Add the ground to a scene; `options` of `ModelBuilder.add_geom`."""
+        return builder.add_geom("hfield", hfield=(self.size, self.data), pose=self.pose, name=name, **options)
+
+
+def terrain(
+    kinds=("rough", "slopes", "steps", "stones"),
+    levels: int = 4,
+    *,
+    side: float = 6.0,
+    cell: float = 0.1,
+    noise: float = 0.05,
+    slope: float = 0.4,
+    step: float = 0.12,
+    gap: float = 0.2,
+    seed: int = 0,
+) -> Terrain:
+    """A ground of patches of `side` [m] with points every `cell` [m].
+
+    The hardest level has `noise` [m] of roughness, `slope` [m/m], steps of `step` [m] that are 0.4 m deep, and gaps of `gap` [m] between stones; the
+    others a share of it. The same seed gives the same ground.
+    """
+    kinds = [choice(kind, "an entry of kinds", KINDS) for kind in several(kinds, "kinds", "give names")]
+    levels = whole(levels, "levels", 1)
+    positive = {"side": side, "cell": cell, "noise": noise, "slope": slope, "step": step, "gap": gap}
+    for name, value in positive.items():
+        number(value, name, "give a positive number [m]", lambda x: 0.0 < x < np.inf)
+    n = round(side / cell)
+    if n < 2 * MIDDLE / cell:
+        raise ValueError(f"side is {side} with a cell of {cell}; a patch needs {2 * MIDDLE:g} m at least")
+    rng = np.random.default_rng(seed)
+    heights = np.zeros((levels * n + 1, len(kinds) * n + 1))
+    x, y = np.meshgrid(*[np.arange(n + 1) * cell - side / 2] * 2, indexing="xy")
+    starts = []
+    for k, kind in enumerate(kinds):
+        for level in range(levels):
+            share = (level + 1) / levels
+            patch = _patch(kind, x, y, share, {"noise": noise, "slope": slope, "step": step, "gap": gap}, side, rng)
+            rows, columns = slice(level * n, level * n + n + 1), slice(k * n, k * n + n + 1)
+            heights[rows, columns] = np.where(
+                np.abs(patch) > np.abs(heights[rows, columns]), patch, heights[rows, columns]
+            )
+            middle = ((k + 0.5) * side - len(kinds) * side / 2, (level + 0.5) * side - levels * side / 2)
+            starts.append([*middle, patch[n // 2, n // 2]])
+    low, high = heights.min(), max(heights.max(), heights.min() + 1e-3)
+    size = (len(kinds) * n * cell / 2, levels * n * cell / 2, high - low, 1.0)
+    return Terrain(size, (heights - low) / (high - low), np.array([0, 0, low, 1.0, 0, 0, 0]), np.array(starts))
+
+
+def _patch(kind: str, x, y, share: float, most: dict, side: float, rng) -> np.ndarray:
+    """Heights of one patch, 0 along its edge or nearly."""
+    out = np.maximum(np.abs(x), np.abs(y))  # how far from the middle, in squares
+    climb = np.clip(side / 2 - 0.5 - out, 0.0, side / 2 - 0.5 - MIDDLE / 2)
+    if kind == "rough":
+        return np.where(out > MIDDLE / 2, rng.uniform(-1.0, 1.0, x.shape) * share * most["noise"], 0.0)
+    if kind == "slopes":
+        return share * most["slope"] * climb
+    if kind == "steps":
+        return share * most["step"] * np.round(climb / 0.4)
+    if kind == "stones":
+        width = 0.5
+        inside = [np.abs((c + width / 2) % width - width / 2) < (width - share * most["gap"]) / 2 for c in (x, y)]
+        stone = (inside[0] & inside[1]) | (out < MIDDLE / 2) | (out > side / 2 - 0.5)
+        return np.where(stone, 0.0, -0.3)
+    return 0.0 * x
+
+
+def _ground(view, name: str):
+    """The height field of a geom and where it lies."""
+    model = view.model
+    geom = model.geom(name)
+    fields = [g for g in range(model.ngeom) if model.geom_type[g] == 1]
+    if geom not in fields or model.geom_body[geom] >= 0 or not np.allclose(model.geom_pose[geom, 3:], [1, 0, 0, 0]):
+        raise ValueError(f"geom {name!r} is no level height field that is fixed to the world")
+    field = model.hfields[fields.index(geom)]
+    return field, model.geom_pose[geom, :3]
+
+
+class height_scan(Term):
+    """Height of the ground below points around a body `(worlds, points)` [m], less the body's own, as an ideal scanner sees it.
+
+    `points (points, 2)` [m], forward and to the left of the body, turned with its heading; `ground`: the geom of the height field. Outside the field the
+    ground is as at its edge.
+    """
+
+    def __init__(self, body: str, points, ground: str = "ground"):
+        self.body, self.ground, self.points = body, ground, np.asarray(points, np.float32)
+        if self.points.ndim != 2 or self.points.shape[1] != 2 or not np.isfinite(self.points).all():
+            raise ValueError(f"points has shape {self.points.shape}; give (points, 2) [m]")
+
+    def bind(self, view) -> None:
+        self.index, made = body_index(view, self.body), view.arrays.made
+        field, self.origin = _ground(view, self.ground)
+        self.size = field.size
+        self.heights = made((field.size[2] * field.data + self.origin[2]).astype(np.float32))
+        self.offsets = made(np.concatenate([self.points, np.zeros((len(self.points), 1))], 1).astype(np.float32))
+
+    def __call__(self, view):
+        xp, pose = view.xp, view.poses[:, self.index]
+        forward = rotated(xp, pose[:, 3:], 0.0 * pose[:, :3] + view.arrays.made(np.array([1.0, 0.0, 0.0], np.float32)))
+        angle = xp.arctan2(forward[:, 1], forward[:, 0])[:, None]
+        c, s = xp.cos(angle), xp.sin(angle)
+        at = [
+            pose[:, :1] + c * self.offsets[:, 0] - s * self.offsets[:, 1],
+            pose[:, 1:2] + s * self.offsets[:, 0] + c * self.offsets[:, 1],
+        ]
+        return self.ground_at(xp, *at) - pose[:, 2:3]
+
+    def ground_at(self, xp, x, y):
+        """Height of the ground [m] at points of the world, by bilinear interpolation."""
+        places = []
+        for value, axis in ((y, 1), (x, 0)):
+            count = self.heights.shape[0 if axis == 1 else 1]
+            t = (value - float(self.origin[axis]) + float(self.size[axis])) * (
+                (count - 1) / (2.0 * float(self.size[axis]))
+            )
+            t = xp.clip(t, 0.0, count - 1.0)
+            i = xp.clip(xp.floor(t), 0.0, count - 2.0)
+            places.append((self._index(i), t - i))
+        (i, a), (j, b) = places
+        h = self.heights
+        return (1 - a) * ((1 - b) * h[i, j] + b * h[i, j + 1]) + a * ((1 - b) * h[i + 1, j] + b * h[i + 1, j + 1])
+
+    @staticmethod
+    def _index(values):
+        return values.long() if hasattr(values, "long") else values.astype(int)
+
+
+class start_on(Term):
+    """Episodes begin at one of `places (n, 3)` [m], drawn anew, facing anywhere: added to the position of the free joint whose q begin at `column`."""
+
+    def __init__(self, places, column: int = 0, turned: bool = True):
+        self.places, self.column, self.turned = np.asarray(places, np.float32), whole(column, "column", 0), turned
+        if self.places.ndim != 2 or self.places.shape[1] != 3:
+            raise ValueError(f"places has shape {self.places.shape}; give (n, 3) [m]")
+
+    def bind(self, view) -> None:
+        self.draws, self.table = [view.draw() for _ in range(2)], view.arrays.made(self.places)
+
+    def __call__(self, view, start) -> None:
+        xp, c = view.xp, self.column
+        share = view.uniform(1, draw=self.draws[0])[:, 0]
+        index = height_scan._index(xp.floor(share * len(self.places)))
+        q = start["q"]
+        parts = [q[:, :c], q[:, c : c + 3] + self.table[index], q[:, c + 3 :]]
+        if self.turned:
+            half = np.pi * (view.uniform(1, draw=self.draws[1]) - 0.5)
+            zero = 0.0 * half
+            turn = xp.concat([xp.cos(half), zero, zero, xp.sin(half)], -1)
+            parts[2:] = [product(xp, turn, q[:, c + 3 : c + 7]), q[:, c + 7 :]]
+        start["q"] = xp.concat(parts, -1)
