@@ -185,7 +185,7 @@ class start_from(Term):
             raise ValueError(
                 f"no keyframe {short(self.keyframe)} in model {view.model.name!r}; it has: {listed(known)}"
             )
-        self.start = {name: view.arrays.made(getattr(known[self.keyframe], name)) for name in "qv"}
+        self.start = {n: view.arrays.made(np.asarray(getattr(known[self.keyframe], n), view.sim.dtype)) for n in "qv"}
 
     def __call__(self, view, start) -> None:
         for name in "qv":
