@@ -55,9 +55,11 @@ ITERATIONS = {
     "Hopper": 300,
     "Humanoid": 500,
     "InvertedPendulum": 60,
+    "Lift": 500,
     "Pusher": 300,
     "Quadruped": 500,
     "QuadrupedRough": 500,
+    "Reach": 200,
     "Reacher": 200,
     "Walker2d": 500,
 }

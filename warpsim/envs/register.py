@@ -3,7 +3,7 @@
 from gymnasium.envs import registration
 
 from warpsim.checks import choice
-from warpsim.envs import mujoco_tasks, quadruped
+from warpsim.envs import manipulation, mujoco_tasks, quadruped
 from warpsim.envs.vector_env import VectorEnv
 
 TASKS = {
@@ -15,9 +15,11 @@ TASKS = {
         mujoco_tasks.Hopper,
         mujoco_tasks.Humanoid,
         mujoco_tasks.InvertedPendulum,
+        manipulation.Lift,
         mujoco_tasks.Pusher,
         quadruped.Quadruped,
         quadruped.QuadrupedRough,
+        manipulation.Reach,
         mujoco_tasks.Reacher,
         mujoco_tasks.Walker2d,
     )

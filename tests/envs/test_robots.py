@@ -1,0 +1,125 @@
+"""Tasks with robots of example-robot-data: they stand, see the ground, take hold of things."""
+
+import importlib.metadata
+
+import numpy as np
+import pytest
+
+from warpsim.envs import TASKS, VectorEnv
+from warpsim.envs.manipulation import ARM, CUBE, OPEN, REST, TIP, panda
+from warpsim.envs.quadruped import FEET, HEIGHT, ground
+from warpsim.envs.sensing import air_time, body_position, imu, projected_gravity
+from warpsim.envs.terrain import KINDS, terrain
+from warpsim.simulator import Simulator
+
+try:
+    importlib.metadata.version("example-robot-data")
+    HERE = True
+except importlib.metadata.PackageNotFoundError:
+    HERE = False
+pytestmark = [pytest.mark.assets, pytest.mark.skipif(not HERE, reason="needs pip install example-robot-data")]
+
+
+@pytest.mark.parametrize("name", ["Quadruped", "QuadrupedRough"])
+def test_the_quadruped_stands(name):
+    """Two seconds of the action 0: nobody falls, feet carry the weight, the trunk is level with the ground below."""
+    env = VectorEnv(TASKS[name], 64, device="cpu", autoreset="DISABLED", events=())
+    env.reset(seed=0)
+    for _ in range(100):
+        _, _, ended, _, _ = env.step(np.zeros((64, 12), np.float32))
+        assert not ended.any()
+    view, model = env.view, env.sim.model
+    force = view.contact_force[:, [model.body(foot) for foot in FEET], 2].sum(-1)
+    np.testing.assert_allclose(force, 9.81 * model.body_mass.sum(), rtol=0.02)
+    np.testing.assert_allclose(projected_gravity("base")(view)[:, 2], -1.0, atol=0.02)
+    if name == "QuadrupedRough":
+        scan = env.task.observations["ground"](view)
+        assert scan.shape == (64, 40) and np.abs(scan).max() < 0.6
+        below = scan[:, 15:25].mean(-1)  # around the middle of the patch, which is flat
+        np.testing.assert_allclose(-below, 0.27, atol=0.05)
+        places = view.q[:, :2] - ground().starts[:, None, :2]
+        assert (np.abs(places).max(-1).min(0) < 0.3).all()
+
+
+def test_a_cube_is_gripped_and_lifted():
+    """Inverse kinematics to the cube, fingers closed, up: it is held by friction, and falls where the fingers open."""
+    model = panda(cube=True)
+    sim = Simulator(model, 2, device="cpu", dtype="float64")
+    rest = model.keyframes["rest"].q
+    tip, cube = model.body(TIP), model.body("cube")
+
+    def solved(target, q):
+        """Joint angles that put the tip there, pointing down."""
+        for _ in range(200):
+            pose = sim.kinematics(q).numpy()[0, tip]
+            w, x, y, z = pose[3:]
+            down = np.array([2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)])
+            error = np.concatenate([np.cross(down, [0, 0, -1.0]), target - pose[:3]])
+            J = sim.jacobian(q, TIP).numpy()[0][:, :7]
+            q = q.copy()
+            q[:7] += J.T @ np.linalg.solve(J @ J.T + 1e-4 * np.eye(6), error)
+        assert np.abs(error).max() < 1e-3
+        return q
+
+    above = solved([0.5, 0.0, 0.15], rest)
+    low = solved([0.5, 0.0, CUBE], above)
+    state = sim.state(q=rest)
+
+    def hold(q, grip, steps):
+        nonlocal state
+        for _ in range(steps):
+            state = sim.step(state, np.tile(np.append(q[:7], grip), (2, 1)), substeps=1)
+
+    for q, grip, steps in ((above, OPEN, 200), (low, OPEN, 200), (low, 0.0, 100), (above, 0.0, 300)):
+        hold(q, grip, steps)
+    assert len(ARM) == len(REST) == 7
+    assert sim.kinematics(state.q).numpy()[:, cube, 2].min() > 0.1
+    hold(above, OPEN, 100)
+    np.testing.assert_allclose(sim.kinematics(state.q).numpy()[:, cube, 2], CUBE, atol=2e-3)
+
+
+def test_reach_and_lift_are_told_where():
+    """Targets within their box, at another place every second, the same for both frameworks' tasks."""
+    env = VectorEnv(TASKS["Reach"], 32, device="cpu", autoreset="SAME_STEP")
+    env.reset(seed=1)
+    first = env.view.commands["target"].copy()
+    for _ in range(100):
+        env.step(np.zeros((32, 7), np.float32))
+    assert (env.view.commands["target"] != first).any(-1).all()
+    miss = env.task.observations["miss"](env.view)
+    np.testing.assert_allclose(body_position(TIP)(env.view) + miss, env.view.commands["target"], atol=1e-6)
+    lift = VectorEnv(TASKS["Lift"], 256, device="cpu")
+    lift.reset(seed=1)
+    cube = lift.view.q[:, 9:11]
+    assert 0.39 < cube[:, 0].min() < 0.42 and 0.58 < cube[:, 0].max() < 0.61
+
+
+def test_imu_and_air_time_of_a_falling_robot():
+    """In the air an inertial unit feels nothing, standing it feels gravity upwards; feet count how long they were in the air."""
+    task = type("Falling", (TASKS["Quadruped"],), {})
+    task.observations = {"imu": imu("base"), "air": air_time(*FEET)}
+    task.starts, task.events = task.starts[:1], ()
+    env = VectorEnv(task, 2, device="cpu", autoreset="DISABLED", dtype="float64")
+    env.reset(seed=0)
+    q = env.view.q.copy()
+    q[:, 2] += 0.5
+    env.view.write(q=q)
+    rows = np.array([env.step(np.zeros((2, 12)))[0] for _ in range(400)])
+    np.testing.assert_allclose(rows[1:10, :, 3:6], 0.0, atol=0.6)  # legs swing a little
+    np.testing.assert_allclose(rows[-1, :, 3:6], -9.81 * projected_gravity("base")(env.view), atol=0.05)
+    assert HEIGHT < 0.5 and rows[:, 0, 6].sum() == pytest.approx(4 * np.sqrt(2 * 0.54 / 9.81), rel=0.3)
+
+
+def test_ground_has_its_kinds():
+    """Patches are level in the middle and along the edge, and as high as they were asked to be; the same seed makes the same ground."""
+    for kind in KINDS:
+        found = terrain((kind,), levels=2, seed=3)
+        again = terrain((kind,), levels=2, seed=3)
+        np.testing.assert_array_equal(found.data, again.data)
+        assert found.starts.shape == (2, 3) and 0.0 <= found.data.min() and found.data.max() <= 1.0
+        rise = found.starts[:, 2]
+        expected = {"slopes": (0.2 * 2.0, 0.4 * 2.0), "steps": (0.06 * 5, 0.12 * 5)}.get(kind, (0.0, 0.0))
+        np.testing.assert_allclose(rise, expected, atol=1e-9)
+    for wrong in ({"kinds": ("sea",)}, {"levels": 0}, {"cell": -1.0}, {"side": 1.0}):
+        with pytest.raises(ValueError):
+            terrain(**wrong)
