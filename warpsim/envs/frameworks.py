@@ -31,20 +31,20 @@ class Arrays:
         if self.framework == "numpy":
             return array.numpy()
         if self.framework == "torch":
-            return wp.to_torch(array)
+            return wp.to_torch(array, requires_grad=False)
         return wp.to_jax(array)
 
     def give(self, values, dtype) -> wp.array:
         """Values of the framework as an array of Warp's on the device."""
         if self.framework == "torch":
-            return wp.from_torch(values.contiguous(), dtype=dtype)
+            return wp.from_torch(values.to(wp.dtype_to_torch(dtype)).contiguous(), dtype=dtype)
         if self.framework == "jax":
-            return wp.from_jax(values, dtype=dtype)
+            return wp.from_jax(values.astype(wp.dtype_to_jax(dtype)), dtype=dtype)
         return wp.array(np.ascontiguousarray(values), dtype=dtype, device=self.device)
 
     def host(self, values) -> np.ndarray:
         """As NumPy."""
-        return values.cpu().numpy() if self.framework == "torch" else np.asarray(values)
+        return values.detach().cpu().numpy() if self.framework == "torch" else np.asarray(values)
 
     def made(self, values, like=None):
         """Host numbers in the framework, on the device."""
@@ -58,6 +58,8 @@ class Arrays:
             return values.clone()
         return self.xp.array(values)
 
-    def floats(self, values):
-        """As float32."""
-        return values.float() if self.framework == "torch" else self.xp.asarray(values, dtype=np.float32)
+    def floats(self, values, dtype: str = "float32"):
+        """As real numbers."""
+        if self.framework == "torch":
+            return values.to(getattr(self.xp, dtype))
+        return self.xp.asarray(values, dtype=dtype)

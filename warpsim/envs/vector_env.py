@@ -8,6 +8,7 @@ from gymnasium.vector.utils import batch_space
 
 from warpsim.checks import choice, short, whole
 from warpsim.envs.frameworks import FRAMEWORKS, Arrays
+from warpsim.envs.gradients import GradientView
 from warpsim.envs.task import Task
 from warpsim.envs.view import View
 from warpsim.simulator import Simulator
@@ -24,10 +25,11 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
     autoreset  AutoresetMode or its name: NEXT_STEP (Gymnasium's default), SAME_STEP (final observations in `info["final_obs"]`, their worlds in
                `info["_final_obs"]`), DISABLED (`reset(options={"reset_mask": mask})`)
-    array      "numpy": float32 arrays that stay what they are; "torch", "jax": on the device, to be used before the next step
+    array      "numpy": arrays of the dtype that stay what they are; "torch", "jax": on the device, to be used before the next step
     seed       of the random numbers until `reset(seed=…)`; they belong to (seed, world, episode, step)
     first_world  the number of world 0 in the whole, where an environment is one of several parts
-    device, threads, requires_grad and so on: as in `Simulator`; other names change the task (`decimation=2`)
+    requires_grad  with "torch": observations and rewards have gradients by actions, from the last `detach` on
+    device, threads, dtype: as in `Simulator`; other names change the task (`decimation=2`)
 
     A world whose reward, observation or state is not finite ends its episode with reward 0 and is counted in `faults` `(num_envs,)`; the others do
     not notice. Rewards by term are in `info["reward_<name>"]`. Raises `ValueError` for what is no action, mask, mode or task.
@@ -47,6 +49,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         device=None,
         threads: int | None = None,
         dtype: str = "float32",
+        requires_grad: bool = False,
         render_mode=None,
         **changes,
     ):
@@ -62,14 +65,17 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         self.autoreset, self.metadata = autoreset, self.metadata | {"autoreset_mode": autoreset}
         model, t = self.task.make_model(), self.task
         timestep = float(model.timestep if t.timestep is None else t.timestep)
-        options = dict(t.options) | {"dt": timestep * t.decimation}
+        if requires_grad and array != "torch":
+            raise ValueError(f'requires_grad needs array="torch", not {array!r}')
+        options = dict(t.options) | {"dt": timestep * t.decimation, "requires_grad": requires_grad}
         self.sim = Simulator(model, self.num_envs, device=device, threads=threads, dtype=dtype, **options)
         self.arrays = Arrays(array, self.sim.device)
         self.state = self.sim.state()
         low, high = t.actions(model)
         self._low, self._high = self.arrays.made(low), self.arrays.made(high)
         self.single_action_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
-        self.view = View(
+        self.requires_grad, kind = requires_grad, GradientView if requires_grad else View
+        self.view = kind(
             self.sim, self.state, self.arrays, timestep * t.decimation, len(low), whole(seed, "seed", 0), first_world
         )
         self._weights = {name: term[0] if isinstance(term, tuple) else 1.0 for name, term in t.rewards.items()}
@@ -91,7 +97,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         self._sizes = None
         self._begin(self._all(), startup=True)
         size = self._observe().shape[1]
-        self.single_observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
+        self.single_observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.dtype(dtype).type)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
 
@@ -143,7 +149,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         for term in t.actuators:
             control = term(v, control)
         v.control = control
-        self.sim.step(self.state, self._to_control(control), substeps=t.decimation, out=self.state)
+        v.step(control, t.decimation)
         v.moved()
         v.stream.advance()
         v.steps = v.steps + 1
@@ -179,6 +185,17 @@ class VectorEnv(gymnasium.vector.VectorEnv):
                 terminated, truncated, ended = (x & ~before for x in (terminated, truncated, ended))
             self._ended = ended
         return self._out(observation), self._out(reward), self._bools(terminated), self._bools(truncated), info
+
+    def detach(self) -> None:
+        """With `requires_grad`: forget how the present came about; gradients of what follows end here."""
+        if not self.requires_grad:
+            raise ValueError("this environment has no gradients; make it with requires_grad=True")
+        self.view.detach()
+        for term in self._inner_terms():
+            for name in getattr(term, "memory", ()):
+                kept = getattr(term, name, None)
+                if kept is not None:
+                    setattr(term, name, [x.detach() for x in kept] if isinstance(kept, list) else kept.detach())
 
     # going on --------------------------------------------------------------------------------------------------------
 
@@ -235,7 +252,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     # pieces of a step ------------------------------------------------------------------------------------------------
 
     def _observe(self):
-        """`(worlds, n)` float32."""
+        """`(worlds, n)`, of the simulator's dtype."""
         v, found = self.view, []
         for name, term in self.task.observations.items():
             value = term(v)
@@ -251,7 +268,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
                 f"observations have {sizes} columns, and had {self._sizes}; a term's columns must not change"
             )
         self._sizes = sizes
-        return self.arrays.floats(self.arrays.xp.concat(found, -1))
+        return self.arrays.floats(self.arrays.xp.concat(found, -1), self.sim.dtype)
 
     def _reward(self):
         v, total, info = self.view, None, {}
@@ -282,6 +299,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         self.sim.reset(
             self.state, self.arrays.give(mask, wp.bool), *(self.arrays.give(start[name], S) for name in "qv")
         )
+        v.restarted(mask)
         v.moved()
         xp, keep = self.arrays.xp, ~mask
         v.steps = xp.where(mask, 0 * v.steps, v.steps)
@@ -328,25 +346,18 @@ class VectorEnv(gymnasium.vector.VectorEnv):
                 if self.arrays.framework != "torch" or not hasattr(actions, "detach")
                 else actions
             )
-            found = self.arrays.floats(found)
+            found = self.arrays.floats(found, self.sim.dtype)
         except (TypeError, ValueError, RuntimeError):
             raise ValueError(f"actions is {short(actions)}; give numbers of shape {shape}") from None
         if tuple(found.shape) != shape:
             raise ValueError(f"actions has shape {tuple(found.shape)}; it must be {shape}")
         return found
 
-    def _to_control(self, control):
-        if self.arrays.framework == "numpy":
-            return np.ascontiguousarray(control, self.sim.dtype)
-        return self.arrays.give(control, self.state.q.dtype)
-
     def _out(self, values):
         """What a user may keep."""
-        return (
-            np.array(values, np.float32)
-            if self.arrays.framework == "numpy"
-            else self.arrays.copied(self.arrays.floats(values))
-        )
+        if self.arrays.framework == "numpy":
+            return np.array(values, self.sim.dtype)
+        return self.arrays.copied(self.arrays.floats(values, self.sim.dtype))
 
     def _bools(self, values):
         return np.array(values) if self.arrays.framework == "numpy" else values

@@ -50,6 +50,17 @@ class View:
     def v(self):
         return self._lasting["v"] if self._lasting else self.arrays.of(self.state.v)
 
+    def step(self, control, substeps: int) -> None:
+        """A step of the simulator."""
+        if self.arrays.framework == "numpy":
+            control = np.ascontiguousarray(control, self.sim.dtype)
+        else:
+            control = self.arrays.give(control, self.state.q.dtype)
+        self.sim.step(self.state, control, substeps=substeps, out=self.state)
+
+    def restarted(self, mask) -> None:
+        """Worlds of a mask have been put somewhere else."""
+
     def write(self, **values) -> None:
         """Put host numbers in the place of q or v `(worlds, …)`, for events."""
         for name, value in values.items():

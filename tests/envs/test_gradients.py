@@ -1,0 +1,98 @@
+"""Gradients through environments: against central differences, through rewards, actuators, poses and episodes that end."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import warpsim as ws  # noqa: E402
+from warpsim.envs import TASKS, Task, VectorEnv, sensing, terms  # noqa: E402
+
+
+class Smooth(Task):
+    """A floating robot with every kind of smooth term."""
+
+    model = ws.robots.path("ant")
+    decimation, episode = 2, None
+    observations = {"q": terms.late(terms.positions(), 1), "turn": sensing.angular_velocity("torso")}
+    rewards = {
+        "speed": lambda s: sensing.linear_velocity("torso")(s)[:, 0],
+        "up": lambda s: sensing.projected_gravity("torso")(s)[:, 2],
+        "place": lambda s: (s.poses[:, -1, :3] ** 2).sum(-1),
+        "change": (-0.1, terms.action_change),
+        "ctrl": (-0.1, terms.action_squared),
+    }
+    actuators = (terms.first_order(0.05), terms.scaled(0.5))
+    starts = (terms.start_noise(q=0.05, v=0.2),)
+    options = {"solver": ws.SAP(tolerance=1e-12)}
+
+
+def played(env, table):
+    """The sum of rewards and observations over all steps."""
+    env.reset(seed=2)
+    env.detach()
+    total = 0.0
+    for action in table:
+        observation, reward, *_ = env.step(action)
+        total = total + reward.sum() + 0.1 * (observation**2).sum()
+    return total
+
+
+@pytest.mark.parametrize("steps", [1, 10, 40])
+def test_gradients_are_central_differences(steps):
+    """By actions, in float64, over a sweep of step sizes."""
+    env = VectorEnv(Smooth, 2, array="torch", requires_grad=True, dtype="float64", device="cpu", autoreset="DISABLED")
+    rng = np.random.default_rng(0)
+    table = torch.tensor(0.3 * rng.standard_normal((steps, 2, 8)), requires_grad=True)
+    played(env, table).backward()
+    best = []
+    for entry in ((0, 0, 1), (steps // 2, 1, 4), (steps - 1, 0, 7)):
+        errors = []
+        for h in (1e-3, 1e-4, 1e-5, 1e-6):
+            values = []
+            for sign in (1.0, -1.0):
+                moved = table.detach().clone()
+                moved[entry] += sign * h
+                with torch.no_grad():
+                    values.append(played(env, moved).item())
+            difference = (values[0] - values[1]) / (2 * h)
+            errors.append(abs(difference - table.grad[entry].item()) / max(abs(difference), 1e-2))
+        best.append(min(errors))
+    assert max(best) < 1e-5
+
+
+def test_poses_and_velocities_are_the_simulators():
+    """Forward kinematics of the gradient view, and their rates, beside those of an ordinary environment."""
+    for name in ("Ant", "Reacher", "HalfCheetah"):
+        plain = VectorEnv(TASKS[name], 3, array="torch", dtype="float64", device="cpu")
+        options = {"observations": {"q": terms.positions()}, "rewards": {}}
+        smooth = VectorEnv(TASKS[name], 3, array="torch", requires_grad=True, dtype="float64", device="cpu", **options)
+        for env in (plain, smooth):
+            env.reset(seed=4)
+        np.testing.assert_allclose(smooth.view.poses, plain.view.poses, atol=1e-12)
+        np.testing.assert_allclose(smooth.view.velocities, plain.view.velocities, atol=1e-12)
+
+
+def test_episodes_cut_gradients_and_detach_forgets():
+    """What an ended episode did has no effect on the next; after `detach` nothing before has any."""
+    env = VectorEnv(Smooth, 3, array="torch", requires_grad=True, device="cpu", autoreset="SAME_STEP", episode=4)
+    env.reset(seed=1)
+    table = torch.zeros((6, 3, 8), requires_grad=True)
+    for action in table:
+        _, reward, _, truncated, _ = env.step(action)
+    reward.sum().backward()
+    assert (table.grad[:4] == 0.0).all() and table.grad[4:].abs().min(0).values.max() > 0.0
+    assert not truncated.any()
+    env.detach()
+    observation, *_ = env.step(torch.zeros((3, 8)))
+    assert not observation.requires_grad
+
+
+def test_what_has_no_gradient_is_refused():
+    """By name: contact forces, other frameworks, environments made without."""
+    with pytest.raises(ValueError, match="contact forces"):
+        VectorEnv(TASKS["Ant"], 1, array="torch", requires_grad=True, device="cpu")
+    with pytest.raises(ValueError, match="torch"):
+        VectorEnv(Smooth, 1, requires_grad=True, device="cpu")
+    with pytest.raises(ValueError, match="requires_grad"):
+        VectorEnv(Smooth, 1, device="cpu").detach()

@@ -1,0 +1,137 @@
+"""A view whose arrays carry gradients: tensors of torch through steps of the simulator (`ws.torch.step`), for rewards that are smooth.
+
+Body poses and velocities are the forward kinematics of the model in torch's operations. What has no derivative here (contact forces, diagnostics as
+part of a reward) is refused or, like a comparison, gives none.
+"""
+
+import numpy as np
+import warp as wp
+
+from warpsim.envs.rotations import conjugate, product, rotated
+from warpsim.envs.view import View
+from warpsim.model.model import JointType
+
+
+class GradientView(View):
+    """A `View` of tensors that remember how they came about, from the last `detach` on."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.detach()
+
+    def step(self, control, substeps: int) -> None:
+        """A step of the simulator, recorded; without gradients in torch an ordinary one."""
+        import torch
+
+        from warpsim.differentiate import torch as recorded
+
+        if not torch.is_grad_enabled():
+            super().step(control, substeps)
+            self.detach()
+            return
+        sim, state = self.sim, self.state
+        control = control.to(self._lasting["q"].dtype)
+        q, v = recorded.step(sim, self._lasting["q"], self._lasting["v"], control, substeps=substeps)
+        for target, values in ((state.q, q), (state.v, v)):
+            wp.copy(target, wp.from_torch(values.detach().contiguous()))
+        wp.to_torch(state.time).add_(sim.dt)
+        self._lasting = {"q": q, "v": v}
+
+    def detach(self) -> None:
+        """Forget how everything came about."""
+        self._lasting = {name: self.arrays.copied(self.arrays.of(getattr(self.state, name))) for name in "qv"}
+        self.q_before, self.v_before, self.action, self.last_action, self.control = (
+            x.detach() for x in (self.q_before, self.v_before, self.action, self.last_action, self.control)
+        )
+        self.commands = {name: x.detach() for name, x in self.commands.items()}
+        self.moved()
+
+    def restarted(self, mask) -> None:
+        """Worlds of the mask have been put somewhere else."""
+        where = self.xp.where
+        fresh = {name: self.arrays.copied(self.arrays.of(getattr(self.state, name))) for name in "qv"}
+        self._lasting = {name: where(mask[:, None], fresh[name], old) for name, old in self._lasting.items()}
+
+    def write(self, **values) -> None:
+        raise ValueError("events that write to q or v have no gradient; leave them out (events=())")
+
+    @property
+    def poses(self):
+        return self._once("poses", lambda: body_poses(self, self.q))
+
+    @property
+    def velocities(self):
+        return self._once("velocities", self._body_velocities)
+
+    def _body_velocities(self):
+        import torch
+
+        rate = position_rate(self, self.q, self.v)
+        poses, moving = torch.func.jvp(lambda q: body_poses(self, q), (self.q,), (rate,))
+        turning = 2.0 * product(self.xp, moving[..., 3:], conjugate(self.xp, poses[..., 3:]))[..., 1:]
+        return self.xp.concat([turning, moving[..., :3]], -1)
+
+    @property
+    def contact_force(self):
+        raise ValueError(
+            "contact forces have no gradient here; leave the term out, or make the environment without requires_grad"
+        )
+
+    contact_wrench = contact_force
+
+
+def body_poses(view, q):
+    """`(worlds, nbody, 7)` by the links of the model, as `model/host_kinematics.py`, with the worlds' own joints."""
+    m, xp, zero = view.model, view.xp, 0.0 * q[:, :1]
+    links: list = []
+
+    def constant(values):
+        return zero + view.arrays.made(np.asarray(values, view.sim.dtype))
+
+    def compose(a, b):
+        return xp.concat([a[:, :3] + rotated(xp, a[:, 3:], b[:, :3]), product(xp, a[:, 3:], b[:, 3:])], -1)
+
+    for link in range(m.nlink):
+        parent, kind = int(m.link_parent[link]), JointType(m.link_type[link])
+        before = None if parent < 0 else links[parent]
+        start, joint = int(m.link_q[link]), int(m.link_joint[link])
+        if kind == JointType.FREE:
+            links.append(xp.concat([q[:, start : start + 3], _unit(q[:, start + 3 : start + 7])], -1))
+            continue
+        own = constant(m.link_pose[link]) if kind == JointType.FIXED else zero + view.parameter("joint_pose")[:, joint]
+        frame = own if before is None else compose(before, own)
+        if kind == JointType.FIXED:
+            links.append(frame)
+            continue
+        position, rotation = frame[:, :3], frame[:, 3:]
+        axis, offset = zero + view.parameter("joint_axis")[:, joint], constant(-m.joint_anchor[joint])
+        if kind == JointType.SLIDE:
+            offset = offset + axis * (q[:, start : start + 1] - float(m.q0[start]))
+        elif kind == JointType.HINGE:
+            half = 0.5 * (q[:, start : start + 1] - float(m.q0[start]))
+            rotation = product(xp, rotation, xp.concat([xp.cos(half), xp.sin(half) * axis], -1))
+        else:
+            rotation = product(xp, rotation, _unit(q[:, start : start + 4]))
+        links.append(xp.concat([position + rotated(xp, rotation, offset), rotation], -1))
+    return xp.stack([links[int(link)] for link in m.body_link], 1)
+
+
+def position_rate(view, q, v):
+    """How fast q changes at v `(worlds, nq)`: quaternions by ½ Q (0, ω), ω in body axes."""
+    m, xp, found = view.model, view.xp, {}
+    for joint, kind in enumerate(m.joint_type):
+        places, speeds = m.joint_coordinates(m.joint_names[joint])
+        a, b = places.start, speeds.start
+        if kind == JointType.FREE:
+            found[a] = v[:, b : b + 3]
+            a, b = a + 3, b + 3
+        if kind in (JointType.FREE, JointType.BALL):
+            turning = xp.concat([0.0 * v[:, :1], v[:, b : b + 3]], -1)
+            found[a] = 0.5 * product(xp, q[:, a : a + 4], turning)
+        elif kind != JointType.FIXED:
+            found[a] = v[:, b : b + 1]
+    return xp.concat([found[a] for a in sorted(found)], -1)
+
+
+def _unit(quaternion):
+    return quaternion / (quaternion * quaternion).sum(-1)[:, None] ** 0.5
