@@ -14,14 +14,15 @@ import statistics
 import warp as wp
 
 from warpsim.bench import machine
-from warpsim.envs.learner import NAMES, Learner, train
+from warpsim.envs.learner import NAMES
+from warpsim.envs.training import make_learner, train
 
 SEEDS = (0, 1, 2)
 
 
 def standing(task: str) -> dict:
     """Return and distance of the action 0."""
-    learner = Learner(task, num_envs=1, device="cpu")
+    learner = make_learner("ppo", task, num_envs=1, device="cpu")
     learner.act = lambda observation: 0.0 * observation[:, :1].repeat(1, learner.env.single_action_space.shape[0])
     found = learner.evaluate()
     return {"return": found["return"], "distance": found["distance"]}

@@ -422,15 +422,17 @@ class Train:
     """Train a policy for a task by PPO, and leave its checkpoint, curve, page and USD stage in a folder."""
 
     task: Positional[str]
-    """cartpole, half_cheetah, hopper, inverted_pendulum or walker2d."""
+    """A task by name, such as hopper, ant or quadruped; an unknown one is answered with all names."""
+    algorithm: Literal["ppo", "shac"] = "ppo"
+    """PPO of rsl_rl, or SHAC, which learns by gradients through the simulator."""
     seed: int = 0
     """Of starts, actions and weights: the same seed learns the same policy, bit for bit."""
     out: str = "out/train"
     """Folder of the results."""
     iterations: int | None = None
     """Rounds of 32 actions and an update; None is what the task takes."""
-    envs: int = 512
-    """Worlds at once."""
+    envs: int | None = None
+    """Worlds at once; None is what the algorithm takes. Under torchrun all processes share them."""
     resume: bool = False
     """Go on with the training in the folder."""
     device: str | None = "cpu"
@@ -441,7 +443,7 @@ class Train:
     """Where to write the result as JSON: a file, or - for standard output."""
 
     def __call__(self) -> None:
-        from warpsim.envs.learner import train
+        from warpsim.envs.training import train
 
         console = _console(stderr=True)
 
@@ -453,6 +455,7 @@ class Train:
                 )
 
         options = {
+            "algorithm": self.algorithm,
             "seed": self.seed,
             "out": self.out,
             "iterations": self.iterations,
@@ -489,7 +492,7 @@ class Play:
     """Warp device."""
 
     def __call__(self) -> None:
-        from warpsim.envs.learner import play
+        from warpsim.envs.training import play
 
         judged = play(self.folder, worlds=self.worlds, html=self.html, usd=self.usd, device=self.device)
         _console().print(

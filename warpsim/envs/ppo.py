@@ -1,0 +1,90 @@
+"""PPO of rsl_rl (Schulman et al., 2017; Schwarke et al., 2025) on a task. Needs rsl-rl-lib (`pip install 'warpsim[train]'`)."""
+
+import contextlib
+import io
+import json
+import time
+
+import torch
+
+from warpsim.envs.learner import Learner
+from warpsim.state import import_or_explain
+
+import_or_explain("rsl_rl", "train")
+
+from rsl_rl.algorithms import PPO  # noqa: E402
+from tensordict import TensorDict  # noqa: E402
+
+SETTINGS = {
+    "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
+    "actor": {
+        "class_name": "MLPModel",
+        "activation": "elu",
+        "obs_normalization": True,
+        "distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 1.0, "std_type": "log"},
+    },
+    "critic": {"class_name": "MLPModel", "activation": "elu", "obs_normalization": True},
+    "algorithm": {"class_name": "PPO", "gamma": 0.99, "lam": 0.95, "learning_rate": 1e-3, "entropy_coef": 0.0},
+}
+
+
+class _Spaces:
+    """What rsl_rl wants to know of an environment."""
+
+    def __init__(self, env):
+        self.num_envs, self.num_actions = env.num_envs, env.single_action_space.shape[0]
+
+
+class PpoLearner(Learner):
+    """Proximal policy optimisation, on every environment of this process and, under torchrun, of all."""
+
+    algorithm, HORIZON, ENVS = "ppo", 32, 512
+
+    def _build(self) -> None:
+        settings = json.loads(json.dumps(SETTINGS)) | {"num_steps_per_env": self.HORIZON}
+        for part in ("actor", "critic"):
+            settings[part]["hidden_dims"] = list(self.hidden)
+        world = self.world
+        settings["multi_gpu"] = None if world.size == 1 else {"global_rank": world.rank, "world_size": world.size}
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.ppo = PPO.construct_algorithm(
+                self._seen(self.observation), _Spaces(self.env), settings, self.torch_device
+            )
+        if world.size > 1:
+            self.ppo.broadcast_parameters()
+        self.ppo.train_mode()
+
+    @staticmethod
+    def _seen(observation) -> TensorDict:
+        return TensorDict({"policy": observation}, batch_size=[len(observation)])
+
+    def _iterate(self) -> dict:
+        begun = time.process_time()
+        with torch.inference_mode():
+            for _ in range(self.HORIZON):
+                action = self.ppo.act(self._seen(self.observation))
+                self.observation, reward, terminated, truncated, _ = self.env.step(action)
+                ended = terminated | truncated
+                extras = {"time_outs": truncated}
+                self.ppo.process_env_step(self._seen(self.observation), reward, ended, extras)
+                self._count(reward, ended)
+            self.ppo.compute_returns(self._seen(self.observation))
+        collected = time.process_time()
+        self.ppo.update()
+        self.world.agree([*self.ppo.actor.buffers(), *self.ppo.critic.buffers()])
+        self.seconds["collect"] += collected - begun
+        self.seconds["update"] += time.process_time() - collected
+        return {"spread": float(self.ppo.actor.output_std.detach().mean())}
+
+    def act(self, observation):
+        with torch.inference_mode():
+            return self.ppo.actor(self._seen(observation))
+
+    def _judging(self, judging: bool) -> None:
+        self.ppo.eval_mode() if judging else self.ppo.train_mode()
+
+    def _learned(self) -> dict:
+        return self.ppo.save()
+
+    def _relearn(self, kept: dict) -> None:
+        self.ppo.load(kept, None, strict=True)

@@ -1,0 +1,183 @@
+"""SHAC (Xu et al., Accelerated Policy Learning with Parallel Differentiable Simulation, 2022): a policy learns by gradients through the simulator.
+
+Short stretches of motion, h actions, are differentiated from the rewards to the policy's weights; what comes after them is a critic's guess (eqs. 3 to 5
+there), which learns from TD(λ) returns against a slowly following copy. An episode that ends within a stretch ends the gradient there.
+"""
+
+import copy
+import itertools
+import time
+
+import torch
+from torch import nn
+
+from warpsim.envs.learner import Learner
+from warpsim.solve.sap.sap import SAP
+
+GAMMA, LAMBDA, FOLLOW = 0.99, 0.95, 0.4  # discount; of TD(λ); share of the old critic that stays after a round
+RATE, CLIP = 2e-3, 1.0  # step size of Adam; longest gradient of the policy
+FITS, PARTS = 8, 4  # times that the critic is fitted to a stretch, in so many parts
+SMOOTHING = (
+    0.3  # of contact (docs/gradients.md): beyond some ten steps the gradients of the true one point nowhere useful
+)
+
+
+def _network(inputs: int, hidden, outputs: int) -> nn.Sequential:
+    layers, sizes = [], [inputs, *hidden]
+    for a, b in itertools.pairwise(sizes):
+        layers += [nn.Linear(a, b), nn.ELU(), nn.LayerNorm(b)]
+    return nn.Sequential(*layers, nn.Linear(sizes[-1], outputs))
+
+
+class _Standard(nn.Module):
+    """Observations less their mean, over their deviation, of all that were seen so far."""
+
+    def __init__(self, size: int):
+        super().__init__()
+        for name, value in (("mean", torch.zeros(size)), ("variance", torch.ones(size)), ("count", torch.tensor(1e-4))):
+            self.register_buffer(name, value)
+
+    def see(self, rows) -> None:
+        """Rows `(n, size)` more, by Chan, Golub and LeVeque (1979)."""
+        n, mean, variance = len(rows), rows.mean(0), rows.var(0, unbiased=False)
+        total, off = self.count + n, mean - self.mean
+        spread = self.variance * self.count + variance * n + off**2 * self.count * n / total
+        self.mean, self.variance, self.count = self.mean + off * n / total, spread / total, total
+
+    def forward(self, x):
+        return torch.clamp((x - self.mean) / torch.sqrt(self.variance + 1e-5), -10.0, 10.0)
+
+
+class ShacLearner(Learner):
+    """Gradients through `HORIZON` actions in `ENVS` environments. The policy is judged in the true contact."""
+
+    algorithm, HORIZON, ENVS = "shac", 32, 64
+
+    def _options(self) -> dict:
+        smoothed = {"solver": SAP().smoothed(SMOOTHING)}
+        return {"requires_grad": True, "options": smoothed}
+
+    def _build(self) -> None:
+        size, space = self.observation.shape[1], self.env.single_action_space
+        device, torch_of = self.torch_device, lambda x: torch.as_tensor(x, device=self.torch_device)
+        self.middle, self.half = torch_of((space.high + space.low) / 2), torch_of((space.high - space.low) / 2)
+        if not torch.isfinite(self.half).all():
+            raise ValueError(f"{self.task}: shac needs actions with bounds; give the task an action_range")
+        self.standard = _Standard(size).to(device)
+        self.actor = _network(size, self.hidden, len(self.middle)).to(device)
+        self.critic = _network(size, self.hidden, 1).to(device)
+        self.target = copy.deepcopy(self.critic)
+        self.spread = nn.Parameter(torch.full_like(self.middle, -1.0))  # log of the noise's deviation
+        self.actor_parameters = [*self.actor.parameters(), self.spread]
+        self.actor_optimiser = torch.optim.Adam(self.actor_parameters, RATE, (0.7, 0.95))
+        self.critic_optimiser = torch.optim.Adam(self.critic.parameters(), RATE, (0.7, 0.95))
+        self.world.agree([*self.actor.parameters(), *self.critic.parameters(), *self.target.parameters()])
+        self.skipped = 0
+
+    def _action(self, seen, noise: bool):
+        raw = self.actor(seen)
+        if noise:
+            raw = raw + torch.exp(self.spread) * torch.randn_like(raw)
+        return self.middle + self.half * torch.tanh(raw)
+
+    def act(self, observation):
+        with torch.inference_mode():
+            return self._action(self.standard(observation), noise=False)
+
+    def _iterate(self) -> dict:
+        begun = time.process_time()
+        self.env.detach()
+        self.observation = self.observation.detach()
+        stretch, loss = self._stretch()
+        self.actor_optimiser.zero_grad()
+        loss.backward()
+        length = self._step_actor()
+        collected = time.process_time()
+        missed = self._fit_critic(stretch)
+        with torch.no_grad():
+            for old, new in zip(self.target.parameters(), self.critic.parameters(), strict=True):
+                old.mul_(FOLLOW).add_((1.0 - FOLLOW) * new)
+            self.standard.see(stretch["raw"].flatten(0, 1))
+            self.world.agree(self.standard.buffers())
+        self.seconds["collect"] += collected - begun
+        self.seconds["update"] += time.process_time() - collected
+        told = {"spread": float(torch.exp(self.spread.detach()).mean()), "gradient": length, "critic": missed}
+        return told | {"skipped": self.skipped}
+
+    def _stretch(self):
+        """Act `HORIZON` times: what the critic learns from `(HORIZON, environments, …)`, and the policy's loss."""
+        n, rows = len(self.observation), {name: [] for name in ("raw", "seen", "reward", "ended", "next")}
+        gain, discount = torch.zeros(n, device=self.torch_device), torch.ones(n, device=self.torch_device)
+        loss, observation = 0.0, self.observation
+        for k in range(self.HORIZON):
+            seen = self.standard(observation)
+            rows["raw"].append(observation.detach())
+            rows["seen"].append(seen.detach())
+            observation, reward, terminated, truncated, info = self.env.step(self._action(seen, noise=True))
+            ended = terminated | truncated
+            after = torch.where(ended[:, None], info["final_obs"], observation) if "final_obs" in info else observation
+            value = torch.where(terminated, 0.0, self.target(self.standard(after)).squeeze(-1))
+            gain, discount = gain + discount * reward, discount * GAMMA
+            closing = ended if k + 1 < self.HORIZON else torch.ones_like(ended)
+            loss = loss - torch.where(closing, gain + discount * value, 0.0).sum()
+            gain, discount = torch.where(ended, 0.0, gain), torch.where(ended, 1.0, discount)
+            self._count(reward.detach(), ended)
+            for name, x in (("reward", reward), ("ended", ended), ("next", value)):
+                rows[name].append(x.detach())
+        self.observation = observation
+        return {name: torch.stack(x) for name, x in rows.items()}, loss / (self.HORIZON * n)
+
+    def _step_actor(self) -> float:
+        """A step of the policy along its gradient; none where that is not finite, which is counted. Its length before it was clipped."""
+        gradients = [p.grad for p in self.actor_parameters]
+        if self.world.size > 1:
+            for g in gradients:
+                torch.distributed.all_reduce(g)
+                g /= self.world.size
+        length = torch.nn.utils.clip_grad_norm_(self.actor_parameters, CLIP)
+        if torch.isfinite(length):
+            self.actor_optimiser.step()
+        else:
+            self.skipped += 1
+        return float(length)
+
+    def _fit_critic(self, stretch) -> float:
+        """Fit to the TD(λ) returns; the mean squared error of the last time."""
+        reward, ended, following = stretch["reward"], stretch["ended"], stretch["next"]
+        goal, goals = following[-1], []
+        for k in reversed(range(self.HORIZON)):
+            ahead = (1.0 - LAMBDA) * following[k] + LAMBDA * goal
+            goal = reward[k] + GAMMA * torch.where(ended[k], following[k], ahead)
+            goals.append(goal)
+        seen, goals = stretch["seen"].flatten(0, 1), torch.stack(goals[::-1]).flatten()
+        for _ in range(FITS):
+            missed = []
+            for part in torch.randperm(len(seen), device=seen.device).chunk(PARTS):
+                error = ((self.critic(seen[part]).squeeze(-1) - goals[part]) ** 2).mean()
+                self.critic_optimiser.zero_grad()
+                error.backward()
+                if self.world.size > 1:
+                    for p in self.critic.parameters():
+                        torch.distributed.all_reduce(p.grad)
+                        p.grad /= self.world.size
+                torch.nn.utils.clip_grad_norm_(self.critic.parameters(), CLIP)
+                self.critic_optimiser.step()
+                missed.append(float(error.detach()))
+        return sum(missed) / len(missed)
+
+    def _parts(self) -> dict:
+        return {
+            name: getattr(self, name)
+            for name in ("standard", "actor", "critic", "target", "actor_optimiser", "critic_optimiser")
+        }
+
+    def _learned(self) -> dict:
+        kept = {name: part.state_dict() for name, part in self._parts().items()}
+        return kept | {"spread": self.spread.detach().clone(), "skipped": self.skipped}
+
+    def _relearn(self, kept: dict) -> None:
+        for name, part in self._parts().items():
+            part.load_state_dict(kept[name])
+        with torch.no_grad():
+            self.spread.copy_(kept["spread"])
+        self.skipped = kept["skipped"]

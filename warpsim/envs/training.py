@@ -1,0 +1,131 @@
+"""`train` and `play`: a policy from a task's name, and what one can look at."""
+
+import json
+import os
+import pathlib
+
+import torch
+
+from warpsim.checks import choice, whole
+from warpsim.envs.learner import EPISODES, NAMES, Learner
+
+LOOK = 10  # iterations between checkpoints
+CHECKPOINT, RESULT, CURVE = "checkpoint.pt", "result.json", "curve.json"
+ALGORITHMS = ("ppo", "shac")
+# Iterations that a task takes.
+ITERATIONS = {
+    "ppo": {
+        "Ant": 500,
+        "CartPole": 40,
+        "HalfCheetah": 500,
+        "Hopper": 300,
+        "Humanoid": 500,
+        "InvertedPendulum": 60,
+        "Lift": 500,
+        "Pusher": 300,
+        "Quadruped": 350,
+        "QuadrupedRough": 350,
+        "Reach": 200,
+        "Reacher": 200,
+        "Walker2d": 500,
+    },
+    "shac": {},
+}
+
+
+def make_learner(algorithm: str, task: str, **options) -> Learner:
+    """A learner by the name of its algorithm."""
+    if choice(algorithm, "algorithm", ALGORITHMS) == "ppo":
+        from warpsim.envs.ppo import PpoLearner as kind
+    else:
+        from warpsim.envs.shac import ShacLearner as kind
+    return kind(task, **options)
+
+
+def load_learner(path, *, device=None, threads: int | None = None) -> Learner:
+    """The learner that was saved; its next iterations have the bits that they would have had."""
+    try:
+        kept = torch.load(path, weights_only=True)
+        options = {"seed": kept["seed"], "num_envs": kept["num_envs"], "device": device, "threads": threads}
+        learner = make_learner(kept["algorithm"], kept["task"], **options)
+        learner.restore(kept)
+    except FileNotFoundError:
+        raise ValueError(f"{path}: no such checkpoint; `warpsim train` writes one") from None
+    except (KeyError, RuntimeError, EOFError) as error:
+        raise ValueError(f"{path}: not a checkpoint of warpsim ({type(error).__name__}); train anew") from error
+    return learner
+
+
+def train(
+    task: str,
+    *,
+    algorithm: str = "ppo",
+    seed: int = 0,
+    out=None,
+    iterations: int | None = None,
+    num_envs: int | None = None,
+    device=None,
+    threads=None,
+    resume: bool = False,
+    tell=None,
+) -> dict:
+    """Train a policy; the result as in `warpsim train --json`. `out`: a folder for checkpoint, curve, page and USD stage of the policy.
+
+    `tell`: called with what each iteration has to tell. With `resume` a training in `out` goes on, with the same bits.
+    """
+    folder = None if out is None else pathlib.Path(out)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    if resume and folder is None:
+        raise ValueError("resume goes on with a training in out; give out=")
+    if resume:
+        learner = load_learner(folder / CHECKPOINT, device=device, threads=threads)
+        curve = json.loads((folder / CURVE).read_text())
+        if learner.task != NAMES[choice(task.lower(), "task", NAMES)]:
+            raise ValueError(f"{folder} holds a training of {learner.task}, not of {task}")
+    else:
+        options = {"seed": seed, "num_envs": num_envs, "device": device, "threads": threads}
+        learner, curve = make_learner(algorithm, task, **options), []
+    count = (
+        ITERATIONS[learner.algorithm].get(learner.task, 300)
+        if iterations is None
+        else whole(iterations, "iterations", 1)
+    )
+    while learner.iteration < count:
+        curve.append(learner.iterate())
+        if tell is not None:
+            tell(curve[-1])
+        if folder is not None and (learner.iteration % LOOK == 0 or learner.iteration == count):
+            learner.save(folder / CHECKPOINT)
+            (folder / CURVE).write_text(json.dumps(curve) + "\n")
+    judged = learner.evaluate(record=4 if folder is not None else 0)
+    trajectory = judged.pop("trajectory", None)
+    result = {
+        "task": learner.task,
+        "algorithm": learner.algorithm,
+        "seed": learner.seed,
+        "iterations": learner.iteration,
+        "num_envs": learner.num_envs,
+    } | judged
+    result |= {
+        "env_steps": learner.iteration * learner.HORIZON * learner.num_envs,
+        "cpu_seconds": learner.seconds,
+        "faults": int(learner.env.faults.sum()),
+    }
+    if folder is not None:
+        (folder / RESULT).write_text(json.dumps(result, indent=1) + "\n")
+        trajectory.to_html(folder / "policy.html")
+        trajectory.to_usd(folder / "policy.usd", spacing=2.0)
+    return result
+
+
+def play(folder, *, worlds: int = 4, html=None, usd=None, device=None) -> dict:
+    """Judge the policy of a training again, and write a page or a stage of some worlds."""
+    learner = load_learner(os.path.join(folder, CHECKPOINT), device=device)
+    judged = learner.evaluate(max(EPISODES, worlds), record=whole(worlds, "worlds", 1))
+    trajectory = judged.pop("trajectory")
+    if html is not None:
+        trajectory.to_html(html)
+    if usd is not None:
+        trajectory.to_usd(usd, spacing=2.0)
+    return judged
