@@ -17,6 +17,7 @@ from warpsim.solve.sap.sap import SAP
 GAMMA, LAMBDA, FOLLOW = 0.99, 0.95, 0.4  # discount; of TD(λ); share of the old critic that stays after a round
 RATE, CLIP = 2e-3, 1.0  # step size of Adam; longest gradient of the policy
 FITS, PARTS = 8, 4  # times that the critic is fitted to a stretch, in so many parts
+LONGEST = 3.0  # of a world's gradient by the state, in medians of all worlds'
 SMOOTHING = (
     0.3  # of contact (docs/gradients.md): beyond some ten steps the gradients of the true one point nowhere useful
 )
@@ -51,7 +52,7 @@ class _Standard(nn.Module):
 class ShacLearner(Learner):
     """Gradients through `HORIZON` actions in `ENVS` environments. The policy is judged in the true contact."""
 
-    algorithm, HORIZON, ENVS = "shac", 32, 64
+    algorithm, HORIZON, ENVS = "shac", 16, 64
 
     def _options(self) -> dict:
         smoothed = {"solver": SAP().smoothed(SMOOTHING)}
@@ -110,6 +111,7 @@ class ShacLearner(Learner):
         gain, discount = torch.zeros(n, device=self.torch_device), torch.ones(n, device=self.torch_device)
         loss, observation = 0.0, self.observation
         for k in range(self.HORIZON):
+            self._bound_gradients()
             seen = self.standard(observation)
             rows["raw"].append(observation.detach())
             rows["seen"].append(seen.detach())
@@ -126,6 +128,21 @@ class ShacLearner(Learner):
                 rows[name].append(x.detach())
         self.observation = observation
         return {name: torch.stack(x) for name, x in rows.items()}, loss / (self.HORIZON * n)
+
+    def _bound_gradients(self) -> None:
+        """No world's gradient by the present state shall be longer than a few of the others'."""
+
+        def bounded(gradient):
+            length = gradient.norm(dim=-1, keepdim=True)
+            length = torch.where(torch.isfinite(length), length, torch.inf)
+            return torch.where(torch.isfinite(gradient), gradient, 0.0) * torch.clamp(
+                LONGEST * length.median() / length.clamp_min(1e-30), max=1.0
+            )
+
+        for name in "qv":
+            tensor = getattr(self.env.view, name)
+            if tensor.requires_grad:
+                tensor.register_hook(bounded)
 
     def _step_actor(self) -> float:
         """A step of the policy along its gradient; none where that is not finite, which is counted. Its length before it was clipped."""
