@@ -444,16 +444,9 @@ class Train:
 
     def __call__(self) -> None:
         from warpsim.envs.training import train
+        from warpsim.show.live_curve import LiveCurve
 
         console = _console(stderr=True)
-
-        def tell(row: dict) -> None:
-            if row["iteration"] % 10 == 0 and row["return"] is not None:
-                console.print(
-                    f"{row['iteration']:5d}  {row['env_steps']:>12,} env-steps  return {row['return']:8.1f}  ({row['episodes']} episodes)",
-                    highlight=False,
-                )
-
         options = {
             "algorithm": self.algorithm,
             "seed": self.seed,
@@ -462,7 +455,8 @@ class Train:
             "num_envs": self.envs,
             "resume": self.resume,
         }
-        result = train(self.task, **options, device=self.device, threads=self.threads, tell=tell)
+        with LiveCurve(console) as live:
+            result = train(self.task, **options, device=self.device, threads=self.threads, tell=live.add)
         if self.json == "-":
             print(json.dumps(result))
         elif self.json:

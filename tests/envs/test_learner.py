@@ -1,6 +1,8 @@
 """Training: it learns, repeats bit for bit, goes on with the same bits, and leaves what one can watch."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -12,18 +14,23 @@ pytest.importorskip("rsl_rl")
 
 
 def weights(learner) -> bytes:
-    return b"".join(x.cpu().numpy().tobytes() for x in learner.ppo.save()["actor_state_dict"].values())
+    actor = learner.ppo.actor if learner.algorithm == "ppo" else learner.actor
+    return b"".join(x.cpu().numpy().tobytes() for x in actor.state_dict().values())
 
 
-def test_a_training_repeats_and_goes_on(tmp_path):
+@pytest.mark.parametrize("algorithm", ["ppo", "shac"])
+def test_a_training_repeats_and_goes_on(tmp_path, algorithm):
     """The same seed: the same curve and weights, on one and two threads, and when it is resumed from a checkpoint."""
-    from warpsim.envs.learner import Learner
+    from warpsim.envs.training import load_learner, make_learner
+
+    def Learner(*given, **options):
+        return make_learner(algorithm, *given, **options)
 
     whole, again = (Learner("hopper", seed=3, num_envs=64, device="cpu", threads=n) for n in (1, 2))
     curve = [whole.iterate() for _ in range(6)]
     assert [again.iterate() for _ in range(3)] == curve[:3]
     again.save(tmp_path / "checkpoint.pt")
-    resumed = Learner.load(tmp_path / "checkpoint.pt", device="cpu")
+    resumed = load_learner(tmp_path / "checkpoint.pt", device="cpu")
     assert [resumed.iterate() for _ in range(3)] == curve[3:]
     assert weights(resumed) == weights(whole)
     other = Learner("hopper", seed=4, num_envs=64, device="cpu")
@@ -37,7 +44,7 @@ def test_a_pole_is_learned_to_stand(tmp_path, capsys):
     assert main([*command, "--json", "-"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["return"] > 900 and len(result["returns"]) == 10 and result["faults"] == 0
-    assert {p.name for p in out.iterdir()} == {
+    assert {p.name for p in out.iterdir() if not p.name.startswith("events.")} == {
         "checkpoint.pt",
         "curve.json",
         "result.json",
@@ -60,3 +67,23 @@ def test_wrong_use_is_one_line(tmp_path, capsys):
         assert main(command) == 2
         message = capsys.readouterr().err
         assert message.startswith("warpsim: ") and message.count("\n") == 1
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "shac"])
+def test_two_processes_learn_one_policy(tmp_path, algorithm):
+    """Under torchrun: environments are shared, curves repeat, also when they are resumed; processes of another number are refused."""
+    run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "warpsim", "train"]
+    run += ["cartpole", "--algorithm", algorithm, "--envs", "32", "--device", "cpu"]
+
+    def trained(name: str, iterations: int, *more: str) -> list:
+        out = tmp_path / name
+        command = [*run, "--out", str(out), "--iterations", str(iterations), *more]
+        subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)
+        return json.loads((out / "curve.json").read_text())
+
+    whole = trained("whole", 4)
+    assert trained("half", 2) == whole[:2]
+    assert trained("half", 4, "--resume") == whole
+    assert whole[-1]["env_steps"] == 4 * 32 * (32 if algorithm == "ppo" else 16)
+    assert main(["train", "cartpole", "--out", str(tmp_path / "whole"), "--resume", "--iterations", "5"]) == 2
+    assert main(["play", str(tmp_path / "whole")]) == 0

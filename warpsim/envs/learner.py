@@ -181,7 +181,12 @@ class Learner:
     def save(self, path) -> None:
         """Everything that the next iteration reads."""
         kept = {"task": self.task, "algorithm": self.algorithm, "seed": self.seed, "num_envs": self.num_envs}
-        kept |= {"learned": self._learned(), "random": self._random, "env": to_plain(self.env.state_dict())}
+        kept |= {
+            "processes": self.world.size,
+            "learned": self._learned(),
+            "random": self._random,
+            "env": to_plain(self.env.state_dict()),
+        }
         kept |= {name: getattr(self, name) for name in KEPT}
         with replacing(pathlib.Path(path)) as new:
             torch.save(kept, new)

@@ -8,6 +8,7 @@ import torch
 
 from warpsim.checks import choice, whole
 from warpsim.envs.learner import EPISODES, NAMES, Learner
+from warpsim.files.output import replacing
 
 LOOK = 10  # iterations between checkpoints
 CHECKPOINT, RESULT, CURVE = "checkpoint.pt", "result.json", "curve.json"
@@ -42,13 +43,21 @@ def make_learner(algorithm: str, task: str, **options) -> Learner:
     return kind(task, **options)
 
 
-def load_learner(path, *, device=None, threads: int | None = None) -> Learner:
-    """The learner that was saved; its next iterations have the bits that they would have had."""
+def load_learner(path, *, device=None, threads: int | None = None, policy_only: bool = False) -> Learner:
+    """The learner that was saved; its next iterations have the bits that they would have had. With `policy_only` one that can be judged, no more."""
     try:
         kept = torch.load(path, weights_only=True)
-        options = {"seed": kept["seed"], "num_envs": kept["num_envs"], "device": device, "threads": threads}
+        number = kept["processes"] if policy_only else kept["num_envs"]
+        options = {"seed": kept["seed"], "num_envs": number, "device": device, "threads": threads}
         learner = make_learner(kept["algorithm"], kept["task"], **options)
-        learner.restore(kept)
+        if policy_only:
+            learner._relearn(kept["learned"])
+        elif learner.world.size != kept["processes"]:
+            raise ValueError(
+                f"{path} is of {kept['processes']} processes, here are {learner.world.size}; resume with as many"
+            )
+        else:
+            learner.restore(kept)
     except FileNotFoundError:
         raise ValueError(f"{path}: no such checkpoint; `warpsim train` writes one") from None
     except (KeyError, RuntimeError, EOFError) as error:
@@ -78,9 +87,10 @@ def train(
         folder.mkdir(parents=True, exist_ok=True)
     if resume and folder is None:
         raise ValueError("resume goes on with a training in out; give out=")
+    checkpoint = None if folder is None else folder / _of_process(CHECKPOINT)
     if resume:
-        learner = load_learner(folder / CHECKPOINT, device=device, threads=threads)
-        curve = json.loads((folder / CURVE).read_text())
+        learner = load_learner(checkpoint, device=device, threads=threads)
+        curve = json.loads((folder / CURVE).read_text())[: learner.iteration]
         if learner.task != NAMES[choice(task.lower(), "task", NAMES)]:
             raise ValueError(f"{folder} holds a training of {learner.task}, not of {task}")
     else:
@@ -91,14 +101,20 @@ def train(
         if iterations is None
         else whole(iterations, "iterations", 1)
     )
+    first = learner.world.rank == 0
+    board = _board(folder) if folder is not None and first else None
     while learner.iteration < count:
         curve.append(learner.iterate())
-        if tell is not None:
-            tell(curve[-1])
+        if first:
+            _tell(curve[-1], tell, board)
         if folder is not None and (learner.iteration % LOOK == 0 or learner.iteration == count):
-            learner.save(folder / CHECKPOINT)
-            (folder / CURVE).write_text(json.dumps(curve) + "\n")
-    judged = learner.evaluate(record=4 if folder is not None else 0)
+            learner.save(checkpoint)
+            if first:
+                with replacing(folder / CURVE) as new:
+                    new.write_text(json.dumps(curve) + "\n")
+    if board is not None:
+        board.close()
+    judged = learner.evaluate(record=4 if folder is not None and first else 0)
     trajectory = judged.pop("trajectory", None)
     result = {
         "task": learner.task,
@@ -112,16 +128,40 @@ def train(
         "cpu_seconds": learner.seconds,
         "faults": int(learner.env.faults.sum()),
     }
-    if folder is not None:
+    if folder is not None and first:
         (folder / RESULT).write_text(json.dumps(result, indent=1) + "\n")
         trajectory.to_html(folder / "policy.html")
         trajectory.to_usd(folder / "policy.usd", spacing=2.0)
     return result
 
 
+def _of_process(name: str) -> str:
+    """The name of a file of this process; the first one's is the name itself."""
+    rank = int(os.environ.get("RANK", 0))
+    return name if rank == 0 else f"{rank}.{name}"
+
+
+def _board(folder: pathlib.Path):
+    """TensorBoard's writer, None where it is not installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(folder))
+
+
+def _tell(row: dict, tell, board) -> None:
+    if board is not None:
+        for name, value in row.items():
+            if name not in ("iteration", "env_steps") and value is not None:
+                board.add_scalar(name, value, row["env_steps"])
+    if tell is not None:
+        tell(row)
+
+
 def play(folder, *, worlds: int = 4, html=None, usd=None, device=None) -> dict:
     """Judge the policy of a training again, and write a page or a stage of some worlds."""
-    learner = load_learner(os.path.join(folder, CHECKPOINT), device=device)
+    learner = load_learner(os.path.join(folder, CHECKPOINT), device=device, policy_only=True)
     judged = learner.evaluate(max(EPISODES, worlds), record=whole(worlds, "worlds", 1))
     trajectory = judged.pop("trajectory")
     if html is not None:

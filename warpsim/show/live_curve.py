@@ -1,0 +1,59 @@
+"""A curve in the terminal that grows while something learns; where there is no terminal, a line now and then."""
+
+import numpy as np
+
+BLOCKS = " ▁▂▃▄▅▆▇█"
+WIDTH, HEIGHT = 64, 8  # [characters]
+EVERY = 10  # rounds between lines where nothing can be drawn over
+
+
+def text_curve(values, width: int = WIDTH, height: int = HEIGHT) -> str:
+    """Numbers as columns of blocks, means of neighbours where they are too many; the scale is beside them. Empty for no numbers."""
+    values = np.asarray([x for x in values if x is not None and np.isfinite(x)], float)
+    if not len(values):
+        return ""
+    parts = np.array([part.mean() for part in np.array_split(values, min(width, len(values)))])
+    low, high = parts.min(), parts.max()
+    share = np.full(len(parts), 0.5) if high <= low else (parts - low) / (high - low)
+    levels = np.rint(share * (8 * height - 1)).astype(int) + 1
+    rows = []
+    for row in reversed(range(height)):
+        label = f"{high:10.4g} " if row == height - 1 else f"{low:10.4g} " if row == 0 else " " * 11
+        rows.append(label + "".join(BLOCKS[int(np.clip(level - 8 * row, 0, 8))] for level in levels))
+    return "\n".join(rows)
+
+
+def line(row: dict) -> str:
+    """One round in a line."""
+    return f"{row['iteration']:5d}  {row['env_steps']:>12,} env-steps  return {row['return']:8.1f}  ({row['episodes']:,} episodes)"
+
+
+class LiveCurve:
+    """`add(row)` draws the returns so far on a rich console; rows have iteration, env_steps, return (or None) and episodes."""
+
+    def __init__(self, console):
+        self.console, self.returns, self.live = console, [], None
+
+    def __enter__(self) -> "LiveCurve":
+        if self.console.is_terminal:
+            from rich.live import Live
+
+            self.live = Live(console=self.console, refresh_per_second=4, transient=False)
+            self.live.__enter__()
+        return self
+
+    def __exit__(self, *error) -> None:
+        if self.live is not None:
+            self.live.__exit__(*error)
+
+    def add(self, row: dict) -> None:
+        """A round more."""
+        self.returns.append(row["return"])
+        if row["return"] is None:
+            return
+        if self.live is not None:
+            from rich.text import Text
+
+            self.live.update(Text(f"{text_curve(self.returns)}\n{line(row)}"))
+        elif row["iteration"] % EVERY == 0:
+            self.console.print(line(row), highlight=False)
