@@ -72,7 +72,17 @@ def test_wrong_use_is_one_line(tmp_path, capsys):
 @pytest.mark.parametrize("algorithm", ["ppo", "shac"])
 def test_two_processes_learn_one_policy(tmp_path, algorithm):
     """Under torchrun: environments are shared, curves repeat, also when they are resumed; processes of another number are refused."""
-    run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "warpsim", "train"]
+    run = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "warpsim",
+        "train",
+    ]
     run += ["cartpole", "--algorithm", algorithm, "--envs", "32", "--device", "cpu"]
 
     def trained(name: str, iterations: int, *more: str) -> list:

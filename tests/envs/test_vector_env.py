@@ -223,16 +223,56 @@ def test_wrong_use_is_refused():
         gymnasium.make_vec("warpsim/Hopper-v0", vectorization_mode="vector_entry_point", task="nope")
 
 
-def test_torch():
-    """The same bits as with NumPy, in tensors."""
-    torch = pytest.importorskip("torch")
-    numpy, env = (
-        VectorEnv(TASKS["Walker2d"], 9, autoreset="SAME_STEP", device="cpu", array=kind) for kind in ("numpy", "torch")
-    )
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+@pytest.mark.parametrize("task", ["Ant", "Humanoid", "Pusher", "Reacher", "Tired", "Walker2d"])
+@pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP"])
+def test_frameworks_agree(framework, task, mode):
+    """The numbers of NumPy, in tensors of torch and arrays of JAX, which stay on the device."""
+    pytest.importorskip(framework)
+    task = TASKS.get(task, Tired)
+    made = ({}, {"array": framework})
+    numpy, env = (VectorEnv(task, 9, autoreset=mode, device="cpu", episode=12, **more) for more in made)
     a, b = numpy.reset(seed=2)[0], env.reset(seed=2)[0]
-    for action in actions(numpy, 40):
-        np.testing.assert_array_equal(a, b.numpy())
-        a, reward, terminated, *_ = numpy.step(action)
-        b, r, t, *_ = env.step(torch.from_numpy(action))
-        np.testing.assert_array_equal(terminated, t.numpy())
-        np.testing.assert_allclose(reward, r.numpy(), rtol=1e-6, atol=1e-6)
+    assert type(b).__module__.split(".")[0] in (framework, "jaxlib")
+    for action in actions(numpy, 20):
+        np.testing.assert_allclose(np.asarray(b), a, rtol=2e-5, atol=2e-4)
+        a, reward, terminated, truncated, _ = numpy.step(action)
+        b, r, t, u, _ = env.step(env.arrays.made(action))
+        np.testing.assert_array_equal(terminated, np.asarray(t))
+        np.testing.assert_array_equal(truncated, np.asarray(u))
+        np.testing.assert_allclose(reward, np.asarray(r), rtol=1e-5, atol=1e-5)
+    kept = env.state_dict()
+    c = env.step(env.arrays.made(action))[0]
+    env.load_state_dict(kept)
+    np.testing.assert_array_equal(np.asarray(env.step(env.arrays.made(action))[0]), np.asarray(c))
+
+
+@pytest.mark.parametrize("task", ["Hopper", "Reacher"])
+def test_stable_baselines(task):
+    """SB3's own check of environments passes as far as it is of vector environments, and its PPO takes steps; episodes are counted."""
+    sb3 = pytest.importorskip("stable_baselines3")
+    env = ws.envs.Sb3Env(TASKS[task], 8, device="cpu", episode=20)
+    model = sb3.PPO("MlpPolicy", env, n_steps=64, batch_size=128, n_epochs=1, seed=1)
+    model.learn(1024)
+    assert model.num_timesteps == 1024 and len(model.ep_info_buffer) > 0
+    env.seed(3)
+    first = env.reset()
+    plain = VectorEnv(TASKS[task], 8, device="cpu", episode=20, autoreset="SAME_STEP")
+    np.testing.assert_array_equal(first, plain.reset(seed=3)[0])
+    for action in actions(plain, 25):
+        observation, reward, ended, infos = env.step(action)
+        a, r, terminated, truncated, info = plain.step(action)
+        same((observation, reward, ended), (a, r, terminated | truncated))
+        for i in np.flatnonzero(ended):
+            np.testing.assert_array_equal(infos[i]["terminal_observation"], info["final_obs"][i])
+            assert infos[i]["TimeLimit.truncated"] == (truncated[i] and not terminated[i])
+    for wrong in (
+        lambda: env.set_attr("x", 1),
+        lambda: env.env_method("x"),
+        lambda: ws.envs.Sb3Env(TASKS[task], 2, array="torch"),
+    ):
+        with pytest.raises(ValueError):
+            wrong()
+    wrapped = sb3.common.vec_env.VecNormalize(env)
+    wrapped.reset()
+    wrapped.step(actions(plain, 1)[0])

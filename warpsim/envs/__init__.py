@@ -21,3 +21,12 @@ from warpsim.envs.view import View  # noqa: E402
 register()
 
 __all__ = ["TASKS", "Task", "Term", "VectorEnv", "View", "com_based", "register", "sensing", "terms", "terrain"]
+
+
+def __getattr__(name: str):
+    """`Sb3Env`, which needs Stable-Baselines3, where it is asked for."""
+    if name == "Sb3Env":
+        from warpsim.envs.sb3 import Sb3Env
+
+        return Sb3Env
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -27,7 +27,7 @@ def _centres(view):
             weight = mass[:, bodies].sum(1)
             centre = (mass[:, bodies] * com[:, bodies]).sum(1) / xp.where(weight > 0.0, weight, 1.0)
             parts.append(xp.where(weight > 0.0, centre, com[:, int(bodies[0])]))
-        tree_com = xp.stack([parts[t] for t in trees], 1)
+        tree_com = xp.stack([parts[t] for t in trees], axis=1)
         return com, tree_com, (mass * com).sum(1) / mass.sum(1)
 
     return view._once("centres", make)
@@ -53,7 +53,7 @@ def centre_inertia(view):
         own[..., 0, 2] - mass * x * z,
         own[..., 1, 2] - mass * y * z,
     ]
-    return xp.stack([*turning, mass * x, mass * y, mass * z, mass], -1)
+    return xp.stack([*turning, mass * x, mass * y, mass * z, mass], axis=-1)
 
 
 def centre_velocity(view):
@@ -61,14 +61,14 @@ def centre_velocity(view):
     _, tree, _ = _centres(view)
     turning, moving = view.velocities[..., :3], view.velocities[..., 3:]
     arm = tree - view.poses[..., :3]
-    return view.xp.concat([turning, moving + cross(view.xp, turning, arm)], -1)
+    return view.xp.concat([turning, moving + cross(view.xp, turning, arm)], axis=-1)
 
 
 def centre_wrench(view):
     """`(worlds, nbody, 6)` of the last step's contacts."""
     com, tree, _ = _centres(view)
     torque, force = view.contact_wrench[..., :3], view.contact_wrench[..., 3:]
-    return view.xp.concat([torque + cross(view.xp, com - tree, force), force], -1)
+    return view.xp.concat([torque + cross(view.xp, com - tree, force), force], axis=-1)
 
 
 def joint_forces(view):
@@ -97,4 +97,4 @@ def joint_forces(view):
         force = xp.clip(force, force_range[:, a, 0], force_range[:, a, 1])
         for i, column in enumerate(v):
             total[column] = total[column] + float(m.actuator_gear[a, i]) * force
-    return xp.stack(total, -1)
+    return xp.stack(total, axis=-1)

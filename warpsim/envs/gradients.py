@@ -69,7 +69,7 @@ class GradientView(View):
         rate = position_rate(self, self.q, self.v)
         poses, moving = torch.func.jvp(lambda q: body_poses(self, q), (self.q,), (rate,))
         turning = 2.0 * product(self.xp, moving[..., 3:], conjugate(self.xp, poses[..., 3:]))[..., 1:]
-        return self.xp.concat([turning, moving[..., :3]], -1)
+        return self.xp.concat([turning, moving[..., :3]], axis=-1)
 
     @property
     def contact_force(self):
@@ -89,14 +89,14 @@ def body_poses(view, q):
         return zero + view.arrays.made(np.asarray(values, view.sim.dtype))
 
     def compose(a, b):
-        return xp.concat([a[:, :3] + rotated(xp, a[:, 3:], b[:, :3]), product(xp, a[:, 3:], b[:, 3:])], -1)
+        return xp.concat([a[:, :3] + rotated(xp, a[:, 3:], b[:, :3]), product(xp, a[:, 3:], b[:, 3:])], axis=-1)
 
     for link in range(m.nlink):
         parent, kind = int(m.link_parent[link]), JointType(m.link_type[link])
         before = None if parent < 0 else links[parent]
         start, joint = int(m.link_q[link]), int(m.link_joint[link])
         if kind == JointType.FREE:
-            links.append(xp.concat([q[:, start : start + 3], _unit(q[:, start + 3 : start + 7])], -1))
+            links.append(xp.concat([q[:, start : start + 3], _unit(q[:, start + 3 : start + 7])], axis=-1))
             continue
         own = constant(m.link_pose[link]) if kind == JointType.FIXED else zero + view.parameter("joint_pose")[:, joint]
         frame = own if before is None else compose(before, own)
@@ -109,11 +109,11 @@ def body_poses(view, q):
             offset = offset + axis * (q[:, start : start + 1] - float(m.q0[start]))
         elif kind == JointType.HINGE:
             half = 0.5 * (q[:, start : start + 1] - float(m.q0[start]))
-            rotation = product(xp, rotation, xp.concat([xp.cos(half), xp.sin(half) * axis], -1))
+            rotation = product(xp, rotation, xp.concat([xp.cos(half), xp.sin(half) * axis], axis=-1))
         else:
             rotation = product(xp, rotation, _unit(q[:, start : start + 4]))
-        links.append(xp.concat([position + rotated(xp, rotation, offset), rotation], -1))
-    return xp.stack([links[int(link)] for link in m.body_link], 1)
+        links.append(xp.concat([position + rotated(xp, rotation, offset), rotation], axis=-1))
+    return xp.stack([links[int(link)] for link in m.body_link], axis=1)
 
 
 def position_rate(view, q, v):
@@ -126,11 +126,11 @@ def position_rate(view, q, v):
             found[a] = v[:, b : b + 3]
             a, b = a + 3, b + 3
         if kind in (JointType.FREE, JointType.BALL):
-            turning = xp.concat([0.0 * v[:, :1], v[:, b : b + 3]], -1)
+            turning = xp.concat([0.0 * v[:, :1], v[:, b : b + 3]], axis=-1)
             found[a] = 0.5 * product(xp, q[:, a : a + 4], turning)
         elif kind != JointType.FIXED:
             found[a] = v[:, b : b + 1]
-    return xp.concat([found[a] for a in sorted(found)], -1)
+    return xp.concat([found[a] for a in sorted(found)], axis=-1)
 
 
 def _unit(quaternion):

@@ -75,7 +75,7 @@ class Reach(Task):
     model = staticmethod(panda)
     decimation, episode = 4, 400
     action_range = (-np.ones(7), np.ones(7))
-    actuators = (scaled(0.8, REST), lambda s, u: s.xp.concat([u, 0.0 * u[:, :1] + OPEN], -1))
+    actuators = (scaled(0.8, REST), lambda s, u: s.xp.concat([u, 0.0 * u[:, :1] + OPEN], axis=-1))
     commands = {"target": uniform_command((0.35, -0.3, 0.15), (0.65, 0.3, 0.6), every=100)}
     observations = {
         "joints": _arm,
@@ -102,8 +102,8 @@ class _cube_start(Term):
         xp, q = view.xp, start["q"]
         x, y, half = (view.uniform(1, low, high, draw=d) for d, low, high in zip(self.draws, *BOX, strict=True))
         zero = 0.0 * x
-        cube = xp.concat([x, y, zero + CUBE, xp.cos(half), zero, zero, xp.sin(half)], -1)
-        start["q"] = xp.concat([q[:, : int(self.place[0])], cube], -1)
+        cube = xp.concat([x, y, zero + CUBE, xp.cos(half), zero, zero, xp.sin(half)], axis=-1)
+        start["q"] = xp.concat([q[:, : int(self.place[0])], cube], axis=-1)
 
 
 BOX = ((0.4, -0.15, -0.4), (0.6, 0.15, 0.4))  # of x, y and half the angle

@@ -158,8 +158,8 @@ class _reacher_start(Term):
         v = start["v"] + view.uniform(4, -0.005, 0.005, draw=b)
         share = view.uniform(2, draw=c)
         radius, angle = 0.2 * share[:, :1] ** 0.5, 2.0 * np.pi * share[:, 1:]
-        start["q"] = xp.concat([q[:, :2], radius * xp.cos(angle), radius * xp.sin(angle)], -1)
-        start["v"] = xp.concat([v[:, :2], 0.0 * v[:, 2:]], -1)
+        start["q"] = xp.concat([q[:, :2], radius * xp.cos(angle), radius * xp.sin(angle)], axis=-1)
+        start["v"] = xp.concat([v[:, :2], 0.0 * v[:, 2:]], axis=-1)
 
 
 class Reacher(Task):
@@ -192,13 +192,13 @@ class _pusher_start(Term):
     def __call__(self, view, start) -> None:
         xp = view.xp
         tries = view.uniform(2 * self.TRIES, draw=self.draws[0]).reshape(view.worlds, self.TRIES, 2)
-        places = xp.stack([-0.3 * tries[..., 0], 0.4 * tries[..., 1] - 0.2], -1)
+        places = xp.stack([-0.3 * tries[..., 0], 0.4 * tries[..., 1] - 0.2], axis=-1)
         far = norm(places) > 0.17
         chosen = xp.argmax(1 * far, -1)[:, None] == view.arrays.made(np.arange(self.TRIES))[None]
         place = xp.where(chosen[..., None], places, 0.0).sum(1)
         v = start["v"] + view.uniform(start["v"].shape[1], -0.005, 0.005, draw=self.draws[1])
-        start["q"] = xp.concat([start["q"][:, :-4], place, 0.0 * place], -1)
-        start["v"] = xp.concat([v[:, :-4], 0.0 * v[:, -4:]], -1)
+        start["q"] = xp.concat([start["q"][:, :-4], place, 0.0 * place], axis=-1)
+        start["v"] = xp.concat([v[:, :-4], 0.0 * v[:, -4:]], axis=-1)
 
 
 class Pusher(Task):

@@ -4,7 +4,7 @@
 def cross(xp, a, b):
     """a × b."""
     (ax, ay, az), (bx, by, bz) = ([x[..., i] for i in range(3)] for x in (a, b))
-    return xp.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], -1)
+    return xp.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], axis=-1)
 
 
 def rotated(xp, quaternion, vector):
@@ -21,13 +21,13 @@ def rotated_back(xp, quaternion, vector):
 
 def conjugate(xp, quaternion):
     """The inverse of a unit quaternion."""
-    return xp.concat([quaternion[..., :1], -quaternion[..., 1:]], -1)
+    return xp.concat([quaternion[..., :1], -quaternion[..., 1:]], axis=-1)
 
 
 def product(xp, a, b):
     """The rotation b, then a."""
     real = a[..., :1] * b[..., :1] - (a[..., 1:] * b[..., 1:]).sum(-1)[..., None]
-    return xp.concat([real, a[..., :1] * b[..., 1:] + b[..., :1] * a[..., 1:] + cross(xp, a[..., 1:], b[..., 1:])], -1)
+    return xp.concat([real, a[..., :1] * b[..., 1:] + b[..., :1] * a[..., 1:] + cross(xp, a[..., 1:], b[..., 1:])], axis=-1)
 
 
 def matrix(xp, quaternion):
@@ -38,7 +38,7 @@ def matrix(xp, quaternion):
         [2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x)],
         [2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)],
     ]
-    return xp.stack([xp.stack(row, -1) for row in rows], -2)
+    return xp.stack([xp.stack(row, -1) for row in rows], axis=-2)
 
 
 def norm(vector):

@@ -151,4 +151,4 @@ class imu(Term):
         self.before = [self.before[1], now] if self.first(view) else [self.before[0], now]
         acceleration = (now - self.before[0]) / view.dt - view.parameter("gravity")
         unit = product(xp, orientation, self.turn + 0.0 * orientation)
-        return xp.concat([rotated_back(xp, unit, angular), rotated_back(xp, unit, acceleration)], -1)
+        return xp.concat([rotated_back(xp, unit, angular), rotated_back(xp, unit, acceleration)], axis=-1)

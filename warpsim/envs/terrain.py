@@ -175,6 +175,6 @@ class start_on(Term):
         if self.turned:
             half = np.pi * (view.uniform(1, draw=self.draws[1]) - 0.5)
             zero = 0.0 * half
-            turn = xp.concat([xp.cos(half), zero, zero, xp.sin(half)], -1)
+            turn = xp.concat([xp.cos(half), zero, zero, xp.sin(half)], axis=-1)
             parts[2:] = [product(xp, turn, q[:, c + 3 : c + 7]), q[:, c + 7 :]]
-        start["q"] = xp.concat(parts, -1)
+        start["q"] = xp.concat(parts, axis=-1)

@@ -203,12 +203,12 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         """Everything that the next step reads: state, parameters, random numbers, commands, terms; NumPy arrays and numbers."""
         v, host = self.view, self.arrays.host
         return {
-            "arrays": checkpoint_arrays(self.sim, self.state),
+            "arrays": {name: x.copy() for name, x in checkpoint_arrays(self.sim, self.state).items()},
             "stream": v.stream.state_dict(),
             "view": {name: host(getattr(v, name)) for name in KEPT},
             "commands": {name: host(x) for name, x in v.commands.items()},
             "ended": None if self._ended is None else host(self._ended),
-            "faults": self.faults,
+            "faults": self.faults.copy(),
             "tick": v.tick,
             "begun": self._begun,
             "terms": [self._memory(term) for term in self._inner_terms()],
@@ -268,7 +268,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
                 f"observations have {sizes} columns, and had {self._sizes}; a term's columns must not change"
             )
         self._sizes = sizes
-        return self.arrays.floats(self.arrays.xp.concat(found, -1), self.sim.dtype)
+        return self.arrays.floats(self.arrays.xp.concat(found, axis=-1), self.sim.dtype)
 
     def _reward(self):
         v, total, info = self.view, None, {}
