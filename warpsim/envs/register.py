@@ -4,6 +4,7 @@ from gymnasium.envs import registration
 
 from warpsim.checks import choice
 from warpsim.envs import manipulation, mujoco_tasks, quadruped
+from warpsim.envs.single import SingleEnv
 from warpsim.envs.vector_env import VectorEnv
 
 TASKS = {
@@ -31,9 +32,15 @@ def register() -> None:
     for name in TASKS:
         label = f"warpsim/{name}-v0"
         if label not in registration.registry:
-            registration.register(label, vector_entry_point="warpsim.envs.register:make", kwargs={"task": name})
+            entries = {"entry_point": f"{__name__}:make_single", "vector_entry_point": f"{__name__}:make"}
+            registration.register(label, **entries, kwargs={"task": name})
 
 
 def make(task: str, num_envs: int = 1, **options) -> VectorEnv:
     """An environment of a task by name. Raises `ValueError` with the names there are."""
     return VectorEnv(TASKS[choice(task, "task", TASKS)], num_envs, **options)
+
+
+def make_single(task: str, **options) -> SingleEnv:
+    """One world of a task by name, as an ordinary environment."""
+    return SingleEnv(TASKS[choice(task, "task", TASKS)], **options)

@@ -27,7 +27,9 @@ def conjugate(xp, quaternion):
 def product(xp, a, b):
     """The rotation b, then a."""
     real = a[..., :1] * b[..., :1] - (a[..., 1:] * b[..., 1:]).sum(-1)[..., None]
-    return xp.concat([real, a[..., :1] * b[..., 1:] + b[..., :1] * a[..., 1:] + cross(xp, a[..., 1:], b[..., 1:])], axis=-1)
+    return xp.concat(
+        [real, a[..., :1] * b[..., 1:] + b[..., :1] * a[..., 1:] + cross(xp, a[..., 1:], b[..., 1:])], axis=-1
+    )
 
 
 def matrix(xp, quaternion):

@@ -6,7 +6,7 @@ import pathlib
 
 import torch
 
-from warpsim.checks import choice, whole
+from warpsim.checks import choice, number, whole
 from warpsim.envs.learner import EPISODES, NAMES, Learner
 from warpsim.files.output import replacing
 
@@ -16,7 +16,7 @@ ALGORITHMS = ("ppo", "shac")
 # Iterations that a task takes.
 ITERATIONS = {
     "ppo": {
-        "Ant": 500,
+        "Ant": 300,
         "CartPole": 40,
         "HalfCheetah": 500,
         "Hopper": 300,
@@ -26,11 +26,11 @@ ITERATIONS = {
         "Pusher": 300,
         "Quadruped": 350,
         "QuadrupedRough": 350,
-        "Reach": 200,
-        "Reacher": 200,
-        "Walker2d": 500,
+        "Reach": 150,
+        "Reacher": 100,
+        "Walker2d": 400,
     },
-    "shac": {},
+    "shac": {"CartPole": 100, "HalfCheetah": 1000, "Reach": 200},
 }
 
 
@@ -77,10 +77,12 @@ def train(
     threads=None,
     resume: bool = False,
     tell=None,
+    cpu_seconds: float | None = None,
 ) -> dict:
     """Train a policy; the result as in `warpsim train --json`. `out`: a folder for checkpoint, curve, page and USD stage of the policy.
 
-    `tell`: called with what each iteration has to tell. With `resume` a training in `out` goes on, with the same bits.
+    `tell`: called with what each iteration has to tell. With `resume` a training in `out` goes on, with the same bits. `cpu_seconds`: end
+    after the first iteration that reaches so much processor time.
     """
     folder = None if out is None else pathlib.Path(out)
     if folder is not None:
@@ -103,7 +105,10 @@ def train(
     )
     first = learner.world.rank == 0
     board = _board(folder) if folder is not None and first else None
-    while learner.iteration < count:
+    if cpu_seconds is not None:
+        number(cpu_seconds, "cpu_seconds", "give a positive time [s], or None", lambda x: x > 0)
+        count = count if iterations is not None else 10**9
+    while learner.iteration < count and (cpu_seconds is None or sum(learner.seconds.values()) < cpu_seconds):
         curve.append(learner.iterate())
         if first:
             _tell(curve[-1], tell, board)
