@@ -539,15 +539,17 @@ def test_restitution_of_a_world_is_from_0_to_1(model, device):
 
 
 def test_rays_and_height_fields(device):
-    """Rays meet no height field: naming one is refused instead of never hit; one geom may be named without a list."""
+    """Rays meet height fields; one geom may be named without a list; a body's rays name a body that is there."""
     b = ws.ModelBuilder()
     b.add_geom("hfield", name="hills", hfield=([1, 1, 1, 1], np.zeros((2, 2))))
     b.add_geom("box", [1, 1, 1], name="box", pose=[0, 0, 5])
     sim = ws.Simulator(b.build(), device=device)
-    ray = (sim.state(), [[0, 0, 9]], [[0, 0, -1]])
-    refused(lambda: sim.ray_cast(*ray, geoms=["hills"]), "'hills'|height field", ValueError)
+    ray = (sim.state(), [[0.1, 0, 9]], [[0, 0, -1]])
+    assert sim.ray_cast(*ray, geoms=["hills"]).distance.numpy()[0, 0] == pytest.approx(9.0, rel=1e-6)
     assert sim.ray_cast(*ray, geoms="box").distance.numpy()[0, 0] == pytest.approx(3.0, rel=1e-6)
     assert sim.ray_cast(*ray, ignore="world").distance.numpy()[0, 0] == -1.0
+    refused(lambda: sim.ray_cast(*ray, body="head"), "'head'", ValueError)
+    refused(lambda: sim.ray_sensor(*ray[1:], body=0), "body is 0", ValueError)
 
 
 SIMULATORS = {

@@ -7,7 +7,7 @@ from warpsim.checks import listed, number, numbers, positive, several, short, wh
 from warpsim.device.copies import SCALARS
 from warpsim.device.recording import refuse_torch_gradient
 from warpsim.kernels.tree import joints
-from warpsim.model.model import JOINT_NQ, GeomType, JointType, Model
+from warpsim.model.model import JOINT_NQ, JointType, Model
 
 NAMED = "give names or indices"
 
@@ -163,7 +163,7 @@ class Inputs:
         """Indices of the geoms that rays meet; see `Simulator.ray_cast`."""
         m = self.model
         if geoms is None:
-            geoms = [g for g in range(m.ngeom) if m.geom_type[g] != GeomType.HFIELD]
+            geoms = range(m.ngeom)
         geoms, ignore = several(geoms, "geoms", NAMED), several(ignore, "ignore", NAMED)
         chosen = [m.geom(g) if isinstance(g, str) else whole(g, "an entry of geoms") for g in geoms]
         skipped = {self._ignored(b) for b in ignore}
@@ -171,9 +171,6 @@ class Inputs:
             raise ValueError(f"geoms holds an index outside 0 .. {m.ngeom - 1}")
         if any(not -1 <= b < m.nbody for b in skipped):
             raise ValueError(f"ignore holds an index outside -1 (the world) .. {m.nbody - 1}")
-        fields = [m.geom_names[g] for g in chosen if m.geom_type[g] == GeomType.HFIELD]
-        if fields:
-            raise ValueError(f"geoms holds the height field {fields[0]!r}, which rays do not meet; leave it out")
         return [g for g in chosen if int(m.geom_body[g]) not in skipped]
 
     def _ignored(self, body) -> int:

@@ -10,7 +10,7 @@ import warp as wp
 
 from warpsim.checks import choice, flag, short, whole
 from warpsim.contact.collision import ContactList
-from warpsim.contact.queries import Queries, RayHits
+from warpsim.contact.queries import Queries, RayHits, RaySensor
 from warpsim.device.copies import SCALARS
 from warpsim.device.cores import step_threads
 from warpsim.device.memory import LARGEST_INDEX, array_bytes
@@ -313,17 +313,31 @@ class Simulator:
 
     @in_turn
     def ray_cast(
-        self, state: State, origin, direction, *, max_distance: float = np.inf, geoms=None, ignore=()
+        self, state: State, origin, direction, *, max_distance: float = np.inf, geoms=None, ignore=(), body=None
     ) -> RayHits:
-        """Nearest hits of rays with the geoms at `state`: distance [m] (-1: none), geom index, outward normal.
+        """Nearest hits of rays with the geoms at `state`: distance [m] (-1: none), geom index, outward normal in world axes.
 
-        `origin` and `direction` (world axes, any length) are (rays, 3) or (worlds, rays, 3). `geoms`: indices or names
-        to consider (default: all but height fields, which rays do not meet); `ignore`: bodies, by index or name ("world" or -1:
-        the world), whose geoms are left out.
+        `origin` and `direction` (any length) are (rays, 3) or (worlds, rays, 3), in world axes or, with `body`, in that body's. `geoms`: indices or
+        names to consider (default: all); `ignore`: bodies, by index or name ("world" or -1: the world), whose geoms are left out.
         """
         self._stepper.check_state(state)
+        return self._rays(origin, direction, max_distance, geoms, ignore, body).cast(state.q)
+
+    def ray_sensor(
+        self, origin, direction, *, max_distance: float = np.inf, geoms=None, ignore=(), body=None
+    ) -> Callable[[State], RayHits]:
+        """The rays of `ray_cast`, made once: a function of a state that gives their hits, for sensors that look again and again."""
+        return functools.partial(self._look, self._rays(origin, direction, max_distance, geoms, ignore, body))
+
+    @in_turn
+    def _look(self, sensor: RaySensor, state: State) -> RayHits:
+        self._stepper.check_state(state)
+        return sensor.cast(state.q)
+
+    def _rays(self, origin, direction, max_distance, geoms, ignore, body) -> RaySensor:
         origin, direction, reach = self._inputs.rays(origin, direction, max_distance)
-        return self._queries.ray_cast(state.q, origin, direction, reach, self._inputs.ray_geoms(geoms, ignore))
+        link = -1 if body is None else self._inputs.body(body)
+        return RaySensor(self._queries, origin, direction, reach, self._inputs.ray_geoms(geoms, ignore), link)
 
     @property
     def last_contacts(self) -> ContactList:

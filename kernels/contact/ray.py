@@ -1,15 +1,13 @@
-"""Ray casts against the geoms of a world: the nearest hit, its geom and its outward normal.
+"""Rays against single shapes.
 
 Each shape solves for the smallest t >= 0 at which origin + t direction enters its surface, in the geom's own frame, for a
 unit direction. From inside a shape the ray hits its far side, as in MuJoCo. Meshes test every triangle
-(Moeller and Trumbore 1997). Cost: rays x geoms; one thread per ray.
+(Moeller and Trumbore 1997).
 """
 
 import warp as wp
 
-from ..real import func, kernel, real, struct, transform, vec3
-from .narrow.manifold import BOX, CAPSULE, PLANE, SPHERE
-from .narrow.shape import CYLINDER, ELLIPSOID, MESH
+from ..real import func, real, struct, vec3
 
 MISS = -1.0  # distance of a ray that hits nothing
 
@@ -188,80 +186,29 @@ def ray_box(o: vec3, d: vec3, size: vec3) -> Hit:
 
 
 @func
-def ray_mesh(o: vec3, d: vec3, triangles: Triangles, mesh: int) -> Hit:
-    hit = miss()
-    for f in range(triangles.mesh_start[mesh], triangles.mesh_start[mesh + 1]):
-        a = triangles.vertex[triangles.face[f, 0]]
-        e1 = triangles.vertex[triangles.face[f, 1]] - a
-        e2 = triangles.vertex[triangles.face[f, 2]] - a
-        p = wp.cross(d, e2)
-        det = wp.dot(e1, p)
-        if det != real(0.0):
-            r = o - a
-            u = wp.dot(r, p) / det
-            q = wp.cross(r, e1)
-            v = wp.dot(d, q) / det
-            if u >= real(0.0) and v >= real(0.0) and u + v <= real(1.0):
-                hit = closer(hit, wp.dot(e2, q) / det, wp.normalize(wp.cross(e1, e2)))
+def triangle_hit(best: Hit, o: vec3, d: vec3, a: vec3, b: vec3, c: vec3) -> Hit:
+    """A triangle, seen from both sides; its normal is (b - a) x (c - a)."""
+    hit = best
+    e1 = b - a
+    e2 = c - a
+    p = wp.cross(d, e2)
+    det = wp.dot(e1, p)
+    if det != real(0.0):
+        r = o - a
+        u = wp.dot(r, p) / det
+        q = wp.cross(r, e1)
+        v = wp.dot(d, q) / det
+        if u >= real(0.0) and v >= real(0.0) and u + v <= real(1.0):
+            hit = closer(best, wp.dot(e2, q) / det, wp.normalize(wp.cross(e1, e2)))
     return hit
 
 
 @func
-def ray_geom(o: vec3, d: vec3, kind: int, size: vec3, triangles: Triangles, g: int) -> Hit:
+def ray_mesh(o: vec3, d: vec3, triangles: Triangles, mesh: int) -> Hit:
     hit = miss()
-    if kind == PLANE:
-        hit = ray_plane(o, d)
-    elif kind == SPHERE:
-        hit = ray_sphere(o, d, size[0])
-    elif kind == CAPSULE:
-        hit = ray_capsule(o, d, size)
-    elif kind == ELLIPSOID:
-        hit = ray_ellipsoid(o, d, size)
-    elif kind == CYLINDER:
-        hit = ray_cylinder(o, d, size)
-    elif kind == BOX:
-        hit = ray_box(o, d, size)
-    elif kind == MESH:
-        hit = ray_mesh(o, d, triangles, triangles.geom_mesh[g])
+    for f in range(triangles.mesh_start[mesh], triangles.mesh_start[mesh + 1]):
+        a = triangles.vertex[triangles.face[f, 0]]
+        b = triangles.vertex[triangles.face[f, 1]]
+        c = triangles.vertex[triangles.face[f, 2]]
+        hit = triangle_hit(hit, o, d, a, b, c)
     return hit
-
-
-@kernel
-def cast(
-    geom_type: wp.array(dtype=int),
-    geom_size: wp.array2d(dtype=vec3),
-    geom_X: wp.array2d(dtype=transform),
-    candidate: wp.array(dtype=int),
-    triangles: Triangles,
-    origin: wp.array2d(dtype=vec3),
-    direction: wp.array2d(dtype=vec3),
-    reach: real,
-    # out
-    distance: wp.array2d(dtype=real),
-    geom: wp.array2d(dtype=int),
-    normal: wp.array2d(dtype=vec3),
-):
-    """Nearest hit of each ray within `reach` among the candidate geoms. Launch over (worlds, rays)."""
-    w, r = wp.tid()
-    o = origin[w % origin.shape[0], r]
-    d = wp.normalize(direction[w % direction.shape[0], r])
-    best = miss()
-    found = int(-1)
-    for i in range(candidate.shape[0]):
-        g = candidate[i]
-        X = wp.transform_inverse(geom_X[w, g])
-        hit = ray_geom(
-            wp.transform_point(X, o),
-            wp.transform_vector(X, d),
-            geom_type[g],
-            geom_size[w % geom_size.shape[0], g],
-            triangles,
-            g,
-        )
-        if hit.t >= real(0.0) and hit.t <= reach and (best.t < real(0.0) or hit.t < best.t):
-            best.t = hit.t
-            best.normal = wp.transform_vector(geom_X[w, g], hit.normal)
-            found = g
-    distance[w, r] = best.t
-    geom[w, r] = found
-    normal[w, r] = best.normal

@@ -3,6 +3,7 @@
 import mujoco
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import warpsim as ws
 
@@ -64,6 +65,95 @@ def test_ray_cast_of_a_mesh_and_filters():
     assert sim.ray_cast(state, **down, max_distance=2.0).geom.numpy()[0, 0] == -1
     with pytest.raises(ValueError, match="zero vector"):
         sim.ray_cast(state, [[0, 0, 0]], [[0, 0, 0]])
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-9), ("float32", 1e-4)])
+def test_rays_meet_height_fields_as_mujocos(dtype, tolerance):
+    """Distance and normal of 2,000 random rays against a field and what lies on it, from all sides, some of them along its cells."""
+    rng = np.random.default_rng(1)
+    heights = rng.uniform(size=(7, 5))
+    text = " ".join(f"{x:.9f}" for x in heights.ravel())
+    field = f'<asset><hfield name="hills" nrow="7" ncol="5" size="1.5 2 0.8 0.3" elevation="{text}"/></asset>'
+    geoms = '<geom type="hfield" hfield="hills" pos="0.2 -0.1 0.4" euler="10 20 30"/><geom type="sphere" size="0.3" pos="0 0 1.4"/>'
+    m = mujoco.MjModel.from_xml_string(f"<mujoco>{field}<worldbody>{geoms}</worldbody></mujoco>")
+    data = mujoco.MjData(m)
+    mujoco.mj_forward(m, data)
+    sim = ws.Simulator(ws.load(m), dtype=dtype, solver=ws.NoContact(), device="cpu")
+    origin = rng.uniform([-3, -3, 0.0], [3, 3, 4], size=(2000, 3))
+    target = rng.uniform([-1.5, -1.5, 0], [1.5, 1.5, 1.2], size=(2000, 3))
+    direction = target - origin
+    direction[:100, :2] = 0.0
+    hits = sim.ray_cast(sim.state(), origin, direction)
+    distance, geom, normal = (x.numpy()[0] for x in hits)
+    wrong, met = 0, 0
+    for i in range(len(origin)):
+        unit = direction[i] / np.linalg.norm(direction[i])
+        index, along = np.zeros(1, dtype=np.int32), np.zeros(3)
+        expected = mujoco.mj_ray(m, data, origin[i], unit, None, 1, -1, index, along)
+        inside = (
+            index[0] == 0 and np.dot(along, unit) > 0
+        )  # from within the solid: surfaces are told apart by their cause
+        if inside or geom[i] != index[0] or abs(distance[i] - expected) > tolerance * (1 + expected):
+            wrong += not inside
+            continue
+        met += index[0] == 0
+        if index[0] >= 0:
+            np.testing.assert_allclose(normal[i], along, atol=100 * tolerance)
+    assert wrong <= (0 if dtype == "float64" else 4) and met > 800
+
+
+def test_rays_of_a_body_turn_with_it():
+    """Rays in a body's axes are those of the world, moved; a sensor that is made once gives the same."""
+    m = mujoco.MjModel.from_xml_string(SHAPES)
+    sim = ws.Simulator(ws.load(m), worlds=3, dtype="float64", solver=ws.NoContact(), device="cpu")
+    rng = np.random.default_rng(2)
+    state = sim.state(q=sim.model.q0)
+    pose = sim.kinematics(state.q).numpy()[:, 1]
+    origin, direction = 0.1 * rng.normal(size=(50, 3)), rng.normal(size=(50, 3))
+    turn = Rotation.from_quat(pose[:, [4, 5, 6, 3]])
+    there = np.stack([r.apply(origin) + p[:3] for r, p in zip(turn, pose, strict=True)])
+    along = np.stack([r.apply(direction) for r in turn])
+    options = {"ignore": [sim.model.body_names[1]], "max_distance": 4.0}
+    expected = sim.ray_cast(state, there, along, **options)
+    sensor = sim.ray_sensor(origin, direction, body=1, **options)
+    for found in (sim.ray_cast(state, origin, direction, body=1, **options), sensor(state), sensor(state)):
+        np.testing.assert_array_equal(found.geom.numpy(), expected.geom.numpy())
+        np.testing.assert_allclose(found.distance.numpy(), expected.distance.numpy(), atol=1e-12)
+    assert (expected.geom.numpy() >= 0).any() and (expected.geom.numpy() < 0).any()
+
+
+def test_body_velocities_and_contact_wrenches():
+    """Velocities as MuJoCo's of body frames; wrenches as the sum over the list of contacts, about the COMs, after substeps too."""
+    m = mujoco.MjModel.from_xml_string(SHAPES)
+    data, rng = mujoco.MjData(m), np.random.default_rng(3)
+    mujoco.mj_resetData(m, data)
+    data.qvel[:] = rng.normal(size=m.nv)
+    mujoco.mj_forward(m, data)
+    sim = ws.Simulator(ws.load(m), worlds=2, dt=0.02, dtype="float64", device="cpu")
+    state = sim.state(data.qpos, data.qvel)
+    velocity = sim.body_velocity(state).numpy()
+    for body in range(1, m.nbody):
+        expected = np.zeros(6)
+        mujoco.mj_objectVelocity(m, data, mujoco.mjtObj.mjOBJ_XBODY, body, expected, 0)
+        np.testing.assert_allclose(velocity[:, body - 1], [expected, expected], atol=1e-12)
+    for _ in range(60):
+        sim.step(state, substeps=4, out=state)
+    contacts, model = sim.last_contacts, sim.model
+    wrench, force = sim.contact_wrench(state).numpy(), sim.contact_force().numpy()
+    np.testing.assert_array_equal(wrench[..., 3:], force)
+    poses = sim.kinematics(state.q).numpy()
+    total = np.zeros_like(wrench)
+    for w in range(2):
+        for c in range(contacts.count[w]):
+            along = contacts.frame[w, c] @ contacts.impulse[w, c] / (sim.dt / 4)
+            for geom, sign in zip(contacts.geoms[w, c], (-1.0, 1.0), strict=True):
+                body = model.geom_body[geom]
+                if body >= 0:
+                    turn = Rotation.from_quat(poses[w, body, [4, 5, 6, 3]])
+                    com = poses[w, body, :3] + turn.apply(model.body_com[body].copy())
+                    total[w, body] += np.concatenate([np.cross(contacts.point[w, c] - com, sign * along), sign * along])
+    np.testing.assert_allclose(wrench, total, atol=1e-9)
+    assert np.abs(wrench[..., :3]).max() > 1.0
 
 
 def test_net_contact_force_of_a_resting_stack():

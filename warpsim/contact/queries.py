@@ -8,7 +8,8 @@ import warp as wp
 
 from warpsim.contact.collision import Collision, ContactList
 from warpsim.device.copies import copy
-from warpsim.kernels.contact import net_force, ray
+from warpsim.kernels.contact import net_force, ray, ray_cast, ray_field
+from warpsim.model.model import GeomType
 from warpsim.reprs import show
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 from warpsim.tree.wide import WideDynamics, needs_float64
@@ -23,6 +24,33 @@ class RayHits(typing.NamedTuple):
 
     def __repr__(self) -> str:
         return show("RayHits", self._asdict())
+
+
+class RaySensor:
+    """Rays that are cast again and again: `sensor(state)` gives their `RayHits`. Made by `Simulator.ray_sensor`."""
+
+    def __init__(self, queries: "Queries", origin: np.ndarray, direction: np.ndarray, reach: float, geoms, body: int):
+        d = queries.device_model
+        self._queries, self.rays = queries, origin.shape[1]
+        self._rays = [
+            wp.array(np.ascontiguousarray(x, d.dtype), dtype=d.types.vec3, device=d.device) for x in (origin, direction)
+        ]
+        self._link = -1 if body < 0 else int(d.model.body_link[body])
+        self._geoms = wp.array(np.asarray(geoms, np.int32), dtype=wp.int32, device=d.device)
+        self._reach = float(min(reach, np.finfo(d.dtype).max))
+
+    def cast(self, q: wp.array) -> RayHits:
+        """The hits at positions q."""
+        queries, d = self._queries, self._queries.device_model
+        dynamics, placement = queries.dynamics, queries._placement
+        dynamics.position(q)
+        placement.place_geoms(dynamics.link_V, dynamics.link_V)
+        shape, kinds = (d.worlds, self.rays), (queries.scalar, wp.int32, d.types.vec3)
+        hits = RayHits(*(wp.zeros(shape, dtype=kind, device=d.device) for kind in kinds))
+        inputs = [placement.scene.geom_type, d.parameters.stored("geom_size"), placement.geom_X, self._geoms]
+        inputs += [queries._triangles, queries._fields, self._link, dynamics.link_X, *self._rays, self._reach]
+        dynamics.launch(ray_cast.cast, self.rays, [*inputs, hits.distance, hits.geom, hits.normal])
+        return hits
 
 
 class Queries:
@@ -125,27 +153,11 @@ class Queries:
         self.dynamics.energy(q, v, *result)
         return result[:2]
 
-    def ray_cast(self, q: wp.array, origin: np.ndarray, direction: np.ndarray, reach: float, geoms) -> "RayHits":
-        """Nearest hits; see `Simulator.ray_cast`. Arrays are (rows, rays, 3) with rows 1 or worlds."""
-        d, t = self.device_model, self.device_model.types
-        self.dynamics.position(q)
-        collision = self._placement
-        collision.place_geoms(self.dynamics.link_V, self.dynamics.link_V)
-        rays = (d.worlds, origin.shape[1])
-        hits = RayHits(*(wp.zeros(rays, dtype=kind, device=d.device) for kind in (self.scalar, wp.int32, t.vec3)))
-        arrays = [
-            wp.array(np.ascontiguousarray(x, d.dtype), dtype=t.vec3, device=d.device) for x in (origin, direction)
-        ]
-        candidates = wp.array(np.asarray(geoms, np.int32), dtype=wp.int32, device=d.device)
-        inputs = [collision.scene.geom_type, d.parameters.stored("geom_size"), collision.geom_X, candidates]
-        inputs += [self._triangles(), *arrays, float(min(reach, np.finfo(d.dtype).max))]
-        self.dynamics.launch(ray.cast, origin.shape[1], [*inputs, hits.distance, hits.geom, hits.normal])
-        return hits
-
     @functools.cached_property
     def _placement(self) -> Collision:
         return Collision(self.device_model, self.dynamics, 1, enabled=False, placement=True)
 
+    @functools.cached_property
     def _triangles(self):
         """Triangles of the model's meshes on the device."""
         d, m = self.device_model, self.model
@@ -159,6 +171,23 @@ class Queries:
         table.face = wp.array(faces.astype(np.int32), dtype=wp.int32, device=d.device)
         table.mesh_start = wp.array(starts.astype(np.int32), dtype=wp.int32, device=d.device)
         table.geom_mesh = wp.array(m.geom_mesh, dtype=wp.int32, device=d.device)
+        return table
+
+    @functools.cached_property
+    def _fields(self):
+        """Height fields of the model on the device."""
+        d, m = self.device_model, self.model
+        table = copy(ray_field.Fields, self.scalar)()
+        heights = [field.size[2] * field.data.ravel() for field in m.hfields] or [np.zeros(0)]
+        starts = np.cumsum([0, *(len(h) for h in heights)])
+        shapes = np.array([field.data.shape for field in m.hfields]).reshape(-1, 2)
+        sizes = np.array([[field.size[0], field.size[1], field.size[3]] for field in m.hfields]).reshape(-1, 3)
+        is_field = m.geom_type == GeomType.HFIELD
+        table.height = wp.array(np.concatenate(heights).astype(d.dtype), dtype=self.scalar, device=d.device)
+        table.size = wp.array(sizes.astype(d.dtype), dtype=self.scalar, device=d.device)
+        owner = np.where(is_field, np.cumsum(is_field) - 1, -1)
+        for name, values in (("start", starts), ("shape", shapes), ("geom_field", owner)):
+            setattr(table, name, wp.array(values.astype(np.int32), dtype=wp.int32, device=d.device))
         return table
 
     def contacts(self, q: wp.array, v: wp.array, h: float, capacity: int) -> ContactList:

@@ -11,7 +11,7 @@ warpsim._hush()
 
 import_or_explain("gymnasium", "envs")
 
-from warpsim.envs import com_based, sensing, terms, terrain  # noqa: E402
+from warpsim.envs import cameras, com_based, sensing, terms, terrain  # noqa: E402
 from warpsim.envs.register import TASKS, register  # noqa: E402
 from warpsim.envs.task import Task  # noqa: E402
 from warpsim.envs.terms import Term  # noqa: E402
@@ -20,7 +20,19 @@ from warpsim.envs.view import View  # noqa: E402
 
 register()
 
-__all__ = ["TASKS", "Task", "Term", "VectorEnv", "View", "com_based", "register", "sensing", "terms", "terrain"]
+__all__ = [
+    "TASKS",
+    "Task",
+    "Term",
+    "VectorEnv",
+    "View",
+    "cameras",
+    "com_based",
+    "register",
+    "sensing",
+    "terms",
+    "terrain",
+]
 
 
 def __getattr__(name: str):

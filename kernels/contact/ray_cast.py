@@ -1,0 +1,104 @@
+"""Ray casts against the geoms of a world: the nearest hit, its geom and its outward normal.
+
+Cost: rays x geoms whose bounding sphere is met; one thread per ray.
+"""
+
+import warp as wp
+
+from ..real import func, kernel, real, transform, vec3
+from .narrow.features import bounding_radius
+from .narrow.manifold import BOX, CAPSULE, HEIGHT_FIELD, PLANE, SPHERE
+from .narrow.shape import CYLINDER, ELLIPSOID, MESH
+from .ray import (
+    Hit,
+    Triangles,
+    miss,
+    ray_box,
+    ray_capsule,
+    ray_cylinder,
+    ray_ellipsoid,
+    ray_mesh,
+    ray_plane,
+    ray_sphere,
+)
+from .ray_field import Fields, ray_field
+
+
+@func
+def ray_geom(o: vec3, d: vec3, kind: int, size: vec3, triangles: Triangles, fields: Fields, g: int) -> Hit:
+    hit = miss()
+    if kind == PLANE:
+        hit = ray_plane(o, d)
+    elif kind == SPHERE:
+        hit = ray_sphere(o, d, size[0])
+    elif kind == CAPSULE:
+        hit = ray_capsule(o, d, size)
+    elif kind == ELLIPSOID:
+        hit = ray_ellipsoid(o, d, size)
+    elif kind == CYLINDER:
+        hit = ray_cylinder(o, d, size)
+    elif kind == BOX:
+        hit = ray_box(o, d, size)
+    elif kind == MESH:
+        hit = ray_mesh(o, d, triangles, triangles.geom_mesh[g])
+    elif kind == HEIGHT_FIELD:
+        hit = ray_field(o, d, fields, fields.geom_field[g])
+    return hit
+
+
+@func
+def may_hit(o: vec3, d: vec3, kind: int, size: vec3) -> bool:
+    """Whether a ray meets the bounding sphere of a geom; planes and fields have none. A margin of float32 is added."""
+    if kind == PLANE or kind == HEIGHT_FIELD:
+        return True
+    radius = bounding_radius(kind, size) * real(1.0 + 1e-5)
+    along = wp.dot(o, d)
+    return wp.dot(o, o) - along * along <= radius * radius * real(1.0 + 1e-5) + real(1e-6) * wp.dot(o, o)
+
+
+@kernel
+def cast(
+    geom_type: wp.array(dtype=int),
+    geom_size: wp.array2d(dtype=vec3),
+    geom_X: wp.array2d(dtype=transform),
+    candidate: wp.array(dtype=int),
+    triangles: Triangles,
+    fields: Fields,
+    link: int,
+    link_X: wp.array2d(dtype=transform),
+    origin: wp.array2d(dtype=vec3),
+    direction: wp.array2d(dtype=vec3),
+    reach: real,
+    # out
+    distance: wp.array2d(dtype=real),
+    geom: wp.array2d(dtype=int),
+    normal: wp.array2d(dtype=vec3),
+):
+    """Nearest hit of each ray within `reach` among the candidate geoms; rays are in axes of a link, of the world where that is -1.
+
+    Launch over (worlds, rays).
+    """
+    w, r = wp.tid()
+    o = origin[w % origin.shape[0], r]
+    d = wp.normalize(direction[w % direction.shape[0], r])
+    if link >= 0:
+        o = wp.transform_point(link_X[w, link], o)
+        d = wp.transform_vector(link_X[w, link], d)
+    best = miss()
+    found = int(-1)
+    for i in range(candidate.shape[0]):
+        g = candidate[i]
+        X = wp.transform_inverse(geom_X[w, g])
+        o_geom = wp.transform_point(X, o)
+        d_geom = wp.transform_vector(X, d)
+        size = geom_size[w % geom_size.shape[0], g]
+        hit = miss()
+        if may_hit(o_geom, d_geom, geom_type[g], size):
+            hit = ray_geom(o_geom, d_geom, geom_type[g], size, triangles, fields, g)
+        if hit.t >= real(0.0) and hit.t <= reach and (best.t < real(0.0) or hit.t < best.t):
+            best.t = hit.t
+            best.normal = wp.transform_vector(geom_X[w, g], hit.normal)
+            found = g
+    distance[w, r] = best.t
+    geom[w, r] = found
+    normal[w, r] = best.normal

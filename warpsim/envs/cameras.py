@@ -1,0 +1,151 @@
+"""Cameras and lidars on bodies, by rays: every pixel of every world in one launch. As observations they are flat, `(worlds, rows · columns · channels)`.
+
+A camera looks along -z of its pose with +y up, as in MuJoCo, USD and OpenGL; a lidar's angles are about z of its pose, from x. `FORWARD` turns a camera to
+look along x of the body, with z up.
+"""
+
+import math
+
+import numpy as np
+
+from warpsim.checks import choice, number, numbers, short, whole
+from warpsim.envs.sensing import body_index
+from warpsim.envs.terms import Term
+
+FORWARD = (0.0, 0.0, 0.0, 0.5, 0.5, -0.5, -0.5)
+HERE = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+CHANNELS = {"depth": 1, "segmentation": 1, "normals": 3, "rgb": 3}
+SUN = np.array([0.3, -0.5, 0.81])  # to the light, world axes
+AMBIENT, SKY = 0.35, np.array([0.6, 0.75, 0.95])
+
+
+def _pose(pose, label: str) -> tuple[np.ndarray, np.ndarray]:
+    values = numbers(pose, label)
+    if values.shape != (7,) or not np.isfinite(values).all() or abs(np.linalg.norm(values[3:]) - 1.0) > 1e-3:
+        raise ValueError(f"{label} is {short(pose)}; give [x y z qw qx qy qz] with a unit quaternion")
+    w, x, y, z = values[3:] / np.linalg.norm(values[3:])
+    rotation = np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+    return values[:3], rotation
+
+
+class _Rays(Term):
+    """Rays that are fixed in a body, or in the world where that is "world"."""
+
+    def __init__(self, body: str, pose, directions: np.ndarray, reach: float, ignore, geoms):
+        self.body, self.ignore, self.geoms = body, ignore, geoms
+        self.reach = number(reach, "reach", "give a positive distance [m]", lambda x: 0.0 < x < math.inf)
+        self.origin, self.rotation = _pose(pose, "pose")
+        self.directions = directions @ self.rotation.T
+
+    def bind(self, view) -> None:
+        body = None if self.body == "world" else body_index(view, self.body)
+        ignore = ([] if body is None else [self.body]) if self.ignore is None else self.ignore
+        options = {"max_distance": self.reach, "geoms": self.geoms, "ignore": ignore, "body": body}
+        origin = np.broadcast_to(self.origin, self.directions.shape)
+        self.sensor = view.sim.ray_sensor(origin, self.directions, **options)
+
+    def __deepcopy__(self, memo):
+        new = type(self).__new__(type(self))
+        new.__dict__ = {name: value for name, value in self.__dict__.items() if name != "sensor"}
+        return new
+
+    def look(self, view):
+        """Distances [m] (`reach` where nothing is met), geoms (-1), normals."""
+        hits = view._once(("rays", id(self)), lambda: [view.arrays.of(x) for x in self.sensor(view.state)])
+        distance, geom, normal = hits
+        return view.xp.where(geom >= 0, distance, self.reach), geom, normal
+
+
+class lidar(_Rays):
+    """Distances `(worlds, channels · columns)` [m] along rows of rays, from the lowest up; `reach` where nothing is met.
+
+    `vertical` and `horizontal`: first and last angle [degrees]; a full turn leaves out its last column, which is its first. `ignore`: bodies that are not
+    seen, default the one that carries it.
+    """
+
+    def __init__(
+        self,
+        body: str,
+        columns: int = 64,
+        channels: int = 1,
+        *,
+        horizontal=(-180.0, 180.0),
+        vertical=(0.0, 0.0),
+        pose=HERE,
+        reach: float = 10.0,
+        ignore=None,
+        geoms=None,
+    ):
+        columns, channels = whole(columns, "columns", 1), whole(channels, "channels", 1)
+        spans = {name: numbers(x, name) for name, x in (("horizontal", horizontal), ("vertical", vertical))}
+        for name, span in spans.items():
+            if span.shape != (2,) or not np.isfinite(span).all() or span[0] > span[1]:
+                raise ValueError(f"{name} is {short(span.tolist())}; give (first, last) [degrees]")
+        turn = spans["horizontal"][1] - spans["horizontal"][0] >= 360.0
+        across = np.radians(np.linspace(*spans["horizontal"], columns, endpoint=not turn))
+        up = np.radians(np.linspace(*spans["vertical"], channels))[:, None]
+        parts = [np.cos(up) * np.cos(across), np.cos(up) * np.sin(across), np.sin(up) + 0.0 * across]
+        super().__init__(body, pose, np.stack(parts, -1).reshape(-1, 3), reach, ignore, geoms)
+
+    def __call__(self, view):
+        return self.look(view)[0]
+
+
+class camera(_Rays):
+    """A picture `(worlds, height · width · channels)`, row by row from the top left.
+
+    `what`: "depth" along the axis [m] (`reach` where nothing is met), "segmentation" (index of the geom, -1), "normals" in world axes (0 where nothing is
+    met), "rgb" in 0 to 1: colours of geoms in the light of the sky and of a sun. `fov`: vertical field of view [degrees].
+    """
+
+    def __init__(
+        self,
+        body: str,
+        width: int = 32,
+        height: int = 32,
+        *,
+        what: str = "depth",
+        fov: float = 60.0,
+        pose=FORWARD,
+        reach: float = 10.0,
+        ignore=None,
+        geoms=None,
+    ):
+        self.what = choice(what, "what", tuple(CHANNELS))
+        self.shape = (whole(height, "height", 1), whole(width, "width", 1), CHANNELS[what])
+        number(fov, "fov", "give an angle between 0 and 180 degrees", lambda x: 0.0 < x < 180.0)
+        tangent = math.tan(math.radians(fov) / 2)
+        y = tangent * (1.0 - (2.0 * np.arange(height) + 1.0) / height)
+        x = tangent * width / height * ((2.0 * np.arange(width) + 1.0) / width - 1.0)
+        rays = np.stack(np.broadcast_arrays(x[None], y[:, None], -1.0), -1).reshape(-1, 3)
+        self.along = 1.0 / np.linalg.norm(rays, axis=-1)  # depth of a unit of distance
+        super().__init__(body, pose, rays, reach, ignore, geoms)
+
+    def bind(self, view) -> None:
+        super().bind(view)
+        made, dtype = view.arrays.made, view.sim.dtype
+        self._along, self._sun = made(self.along.astype(dtype)), made((SUN / np.linalg.norm(SUN)).astype(dtype))
+        self._colours = made(np.concatenate([view.model.geom_rgba[:, :3], SKY[None]]).astype(dtype))
+
+    def __call__(self, view):
+        distance, geom, normal = self.look(view)
+        xp = view.xp
+        if self.what == "depth":
+            return xp.where(geom >= 0, distance * self._along, self.reach)
+        if self.what == "segmentation":
+            return view.arrays.floats(geom, view.sim.dtype)
+        if self.what == "normals":
+            return normal.reshape(view.worlds, -1)
+        light = AMBIENT + (1.0 - AMBIENT) * xp.clip((normal * self._sun).sum(-1), 0.0, 1.0)
+        light = xp.where(geom >= 0, light, 1.0)[..., None]
+        return (self._colours[geom] * light).reshape(view.worlds, -1)
+
+    def picture(self, values) -> np.ndarray:
+        """Values of the term as pictures `(worlds, height, width, channels)`."""
+        return np.asarray(values).reshape(-1, *self.shape)
