@@ -12,6 +12,7 @@ warpsim._hush()
 import_or_explain("gymnasium", "envs")
 
 from warpsim.envs import cameras, com_based, sensing, terms, terrain  # noqa: E402
+from warpsim.envs.mixed import MixedEnv  # noqa: E402
 from warpsim.envs.register import TASKS, register  # noqa: E402
 from warpsim.envs.task import Task  # noqa: E402
 from warpsim.envs.terms import Term  # noqa: E402
@@ -22,6 +23,7 @@ register()
 
 __all__ = [
     "TASKS",
+    "MixedEnv",
     "Task",
     "Term",
     "VectorEnv",

@@ -17,7 +17,7 @@ TABLES = ("observations", "rewards", "terminations", "commands", "starts", "even
 class Task:
     """A robot and what is asked of it. A task of one's own is a class with these attributes; all of them have defaults but `model`.
 
-    model          a file, a `Model`, or a function that gives one
+    model          a file, a `Model`, a function that gives one, or a list of them, which worlds have in turn (`envs/variants.py`)
     timestep       of physics [s]; None is the file's
     decimation     steps of physics for each action
     episode        actions until an episode is cut off; None never
@@ -94,20 +94,24 @@ class Task:
             setattr(task, name, copy.deepcopy(getattr(self, name)))
         return task
 
-    def make_model(self) -> Model:
-        """The model of one world."""
+    def make_models(self) -> list[Model]:
+        """The model of every world, or several that worlds have in turn."""
         model = type(self).__dict__.get("model", self.model)
         model = self.__dict__.get("model", model)
         model = model.__func__ if isinstance(model, staticmethod) else model
+        if isinstance(model, (list, tuple)) and len(model):
+            return [self._made(each) for each in model]
+        return [self._made(model)]
+
+    def _made(self, model) -> Model:
+        if callable(model) and not isinstance(model, Model):
+            model = model()
         if isinstance(model, Model):
             return model
         if isinstance(model, (str, pathlib.Path)):
             return load(model)
-        if callable(model):
-            made = model()
-            return made if isinstance(made, Model) else load(made)
         raise ValueError(
-            f"{type(self).__name__}: model is {short(model)}; give a file, a Model, or a function that gives one"
+            f"{type(self).__name__}: model is {short(model)}; give a file, a Model, a function that gives one, or a list of them"
         )
 
     def actions(self, model: Model) -> tuple[np.ndarray, np.ndarray]:

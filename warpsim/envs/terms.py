@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from warpsim.checks import listed, number, short, whole
+from warpsim.envs.variants import keyframe_rows
 
 
 class Term:
@@ -180,12 +181,13 @@ class start_from(Term):
         self.keyframe = keyframe
 
     def bind(self, view) -> None:
-        known = view.model.keyframes
-        if self.keyframe not in known:
-            raise ValueError(
-                f"no keyframe {short(self.keyframe)} in model {view.model.name!r}; it has: {listed(known)}"
-            )
-        self.start = {n: view.arrays.made(np.asarray(getattr(known[self.keyframe], n), view.sim.dtype)) for n in "qv"}
+        for model in view.models:
+            if self.keyframe not in model.keyframes:
+                raise ValueError(
+                    f"no keyframe {short(self.keyframe)} in model {model.name!r}; it has: {listed(model.keyframes)}"
+                )
+        rows = keyframe_rows(view.models, self.keyframe, view.numbers)
+        self.start = {name: view.arrays.made(x.astype(view.sim.dtype)) for name, x in rows.items()}
 
     def __call__(self, view, start) -> None:
         for name in "qv":

@@ -10,6 +10,7 @@ from warpsim.checks import choice, short, whole
 from warpsim.envs.frameworks import FRAMEWORKS, Arrays
 from warpsim.envs.gradients import GradientView
 from warpsim.envs.task import Task
+from warpsim.envs.variants import apply_variants, rows_of_starts
 from warpsim.envs.view import View
 from warpsim.simulator import Simulator
 from warpsim.stepping import NONFINITE
@@ -63,7 +64,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             )
         choice(array, "array", FRAMEWORKS)
         self.autoreset, self.metadata = autoreset, self.metadata | {"autoreset_mode": autoreset}
-        model, t = self.task.make_model(), self.task
+        self.models, t = self.task.make_models(), self.task
+        model = self.models[0]
         timestep = float(model.timestep if t.timestep is None else t.timestep)
         if requires_grad and array != "torch":
             raise ValueError(f'requires_grad needs array="torch", not {array!r}')
@@ -78,6 +80,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         self.view = kind(
             self.sim, self.state, self.arrays, timestep * t.decimation, len(low), whole(seed, "seed", 0), first_world
         )
+        self.view.models = self.models
+        apply_variants(self.sim, self.models, self.view.numbers)
         self._weights = {name: term[0] if isinstance(term, tuple) else 1.0 for name, term in t.rewards.items()}
         self._rewards = {name: term[1] if isinstance(term, tuple) else term for name, term in t.rewards.items()}
         self._terms = [
@@ -290,8 +294,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         """Put the worlds of a mask where an episode begins."""
         v, model = self.view, self.sim.model
         start = {
-            name: self.arrays.made(np.tile(x, (self.num_envs, 1)).astype(self.sim.dtype))
-            for name, x in (("q", model.q0), ("v", np.zeros(model.nv)))
+            name: self.arrays.made(x.astype(self.sim.dtype))
+            for name, x in (("q", rows_of_starts(self.models, v.numbers)), ("v", np.zeros((self.num_envs, model.nv))))
         }
         for term in self.task.starts:
             term(v, start)

@@ -19,13 +19,14 @@ class View:
     tick                actions since the environment was made
     commands            name -> `(worlds, n)`
     dt                  seconds from action to action
-    model, sim, state   the simulator's
+    model, sim, state   the simulator's; `models`: those that worlds have in turn
     xp                  the framework's functions: numpy, torch or jax.numpy
     """
 
     def __init__(self, sim, state, arrays: Arrays, dt: float, actions: int, seed: int, first_world: int = 0):
         self.sim, self.state, self.arrays, self.dt = sim, state, arrays, dt
         self.model, self.worlds, self.xp = sim.model, sim.worlds, arrays.xp
+        self.models = [sim.model]
         self.numbers = np.arange(first_world, first_world + sim.worlds)
         self.draws = self.tick = 0
         zeros = np.zeros((sim.worlds, actions), np.float32)

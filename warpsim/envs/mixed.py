@@ -1,0 +1,103 @@
+"""Several environments of different robots as one: `MixedEnv`. Each has a simulator of its own."""
+
+import gymnasium
+import numpy as np
+
+from warpsim.checks import short, whole
+from warpsim.envs.vector_env import VectorEnv
+
+
+class MixedEnv(gymnasium.vector.VectorEnv):
+    """Tasks side by side: the first has the first worlds, and so on. Arrays are NumPy's.
+
+    `tasks`: tasks or classes of tasks; `num_envs`: so many worlds in all, in parts as even as can be, or a number for each. Observations and actions are
+    as wide as the widest of them: what an environment does not have is 0 in observations, and not read of actions. `owner (num_envs,)` is the index
+    of each world's task; `parts` are the environments. Further options as in `VectorEnv`; rewards by term are in `info` where a task has them, else 0.
+    """
+
+    def __init__(self, tasks, num_envs, *, first_world: int = 0, **options):
+        tasks = list(tasks)
+        if not tasks:
+            raise ValueError("tasks is empty; give at least one")
+        if options.get("array", "numpy") != "numpy":
+            raise ValueError(f"array is {short(options['array'])}; a MixedEnv has NumPy's arrays")
+        if np.ndim(num_envs) == 0:
+            whole(num_envs, "num_envs", len(tasks))
+            counts = [len(part) for part in np.array_split(np.arange(num_envs), len(tasks))]
+        else:
+            counts = [whole(n, "an entry of num_envs", 1) for n in num_envs]
+        if len(counts) != len(tasks):
+            raise ValueError(f"num_envs has {len(counts)} numbers for {len(tasks)} tasks")
+        self.starts = np.cumsum([0, *counts])
+        self.parts = [
+            VectorEnv(task, n, first_world=first_world + int(start), **options)
+            for task, n, start in zip(tasks, counts, self.starts, strict=False)
+        ]
+        self.num_envs, self.metadata = int(self.starts[-1]), self.parts[0].metadata
+        self.owner = np.repeat(np.arange(len(tasks)), counts)
+        size = max(part.single_observation_space.shape[0] for part in self.parts)
+        width = max(part.single_action_space.shape[0] for part in self.parts)
+        kind = self.parts[0].single_observation_space.dtype
+        self.single_observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), kind)
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (self.num_envs, size), kind)
+        low, high = (np.zeros((self.num_envs, width), np.float32) for _ in range(2))
+        for part, rows in self._rows():
+            low[rows, : part.single_action_space.shape[0]] = part.single_action_space.low
+            high[rows, : part.single_action_space.shape[0]] = part.single_action_space.high
+        self.action_space = gymnasium.spaces.Box(low, high)
+        self.single_action_space = gymnasium.spaces.Box(low.min(0), high.max(0))
+
+    def _rows(self):
+        return [(part, slice(a, b)) for part, a, b in zip(self.parts, self.starts, self.starts[1:], strict=False)]
+
+    @property
+    def faults(self) -> np.ndarray:
+        return np.concatenate([part.faults for part in self.parts])
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None):
+        """As `VectorEnv.reset`."""
+        mask = None if options is None else options.get("reset_mask")
+        found = []
+        for part, rows in self._rows():
+            own = options if mask is None else {**options, "reset_mask": np.asarray(mask)[rows]}
+            found.append(part.reset(seed=seed, options=own)[0])
+        return self._wide(found), {}
+
+    def step(self, actions):
+        """As `VectorEnv.step`."""
+        actions = np.asarray(actions)
+        if actions.shape != self.action_space.shape:
+            raise ValueError(f"actions has shape {actions.shape}; it must be {self.action_space.shape}")
+        found = [part.step(actions[rows, : part.single_action_space.shape[0]]) for part, rows in self._rows()]
+        observations, *others, infos = zip(*found, strict=True)
+        return self._wide(observations), *(np.concatenate(x) for x in others), self._info(infos)
+
+    def _wide(self, found) -> np.ndarray:
+        out = np.zeros(self.observation_space.shape, self.observation_space.dtype)
+        for values, (_, rows) in zip(found, self._rows(), strict=True):
+            out[rows, : values.shape[1]] = values
+        return out
+
+    def _info(self, infos) -> dict:
+        info: dict = {}
+        for own, (_, rows) in zip(infos, self._rows(), strict=True):
+            for name, values in own.items():
+                if name == "final_obs":
+                    target = info.setdefault(name, np.zeros(self.observation_space.shape, values.dtype))
+                    target[rows, : values.shape[1]] = values
+                else:
+                    info.setdefault(name, np.zeros(self.num_envs, values.dtype))[rows] = values
+        return info
+
+    def state_dict(self) -> dict:
+        """Everything that the next step reads."""
+        return {str(k): part.state_dict() for k, part in enumerate(self.parts)}
+
+    def load_state_dict(self, kept: dict) -> None:
+        """Go on from what `state_dict` gave."""
+        for k, part in enumerate(self.parts):
+            part.load_state_dict(kept[str(k)])
+
+    def close_extras(self, **kwargs) -> None:
+        for part in self.parts:
+            part.close()
