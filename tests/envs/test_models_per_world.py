@@ -52,7 +52,7 @@ def test_every_world_has_the_robot_of_its_turn(dtype):
         alone = played(model)[1]
         np.testing.assert_array_equal(mixed[:, k::3], alone[:, k::3])
     assert np.ptp(mixed[0, :, 2]) > 0.3 and mixed[..., -2:].max() > 10.0
-    np.testing.assert_array_equal(env.sim.parameters["geom_size"].numpy()[1, 2], [0.05, 0.05, np.float32(0.225)])
+    np.testing.assert_allclose(env.sim.parameters["geom_size"].numpy()[1, 2], [0.05, 0.05, 0.225], rtol=1e-6)
     part = VectorEnv(Kick, 2, model=models, device="cpu", dtype=dtype, first_world=4)
     np.testing.assert_array_equal(part.reset(seed=2)[0], mixed[0, 4:6])
 
