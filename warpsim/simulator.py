@@ -10,7 +10,7 @@ import warp as wp
 
 from warpsim.checks import choice, flag, short, whole
 from warpsim.contact.collision import ContactList
-from warpsim.contact.queries import Queries, RayHits, RaySensor
+from warpsim.contact.queries import AboutCentre, Queries, RayHits, RaySensor
 from warpsim.device.copies import SCALARS
 from warpsim.device.cores import step_threads
 from warpsim.device.memory import LARGEST_INDEX, array_bytes
@@ -310,6 +310,13 @@ class Simulator:
         the torque about the body's COM where it is in `state`."""
         self._stepper.check_state(state)
         return self._queries.contact_wrench(state.q, self._step)
+
+    @in_turn
+    def about_centre(self, state: State) -> AboutCentre:
+        """Contact wrenches of the last step, inertias and velocities of bodies about the centre of mass of their tree: MuJoCo's cfrc_ext, cinert
+        and cvel."""
+        self._stepper.check_state(state)
+        return self._queries.about_centre(state.q, state.v, self._step)
 
     @in_turn
     def ray_cast(

@@ -9,6 +9,7 @@ import warp as wp
 from warpsim.contact.collision import Collision, ContactList
 from warpsim.device.copies import copy
 from warpsim.kernels.contact import net_force, ray, ray_cast, ray_field
+from warpsim.kernels.tree import centre as centre_kernels
 from warpsim.model.model import GeomType
 from warpsim.reprs import show
 from warpsim.tree.dynamics import DeviceModel, Dynamics
@@ -24,6 +25,20 @@ class RayHits(typing.NamedTuple):
 
     def __repr__(self) -> str:
         return show("RayHits", self._asdict())
+
+
+class AboutCentre(typing.NamedTuple):
+    """About the centre of mass of each body's tree, world axes: `wrench (worlds, nbody, 6)` of the last step's contacts (torque, force), `inertia
+    (worlds, nbody, 10)` (Ixx Iyy Izz Ixy Ixz Iyz, m (x - c), m), `velocity (worlds, nbody, 6)` (angular, of the body's point at c); and
+    `centre (worlds, trees, 4)`: mass and place of each tree."""
+
+    wrench: wp.array
+    inertia: wp.array
+    velocity: wp.array
+    centre: wp.array
+
+    def __repr__(self) -> str:
+        return show("AboutCentre", self._asdict())
 
 
 class RaySensor:
@@ -89,6 +104,16 @@ class Queries:
         inputs += [d.topology, d.parameters.stored("body_com"), self.dynamics.link_X, wrench]
         self.dynamics.launch(net_force.net_wrench, None, inputs)
         return wrench
+
+    def about_centre(self, q: wp.array, v: wp.array, step) -> AboutCentre:
+        """See `AboutCentre`."""
+        wrench, dynamics, n = self.contact_wrench(q, step), self.dynamics, self.model.nbody
+        dynamics.velocity(v)
+        trees = (self.model.ntree, 4)
+        centre, inertia, velocity = (dynamics.array(shape, self.scalar) for shape in (trees, (n, 10), (n, 6)))
+        inputs = [self.device_model.topology, dynamics.link_X, dynamics.link_I, dynamics.link_V]
+        dynamics.launch(centre_kernels.about_centre, self.model.ntree, [*inputs, wrench, centre, inertia, velocity])
+        return AboutCentre(wrench, inertia, velocity, centre)
 
     def mass_matrix(self, q: wp.array) -> wp.array:
         """`(worlds, nv, nv)`."""

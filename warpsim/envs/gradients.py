@@ -74,10 +74,10 @@ class GradientView(View):
     @property
     def contact_force(self):
         raise ValueError(
-            "contact forces have no gradient here; leave the term out, or make the environment without requires_grad"
+            "contact forces and quantities about centres of mass have no gradient here; leave the term out, or make the environment without requires_grad"
         )
 
-    contact_wrench = contact_force
+    contact_wrench = about_centre = contact_force
 
 
 def body_poses(view, q):

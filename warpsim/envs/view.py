@@ -37,6 +37,7 @@ class View:
         self._lasting = {name: arrays.of(getattr(state, name)) for name in "qv"} if arrays.lasting else {}
         self.q_before, self.v_before = (arrays.copied(getattr(self, name)) for name in "qv")
         self._cache: dict = {}
+        self._constants: dict = {}
         self.seed(seed)
 
     def seed(self, seed: int) -> None:
@@ -77,6 +78,12 @@ class View:
         if name not in self._cache:
             self._cache[name] = make()
         return self._cache[name]
+
+    def constant(self, name, make):
+        """What `make()` gave the first time: tables of the model that a term reads again and again."""
+        if name not in self._constants:
+            self._constants[name] = make()
+        return self._constants[name]
 
     # random numbers of this step, keyed by (seed, world, episode, step, draw) ----------------------------------------
 
@@ -129,9 +136,18 @@ class View:
         """The same with the torque about the body's COM `(worlds, nbody, 6)`: torque [N m], force [N]."""
         return self._once("contact_wrench", lambda: self._of_episode(self.sim.contact_wrench(self.state)))
 
+    @property
+    def about_centre(self):
+        """(wrench, inertia, velocity, centre), as `Simulator.about_centre`; no wrench where an episode begins."""
+
+        def make():
+            wrench, *others = self.sim.about_centre(self.state)
+            return (self._of_episode(wrench), *(self.arrays.of(x) for x in others))
+
+        return self._once("about_centre", make)
+
     def _of_episode(self, array):
-        values = self.arrays.of(array)
-        return self.xp.where((self.steps > 0)[:, None, None], values, 0.0 * values)
+        return self.xp.where((self.steps > 0)[:, None, None], self.arrays.of(array), 0.0)
 
     def parameter(self, name: str):
         """A parameter of the simulator: a row for each world, or one for all."""
