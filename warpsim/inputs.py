@@ -108,7 +108,7 @@ class Inputs:
         mask, m = self.device_mask(worlds), self.model
         on_device = [x is not None and not is_on_host(x) for x in (q, v)]
         if mask is not None and any(on_device):
-            rest = self.start(rows=1)
+            rest = (None, None) if all(on_device) else self.start(rows=1)
             return mask, tuple(
                 self.device_array(x, (self.worlds, n), name)
                 if there

@@ -82,6 +82,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         )
         self.view.models = self.models
         apply_variants(self.sim, self.models, self.view.numbers)
+        rows = {"q": rows_of_starts(self.models, self.view.numbers), "v": np.zeros((self.num_envs, model.nv))}
+        self._model_start = {name: self.arrays.made(x.astype(dtype)) for name, x in rows.items()}
         self._weights = {name: term[0] if isinstance(term, tuple) else 1.0 for name, term in t.rewards.items()}
         self._rewards = {name: term[1] if isinstance(term, tuple) else term for name, term in t.rewards.items()}
         self._terms = [
@@ -292,11 +294,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
     def _begin(self, mask, startup: bool = False) -> None:
         """Put the worlds of a mask where an episode begins."""
-        v, model = self.view, self.sim.model
-        start = {
-            name: self.arrays.made(x.astype(self.sim.dtype))
-            for name, x in (("q", rows_of_starts(self.models, v.numbers)), ("v", np.zeros((self.num_envs, model.nv))))
-        }
+        v = self.view
+        start = dict(self._model_start)
         for term in self.task.starts:
             term(v, start)
         S = self.state.q.dtype
