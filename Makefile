@@ -99,6 +99,10 @@ nightly: test corpus gpu-proof
 	$(BIN)/python -m benchmarks.kills --times 100 --out benchmarks/results
 	$(BIN)/python -m benchmarks.streaming --out benchmarks/results
 	$(BIN)/python -m benchmarks.soak --out benchmarks/results
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[train,sb3,jax]" example-robot-data
+	$(BIN)/python -m pytest $(PYTEST_ARGS) tests/envs
+	$(BIN)/python -m benchmarks.envs --out benchmarks/results
+	$(BIN)/python -m benchmarks.train --out build/train --pages build/train
 
 clean:
 	rm -rf $(VENV) .warp_cache out dist build
