@@ -1,11 +1,13 @@
 """Environments: Gymnasium's interface and numbers, worlds that do not see each other, bits that repeat."""
 
+import threading
+
 import gymnasium
 import numpy as np
 import pytest
 
 import warpsim as ws
-from warpsim.envs import TASKS, Task, VectorEnv, terms
+from warpsim.envs import TASKS, Task, VectorEnv, sensing, terms
 
 gymnasium.register_envs(ws.envs)
 
@@ -214,6 +216,14 @@ def test_wrong_use_is_refused():
         ({"autoreset": "sometimes"}, "autoreset"),
         ({"array": "tf"}, "array"),
         ({"model": 3}, "model"),
+        ({"model": []}, "model"),
+        ({"terminations": {"a": lambda s: s.q[:, 0]}}, "booleans"),
+        ({"observations": {"a": terms.command("speed")}}, "no command 'speed'"),
+        ({"observations": {"a": sensing.imu("nobody")}}, "nobody"),
+        ({"events": (terms.randomise("body_mass", -2, -1),)}, "body_mass"),
+        ({"events": (terms.push("nobody", 1.0, 5),)}, "nobody"),
+        ({"actuators": (terms.scaled(np.ones(5)),)}, "scaled"),
+        ({"starts": (terms.start_from("home"),)}, "home"),
     ):
         with pytest.raises(ValueError, match=word):
             made = VectorEnv(Slider, 3, device="cpu", **changes)
@@ -221,6 +231,44 @@ def test_wrong_use_is_refused():
             made.step(np.zeros((3, 1)))
     with pytest.raises(ValueError, match="task"):
         gymnasium.make_vec("warpsim/Hopper-v0", vectorization_mode="vector_entry_point", task="nope")
+    with pytest.raises(ValueError, match="low"):
+        terms.randomise("body_mass", 2.0, 1.0)
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch", "jax"])
+@pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP"])
+def test_actions_outside_are_cut_and_counted(framework, mode):
+    """World 1 moves as if its action were the bound, world 2 with a NaN is begun anew and counted once; world 0 does not notice."""
+    pytest.importorskip(framework)
+    env = VectorEnv(Slider, 3, device="cpu", array=framework, autoreset=mode, rewards={})
+    other = VectorEnv(Slider, 3, device="cpu", autoreset=mode, rewards={})
+    high = float(env.single_action_space.high[0])
+    seen = []
+    for e, table in ((env, [[0.1], [high + 5.0], [np.nan]]), (other, [[0.1], [high], [0.0]])):
+        e.reset(seed=1)
+        e.step(e.arrays.made(np.array(table, np.float32)))
+        seen.append(np.asarray(e.step(e.arrays.made(np.zeros((3, 1), np.float32)))[0]))
+    np.testing.assert_allclose(seen[0][:2], seen[1][:2], atol=1e-6)
+    assert np.isfinite(seen[0]).all()
+    assert env.clipped.tolist() == [0, 1, 1] and env.faults.tolist() == [0, 0, 1]
+    assert other.clipped.tolist() == [0, 0, 0] and other.faults.tolist() == [0, 0, 0]
+
+
+def test_environments_in_threads():
+    """Four environments in four threads: each has the bits that it has alone."""
+    envs = [VectorEnv(Tired, 16, device="cpu", autoreset="SAME_STEP") for _ in range(4)]
+    expected, found = [played(envs[k], seed=k) for k in range(4)], [None] * 4
+
+    def play(k: int) -> None:
+        found[k] = played(envs[k], seed=k)
+
+    threads = [threading.Thread(target=play, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for a, b in zip(found, expected, strict=True):
+        same(a, b)
 
 
 @pytest.mark.parametrize("framework", ["torch", "jax"])

@@ -46,10 +46,13 @@ class Arrays:
         """As NumPy."""
         return values.detach().cpu().numpy() if self.framework == "torch" else np.asarray(values)
 
-    def made(self, values, like=None):
-        """Host numbers in the framework, on the device."""
+    def made(self, values):
+        """Numbers in the framework, on the device."""
         if self.framework == "torch":
-            return self.xp.as_tensor(np.asarray(values), device=wp.device_to_torch(self.device))
+            values = values if self.xp.is_tensor(values) else np.asarray(values)
+            return self.xp.as_tensor(values, device=wp.device_to_torch(self.device))
+        if hasattr(values, "detach"):
+            values = values.detach().cpu()
         return self.xp.asarray(values)
 
     def copied(self, values):

@@ -57,7 +57,13 @@ def last_action(s):
 
 def command(name: str):
     """What is asked for at present."""
-    return lambda s: s.commands[name]
+
+    def term(s):
+        if name not in s.commands:
+            raise ValueError(f"no command {short(name)}; the task has: {listed(s.commands)}")
+        return s.commands[name]
+
+    return term
 
 
 class noisy(Term):
@@ -232,6 +238,9 @@ class scaled(Term):
         self.a, self.b = view.arrays.made(self.scale), view.arrays.made(self.offset)
 
     def __call__(self, view, action):
+        for name, values in (("scale", self.scale), ("offset", self.offset)):
+            if values.ndim > 1 or values.size not in (1, action.shape[1]):
+                raise ValueError(f"scaled: {name} has shape {values.shape}; there are {action.shape[1]} actions")
         return self.b + self.a * action
 
 
@@ -307,12 +316,17 @@ class randomise(Term):
     def __init__(self, parameter: str, low: float, high: float, when: str = "startup", each: bool = False):
         if when not in ("startup", "reset"):
             raise ValueError(f'when is {short(when)}; choose "startup" or "reset"')
-        self.parameter, self.low, self.high, self.when, self.each = parameter, float(low), float(high), when, each
+        self.low, self.high = (number(x, n) for n, x in (("low", low), ("high", high)))
+        if self.low > self.high:
+            raise ValueError(f"randomise {parameter!r}: low is {low} and high {high}; give low <= high")
+        self.parameter, self.when, self.each = parameter, when, each
 
     def bind(self, view) -> None:
         self.number = view.draw()
         self.target = view.sim.parameters[self.parameter]
         self.whole = self.target.numpy().copy()
+        for factor in (self.low, self.high, 1.0):  # refused where the simulator could not follow
+            view.sim.parameters[self.parameter] = self.whole * factor
 
     def __call__(self, view, mask, startup: bool) -> None:
         if not startup and self.when == "startup":

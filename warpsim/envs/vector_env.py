@@ -33,7 +33,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     device, threads, dtype: as in `Simulator`; other names change the task (`decimation=2`)
 
     A world whose reward, observation or state is not finite ends its episode with reward 0 and is counted in `faults` `(num_envs,)`; the others do
-    not notice. Rewards by term are in `info["reward_<name>"]`. Raises `ValueError` for what is no action, mask, mode or task.
+    not notice. Actions outside the space are cut to its bounds, and counted in `clipped`; rewards see them as they are given. Rewards by term are in `info["reward_<name>"]`. Raises `ValueError` for what is no action, mask, mode or task.
     """
 
     metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}
@@ -98,7 +98,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         for term in self._terms:
             if hasattr(term, "bind"):
                 term.bind(self.view)
-        self.faults = np.zeros(self.num_envs, np.int64)
+        self._faults, self._clipped = (self.arrays.made(np.zeros(self.num_envs, np.int64)) for _ in range(2))
         self._begun, self._ended = False, None
         self._sizes = None
         self._begin(self._all(), startup=True)
@@ -116,6 +116,16 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         if changes:
             raise ValueError(f"{', '.join(changes)}: give them to the task, which is made already")
         return task.own()
+
+    @property
+    def faults(self) -> np.ndarray:
+        """How often each world's episode has ended because something in it was not finite `(num_envs,)`."""
+        return np.array(self.arrays.host(self._faults), np.int64)
+
+    @property
+    def clipped(self) -> np.ndarray:
+        """How often each world's action was outside the action space, to whose bounds it is cut `(num_envs,)`."""
+        return np.array(self.arrays.host(self._clipped), np.int64)
 
     # Gymnasium's interface -------------------------------------------------------------------------------------------
 
@@ -152,6 +162,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         v.q_before, v.v_before = self.arrays.copied(v.q), self.arrays.copied(v.v)
         v.last_action, v.action = v.action, action
         control = xp.clip(action, self._low, self._high)
+        self._clipped = self._clipped + 1 * (control != action).any(-1)
         for term in t.actuators:
             control = term(v, control)
         v.control = control
@@ -164,11 +175,11 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         reward, info = self._reward()
         terminated = self._none()
         for name, term in t.terminations.items():
-            terminated = terminated | self._shaped(term(v), f"terminations[{name!r}]")
+            terminated = terminated | self._boolean(term(v), f"terminations[{name!r}]")
         observation = self._observe()
         bad = ~(xp.isfinite(reward) & xp.isfinite(observation).all(-1)) | ((v.diagnostic("flags") & NONFINITE) != 0)
         reward, terminated = xp.where(bad, 0.0 * v.dt, reward), terminated | bad
-        self.faults += self.arrays.host(bad)
+        self._faults = self._faults + 1 * (bad if self._ended is None else bad & ~self._ended)
         truncated = self._none() if t.episode is None else (v.steps >= t.episode) & ~terminated
         return self._advance(observation, reward, terminated, truncated, info)
 
@@ -214,7 +225,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             "view": {name: host(getattr(v, name)) for name in KEPT},
             "commands": {name: host(x) for name, x in v.commands.items()},
             "ended": None if self._ended is None else host(self._ended),
-            "faults": self.faults.copy(),
+            "faults": self.faults,
+            "clipped": self.clipped,
             "tick": v.tick,
             "begun": self._begun,
             "terms": [self._memory(term) for term in self._inner_terms()],
@@ -229,7 +241,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             setattr(v, name, made(kept["view"][name]))
         v.commands = {name: made(x) for name, x in kept["commands"].items()}
         self._ended = None if kept["ended"] is None else made(kept["ended"])
-        self.faults, self._begun, v.tick = kept["faults"].copy(), kept["begun"], kept["tick"]
+        self._faults, self._clipped = made(kept["faults"]), made(kept["clipped"])
+        self._begun, v.tick = kept["begun"], kept["tick"]
         for term, memory in zip(self._inner_terms(), kept["terms"], strict=True):
             for name, value in memory.items():
                 setattr(
@@ -291,6 +304,13 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         if shape != (self.num_envs,):
             raise ValueError(f"{label} gives shape {shape}; it must be ({self.num_envs},)")
         return value
+
+    def _boolean(self, value, label: str):
+        if "bool" not in str(getattr(value, "dtype", "")):
+            raise ValueError(
+                f"{label} gives {getattr(value, 'dtype', type(value).__name__)}; it must be booleans: a comparison"
+            )
+        return self._shaped(value, label)
 
     def _begin(self, mask, startup: bool = False) -> None:
         """Put the worlds of a mask where an episode begins."""
