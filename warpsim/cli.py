@@ -407,7 +407,7 @@ class Demo:
     device: str | None = "cpu"
     """Warp device."""
     out: str = "out"
-    """Folder of the results."""
+    """Folder of the results; those of an earlier training there are replaced."""
 
     def __call__(self) -> None:
         from warpsim import demo
@@ -428,7 +428,7 @@ class Train:
     seed: int = 0
     """Of starts, actions and weights: the same seed learns the same policy, bit for bit."""
     out: str = "out/train"
-    """Folder of the results."""
+    """Folder of the results; those of an earlier training there are replaced."""
     iterations: int | None = None
     """Rounds of 32 actions and an update; None is what the task takes."""
     envs: int | None = None

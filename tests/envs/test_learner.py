@@ -57,6 +57,21 @@ def test_a_pole_is_learned_to_stand(tmp_path, capsys):
     assert len(curve) == 40 and np.isfinite([row["spread"] for row in curve]).all()
 
 
+def test_what_is_kept_is_what_was_judged(tmp_path):
+    """However a training ends, the checkpoint is of its last iteration; a training anew leaves nothing of the one before."""
+    from warpsim.envs.training import load_learner, train
+
+    (tmp_path / "events.out.tfevents.old").write_text("")
+    for algorithm in ("ppo", "shac"):
+        options = {"algorithm": algorithm, "num_envs": 16, "out": tmp_path, "device": "cpu"}
+        result = train("cartpole", cpu_seconds=0.5 if algorithm == "ppo" else 1.0, **options)
+        assert load_learner(tmp_path / "checkpoint.pt", device="cpu").iteration == result["iterations"]
+        again = load_learner(tmp_path / "checkpoint.pt", device="cpu", policy_only=True)
+        assert again.evaluate()["returns"] == result["returns"]
+        assert len(json.loads((tmp_path / "curve.json").read_text())) == result["iterations"]
+    assert not (tmp_path / "events.out.tfevents.old").exists()
+
+
 def test_wrong_use_is_one_line(tmp_path, capsys):
     """Unknown tasks, folders without a training."""
     for command in (

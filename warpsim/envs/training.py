@@ -11,7 +11,7 @@ from warpsim.envs.learner import EPISODES, NAMES, Learner
 from warpsim.files.output import replacing
 
 LOOK = 10  # iterations between checkpoints
-CHECKPOINT, RESULT, CURVE = "checkpoint.pt", "result.json", "curve.json"
+CHECKPOINT, RESULT, CURVE, PAGE, STAGE = "checkpoint.pt", "result.json", "curve.json", "policy.html", "policy.usd"
 ALGORITHMS = ("ppo", "shac")
 # Iterations that a task takes.
 ITERATIONS = {
@@ -81,7 +81,7 @@ def train(
 ) -> dict:
     """Train a policy; the result as in `warpsim train --json`. `out`: a folder for checkpoint, curve, page and USD stage of the policy.
 
-    `tell`: called with what each iteration has to tell. With `resume` a training in `out` goes on, with the same bits. `cpu_seconds`: end
+    What an earlier training left in `out` is replaced. `tell`: called with what each iteration has to tell. With `resume` a training in `out` goes on, with the same bits. `cpu_seconds`: end
     after the first iteration that reaches so much processor time.
     """
     folder = None if out is None else pathlib.Path(out)
@@ -98,6 +98,8 @@ def train(
     else:
         options = {"seed": seed, "num_envs": num_envs, "device": device, "threads": threads}
         learner, curve = make_learner(algorithm, task, **options), []
+        if folder is not None and learner.world.rank == 0:
+            _clear(folder)
     count = (
         ITERATIONS[learner.algorithm].get(learner.task, 300)
         if iterations is None
@@ -112,11 +114,10 @@ def train(
         curve.append(learner.iterate())
         if first:
             _tell(curve[-1], tell, board)
-        if folder is not None and (learner.iteration % LOOK == 0 or learner.iteration == count):
-            learner.save(checkpoint)
-            if first:
-                with replacing(folder / CURVE) as new:
-                    new.write_text(json.dumps(curve) + "\n")
+        if folder is not None and learner.iteration % LOOK == 0:
+            _save(learner, curve, folder)
+    if folder is not None:
+        _save(learner, curve, folder)
     if board is not None:
         board.close()
     judged = learner.evaluate(record=4 if folder is not None and first else 0)
@@ -135,9 +136,28 @@ def train(
     }
     if folder is not None and first:
         (folder / RESULT).write_text(json.dumps(result, indent=1) + "\n")
-        trajectory.to_html(folder / "policy.html")
-        trajectory.to_usd(folder / "policy.usd", spacing=2.0)
+        trajectory.to_html(folder / PAGE)
+        trajectory.to_usd(folder / STAGE, spacing=2.0)
     return result
+
+
+def _save(learner: Learner, curve: list, folder: pathlib.Path) -> None:
+    """The checkpoint of this process, and the first one's curve."""
+    learner.save(folder / _of_process(CHECKPOINT))
+    if learner.world.rank == 0:
+        with replacing(folder / CURVE) as new:
+            new.write_text(json.dumps(curve) + "\n")
+
+
+def _clear(folder: pathlib.Path) -> None:
+    """Take away what an earlier training has left."""
+    names = (CHECKPOINT, RESULT, CURVE, PAGE, STAGE)
+    for path in [
+        *(folder / name for name in names),
+        *folder.glob("events.out.tfevents.*"),
+        *folder.glob(f"*.{CHECKPOINT}"),
+    ]:
+        path.unlink(missing_ok=True)
 
 
 def _of_process(name: str) -> str:
