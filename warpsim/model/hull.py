@@ -96,27 +96,71 @@ def convex_mesh(mesh: Mesh, limit: int = MAX_VERTICES) -> dict:
     }
 
 
-def _prisms(field) -> list[dict]:
-    """The two triangles of every cell, row by row, each as a vertical prism that reaches down to the base."""
+PRISM_FACES = ([0, 1, 2], [3, 5, 4], [0, 3, 4, 1], [1, 4, 5, 2], [2, 5, 3, 0])  # of vertices 0 1 2 above, 3 4 5 below
+PRISM_EDGES = ((0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5), (0, 3), (1, 4), (2, 5))
+
+
+def _prisms(field) -> dict[str, np.ndarray]:
+    """Tables of the two triangles of every cell, row by row, each as a vertical prism that reaches down to the base."""
     rows, columns = field.data.shape
     x, y, top, base = field.size
     grid = np.empty((rows, columns, 3))
     grid[..., 0], grid[..., 1] = np.linspace(-x, x, columns), np.linspace(-y, y, rows)[:, None]
     grid[..., 2] = top * field.data
-    edges = np.array([(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3), (0, 3), (1, 4), (2, 5)], np.int32)
-    edges = np.sort(edges, axis=1)
-    faces = [[0, 1, 2], [3, 5, 4], [0, 3, 4, 1], [1, 4, 5, 2], [2, 5, 3, 0]]
-    out = []
-    for i in range(rows - 1):
-        for j in range(columns - 1):
-            for corners in (((i, j), (i, j + 1), (i + 1, j + 1)), ((i, j), (i + 1, j + 1), (i + 1, j))):
-                upper = np.array([grid[c] for c in corners])
-                lower = upper * [1, 1, 0] - [0, 0, base]
-                vertices = np.concatenate([upper, lower])
-                normals = [np.cross(vertices[f[1]] - vertices[f[0]], vertices[f[2]] - vertices[f[0]]) for f in faces]
-                normals = np.array([n / np.linalg.norm(n) for n in normals])
-                out.append({"vertices": vertices, "edges": edges, "faces": faces, "normals": normals, "deviation": 0.0})
-    return out
+    a, b, c, d = grid[:-1, :-1], grid[:-1, 1:], grid[1:, 1:], grid[1:, :-1]
+    upper = np.stack([np.stack([a, b, c], axis=-2), np.stack([a, c, d], axis=-2)], axis=2).reshape(-1, 3, 3)
+    vertices = np.concatenate([upper, upper * [1, 1, 0] - [0, 0, base]], axis=1)
+    first, second, third = (vertices[:, [face[k] for face in PRISM_FACES]] for k in range(3))
+    normals = np.cross(second - first, third - first)
+    normals /= np.linalg.norm(normals, axis=-1, keepdims=True)
+    index = {edge: e for e, edge in enumerate(PRISM_EDGES)}
+    loops = [
+        (v, index[tuple(sorted(pair))])
+        for f in PRISM_FACES
+        for v, pair in zip(f, zip(f, f[1:] + f[:1], strict=True), strict=True)
+    ]
+    sizes = [len(face) for face in PRISM_FACES]
+    starts = np.cumsum([0, *sizes])
+    count = len(vertices)
+    first_loop = starts[-1] * np.arange(count)[:, None] + starts[:-1]
+    return {
+        "vertex": vertices.reshape(-1, 3),
+        "edge": np.tile(PRISM_EDGES, (count, 1)),
+        "face": np.stack(np.broadcast_arrays(first_loop, sizes), axis=-1).reshape(-1, 2),
+        "face_vertex": np.tile([v for v, _ in loops], count),
+        "face_edge": np.tile([e for _, e in loops], count),
+        "face_normal": normals.reshape(-1, 3),
+        "mesh_range": np.stack(
+            np.broadcast_arrays(*(x for k in (6, 9, 5) for x in (k * np.arange(count), k))), axis=-1
+        ),
+        "deviation": np.zeros(count),
+    }
+
+
+def _hull_tables(hull: dict) -> dict[str, np.ndarray]:
+    """Tables of one convex mesh."""
+    index = {tuple(edge): e for e, edge in enumerate(hull["edges"].tolist())}
+    sizes = [len(face) for face in hull["faces"]]
+    pairs = [tuple(sorted(pair)) for face in hull["faces"] for pair in zip(face, face[1:] + face[:1], strict=True)]
+    return {
+        "vertex": hull["vertices"],
+        "edge": hull["edges"],
+        "face": np.stack([np.cumsum([0, *sizes[:-1]]), sizes], axis=-1),
+        "face_vertex": np.array([v for face in hull["faces"] for v in face]),
+        "face_edge": np.array([index[pair] for pair in pairs]),
+        "face_normal": hull["normals"],
+        "mesh_range": np.array([[0, len(hull["vertices"]), 0, len(hull["edges"]), 0, len(sizes)]]),
+        "deviation": np.array([hull["deviation"]]),
+    }
+
+
+EMPTY = {
+    **{name: np.zeros((0, 3)) for name in ("vertex", "face_normal")},
+    **{name: np.zeros((0, 2), np.int32) for name in ("edge", "face")},
+    **{name: np.zeros(0, np.int32) for name in ("face_vertex", "face_edge")},
+    "mesh_range": np.zeros((0, 6), np.int32),
+    "deviation": np.zeros(0),
+}
 
 
 def convex_table(model: Model) -> dict[str, np.ndarray]:
@@ -128,35 +172,21 @@ def convex_table(model: Model) -> dict[str, np.ndarray]:
     how far a simplified hull lies inside the true one.
     """
     used = {int(k) for k, kind in zip(model.geom_mesh, model.geom_type, strict=True) if kind == GeomType.MESH}
-    vertices, edges, faces, face_vertex, face_edge, normals = [], [], [], [], [], []
-    hulls = [convex_mesh(mesh) if k in used else None for k, mesh in enumerate(model.meshes)]
-    fields = np.zeros((len(model.hfields), 3), np.int32)
+    unused = EMPTY | {"mesh_range": np.zeros((1, 6), np.int32), "deviation": np.zeros(1)}
+    parts = [_hull_tables(convex_mesh(mesh)) if k in used else unused for k, mesh in enumerate(model.meshes)]
+    fields, first = np.zeros((len(model.hfields), 3), np.int32), len(parts)
     for k, field in enumerate(model.hfields):
-        fields[k] = [len(hulls), field.data.shape[0] - 1, field.data.shape[1] - 1]
-        hulls += _prisms(field)
-    ranges, deviation = np.zeros((len(hulls), 6), np.int32), np.zeros(len(hulls))
-    for k, hull in enumerate(hulls):
-        if hull is None:
-            continue
-        deviation[k] = hull["deviation"]
-        sizes = [len(hull[key]) for key in ("vertices", "edges", "faces")]
-        ranges[k] = [len(vertices), sizes[0], len(edges), sizes[1], len(faces), sizes[2]]
-        index = {tuple(edge): e for e, edge in enumerate(hull["edges"].tolist())}
-        for face in hull["faces"]:
-            faces.append((len(face_vertex), len(face)))
-            face_vertex += face
-            face_edge += [index[tuple(sorted(pair))] for pair in zip(face, face[1:] + face[:1], strict=True)]
-        vertices += hull["vertices"].tolist()
-        edges += hull["edges"].tolist()
-        normals += hull["normals"].tolist()
-    return {
-        "vertex": np.array(vertices, float).reshape(-1, 3),
-        "edge": np.array(edges, np.int32).reshape(-1, 2),
-        "face": np.array(faces, np.int32).reshape(-1, 2),
-        "face_vertex": np.array(face_vertex, np.int32),
-        "face_edge": np.array(face_edge, np.int32),
-        "face_normal": np.array(normals, float).reshape(-1, 3),
-        "mesh_range": ranges,
-        "field_range": fields,
-        "deviation": deviation,
+        fields[k] = [first, field.data.shape[0] - 1, field.data.shape[1] - 1]
+        parts.append(_prisms(field))
+        first += len(parts[-1]["deviation"])
+    counts = [[0] * 6, *([len(part["vertex"]), 0, len(part["edge"]), 0, len(part["face"]), 0] for part in parts)]
+    loops = [0, *(len(part["face_vertex"]) for part in parts)]
+    for part, before, loop in zip(parts, np.cumsum(counts, axis=0), np.cumsum(loops), strict=False):
+        if part is not unused:
+            part["mesh_range"] = part["mesh_range"] + before
+            part["face"] = part["face"] + [loop, 0]
+    tables = {
+        name: np.concatenate([empty, *(part[name] for part in parts)]).astype(empty.dtype)
+        for name, empty in EMPTY.items()
     }
+    return tables | {"field_range": fields}
