@@ -88,6 +88,22 @@ def test_episodes_cut_gradients_and_detach_forgets():
     assert not observation.requires_grad
 
 
+@pytest.mark.parametrize("name", ["Ant", "CartPole", "HalfCheetah", "Hopper", "Reacher", "Walker2d"])
+def test_smooth_versions_of_tasks_have_gradients(name):
+    """Every reward of five actions depends on the first action of its world, and on no other world's."""
+    task = TASKS[name]
+    env = VectorEnv(task, 3, array="torch", requires_grad=True, device="cpu", autoreset="DISABLED", **task.smooth)
+    env.reset(seed=1)
+    first = torch.zeros((3, env.single_action_space.shape[0]), requires_grad=True)
+    total = 0.0
+    for k in range(5):
+        _, reward, *_ = env.step(first if k == 0 else 0.0 * first.detach())
+        total = total + reward[1]
+    total.backward()
+    assert torch.isfinite(first.grad).all() and first.grad[1].abs().max() > 1e-6
+    assert (first.grad[[0, 2]] == 0.0).all()
+
+
 def test_what_has_no_gradient_is_refused():
     """By name: contact forces, other frameworks, environments made without."""
     with pytest.raises(ValueError, match="contact forces"):

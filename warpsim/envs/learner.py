@@ -89,6 +89,10 @@ class Learner:
         """Further options of the environment that is learned in."""
         return {}
 
+    def _judged_by(self) -> dict:
+        """What is different in the environment where policies are judged."""
+        return dict(TASKS[self.task].evaluation)
+
     def _build(self) -> None:
         """Make the policy."""
         raise NotImplementedError
@@ -151,7 +155,7 @@ class Learner:
 
     def evaluate(self, episodes: int = EPISODES, record: int = 0) -> dict:
         """Returns, distances [m] along x and lengths of the first episode of so many worlds; with `record` a `Trajectory` of so many of them."""
-        env = self._environment(episodes, "DISABLED", **TASKS[self.task].evaluation)
+        env = self._environment(episodes, "DISABLED", **self._judged_by())
         observation, _ = env.reset(seed=EVALUATION_SEED)
         self._judging(True)
         total, live = torch.zeros(episodes), torch.ones(episodes, dtype=bool)

@@ -99,6 +99,10 @@ class Ant(Task):
     }
     terminations = {"unhealthy": lambda s: ~_between(0.2, 1.0)(s)}
     starts = (start_noise(q=0.1, v=0.1, normal="v"),)
+    smooth = {
+        name: {key: term for key, term in table.items() if key != "contact"}
+        for name, table in (("observations", observations), ("rewards", rewards))
+    }
 
 
 class _com_velocity(Term):

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from warpsim.envs.learner import Learner
+from warpsim.envs.register import TASKS
 from warpsim.solve.sap.sap import SAP
 
 GAMMA, LAMBDA, FOLLOW = 0.99, 0.95, 0.4  # discount; of TD(λ); share of the old critic that stays after a round
@@ -56,7 +57,12 @@ class ShacLearner(Learner):
 
     def _options(self) -> dict:
         smoothed = {"solver": SAP().smoothed(SMOOTHING)}
-        return {"requires_grad": True, "options": smoothed}
+        return {"requires_grad": True, **TASKS[self.task].smooth, "options": smoothed}
+
+    def _judged_by(self) -> dict:
+        task = TASKS[self.task]
+        seen = {name: value for name, value in task.smooth.items() if name == "observations"}
+        return super()._judged_by() | seen
 
     def _build(self) -> None:
         size, space = self.observation.shape[1], self.env.single_action_space

@@ -11,7 +11,17 @@ from warpsim.checks import listed, number, short, whole
 from warpsim.files.load import load
 from warpsim.model.model import Model
 
-TABLES = ("observations", "rewards", "terminations", "commands", "starts", "events", "actuators", "evaluation")
+TABLES = (
+    "observations",
+    "rewards",
+    "terminations",
+    "commands",
+    "starts",
+    "events",
+    "actuators",
+    "smooth",
+    "evaluation",
+)
 
 
 class Task:
@@ -30,6 +40,7 @@ class Task:
     events         terms of further happenings (`randomise`, `push`, …)
     actuators      terms from the action to the control, one after the other (`delay`, `first_order`, `dc_motor`, …)
     action_range   (low, high) of actions; None is the actuators' control range
+    smooth         attribute -> value: what is different where gradients are wanted, such as rewards without contact forces
     evaluation     attribute -> value: what is different where a policy is judged, such as what it is told to do
 
     A term is a function of a `View`: `lambda s: s.q[:, 1]`. Attributes may also be given to the environment by name,
@@ -49,6 +60,7 @@ class Task:
     events: tuple = ()
     actuators: tuple = ()
     action_range: tuple | None = None
+    smooth: Mapping = {}
     evaluation: Mapping = {}
 
     def __init__(self, **changes):
