@@ -8,6 +8,14 @@ import pytest
 from warpsim.envs import TASKS, VectorEnv
 from warpsim.envs.com_based import centre_wrench
 
+LONG = {
+    "HalfCheetah": 10,
+    "Hopper": 50,
+    "Humanoid": 30,
+    "InvertedPendulum": 20,
+    "Reacher": 50,
+    "Walker2d": 30,
+}  # actions without contact
 NAMES = [name for name in TASKS if f"{name}-v5" in gymnasium.registry]
 
 
@@ -110,3 +118,34 @@ def test_starts_are_spread_as_gymnasiums(name):
     ours = np.concatenate([env.view.q, env.view.v], -1)
     np.testing.assert_allclose(ours.mean(0), rows.mean(0), atol=2e-2)
     np.testing.assert_allclose(ours.std(0), rows.std(0), rtol=0.15, atol=2e-3)
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_trajectories_are_gymnasiums_where_nothing_touches(name):
+    """The same start and actions, MuJoCo with its Euler: the same motion to 1e-6 as long as no contact and no limit is active there."""
+    theirs = gymnasium.make(f"{name}-v5").unwrapped
+    theirs.model.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
+    theirs.reset(seed=2)
+    model, q = theirs.model, theirs.data.qpos.copy()
+    if name in ("HalfCheetah", "Hopper", "Walker2d", "Humanoid"):
+        q[2 if name == "Humanoid" else 1] += 100.0
+    limited = np.flatnonzero(model.jnt_limited)
+    place, (low, high) = model.jnt_qposadr[limited], model.jnt_range[limited].T
+    if name != "InvertedPendulum":
+        q[place] = 0.5 * (low + high)
+    theirs.set_state(q, theirs.data.qvel)
+    env = VectorEnv(TASKS[name], 1, device="cpu", dtype="float64", autoreset="DISABLED", episode=None)
+    env.reset(seed=0)
+    env.view.write(q=theirs.data.qpos[None], v=theirs.data.qvel[None])
+    rng, free = np.random.default_rng(3), 0
+    for _ in range(60):
+        action = 0.1 * rng.uniform(theirs.action_space.low, theirs.action_space.high).astype(np.float32)
+        theirs.do_simulation(action, theirs.frame_skip)
+        q = theirs.data.qpos[place]
+        if theirs.data.nefc or ((q - low < 0.1) | (high - q < 0.1)).any():
+            break
+        env.step(action[None])
+        free += 1
+        np.testing.assert_allclose(env.view.q[0], theirs.data.qpos, atol=1e-6)
+        np.testing.assert_allclose(env.view.v[0], theirs.data.qvel, atol=1e-5)
+    assert free >= LONG[name]
