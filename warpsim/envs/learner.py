@@ -4,9 +4,11 @@ import contextlib
 import os
 import pathlib
 import re
+import time
 
 import numpy as np
 import torch
+import warp as wp
 
 from warpsim.checks import choice, whole
 from warpsim.envs.register import TASKS
@@ -74,6 +76,7 @@ class Learner:
         self.device, self.threads, own = self.world.device, threads, self.world.share(self.num_envs)
         self.hidden = LARGE.get(self.task, HIDDEN)
         torch.set_num_threads(1)  # with more, sums depend on how many
+        self.compile_seconds = self._compiled()
         self.env = self._environment(own, "SAME_STEP", first_world=self.world.rank * own, **self._options())
         self.torch_device = str(self.env.arrays.made(np.zeros(1)).device)
         self.observation, _ = self.env.reset(seed=self.seed)
@@ -135,6 +138,17 @@ class Learner:
     def _environment(self, count: int, autoreset: str, **changes) -> VectorEnv:
         options = {"array": "torch", "autoreset": autoreset, "device": self.device, "threads": self.threads}
         return VectorEnv(TASKS[self.task], count, **options, **changes)
+
+    def _compiled(self) -> float:
+        """Compile what a step needs, where that has not been done, in one world; the processor time of it [s]."""
+        begun = time.process_time()
+        env = self._environment(1, "SAME_STEP", **self._options())
+        env.reset()
+        action = torch.zeros((1, *env.single_action_space.shape), device=wp.device_to_torch(env.sim.device))
+        reward = env.step(action.requires_grad_(env.requires_grad))[1]
+        if reward.requires_grad:
+            reward.sum().backward()
+        return time.process_time() - begun
 
     def _count(self, reward, ended) -> None:
         """Add rewards up to returns of episodes."""

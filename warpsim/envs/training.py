@@ -132,6 +132,7 @@ def train(
     result |= {
         "env_steps": learner.iteration * learner.HORIZON * learner.num_envs,
         "cpu_seconds": learner.seconds,
+        "compile_seconds": learner.compile_seconds,
         "faults": int(learner.env.faults.sum()),
     }
     if folder is not None and first:
