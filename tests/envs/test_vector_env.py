@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import warpsim as ws
+from scenes.bodies import arm
 from warpsim.envs import TASKS, Task, VectorEnv, sensing, terms
+from warpsim.model.parameters import SPECS
 
 gymnasium.register_envs(ws.envs)
 
@@ -324,3 +326,56 @@ def test_stable_baselines(task):
     wrapped = sb3.common.vec_env.VecNormalize(env)
     wrapped.reset()
     wrapped.step(actions(plain, 1)[0])
+
+
+def rich_model() -> ws.Model:
+    """One of most things that have parameters."""
+    b = arm()
+    b.add_body("weight", mass=0.5, inertia=[0.1, 0.1, 0.1], pose=[1, 0, 2])
+    b.add_joint(
+        "weight",
+        "slide",
+        name="rope",
+        axis=[0, 0, 1],
+        stiffness=20.0,
+        damping=0.5,
+        armature=0.1,
+        friction=0.1,
+        range=(-0.5, 0.5),
+    )
+    b.add_geom("sphere", [0.1], body="weight", name="bob", stiffness=1e4, dissipation_time=0.01)
+    b.add_constraint("joint", "elbow", "rope", coefficients=(0.0, 0.1), stiffness=100.0, dissipation_time=0.1)
+    return b.build()
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in SPECS if name not in ("joint_axis", "joint_pose", "geom_pose", "body_active")]
+)
+def test_every_parameter_can_be_random(name):
+    """Of the parameters that numbers can be multiplied with: worlds differ where the model has any, stay within, and step."""
+    solvers = {
+        "geom_restitution": ws.LCP(),
+        "geom_hertz_modulus": ws.Compliant(),
+    }  # others refuse what they do not model
+    task = type("Random", (Task,), {"model": rich_model(), "observations": {"q": terms.positions()}})
+    task.options = {"solver": solvers[name]} if name in solvers else {}
+    env = VectorEnv(task, 8, device="cpu", events=(terms.randomise(name, 0.9, 1.1, each=True),), autoreset="SAME_STEP")
+    env.reset(seed=1)
+    for _ in range(5):
+        env.step(np.zeros((8, 1), np.float32))
+    assert not env.faults.any()
+    values = env.sim.parameters[name].numpy().reshape(8, -1)
+    initial = env.sim.parameters.initial(name).numpy().reshape(1, -1)
+    used = np.isfinite(initial[0]) & (initial[0] != 0.0)
+    if used.any():
+        share = values[:, used] / initial[:, used]
+        assert share.min() >= 0.9 - 1e-6 and share.max() <= 1.1 + 1e-6 and (np.ptp(share, axis=0) > 0.01).all()
+    np.testing.assert_array_equal(values[:, ~used], np.repeat(initial[:, ~used], 8, axis=0))
+
+
+def test_axes_and_poses_are_not_scaled():
+    """A factor would make an axis or a quaternion that is none; it is refused by name."""
+    for name in ("joint_axis", "joint_pose", "geom_pose"):
+        task = type("Random", (Task,), {"model": rich_model(), "observations": {"q": terms.positions()}})
+        with pytest.raises(ValueError, match=name):
+            VectorEnv(task, 2, device="cpu", events=(terms.randomise(name, 0.9, 1.1),))
