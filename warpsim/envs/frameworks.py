@@ -1,5 +1,7 @@
 """What terms compute with: NumPy, torch or JAX, over the memory of Warp's arrays."""
 
+import contextlib
+
 import numpy as np
 import warp as wp
 
@@ -26,21 +28,38 @@ class Arrays:
         # On the CPU an array of NumPy or torch is the memory of Warp's, and stays right as that is written; others are read anew.
         self.lasting = framework == "torch" or (framework == "numpy" and device.is_cpu)
 
+    def stream(self):
+        """Within, Warp launches on the stream that torch is using on this device; with other frameworks and on the CPU nothing changes."""
+        if self.framework != "torch" or not self.device.is_cuda:
+            return contextlib.nullcontext()
+        current = self.xp.cuda.current_stream(wp.device_to_torch(self.device))
+        return wp.ScopedStream(wp.stream_from_torch(current))
+
     def of(self, array: wp.array):
-        """An array of Warp's in the framework, without a copy where there is one memory (from CUDA to NumPy there is not)."""
+        """An array of Warp's in the framework, for NumPy on the CPU and torch without a copy."""
         if self.framework == "numpy":
             return array.numpy()
         if self.framework == "torch":
             return wp.to_torch(array, requires_grad=False)
-        return wp.to_jax(array)
+        # JAX computes when it likes, also after this memory has been written to: it gets a copy, and is waited for.
+        return self.xp.array(array.numpy()) if self.device.is_cpu else wp.to_jax(wp.clone(array)).block_until_ready()
 
     def give(self, values, dtype) -> wp.array:
         """Values of the framework as an array of Warp's on the device."""
         if self.framework == "torch":
             return wp.from_torch(values.to(wp.dtype_to_torch(dtype)).contiguous(), dtype=dtype)
         if self.framework == "jax":
-            return wp.from_jax(values.astype(wp.dtype_to_jax(dtype)), dtype=dtype)
+            return wp.from_jax(values.astype(wp.dtype_to_jax(dtype)).block_until_ready(), dtype=dtype)
         return wp.array(np.ascontiguousarray(values), dtype=dtype, device=self.device)
+
+    def put(self, array: wp.array, values) -> None:
+        """Write values of the framework into an array of Warp's."""
+        if self.framework == "numpy" and self.device.is_cpu:
+            array.numpy()[...] = values
+        elif self.framework == "torch":
+            wp.to_torch(array, requires_grad=False).copy_(values)
+        else:
+            wp.copy(array, self.give(values, array.dtype))
 
     def host(self, values) -> np.ndarray:
         """As NumPy."""

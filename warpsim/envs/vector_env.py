@@ -26,7 +26,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
     autoreset  AutoresetMode or its name: NEXT_STEP (Gymnasium's default), SAME_STEP (final observations in `info["final_obs"]`, their worlds in
                `info["_final_obs"]`), DISABLED (`reset(options={"reset_mask": mask})`)
-    array      "numpy": arrays of the dtype that stay what they are; "torch", "jax": on the device, to be used before the next step
+    array      "numpy": arrays of the dtype that stay what they are; "torch": tensors on the device, to be used before the next
+               step; "jax": arrays on the device, by copies there
     seed       of the random numbers until `reset(seed=…)`; they belong to (seed, world, episode, step)
     first_world  the number of world 0 in the whole, where an environment is one of several parts
     requires_grad  with "torch": observations and rewards have gradients by actions, from the last `detach` on
@@ -100,7 +101,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
                 term.bind(self.view)
         self._faults, self._clipped = (self.arrays.made(np.zeros(self.num_envs, np.int64)) for _ in range(2))
         self._begun, self._ended = False, None
-        self._sizes = None
+        self._sizes = self._buffers = None
         self._begin(self._all(), startup=True)
         size = self._observe().shape[1]
         self.single_observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.dtype(dtype).type)
@@ -143,19 +144,24 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             fresh = True
         else:
             fresh = not self._begun
-        chosen = self._all() if mask is None else self._mask(mask)
-        if not fresh:
-            self._next_episode(chosen)
-        self._begin(chosen)
-        self._begun = True
-        if self._ended is not None:
-            self._ended = None if mask is None else self._ended & ~chosen
-        return self._out(self._observe()), {}
+        with self.arrays.stream():
+            chosen = self._all() if mask is None else self._mask(mask)
+            if not fresh:
+                self._next_episode(chosen)
+            self._begin(chosen)
+            self._begun = True
+            if self._ended is not None:
+                self._ended = None if mask is None else self._ended & ~chosen
+            return self._out(self._observe()), {}
 
     def step(self, actions):
         """Observations, rewards, terminations, truncations and info after an action in every world."""
         if not self._begun:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
+        with self.arrays.stream():
+            return self._step(actions)
+
+    def _step(self, actions):
         v, t, xp = self.view, self.task, self.arrays.xp
         action = self._action(actions)
         v.tick += 1
@@ -318,10 +324,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         start = dict(self._model_start)
         for term in self.task.starts:
             term(v, start)
-        S = self.state.q.dtype
-        self.sim.reset(
-            self.state, self.arrays.give(mask, wp.bool), *(self.arrays.give(start[name], S) for name in "qv")
-        )
+        self._restart(mask, start)
         v.restarted(mask)
         v.moved()
         xp, keep = self.arrays.xp, ~mask
@@ -333,6 +336,23 @@ class VectorEnv(gymnasium.vector.VectorEnv):
                 term.reset(v, mask)
         self._commands(mask)
         self._happen(mask, startup)
+
+    def _restart(self, mask, start: dict) -> None:
+        """Put the worlds of a mask to their rows of a start, by a graph where that can be captured."""
+        values = {"mask": mask, **start}
+        if self._buffers is None:
+            S, n, sim = self.state.q.dtype, self.num_envs, self.sim
+            shapes = {"mask": ((n,), wp.bool), "q": ((n, sim.model.nq), S), "v": ((n, sim.model.nv), S)}
+            self._buffers = {k: wp.zeros(shape, dtype=kind, device=sim.device) for k, (shape, kind) in shapes.items()}
+
+            def launch() -> None:
+                sim.reset(self.state, *self._buffers.values())
+
+            watched = self.task.options.get("on_fault") is not None
+            self._replay = launch if watched else sim.capture(launch)  # runs once, with an empty mask
+        for name, buffer in self._buffers.items():
+            self.arrays.put(buffer, values[name])
+        self._replay()
 
     def _next_episode(self, mask) -> None:
         self.view.stream.reset(self.arrays.give(mask, wp.bool))
