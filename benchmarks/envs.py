@@ -3,8 +3,8 @@
     python -m benchmarks.envs --out benchmarks/results
 
 Random actions, one thread, episodes begun anew in the same step. *Overhead* is the processor time of `VectorEnv.step` less that of the simulator's steps
-within, by the latter: actions, observations, rewards, resets. Gymnasium's environments run one world each, with their own integrator (RK4 but where a
-file says otherwise), ours with symplectic Euler at the same time step and the same number of steps for an action. Medians over repeats.
+within, by the latter: actions, observations, rewards, resets. Gymnasium's environments run one world each, with their own integrator (RK4 for most) and with
+Euler's, which is ours, at the same time step and number of steps for an action. Medians over repeats.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import statistics
 import time
 
 import gymnasium
+import mujoco
 import numpy as np
 import warp as wp
 
@@ -64,9 +65,11 @@ def measured(name: str, worlds: int, framework: str, repeats: int) -> dict:
     return {"rate": statistics.median(rates), "overhead": statistics.median(overheads)}
 
 
-def gymnasiums(name: str, repeats: int, steps: int = 2000) -> float:
-    """Env-steps per second of processor time of Gymnasium's own environment."""
+def gymnasiums(name: str, repeats: int, euler: bool, steps: int = 2000) -> float:
+    """Env-steps per second of processor time of Gymnasium's own environment, with its integrator or with Euler's."""
     env = gymnasium.make(f"{name}-v5")
+    if euler:
+        env.unwrapped.model.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
     env.reset(seed=0)
     env.action_space.seed(0)
     actions, rates = [env.action_space.sample() for _ in range(steps)], []
@@ -96,7 +99,7 @@ def main() -> None:
     for name in a.names:
         row = {framework: measured(name, a.worlds, framework, a.repeats) for framework in a.frameworks}
         if f"{name}-v5" in gymnasium.registry:
-            row["gymnasium"] = gymnasiums(name, a.repeats)
+            row |= {"gymnasium": gymnasiums(name, a.repeats, False), "euler": gymnasiums(name, a.repeats, True)}
         result["rows"][name] = row
         print(name, row, flush=True)
     if a.out:
@@ -109,13 +112,14 @@ def markdown(result: dict, frameworks) -> str:
     lines = [
         "# What an environment costs",
         "",
-        f"| task | {' | '.join(columns)} | Gymnasium's own: env-steps/s | ratio |",
+        f"| task | {' | '.join(columns)} | Gymnasium's own: env-steps/s | ratio | the same with Euler's | ratio |",
     ]
-    lines.append("|---" * (len(columns) + 3) + "|")
+    lines.append("|---" * (len(columns) + 5) + "|")
     for name, row in result["rows"].items():
         cells = [x for f in frameworks for x in (f"{row[f]['rate']:,.0f}", f"{row[f]['overhead']:.1f} %")]
-        own = row.get("gymnasium")
-        cells += ["", ""] if own is None else [f"{own:,.0f}", f"{row[frameworks[0]]['rate'] / own:.1f}"]
+        for key in ("gymnasium", "euler"):
+            own = row.get(key)
+            cells += ["", ""] if own is None else [f"{own:,.0f}", f"{row[frameworks[0]]['rate'] / own:.1f}"]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     m = result["machine"]
     note = f"{result['worlds']:,} worlds, one thread, random actions. {m['date']}, {m['processor']}, {m['cores']} cores"
