@@ -9,7 +9,6 @@ from warpsim.envs import TASKS, VectorEnv
 from warpsim.envs.manipulation import ARM, CUBE, OPEN, REST, TIP, panda
 from warpsim.envs.quadruped import FEET, ground
 from warpsim.envs.sensing import air_time, body_position, imu, projected_gravity, touches
-from warpsim.envs.terrain import KINDS, terrain
 from warpsim.simulator import Simulator
 
 try:
@@ -114,18 +113,3 @@ def test_imu_and_air_time_of_a_falling_robot():
         since[row[7:] > 0.5] = 0.0
     np.testing.assert_allclose(rows[:, 0, 6], landed, atol=1e-5)
     assert max(landed) > np.sqrt(2 * 0.5 / 9.81)  # all feet at once, or one after the other
-
-
-def test_ground_has_its_kinds():
-    """Patches are level in the middle and along the edge, and as high as they were asked to be; the same seed makes the same ground."""
-    for kind in KINDS:
-        found = terrain((kind,), levels=2, seed=3)
-        again = terrain((kind,), levels=2, seed=3)
-        np.testing.assert_array_equal(found.data, again.data)
-        assert found.starts.shape == (2, 3) and 0.0 <= found.data.min() and found.data.max() <= 1.0
-        rise = found.starts[:, 2]
-        expected = {"slopes": (0.2 * 2.0, 0.4 * 2.0), "steps": (0.06 * 5, 0.12 * 5)}.get(kind, (0.0, 0.0))
-        np.testing.assert_allclose(rise, expected, atol=1e-9)
-    for wrong in ({"kinds": ("sea",)}, {"levels": 0}, {"cell": -1.0}, {"side": 1.0}):
-        with pytest.raises(ValueError):
-            terrain(**wrong)

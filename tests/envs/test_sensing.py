@@ -1,0 +1,173 @@
+"""Terms of what bodies do and of the ground, by exact motion: free fall, turning at a constant rate, rest, slopes."""
+
+import numpy as np
+import pytest
+
+import warpsim as ws
+from warpsim.envs import Task, VectorEnv, sensing, terms
+from warpsim.envs.terrain import KINDS, height_scan, start_on, terrain
+
+G = 9.81
+
+
+def box(z: float = 5.0, ground=None) -> ws.Model:
+    b = ws.ModelBuilder("box")
+    if ground is None:
+        b.add_geom("plane", name="ground")
+    else:
+        ground.add_to(b)
+    body = b.add_body("box", pose=[0, 0, z])
+    b.add_joint(body, "free", name="root")
+    b.add_geom("box", [0.1, 0.1, 0.1], body=body, density=1000.0)
+    return b.build()
+
+
+def played(q, v, steps: int, dt: float = 0.001, model=None, **observations):
+    """Observations of a box from q and v, `(steps + 1, n)` for each term."""
+    kind = type("Seen", (Task,), {"observations": observations, "timestep": dt, "episode": None})
+    env = VectorEnv(
+        kind, 2, model=box() if model is None else model, device="cpu", dtype="float64", autoreset="DISABLED"
+    )
+    env.reset()
+    env.view.write(q=np.tile(np.asarray(q, float), (2, 1)), v=np.tile(np.asarray(v, float), (2, 1)))
+    for term in env._inner_terms():
+        if hasattr(term, "reset"):
+            term.reset(env.view, np.ones(2, bool))
+    rows = [env._observe(), *(env.step(np.zeros((2, 0)))[0] for _ in range(steps))]
+    np.testing.assert_array_equal([row[0] for row in rows], [row[1] for row in rows])
+    sizes = np.cumsum([0, *env._sizes])
+    return env, {name: np.array(rows)[:, 0, a:b] for name, a, b in zip(observations, sizes, sizes[1:], strict=False)}
+
+
+def test_an_inertial_unit_in_free_fall_and_at_rest():
+    """Falling it feels nothing, at rest gravity upwards; where an episode begins there is no motion to compare with."""
+    _, seen = played([0, 0, 5, 1, 0, 0, 0], [1, 2, 3, 0, 0, 0], 50, unit=sensing.imu("box"))
+    np.testing.assert_allclose(seen["unit"][0], [0, 0, 0, 0, 0, G], atol=1e-9)
+    np.testing.assert_allclose(seen["unit"][1:], 0.0, atol=1e-9)
+    _, seen = played([0, 0, 0.1, 1, 0, 0, 0], [0] * 6, 300, dt=0.005, unit=sensing.imu("box"))
+    np.testing.assert_allclose(seen["unit"][-1], [0, 0, 0, 0, 0, G], atol=1e-3)
+
+
+def test_an_inertial_unit_that_turns():
+    """Off the axis it is pulled inwards by ω² r; mounted turned, it has its own axes."""
+    rate, arm = 3.0, 0.2
+    turned = (arm, 0, 0, np.sqrt(0.5), 0, 0, np.sqrt(0.5))  # its x axis is the body's y axis
+    _, seen = played(
+        [0, 0, 5, 1, 0, 0, 0],
+        [0, 0, 0, 0, 0, rate],
+        20,
+        dt=1e-4,
+        a=sensing.imu("box", (arm, 0, 0, 1, 0, 0, 0)),
+        b=sensing.imu("box", turned),
+    )
+    np.testing.assert_allclose(seen["a"][1:], np.tile([0, 0, rate, -(rate**2) * arm, 0, 0], (20, 1)), atol=2e-3)
+    np.testing.assert_allclose(seen["b"][1:], np.tile([0, 0, rate, 0, rate**2 * arm, 0], (20, 1)), atol=2e-3)
+
+
+def test_velocities_gravity_and_places_in_frames():
+    """A box on its side, moving and turning: in the world and in its own axes."""
+    q = [1, 2, 5, np.sqrt(0.5), np.sqrt(0.5), 0, 0]  # a quarter turn about x: its y axis is up
+    _, seen = played(
+        q,
+        [1, 2, 3, 0.1, 0.2, 0.3],
+        0,
+        world=sensing.linear_velocity("box", "world"),
+        body=sensing.linear_velocity("box"),
+        turning=sensing.angular_velocity("box"),
+        turning_world=sensing.angular_velocity("box", "world"),
+        down=sensing.projected_gravity("box"),
+        place=sensing.body_position("box"),
+        way=sensing.body_orientation("box"),
+        height=sensing.height("box"),
+    )
+    seen = {name: x[0] for name, x in seen.items()}
+    np.testing.assert_allclose(seen["world"], [1, 2, 3], atol=1e-12)
+    np.testing.assert_allclose(seen["body"], [1, 3, -2], atol=1e-12)
+    np.testing.assert_allclose(seen["turning"], [0.1, 0.2, 0.3], atol=1e-12)
+    np.testing.assert_allclose(seen["turning_world"], [0.1, -0.3, 0.2], atol=1e-12)
+    np.testing.assert_allclose(seen["down"], [0, -1, 0], atol=1e-12)
+    np.testing.assert_allclose(np.concatenate([seen["place"], seen["way"], seen["height"]]), [*q, 5], atol=1e-12)
+
+
+def test_contact_and_time_in_the_air():
+    """A box that falls from 0.5 m lands after √(2h/g); at rest its weight is the force on it."""
+    _, seen = played(
+        [0, 0, 0.6, 1, 0, 0, 0],
+        [0] * 6,
+        1500,
+        touch=sensing.touches("box"),
+        force=sensing.contact_forces("box"),
+        air=sensing.air_time("box", wanted=0.1),
+    )
+    landing = int(np.argmax(seen["touch"][:, 0] > 0.5))
+    assert landing * 0.001 == pytest.approx(np.sqrt(2 * 0.5 / G), abs=0.003)
+    assert seen["air"][landing, 0] == pytest.approx(landing * 0.001 - 0.1, abs=1e-6) and not seen["air"][:landing].any()
+    np.testing.assert_allclose(seen["force"][-1], [0, 0, 8.0 * G], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ground_has_its_kinds(kind):
+    """Patches are level in the middle and as high as they were asked to be; the same seed makes the same ground."""
+    found, again = (terrain((kind,), levels=2, seed=3) for _ in range(2))
+    np.testing.assert_array_equal(found.data, again.data)
+    assert found.starts.shape == (2, 3) and 0.0 <= found.data.min() and found.data.max() <= 1.0
+    expected = {"slopes": (0.2 * 2.0, 0.4 * 2.0), "steps": (0.06 * 5, 0.12 * 5)}.get(kind, (0.0, 0.0))
+    np.testing.assert_allclose(found.starts[:, 2], expected, atol=1e-9)
+
+
+def test_a_scan_of_the_ground_is_what_rays_meet():
+    """Heights below points around a body that has turned, beside rays straight down; outside as at the edge."""
+    ground = terrain(levels=1, side=4.0, cell=0.2, seed=1)
+    points = np.random.default_rng(0).uniform(-1.0, 1.0, (40, 2))
+    angle = 0.7
+    q = [1.0, -0.4, 1.5, np.cos(angle / 2), 0, 0, np.sin(angle / 2)]
+    env, seen = played(q, [0] * 6, 0, model=box(5.0, ground), scan=height_scan("box", points))
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    at = points @ turn.T + q[:2]
+    origin = np.concatenate([at, np.full((40, 1), 3.0)], 1)
+    down = np.tile([0.0, 0.0, -1.0], (40, 1))
+    met = 3.0 - env.sim.ray_cast(env.state, origin, down, geoms=["ground"]).distance.numpy()[0] - q[2]
+    # bilinear in a cell beside two triangles: the same on level ground and slopes, near it on rough ground
+    assert np.abs(seen["scan"][0] - met).max() < 0.08 and np.median(np.abs(seen["scan"][0] - met)) < 0.01
+    _, far = played([100.0, 0, 1, 1, 0, 0, 0], [0] * 6, 0, model=box(5.0, ground), scan=height_scan("box", [[0, 0]]))
+    assert np.isfinite(far["scan"]).all()
+
+
+def test_starts_on_patches():
+    """Every place is begun on, nowhere else, in all directions; the box stands on the ground where it is let go above it."""
+    ground = terrain(levels=2, side=4.0, cell=0.2)
+    kind = type("Start", (Task,), {"observations": {"q": terms.positions()}, "starts": (start_on(ground.starts),)})
+    env = VectorEnv(kind, 400, model=box(0.1, ground), device="cpu", dtype="float64")
+    q = env.reset(seed=1)[0]
+    off = q[:, None, :3] - ground.starts - [0, 0, 0.1]
+    nearest = np.abs(off).max(-1).argmin(1)
+    np.testing.assert_allclose(np.abs(off).max(-1).min(1), 0.0, atol=1e-6)
+    assert set(nearest) == set(range(len(ground.starts)))
+    angle = 2 * np.arctan2(q[:, 6], q[:, 3])
+    assert np.ptp(angle) > 6.0 and abs(np.mean(angle)) < 0.4
+
+
+def test_pushes_come_when_they_should():
+    """Velocities jump every so many actions of an episode by no more than asked for, in each world by its own; not in between."""
+    kind = type("Pushed", (Task,), {"observations": {"v": terms.velocities()}, "episode": 12, "timestep": 0.001})
+    kind.events = (terms.push("root", (1.0, 1.0, 0.0, 0.0, 0.0, 2.0), every=5),)
+    env = VectorEnv(kind, 64, model=box(50.0), device="cpu", dtype="float64", autoreset="SAME_STEP")
+    before = env.reset(seed=1)[0]
+    for k in range(1, 30):
+        after = env.step(np.zeros((64, 0)))[0]
+        within = (k - 1) % 12 + 1
+        jump = after - before - [0, 0, -G * 0.001, 0, 0, 0]
+        if within == 12:
+            assert not after.any()
+        elif within % 5 == 0:
+            assert (np.abs(jump) <= [1, 1, 1e-9, 1e-9, 1e-9, 2]).all() and (np.ptp(jump, axis=0)[[0, 1, 5]] > 1.0).all()
+        else:
+            np.testing.assert_allclose(jump, 0.0, atol=1e-9)
+        before = after
+
+
+@pytest.mark.parametrize("wrong", [{"kinds": ("sea",)}, {"levels": 0}, {"cell": -1.0}, {"side": 1.0}])
+def test_wrong_grounds_are_refused(wrong):
+    """By name."""
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        terrain(**wrong)
