@@ -86,6 +86,12 @@ def test_episodes_cut_gradients_and_detach_forgets():
     env.detach()
     observation, *_ = env.step(torch.zeros((3, 8)))
     assert not observation.requires_grad
+    kept, action = env.state_dict(), torch.full((3, 8), 0.2)
+    expected = env.step(action)[0]
+    other = VectorEnv(Smooth, 3, array="torch", requires_grad=True, device="cpu", autoreset="SAME_STEP", episode=4)
+    other.reset(seed=9)
+    other.load_state_dict(kept)
+    np.testing.assert_array_equal(other.step(action)[0].detach(), expected.detach())
 
 
 @pytest.mark.parametrize("name", ["Ant", "CartPole", "HalfCheetah", "Hopper", "Reacher", "Walker2d"])

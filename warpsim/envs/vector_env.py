@@ -258,7 +258,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
                 )
             if memory:
                 term.tick = v.tick
-        v.moved()
+        v.detach() if self.requires_grad else v.moved()
 
     def _inner_terms(self) -> list:
         """Every term, and those that stand in others."""
