@@ -100,7 +100,8 @@ def test_several_simulators_behind_one_environment(mode):
         np.testing.assert_array_equal(truncated, np.concatenate([step[3] for step in steps]))
         assert not terminated.any() and info["reward_up"][:3].tolist() == [0.0] * 3
         if mode == "SAME_STEP" and truncated.any():
-            assert info["_final_obs"].tolist() == truncated.tolist()
+            assert info["_final_obs"].tolist() == info["_final_info"].tolist() == truncated.tolist()
+            np.testing.assert_array_equal(info["final_info"]["reward_up"], info["reward_up"])
         if k == 30:
             kept = env.state_dict()
     env.load_state_dict(kept)

@@ -87,6 +87,7 @@ def test_episodes_begin_anew(mode):
     q = env.state.q.numpy().copy()
     if mode == "SAME_STEP":
         assert info["_final_obs"].all() and not np.array_equal(info["final_obs"], observation)
+        assert info["_final_info"].all() and (info["final_info"]["reward_middle"] == info["reward_middle"]).all()
         np.testing.assert_array_equal(observation[:, :2], q)
         assert env.view.steps.tolist() == [0] * 6
     else:

@@ -82,11 +82,13 @@ class MixedEnv(gymnasium.vector.VectorEnv):
         info: dict = {}
         for own, (_, rows) in zip(infos, self._rows(), strict=True):
             for name, values in own.items():
-                if name == "final_obs":
-                    target = info.setdefault(name, np.zeros(self.observation_space.shape, values.dtype))
-                    target[rows, : values.shape[1]] = values
-                else:
-                    info.setdefault(name, np.zeros(self.num_envs, values.dtype))[rows] = values
+                if name == "final_info":
+                    continue
+                shape = self.observation_space.shape if name == "final_obs" else (self.num_envs,)
+                target = info.setdefault(name, np.zeros(shape, values.dtype))
+                target[(rows, slice(0, values.shape[1])) if name == "final_obs" else rows] = values
+        if any("final_info" in own for own in infos):
+            info["final_info"] = self._info([own.get("final_info", {}) for own in infos])
         return info
 
     def state_dict(self) -> dict:

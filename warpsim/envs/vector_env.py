@@ -194,7 +194,14 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         xp, ended = self.arrays.xp, terminated | truncated
         if self.autoreset is AutoresetMode.SAME_STEP:
             if self.arrays.host(ended).any():
-                info |= {"final_obs": self._out(observation), "_final_obs": self._bools(ended)}
+                mask = self._bools(ended)
+                last = {**info, **{f"_{name}": mask for name in info}}
+                info |= {
+                    "final_obs": self._out(observation),
+                    "_final_obs": mask,
+                    "final_info": last,
+                    "_final_info": mask,
+                }
                 self._next_episode(ended)
                 self._begin(ended)
                 observation = self._observe()
