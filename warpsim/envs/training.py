@@ -17,7 +17,7 @@ ALGORITHMS = ("ppo", "shac")
 ITERATIONS = {
     "ppo": {
         "Ant": 300,
-        "CartPole": 40,
+        "CartPole": 100,
         "HalfCheetah": 500,
         "Hopper": 300,
         "Humanoid": 500,
