@@ -123,7 +123,7 @@ def column(runs, key: str, digits: int) -> str:
 def markdown(result: dict) -> str:
     lines = ["# What policies learn", ""]
     lines += [
-        "| task | standing: return, distance [m] | PPO: return | distance [m] | env-steps | CPU-minutes | SHAC, as long: return | Gymnasium and SB3, as long: return | distance [m] | env-steps |"
+        "| task | the action 0: return, distance [m] | PPO: return | distance [m] | env-steps | CPU-minutes | SHAC, as long: return | Gymnasium and SB3, as long: return | distance [m] | env-steps |"
     ]
     lines += ["|---" * 10 + "|"]
     for name, found in result["tasks"].items():
