@@ -19,6 +19,15 @@ except importlib.metadata.PackageNotFoundError:
 pytestmark = [pytest.mark.assets, pytest.mark.skipif(not HERE, reason="needs pip install example-robot-data")]
 
 
+@pytest.mark.parametrize("name", ["Lift", "Quadruped", "QuadrupedRough", "Reach"])
+def test_spaces_and_arrays(name):
+    """Observations lie in their space; the same seed begins the same."""
+    env = VectorEnv(TASKS[name], 5, device="cpu")
+    observation, _ = env.reset(seed=1)
+    assert env.observation_space.contains(observation)
+    np.testing.assert_array_equal(env.reset(seed=1)[0], observation)
+
+
 @pytest.mark.parametrize("name", ["Quadruped", "QuadrupedRough"])
 def test_the_quadruped_stands(name):
     """Two seconds of the action 0: nobody falls, feet carry the weight, the trunk is level with the ground below."""
