@@ -171,3 +171,17 @@ def test_wrong_grounds_are_refused(wrong):
     """By name."""
     with pytest.raises(ValueError, match=next(iter(wrong))):
         terrain(**wrong)
+
+
+def test_the_time_in_the_air_is_each_worlds_own():
+    """As an observation: what is told of a landing does not change where another world's episode ends in that step."""
+    found = []
+    for ending in (False, True):
+        observations = {"air": sensing.air_time("box"), "q": terms.positions()}
+        kind = type("Air", (Task,), {"observations": observations, "timestep": 0.005, "episode": None})
+        kind.terminations = {"x": lambda s, ending=ending: (s.numbers == 0) & ending}
+        env = VectorEnv(kind, 2, model=box(0.3), device="cpu", dtype="float64", autoreset="SAME_STEP")
+        env.reset(seed=0)
+        found.append(np.array([env.step(np.zeros((2, 0)))[0][1] for _ in range(80)]))
+    np.testing.assert_array_equal(*found)
+    assert found[0][:, 0].max() > 0.1

@@ -383,3 +383,63 @@ def test_axes_and_poses_are_not_scaled():
         task = type("Random", (Task,), {"model": rich_model(), "observations": {"q": terms.positions()}})
         with pytest.raises(ValueError, match=name):
             VectorEnv(task, 2, device="cpu", events=(terms.randomise(name, 0.9, 1.1),))
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+def test_the_callers_memory_is_the_callers(framework):
+    """Actions may be written over after a step; so may what `state_dict` was made of."""
+    pytest.importorskip(framework)
+    env = VectorEnv(Slider, 2, device="cpu", array=framework, rewards={"change": terms.action_change})
+    env.reset(seed=0)
+    action = env.arrays.made(np.zeros((2, 1), np.float32))
+    env.step(action)
+    action += 1.0
+    np.testing.assert_array_equal(np.asarray(env.step(action)[1]), [1.0, 1.0])
+    kept = env.state_dict()
+    action += 7.0
+    np.testing.assert_array_equal(kept["view"]["action"], np.ones((2, 1)))
+
+
+def test_what_is_no_number_does_not_outlive_its_episode():
+    """One fault for a NaN action, whatever terms keep in mind; the next episode is clean."""
+    more = {"actuators": (terms.first_order(0.05), terms.delayed(1)), "rewards": {"c": terms.action_change}}
+    more["observations"] = {"q": terms.late(terms.positions(), 1), "a": terms.last_action}
+    env = VectorEnv(Slider, 2, device="cpu", autoreset="SAME_STEP", **more)
+    env.reset(seed=0)
+    nan = np.array([[np.nan], [0.0]], np.float32)
+    observation = env.step(nan)[0]
+    for _ in range(5):
+        assert np.isfinite(observation).all()
+        observation = env.step(0.0 * np.ones((2, 1)))[0]
+    assert env.faults[1] == 0 and env.faults[0] <= 2  # of a delayed action the motion is one step behind
+
+
+def test_resets_one_after_the_other_are_one():
+    """Worlds that are begun anew in two calls are as in one; a seed is of all worlds or of none."""
+    found = []
+    for masks in (([True, True],), ([True, False], [False, True])):
+        env = VectorEnv(Slider, 2, device="cpu", autoreset="DISABLED", actuators=(terms.delayed(2),), terminations={})
+        env.reset(seed=0)
+        for _ in range(5):
+            env.step(np.ones((2, 1)))
+        for mask in masks:
+            env.reset(options={"reset_mask": np.array(mask)})
+        env.step(-np.ones((2, 1)))
+        found.append(env.view.control)
+    np.testing.assert_array_equal(found, -np.ones((2, 2, 1)))
+    with pytest.raises(ValueError, match="seed"):
+        env.reset(seed=1, options={"reset_mask": np.array([True, False])})
+
+
+def test_a_push_comes_again_after_going_back():
+    """`load_state_dict` in a running environment: terms without memory are asked anew, too."""
+    env = VectorEnv(
+        Slider, 2, device="cpu", autoreset="DISABLED", terminations={}, events=(terms.push("slide", 1.0, 3),)
+    )
+    env.reset(seed=0)
+    for _ in range(2):
+        env.step(np.zeros((2, 1)))
+    kept = env.state_dict()
+    first = env.step(np.zeros((2, 1)))[0]
+    env.load_state_dict(kept)
+    np.testing.assert_array_equal(env.step(np.zeros((2, 1)))[0], first)

@@ -93,24 +93,25 @@ def touches(*bodies: str, above: float = 1.0):
 class air_time(Term):
     """How long feet were in the air before they touched the ground in this action: Σ (t - wanted) over those feet `(worlds,)` [s]."""
 
-    memory = ("time",)
+    memory = ("time", "found")
 
     def __init__(self, *bodies: str, wanted: float = 0.0, above: float = 1.0):
         self.count, self.touch, self.wanted = len(bodies), touches(*bodies, above=above), float(wanted)
 
     def bind(self, view) -> None:
         self.time = view.arrays.made(np.zeros((view.worlds, self.count), np.float32))
+        self.found = self.time.sum(-1)
 
     def reset(self, view, mask) -> None:
-        self.time = _rows(view, mask, 0.0 * self.time, self.time)
+        self.time, self.found = view.xp.where(mask[:, None], 0.0, self.time), view.xp.where(mask, 0.0, self.found)
 
     def __call__(self, view):
-        down = self.touch(view) > 0.5
-        landed = down & (self.time > 0.0)
-        found = view.xp.where(landed, self.time + view.dt - self.wanted, 0.0).sum(-1)
         if self.first(view):
-            self.time = view.xp.where(down, 0.0 * self.time, self.time + view.dt)
-        return found
+            down = self.touch(view) > 0.5
+            landed = down & (self.time > 0.0)
+            self.found = view.xp.where(landed, self.time + view.dt - self.wanted, 0.0).sum(-1)
+            self.time = view.xp.where(down, 0.0, self.time + view.dt)
+        return self.found
 
 
 class imu(Term):
@@ -136,7 +137,7 @@ class imu(Term):
         self.at, self.turn = view.arrays.made(self.pose[:3]), view.arrays.made(self.pose[3:])
 
     def reset(self, view, mask) -> None:
-        self.begun = mask
+        self.begun = mask if self.begun is None else self.begun | mask
 
     def __call__(self, view):
         xp, b = view.xp, self.index

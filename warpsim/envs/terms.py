@@ -122,7 +122,7 @@ class late(Term):
 
     def reset(self, view, mask) -> None:
         _reset(self.term, view, mask)
-        self.begun = mask
+        self.begun = mask if self.begun is None else self.begun | mask
 
     def __call__(self, view):
         return self.after(view, self.term(view))
@@ -197,7 +197,7 @@ class start_from(Term):
 
     def __call__(self, view, start) -> None:
         for name in "qv":
-            start[name] = 0.0 * start[name] + self.start[name]
+            start[name] = self.start[name]
 
 
 # commands --------------------------------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ class first_order(Term):
 
     def reset(self, view, mask) -> None:
         if self.level is not None:
-            self.level = _rows(view, mask, 0.0 * self.level, self.level)
+            self.level = view.xp.where(mask[:, None], 0.0, self.level)
 
     def __call__(self, view, action):
         before = 0.0 * action if self.level is None else self.level

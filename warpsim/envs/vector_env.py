@@ -82,6 +82,10 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             self.sim, self.state, self.arrays, timestep * t.decimation, len(low), whole(seed, "seed", 0), first_world
         )
         self.view.models = self.models
+        if t.timestep is None and any(m.timestep != model.timestep for m in self.models):
+            raise ValueError(
+                "models differ in timestep, which all worlds of a simulator share; give the task a timestep"
+            )
         apply_variants(self.sim, self.models, self.view.numbers)
         rows = {"q": rows_of_starts(self.models, self.view.numbers), "v": np.zeros((self.num_envs, model.nv))}
         self._model_start = {name: self.arrays.made(x.astype(dtype)) for name, x in rows.items()}
@@ -140,7 +144,12 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         if seed is not None:
             if isinstance(seed, (list, tuple)):
                 raise ValueError("seed is a list; one number seeds all worlds, each by its place")
-            self.view.seed(whole(seed, "seed", 0))
+            seed = whole(seed, "seed", 0)
+            if mask is not None and not self.arrays.host(self._mask(mask)).all():
+                raise ValueError(
+                    "seed begins the random numbers of all worlds anew; leave it out where reset_mask leaves some out"
+                )
+            self.view.seed(seed)
             fresh = True
         else:
             fresh = not self._begun
@@ -231,7 +240,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
     def state_dict(self) -> dict:
         """Everything that the next step reads: state, parameters, random numbers, commands, terms; NumPy arrays and numbers."""
-        v, host = self.view, self.arrays.host
+        v, host = self.view, self._kept
         return {
             "arrays": {name: x.copy() for name, x in checkpoint_arrays(self.sim, self.state).items()},
             "stream": v.stream.state_dict(),
@@ -263,7 +272,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
                     name,
                     [made(x) for x in value] if isinstance(value, list) else value if value is None else made(value),
                 )
-            if memory:
+            if hasattr(term, "tick"):
                 term.tick = v.tick
         v.detach() if self.requires_grad else v.moved()
 
@@ -274,9 +283,13 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             found += [term.term] if hasattr(term, "term") else []
         return found
 
+    def _kept(self, values) -> np.ndarray:
+        """A copy on the host."""
+        return np.array(self.arrays.host(values))
+
     def _memory(self, term) -> dict:
         """What a term keeps from step to step, by the names in its `memory`."""
-        host, values = self.arrays.host, {name: getattr(term, name, None) for name in getattr(term, "memory", ())}
+        host, values = self._kept, {name: getattr(term, name, None) for name in getattr(term, "memory", ())}
         return {
             n: [host(y) for y in x] if isinstance(x, list) else x if x is None else host(x) for n, x in values.items()
         }
@@ -336,7 +349,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         v.moved()
         xp, keep = self.arrays.xp, ~mask
         v.steps = xp.where(mask, 0 * v.steps, v.steps)
-        v.action, v.last_action = (xp.where(keep[:, None], x, 0.0 * x) for x in (v.action, v.last_action))
+        v.action, v.last_action = (xp.where(keep[:, None], x, 0.0) for x in (v.action, v.last_action))
         v.q_before, v.v_before = (xp.where(mask[:, None], a, b) for a, b in ((v.q, v.q_before), (v.v, v.v_before)))
         for term in self._terms:
             if hasattr(term, "reset"):
@@ -396,7 +409,9 @@ class VectorEnv(gymnasium.vector.VectorEnv):
                 if self.arrays.framework != "torch" or not hasattr(actions, "detach")
                 else actions
             )
-            found = self.arrays.floats(found, self.sim.dtype)
+            found = self.arrays.copied(
+                self.arrays.floats(found, self.sim.dtype)
+            )  # the caller may use that memory again
         except (TypeError, ValueError, RuntimeError):
             raise ValueError(f"actions is {short(actions)}; give numbers of shape {shape}") from None
         if tuple(found.shape) != shape:
