@@ -16,6 +16,8 @@ class MixedEnv(gymnasium.vector.VectorEnv):
     """
 
     def __init__(self, tasks, num_envs, *, first_world: int = 0, **options):
+        if not isinstance(tasks, (list, tuple)):
+            raise ValueError(f"tasks is {short(tasks)}; give a list of tasks")
         tasks = list(tasks)
         if not tasks:
             raise ValueError("tasks is empty; give at least one")
@@ -56,7 +58,11 @@ class MixedEnv(gymnasium.vector.VectorEnv):
 
     def reset(self, *, seed: int | None = None, options: dict | None = None):
         """As `VectorEnv.reset`."""
+        if options is not None and not isinstance(options, dict):
+            raise ValueError(f"options is {short(options)}; give a dict with reset_mask, or None")
         mask = None if options is None else options.get("reset_mask")
+        if mask is not None and np.shape(mask) != (self.num_envs,):
+            raise ValueError(f"reset_mask has shape {np.shape(mask)}; it must be ({self.num_envs},) of booleans")
         found = []
         for part, rows in self._rows():
             own = options if mask is None else {**options, "reset_mask": np.asarray(mask)[rows]}

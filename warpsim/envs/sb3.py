@@ -4,6 +4,7 @@ model = stable_baselines3.PPO("MlpPolicy", ws.envs.Sb3Env(ws.envs.TASKS["Hopper"
 """
 
 import numpy as np
+from gymnasium.vector import AutoresetMode
 
 from warpsim.checks import listed, short
 from warpsim.envs.vector_env import VectorEnv
@@ -23,7 +24,7 @@ class Sb3Env(VecEnv):
 
     def __init__(self, task, num_envs: int = 1, **options):
         for name, kept in (("array", "numpy"), ("autoreset", "SAME_STEP")):
-            if options.get(name, kept) != kept:
+            if options.get(name, kept) not in (kept, getattr(AutoresetMode, kept, kept)):
                 raise ValueError(f"{name} is {short(options[name])}; Stable-Baselines3 needs {kept!r}")
         self.env = VectorEnv(task, num_envs, **(options | {"array": "numpy", "autoreset": "SAME_STEP"}))
         super().__init__(num_envs, self.env.single_observation_space, self.env.single_action_space)

@@ -18,6 +18,9 @@ class SingleEnv(gymnasium.Env):
     def __init__(self, task, *, render_mode: str | None = None, **options):
         if render_mode not in MODES:
             raise ValueError(f"render_mode is {render_mode!r}; use one of {', '.join(map(repr, MODES))}")
+        for name in ("autoreset", "array"):
+            if name in options:
+                raise ValueError(f"{name} is for environments of many worlds (gymnasium.make_vec); leave it out")
         self.env = VectorEnv(task, 1, **(options | {"array": "numpy", "autoreset": "DISABLED"}))
         self.render_mode = render_mode
         self.observation_space, self.action_space = self.env.single_observation_space, self.env.single_action_space

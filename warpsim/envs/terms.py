@@ -164,7 +164,11 @@ class start_noise(Term):
     """Noise on the start, of q and v: uniform in ± q, ± v, or `normal=True`: with those deviations (v alone if "v")."""
 
     def __init__(self, q: float = 0.0, v: float = 0.0, normal: bool | str = False):
-        self.q, self.v, self.normal = q, v, normal
+        rule = "give a number of at least 0"
+        self.q, self.v = (number(x, name, rule, lambda x: 0.0 <= x < math.inf) for name, x in (("q", q), ("v", v)))
+        if normal not in (False, True, "q", "v"):
+            raise ValueError(f'normal is {short(normal)}; use True, False, "q" or "v"')
+        self.normal = normal
 
     def bind(self, view) -> None:
         self.draws = {"q": view.draw(), "v": view.draw()}
@@ -233,6 +237,9 @@ class scaled(Term):
 
     def __init__(self, scale=1.0, offset=0.0):
         self.scale, self.offset = (np.asarray(x, np.float32) for x in (scale, offset))
+        for name, values in (("scale", self.scale), ("offset", self.offset)):
+            if not np.isfinite(values).all():
+                raise ValueError(f"scaled: {name} is {short(values.tolist())}; give finite numbers")
 
     def bind(self, view) -> None:
         self.a, self.b = view.arrays.made(self.scale), view.arrays.made(self.offset)

@@ -60,7 +60,7 @@ def load_learner(path, *, device=None, threads: int | None = None, policy_only: 
             learner.restore(kept)
     except FileNotFoundError:
         raise ValueError(f"{path}: no such checkpoint; `warpsim train` writes one") from None
-    except (KeyError, RuntimeError, EOFError) as error:
+    except (KeyError, TypeError, RuntimeError, EOFError) as error:
         raise ValueError(f"{path}: not a checkpoint of warpsim ({type(error).__name__}); train anew") from error
     return learner
 
@@ -92,7 +92,7 @@ def train(
     checkpoint = None if folder is None else folder / _of_process(CHECKPOINT)
     if resume:
         learner = load_learner(checkpoint, device=device, threads=threads)
-        curve = json.loads((folder / CURVE).read_text())[: learner.iteration]
+        curve = json.loads((folder / CURVE).read_text())[: learner.iteration] if (folder / CURVE).exists() else []
         if learner.task != NAMES[choice(task.lower(), "task", NAMES)]:
             raise ValueError(f"{folder} holds a training of {learner.task}, not of {task}")
     else:
