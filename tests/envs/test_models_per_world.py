@@ -1,5 +1,7 @@
 """Robots that differ from world to world: in one simulator, or in several behind one environment."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -116,3 +118,12 @@ def test_several_simulators_behind_one_environment(mode):
     ):
         with pytest.raises(ValueError):
             wrong()
+
+
+@pytest.mark.parametrize(("field", "values"), [("timestep", 0.02), ("control_range", np.array([[-9.0, 9.0]]))])
+def test_what_the_first_model_would_decide_for_all(field, values):
+    """A time step and bounds of actions that differ are refused, where the task does not say."""
+    first = walker(0.4)
+    task = type("Own", (Kick,), {"timestep": None})
+    with pytest.raises(ValueError, match=field):
+        VectorEnv(task, 2, model=[first, dataclasses.replace(first, **{field: values})], device="cpu")

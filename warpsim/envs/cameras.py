@@ -128,6 +128,10 @@ class camera(_Rays):
         super().__init__(body, pose, rays, reach, ignore, geoms)
 
     def bind(self, view) -> None:
+        if self.what == "rgb" and any(not np.array_equal(m.geom_rgba, view.model.geom_rgba) for m in view.models):
+            raise ValueError(
+                "models differ in geom_rgba, which a camera takes from the first; give them the same colours"
+            )
         super().bind(view)
         made, dtype = view.arrays.made, view.sim.dtype
         self._along, self._sun = made(self.along.astype(dtype)), made((SUN / np.linalg.norm(SUN)).astype(dtype))

@@ -101,6 +101,10 @@ def _ground(view, name: str):
     fields = [g for g in range(model.ngeom) if model.geom_type[g] == 1]
     if geom not in fields or model.geom_body[geom] >= 0 or not np.allclose(model.geom_pose[geom, 3:], [1, 0, 0, 0]):
         raise ValueError(f"geom {name!r} is no level height field that is fixed to the world")
+    if any(not np.array_equal(m.geom_pose[geom], model.geom_pose[geom]) for m in view.models):
+        raise ValueError(
+            f"models differ in the pose of {name!r}, which a scan takes from the first; put it in one place"
+        )
     field = model.hfields[fields.index(geom)]
     return field, model.geom_pose[geom, :3]
 

@@ -82,11 +82,15 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             self.sim, self.state, self.arrays, timestep * t.decimation, len(low), whole(seed, "seed", 0), first_world
         )
         self.view.models = self.models
+        apply_variants(self.sim, self.models, self.view.numbers)
         if t.timestep is None and any(m.timestep != model.timestep for m in self.models):
             raise ValueError(
                 "models differ in timestep, which all worlds of a simulator share; give the task a timestep"
             )
-        apply_variants(self.sim, self.models, self.view.numbers)
+        if t.action_range is None and any(
+            not np.array_equal(m.control_range, model.control_range) for m in self.models
+        ):
+            raise ValueError("models differ in control_range, which bounds the actions; give the task an action_range")
         rows = {"q": rows_of_starts(self.models, self.view.numbers), "v": np.zeros((self.num_envs, model.nv))}
         self._model_start = {name: self.arrays.made(x.astype(dtype)) for name, x in rows.items()}
         self._weights = {name: term[0] if isinstance(term, tuple) else 1.0 for name, term in t.rewards.items()}
