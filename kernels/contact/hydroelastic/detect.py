@@ -1,0 +1,317 @@
+"""Polygons of all pressure fields of a world, in the order of pairs, cells and faces, as contact points of their own.
+
+A polygon between facets of curved shapes is one point at its centroid. A large one, between flat faces, is four with its area, centroid and second
+moments (`large_points`), so that a box rests on its face: at each the pressure is that of the field there, and the sums of force, moment, stiffness
+and its second moments are the polygon's.
+"""
+
+import warp as wp
+
+from ...flags import CONTACT_OVERFLOW
+from ...linalg.lanes import lane, lanes, team_bits, team_count, team_number, team_take
+from ...real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec4, vec5
+from ..contacts import Contacts, Material, Scene, geom_dissipation_time
+from ..cull import next_candidate
+from ..narrow.features import contact_frame, orthogonal
+from ..narrow.manifold import PLANE
+from .fields import Fields, Sizes, sphere_at
+from .polygon import MAX_VERTICES, SMALLEST_AREA, Moments, Surface, along, compliances, meet, moments
+
+SMALLEST_SPREAD = 1e-30  # [m²] of second moments per area under which a polygon is thin
+
+
+@struct
+class Polygons:
+    """The polygons found, (worlds, max_polygons); `first (worlds, pairs + 1)`: where those of a pair begin. In the frame of S; only where patches
+    read them, the arrays but `count`, `first` and `cells` have columns."""
+
+    count: wp.array(dtype=int)
+    first: wp.array2d(dtype=int)
+    cells: wp.array2d(dtype=wp.vec2i)
+    normal: wp.array2d(dtype=vec3)  # m, into S
+    centroid: wp.array2d(dtype=vec3)
+    second: wp.array2d(dtype=mat33)
+    gradient: wp.array2d(dtype=vec3)  # ∇p
+    values: wp.array2d(dtype=vec5)  # area, p at the centroid, c, τ_d, radius about the centroid
+
+
+@func
+def soft_first(fields: Fields, scene: Scene, p: int):
+    """The geoms of a pair: S, which is soft, and the other."""
+    s = scene.pair_geom[p, 0]
+    o = scene.pair_geom[p, 1]
+    if fields.geom_cells[s, 1] == 0:
+        s = scene.pair_geom[p, 1]
+        o = scene.pair_geom[p, 0]
+    return s, o
+
+
+@func
+def parts(fields: Fields, g: int):
+    """First and number of a geom's cells, or of its faces where it is rigid."""
+    first = fields.geom_cells[g, 0]
+    count = fields.geom_cells[g, 1]
+    if count == 0:
+        first = fields.geom_faces[g, 0]
+        count = fields.geom_faces[g, 1]
+    return first, count
+
+
+@func
+def above_plane(fields: Fields, X: transform, g: int, ball: vec4) -> bool:
+    """Whether a ball lies off the half space of geom g, whose pose in the frame of the ball is X."""
+    normal = wp.transform_vector(X, vec3(real(0.0), real(0.0), real(1.0)))
+    return wp.dot(normal, along(ball) - wp.transform_get_translation(X)) > ball[3]
+
+
+@func
+def parts_apart(fields: Fields, sizes: Sizes, X: transform, w: int, s: int, o: int, i: int, j: int) -> bool:
+    """Whether balls around cell i of S and part j of O are apart. j = −1: the whole of O, as far as is known."""
+    ball = sphere_at(fields, sizes, w, s, fields.cell_sphere[i])
+    if fields.geom_type[o] == PLANE:
+        return above_plane(fields, X, o, ball)
+    other = vec4()
+    if fields.geom_cells[o, 1] == 0:
+        other = sphere_at(fields, sizes, w, o, fields.face_sphere[j])
+    else:
+        other = sphere_at(fields, sizes, w, o, fields.cell_sphere[j])
+    centre = wp.transform_point(X, along(other))
+    if fields.geom_type[s] == PLANE:
+        return centre[2] > other[3]
+    reach = ball[3] + other[3]
+    return wp.length_sq(centre - along(ball)) > reach * reach
+
+
+@func
+def next_parts(fields: Fields, sizes: Sizes, X: transform, w: int, s: int, o: int, k: int, total: int):
+    """The next places from k on, of all combinations of a cell of S and a part of O, whose balls meet, one for every lane; where to go on."""
+    first_s = fields.geom_cells[s, 0]
+    first_o, count_o = parts(fields, o)
+    own = total
+    at = int(k)
+    if lanes() == 1:
+        while at < total and parts_apart(fields, sizes, X, w, s, o, first_s + at // count_o, first_o + at % count_o):
+            at += 1
+        own = at
+        at += 1
+    else:
+        filled = int(0)
+        room = bool(True)
+        while at < total and room:
+            mine = at + lane()
+            hit = int(0)
+            if mine < total:
+                if not parts_apart(fields, sizes, X, w, s, o, first_s + mine // count_o, first_o + mine % count_o):
+                    hit = int(1)
+            hits = team_count(hit)
+            room = filled + hits <= lanes()
+            if room:
+                own = team_take(hit, at, filled, own)
+                filled += hits
+                at += lanes()
+    return own, at
+
+
+@func
+def large_points(second: mat33, t: vec3, u: vec3):
+    """L of y = L (±1, ±1): four points in the axes (t, u) with these second moments; L is lower triangular."""
+    tt = wp.dot(t, second * t)
+    tu = wp.dot(t, second * u)
+    uu = wp.dot(u, second * u)
+    l_tt = real(0.0)
+    l_ut = real(0.0)
+    if tt > real(SMALLEST_SPREAD):
+        l_tt = wp.sqrt(tt)
+        l_ut = tu / l_tt
+    l_uu = wp.sqrt(wp.max(uu - l_ut * l_ut, real(0.0)))
+    return l_tt, l_ut, l_uu
+
+
+@func
+def corner(q: int) -> vec2:
+    """(±1, ±1), counter-clockwise."""
+    x = real(1.0)
+    y = real(1.0)
+    if q == 1 or q == 2:
+        x = real(-1.0)
+    if q >= 2:
+        y = real(-1.0)
+    return vec2(x, y)
+
+
+@func
+def place_point(
+    contacts: Contacts, w: int, c: int, p: int, feature: wp.vec3i, X_s: transform, sign: real, m: vec3, x: vec3,
+    pressure: real, area: real, compliance: real, tau: real,
+):  # fmt: skip
+    """Write a contact point at x with the normal sign·m, both in the frame of S: k = A/c, φ = −c p."""
+    contacts.pair[w, c] = p
+    contacts.feature[w, c] = feature
+    contacts.phi[w, c] = -compliance * pressure
+    contacts.point[w, c] = wp.transform_point(X_s, x)
+    contacts.frame[w, c] = contact_frame(sign * wp.transform_vector(X_s, m))
+    contacts.compliance[w, c] = vec2(compliance / area, tau)
+
+
+@func
+def polygon_law(found: Surface, material: Material, default_tau: real, w: int, s: int, o: int) -> vec2:
+    """(c [m/Pa], τ_d [s]), the latter the mean weighted by compliance."""
+    c_s, c_o = compliances(found)
+    tau = c_s * geom_dissipation_time(material.dissipation_time, w, s, default_tau)
+    tau += c_o * geom_dissipation_time(material.dissipation_time, w, o, default_tau)
+    return vec2(c_s + c_o, tau / (c_s + c_o))
+
+
+@func
+def add_polygon(
+    fields: Fields, scene: Scene, material: Material, default_tau: real, w: int, p: int, i: int, j: int, X_s: transform,
+    found: Surface, shape: Moments, large: bool, count: int, contacts: Contacts,
+):  # fmt: skip
+    """Store the points of a polygon; how many there are then, and flags."""
+    s, o = soft_first(fields, scene, p)
+    sign = real(1.0)
+    if s == scene.pair_geom[p, 0]:
+        sign = real(-1.0)
+    law = polygon_law(found, material, default_tau, w, s, o)
+    c = law[0]
+    tau = law[1]
+    pressure = wp.dot(found.a, shape.centroid) + found.b
+    now = int(count)
+    if not large:
+        if now < contacts.pair.shape[1]:
+            feature = wp.vec3i(i, j, 0)
+            place_point(
+                contacts, w, now, p, feature, X_s, sign, found.normal, shape.centroid, pressure, shape.area, c, tau
+            )  # fmt: skip
+        now += 1
+    else:
+        t = orthogonal(found.normal)
+        u = wp.cross(found.normal, t)
+        l_tt, l_ut, l_uu = large_points(shape.second, t, u)
+        for q in range(4):
+            if now < contacts.pair.shape[1]:
+                y = corner(q)
+                arm = (l_tt * y[0]) * t + (l_ut * y[0] + l_uu * y[1]) * u
+                feature = wp.vec3i(i, j, q)
+                place_point(
+                    contacts, w, now, p, feature, X_s, sign, found.normal, shape.centroid + arm,
+                    pressure + wp.dot(found.a, arm), real(0.25) * shape.area, c, tau,
+                )  # fmt: skip
+            now += 1
+    flags = int(0)
+    if now > contacts.pair.shape[1]:
+        now = contacts.pair.shape[1]
+        flags = int(CONTACT_OVERFLOW)
+    return now, flags
+
+
+@func
+def extent(P: wp.array(dtype=vec3), count: int, shape: Moments) -> real:
+    """Largest distance of a vertex from the centroid."""
+    most = real(0.0)
+    for i in range(count):
+        most = wp.max(most, wp.length_sq(P[i] - shape.centroid))
+    return wp.sqrt(most)
+
+
+@func
+def keep_polygon(polygons: Polygons, w: int, k: int, found: Surface, shape: Moments, law: vec2, radius: real):
+    polygons.normal[w, k] = found.normal
+    polygons.centroid[w, k] = shape.centroid
+    polygons.second[w, k] = shape.second
+    polygons.gradient[w, k] = found.a
+    pressure = wp.dot(found.a, shape.centroid) + found.b
+    polygons.values[w, k] = vec5(shape.area, pressure, law[0], law[1], radius)
+
+
+@func
+def is_large(fields: Fields, o: int, i: int, j: int) -> bool:
+    """Whether a polygon is of two flat faces."""
+    other = int(0)
+    if fields.geom_cells[o, 1] == 0:
+        other = fields.face_large[j]
+    else:
+        other = fields.cell_large[j]
+    return fields.cell_large[i] == 1 and other == 1
+
+
+@kernel(lanes=True)
+def detect(
+    scene: Scene,
+    fields: Fields,
+    sizes: Sizes,
+    material: Material,
+    default_tau: real,
+    geom_X: wp.array2d(dtype=transform),
+    geom_speed: wp.array2d(dtype=real),
+    geom_capsule: wp.array2d(dtype=vec5),
+    points: int,
+    # in and out
+    contacts: Contacts,
+    # out
+    polygons: Polygons,
+):
+    """Polygons of all pairs with pressure; `points` 1: their contact points come after those that there are. Launch over (worlds, lanes)."""
+    w, _lane = wp.tid()
+    P = wp.zeros(shape=(MAX_VERTICES,), dtype=vec3)
+    spare = wp.zeros(shape=(MAX_VERTICES,), dtype=vec3)
+    distance = wp.zeros(shape=(MAX_VERTICES,), dtype=real)
+    count = contacts.count[w]
+    flags = int(0)
+    listed = int(0)
+    pairs = fields.pair.shape[0]
+    t = int(0)
+    next_pair = int(0)
+    while t < pairs:
+        next_pair = next_candidate(
+            scene.pair_geom, fields.pair, 0, scene.geom_type, geom_X[w], geom_capsule[w], geom_speed[w], real(0.0), t, pairs
+        )  # fmt: skip
+        while t <= wp.min(next_pair, pairs - 1):
+            polygons.first[w, t] = listed
+            t += 1
+        if next_pair < pairs:
+            p = fields.pair[next_pair]
+            s, o = soft_first(fields, scene, p)
+            X_s = geom_X[w, s]
+            X = wp.transform_inverse(X_s) * geom_X[w, o]
+            first_s = fields.geom_cells[s, 0]
+            first_o, count_o = parts(fields, o)
+            total = fields.geom_cells[s, 1] * count_o
+            k = int(0)
+            while k < total:
+                own, k = next_parts(fields, sizes, X, w, s, o, k, total)
+                found = Surface()
+                shape = Moments()
+                i = int(0)
+                j = int(0)
+                if own < total:
+                    i = first_s + own // count_o
+                    j = first_o + own % count_o
+                    found = meet(fields, sizes, X, w, s, o, i, j, P, spare, distance)
+                    if found.count > 0:
+                        shape = moments(P, found.count, found.normal)
+                for of in range(lanes()):  # in the order of cells
+                    hit = int(0)
+                    if shape.area > real(SMALLEST_AREA):
+                        hit = int(1)
+                    if team_number(hit, of) == 1:
+                        if listed < polygons.cells.shape[1]:
+                            if lane() == of:
+                                polygons.cells[w, listed] = wp.vec2i(i, j)
+                                if points == 0:
+                                    law = polygon_law(found, material, default_tau, w, s, o)
+                                    keep_polygon(polygons, w, listed, found, shape, law, extent(P, found.count, shape))
+                                else:
+                                    count, more = add_polygon(
+                                        fields, scene, material, default_tau, w, p, i, j, X_s, found, shape,
+                                        is_large(fields, o, i, j), count, contacts,
+                                    )  # fmt: skip
+                                    flags = flags | more
+                            count = team_number(count, of)
+                            listed += 1
+                        else:
+                            flags = flags | CONTACT_OVERFLOW
+    polygons.first[w, pairs] = listed
+    polygons.count[w] = listed
+    contacts.count[w] = count
+    contacts.flags[w] = contacts.flags[w] | team_bits(flags)

@@ -1,0 +1,150 @@
+"""Pressure fields: every soft geom is a list of cells with a linear pressure, every rigid one a list of faces (theory §9).
+
+The pressure in cell f is p = E F_f, F_f(x) = a·x + b in the geom's frame, E the geom's modulus [Pa]. A cell is a convex polyhedron
+{F_f >= 0, F_f <= F_g for its neighbours g}: one per face of the surface (Masterjohn et al. 2022 have one per tetrahedron). Functions are
+kept as *entries* that do not depend on sizes (`warpsim/model/pressure.py`), which worlds may choose.
+"""
+
+import warp as wp
+
+from ...real import func, real, struct, vec3, vec4
+from ..narrow.manifold import BOX, CAPSULE, CYLINDER, ELLIPSOID, PLANE, SPHERE
+
+SURFACE = wp.constant(-1)  # a bound: F >= 0
+
+
+@struct
+class Fields:
+    """Tables of all hydroelastic geoms, shared by all worlds."""
+
+    pair: wp.array(dtype=int)  # rows of the pair table with pressure
+    geom_type: wp.array(dtype=int)
+    geom_cells: wp.array2d(dtype=int)  # (ngeom, 2) first, count; none: the geom is rigid
+    geom_faces: wp.array2d(dtype=int)
+    geom_shift: wp.array(dtype=real)  # of F, by the margin
+    geom_margin: wp.array(dtype=real)  # [m]
+    geom_size: wp.array(dtype=vec3)  # the model's, for which spheres are right
+    entry: wp.array(dtype=vec4)
+    cell_entry: wp.array(dtype=int)
+    cell_bounds: wp.array2d(dtype=int)  # (cells, 2) first, count
+    bound: wp.array(dtype=int)  # entry, or SURFACE
+    cell_large: wp.array(dtype=int)
+    cell_sphere: wp.array(dtype=vec4)  # centre, radius
+    face_vertices: wp.array2d(dtype=int)  # (faces, 2) first, count; none: a half space
+    face_vertex: wp.array(dtype=vec4)
+    face_large: wp.array(dtype=int)
+    face_sphere: wp.array(dtype=vec4)
+
+
+@struct
+class Sizes:
+    """What worlds may choose, (1 or worlds, ngeom)."""
+
+    size: wp.array2d(dtype=vec3)
+    modulus: wp.array2d(dtype=real)  # [Pa]
+    thickness: wp.array2d(dtype=real)  # [m] of half spaces
+
+
+@func
+def pressure_function(kind: int, size: vec3, thickness: real, entry: vec4) -> vec4:
+    """(a, b) of F = a·x + b."""
+    a = vec3(entry[0], entry[1], entry[2])
+    c = entry[3]
+    b = c
+    if kind == PLANE:
+        a = a / thickness
+    elif kind == SPHERE:
+        a = -a / (size[0] * c)
+        b = real(1.0)
+    elif kind == ELLIPSOID:
+        a = vec3(-a[0] / (size[0] * c), -a[1] / (size[1] * c), -a[2] / (size[2] * c))
+        b = real(1.0)
+    elif kind == BOX:
+        half = wp.min(size)
+        b = (wp.abs(a[0]) * size[0] + wp.abs(a[1]) * size[1] + wp.abs(a[2]) * size[2]) / half
+        a = -a / half
+    elif kind == CYLINDER:
+        half = wp.min(size[0], size[1])
+        if wp.abs(a[2]) < real(0.5):
+            a = -a / (half * c)
+            b = size[0] / half
+        else:
+            a = -a / half
+            b = size[1] / half
+    elif kind == CAPSULE:
+        b = real(1.0)
+        if a[2] != real(0.0):
+            b += wp.abs(a[2]) * size[1] / (size[0] * c)
+        a = -a / (size[0] * c)
+    return vec4(a[0], a[1], a[2], b)
+
+
+@func
+def grown(fields: Fields, sizes: Sizes, w: int, g: int) -> vec3:
+    """Size of a geom with its margin."""
+    size = sizes.size[w % sizes.size.shape[0], g]
+    margin = fields.geom_margin[g]
+    return size + vec3(margin, margin, margin)
+
+
+@func
+def thickness_of(sizes: Sizes, w: int, g: int) -> real:
+    return sizes.thickness[w % sizes.thickness.shape[0], g]
+
+
+@func
+def entry_function(fields: Fields, sizes: Sizes, w: int, g: int, e: int) -> vec4:
+    """(a, b) of entry e of geom g, in its frame."""
+    f = pressure_function(fields.geom_type[g], grown(fields, sizes, w, g), thickness_of(sizes, w, g), fields.entry[e])
+    return vec4(f[0], f[1], f[2], f[3] - fields.geom_shift[g])
+
+
+@func
+def bound_plane(fields: Fields, sizes: Sizes, w: int, g: int, bound: int, own: vec4) -> vec4:
+    """(m, d) of the half space m·x + d <= 0 of one bound of a cell with function `own`; not normalised."""
+    plane = -own
+    if bound != SURFACE:
+        plane = own - entry_function(fields, sizes, w, g, bound)
+    return plane
+
+
+@func
+def vertex_of(fields: Fields, sizes: Sizes, w: int, g: int, v: int) -> vec3:
+    """Vertex of a face of a rigid geom, in its frame."""
+    kind = fields.geom_type[g]
+    u = fields.face_vertex[v]
+    size = grown(fields, sizes, w, g)
+    scale = vec3(real(1.0), real(1.0), real(1.0))
+    if kind == SPHERE or kind == CAPSULE:
+        scale = vec3(size[0], size[0], size[0])
+    elif kind == ELLIPSOID or kind == BOX:
+        scale = size
+    elif kind == CYLINDER:
+        scale = vec3(size[0], size[0], size[1])
+    x = vec3(scale[0] * u[0], scale[1] * u[1], scale[2] * u[2])
+    if kind == CAPSULE:
+        x[2] = x[2] + u[3] * size[1]
+    return x
+
+
+@func
+def sphere_at(fields: Fields, sizes: Sizes, w: int, g: int, sphere: vec4) -> vec4:
+    """A sphere of the tables, for the size that the geom has in this world."""
+    size = sizes.size[w % sizes.size.shape[0], g]
+    model = fields.geom_size[g]
+    if size[0] != model[0] or size[1] != model[1] or size[2] != model[2]:
+        kind = fields.geom_type[g]
+        grow = real(1.0)
+        if kind != PLANE:
+            grow = size[0] / model[0]
+        if kind != PLANE and kind != SPHERE:  # curved and long shapes: the whole geom
+            size = grown(fields, sizes, w, g)
+            radius = wp.length(size)
+            if kind == CAPSULE:
+                radius = size[0] + size[1]
+            elif kind == CYLINDER:
+                radius = wp.sqrt(size[0] * size[0] + size[1] * size[1])
+            sphere = vec4(real(0.0), real(0.0), real(0.0), radius)
+        else:
+            sphere = grow * sphere
+    return sphere
