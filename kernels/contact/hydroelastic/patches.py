@@ -21,7 +21,7 @@ from ..contacts import Contacts, Scene, point_velocity
 from ..narrow.features import contact_frame, orthogonal
 from .detect import Polygons, corner, soft_first
 from .fields import Fields, Sizes
-from .polygon import MAX_VERTICES, SMALLEST_AREA, clip, meet, moments
+from .polygon import MAX_VERTICES, clip, meet, moments
 
 MOST_NORMALS = wp.constant(4)  # patches of a pair
 COHERENT = 0.95  # |Σ A p n|/Σ A p of polygons that have about one normal

@@ -13,7 +13,7 @@ import warp as wp
 
 from ...real import func, mat33, real, struct, transform, vec3, vec4
 from ..narrow.features import orthogonal
-from .fields import Fields, Sizes, SURFACE, bound_plane, entry_function, sphere_at, vertex_of
+from .fields import SURFACE, Fields, Sizes, bound_plane, entry_function, sphere_at, vertex_of
 
 MAX_VERTICES = wp.constant(32)  # 8 of a face, and at most one more for each of the 12 bounds of a cell, of two cells
 LEAST_SLOPE = 1e-4  # of |a|: least slope of the pressure along the normal that counts as stiffness
