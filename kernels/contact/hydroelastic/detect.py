@@ -315,3 +315,68 @@ def detect(
     polygons.count[w] = listed
     contacts.count[w] = count
     contacts.flags[w] = contacts.flags[w] | team_bits(flags)
+
+
+@struct
+class Outlines:
+    """Polygons of one world in world axes, (max_polygons, …), for display: vertices, the pressure there, and of each polygon its values."""
+
+    count: wp.array(dtype=int)
+    pair: wp.array(dtype=int)
+    vertex: wp.array2d(dtype=vec3)
+    pressure: wp.array2d(dtype=real)
+    normal: wp.array(dtype=vec3)  # from geom A into B
+    centroid: wp.array(dtype=vec3)
+    force: wp.array(dtype=vec3)  # elastic, on B [N]
+    moment: wp.array(dtype=vec3)  # of it about the centroid
+    values: wp.array(dtype=vec3)  # area [m²], stiffness [N/m], largest p/E
+
+
+@kernel
+def outline(
+    scene: Scene,
+    fields: Fields,
+    sizes: Sizes,
+    geom_X: wp.array2d(dtype=transform),
+    polygons: Polygons,
+    world: int,
+    # out
+    outlines: Outlines,
+):
+    """The polygons that were found in a world. Launch over its polygons."""
+    k = wp.tid()
+    t = int(0)
+    while polygons.first[world, t + 1] <= k:
+        t += 1
+    P = wp.zeros(shape=(MAX_VERTICES,), dtype=vec3)
+    spare = wp.zeros(shape=(MAX_VERTICES,), dtype=vec3)
+    distance = wp.zeros(shape=(MAX_VERTICES,), dtype=real)
+    p = fields.pair[t]
+    s, o = soft_first(fields, scene, p)
+    sign = real(1.0)
+    if s == scene.pair_geom[p, 0]:
+        sign = real(-1.0)
+    X_s = geom_X[world, s]
+    cells = polygons.cells[world, k]
+    X = wp.transform_inverse(X_s) * geom_X[world, o]
+    found = meet(fields, sizes, X, world, s, o, cells[0], cells[1], P, spare, distance)
+    shape = moments(P, found.count, found.normal)
+    c_s, c_o = compliances(found)
+    n = sign * wp.transform_vector(X_s, found.normal)
+    pressure = wp.dot(found.a, shape.centroid) + found.b
+    outlines.count[k] = found.count
+    outlines.pair[k] = p
+    outlines.normal[k] = n
+    outlines.centroid[k] = wp.transform_point(X_s, shape.centroid)
+    outlines.force[k] = (shape.area * pressure) * n
+    outlines.moment[k] = shape.area * wp.cross(wp.transform_vector(X_s, shape.second * found.a), n)
+    largest = real(0.0)
+    for i in range(found.count):
+        p_i = wp.dot(found.a, P[i]) + found.b
+        largest = wp.max(largest, p_i)
+        outlines.vertex[k, i] = wp.transform_point(X_s, P[i])
+        outlines.pressure[k, i] = p_i
+    softest = sizes.modulus[world % sizes.modulus.shape[0], s]
+    if fields.geom_cells[o, 1] > 0:
+        softest = wp.min(softest, sizes.modulus[world % sizes.modulus.shape[0], o])
+    outlines.values[k] = vec3(shape.area, shape.area / (c_s + c_o), largest / softest)

@@ -23,12 +23,15 @@ from .detect import Polygons, corner, soft_first
 from .fields import Fields, Sizes
 from .polygon import MAX_VERTICES, clip, meet, moments
 
+mat43 = wp.types.matrix((4, 3), real)
+
 MOST_NORMALS = wp.constant(4)  # patches of a pair
 COHERENT = 0.95  # |Σ A p n|/Σ A p of polygons that have about one normal
 SAME_NORMAL = 0.95  # cosine between normals that belong together anyhow
 LARGEST_CENTRE = 0.75  # w0
 # κ of T ≈ f0 κ √tr S_p, of the ratio of the smaller to the larger deviation: a fit to patches of all shapes, ±5 %.
-TORSION = (0.863, 0.061)
+TORSION = 0.863
+TORSION_ROUND = 0.061
 LEAST_SHARE = 1e-9  # of the stiffness: quadrants with less are empty
 THIN = 1e-12  # of the trace of S: least square of L's diagonal
 
@@ -122,7 +125,7 @@ def pushes(
 def choose_normals(polygons: Polygons, w: int, first: int, last: int):
     """Normals that those of the polygons are near, at most MOST_NORMALS: the one with most force, then each time the one with most force away
     from those before. By all lanes. How many, and they."""
-    seed = wp.types.matrix((4, 3), real)()
+    seed = mat43()
     seeds = int(0)
     searching = bool(True)
     while searching and seeds < MOST_NORMALS:
@@ -154,7 +157,7 @@ def choose_normals(polygons: Polygons, w: int, first: int, last: int):
 
 
 @func
-def nearest_seed(seeds: int, seed: wp.types.matrix((4, 3), real), n: vec3) -> int:
+def nearest_seed(seeds: int, seed: mat43, n: vec3) -> int:
     best = int(0)
     most = real(-2.0)
     for b in range(seeds):
@@ -195,7 +198,7 @@ def torsion(s: Sums, patch: Patch) -> real:
     middle = real(0.5) * (tt + uu)
     apart = wp.sqrt(real(0.25) * (tt - uu) * (tt - uu) + tu * tu)
     narrow = wp.sqrt(wp.max(middle - apart, real(0.0)) / wp.max(middle + apart, real(1e-30)))
-    kappa = real(TORSION[0]) + real(TORSION[1]) * narrow
+    kappa = real(TORSION) + real(TORSION_ROUND) * narrow
     return s.f * kappa * wp.sqrt(wp.max(real(2.0) * middle, real(0.0)))
 
 
@@ -275,7 +278,7 @@ def half_plane(direction: vec3, through: vec3, side: real) -> vec4:
 @func
 def quadrant_sums(
     fields: Fields, sizes: Sizes, scene: Scene, X: transform, w: int, p: int, first: int, last: int, seeds: int,
-    seed: wp.types.matrix((4, 3), real), b: int, patch: Patch, quadrant: int, polygons: Polygons,
+    seed: mat43, b: int, patch: Patch, quadrant: int, polygons: Polygons,
 ) -> Sums:  # fmt: skip
     """Sums of what of the polygons of one normal lies in a quadrant about the centre; −1: all. By all lanes."""
     P = wp.zeros(shape=(MAX_VERTICES,), dtype=vec3)
@@ -316,7 +319,7 @@ def quadrant_sums(
 
 @func
 def find_patch(
-    w: int, first: int, last: int, seeds: int, seed: wp.types.matrix((4, 3), real), b: int, polygons: Polygons
+    w: int, first: int, last: int, seeds: int, seed: mat43, b: int, polygons: Polygons
 ):  # fmt: skip
     """Normal, axes and centre of stiffness of the polygons of one normal, and whether there are any. By all lanes."""
     force = vec3()
@@ -412,7 +415,7 @@ def reduce(
             X = wp.transform_inverse(X_s) * geom_X[w, o]
             coherence = drop_idle(topology, scene, link_X, link_V, h, w, p, sign, X_s, first, last, polygons)
             seeds = int(1)
-            seed = wp.types.matrix((4, 3), real)()
+            seed = mat43()
             if coherence < real(COHERENT):
                 seeds, seed = choose_normals(polygons, w, first, last)
             for b in range(seeds):

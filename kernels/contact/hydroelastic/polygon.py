@@ -163,7 +163,8 @@ def meet(
     reach = ball[3]
     count = int(0)
     if fields.geom_cells[o, 1] == 0:
-        count, found.normal = lay_face(fields, sizes, X, w, o, j, centre, reach, P)
+        count, normal = lay_face(fields, sizes, X, w, o, j, centre, reach, P)
+        found.normal = normal
         found.slope_s = wp.dot(found.a, found.normal)
         found.slope_o = real(wp.inf)
         count = clip_to_cell(fields, sizes, still, w, s, i, own, False, count, P, spare, distance)
