@@ -55,6 +55,7 @@ FLOORS = [
 # Methods that open a higher floor when they are called: `Model.to_usd`, `Trajectory.save`, a simulator for differences.
 DOORS = {
     "warpsim.model.model": {"files"},
+    "warpsim.model.hydroelastic": {"files"},
     "warpsim.trajectory": {"files", "show"},
     "warpsim.differentiate.differences": {"simulator"},
     "warpsim.fit": {"simulator"},

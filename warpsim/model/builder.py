@@ -19,6 +19,7 @@ from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
 from warpsim.model.constraints import Constraint, Tendon
 from warpsim.model.foundation import add_foundation
 from warpsim.model.geometry import IDENTITY, combine_masses, rotate, rotation_matrix, volume_and_inertia
+from warpsim.model.hydroelastic import geom_row
 from warpsim.model.model import (
     JOINT_NQ,
     JOINT_NV,
@@ -31,6 +32,7 @@ from warpsim.model.model import (
     Mesh,
     Model,
     ReportLine,
+    TetField,
 )
 
 DEFAULT_DENSITY = 1000.0  # kg/m^3
@@ -84,6 +86,8 @@ class Geom:
     rgba: np.ndarray
     mesh: int
     visible: bool
+    hydroelastic: np.ndarray
+    field: int  # into the builder's fields, -1
 
 
 @dataclasses.dataclass
@@ -136,6 +140,7 @@ class ModelBuilder:
         self.actuators: list[Actuator] = []
         self.meshes: list[Mesh] = []
         self.hfields: list[HField] = []
+        self.fields: list[TetField] = []
         self.keyframes: dict[str, Keyframe | KeyframeParts] = {}
         self.excluded: set[tuple[int, int]] = set()
         self.explicit_pairs: list[tuple[int, int, float]] = []
@@ -269,6 +274,7 @@ class ModelBuilder:
         mesh=None,
         hfield=None,
         visible=True,
+        hydroelastic=None,
     ) -> int:
         """Add a shape to `body` (-1: the world).
 
@@ -277,6 +283,7 @@ class ModelBuilder:
         "hfield" (with `hfield=(size, data)`, see `model.HField`). Material: Coulomb `friction`, `stiffness` [N/m] (inf: near-rigid), `dissipation_time` [s] (None: critical), `restitution` (LCP contact only).
         `hertz_modulus` E* [Pa] of a sphere (`Compliant` contact only) makes its force E* sqrt(r d^3) at depth d.
         Two geoms may touch if `contype` of one and `conaffinity` of the other share a bit; `condim=1` has no friction.
+        `hydroelastic`, a `ws.Hydroelastic`: two geoms that have it, one of them compliant, touch by pressure fields.
         """
         body = self._body(body)
         name = self._name("geom", name, [g.name for g in self.geoms])
@@ -317,7 +324,11 @@ class ModelBuilder:
             self.meshes.append(_mesh(name, mesh, label))
             size = np.abs(self.meshes[-1].vertices).max(0)  # what bounds it
             index = len(self.meshes) - 1
-        geom = Geom(name, kind, body, size, pose, *material, *masks, density, rgba, index, visible)
+        soft, field = geom_row(hydroelastic, kind, size, label), -1
+        if hydroelastic is not None and hydroelastic.field is not None:
+            self.fields.append(hydroelastic.field)
+            field = len(self.fields) - 1
+        geom = Geom(name, kind, body, size, pose, *material, *masks, density, rgba, index, visible, soft, field)
         self.geoms.append(geom)
         return len(self.geoms) - 1
 

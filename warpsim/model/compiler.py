@@ -7,6 +7,7 @@ import numpy as np
 
 from warpsim.checks import numbers
 from warpsim.errors import ModelError
+from warpsim.model import hydroelastic
 from warpsim.model.constraint_types import ConstraintType, own_option
 from warpsim.model.constraints import compile_constraints, compile_tendons
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_matrix, rotation_vector
@@ -23,7 +24,8 @@ def compile_model(b) -> Model:
     joints = [b.joints[i] for i in links["joint_order"]]
     nv = sum(JOINT_NV[j.type] for j in joints)
     q0 = np.concatenate([j.q0 for j in joints]) if joints else np.zeros(0)
-    pairs = _contact_pairs(b)
+    soft = _stack([g.hydroelastic for g in b.geoms], (4,))
+    pairs, point_pairs = hydroelastic.sort_pairs(soft, _contact_pairs(b))
     order = {old: new for new, old in enumerate(links["joint_order"])}
     model = Model(
         name=b.name,
@@ -71,6 +73,10 @@ def compile_model(b) -> Model:
         geom_visible=np.array([g.visible for g in b.geoms], dtype=bool),
         meshes=tuple(b.meshes),
         hfields=tuple(b.hfields),
+        geom_hydroelastic=soft,
+        geom_field=np.array([g.field for g in b.geoms], dtype=np.int32),
+        fields=tuple(b.fields),
+        point_pairs=point_pairs,
         **pairs,
         excluded=np.array(sorted(b.excluded), dtype=np.int32).reshape(-1, 2),
         friction_rule=int(b.friction_rule),
@@ -86,7 +92,7 @@ def compile_model(b) -> Model:
         control_range=_stack([a.control_range for a in b.actuators], (2,)),
         force_range=_stack([a.force_range for a in b.actuators], (2,)),
         keyframes=types.MappingProxyType(_keyframes(b, joints, order, q0)),
-        report=tuple(b.report),
+        report=(*b.report, *hydroelastic.report_lines(soft, pairs["pair_geom"], [g.name for g in b.geoms])),
     )
     _check_inertia(model)
     return model
@@ -454,7 +460,9 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
             force_range=other.force_range[a],
         )
     _append_keyframes(b, other, pose, prefix, joint_start, len(b.actuators) - other.nu)
-    b.report.extend(other.report)
+    b.report.extend(
+        line for line in other.report if line.feature != hydroelastic.FEATURE
+    )  # it is said anew of the whole
     return list(range(first, len(b.bodies)))
 
 
@@ -545,6 +553,7 @@ def _append_geoms(b, other: Model, pose, prefix: str, first_body: int) -> None:
             priority=other.geom_priority[g],
             rgba=other.geom_rgba[g],
             mesh=mesh,
+            hydroelastic=hydroelastic.of_geom(other, g),
             hfield=next(fields)[1:] if other.geom_type[g] == GeomType.HFIELD else None,
             visible=other.geom_visible[g],
         )

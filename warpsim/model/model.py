@@ -93,6 +93,18 @@ class HField(typing.NamedTuple):
         return show("HField", self._asdict())
 
 
+class TetField(typing.NamedTuple):
+    """Pressure field on tetrahedra: `vertices (n, 3)` [m] in geom axes, `tetrahedra (m, 4)`, `pressure (n,)` over the modulus."""
+
+    name: str
+    vertices: np.ndarray
+    tetrahedra: np.ndarray
+    pressure: np.ndarray
+
+    def __repr__(self) -> str:
+        return show("TetField", self._asdict())
+
+
 class Keyframe(typing.NamedTuple):
     """A named state: `q (nq,)`, `v (nv,)`, `control (nu,)`."""
 
@@ -208,8 +220,21 @@ class Model:
     keyframes: Mapping[str, Keyframe]
     report: tuple[ReportLine, ...]
     hfields: tuple[HField, ...] = ()  # one for each height-field geom, in the order of the geoms
+    # Pressure-field contact (`ws.Hydroelastic`); None and -1 are what a model without it has.
+    geom_hydroelastic: np.ndarray = None  # type: ignore[assignment]  # (ngeom, 4) modulus [Pa] (nan: none, inf: rigid), resolution, thickness, margin [m]
+    geom_field: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) index into fields, -1
+    fields: tuple[TetField, ...] = ()
+    point_pairs: int = -1  # the pairs before it touch at points, those from it on by pressure fields
 
     def __post_init__(self):
+        defaults = {
+            "geom_hydroelastic": (self.geom_hydroelastic is None, lambda: np.full((self.ngeom, 4), np.nan)),
+            "geom_field": (self.geom_field is None, lambda: np.full(self.ngeom, -1, np.int32)),
+            "point_pairs": (self.point_pairs < 0, lambda: len(self.pair_geom)),
+        }
+        for name, (missing, make) in defaults.items():
+            if missing:
+                object.__setattr__(self, name, make())
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, np.ndarray):
@@ -276,6 +301,16 @@ class Model:
     @property
     def nconstraint(self) -> int:
         return len(self.constraint_names)
+
+    @property
+    def geom_hydroelastic_modulus(self) -> np.ndarray:
+        """`(ngeom,)` pressure in the middle of each geom [Pa]; inf is rigid, NaN has no pressure-field contact."""
+        return self.geom_hydroelastic[:, 0]
+
+    @property
+    def geom_hydroelastic_thickness(self) -> np.ndarray:
+        """`(ngeom,)` thickness [m] of the soft layer of compliant planes; NaN for other geoms."""
+        return self.geom_hydroelastic[:, 2]
 
     @property
     def names(self) -> dict[str, tuple[str, ...]]:

@@ -36,6 +36,7 @@ INDICES = {
     "dof_link": (0, "nlink"),
     "geom_body": (-1, "nbody"),
     "geom_mesh": (-1, "nmesh"),
+    "geom_field": (-1, "nfield"),
     "pair_geom": (0, "ngeom"),
     "excluded": (-1, "nbody"),
     "constraint_body": (-1, "nbody"),
@@ -50,7 +51,7 @@ def check_tables(model: Model) -> None:
     """Raise `ModelError` naming the first field whose length, index or kind does not fit the rest."""
     counts = {name: getattr(model, name) for name in ("nq", "nv", "nu", "nbody", "njoint", "ngeom", "nlink", "ntree")}
     counts |= {"ntendon": model.ntendon, "nconstraint": model.nconstraint, "npair": len(model.pair_geom)}
-    counts["nmesh"] = len(model.meshes)
+    counts |= {"nmesh": len(model.meshes), "nfield": len(model.fields)}
     for name, value in vars(model).items():
         rows = ROWS.get(name) or OWNER.get(name.split("_")[0])
         if rows and len(value) != _count(rows, counts):

@@ -1,0 +1,214 @@
+"""Pressure-field (hydroelastic) contact: what a geom says about its softness, and its checks.
+
+The pressure in a compliant geom is E F(x), F from 0 on its surface to 1 in its middle (Elandt et al. 2019; Masterjohn et
+al. 2022); a rigid geom is its surface alone. The curved shapes are polyhedra, whose facets follow from `resolution` as in
+Drake. `warpsim.model.pressure` makes the tables that kernels read.
+"""
+
+import dataclasses
+import os
+import typing
+
+import numpy as np
+
+from warpsim.checks import number, numbers, short
+from warpsim.errors import ModelError
+from warpsim.model.model import GeomType, ReportLine, TetField
+
+LARGEST_FINE = 1 << 15  # facets of one geom, at most
+LONGEST_SIDES = 4096  # of a cylinder, at most
+FEATURE = "hydroelastic contact"  # the line of a model's report
+NAMED = 3  # pairs that the report names
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Hydroelastic:
+    """Pressure-field contact of a geom: `add_geom(..., hydroelastic=ws.Hydroelastic(modulus=1e5))`.
+
+    `modulus` [Pa]: the pressure in the middle of the geom; `np.inf` makes it rigid. `resolution` [m]: the longest edge of
+    the polyhedron that a sphere, ellipsoid, capsule or cylinder is; None: half the largest semi-axis (128 facets), 0.39 times
+    the radius (16 sides). `thickness` [m] of the soft layer of a compliant plane. `margin` [m]: how far outside the
+    surface contact is seen, at negative pressure, as in Drake. `field` of a compliant mesh that is not convex: its own
+    tetrahedra instead of those of its hull, as a path to a VTK or Gmsh file or as `(vertices (n, 3), tetrahedra (m, 4))`
+    in the geom's frame [m], with the pressures `(n,)` of the vertices, from 0 to 1, as a third where they are not
+    the depth below the surface over the largest depth. Raises `ModelError` naming the value and the fix.
+    """
+
+    modulus: float
+    resolution: float | None = None
+    thickness: float | None = None
+    margin: float = 0.0
+    field: typing.Any = None
+
+    def __post_init__(self):
+        rule = "it must be positive [Pa]; np.inf makes the geom rigid"
+        values = {"modulus": number(self.modulus, "Hydroelastic: modulus", rule, lambda x: x > 0, ModelError)}
+        for name in ("resolution", "thickness"):
+            values[name] = getattr(self, name)
+            if values[name] is not None:
+                rule = "it must be positive and finite [m], or None"
+                good = lambda x: 0 < x < np.inf  # noqa: E731
+                values[name] = number(values[name], f"Hydroelastic: {name}", rule, good, ModelError)
+        rule = "it must be finite and not negative [m]"
+        values["margin"] = number(self.margin, "Hydroelastic: margin", rule, lambda x: 0 <= x < np.inf, ModelError)
+        if self.field is not None:
+            if values["modulus"] == np.inf:
+                raise ModelError(
+                    "Hydroelastic: a field is the pressure in a compliant geom; give a finite modulus, or no field"
+                )
+            values["field"] = tet_field(self.field)
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+
+def tet_field(field) -> TetField:
+    """A field from a path or its arrays, checked."""
+    from warpsim.model.tetrahedra import checked_field
+
+    if isinstance(field, TetField):
+        return checked_field(*field)
+    if isinstance(field, (str, os.PathLike)):
+        from warpsim.files.tet_files import read_tetrahedra
+
+        return checked_field(str(field), *read_tetrahedra(field), None)
+    if not isinstance(field, (tuple, list)) or len(field) not in (2, 3):
+        raise ModelError(
+            f"Hydroelastic: field is {short(field)}; give a path, (vertices, tetrahedra) or (vertices, tetrahedra, pressure)"
+        )
+    vertices, tetrahedra, *pressure = (
+        None if p is None else numbers(p, "Hydroelastic: field", ModelError) for p in field
+    )
+    return checked_field("field", vertices, tetrahedra, *(pressure or [None]))
+
+
+def octahedron_level(radius: float, resolution: float) -> int:
+    """How often the octahedron of a sphere is refined: by Drake's rule, until no edge is longer than `resolution`."""
+    angle = np.arcsin(min(resolution, 2 * radius) / (2 * radius))
+    return max(0, int(np.ceil(np.log2(np.pi / angle)) - 2))
+
+
+def cylinder_sides(radius: float, resolution: float) -> int:
+    """Sides of a cylinder by Drake's rule."""
+    return max(3, int(np.ceil(2 * np.pi * radius / resolution)))
+
+
+def capsule_sides(radius: float, resolution: float) -> int:
+    """Sides of a capsule by Drake's rule, which rounds down; its caps have half as many rings."""
+    return max(3, int(2 * np.pi * radius / resolution))
+
+
+def default_resolution(kind: GeomType, size) -> float:
+    """128 facets of a sphere or ellipsoid, 16 sides of a cylinder or capsule; NaN for shapes that are polyhedra."""
+    if kind in (GeomType.SPHERE, GeomType.ELLIPSOID):
+        return 0.5 * _radius(kind, size)
+    return 0.39 * _radius(kind, size) if kind in (GeomType.CYLINDER, GeomType.CAPSULE) else np.nan
+
+
+def coarsest_resolution(kind: GeomType, size) -> float:
+    """The diameter of a curved shape, beyond which `resolution` says nothing; inf for polyhedra."""
+    curved = (GeomType.SPHERE, GeomType.ELLIPSOID, GeomType.CYLINDER, GeomType.CAPSULE)
+    return 2 * _radius(kind, size) if kind in curved else np.inf
+
+
+def _radius(kind: GeomType, size) -> float:
+    return float(max(size[:3])) if kind == GeomType.ELLIPSOID else float(size[0])
+
+
+def _facets(kind: GeomType, size, resolution: float) -> float:
+    """Of the polyhedron, without building it; as a share of what is too many where the count is another."""
+    radius = _radius(kind, size)
+    if 2 * np.pi * radius / resolution > LARGEST_FINE:
+        return np.inf
+    if kind in (GeomType.SPHERE, GeomType.ELLIPSOID):
+        return 8 * 4 ** octahedron_level(radius, resolution)
+    if kind == GeomType.CAPSULE:
+        n = capsule_sides(radius, resolution)
+        return n * (2 * (n // 2) + 1)
+    return cylinder_sides(radius, resolution) * LARGEST_FINE / LONGEST_SIDES
+
+
+def geom_row(given, kind: GeomType, size, label: str) -> np.ndarray:
+    """(modulus, resolution, thickness, margin) of a geom, with the default resolution resolved; NaN for None.
+
+    Raises `ModelError` naming the geom where the shape cannot do what `given` asks.
+    """
+    if given is None:
+        return np.full(4, np.nan)
+    if not isinstance(given, Hydroelastic):
+        raise ModelError(f"{label}: hydroelastic is {short(given)}; give a ws.Hydroelastic, or None")
+    if kind == GeomType.HFIELD:
+        raise ModelError(
+            f"{label}: a height field has no pressure field; use a mesh or boxes, or leave out hydroelastic"
+        )
+    if kind == GeomType.PLANE and np.isfinite(given.modulus) and given.thickness is None:
+        raise ModelError(
+            f"{label}: a compliant plane needs the thickness [m] of its soft layer; give Hydroelastic(thickness=), or modulus=np.inf"
+        )
+    if given.field is not None and kind != GeomType.MESH:
+        raise ModelError(
+            f"{label}: a field of tetrahedra is for mesh geoms, and it is a {kind.name.lower()}; leave out field"
+        )
+    resolution = default_resolution(kind, size) if given.resolution is None else given.resolution
+    coarsest = coarsest_resolution(kind, size)
+    if resolution > coarsest:
+        raise ModelError(
+            f"{label}: resolution {resolution:g} m is coarser than the shape; give at most its diameter, {coarsest:g} m"
+        )
+    if np.isfinite(coarsest) and _facets(kind, size, resolution) > LARGEST_FINE:
+        raise ModelError(
+            f"{label}: resolution {resolution:g} m makes too many facets; give at least {_finest(kind, size):.2g} m"
+        )
+    return np.array([given.modulus, resolution, np.nan if given.thickness is None else given.thickness, given.margin])
+
+
+def of_geom(model, g: int) -> Hydroelastic | None:
+    """What geom g of a model has; None where it has none."""
+    modulus, resolution, thickness, margin = (float(x) for x in model.geom_hydroelastic[g])
+    if np.isnan(modulus):
+        return None
+    field = None if model.geom_field[g] < 0 else model.fields[model.geom_field[g]]
+    lengths = (None if np.isnan(x) else x for x in (resolution, thickness))
+    return Hydroelastic(modulus, *lengths, margin, field)
+
+
+def _finest(kind: GeomType, size) -> float:
+    """A resolution of not too many facets, found by doubling."""
+    resolution = 1e-4 * _radius(kind, size)
+    while _facets(kind, size, resolution) > LARGEST_FINE:
+        resolution *= 1.05
+    return resolution
+
+
+def surface_pairs(hydroelastic: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    """Which pairs (n, 2) touch by pressure fields: both geoms have `hydroelastic` (ngeom, 4), one at least is compliant."""
+    modulus = hydroelastic[:, 0][pairs]
+    return ~np.isnan(modulus).any(axis=1) & np.isfinite(modulus).any(axis=1)
+
+
+def sort_pairs(hydroelastic: np.ndarray, tables: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], int]:
+    """The tables of pairs with those that touch by pressure fields at the end, and how many come before them."""
+    surface = surface_pairs(hydroelastic, tables["pair_geom"])
+    order = np.argsort(surface, kind="stable")
+    return {name: table[order] for name, table in tables.items()}, int((~surface).sum())
+
+
+def report_lines(hydroelastic: np.ndarray, pairs: np.ndarray, names) -> list[ReportLine]:
+    """What a model's report says about pairs of which one geom has pressure-field contact and the pair has not."""
+    has = ~np.isnan(hydroelastic[:, 0])
+    if not has.any():
+        return []
+    surface = surface_pairs(hydroelastic, pairs)
+    lines = [ReportLine(FEATURE, "used", f"{int(surface.sum())} pairs of geoms touch by pressure fields")]
+    reasons = (
+        (has[pairs].all(axis=1), "both geoms are rigid; make one compliant"),
+        (has[pairs].sum(axis=1) == 1, "one geom has no hydroelastic properties; give it some"),
+    )
+    for kept, why in reasons:
+        kept &= ~surface
+        if kept.any():
+            shown = ", ".join(f"{names[a]!r} and {names[b]!r}" for a, b in pairs[kept][:NAMED])
+            more = ", ..." if kept.sum() > NAMED else ""
+            lines.append(
+                ReportLine(FEATURE, "mapped", f"{int(kept.sum())} pairs keep point contact ({shown}{more}): {why}")
+            )
+    return lines

@@ -1,0 +1,183 @@
+"""Tables of pressure fields for the contact kernels: cells of compliant geoms, faces of rigid ones.
+
+What a cell is, and how the pressure follows from an entry: `warpsim.model.pressure_cells`. Rigid geoms are their faces alone and have
+no margin, as in Drake.
+"""
+
+import typing
+
+import numpy as np
+
+from warpsim.model import polyhedra
+from warpsim.model.hull import convex_mesh
+from warpsim.model.model import GeomType, Model
+from warpsim.model.pressure_cells import NONE, Cells, coefficients, geom_cells, polyhedron
+
+CORNERS = 8  # of a rigid face, at most
+ROUNDING = 1.0 + 1e-6  # a bounding sphere's radius is this much more than it need be
+INSIDE = 1e-9  # of the cell's size: how far outside a corner of a cell may be by rounding
+SHAPES = {"entry": (4,), "cell_entry": (), "cell_bounds": (2,), "bound": (), "cell_large": (), "cell_sphere": (4,)}
+SHAPES |= {"face_vertices": (2,), "face_vertex": (4,), "face_normal": (3,), "face_large": (), "face_sphere": (4,)}
+REAL = ("entry", "cell_sphere", "face_vertex", "face_normal", "face_sphere")
+TYPES = {name: np.float64 if name in REAL else np.int32 for name in SHAPES}
+
+
+class PressureTables(typing.NamedTuple):
+    """Flat arrays over all geoms with pressure-field contact, in the order of geoms; float64 and int32.
+
+    `geom_cells, geom_faces (ngeom, 2)`: the first of a geom's cells or faces, and how many. `geom_margin (ngeom,)` [m] and
+    `geom_shift (ngeom,)`: what `coefficients` takes as margin and shift. `entry (n, 4)`; of cell c `cell_entry (c,)` is its own,
+    `cell_bounds (c, 2)` the first and the number of its bounds in `bound`: entries g with F_c <= F_g, first a -1 where the surface,
+    F_c >= -shift, bounds it. `cell_large (c,)` is 1 where the cell belongs to a face of the shape rather than to a facet of its
+    curve; `cell_sphere (c, 4)` is its bounding sphere in geom axes [m].
+    `face_vertices (f, 2)`: first and number of the corners of face f in `face_vertex (n, 4)` = (u, s), counter-clockwise from outside,
+    at scale u + s half e_z (`corner_scale`); `face_normal (f, 3)` unit, outward; `face_large` and `face_sphere` as for cells. A
+    rigid plane is one face without corners.
+    """
+
+    geom_cells: np.ndarray
+    geom_faces: np.ndarray
+    geom_margin: np.ndarray
+    geom_shift: np.ndarray
+    entry: np.ndarray
+    cell_entry: np.ndarray
+    cell_bounds: np.ndarray
+    bound: np.ndarray
+    cell_large: np.ndarray
+    cell_sphere: np.ndarray
+    face_vertices: np.ndarray
+    face_vertex: np.ndarray
+    face_normal: np.ndarray
+    face_large: np.ndarray
+    face_sphere: np.ndarray
+
+
+def pressure_tables(model: Model) -> PressureTables:
+    """The tables of a model, its curved shapes tessellated for the model's sizes. Raises `ModelError` for a mesh without a hull."""
+    ranges = {"geom_cells": np.zeros((model.ngeom, 2), np.int32), "geom_faces": np.zeros((model.ngeom, 2), np.int32)}
+    ranges |= {"geom_margin": np.zeros(model.ngeom), "geom_shift": np.zeros(model.ngeom)}
+    parts = [{name: np.zeros((0, *shape)) for name, shape in SHAPES.items()}]
+    counts = dict.fromkeys(("entry", "cell_entry", "bound", "face_normal", "face_vertex"), 0)
+    for g in np.flatnonzero(~np.isnan(model.geom_hydroelastic[:, 0])).tolist():
+        if np.isfinite(model.geom_hydroelastic[g, 0]):
+            cells, depth = geom_cells(model, g)
+            margin = model.geom_hydroelastic[g, 3]
+            ranges["geom_margin"][g] = 0.0 if model.geom_type[g] == GeomType.MESH else margin
+            ranges["geom_shift"][g] = margin / depth
+            part = _cell_tables(model, g, cells, ranges["geom_margin"][g], ranges["geom_shift"][g])
+            ranges["geom_cells"][g] = counts["cell_entry"], len(cells.cell_entry)
+            part["bound"] = np.where(part["bound"] >= 0, part["bound"] + counts["entry"], -1)
+            part["cell_entry"] = part["cell_entry"] + counts["entry"]
+            part["cell_bounds"] = part["cell_bounds"] + [counts["bound"], 0]
+        else:
+            part = _face_tables(model, g)
+            ranges["geom_faces"][g] = counts["face_normal"], len(part["face_normal"])
+            part["face_vertices"] = part["face_vertices"] + [counts["face_vertex"], 0]
+        parts.append(part)
+        for name in counts:
+            counts[name] += len(part.get(name, ()))
+    tables = {name: np.concatenate([p[name] for p in parts if name in p]).astype(TYPES[name]) for name in SHAPES}
+    return PressureTables(**ranges, **tables)
+
+
+def _cell_tables(model: Model, g: int, cells: Cells, margin: float, shift: float) -> dict[str, np.ndarray]:
+    used = cells.bounds != NONE
+    count = used.sum(axis=1)
+    kind, thickness = int(model.geom_type[g]), model.geom_hydroelastic[g, 2]
+    a, b = coefficients(kind, model.geom_size[g], thickness, margin, shift, cells.entry)
+    sphere = np.tile([0.0, 0.0, 0.0, np.inf], (1, 1)) if kind == GeomType.PLANE else _cell_spheres(cells, a, b, shift)
+    return {
+        "entry": cells.entry,
+        "cell_entry": cells.cell_entry,
+        "cell_bounds": np.stack([np.cumsum(count) - count, count], axis=-1),
+        "bound": cells.bounds[used],
+        "cell_large": cells.large,
+        "cell_sphere": sphere,
+    }
+
+
+def _cell_spheres(cells: Cells, a: np.ndarray, b: np.ndarray, shift: float) -> np.ndarray:
+    """Bounding spheres `(c, 4)` of bounded cells: about the box of the corners, which are where three bounds meet."""
+    own, count = cells.cell_entry, (cells.bounds != NONE).sum(axis=1)
+    spheres = np.zeros((len(own), 4))
+    for k in np.unique(count):
+        rows = np.flatnonzero(count == k)
+        bound, f = cells.bounds[rows, :k], own[rows, None]
+        surface = (bound == -1)[..., None]
+        normal = np.where(surface, -a[f], a[f] - a[bound])  # normal . x <= offset
+        offset = np.where(surface[..., 0], b[f] + shift, b[bound] - b[f])
+        length = np.linalg.norm(normal, axis=-1)
+        length = np.where(length > 0, length, 1.0)
+        normal, offset = normal / length[..., None], offset / length
+        i, j, l = (
+            np.array(x) for x in zip(*((i, j, l) for i in range(k) for j in range(i) for l in range(j)), strict=True)
+        )
+        crossed = np.cross(normal[:, i], normal[:, j])
+        det = np.einsum("rtk,rtk->rt", crossed, normal[:, l])
+        x = offset[:, l, None] * crossed + offset[:, i, None] * np.cross(normal[:, j], normal[:, l])
+        x += offset[:, j, None] * np.cross(normal[:, l], normal[:, i])
+        meet = np.abs(det) > 1e-12
+        x = np.where(meet[..., None], x / np.where(meet, det, 1.0)[..., None], 0.0)
+        scale = np.abs(offset).max(axis=1)[:, None, None]
+        out = np.einsum("rtk,rpk->rtp", x, normal) - offset[:, None]
+        inside = meet & (out <= INSIDE * scale + 1e-7 * np.abs(x).max(axis=2, keepdims=True)).all(axis=2)
+        low = np.where(inside[..., None], x, np.inf).min(axis=1)
+        high = np.where(inside[..., None], x, -np.inf).max(axis=1)
+        centre = (low + high) / 2
+        distance = np.linalg.norm(x - centre[:, None], axis=2)
+        spheres[rows, :3], spheres[rows, 3] = centre, np.where(inside, distance, 0.0).max(axis=1) * ROUNDING
+    return spheres
+
+
+def corner_scale(kind: int, size) -> tuple[np.ndarray, float]:
+    """(scale (3,), half) [m] of a geom's half sizes: the corner (u, s) of a face is at scale u + s half e_z in geom axes."""
+    if kind in (GeomType.SPHERE, GeomType.CAPSULE):
+        return np.full(3, float(size[0])), float(size[1]) if kind == GeomType.CAPSULE else 0.0
+    if kind == GeomType.CYLINDER:
+        return np.array([size[0], size[0], size[1]]), 0.0
+    return (np.ones(3) if kind == GeomType.MESH else np.array(size, float)), 0.0
+
+
+def _face_tables(model: Model, g: int) -> dict[str, np.ndarray]:
+    """Faces of rigid geom g, those of many corners in parts."""
+    kind, size = GeomType(model.geom_type[g]), model.geom_size[g]
+    if kind == GeomType.PLANE:
+        return {
+            "face_vertices": np.zeros((1, 2), int),
+            "face_vertex": np.zeros((0, 4)),
+            "face_normal": np.array([[0.0, 0.0, 1.0]]),
+            "face_large": np.ones(1),
+            "face_sphere": np.array([[0.0, 0.0, 0.0, np.inf]]),
+        }
+    if kind == GeomType.MESH:
+        hull = convex_mesh(model.meshes[model.geom_mesh[g]])
+        vertex, large = np.pad(hull["vertices"], [(0, 0), (0, 1)]), np.ones(len(hull["faces"]))
+        loops = hull["faces"]
+    else:
+        shape = polyhedron(kind, size, model.geom_hydroelastic[g, 1])
+        vertex, large, loops = shape.vertex, shape.large, [row[row >= 0] for row in shape.loops]
+    scale, half = corner_scale(kind, size)
+    points = vertex[:, :3] * scale + vertex[:, 3:] * [0.0, 0.0, half]
+    parts = [_cut(np.asarray(loop)) for loop in loops]
+    large = np.repeat(large, [len(part) for part in parts])
+    loops = [loop for part in parts for loop in part]
+    count = np.array([len(loop) for loop in loops])
+    filled = np.full((len(loops), count.max()), -1)
+    filled[np.arange(count.max()) < count[:, None]] = np.concatenate(loops)
+    corners = np.where((filled >= 0)[..., None], points[filled], points[filled[:, :1]])
+    centre = (corners.min(axis=1) + corners.max(axis=1)) / 2
+    radius = np.linalg.norm(corners - centre[:, None], axis=2).max(axis=1)
+    return {
+        "face_vertices": np.stack([np.cumsum(count) - count, count], axis=-1),
+        "face_vertex": vertex[np.concatenate(loops)],
+        "face_normal": polyhedra.planes(points, filled)[0],
+        "face_large": large,
+        "face_sphere": np.concatenate([centre, radius[:, None] * ROUNDING], axis=1),
+    }
+
+
+def _cut(loop: np.ndarray) -> list[np.ndarray]:
+    """A convex polygon in parts of at most CORNERS corners, by chords from its first."""
+    triangles = np.arange(1, len(loop) - 1)
+    parts = np.array_split(triangles, -(-len(triangles) // (CORNERS - 2)))
+    return [loop[[0, *part.tolist(), part[-1] + 1]] for part in parts]

@@ -1,0 +1,110 @@
+"""Pressure fields on meshes of tetrahedra: what a mesh must be, and the default pressure."""
+
+import numpy as np
+
+from warpsim.checks import short
+from warpsim.errors import ModelError
+from warpsim.model.model import TetField
+
+FACES = np.array([[1, 2, 3], [0, 3, 2], [0, 1, 3], [0, 2, 1]])  # opposite corner k, outward in a positive tetrahedron
+THINNEST = 1e-9  # least volume over the cube of the longest edge
+CHUNK = 1 << 22  # distances at a time
+
+
+def checked_field(name: str, vertices, tetrahedra, pressure=None) -> TetField:
+    """A `TetField`, its default pressure in place. Raises `ModelError` naming the element that is wrong."""
+    label = "Hydroelastic: field" if name == "field" else f"Hydroelastic: field {short(name)}"
+    vertices, tets = np.array(vertices, float), np.asarray(tetrahedra)
+    if vertices.ndim != 2 or vertices.shape[1:] != (3,) or not np.isfinite(vertices).all():
+        raise ModelError(f"{label}: vertices have the shape {vertices.shape}; give finite (n, 3) [m]")
+    if tets.ndim != 2 or tets.shape[1:] != (4,) or len(tets) == 0 or not np.isin(tets, np.arange(len(vertices))).all():
+        raise ModelError(
+            f"{label}: tetrahedra must be (m, 4) indices of the {len(vertices)} vertices, one at least; got shape {tets.shape}"
+        )
+    tets = tets.astype(int)
+    _check_volumes(vertices, tets, label)
+    _check_faces(tets, label)
+    lone = np.setdiff1d(np.arange(len(vertices)), tets)
+    if len(lone):
+        raise ModelError(f"{label}: vertex {lone[0]} is in no tetrahedron ({len(lone)} such); leave it out")
+    outer = np.zeros(len(vertices), bool)
+    outer[tets[:, FACES][boundary_faces(tets)]] = True
+    if pressure is None:
+        if outer.all():
+            raise ModelError(
+                f"{label}: all {len(vertices)} vertices are on the boundary, where the pressure is 0; refine the mesh, or give the pressure"
+            )
+        pressure = np.where(outer, 0.0, depths(vertices, tets))
+        pressure = pressure / pressure.max()
+    pressure = np.array(pressure, float)
+    if pressure.shape != (len(vertices),) or not ((pressure >= 0) & (pressure <= 1)).all():
+        raise ModelError(
+            f"{label}: pressure has the shape {pressure.shape}; give ({len(vertices)},) values from 0 to 1, in units of the modulus"
+        )
+    constant = np.ptp(pressure[tets], axis=1) == 0
+    if constant.any():
+        t = int(np.argmax(constant))
+        raise ModelError(
+            f"{label}: tetrahedron {t} {tets[t].tolist()} has the same pressure at its four vertices ({int(constant.sum())} such); split it so that it has a vertex inside, or give the pressure"
+        )
+    return TetField(name, vertices, tets, pressure)
+
+
+def _check_volumes(vertices, tets, label: str) -> None:
+    a, b, c, d = (vertices[tets[:, k]] for k in range(4))
+    volume = np.einsum("ij,ij->i", np.cross(b - a, c - a), d - a) / 6
+    longest = np.max(
+        [np.linalg.norm(x - y, axis=1) for x, y in ((a, b), (a, c), (a, d), (b, c), (b, d), (c, d))], axis=0
+    )
+    for bad, what, fix in (
+        (np.abs(volume) <= THINNEST * longest**3, "is degenerate", "leave it out or repair the mesh"),
+        (volume < 0, "is inverted", "swap two of its vertices"),
+    ):
+        if bad.any():
+            t = int(np.argmax(bad))
+            raise ModelError(
+                f"{label}: tetrahedron {t} {tets[t].tolist()} {what}, its volume is {volume[t]:.3g} m^3 ({int(bad.sum())} such); {fix}"
+            )
+
+
+def _check_faces(tets, label: str) -> None:
+    faces = np.sort(tets[:, FACES].reshape(-1, 3), axis=1)
+    _, index, count = np.unique(faces, axis=0, return_inverse=True, return_counts=True)
+    shared = count[index.ravel()] > 2
+    if shared.any():
+        f = int(np.argmax(shared))
+        raise ModelError(
+            f"{label}: tetrahedron {f // 4}: its triangle {faces[f].tolist()} is of {int(count[index.ravel()][f])} tetrahedra; at most two can share one"
+        )
+
+
+def boundary_faces(tets: np.ndarray) -> np.ndarray:
+    """`(m, 4)`: which faces (`FACES`) of tetrahedra no other shares."""
+    faces = np.sort(tets[:, FACES].reshape(-1, 3), axis=1)
+    _, index, count = np.unique(faces, axis=0, return_inverse=True, return_counts=True)
+    return (count[index.ravel()] == 1).reshape(-1, 4)
+
+
+def depths(vertices: np.ndarray, tets: np.ndarray) -> np.ndarray:
+    """Distance `(n,)` [m] of each vertex from the boundary's triangles; 0 of those on it."""
+    faces = tets[:, FACES][boundary_faces(tets)]
+    inner = np.setdiff1d(np.arange(len(vertices)), faces)
+    result, triangles = np.zeros(len(vertices)), vertices[faces]
+    step = max(1, CHUNK // (12 * len(faces)))
+    for k in range(0, len(inner), step):
+        some = inner[k : k + step]
+        result[some] = _distance(vertices[some, None], *(triangles[None, :, i] for i in range(3))).min(axis=1)
+    return result
+
+
+def _distance(p, a, b, c) -> np.ndarray:
+    """Distance of points from triangles: of the plane where the foot is within, else of the nearest edge."""
+    normal = np.cross(b - a, c - a)
+    normal = normal / np.linalg.norm(normal, axis=-1, keepdims=True)
+    within, nearest = True, np.inf
+    for x, y in ((a, b), (b, c), (c, a)):
+        edge, arm = y - x, p - x
+        within = within & ((np.cross(np.broadcast_to(edge, arm.shape), arm) * normal).sum(-1) >= 0)
+        t = np.clip((arm * edge).sum(-1) / (edge * edge).sum(-1), 0.0, 1.0)
+        nearest = np.minimum(nearest, np.linalg.norm(arm - t[..., None] * edge, axis=-1))
+    return np.where(within, np.abs(((p - a) * normal).sum(-1)), nearest)
