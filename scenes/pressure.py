@@ -90,7 +90,9 @@ def grasp(obj, E_obj, hint_obj, m_obj, pad, E_pad, hint_pad, mu, tau) -> ws.Mode
         finger = b.add_body(name, parent=base, mass=0.2, inertia=np.eye(3) * 2e-4)
         b.add_joint(finger, "slide", axis=(1, 0, 0), name=name)
         pose = (side * (half + thick), 0, 0, 1, 0, 0, 0)
-        b.add_geom(*shape_of(*pad), body=finger, pose=pose, name=name, hydroelastic=material(E_pad, hint_pad), **options)
+        b.add_geom(
+            *shape_of(*pad), body=finger, pose=pose, name=name, hydroelastic=material(E_pad, hint_pad), **options
+        )
     body = b.add_body("object", mass=m_obj, inertia=np.diag(solid_inertia(*obj, m_obj)))
     b.add_joint(body, "free")
     b.add_geom(*shape_of(*obj), body=body, name="object", hydroelastic=material(E_obj, hint_obj), **options)
@@ -100,7 +102,11 @@ def grasp(obj, E_obj, hint_obj, m_obj, pad, E_pad, hint_pad, mu, tau) -> ws.Mode
 
 
 # The spatula's inertia about its centre of mass in the file of the paper, some thousand times that of its mass, and the right size of it [kg m²].
-FILE_INERTIA = ((0.21095403274864072, -4.26e-8, 0.0), (-4.26e-8, 0.03710803288660893, -0.06982169738550205), (0.0, -0.06982169738550205, 0.18858265237650276))
+FILE_INERTIA = (
+    (0.21095403274864072, -4.26e-8, 0.0),
+    (-4.26e-8, 0.03710803288660893, -0.06982169738550205),
+    (0.0, -0.06982169738550205, 0.18858265237650276),
+)
 TRUE_INERTIA = ((2.2e-4, 0.0, 0.0), (0.0, 5e-5, -7e-5), (0.0, -7e-5, 2.0e-4))
 HANDLE_TILT = 2.0  # [rad] of the handle's axis about the spatula's x axis
 BUBBLE = (0.04165, 0.04165, 0.0625)
@@ -122,12 +128,22 @@ def spatula_gripper(
         finger = b.add_body(name, pose=at, mass=0.1, inertia=np.eye(3) * 0.32)
         b.add_joint(finger, "slide", axis=(0, 1, 0), name=name, range=(-0.055, 0.0) if side < 0 else (0.0, 0.055))
         pose = (0.0, side * 0.041665, -0.1095, 1.0, 0.0, 0.0, 0.0)
-        b.add_geom("ellipsoid", BUBBLE, body=finger, pose=pose, name=f"{name} bubble", hydroelastic=material(*bubble), **options)
+        b.add_geom(
+            "ellipsoid",
+            BUBBLE,
+            body=finger,
+            pose=pose,
+            name=f"{name} bubble",
+            hydroelastic=material(*bubble),
+            **options,
+        )
     start = np.concatenate([(0.35, 0.0, 0.25), quaternion(-0.4, 0.0, 1.57)])
     spatula = b.add_body("spatula", pose=start, mass=0.068, com=(0.0, 0.115649, 0.044471), inertia=np.array(inertia))
     b.add_joint(spatula, "free")
     pose = np.concatenate([(0.0, 0.135, 0.052), quaternion(HANDLE_TILT, 0.0, 0.0)])
-    b.add_geom("cylinder", (0.015, 0.055), body=spatula, pose=pose, name="handle", hydroelastic=material(*handle), **options)
+    b.add_geom(
+        "cylinder", (0.015, 0.055), body=spatula, pose=pose, name="handle", hydroelastic=material(*handle), **options
+    )
     for name in ("left", "right"):
         b.add_actuator(name, "effort", name=name)
     return b.build()

@@ -86,7 +86,14 @@ def _outlines(pressure, collision, world: int, total: int) -> dict[str, np.ndarr
     d = pressure.device_model
     t, corners = d.types, int(polygon_kernels.MAX_VERTICES)
     outlines = copy(polygon_kernels.Outlines, t.real)()
-    kinds = {"count": wp.int32, "pair": wp.int32, "vertex": t.vec3, "pressure": t.real, "normal": t.vec3, "centroid": t.vec3}
+    kinds = {
+        "count": wp.int32,
+        "pair": wp.int32,
+        "vertex": t.vec3,
+        "pressure": t.real,
+        "normal": t.vec3,
+        "centroid": t.vec3,
+    }
     kinds |= {"force": t.vec3, "moment": t.vec3, "values": t.vec3}
     for name, kind in kinds.items():
         shape = (total, corners) if name in ("vertex", "pressure") else total

@@ -41,6 +41,7 @@ class PressureContact:
             self.max_polygons = int(min(MOST_POLYGONS, np.sum(2 * self.combinations.max(axis=1))))
         self.fields = self._upload(tables)
         self.polygons = self._polygons()
+        self._tmp = [wp.array(model.geom_hydroelastic[:, i].astype(device_model.dtype)[None], dtype=device_model.types.real, device=device_model.device) for i in (0, 2)]
         self.capacity = self._capacity(tables)
 
     def _upload(self, tables):
@@ -95,8 +96,7 @@ class PressureContact:
         stored = self.device_model.parameters.stored
         sizes = copy(field_kernels.Sizes, self.device_model.types.real)()
         sizes.size = stored("geom_size")
-        sizes.modulus = stored("geom_hydroelastic_modulus")
-        sizes.thickness = stored("geom_hydroelastic_thickness")
+        sizes.modulus, sizes.thickness = self._tmp
         return sizes
 
     def detect(self, h: float, link_V: wp.array, collision) -> None:

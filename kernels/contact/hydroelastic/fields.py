@@ -2,7 +2,8 @@
 
 The pressure in cell f is p = E F_f, F_f(x) = a·x + b in the geom's frame, E the geom's modulus [Pa]. A cell is a convex polyhedron
 {F_f >= 0, F_f <= F_g for its neighbours g}: one per face of the surface (Masterjohn et al. 2022 have one per tetrahedron). Functions are
-kept as *entries* that do not depend on sizes (`warpsim/model/pressure.py`), which worlds may choose.
+kept as *entries* that do not depend on sizes, which worlds may choose (`warpsim/model/pressure_cells.py`, `coefficients`, says the same for the host).
+A margin makes the surface larger, F >= −shift, and lets the pressure be negative in the layer.
 """
 
 import warp as wp
@@ -81,10 +82,13 @@ def pressure_function(kind: int, size: vec3, thickness: real, entry: vec4) -> ve
 
 @func
 def grown(fields: Fields, sizes: Sizes, w: int, g: int) -> vec3:
-    """Size of a geom with its margin."""
+    """Size of a geom with its margin, of a capsule its radius alone."""
     size = sizes.size[w % sizes.size.shape[0], g]
     margin = fields.geom_margin[g]
-    return size + vec3(margin, margin, margin)
+    along = margin
+    if fields.geom_type[g] == CAPSULE:
+        along = real(0.0)
+    return size + vec3(margin, along, margin)
 
 
 @func
@@ -96,13 +100,14 @@ def thickness_of(sizes: Sizes, w: int, g: int) -> real:
 def entry_function(fields: Fields, sizes: Sizes, w: int, g: int, e: int) -> vec4:
     """(a, b) of entry e of geom g, in its frame."""
     f = pressure_function(fields.geom_type[g], grown(fields, sizes, w, g), thickness_of(sizes, w, g), fields.entry[e])
-    return vec4(f[0], f[1], f[2], f[3] - fields.geom_shift[g])
+    shift = fields.geom_shift[g]
+    return (real(1.0) + shift) * f - vec4(real(0.0), real(0.0), real(0.0), shift)
 
 
 @func
 def bound_plane(fields: Fields, sizes: Sizes, w: int, g: int, bound: int, own: vec4) -> vec4:
     """(m, d) of the half space m·x + d <= 0 of one bound of a cell with function `own`; not normalised."""
-    plane = -own
+    plane = -own - vec4(real(0.0), real(0.0), real(0.0), fields.geom_shift[g])
     if bound != SURFACE:
         plane = own - entry_function(fields, sizes, w, g, bound)
     return plane
