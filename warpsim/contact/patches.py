@@ -46,7 +46,7 @@ def contact_patches(step, world: int) -> list[ContactPatch]:
     total = int(pressure.polygons.count.numpy()[world])
     if total == 0:
         return []
-    outlines = _outlines(pressure, collision, world, total)
+    outlines = outlines_of(pressure, collision, world, total)
     contacts, h = collision.contacts, step.last_h
     count = int(contacts.count.numpy()[world])
     frame, gamma = contacts.frame.numpy()[world, :count], step.solver.solution.gamma.numpy()[world, :count]
@@ -56,7 +56,7 @@ def contact_patches(step, world: int) -> list[ContactPatch]:
     found = []
     for pair in np.unique(outlines["pair"]):
         own, mine = outlines["pair"] == pair, of_contact == pair
-        area, k, depth = outlines["values"][own].T
+        area, k, depth, _ = outlines["values"][own].T
         centroid = (area[:, None] * outlines["centroid"][own]).sum(0) / area.sum()
         elastic, arms = outlines["force"][own], outlines["centroid"][own] - centroid
         count, vertex, p = outlines["count"][own], outlines["vertex"][own], outlines["pressure"][own]
@@ -81,7 +81,7 @@ def contact_patches(step, world: int) -> list[ContactPatch]:
     return found
 
 
-def _outlines(pressure, collision, world: int, total: int) -> dict[str, np.ndarray]:
+def outlines_of(pressure, collision, world: int, total: int) -> dict[str, np.ndarray]:
     """The polygons of a world as arrays, one row each."""
     d = pressure.device_model
     t, corners = d.types, int(polygon_kernels.MAX_VERTICES)
@@ -94,7 +94,7 @@ def _outlines(pressure, collision, world: int, total: int) -> dict[str, np.ndarr
         "normal": t.vec3,
         "centroid": t.vec3,
     }
-    kinds |= {"force": t.vec3, "moment": t.vec3, "values": t.vec3}
+    kinds |= {"force": t.vec3, "moment": t.vec3, "values": t.vec4}
     for name, kind in kinds.items():
         shape = (total, corners) if name in ("vertex", "pressure") else total
         setattr(outlines, name, wp.zeros(shape, dtype=kind, device=d.device))

@@ -329,7 +329,7 @@ class Outlines:
     centroid: wp.array(dtype=vec3)
     force: wp.array(dtype=vec3)  # elastic, on B [N]
     moment: wp.array(dtype=vec3)  # of it about the centroid
-    values: wp.array(dtype=vec3)  # area [m²], stiffness [N/m], largest p/E
+    values: wp.array(dtype=vec4)  # area [m²], stiffness [N/m], largest p/E, least cosine of the normal and a growing pressure
 
 
 @kernel
@@ -379,4 +379,7 @@ def outline(
     softest = sizes.modulus[world % sizes.modulus.shape[0], s]
     if fields.geom_cells[o, 1] > 0:
         softest = wp.min(softest, sizes.modulus[world % sizes.modulus.shape[0], o])
-    outlines.values[k] = vec3(shape.area, shape.area / (c_s + c_o), largest / softest)
+    aligned = found.slope_s / wp.length(found.a)
+    if found.size_o > real(0.0):
+        aligned = wp.min(aligned, found.slope_o / found.size_o)
+    outlines.values[k] = vec4(shape.area, shape.area / (c_s + c_o), largest / softest, aligned)

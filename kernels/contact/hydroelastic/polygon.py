@@ -16,7 +16,7 @@ from ..narrow.features import orthogonal
 from .fields import SURFACE, Fields, Sizes, bound_plane, entry_function, sphere_at, vertex_of
 
 MAX_VERTICES = wp.constant(32)  # 8 of a face, and at most one more for each of the 12 bounds of a cell, of two cells
-LEAST_SLOPE = 1e-4  # of |a|: least slope of the pressure along the normal that counts as stiffness
+LEAST_SLOPE = 1e-6  # of |a|: least slope of the pressure along the normal that counts as stiffness
 SMALLEST_AREA = 1e-14  # [m²] of a polygon
 PARALLEL = 1e-12  # squared, of |a_S|²: fields that grow alike meet nowhere
 SQUARE = 1.5  # half the side of the square that stands for a plane, by the radius of the cell in it
