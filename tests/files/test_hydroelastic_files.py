@@ -7,6 +7,8 @@ import warpsim as ws
 from warpsim.errors import ModelError
 
 INF, NAN = np.inf, np.nan
+CENTRE = np.array([[1, 1, 1], [-1, -1, 1], [-1, 1, -1], [1, -1, -1], [0, 0, 0]], float) / 3
+FOUR = np.array([[0, 1, 2, 4], [0, 3, 1, 4], [0, 2, 3, 4], [1, 3, 2, 4]])
 URDF = """<robot name="r"><link name="base"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
 <collision name="pad"><geometry>{shape}</geometry><drake:proximity_properties>{text}</drake:proximity_properties></collision>
 </link></robot>"""
@@ -60,19 +62,11 @@ def test_tetrahedra_of_a_collision(tmp_path):
     """A VTK file is the field of a compliant collision, scaled; of a rigid one it is the hull."""
     meshio = pytest.importorskip("meshio")
     pytest.importorskip("trimesh")
-    points = np.array([[1, 1, 1], [-1, -1, 1], [-1, 1, -1], [1, -1, -1], [0, 0, 0]], float)
-    tets = np.array([[0, 1, 2, 4], [0, 3, 1, 4], [0, 2, 3, 4], [1, 3, 2, 4]])
-    meshio.Mesh(points, [("tetra", tets)]).write(tmp_path / "pad.vtk", file_format="vtk42")
+    meshio.Mesh(CENTRE, [("tetra", FOUR)]).write(tmp_path / "pad.vtk", file_format="vtk42")
     shape = '<mesh filename="pad.vtk" scale="{}"/>'
-    try:
-        model = ws.load(urdf(tmp_path, SOFT, shape.format("2 2 2")))
-    except ModelError as error:
-        assert "inverted" in str(error)
-        tets = tets[:, [0, 2, 1, 3]]
-        meshio.Mesh(points, [("tetra", tets)]).write(tmp_path / "pad.vtk", file_format="vtk42")
-        model = ws.load(urdf(tmp_path, SOFT, shape.format("2 2 2")))
-    np.testing.assert_allclose(model.fields[0].vertices, 2 * points)
-    np.testing.assert_array_equal(model.fields[0].tetrahedra, tets)
+    model = ws.load(urdf(tmp_path, SOFT, shape.format("2 2 2")))
+    np.testing.assert_allclose(model.fields[0].vertices, 2 * CENTRE)
+    np.testing.assert_array_equal(model.fields[0].tetrahedra, FOUR)
     assert model.geom_field[0] == 0 and len(model.fields) == 1
     assert len(ws.load(urdf(tmp_path, SOFT, shape.format("1 -1 1"))).fields) == 1
     assert ws.load(urdf(tmp_path, "<drake:rigid_hydroelastic/>", shape.format("1 1 1"))).fields == ()
@@ -147,3 +141,79 @@ def test_wrong_numerics_are_named(tmp_path, fields, words):
     with pytest.raises(ModelError) as error:
         ws.load(path)
     assert all(word in str(error.value) for word in [str(path), *words]) and "\n" not in str(error.value), error.value
+
+
+def soft_scene():
+    """A soft floor, an ellipsoid, which USD draws as a mesh, a rigid cylinder and tetrahedra."""
+    b = ws.ModelBuilder("soft")
+    b.add_geom("plane", name="floor", hydroelastic=ws.Hydroelastic(1e6, thickness=0.02))
+    shapes = {
+        "bubble": ("ellipsoid", [0.1, 0.2, 0.3], {}, ws.Hydroelastic(1e5, 1 / 30, margin=1e-3)),
+        "handle": ("cylinder", [0.1, 0.2], {}, ws.Hydroelastic(INF)),
+        "pad": ("mesh", (), {"mesh": (CENTRE[:4], FOUR[:, :3])}, ws.Hydroelastic(1e4, field=(CENTRE, FOUR))),
+    }
+    for name, (kind, size, options, soft) in shapes.items():
+        b.add_body(name, mass=1.0, inertia=[1, 1, 1])
+        b.add_joint(name, "free")
+        b.add_geom(kind, size, body=name, name=name, hydroelastic=soft, **options)
+    return b.build()
+
+
+@pytest.mark.parametrize("suffix", ["usda", "usdc"])
+def test_usd_holds_the_properties(tmp_path, suffix):
+    """A model's export reads back with the same table, fields and order of pairs."""
+    model = soft_scene()
+    model.to_usd(tmp_path / f"m.{suffix}")
+    found = ws.load(tmp_path / f"m.{suffix}")
+    assert found.geom_names == model.geom_names and found.point_pairs == model.point_pairs == 0
+    for name in ("geom_hydroelastic", "geom_field", "pair_geom", "geom_type"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(model, name))
+    for name in ("vertices", "tetrahedra", "pressure"):
+        np.testing.assert_array_equal(getattr(found.fields[0], name), getattr(model.fields[0], name))
+    assert told(found)["warpsim:hydroelastic attributes"] == ("used", "4 geoms: contact by pressure fields")
+
+
+def foreign(tmp_path, units=1.0, **attributes):
+    """A stage of another program: a ball with PhysicsCollisionAPI and the attributes."""
+    from pxr import Sdf, Usd, UsdGeom, UsdPhysics
+
+    path = tmp_path / "f.usda"
+    stage = Usd.Stage.CreateNew(str(path))
+    UsdGeom.SetStageUpAxis(stage, "Z")
+    UsdGeom.SetStageMetersPerUnit(stage, units)
+    ball = UsdGeom.Sphere.Define(stage, "/ball")
+    ball.CreateRadiusAttr(0.1 / units)
+    UsdPhysics.CollisionAPI.Apply(ball.GetPrim())
+    for name, value in attributes.items():
+        kind = Sdf.ValueTypeNames.String if isinstance(value, str) else Sdf.ValueTypeNames.Double
+        ball.GetPrim().CreateAttribute(f"warpsim:hydroelastic:{name}", kind).Set(value)
+    stage.Save()
+    return path
+
+
+def test_a_stage_of_another_program_has_its_own_units(tmp_path):
+    """Centimetres: the modulus is kg/(cm s²), lengths are cm; a coarse resolution becomes the coarsest."""
+    model = ws.load(foreign(tmp_path, 0.01, modulus=1e3, resolution=4.0, margin=0.1))
+    np.testing.assert_allclose(model.geom_hydroelastic, [[1e5, 0.04, NAN, 1e-3]])
+    model = ws.load(foreign(tmp_path, modulus=INF, resolution=7.0))
+    np.testing.assert_allclose(model.geom_hydroelastic[0, :2], [INF, 0.2])
+    assert "coarser" in told(model)["resolution of geom /ball"][1]
+
+
+@pytest.mark.parametrize(
+    "attributes, words",
+    [
+        ({"modulus": 0.0}, ["modulus", "0.0", "positive"]),
+        ({"modulus": "soft"}, ["modulus", "'soft'", "double"]),
+        ({"margin": 0.1}, ["margin", "without", "modulus"]),
+        ({"modulus": 1e5, "margin": -1.0}, ["margin", "-1.0"]),
+        ({"modulus": 1e5, "resolution": 1e-9}, ["resolution", "at least"]),
+    ],
+)
+def test_wrong_attributes_are_named(tmp_path, attributes, words):
+    """File, prim, attribute, value and fix in one line."""
+    path = foreign(tmp_path, **attributes)
+    with pytest.raises(ModelError) as error:
+        ws.load(path)
+    assert all(word in str(error.value) for word in [str(path), "ball", *words]), error.value
+    assert "\n" not in str(error.value)
