@@ -113,7 +113,7 @@ BUBBLE = (0.04165, 0.04165, 0.0625)
 
 
 def spatula_gripper(
-    inertia=FILE_INERTIA, mu=1.0, tau=0.1, bubble=(1e5, 0.04), handle=(1e8, 0.005), gripper_mass=0.988882
+    inertia=FILE_INERTIA, mu=1.0, tau=0.2, bubble=(1e5, 0.04), handle=(1e8, 0.005), gripper_mass=0.988882
 ) -> ws.Model:
     """Two soft bubbles on prismatic fingers hold the handle of a spatula (SAP paper, Fig. 16). Motors left, right push the fingers along y.
 

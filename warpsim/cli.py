@@ -266,6 +266,12 @@ def describe(model) -> dict:
         }
         for c, name in enumerate(model.constraint_names)
     ]
+    soft = model.geom_hydroelastic_modulus
+    if not all(modulus != modulus for modulus in soft):  # NaN: none
+        for row, modulus in zip(facts["geoms"], soft.tolist(), strict=True):
+            row["hydroelastic"] = (
+                None if modulus != modulus else "rigid" if modulus == float("inf") else f"{modulus:g} Pa"
+            )
     facts["report"] = {}
     for line in model.report:
         facts["report"].setdefault(line.status, []).append({"feature": line.feature, "detail": line.detail})

@@ -2,13 +2,18 @@
 
 import json
 import pathlib
+import time
 
 import numpy as np
 import pytest
 
 import warpsim as ws
 from tests.model.pressure_clipper import surface, totals
-from warpsim.model.pressure import pressure_tables
+from warpsim.model import polyhedra
+from warpsim.model.geometry import axis_angle, rotation_matrix
+from warpsim.model.model import GeomType
+from warpsim.model.pressure import CORNERS, corner_scale, pressure_tables
+from warpsim.model.pressure_cells import BOUNDS, coefficients
 
 FILE = pathlib.Path(__file__).parents[1] / "reference" / "data" / "hydro_open.npz"
 PAIRS = ("sphere_halfspace_r", "box_halfspace_r", "cyl_halfspace_r", "ell_halfspace_r", "box_on_soft_halfspace")
@@ -54,3 +59,209 @@ def test_surfaces_are_drakes(name, within):
             worst[key] = max(worst.get(key, 0.0), np.linalg.norm(found[key] - wanted[key][i]) / scale)
     for key, value in worst.items():
         within(f"pressure tables, {name}: {key}", value, 1e-9)
+
+
+CUBE = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
+SQUARES = np.array([[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]])
+CUBE_FACES = np.concatenate([SQUARES[:, [0, 1, 2]], SQUARES[:, [0, 2, 3]]])
+
+
+def brick(half, field=False):
+    """Mesh of a box; with `field` also the twelve tetrahedra from its faces to its centre."""
+    vertices = CUBE * half
+    if not field:
+        return vertices, CUBE_FACES
+    inner = np.full((12, 1), 8)
+    tets = np.concatenate([inner, CUBE_FACES], axis=1)
+    points = np.concatenate([vertices, [[0.0, 0.0, 0.0]]])
+    a, b, c, d = (points[tets[:, k]] for k in range(4))
+    turned = np.einsum("ij,ij->i", np.cross(b - a, c - a), d - a) < 0
+    tets[turned] = tets[turned][:, [0, 2, 1, 3]]
+    return points, tets
+
+
+def prism_mesh(sides):
+    """A prism whose two large faces have `sides` neighbours, and whose sides are squares."""
+    t = 2 * np.pi * np.arange(sides) / sides
+    ring = np.stack([np.cos(t), np.sin(t)], axis=1)
+    vertices = np.concatenate([np.pad(ring, [(0, 0), (0, 1)], constant_values=z) for z in (-0.4, 0.4)])
+    return vertices, np.array([[0, 1, sides]])  # of its faces only the hull is used
+
+
+def shapes():
+    """Every shape that has cells, with sizes of no symmetry."""
+    rng = np.random.default_rng(7)
+    cloud = rng.normal(size=(40, 3)) * [0.3, 0.2, 0.1]
+    return {
+        "sphere": one("sphere", [0.3], resolution=0.2),
+        "ellipsoid": one("ellipsoid", [0.3, 0.2, 0.1], resolution=0.1),
+        "box": one("box", [0.3, 0.2, 0.1]),
+        "box of equal sides": one("box", [0.3, 0.3, 0.3]),
+        "cylinder": one("cylinder", [0.1, 0.3]),
+        "fine cylinder": one("cylinder", [0.2, 0.3], resolution=0.02),
+        "short cylinder": one("cylinder", [0.3, 0.1], resolution=0.1),
+        "capsule": one("capsule", [0.1, 0.2]),
+        "coarse capsule": one("capsule", [0.1, 0.2], resolution=0.2),
+        "cloud": one("mesh", mesh=(cloud, np.array([[0, 1, 2]]))),
+        "brick": one("mesh", mesh=brick([0.1, 0.1, 0.3])),
+        "prism": one("mesh", mesh=prism_mesh(30)),
+        "tetrahedra": one("mesh", mesh=brick([0.1, 0.2, 0.3]), field=brick([0.1, 0.2, 0.3], field=True)),
+    }
+
+
+SHAPES = shapes()
+
+
+def entries_of(model, tables):
+    size, thickness = model.geom_size[0], model.geom_hydroelastic[0, 2]
+    return coefficients(model.geom_type[0], size, thickness, tables.geom_margin[0], tables.geom_shift[0], tables.entry)
+
+
+def holders(model, tables, x, slack):
+    """`(cells, points)` bool: which cells hold which points, and F of each cell there."""
+    a, b = entries_of(model, tables)
+    values = a @ x.T + b[:, None]
+    inside = []
+    for c, f in enumerate(tables.cell_entry):
+        start, count = tables.cell_bounds[c]
+        held = np.ones(len(x), bool)
+        for e in tables.bound[start : start + count]:
+            held &= values[f] >= -tables.geom_shift[0] - slack if e < 0 else values[f] <= values[e] + slack
+        inside.append(held)
+    return np.array(inside), values[tables.cell_entry]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_cells_fill_the_shape(name):
+    """A point of the shape is in one cell, where F is the least of all (of convex shapes), from 0 to 1, and in the cell's sphere."""
+    model = SHAPES[name]
+    tables = pressure_tables(model)
+    rng = np.random.default_rng(3)
+    size = np.abs(model.meshes[0].vertices).max(0) if model.meshes else model.geom_size[0].copy()
+    if name.endswith(("sphere", "capsule", "cylinder")):
+        size = {"sphere": size[[0, 0, 0]], "capsule": size[0] + [0, 0, size[1]]}.get(name.split()[-1], size[[0, 0, 1]])
+    x = rng.uniform(-1, 1, size=(4000, 3)) * size
+    inside, values = holders(model, tables, x, 1e-12)
+    strict, _ = holders(model, tables, x, -1e-12)
+    least = values.min(axis=0)
+    if name != "tetrahedra":
+        np.testing.assert_array_equal(inside.any(axis=0)[np.abs(least) > 1e-9], (least > 0)[np.abs(least) > 1e-9])
+        np.testing.assert_allclose(
+            np.where(inside, values, np.inf).min(axis=0)[inside.any(axis=0)], least[inside.any(axis=0)], atol=1e-11
+        )
+    assert strict.sum(axis=0).max() == 1 and inside.any(axis=0).sum() > 600
+    held = values[inside]
+    assert held.min() >= -1e-11 and 0.8 < held.max() <= 1 + 1e-11
+    away = np.linalg.norm(x[None] - tables.cell_sphere[:, None, :3], axis=2)
+    assert (away[inside] <= np.broadcast_to(tables.cell_sphere[:, 3:], away.shape)[inside]).all()
+    counts = tables.cell_bounds[:, 1]
+    assert counts.max() <= BOUNDS and tables.cell_bounds[-1].sum() == len(tables.bound)
+    starts = tables.cell_bounds[:, 0]
+    assert (tables.bound == -1).sum() == len(starts) and (tables.bound[starts] == -1).all()
+
+
+def rigid_faces(model):
+    """Corners, normals and counts of a rigid model's faces."""
+    tables = pressure_tables(model)
+    scale, half = corner_scale(model.geom_type[0], model.geom_size[0])
+    x = tables.face_vertex[:, :3] * scale + tables.face_vertex[:, 3:] * [0, 0, half]
+    return tables, [x[s : s + n] for s, n in tables.face_vertices]
+
+
+@pytest.mark.parametrize("name", [n for n in SHAPES if n != "tetrahedra"])
+def test_faces_close_the_shape(name):
+    """Faces of a rigid shape are plane, turn about their normal, have few corners, sum to nothing and hold the cells' zero surface."""
+    soft = SHAPES[name]
+    kind = GeomType(soft.geom_type[0])
+    mesh = soft.meshes[0][1:] if soft.meshes else None
+    resolution = None if np.isnan(soft.geom_hydroelastic[0, 1]) else soft.geom_hydroelastic[0, 1]
+    tables, faces = rigid_faces(one(kind, soft.geom_size[0], mesh=mesh, modulus=np.inf, resolution=resolution))
+    assert max(map(len, faces)) <= CORNERS and len(tables.cell_entry) == 0
+    total = np.zeros(3)
+    a, b = entries_of(soft, pressure_tables(soft))
+    for x, n, sphere in zip(faces, tables.face_normal, tables.face_sphere, strict=True):
+        area = sum(np.cross(x[k] - x[0], x[k + 1] - x[0]) for k in range(1, len(x) - 1)) / 2
+        np.testing.assert_allclose(area, np.linalg.norm(area) * n, atol=1e-9 * np.linalg.norm(area) + 1e-15)
+        assert np.linalg.norm(x - sphere[:3], axis=1).max() <= sphere[3]
+        assert n @ x.mean(axis=0) > 0
+        total += area
+        np.testing.assert_allclose(
+            (x @ a[pressure_tables(soft).cell_entry].T + b[pressure_tables(soft).cell_entry]).min(axis=1), 0, atol=1e-9
+        )
+    np.testing.assert_allclose(total, 0, atol=1e-12)
+
+
+def ground_contact(model, z, angle=0.3):
+    """Totals of geom 0 lowered on a rigid plane, turned by `angle` about a crooked axis."""
+    R = rotation_matrix(axis_angle(np.array([0.6, 0.64, 0.48]), angle))
+    b = ws.ModelBuilder()
+    b.add_model(model)
+    plane = b.add_geom("plane", hydroelastic=ws.Hydroelastic(np.inf))
+    whole = b.build()
+    poses = (np.concatenate([R, [[0], [0], [z]]], axis=1), np.eye(3, 4))
+    return totals(surface(whole, pressure_tables(whole), (0, plane), poses))
+
+
+def test_a_mesh_is_the_polyhedron_that_it_is():
+    """A sphere's polyhedron as a mesh has the sphere's contact, a brick that of tetrahedra from its faces to its centre."""
+    vertex, loops, _ = polyhedra.sphere(1)
+    sphere = one("sphere", [0.1], resolution=0.12)
+    mesh = one("mesh", mesh=(0.1 * vertex[:, :3], loops))
+    assert len(pressure_tables(sphere).cell_entry) == len(pressure_tables(mesh).cell_entry) == 32
+    half = [0.1, 0.1, 0.1]
+    cases = ((sphere, mesh), (one("mesh", mesh=brick(half)), one("mesh", mesh=brick(half), field=brick(half, True))))
+    for first, second in cases:
+        x, y = ground_contact(first, 0.07), ground_contact(second, 0.07)
+        for key in x.keys() - {"polygons"}:
+            np.testing.assert_allclose(x[key], y[key], rtol=1e-9, atol=1e-12, err_msg=key)
+
+
+def test_a_bricks_centre_is_its_middle():
+    """Of the many deepest points of a long box, the one that is deepest below its ends too."""
+    model = one("mesh", mesh=brick([0.1, 0.1, 0.4]))
+    a, b = entries_of(model, pressure_tables(model))
+    np.testing.assert_allclose(b, 1.0)
+    np.testing.assert_allclose(np.sort(np.abs(a).sum(axis=1)), [2.5, 2.5, 10, 10, 10, 10], rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_margin_adds_a_layer_of_negative_pressure(name):
+    """F is 1 in the middle as without it, and, but where faces are farther from the middle than the nearest, the same throughout."""
+    soft = SHAPES[name]
+    mesh = soft.meshes[0][1:] if soft.meshes else None
+    field = soft.fields[0] if soft.fields else None
+    resolution = None if np.isnan(soft.geom_hydroelastic[0, 1]) else soft.geom_hydroelastic[0, 1]
+    kind, size = GeomType(soft.geom_type[0]), soft.geom_size[0]
+    model = one(kind, size, mesh=mesh, resolution=resolution, margin=0.01, field=field)
+    tables, without = pressure_tables(model), pressure_tables(soft)
+    if name not in ("ellipsoid", "cloud", "brick", "prism"):
+        for with_margin, plain in zip(entries_of(model, tables), entries_of(soft, without), strict=True):
+            np.testing.assert_allclose(with_margin[tables.cell_entry], plain[without.cell_entry], atol=1e-11)
+    x = np.random.default_rng(3).uniform(-1.2, 1.2, size=(20000, 3)) * np.linalg.norm(size)
+    inside, values = holders(model, tables, x, 0)
+    assert (inside.any(axis=0) & ~holders(soft, without, x, 0)[0].any(axis=0)).any()
+    assert -tables.geom_shift[0] <= values[inside].min() < 0 < 0.5 < values[inside].max() <= 1.0
+
+
+def test_a_margin_on_a_plane_and_on_an_ellipsoid():
+    """Of a plane F goes on above it; of an ellipsoid the zero surface is Drake's, between the two ellipsoids but on the axes."""
+    plane = one("plane", thickness=0.05, margin=0.01)
+    tables = pressure_tables(plane)
+    inside, values = holders(plane, tables, np.array([[0, 0, 0.0099], [0, 0, 0.0101], [0, 0, -0.05]]), 0)
+    assert inside.tolist() == [[True, False, True]] and tables.geom_shift[0] == pytest.approx(0.2)
+    np.testing.assert_allclose(values[0, [0, 2]], [-0.198, 1.0])
+    model = one("ellipsoid", [0.3, 0.2, 0.1], margin=0.01)
+    a, b = entries_of(model, pressure_tables(model))
+    np.testing.assert_allclose(b, 1.0)  # the centre
+    thin = (a @ [[0], [0], [0.1]]).min() + 1
+    assert thin == pytest.approx(0.0, abs=0.03)  # Drake's (F~ H - d)/(H - d), H = 0.11
+
+
+def test_a_small_table_is_quick(within):
+    """512 facets in a fifth of a second."""
+    model = one("ellipsoid", [0.04, 0.05, 0.06], resolution=0.02)
+    pressure_tables(model)
+    start = time.perf_counter()
+    tables = pressure_tables(model)
+    within("pressure tables of 512 facets [s]", time.perf_counter() - start, 0.2)
+    assert len(tables.cell_entry) == 512

@@ -5,7 +5,6 @@ The importers use it too, so that a file and a scene in code pass the same check
 
 import copy
 import dataclasses
-import typing
 import warnings
 from collections.abc import Mapping
 
@@ -29,6 +28,7 @@ from warpsim.model.model import (
     HField,
     JointType,
     Keyframe,
+    KeyframeParts,
     Mesh,
     Model,
     ReportLine,
@@ -100,14 +100,6 @@ class Actuator:
     bias: np.ndarray
     control_range: np.ndarray
     force_range: np.ndarray
-
-
-class KeyframeParts(typing.NamedTuple):
-    """A keyframe of an added model: q and v by joint, control by actuator, all by their index in the builder."""
-
-    q: dict[int, np.ndarray]
-    v: dict[int, np.ndarray]
-    control: dict[int, float]
 
 
 class ModelBuilder:

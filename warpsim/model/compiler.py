@@ -11,7 +11,7 @@ from warpsim.model import hydroelastic
 from warpsim.model.constraint_types import ConstraintType, own_option
 from warpsim.model.constraints import compile_constraints, compile_tendons
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_matrix, rotation_vector
-from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType, Keyframe, Model
+from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType, Keyframe, KeyframeParts, Model
 
 SINGULAR = 1e-12  # articulated over composite inertia, below which a degree of freedom moves nothing but rounding
 
@@ -477,8 +477,6 @@ def _placed_reference(kind: JointType, pose, reference):
 
 
 def _append_keyframes(b, other: Model, pose, prefix: str, joint_start: int, actuator_start: int) -> None:
-    from warpsim.model.builder import KeyframeParts
-
     for name, frame in other.keyframes.items():
         parts = KeyframeParts({}, {}, {actuator_start + a: float(c) for a, c in enumerate(frame.control)})
         for j, joint in enumerate(other.joint_names):

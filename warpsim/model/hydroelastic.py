@@ -26,7 +26,7 @@ class Hydroelastic:
     """Pressure-field contact of a geom: `add_geom(..., hydroelastic=ws.Hydroelastic(modulus=1e5))`.
 
     `modulus` [Pa]: the pressure in the middle of the geom; `np.inf` makes it rigid. `resolution` [m]: the longest edge of
-    the polyhedron that a sphere, ellipsoid, capsule or cylinder is; None: half the largest semi-axis (128 facets), 0.39 times
+    the polyhedron that a sphere, ellipsoid, capsule or cylinder is; None: half the largest semi-axis (128 facets), 0.4 times
     the radius (16 sides). `thickness` [m] of the soft layer of a compliant plane. `margin` [m]: how far outside the
     surface contact is seen, at negative pressure, as in Drake. `field` of a compliant mesh that is not convex: its own
     tetrahedra instead of those of its hull, as a path to a VTK or Gmsh file or as `(vertices (n, 3), tetrahedra (m, 4))`
@@ -101,7 +101,8 @@ def default_resolution(kind: GeomType, size) -> float:
     """128 facets of a sphere or ellipsoid, 16 sides of a cylinder or capsule; NaN for shapes that are polyhedra."""
     if kind in (GeomType.SPHERE, GeomType.ELLIPSOID):
         return 0.5 * _radius(kind, size)
-    return 0.39 * _radius(kind, size) if kind in (GeomType.CYLINDER, GeomType.CAPSULE) else np.nan
+    share = {GeomType.CYLINDER: 0.4, GeomType.CAPSULE: 0.39}  # of the radius: one count rounds up, the other down
+    return share[kind] * _radius(kind, size) if kind in share else np.nan
 
 
 def coarsest_resolution(kind: GeomType, size) -> float:
@@ -159,6 +160,17 @@ def geom_row(given, kind: GeomType, size, label: str) -> np.ndarray:
             f"{label}: resolution {resolution:g} m makes too many facets; give at least {_finest(kind, size):.2g} m"
         )
     return np.array([given.modulus, resolution, np.nan if given.thickness is None else given.thickness, given.margin])
+
+
+def tessellation(model) -> np.ndarray:
+    """(ngeom, 3) what worlds of one simulator share: 1 compliant, 2 rigid, the count behind the facets, the margin; else 0."""
+    shared = np.zeros((model.ngeom, 3))
+    for g in np.flatnonzero(~np.isnan(model.geom_hydroelastic[:, 0])).tolist():
+        modulus, resolution, _, margin = model.geom_hydroelastic[g]
+        kind, size = GeomType(model.geom_type[g]), model.geom_size[g]
+        curved = np.isfinite(coarsest_resolution(kind, size))
+        shared[g] = 1 + np.isinf(modulus), _facets(kind, size, resolution) if curved else 0.0, margin
+    return shared
 
 
 def of_geom(model, g: int) -> Hydroelastic | None:

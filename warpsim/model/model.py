@@ -113,6 +113,14 @@ class Keyframe(typing.NamedTuple):
     control: np.ndarray
 
 
+class KeyframeParts(typing.NamedTuple):
+    """A keyframe of an added model: q and v by joint, control by actuator, all by their index in the builder."""
+
+    q: dict[int, np.ndarray]
+    v: dict[int, np.ndarray]
+    control: dict[int, float]
+
+
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Model:
     """One world, immutable. Lengths in m, angles in rad, masses in kg; poses are `[x y z qw qx qy qz]`.

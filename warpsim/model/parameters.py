@@ -59,6 +59,8 @@ SPECS = {
     "geom_dissipation_time": Spec("scalar", 0.0, nan=True),
     "geom_restitution": Spec("scalar", 0.0, most=1.0),
     "geom_hertz_modulus": Spec("scalar", 0.0),
+    "geom_hydroelastic_modulus": Spec("scalar", 0.0, finite=False, nan=True),
+    "geom_hydroelastic_thickness": Spec("scalar", 0.0, nan=True),
     "gravity": Spec("vec3"),
     "body_active": Spec("scalar", 0.0),
 }
@@ -255,6 +257,17 @@ def _check_meaning(model: Model, name: str, values: np.ndarray) -> None:
         refuse(lowest < -1e-6 * scale, "an inertia must be positive definite")
     elif name == "geom_stiffness":
         refuse(values <= 0, "a stiffness must be positive [N/m] (inf: near-rigid)")
+    elif name == "geom_hydroelastic_modulus":
+        held = np.isnan(model.geom_hydroelastic_modulus), np.isinf(model.geom_hydroelastic_modulus)
+        refuse(np.isnan(values) != held[0], "geoms with pressure fields keep them, and others get none (NaN)")
+        refuse(np.isinf(values) != held[1], "a rigid geom stays so (inf), and a compliant one too")
+        refuse(values <= 0, "a modulus must be positive [Pa]")
+    elif name == "geom_hydroelastic_thickness":
+        refuse(
+            np.isnan(values) != np.isnan(model.geom_hydroelastic_thickness),
+            "geoms with a thickness keep one, and others get none (NaN)",
+        )
+        refuse(values <= 0, "a thickness must be positive [m]")
     elif name == "geom_size":
         sizes = np.array([SIZES.get(GeomType(kind), 0) for kind in model.geom_type], dtype=int)
         used = np.arange(3) < sizes[:, None]

@@ -7,6 +7,7 @@ import numpy as np
 
 from warpsim.errors import ModelError
 from warpsim.model.constraint_types import ConstraintType
+from warpsim.model.hydroelastic import surface_pairs
 from warpsim.model.model import FrictionRule, GeomType, JointType, Model
 
 PER_DOF = ("joint_stiffness", "joint_damping", "joint_armature", "joint_friction", "joint_reference")
@@ -71,6 +72,19 @@ def check_tables(model: Model) -> None:
         raise ModelError("link_parent: a link must come after its parent")
     for mesh in model.meshes:
         _check_range(f"faces of mesh {mesh.name!r}", mesh.faces, 0, len(mesh.vertices))
+    for field in model.fields:
+        _check_range(f"tetrahedra of field {field.name!r}", field.tetrahedra, 0, len(field.vertices))
+        if field.pressure.shape != (len(field.vertices),):
+            raise ModelError(
+                f"field {field.name!r} has pressures {field.pressure.shape}, and {len(field.vertices)} vertices"
+            )
+    if model.geom_hydroelastic.shape != (model.ngeom, 4):
+        raise ModelError(
+            f"geom_hydroelastic has the shape {model.geom_hydroelastic.shape}; it must be ({model.ngeom}, 4)"
+        )
+    surface = surface_pairs(model.geom_hydroelastic, model.pair_geom)
+    if not np.array_equal(surface, np.arange(len(surface)) >= model.point_pairs):
+        raise ModelError(f"point_pairs is {model.point_pairs}, but pressure-field contact is of other pairs")
     fields = int(np.count_nonzero(model.geom_type == GeomType.HFIELD))
     if len(model.hfields) != fields:
         raise ModelError(f"{fields} height-field geoms, but {len(model.hfields)} height fields")

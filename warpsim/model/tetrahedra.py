@@ -85,9 +85,14 @@ def boundary_faces(tets: np.ndarray) -> np.ndarray:
     return (count[index.ravel()] == 1).reshape(-1, 4)
 
 
+def surface(tets: np.ndarray) -> np.ndarray:
+    """Triangles `(k, 3)` of the boundary, outward."""
+    return tets[:, FACES][boundary_faces(tets)]
+
+
 def depths(vertices: np.ndarray, tets: np.ndarray) -> np.ndarray:
     """Distance `(n,)` [m] of each vertex from the boundary's triangles; 0 of those on it."""
-    faces = tets[:, FACES][boundary_faces(tets)]
+    faces = surface(tets)
     inner = np.setdiff1d(np.arange(len(vertices)), faces)
     result, triangles = np.zeros(len(vertices)), vertices[faces]
     step = max(1, CHUNK // (12 * len(faces)))

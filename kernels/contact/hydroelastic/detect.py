@@ -14,7 +14,7 @@ from ..contacts import Contacts, Material, Scene, geom_dissipation_time
 from ..cull import next_candidate
 from ..narrow.features import contact_frame, orthogonal
 from ..narrow.manifold import PLANE
-from .fields import Fields, Sizes, sphere_at
+from .fields import Fields, Sizes, scaled_sphere, sphere_scale
 from .polygon import MAX_VERTICES, SMALLEST_AREA, Moments, Surface, along, compliances, meet, moments
 
 SMALLEST_SPREAD = 1e-30  # [m²] of second moments per area under which a polygon is thin
@@ -58,40 +58,54 @@ def parts(fields: Fields, g: int):
 
 
 @func
-def above_plane(fields: Fields, X: transform, g: int, ball: vec4) -> bool:
-    """Whether a ball lies off the half space of geom g, whose pose in the frame of the ball is X."""
-    normal = wp.transform_vector(X, vec3(real(0.0), real(0.0), real(1.0)))
-    return wp.dot(normal, along(ball) - wp.transform_get_translation(X)) > ball[3]
+def part_sphere(fields: Fields, X: transform, o: int, j: int, scale: real) -> vec4:
+    """Ball around part j of O in the frame of S; of a plane its place and an infinite radius."""
+    ball = vec4(real(0.0), real(0.0), real(0.0), real(wp.inf))
+    if fields.geom_type[o] != PLANE:
+        if fields.geom_cells[o, 1] == 0:
+            ball = scaled_sphere(fields.face_sphere[j], scale)
+        else:
+            ball = scaled_sphere(fields.cell_sphere[j], scale)
+    centre = wp.transform_point(X, along(ball))
+    return vec4(centre[0], centre[1], centre[2], ball[3])
 
 
 @func
-def parts_apart(fields: Fields, sizes: Sizes, X: transform, w: int, s: int, o: int, i: int, j: int) -> bool:
-    """Whether balls around cell i of S and part j of O are apart. j = −1: the whole of O, as far as is known."""
-    ball = sphere_at(fields, sizes, w, s, fields.cell_sphere[i])
-    if fields.geom_type[o] == PLANE:
-        return above_plane(fields, X, o, ball)
-    other = vec4()
-    if fields.geom_cells[o, 1] == 0:
-        other = sphere_at(fields, sizes, w, o, fields.face_sphere[j])
-    else:
-        other = sphere_at(fields, sizes, w, o, fields.cell_sphere[j])
-    centre = wp.transform_point(X, along(other))
-    if fields.geom_type[s] == PLANE:
-        return centre[2] > other[3]
+def apart(ball: vec4, other: vec4, up: vec3, plane_s: bool) -> bool:
+    """Whether the ball around a cell of S is off that around a part of O, or off the half space below it whose normal is `up` where its radius is
+    infinite. `plane_s`: S is the half space z <= 0."""
     reach = ball[3] + other[3]
-    return wp.length_sq(centre - along(ball)) > reach * reach
+    away = along(ball) - along(other)
+    off = wp.length_sq(away) > reach * reach
+    if other[3] == real(wp.inf):
+        off = wp.dot(up, away) > ball[3]
+    elif plane_s:
+        off = other[2] > other[3]
+    return off
 
 
 @func
 def next_parts(fields: Fields, sizes: Sizes, X: transform, w: int, s: int, o: int, k: int, total: int):
-    """The next places from k on, of all combinations of a cell of S and a part of O, whose balls meet, one for every lane; where to go on."""
+    """The next places from k on, of all combinations of a part of O and a cell of S, whose balls meet, one for every lane; where to go on."""
     first_s = fields.geom_cells[s, 0]
+    count_s = fields.geom_cells[s, 1]
     first_o, count_o = parts(fields, o)
+    scale_s = sphere_scale(fields, sizes, w, s)
+    scale_o = sphere_scale(fields, sizes, w, o)
+    plane_s = fields.geom_type[s] == PLANE
+    up = wp.transform_vector(X, vec3(real(0.0), real(0.0), real(1.0)))
     own = total
     at = int(k)
     if lanes() == 1:
-        while at < total and parts_apart(fields, sizes, X, w, s, o, first_s + at // count_o, first_o + at % count_o):
-            at += 1
+        searching = bool(True)
+        while at < total and searching:
+            j = at // count_s
+            other = part_sphere(fields, X, o, first_o + j, scale_o)
+            last = (j + 1) * count_s
+            first = first_s - j * count_s
+            while at < last and apart(scaled_sphere(fields.cell_sphere[first + at], scale_s), other, up, plane_s):
+                at += 1
+            searching = at == last
         own = at
         at += 1
     else:
@@ -101,7 +115,8 @@ def next_parts(fields: Fields, sizes: Sizes, X: transform, w: int, s: int, o: in
             mine = at + lane()
             hit = int(0)
             if mine < total:
-                if not parts_apart(fields, sizes, X, w, s, o, first_s + mine // count_o, first_o + mine % count_o):
+                other = part_sphere(fields, X, o, first_o + mine // count_s, scale_o)
+                if not apart(scaled_sphere(fields.cell_sphere[first_s + mine % count_s], scale_s), other, up, plane_s):
                     hit = int(1)
             hits = team_count(hit)
             room = filled + hits <= lanes()
@@ -276,7 +291,8 @@ def detect(
             X = wp.transform_inverse(X_s) * geom_X[w, o]
             first_s = fields.geom_cells[s, 0]
             first_o, count_o = parts(fields, o)
-            total = fields.geom_cells[s, 1] * count_o
+            count_s = fields.geom_cells[s, 1]
+            total = count_s * count_o
             k = int(0)
             while k < total:
                 own, k = next_parts(fields, sizes, X, w, s, o, k, total)
@@ -285,8 +301,8 @@ def detect(
                 i = int(0)
                 j = int(0)
                 if own < total:
-                    i = first_s + own // count_o
-                    j = first_o + own % count_o
+                    i = first_s + own % count_s
+                    j = first_o + own // count_s
                     found = meet(fields, sizes, X, w, s, o, i, j, P, spare, distance)
                     if found.count > 0:
                         shape = moments(P, found.count, found.normal)

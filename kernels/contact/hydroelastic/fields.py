@@ -133,23 +133,31 @@ def vertex_of(fields: Fields, sizes: Sizes, w: int, g: int, v: int) -> vec3:
 
 
 @func
-def sphere_at(fields: Fields, sizes: Sizes, w: int, g: int, sphere: vec4) -> vec4:
-    """A sphere of the tables, for the size that the geom has in this world."""
+def sphere_scale(fields: Fields, sizes: Sizes, w: int, g: int) -> real:
+    """What the spheres of the tables are multiplied with for the size that the geom has in this world; below 0: one sphere of this radius about
+    the geom's origin is all that is known."""
     size = sizes.size[w % sizes.size.shape[0], g]
     model = fields.geom_size[g]
-    if size[0] != model[0] or size[1] != model[1] or size[2] != model[2]:
-        kind = fields.geom_type[g]
-        grow = real(1.0)
-        if kind != PLANE:
-            grow = size[0] / model[0]
-        if kind != PLANE and kind != SPHERE:  # curved and long shapes: the whole geom
-            size = grown(fields, sizes, w, g)
-            radius = wp.length(size)
+    kind = fields.geom_type[g]
+    scale = real(1.0)
+    if kind != PLANE and (size[0] != model[0] or size[1] != model[1] or size[2] != model[2]):
+        scale = size[0] / model[0]
+        if kind != SPHERE:
+            grow = grown(fields, sizes, w, g)
+            scale = -wp.length(grow)
             if kind == CAPSULE:
-                radius = size[0] + size[1]
+                scale = -(grow[0] + grow[1])
             elif kind == CYLINDER:
-                radius = wp.sqrt(size[0] * size[0] + size[1] * size[1])
-            sphere = vec4(real(0.0), real(0.0), real(0.0), radius)
-        else:
-            sphere = grow * sphere
-    return sphere
+                scale = -wp.sqrt(grow[0] * grow[0] + grow[1] * grow[1])
+    return scale
+
+
+@func
+def scaled_sphere(sphere: vec4, scale: real) -> vec4:
+    """A sphere of the tables in this world, by `sphere_scale`."""
+    ball = scale * sphere
+    if scale < real(0.0):
+        ball = vec4(real(0.0), real(0.0), real(0.0), -scale)
+    elif scale == real(1.0):
+        ball = sphere
+    return ball

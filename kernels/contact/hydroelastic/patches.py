@@ -28,6 +28,7 @@ mat43 = wp.types.matrix((4, 3), real)
 MOST_NORMALS = wp.constant(4)  # patches of a pair
 COHERENT = 0.95  # |Σ A p n|/Σ A p of polygons that have about one normal
 SAME_NORMAL = 0.95  # cosine between normals that belong together anyhow
+LEAST_COSINE = 0.1  # between the normals of a patch and of a quarter of it
 LARGEST_CENTRE = 0.75  # w0
 # κ of T ≈ f0 κ √tr S_p, of the ratio of the smaller to the larger deviation: a fit to patches of all shapes, ±5 %.
 TORSION = 0.863
@@ -47,6 +48,7 @@ class Sums:
     f: real
     fx: vec3
     fxx: mat33
+    force: vec3
 
 
 @struct
@@ -86,12 +88,15 @@ def team_sums(s: Sums) -> Sums:
     total.f = team_sum(s.f)
     total.fx = team_vec(s.fx)
     total.fxx = team_symmetric(s.fxx)
+    total.force = team_vec(s.force)
     return total
 
 
 @func
-def add_part(s: Sums, share: real, area: real, p: real, c: real, tau: real, a: vec3, x: vec3, second: mat33) -> Sums:
-    """Adds a polygon, or a part of one, whose normal has the share c_i of n̄, at x from the point of the sums."""
+def add_part(
+    s: Sums, n: vec3, share: real, area: real, p: real, c: real, tau: real, a: vec3, x: vec3, second: mat33
+) -> Sums:  # fmt: skip
+    """Adds a polygon, or a part of one, whose normal n has the share c_i of n̄, at x from the point of the sums."""
     k = share * area / c
     f = share * area * p
     spread = wp.outer(x, x) + second
@@ -101,6 +106,7 @@ def add_part(s: Sums, share: real, area: real, p: real, c: real, tau: real, a: v
     total.Kx = s.Kx + k * x
     total.Kxx = s.Kxx + k * spread
     total.Ktau = s.Ktau + k * tau
+    total.force = s.force + (area * p) * n
     total.f = s.f + f
     total.fx = s.fx + f * x + (share * area) * Ca
     total.fxx = s.fxx + f * spread + (share * area) * (wp.outer(x, Ca) + wp.outer(Ca, x))
@@ -269,6 +275,26 @@ def add_points(
 
 
 @func
+def turned(patch: Patch, s: Sums):
+    """A part of a patch with the normal of its own force, and its sums with shares of that."""
+    own = Patch()
+    own.centre = patch.centre
+    own.normal = wp.normalize(s.force)
+    own.t = orthogonal(own.normal)
+    own.u = wp.cross(own.normal, own.t)
+    ratio = real(1.0) / wp.max(wp.dot(own.normal, patch.normal), real(LEAST_COSINE))
+    scaled = Sums()
+    scaled.K = ratio * s.K
+    scaled.Kx = ratio * s.Kx
+    scaled.Kxx = ratio * s.Kxx
+    scaled.Ktau = ratio * s.Ktau
+    scaled.f = ratio * s.f
+    scaled.fx = ratio * s.fx
+    scaled.fxx = ratio * s.fxx
+    return own, scaled
+
+
+@func
 def half_plane(direction: vec3, through: vec3, side: real) -> vec4:
     """{x: side direction·(x − through) >= 0} as a plane to clip to."""
     m = -side * direction
@@ -299,7 +325,7 @@ def quadrant_sums(
             along_t = at[0] * wp.dot(x, patch.t)
             along_u = at[1] * wp.dot(x, patch.u)
             if quadrant < 0 or (along_t >= values[4] and along_u >= values[4]):
-                total = add_part(total, share, values[0], values[1], values[2], values[3], a, x, polygons.second[w, k])
+                total = add_part(total, n, share, values[0], values[1], values[2], values[3], a, x, polygons.second[w, k])
             elif along_t > -values[4] and along_u > -values[4]:
                 cells = polygons.cells[w, k]
                 found = meet(fields, sizes, X, w, s, o, cells[0], cells[1], P, spare, distance)
@@ -313,7 +339,7 @@ def quadrant_sums(
                     if part.area > real(0.0):
                         pressure = values[1] + wp.dot(a, part.centroid - polygons.centroid[w, k])
                         x = part.centroid - patch.centre
-                        total = add_part(total, share, part.area, pressure, values[2], values[3], a, x, part.second)
+                        total = add_part(total, n, share, part.area, pressure, values[2], values[3], a, x, part.second)
     return team_sums(total)
 
 
@@ -427,8 +453,9 @@ def reduce(
                                 fields, sizes, scene, X, w, p, first, last, seeds, seed, b, patch, quadrant, polygons
                             )  # fmt: skip
                             if sums.K > real(0.0) and sums.f > real(0.0):
+                                own, part = turned(patch, sums)
                                 count, more = add_points(
-                                    4, w, p, wp.vec2i(b, quadrant), X_s, sign, patch, sums, count, contacts
+                                    4, w, p, wp.vec2i(b, quadrant), X_s, sign, own, part, count, contacts
                                 )  # fmt: skip
                                 flags = flags | more
                     else:

@@ -13,7 +13,7 @@ import warp as wp
 
 from ...real import func, mat33, real, struct, transform, vec3, vec4
 from ..narrow.features import orthogonal
-from .fields import SURFACE, Fields, Sizes, bound_plane, entry_function, sphere_at, vertex_of
+from .fields import SURFACE, Fields, Sizes, bound_plane, entry_function, scaled_sphere, sphere_scale, vertex_of
 
 MAX_VERTICES = wp.constant(32)  # 8 of a face, and at most one more for each of the 12 bounds of a cell, of two cells
 LEAST_SLOPE = 1e-6  # of |a|: least slope of the pressure along the normal that counts as stiffness
@@ -158,7 +158,7 @@ def meet(
     modulus = sizes.modulus[w % sizes.modulus.shape[0], s]
     found.a = modulus * along(own)
     found.b = modulus * own[3]
-    ball = sphere_at(fields, sizes, w, s, fields.cell_sphere[i])
+    ball = scaled_sphere(fields.cell_sphere[i], sphere_scale(fields, sizes, w, s))
     centre = along(ball)
     reach = ball[3]
     count = int(0)
@@ -180,15 +180,20 @@ def meet(
             found.slope_s = wp.dot(found.a, found.normal)
             found.slope_o = -wp.dot(a_o, found.normal)
             found.size_o = wp.length(a_o)
-            ball_o = sphere_at(fields, sizes, w, o, fields.cell_sphere[j])
-            if ball_o[3] < reach:
-                reach = ball_o[3]
-                centre = wp.transform_point(X, along(ball_o))
-            foot = centre - ((wp.dot(grow, centre) + found.b - p_o[3]) / size) * found.normal
-            count = lay_square(P, foot, found.normal, real(SQUARE) * reach)
-            count = clip_to_cell(fields, sizes, still, w, s, i, own, False, count, P, spare, distance)
-            # Where the pressures are equal both are 0 along one line: it bounds the polygon once.
-            count = clip_to_cell(fields, sizes, X, w, o, j, other, True, count, P, spare, distance)
+            ball_o = scaled_sphere(fields.cell_sphere[j], sphere_scale(fields, sizes, w, o))
+            centre_o = wp.transform_point(X, along(ball_o))
+            level = (found.b - p_o[3]) / size
+            height = wp.dot(found.normal, centre) + level
+            height_o = wp.dot(found.normal, centre_o) + level
+            if wp.abs(height) < reach and wp.abs(height_o) < ball_o[3]:
+                if ball_o[3] < reach:
+                    reach = ball_o[3]
+                    centre = centre_o
+                    height = height_o
+                count = lay_square(P, centre - height * found.normal, found.normal, real(SQUARE) * reach)
+                count = clip_to_cell(fields, sizes, still, w, s, i, own, False, count, P, spare, distance)
+                # Where the pressures are equal both are 0 along one line: it bounds the polygon once.
+                count = clip_to_cell(fields, sizes, X, w, o, j, other, True, count, P, spare, distance)
     found.count = count
     if count < 3:
         found.count = 0

@@ -16,6 +16,7 @@ from warpsim.files.meshes import convex_parts
 from warpsim.files.mjcf.mjcf_constraints import add_equalities, add_tendons, compliance
 from warpsim.files.mjcf.mjcf_files import Bundle, bundle
 from warpsim.files.mjcf.mjcf_force_limits import ForceLimits, is_off
+from warpsim.files.mjcf.mjcf_pressure import pressure_fields
 from warpsim.files.mjcf.mjcf_refusals import (
     actuator_count,
     actuator_refusal,
@@ -25,6 +26,7 @@ from warpsim.files.mjcf.mjcf_refusals import (
     on_tendon,
 )
 from warpsim.files.mjcf.mjcf_report import feature_report, fluid
+from warpsim.files.pressure_fields import fitted
 from warpsim.files.safe_files import missing
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import rotation_matrix, rotation_vector
@@ -204,6 +206,7 @@ def _hfield(m, geom: int):
 def _add_geoms(b: ModelBuilder, m) -> None:
     contact = not disabled(m, "CONTACT", "CONSTRAINT")
     names = _names(m, mujoco.mjtObj.mjOBJ_GEOM, m.ngeom, "geom")
+    soft = pressure_fields(m)
     for g in range(m.ngeom):
         signed_distance_field = m.geom_type[g] == 8  # keeps its mesh
         kind = GeomType.MESH if signed_distance_field else GeomType(m.geom_type[g])
@@ -227,6 +230,7 @@ def _add_geoms(b: ModelBuilder, m) -> None:
             hfield=_hfield(m, g) if kind == GeomType.HFIELD else None,
             mesh=_mesh(m, g) if kind == GeomType.MESH and m.geom_dataid[g] >= 0 else None,
             visible=bool(m.geom_group[g] < HIDDEN_GROUP and rgba[3] > 0),
+            hydroelastic=fitted(soft.get(g), kind, m.geom_size[g], f"geom {names[g]!r}", b.report),
         )
 
 
@@ -239,6 +243,7 @@ def _decompose(b: ModelBuilder, settings) -> None:
             b.meshes.append(Mesh(copied.name, *part))
             b.geoms.append(copied)
         geom.contype = geom.conaffinity = 0
+        geom.hydroelastic = np.full(4, np.nan)
         b.report.append(ReportLine(f"geom {geom.name!r}", "mapped", "touches with its convex parts"))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from warpsim.checks import grouped
 from warpsim.files.mjcf.mjcf_force_limits import IDLE, UNREACHED, ForceLimits
+from warpsim.files.mjcf.mjcf_pressure import named_numerics
 from warpsim.files.mjcf.mjcf_refusals import (
     JOINTS,
     TENDON_FORCES,
@@ -264,9 +265,14 @@ FIELDS = (
         "site_* sensor_*",
     ),
     (
+        USED,
+        "those called hydroelastic:GEOM are pressure fields, others are user data",
+        "numeric_*",
+    ),
+    (
         IGNORED,
         "user data",
-        "numeric_* text_* tuple_* body_user jnt_user geom_user actuator_user",
+        "text_* tuple_* body_user jnt_user geom_user actuator_user",
     ),
     (
         IGNORED,
@@ -620,11 +626,13 @@ def _rest(r: _Report, m) -> None:
         ("lights", m.nlight, "light", "visual"),
         ("textures", m.ntex, "texture", "visual"),
         ("skins", m.nskin, "skin", "visual"),
-        ("custom numeric fields", m.nnumeric, "field", "user data"),
+        ("custom numeric fields", m.nnumeric - len(named_numerics(m)), "field", "user data"),
         ("custom text fields", m.ntext, "field", "user data"),
         ("custom tuples", m.ntuple, "tuple", "user data"),
         ("nuserdata", m.nuserdata, "value", "user data"),
     ):
         r.count(feature, IGNORED, amount, element, why)
+    pressures = len(named_numerics(m))
+    r.count("custom numeric fields hydroelastic:*", USED, pressures, "geom", "contact by pressure fields")
     r.count("materials", USED, m.nmat, "material", "colour only")
     r.count("meshes", USED, m.nmesh, "mesh", "mass, inertia and drawing; contact of the convex hull")

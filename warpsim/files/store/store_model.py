@@ -5,7 +5,7 @@ import types
 
 import numpy as np
 
-from warpsim.model.model import HField, Keyframe, Mesh, Model, ReportLine
+from warpsim.model.model import HField, Keyframe, Mesh, Model, ReportLine, TetField
 from warpsim.model.tables import check_tables
 
 
@@ -31,6 +31,11 @@ def model_to_group(model: Model, group) -> None:
             for index, height in enumerate(value):
                 put(group, f"hfield_{index}_size", height.size)
                 put(group, f"hfield_{index}_data", height.data)
+        elif field.name == "fields":
+            attributes["fields"] = [part.name for part in value]
+            for index, part in enumerate(value):
+                for key in TetField._fields[1:]:
+                    put(group, f"field_{index}_{key}", getattr(part, key))
         elif field.name == "report":
             attributes["report"] = [list(line) for line in value]
         elif isinstance(value, tuple):
@@ -58,6 +63,11 @@ def model_from_group(group) -> Model:
             values[name] = tuple(
                 HField(label, group[f"hfield_{i}_size"][...], group[f"hfield_{i}_data"][...])
                 for i, label in enumerate(labels)
+            )
+        elif name == "fields":
+            values[name] = tuple(
+                TetField(label, *(group[f"field_{i}_{key}"][...] for key in TetField._fields[1:]))
+                for i, label in enumerate(attributes.get(name, []))
             )
         elif name == "keyframes":
             frames = {

@@ -11,12 +11,15 @@ import numpy as np
 
 from warpsim.checks import short
 from warpsim.errors import ModelError
+from warpsim.files import tet_files
 from warpsim.files.adjacent import exclude_neighbours
 from warpsim.files.drives import INFINITE, drive_joints
 from warpsim.files.meshes import convex_parts, load_mesh
+from warpsim.files.pressure_fields import fitted, properties
 from warpsim.files.safe_files import Folders, read_xml
 from warpsim.files.urdf.urdf_inertia import absorb, repair_inertias, repair_massless
 from warpsim.files.urdf.urdf_parse import Joint, Link, Robot, parse_robot
+from warpsim.model import tetrahedra
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import IDENTITY, compose
 from warpsim.model.model import JointType, Model, ReportLine
@@ -93,6 +96,10 @@ def _merge(robot: Robot) -> None:
             robot.links.remove(link)
             merged += 1
     robot.report.append(ReportLine("merge_fixed", "mapped", f"{merged} links are part of the link they are fixed to"))
+
+
+def _has_field(soft) -> bool:
+    return soft is not None and soft.field is not None
 
 
 class _Writer:
@@ -190,14 +197,26 @@ class _Writer:
         use = "collision" if shape.touches else "visual"
         name = f"{link.name}_{use}" if not shape.name else shape.name
         silent = {"contype": 0, "conaffinity": 0}
+        soft = None
+        if shape.contact is not None:
+            common |= shape.contact.material
+            soft = fitted(shape.contact.hydroelastic, shape.kind, shape.size, f"link {short(link.name)}", self.b.report)
         self.counts[f"{use} {shape.kind} geoms"] = self.counts.get(f"{use} {shape.kind} geoms", 0) + 1
         if shape.kind != "mesh":
             masks = {} if shape.touches else silent
-            self.b.add_geom(shape.kind, shape.size, name=self._geom_name(name), visible=visible, **masks, **common)
+            self.b.add_geom(
+                shape.kind,
+                shape.size,
+                name=self._geom_name(name),
+                visible=visible,
+                hydroelastic=soft,
+                **masks,
+                **common,
+            )
             return
         try:
-            vertices, faces = load_mesh(self.folders.find(shape.file), shape.scale, self.folders)
-            parts = convex_parts(vertices, faces, self.decompose) if shape.touches else []
+            vertices, faces, soft = self._mesh(shape, soft)
+            parts = convex_parts(vertices, faces, self.decompose and not _has_field(soft)) if shape.touches else []
         except ModelError as error:
             which = "" if shape.file and shape.file in str(error) else f" {short(shape.file)}"
             element = f"link {short(link.name)}, {use} mesh{which}"
@@ -207,10 +226,23 @@ class _Writer:
             self.undrawn.append(repr(link.name))
             return
         for hull in parts:
-            self.b.add_geom("mesh", mesh=hull, name=self._geom_name(name), visible=not self.visuals, **common)
+            options = {"name": self._geom_name(name), "visible": not self.visuals, "hydroelastic": soft}
+            self.b.add_geom("mesh", mesh=hull, **options, **common)
         if visible and self.visuals:
             label = self._geom_name(f"{name}_drawn" if parts else name)
             self.b.add_geom("mesh", mesh=(vertices, faces), name=label, **silent, **common)
+
+    def _mesh(self, shape, soft):
+        """Triangles of a mesh file, and `soft` with the field of a file of tetrahedra, whose surface the triangles are then."""
+        path = self.folders.find(shape.file)
+        if path.suffix.lower() not in tet_files.SUFFIXES:
+            return *load_mesh(path, shape.scale, self.folders), soft
+        vertices, tets = tet_files.read_tetrahedra(path)
+        vertices = vertices * shape.scale
+        tets = tets[:, [0, 2, 1, 3]] if np.prod(shape.scale) < 0 else tets
+        if soft is not None and np.isfinite(soft.modulus):
+            soft = properties(str(path), soft.modulus, soft.resolution, None, soft.margin, (vertices, tets))
+        return vertices, tetrahedra.surface(tets), soft
 
     def _geom_name(self, name: str) -> str:
         unique, count = name, 0

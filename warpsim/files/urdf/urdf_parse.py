@@ -3,12 +3,14 @@
 Lengths in m, angles in rad, masses in kg; poses are `[x y z qw qx qy qz]`.
 """
 
+import collections
 import dataclasses
 
 import numpy as np
 
 from warpsim.checks import listed, short
 from warpsim.errors import ModelError
+from warpsim.files.urdf.urdf_contact import Contact, contact_lines, read_contact
 from warpsim.model.geometry import roll_pitch_yaw, rotation_matrix
 from warpsim.model.model import ReportLine
 
@@ -44,6 +46,7 @@ class Shape:
     rgba: tuple
     file: str = ""
     scale: tuple = (1.0, 1.0, 1.0)
+    contact: Contact | None = None
 
 
 @dataclasses.dataclass
@@ -106,14 +109,16 @@ def parse_robot(root) -> Robot:
         raise ModelError(f"{len(elements)} links, more than {MAX_LINKS}")
     colours = _colours(root)
     links: dict[str, Link] = {}
+    counts: collections.Counter = collections.Counter()
     for element in elements:
-        link = _link(element, colours, report)
+        link = _link(element, colours, report, counts)
         if link.name in links:
             raise ModelError(f"link {short(link.name)} is there twice; names must be unique")
         links[link.name] = link
     if sum(len(link.shapes) for link in links.values()) > MAX_SHAPES:
         raise ModelError(f"more than {MAX_SHAPES} shapes")
     _joints(root, links, report)
+    report += contact_lines(counts)
     ordered = _ordered(links)
     for where, feature, why in DROPPED:
         count = len(root.findall(where))
@@ -200,7 +205,7 @@ def _name(element, word: str) -> str:
     return name
 
 
-def _link(element, colours, report) -> Link:
+def _link(element, colours, report, counts) -> Link:
     name = _name(element, "link")
     label = f"link {short(name)}"
     mass, com, inertia = 0.0, np.zeros(3), np.zeros((3, 3))
@@ -225,12 +230,19 @@ def _link(element, colours, report) -> Link:
     if len(solid) < len(shapes):
         why = f"{len(shapes) - len(solid)} with a size of 0 are not drawn"
         report.append(ReportLine(f"visuals of {label}", "ignored", why))
-    for shape in (_shape(child, label, True, colours) for child in element.findall("collision")):
+    for child in element.findall("collision"):
+        shape = _shape(child, label, True, colours)
+        shape.contact = read_contact(child, _collision(child, label), counts)
         if _empty(shape):
             what = "scale 0 0 0" if shape.kind == "mesh" else f"radius or half lengths {shape.size} m"
             raise ModelError(f"{label}, collision: a <{shape.kind}> with {what}; give it a size > 0 or remove it")
         solid.append(shape)
     return Link(name, mass, com, inertia, solid)
+
+
+def _collision(element, label: str) -> str:
+    """What an error calls a collision."""
+    return f"{label}, collision" + (f" {short(element.get('name'))}" if element.get("name") else "")
 
 
 def _empty(shape: Shape) -> bool:
@@ -244,11 +256,16 @@ def _shape(element, label: str, touches: bool, colours) -> Shape:
     if len(shapes) != 1:
         raise ModelError(f"{label}: <geometry> must have one shape, it has {len(shapes)}")
     shape, kind = shapes[0], shapes[0].tag
-    if kind not in ("box", "cylinder", "capsule", "sphere", "mesh"):
-        raise ModelError(f"{label}: unknown shape <{kind[:40]}>; use box, cylinder, capsule, sphere or mesh")
+    kind = {"drake:capsule": "capsule", "drake:ellipsoid": "ellipsoid"}.get(kind, kind)
+    if kind not in ("box", "cylinder", "capsule", "sphere", "ellipsoid", "mesh"):
+        raise ModelError(
+            f"{label}: unknown shape <{kind[:40]}>; use box, cylinder, capsule, sphere, drake:ellipsoid or mesh"
+        )
     size: list[float] = []
     if kind == "box":
         size = (_numbers(shape, "size", [], label, 3) / 2).tolist()
+    elif kind == "ellipsoid":
+        size = [float(_numbers(shape, key, [], label, 1)[0]) for key in "abc"]
     elif kind != "mesh":
         size = _numbers(shape, "radius", [], label, 1).tolist()
     if kind in ("cylinder", "capsule"):

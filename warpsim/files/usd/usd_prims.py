@@ -13,6 +13,7 @@ import numpy as np
 from warpsim.files.scene import geom_colors
 from warpsim.files.shapes import triangles
 from warpsim.files.usd import usd_extra
+from warpsim.files.usd.usd_pressure import write_pressure_field
 from warpsim.model.geometry import compose, matrix_quaternion
 from warpsim.model.model import GeomType, JointType
 
@@ -188,6 +189,7 @@ def write_geom(stage, model, geom: int, path, materials, *, pose=None, physics=T
         if kind in (GeomType.MESH, GeomType.ELLIPSOID, GeomType.HFIELD):
             approximation = "none" if kind == GeomType.HFIELD else "convexHull"
             UsdPhysics.MeshCollisionAPI.Apply(prim).CreateApproximationAttr(approximation)
+        write_pressure_field(prim, model, geom)
     materials.bind(prim, geom, physics and collides)
     if not model.geom_visible[geom]:
         shape.CreatePurposeAttr("guide")

@@ -17,6 +17,7 @@ from warpsim.errors import ModelError
 from warpsim.files.adjacent import exclude_neighbours
 from warpsim.files.drives import INFINITE, drive_joints
 from warpsim.files.meshes import convex_parts
+from warpsim.files.pressure_fields import fitted
 from warpsim.files.usd import usd_extra
 from warpsim.files.usd.usd_constraints import add_loop, add_own, restore_order
 from warpsim.files.usd.usd_joints import APART, Joint, axis_in_body, measure, read_joint, span
@@ -421,7 +422,15 @@ class _Reader:
         time = own.pop("dissipation_time", None)
         own["dissipation_time"] = None if time is None or np.isnan(time) else time
         b.add_geom(
-            shape.kind, shape.size, body=body, pose=shape.pose, name=shape.name, density=0.0, mesh=shape.mesh, **own
+            shape.kind,
+            shape.size,
+            body=body,
+            pose=shape.pose,
+            name=shape.name,
+            density=0.0,
+            mesh=shape.mesh,
+            hydroelastic=self._pressure_field(shape),
+            **own,
         )
         self.counts[f"{shape.kind} geoms"] += 1
 
@@ -433,22 +442,29 @@ class _Reader:
         self.counts[f"{'colliding' if shape.touches else 'drawn'} {shape.kind} geoms"] += 1
         if shape.material and shape.material["static"] != shape.material["friction"]:
             self.counts["static friction"] += 1
+        soft = self._pressure_field(shape)
         if shape.kind != "mesh":
-            masks = {} if shape.touches else silent
-            b.add_geom(shape.kind, shape.size, name=shape.name, visible=shape.visible, **masks, **common, **material)
+            options = {"name": shape.name, "visible": shape.visible, "hydroelastic": soft}
+            b.add_geom(shape.kind, shape.size, **({} if shape.touches else silent), **options, **common, **material)
             return
         if shape.touches:
             try:
-                parts = convex_parts(*shape.mesh, self.decompose)
+                whole = soft is not None and soft.field is not None
+                parts = convex_parts(*shape.mesh, self.decompose and not whole)
             except ModelError as error:
                 raise ModelError(f"geom {shape.prim.GetPath()}: {error}") from None
             if shape.approximation != "convexHull" and not self.decompose:
                 self.counts["mesh approximations"] += 1
             for k, part in enumerate(parts):
                 label = f"{shape.name}_hull" if len(parts) == 1 else f"{shape.name}_part_{k}"
-                b.add_geom("mesh", mesh=part, name=label, visible=False, **common, **material)
+                b.add_geom("mesh", mesh=part, name=label, visible=False, hydroelastic=soft, **common, **material)
         if shape.visible or not shape.touches:
             b.add_geom("mesh", mesh=shape.mesh, name=shape.name, visible=shape.visible, **silent, **common)
+
+    def _pressure_field(self, shape):
+        """The hydroelastic properties of a shape, as its sizes allow."""
+        self.counts["pressure fields"] += shape.hydroelastic is not None
+        return fitted(shape.hydroelastic, shape.kind, shape.size, f"geom {shape.prim.GetPath()}", self.report)
 
     def _filters(self, b: ModelBuilder) -> None:
         """Pairs of bodies that never touch."""
@@ -497,6 +513,7 @@ class _Reader:
             "CollisionGroup": ("collision groups", "ignored", ": use filtered pairs"),
             "drives": ("drives", "mapped", ": actuators; stiffness and damping are kp and kv"),
             "static friction": ("static friction", "ignored", " geoms: dynamic friction is used for both"),
+            "pressure fields": ("warpsim:hydroelastic attributes", "used", " geoms: contact by pressure fields"),
             "mesh approximations": (
                 "mesh approximations",
                 "mapped",

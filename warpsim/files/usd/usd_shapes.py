@@ -6,6 +6,7 @@ import numpy as np
 
 from warpsim.errors import ModelError
 from warpsim.files.usd import usd_extra
+from warpsim.files.usd.usd_pressure import read_pressure_field
 from warpsim.model import mesh_mass
 from warpsim.model.geometry import (
     IDENTITY,
@@ -15,6 +16,7 @@ from warpsim.model.geometry import (
     rotation_matrix,
     volume_and_inertia,
 )
+from warpsim.model.hydroelastic import Hydroelastic
 
 DEFAULT_DENSITY = 1000.0  # kg/m^3, USD's
 MAX_POINTS = 4_000_000
@@ -44,6 +46,7 @@ class Shape:
     visible: bool
     material: dict
     own: dict
+    hydroelastic: Hydroelastic | None = None
 
 
 def decompose_transform(matrix, label: str, shear: bool = False):
@@ -100,7 +103,7 @@ def read_shape(prim, to_body, units, name: str, own_names: bool) -> Shape | None
         size = np.array(own["size"], float)  # an infinite one is drawn finite
     material = _material(prim, units)
     return Shape(prim, name, kind, size, np.asarray(pose, float), mesh, touches, approximation, _rgba(prim), not hidden,
-                 material, own)  # fmt: skip
+                 material, own, read_pressure_field(prim, units, label) if touches else None)  # fmt: skip
 
 
 def _primitive(prim, to_body, units, label: str):

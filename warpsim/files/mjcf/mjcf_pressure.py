@@ -1,0 +1,38 @@
+"""Pressure-field contact in MJCF, which has none of its own: `<custom><numeric name="hydroelastic:GEOM" data="E resolution
+thickness margin"/></custom>`, E [Pa] or 0 for a rigid geom, lengths in m; what is left out or 0 is the default."""
+
+import mujoco
+import numpy as np
+
+from warpsim.checks import short
+from warpsim.errors import ModelError
+from warpsim.files.pressure_fields import properties
+from warpsim.model.hydroelastic import Hydroelastic
+
+PREFIX = "hydroelastic:"
+
+
+def named_numerics(m) -> dict[int, str]:
+    """The numeric fields that are of geoms: their index and the name of the geom."""
+    names = {i: mujoco.mj_id2name(m, mujoco.mjtObj.mjOBJ_NUMERIC, i) or "" for i in range(m.nnumeric)}
+    return {i: name.removeprefix(PREFIX) for i, name in names.items() if name.startswith(PREFIX)}
+
+
+def pressure_fields(m) -> dict[int, Hydroelastic]:
+    """Properties of geoms by their index. Raises `ModelError` naming the field, the value and the fix."""
+    found = {}
+    for i, name in named_numerics(m).items():
+        label = f"numeric {short(PREFIX + name)}"
+        geom = mujoco.mj_name2id(m, mujoco.mjtObj.mjOBJ_GEOM, name)
+        if geom < 0:
+            raise ModelError(f"{label}: there is no geom {short(name)}; name one of the file's geoms after {PREFIX!r}")
+        start, size = int(m.numeric_adr[i]), int(m.numeric_size[i])
+        data = np.array(m.numeric_data[start : start + size])
+        if not 1 <= size <= 4 or not (np.isfinite(data).all() and (data >= 0).all()):
+            raise ModelError(
+                f"{label}: data is {data[:8].tolist()}; give 1 to 4 numbers, none negative: the modulus [Pa] (0: rigid), "
+                "resolution, thickness and margin [m] (0: the default)"
+            )
+        modulus, resolution, thickness, margin = np.concatenate([data, np.zeros(4 - size)]).tolist()
+        found[geom] = properties(label, modulus or np.inf, resolution or None, thickness or None, margin)
+    return found

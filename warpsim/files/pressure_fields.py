@@ -1,0 +1,29 @@
+"""Hydroelastic properties from robot files: one way from a file's numbers to `ws.Hydroelastic`, for every format."""
+
+import dataclasses
+
+from warpsim.errors import ModelError
+from warpsim.model.hydroelastic import Hydroelastic, coarsest_resolution
+from warpsim.model.model import GeomType, ReportLine
+
+
+def properties(label: str, modulus, resolution=None, thickness=None, margin=0.0, field=None) -> Hydroelastic:
+    """`ws.Hydroelastic` of the element called `label`, which its errors name."""
+    try:
+        return Hydroelastic(modulus, resolution, thickness, margin, field)
+    except ModelError as error:
+        raise ModelError(f"{label}: {str(error).removeprefix('Hydroelastic: ')}") from None
+
+
+def fitted(given: Hydroelastic | None, kind, size, label: str, report: list[ReportLine]) -> Hydroelastic | None:
+    """`given` for a shape of this type and these half sizes: a resolution coarser than the shape, a hint that files give to many shapes at
+    once, becomes the coarsest that the shape can have, with a line of the report."""
+    if given is None or given.resolution is None:
+        return given
+    kind = kind if isinstance(kind, GeomType) else GeomType[kind.upper()]
+    coarsest = coarsest_resolution(kind, size)
+    if given.resolution <= coarsest:
+        return given
+    why = f"{given.resolution:g} m is coarser than the shape: {coarsest:g} m"
+    report.append(ReportLine(f"resolution of {label}", "mapped", why))
+    return dataclasses.replace(given, resolution=coarsest)
