@@ -20,7 +20,9 @@ from ..contact.hydroelastic.patch_rates import (
     moving_patch,
     moving_point,
     moving_points,
+    moving_scaled,
     moving_share,
+    moving_turned,
     over,
     root,
     stored_polygon,
@@ -334,6 +336,10 @@ def patch_slopes(
             number = int(4)
             if points == 5:
                 number = int(5)
+            if points == 16:
+                own = moving_turned(patch, sums)
+                sums = moving_scaled(sums, patch, own)
+                patch = own
             common = moving_points(points, patch, sums)
             sign = sign_of(scene, p, s)
             for q in range(number):

@@ -8,7 +8,7 @@ import warp as wp
 from ...real import func, mat33, real, struct, vec2, vec3, vec4
 from ..narrow.features import orthogonal
 from .detect import Polygons, corner
-from .patches import LARGEST_CENTRE, LEAST_SHARE, THIN, TORSION, TORSION_ROUND, Patch, Sums
+from .patches import LARGEST_CENTRE, LEAST_COSINE, LEAST_SHARE, THIN, TORSION, TORSION_ROUND, Patch, Sums
 from .polygon import moments
 from .rates import Moving, Polygon, clip_moving, moment_rates, orthogonal_rate
 
@@ -173,6 +173,8 @@ def add_moving(s: MovingSums, share: vec2, m: Moving, patch: MovingPatch) -> Mov
     now.Kx = s.now.Kx + k[0] * x
     now.Kxx = s.now.Kxx + k[0] * spread
     now.Ktau = s.now.Ktau + k[0] * m.now.tau
+    plain = times(vec2(m.now.area, m.rate.area), vec2(m.now.pressure, m.rate.pressure))
+    now.force = s.now.force + plain[0] * m.now.normal
     now.f = s.now.f + f[0]
     now.fx = s.now.fx + f[0] * x + area[0] * Ca
     now.fxx = s.now.fxx + f[0] * spread + area[0] * both(x, Ca)
@@ -181,6 +183,7 @@ def add_moving(s: MovingSums, share: vec2, m: Moving, patch: MovingPatch) -> Mov
     rate.Kx = s.rate.Kx + k[1] * x + k[0] * dx
     rate.Kxx = s.rate.Kxx + k[1] * spread + k[0] * dspread
     rate.Ktau = s.rate.Ktau + k[1] * m.now.tau + k[0] * m.rate.tau
+    rate.force = s.rate.force + plain[1] * m.now.normal + plain[0] * m.rate.normal
     rate.f = s.rate.f + f[1]
     rate.fx = s.rate.fx + f[1] * x + f[0] * dx + area[1] * Ca + area[0] * dCa
     rate.fxx = (
@@ -190,6 +193,24 @@ def add_moving(s: MovingSums, share: vec2, m: Moving, patch: MovingPatch) -> Mov
     total.now = now
     total.rate = rate
     return total
+
+
+@func
+def moving_axes(force: vec3, rate: vec3) -> MovingPatch:
+    """Normal and axes of a patch with this force, its centre left open."""
+    size = wp.length(force)
+    now = Patch()
+    change = Patch()
+    now.normal = force / size
+    now.t = orthogonal(now.normal)
+    now.u = wp.cross(now.normal, now.t)
+    change.normal = (rate - wp.dot(now.normal, rate) * now.normal) / size
+    change.t = orthogonal_rate(now.normal, change.normal)
+    change.u = wp.cross(change.normal, now.t) + wp.cross(now.normal, change.t)
+    result = MovingPatch()
+    result.now = now
+    result.rate = change
+    return result
 
 
 @func(inline=False)
@@ -206,19 +227,9 @@ def moving_patch(polygons: Polygons, rates: PolygonRates, w: int, first: int, la
     size = wp.length(force)
     result = MovingPatch()
     if size > real(0.0):
-        now = Patch()
-        rate = Patch()
-        n = force / size
-        n_rate = (force_rate - wp.dot(n, force_rate) * n) / size
-        t_rate = orthogonal_rate(n, n_rate)
-        now.normal = n
-        now.t = orthogonal(n)
-        now.u = wp.cross(n, now.t)
-        rate.normal = n_rate
-        rate.t = t_rate
-        rate.u = wp.cross(n_rate, now.t) + wp.cross(n, t_rate)
-        result.now = now
-        result.rate = rate
+        result = moving_axes(force, force_rate)
+        now = result.now
+        rate = result.rate
         origin = polygons.centroid[w, first]
         K = real(0.0)
         Kx = vec3()
@@ -410,3 +421,45 @@ def moving_point(p: Points, patch: MovingPatch, q: int):
     rate = patch.rate.centre + p.centre_rate
     rate += arm_t[1] * patch.now.t + arm_t[0] * patch.rate.t + arm_u[1] * patch.now.u + arm_u[0] * patch.rate.u
     return -pressed, rate, over(one(real(1.0)), times(p.K, weight))
+
+
+@func
+def moving_turned(patch: MovingPatch, s: MovingSums) -> MovingPatch:
+    """The patch with the normal of the force of a part of it."""
+    own = moving_axes(s.now.force, s.rate.force)
+    now = own.now
+    rate = own.rate
+    now.centre = patch.now.centre
+    rate.centre = patch.rate.centre
+    own.now = now
+    own.rate = rate
+    return own
+
+
+@func
+def moving_scaled(s: MovingSums, patch: MovingPatch, own: MovingPatch) -> MovingSums:
+    """Sums of a part of a patch with shares of its own normal, as `turned`."""
+    cosine = product(own.now.normal, own.rate.normal, patch.now.normal, patch.rate.normal)
+    ratio = over(one(real(1.0)), larger(cosine, one(real(LEAST_COSINE))))
+    r = ratio[0]
+    dr = ratio[1]
+    now = Sums()
+    rate = Sums()
+    now.K = r * s.now.K
+    rate.K = dr * s.now.K + r * s.rate.K
+    now.Kx = r * s.now.Kx
+    rate.Kx = dr * s.now.Kx + r * s.rate.Kx
+    now.Kxx = r * s.now.Kxx
+    rate.Kxx = dr * s.now.Kxx + r * s.rate.Kxx
+    now.Ktau = r * s.now.Ktau
+    rate.Ktau = dr * s.now.Ktau + r * s.rate.Ktau
+    now.f = r * s.now.f
+    rate.f = dr * s.now.f + r * s.rate.f
+    now.fx = r * s.now.fx
+    rate.fx = dr * s.now.fx + r * s.rate.fx
+    now.fxx = r * s.now.fxx
+    rate.fxx = dr * s.now.fxx + r * s.rate.fxx
+    result = MovingSums()
+    result.now = now
+    result.rate = rate
+    return result

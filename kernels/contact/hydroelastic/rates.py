@@ -12,7 +12,17 @@ from ...real import func, mat33, real, struct, transform, vec3, vec4
 from ..contacts import Material, geom_dissipation_time
 from ..narrow.features import FRAME_SWITCH
 from ..narrow.manifold import BOX, CAPSULE, CYLINDER, ELLIPSOID, MESH, PLANE, SPHERE
-from .fields import SURFACE, Fields, Sizes, bound_plane, entry_function, grown, sphere_at, thickness_of
+from .fields import (
+    SURFACE,
+    Fields,
+    Sizes,
+    bound_plane,
+    entry_function,
+    grown,
+    scaled_sphere,
+    sphere_scale,
+    thickness_of,
+)
 from .polygon import (
     LEAST_SLOPE,
     MAX_VERTICES,
@@ -349,7 +359,7 @@ def meet_moving(
     found.b = modulus * own[3]
     rate.a = modulus * along(own_rate) + d.modulus_s * along(own)
     rate.b = modulus * own_rate[3] + d.modulus_s * own[3]
-    ball = sphere_at(fields, sizes, w, s, fields.cell_sphere[i])
+    ball = scaled_sphere(fields.cell_sphere[i], sphere_scale(fields, sizes, w, s))
     centre = along(ball)
     reach = ball[3]
     count = int(0)
@@ -384,21 +394,27 @@ def meet_moving(
             rate.slope_o = -wp.dot(along(p_rate), n) - wp.dot(a_o, n_rate)
             found.size_o = wp.length(a_o)
             rate.size_o = wp.dot(a_o, along(p_rate)) / found.size_o
-            ball_o = sphere_at(fields, sizes, w, o, fields.cell_sphere[j])
-            if ball_o[3] < reach:
-                reach = ball_o[3]
-                centre = wp.transform_point(X, along(ball_o))
-            offset = (found.b - p_o[3]) / size
-            offset_rate = (rate.b - p_rate[3]) / size - offset * wp.dot(n, grow_rate) / size
-            foot = centre - ((wp.dot(grow, centre) + found.b - p_o[3]) / size) * n
-            count = lay_square(P, foot, n, real(SQUARE) * reach)
-            keep_in_plane(P, D, n, n_rate, offset_rate)
-            count = clip_moving_to_cell(
-                fields, sizes, still, w, s, i, own, own_rate, d.size_s, d.thickness_s, at_rest, at_rest, False, count, P, D, spare, spare_D, distance
-            )  # fmt: skip
-            count = clip_moving_to_cell(
-                fields, sizes, X, w, o, j, other, other_rate, d.size_o, d.thickness_o, d.omega, d.u, True, count, P, D, spare, spare_D, distance
-            )  # fmt: skip
+            ball_o = scaled_sphere(fields.cell_sphere[j], sphere_scale(fields, sizes, w, o))
+            centre_o = wp.transform_point(X, along(ball_o))
+            level = (found.b - p_o[3]) / size
+            level_rate = (rate.b - p_rate[3]) / size - level * wp.dot(n, grow_rate) / size
+            height = wp.dot(n, centre) + level
+            height_o = wp.dot(n, centre_o) + level
+            if wp.abs(height) < reach and wp.abs(height_o) < ball_o[3]:
+                if ball_o[3] < reach:
+                    reach = ball_o[3]
+                    centre = centre_o
+                    height = height_o
+                count = lay_square(P, centre - height * n, n, real(SQUARE) * reach)
+                keep_in_plane(P, D, n, n_rate, level_rate)
+                count = clip_moving_to_cell(
+                    fields, sizes, still, w, s, i, own, own_rate, d.size_s, d.thickness_s, at_rest, at_rest, False, count,
+                    P, D, spare, spare_D, distance,
+                )  # fmt: skip
+                count = clip_moving_to_cell(
+                    fields, sizes, X, w, o, j, other, other_rate, d.size_o, d.thickness_o, d.omega, d.u, True, count,
+                    P, D, spare, spare_D, distance,
+                )  # fmt: skip
     found.count = count
     if count < 3:
         found.count = 0
