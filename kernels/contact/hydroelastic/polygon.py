@@ -13,7 +13,17 @@ import warp as wp
 
 from ...real import func, mat33, real, struct, transform, vec3, vec4
 from ..narrow.features import orthogonal
-from .fields import SURFACE, Fields, Sizes, bound_plane, entry_function, scaled_sphere, sphere_scale, vertex_of
+from .fields import (
+    SURFACE,
+    Fields,
+    Sizes,
+    bound_plane,
+    capsule_scale,
+    cell_capsule,
+    entry_function,
+    part_capsule,
+    vertex_of,
+)
 
 MAX_VERTICES = wp.constant(32)  # 8 of a face, and at most one more for each of the 12 bounds of a cell, of two cells
 LEAST_SLOPE = 1e-6  # of |a|: least slope of the pressure along the normal that counts as stiffness
@@ -158,9 +168,9 @@ def meet(
     modulus = sizes.modulus[w % sizes.modulus.shape[0], s]
     found.a = modulus * along(own)
     found.b = modulus * own[3]
-    ball = scaled_sphere(fields.cell_sphere[i], sphere_scale(fields, sizes, w, s))
-    centre = along(ball)
-    reach = ball[3]
+    around = cell_capsule(fields, i, capsule_scale(fields, sizes, w, s))
+    centre = around.middle
+    reach = around.radius + wp.length(around.axis)
     count = int(0)
     if fields.geom_cells[o, 1] == 0:
         count, normal = lay_face(fields, sizes, X, w, o, j, centre, reach, P)
@@ -180,15 +190,18 @@ def meet(
             found.slope_s = wp.dot(found.a, found.normal)
             found.slope_o = -wp.dot(a_o, found.normal)
             found.size_o = wp.length(a_o)
-            ball_o = scaled_sphere(fields.cell_sphere[j], sphere_scale(fields, sizes, w, o))
-            centre_o = wp.transform_point(X, along(ball_o))
+            around_o = part_capsule(fields, X, o, j, capsule_scale(fields, sizes, w, o))
+            reach_o = around_o.radius + wp.length(around_o.axis)
             level = (found.b - p_o[3]) / size
             height = wp.dot(found.normal, centre) + level
-            height_o = wp.dot(found.normal, centre_o) + level
-            if wp.abs(height) < reach and wp.abs(height_o) < ball_o[3]:
-                if ball_o[3] < reach:
-                    reach = ball_o[3]
-                    centre = centre_o
+            height_o = wp.dot(found.normal, around_o.middle) + level
+            if (
+                wp.abs(height) < around.radius + wp.abs(wp.dot(found.normal, around.axis))
+                and wp.abs(height_o) < around_o.radius + wp.abs(wp.dot(found.normal, around_o.axis))
+            ):  # fmt: skip
+                if reach_o < reach:
+                    reach = reach_o
+                    centre = around_o.middle
                     height = height_o
                 count = lay_square(P, centre - height * found.normal, found.normal, real(SQUARE) * reach)
                 count = clip_to_cell(fields, sizes, still, w, s, i, own, False, count, P, spare, distance)
