@@ -98,20 +98,47 @@ def thickness_of(sizes: Sizes, w: int, g: int) -> real:
     return sizes.thickness[w % sizes.thickness.shape[0], g]
 
 
+@struct
+class Form:
+    """What turns entries of a geom into functions."""
+
+    kind: int
+    size: vec3
+    thickness: real
+    shift: real
+
+
+@func
+def form_of(fields: Fields, sizes: Sizes, w: int, g: int) -> Form:
+    form = Form()
+    form.kind = fields.geom_type[g]
+    form.size = grown(fields, sizes, w, g)
+    form.thickness = thickness_of(sizes, w, g)
+    form.shift = fields.geom_shift[g]
+    return form
+
+
+@func
+def function_of(form: Form, entry: vec4) -> vec4:
+    """(a, b) of an entry in the frame of its geom."""
+    f = pressure_function(form.kind, form.size, form.thickness, entry)
+    return (real(1.0) + form.shift) * f - vec4(real(0.0), real(0.0), real(0.0), form.shift)
+
+
 @func
 def entry_function(fields: Fields, sizes: Sizes, w: int, g: int, e: int) -> vec4:
     """(a, b) of entry e of geom g, in its frame."""
-    f = pressure_function(fields.geom_type[g], grown(fields, sizes, w, g), thickness_of(sizes, w, g), fields.entry[e])
-    shift = fields.geom_shift[g]
-    return (real(1.0) + shift) * f - vec4(real(0.0), real(0.0), real(0.0), shift)
+    return function_of(form_of(fields, sizes, w, g), fields.entry[e])
 
 
 @func
-def bound_plane(fields: Fields, sizes: Sizes, w: int, g: int, bound: int, own: vec4) -> vec4:
+def bound_plane(fields: Fields, form: Form, bound: int, own: vec4) -> vec4:
     """(m, d) of the half space m·x + d <= 0 of one bound of a cell with function `own`; not normalised."""
-    plane = -own - vec4(real(0.0), real(0.0), real(0.0), fields.geom_shift[g])
-    if bound != SURFACE:
-        plane = own - entry_function(fields, sizes, w, g, bound)
+    plane = vec4()
+    if bound == SURFACE:
+        plane = -own - vec4(real(0.0), real(0.0), real(0.0), form.shift)
+    else:
+        plane = own - function_of(form, fields.entry[bound])
     return plane
 
 

@@ -16,11 +16,13 @@ from ..narrow.features import orthogonal
 from .fields import (
     SURFACE,
     Fields,
+    Form,
     Sizes,
     bound_plane,
     capsule_scale,
     cell_capsule,
-    entry_function,
+    form_of,
+    function_of,
     part_capsule,
     vertex_of,
 )
@@ -143,15 +145,15 @@ def lay_face(
 
 @func
 def clip_to_cell(
-    fields: Fields, sizes: Sizes, X: transform, w: int, g: int, cell: int, own: vec4, skip_surface: bool, count: int,
+    fields: Fields, form: Form, X: transform, cell: int, own: vec4, skip_surface: bool, count: int,
     P: wp.array(dtype=vec3), spare: wp.array(dtype=vec3), distance: wp.array(dtype=real),
 ) -> int:  # fmt: skip
-    """Cut P to a cell of geom g, whose frame X carries to that of P; its vertices then."""
+    """Cut P to a cell of the geom of this form, whose frame X carries to that of P; its vertices then."""
     left = int(count)
     first = fields.cell_bounds[cell, 0]
     for i in range(first, first + fields.cell_bounds[cell, 1]):
         if left >= 3 and not (skip_surface and fields.bound[i] == SURFACE):
-            plane = carried(X, bound_plane(fields, sizes, w, g, fields.bound[i], own))
+            plane = carried(X, bound_plane(fields, form, fields.bound[i], own))
             left = clip(P, spare, distance, left, plane)
     return left
 
@@ -164,7 +166,8 @@ def meet(
     """The polygon P of cell i of S with face or cell j of O, X the pose of O in the frame of S."""
     still = wp.transform_identity(dtype=real)
     found = Surface()
-    own = entry_function(fields, sizes, w, s, fields.cell_entry[i])
+    form = form_of(fields, sizes, w, s)
+    own = function_of(form, fields.entry[fields.cell_entry[i]])
     modulus = sizes.modulus[w % sizes.modulus.shape[0], s]
     found.a = modulus * along(own)
     found.b = modulus * own[3]
@@ -177,9 +180,10 @@ def meet(
         found.normal = normal
         found.slope_s = wp.dot(found.a, found.normal)
         found.slope_o = real(wp.inf)
-        count = clip_to_cell(fields, sizes, still, w, s, i, own, False, count, P, spare, distance)
+        count = clip_to_cell(fields, form, still, i, own, False, count, P, spare, distance)
     else:
-        other = entry_function(fields, sizes, w, o, fields.cell_entry[j])
+        form_o = form_of(fields, sizes, w, o)
+        other = function_of(form_o, fields.entry[fields.cell_entry[j]])
         modulus_o = sizes.modulus[w % sizes.modulus.shape[0], o]
         p_o = modulus_o * carried(X, other)
         a_o = along(p_o)
@@ -204,9 +208,9 @@ def meet(
                     centre = around_o.middle
                     height = height_o
                 count = lay_square(P, centre - height * found.normal, found.normal, real(SQUARE) * reach)
-                count = clip_to_cell(fields, sizes, still, w, s, i, own, False, count, P, spare, distance)
+                count = clip_to_cell(fields, form, still, i, own, False, count, P, spare, distance)
                 # Where the pressures are equal both are 0 along one line: it bounds the polygon once.
-                count = clip_to_cell(fields, sizes, X, w, o, j, other, True, count, P, spare, distance)
+                count = clip_to_cell(fields, form_o, X, j, other, True, count, P, spare, distance)
     found.count = count
     if count < 3:
         found.count = 0
