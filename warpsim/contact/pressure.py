@@ -41,14 +41,13 @@ class PressureContact:
             self.max_polygons = int(min(MOST_POLYGONS, np.sum(2 * self.combinations.max(axis=1))))
         self.fields = self._upload(tables)
         self.polygons = self._polygons()
-        self._tmp = [wp.array(model.geom_hydroelastic[:, i].astype(device_model.dtype)[None], dtype=device_model.types.real, device=device_model.device) for i in (0, 2)]
         self.capacity = self._capacity(tables)
 
     def _upload(self, tables):
         d, t = self.device_model, self.device_model.types
         fields = copy(field_kernels.Fields, t.real)()
         kinds = {"entry": t.vec4, "cell_sphere": t.vec4, "face_vertex": t.vec4, "face_sphere": t.vec4}
-        kinds |= {"geom_shift": t.real, "geom_margin": t.real}
+        kinds |= {"geom_shift": t.real, "geom_margin": t.real, "cell_axis": t.vec3, "face_axis": t.vec3}
         arrays = {
             key: value for key, value in tables._asdict().items() if key in field_kernels.Fields.source.__annotations__
         }
@@ -66,6 +65,7 @@ class PressureContact:
         polygons.count = wp.zeros(d.worlds, dtype=wp.int32, device=d.device)
         polygons.first = self.dynamics.array(len(self.pairs) + 1, wp.int32)
         polygons.cells = self.dynamics.array(self.max_polygons, wp.vec2i)
+        polygons.near = self.dynamics.array(int(self.combinations.sum(axis=1).max()), wp.int32)
         kept, t = self.max_polygons if self.points_per_patch else 0, d.types
         for name, kind in (
             ("normal", t.vec3),
@@ -96,7 +96,8 @@ class PressureContact:
         stored = self.device_model.parameters.stored
         sizes = copy(field_kernels.Sizes, self.device_model.types.real)()
         sizes.size = stored("geom_size")
-        sizes.modulus, sizes.thickness = self._tmp
+        sizes.modulus = stored("geom_hydroelastic_modulus")
+        sizes.thickness = stored("geom_hydroelastic_thickness")
         return sizes
 
     def detect(self, h: float, link_V: wp.array, collision) -> None:

@@ -8,14 +8,13 @@ and its second moments are the polygon's.
 import warp as wp
 
 from ...flags import CONTACT_OVERFLOW
-from ...linalg.lanes import lane, lanes, team_bits, team_count, team_number, team_take
+from ...linalg.lanes import lane, lanes, sync, team_bits, team_count, team_number, team_rank, team_take
 from ...real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec4, vec5
 from ..contacts import Contacts, Material, Scene, geom_dissipation_time
-from ..cull import next_candidate
 from ..narrow.features import contact_frame, orthogonal
 from ..narrow.manifold import PLANE
-from .fields import Fields, Sizes, scaled_sphere, sphere_scale
-from .polygon import MAX_VERTICES, SMALLEST_AREA, Moments, Surface, along, compliances, meet, moments
+from .fields import Capsule, Fields, Sizes, capsule_scale, capsules_apart, cell_capsule, part_capsule
+from .polygon import MAX_VERTICES, SMALLEST_AREA, Moments, Surface, compliances, meet, moments
 
 SMALLEST_SPREAD = 1e-30  # [m²] of second moments per area under which a polygon is thin
 
@@ -28,6 +27,7 @@ class Polygons:
     count: wp.array(dtype=int)
     first: wp.array2d(dtype=int)
     cells: wp.array2d(dtype=wp.vec2i)
+    near: wp.array2d(dtype=int)  # scratch: cells of S, then parts of O, that are near the other geom
     normal: wp.array2d(dtype=vec3)  # m, into S
     centroid: wp.array2d(dtype=vec3)
     second: wp.array2d(dtype=mat33)
@@ -58,52 +58,68 @@ def parts(fields: Fields, g: int):
 
 
 @func
-def part_sphere(fields: Fields, X: transform, o: int, j: int, scale: real) -> vec4:
-    """Ball around part j of O in the frame of S; of a plane its place and an infinite radius."""
-    ball = vec4(real(0.0), real(0.0), real(0.0), real(wp.inf))
-    if fields.geom_type[o] != PLANE:
-        if fields.geom_cells[o, 1] == 0:
-            ball = scaled_sphere(fields.face_sphere[j], scale)
-        else:
-            ball = scaled_sphere(fields.cell_sphere[j], scale)
-    centre = wp.transform_point(X, along(ball))
-    return vec4(centre[0], centre[1], centre[2], ball[3])
-
-
-@func
-def apart(ball: vec4, other: vec4, up: vec3, plane_s: bool) -> bool:
-    """Whether the ball around a cell of S is off that around a part of O, or off the half space below it whose normal is `up` where its radius is
+def apart(cell: Capsule, part: Capsule, up: vec3, plane_s: bool) -> bool:
+    """Whether the capsule around a cell of S is off that around a part of O, or off the half space below it whose normal is `up` where its radius is
     infinite. `plane_s`: S is the half space z <= 0."""
-    reach = ball[3] + other[3]
-    away = along(ball) - along(other)
-    off = wp.length_sq(away) > reach * reach
-    if other[3] == real(wp.inf):
-        off = wp.dot(up, away) > ball[3]
+    off = bool(False)
+    if part.radius == real(wp.inf):
+        off = wp.dot(up, cell.middle - part.middle) - wp.abs(wp.dot(up, cell.axis)) > cell.radius
     elif plane_s:
-        off = other[2] > other[3]
+        off = part.middle[2] - wp.abs(part.axis[2]) > part.radius
+    else:
+        off = capsules_apart(cell, part)
     return off
 
 
 @func
-def next_parts(fields: Fields, sizes: Sizes, X: transform, w: int, s: int, o: int, k: int, total: int):
-    """The next places from k on, of all combinations of a part of O and a cell of S, whose balls meet, one for every lane; where to go on."""
-    first_s = fields.geom_cells[s, 0]
-    count_s = fields.geom_cells[s, 1]
-    first_o, count_o = parts(fields, o)
-    scale_s = sphere_scale(fields, sizes, w, s)
-    scale_o = sphere_scale(fields, sizes, w, o)
-    plane_s = fields.geom_type[s] == PLANE
-    up = wp.transform_vector(X, vec3(real(0.0), real(0.0), real(1.0)))
+def geom_around(fields: Fields, X: transform, bound: vec5, g: int) -> Capsule:
+    """The capsule around a geom with its margin, in the frame that X carries the world to; of a plane its place, radius infinite."""
+    around = Capsule()
+    around.radius = real(wp.inf)
+    if fields.geom_type[g] != PLANE:
+        around.axis = wp.transform_vector(X, vec3(bound[0], bound[1], bound[2]))
+        around.radius = bound[3] + fields.geom_margin[g]
+    return around
+
+
+@func
+def list_near(
+    fields: Fields, X: transform, w: int, g: int, scale: real, other: Capsule, up: vec3, is_plane: bool, near: wp.array2d(dtype=int), at: int
+) -> int:  # fmt: skip
+    """List the parts of geom g, which X carries to the frame of S, near the capsule around the other geom, from place `at` on; where the list ends.
+    By all lanes."""
+    first, count = parts(fields, g)
+    end = int(at)
+    for k in range(0, count, lanes()):
+        i = first + k + lane()
+        hit = int(0)
+        if k + lane() < count:
+            if not apart(part_capsule(fields, X, g, i, scale), other, up, is_plane):
+                hit = int(1)
+        place = end + team_rank(hit)
+        if hit == 1:
+            near[w, place] = i
+        end += team_count(hit)
+    return end
+
+
+@func
+def next_parts(
+    fields: Fields, X: transform, w: int, o: int, scale_s: real, scale_o: real, up: vec3, plane_s: bool, near: wp.array2d(dtype=int),
+    count_s: int, k: int, total: int,
+):  # fmt: skip
+    """The next places from k on, of all combinations of a part of O and a cell of S that are listed, whose capsules meet, one for every lane; where
+    to go on."""
     own = total
     at = int(k)
     if lanes() == 1:
         searching = bool(True)
         while at < total and searching:
             j = at // count_s
-            other = part_sphere(fields, X, o, first_o + j, scale_o)
+            other = part_capsule(fields, X, o, near[w, count_s + j], scale_o)
             last = (j + 1) * count_s
-            first = first_s - j * count_s
-            while at < last and apart(scaled_sphere(fields.cell_sphere[first + at], scale_s), other, up, plane_s):
+            first = j * count_s
+            while at < last and apart(cell_capsule(fields, near[w, at - first], scale_s), other, up, plane_s):
                 at += 1
             searching = at == last
         own = at
@@ -115,8 +131,8 @@ def next_parts(fields: Fields, sizes: Sizes, X: transform, w: int, s: int, o: in
             mine = at + lane()
             hit = int(0)
             if mine < total:
-                other = part_sphere(fields, X, o, first_o + mine // count_s, scale_o)
-                if not apart(scaled_sphere(fields.cell_sphere[first_s + mine % count_s], scale_s), other, up, plane_s):
+                other = part_capsule(fields, X, o, near[w, count_s + mine // count_s], scale_o)
+                if not apart(cell_capsule(fields, near[w, mine % count_s], scale_s), other, up, plane_s):
                     hit = int(1)
             hits = team_count(hit)
             room = filled + hits <= lanes()
@@ -125,6 +141,20 @@ def next_parts(fields: Fields, sizes: Sizes, X: transform, w: int, s: int, o: in
                 filled += hits
                 at += lanes()
     return own, at
+
+
+@func
+def geoms_meet(
+    fields: Fields, geom_X: wp.array2d(dtype=transform), geom_speed: wp.array2d(dtype=real), geom_capsule: wp.array2d(dtype=vec5),
+    w: int, a: int, b: int,
+) -> bool:  # fmt: skip
+    """Whether the balls around two geoms meet; never where one takes no part or is not finite (see `place_geoms`). A plane is met by all."""
+    found = geom_speed[w, a] >= real(0.0) and geom_speed[w, b] >= real(0.0)
+    if fields.geom_type[a] != PLANE and fields.geom_type[b] != PLANE:
+        reach = geom_capsule[w, a][4] + geom_capsule[w, b][4] + fields.geom_margin[a] + fields.geom_margin[b]
+        away = wp.transform_get_translation(geom_X[w, b]) - wp.transform_get_translation(geom_X[w, a])
+        found = found and wp.length_sq(away) <= reach * reach
+    return found
 
 
 @func
@@ -271,38 +301,44 @@ def detect(
     P = wp.zeros(shape=(MAX_VERTICES,), dtype=vec3)
     spare = wp.zeros(shape=(MAX_VERTICES,), dtype=vec3)
     distance = wp.zeros(shape=(MAX_VERTICES,), dtype=real)
+    still = wp.transform_identity(dtype=real)
     count = contacts.count[w]
     flags = int(0)
     listed = int(0)
     pairs = fields.pair.shape[0]
-    t = int(0)
-    next_pair = int(0)
-    while t < pairs:
-        next_pair = next_candidate(
-            scene.pair_geom, fields.pair, 0, scene.geom_type, geom_X[w], geom_capsule[w], geom_speed[w], real(0.0), t, pairs
-        )  # fmt: skip
-        while t <= wp.min(next_pair, pairs - 1):
-            polygons.first[w, t] = listed
-            t += 1
-        if next_pair < pairs:
-            p = fields.pair[next_pair]
-            s, o = soft_first(fields, scene, p)
+    for pair in range(pairs):
+        polygons.first[w, pair] = listed
+        p = fields.pair[pair]
+        s, o = soft_first(fields, scene, p)
+        if geoms_meet(fields, geom_X, geom_speed, geom_capsule, w, s, o):
             X_s = geom_X[w, s]
-            X = wp.transform_inverse(X_s) * geom_X[w, o]
-            first_s = fields.geom_cells[s, 0]
-            first_o, count_o = parts(fields, o)
-            count_s = fields.geom_cells[s, 1]
-            total = count_s * count_o
+            X_to_s = wp.transform_inverse(X_s)
+            X = X_to_s * geom_X[w, o]
+            up = wp.transform_vector(X, vec3(real(0.0), real(0.0), real(1.0)))
+            plane_s = fields.geom_type[s] == PLANE
+            scale_s = capsule_scale(fields, sizes, w, s)
+            scale_o = capsule_scale(fields, sizes, w, o)
+            around_o = geom_around(fields, X_to_s, geom_capsule[w, o], o)
+            around_o.middle = wp.transform_get_translation(X)
+            around_s = geom_around(fields, X_to_s, geom_capsule[w, s], s)
+            count_s = list_near(fields, still, w, s, scale_s, around_o, up, plane_s, polygons.near, 0)
+            # Seen from the parts of O, S is the half space z <= 0 where it is a plane.
+            above = vec3(real(0.0), real(0.0), real(1.0))
+            count_o = list_near(
+                fields, X, w, o, scale_o, around_s, above, fields.geom_type[o] == PLANE, polygons.near, count_s
+            )
+            sync()
+            total = count_s * (count_o - count_s)
             k = int(0)
             while k < total:
-                own, k = next_parts(fields, sizes, X, w, s, o, k, total)
+                own, k = next_parts(fields, X, w, o, scale_s, scale_o, up, plane_s, polygons.near, count_s, k, total)
                 found = Surface()
                 shape = Moments()
                 i = int(0)
                 j = int(0)
                 if own < total:
-                    i = first_s + own % count_s
-                    j = first_o + own // count_s
+                    i = polygons.near[w, own % count_s]
+                    j = polygons.near[w, count_s + own // count_s]
                     found = meet(fields, sizes, X, w, s, o, i, j, P, spare, distance)
                     if found.count > 0:
                         shape = moments(P, found.count, found.normal)
@@ -327,6 +363,7 @@ def detect(
                             listed += 1
                         else:
                             flags = flags | CONTACT_OVERFLOW
+            sync()
     polygons.first[w, pairs] = listed
     polygons.count[w] = listed
     contacts.count[w] = count
@@ -345,7 +382,9 @@ class Outlines:
     centroid: wp.array(dtype=vec3)
     force: wp.array(dtype=vec3)  # elastic, on B [N]
     moment: wp.array(dtype=vec3)  # of it about the centroid
-    values: wp.array(dtype=vec4)  # area [m²], stiffness [N/m], largest p/E, least cosine of the normal and a growing pressure
+    values: wp.array(
+        dtype=vec4
+    )  # area [m²], stiffness [N/m], largest p/E, least cosine of the normal and a growing pressure
 
 
 @kernel

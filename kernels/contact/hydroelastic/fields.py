@@ -8,7 +8,7 @@ A margin makes the surface larger, F >= −shift, and lets the pressure be negat
 
 import warp as wp
 
-from ...real import func, real, struct, vec3, vec4
+from ...real import func, real, struct, transform, vec3, vec4
 from ..narrow.manifold import BOX, CAPSULE, CYLINDER, ELLIPSOID, PLANE, SPHERE
 
 SURFACE = wp.constant(-1)  # a bound: F >= 0
@@ -30,11 +30,13 @@ class Fields:
     cell_bounds: wp.array2d(dtype=int)  # (cells, 2) first, count
     bound: wp.array(dtype=int)  # entry, or SURFACE
     cell_large: wp.array(dtype=int)
-    cell_sphere: wp.array(dtype=vec4)  # centre, radius
+    cell_sphere: wp.array(dtype=vec4)  # middle and radius of the capsule around a cell
+    cell_axis: wp.array(dtype=vec3)  # half of its axis
     face_vertices: wp.array2d(dtype=int)  # (faces, 2) first, count; none: a half space
     face_vertex: wp.array(dtype=vec4)
     face_large: wp.array(dtype=int)
     face_sphere: wp.array(dtype=vec4)
+    face_axis: wp.array(dtype=vec3)
 
 
 @struct
@@ -96,20 +98,47 @@ def thickness_of(sizes: Sizes, w: int, g: int) -> real:
     return sizes.thickness[w % sizes.thickness.shape[0], g]
 
 
+@struct
+class Form:
+    """What turns entries of a geom into functions."""
+
+    kind: int
+    size: vec3
+    thickness: real
+    shift: real
+
+
+@func
+def form_of(fields: Fields, sizes: Sizes, w: int, g: int) -> Form:
+    form = Form()
+    form.kind = fields.geom_type[g]
+    form.size = grown(fields, sizes, w, g)
+    form.thickness = thickness_of(sizes, w, g)
+    form.shift = fields.geom_shift[g]
+    return form
+
+
+@func
+def function_of(form: Form, entry: vec4) -> vec4:
+    """(a, b) of an entry in the frame of its geom."""
+    f = pressure_function(form.kind, form.size, form.thickness, entry)
+    return (real(1.0) + form.shift) * f - vec4(real(0.0), real(0.0), real(0.0), form.shift)
+
+
 @func
 def entry_function(fields: Fields, sizes: Sizes, w: int, g: int, e: int) -> vec4:
     """(a, b) of entry e of geom g, in its frame."""
-    f = pressure_function(fields.geom_type[g], grown(fields, sizes, w, g), thickness_of(sizes, w, g), fields.entry[e])
-    shift = fields.geom_shift[g]
-    return (real(1.0) + shift) * f - vec4(real(0.0), real(0.0), real(0.0), shift)
+    return function_of(form_of(fields, sizes, w, g), fields.entry[e])
 
 
 @func
-def bound_plane(fields: Fields, sizes: Sizes, w: int, g: int, bound: int, own: vec4) -> vec4:
+def bound_plane(fields: Fields, form: Form, bound: int, own: vec4) -> vec4:
     """(m, d) of the half space m·x + d <= 0 of one bound of a cell with function `own`; not normalised."""
-    plane = -own - vec4(real(0.0), real(0.0), real(0.0), fields.geom_shift[g])
-    if bound != SURFACE:
-        plane = own - entry_function(fields, sizes, w, g, bound)
+    plane = vec4()
+    if bound == SURFACE:
+        plane = -own - vec4(real(0.0), real(0.0), real(0.0), form.shift)
+    else:
+        plane = own - function_of(form, fields.entry[bound])
     return plane
 
 
@@ -132,9 +161,18 @@ def vertex_of(fields: Fields, sizes: Sizes, w: int, g: int, v: int) -> vec3:
     return x
 
 
+@struct
+class Capsule:
+    """Around a cell or a face."""
+
+    middle: vec3
+    axis: vec3  # half of it
+    radius: real  # infinite: a half space
+
+
 @func
-def sphere_scale(fields: Fields, sizes: Sizes, w: int, g: int) -> real:
-    """What the spheres of the tables are multiplied with for the size that the geom has in this world; below 0: one sphere of this radius about
+def capsule_scale(fields: Fields, sizes: Sizes, w: int, g: int) -> real:
+    """What the capsules of the tables are multiplied with for the size that the geom has in this world; below 0: a ball of this radius about
     the geom's origin is all that is known."""
     size = sizes.size[w % sizes.size.shape[0], g]
     model = fields.geom_size[g]
@@ -153,11 +191,56 @@ def sphere_scale(fields: Fields, sizes: Sizes, w: int, g: int) -> real:
 
 
 @func
-def scaled_sphere(sphere: vec4, scale: real) -> vec4:
-    """A sphere of the tables in this world, by `sphere_scale`."""
-    ball = scale * sphere
+def scaled(sphere: vec4, axis: vec3, scale: real) -> Capsule:
+    """A capsule of the tables in this world, by `capsule_scale`."""
+    capsule = Capsule()
     if scale < real(0.0):
-        ball = vec4(real(0.0), real(0.0), real(0.0), -scale)
-    elif scale == real(1.0):
-        ball = sphere
-    return ball
+        capsule.radius = -scale
+    else:
+        capsule.middle = scale * vec3(sphere[0], sphere[1], sphere[2])
+        capsule.axis = scale * axis
+        capsule.radius = scale * sphere[3]
+    return capsule
+
+
+@func
+def cell_capsule(fields: Fields, i: int, scale: real) -> Capsule:
+    """Around cell i in the frame of its geom."""
+    return scaled(fields.cell_sphere[i], fields.cell_axis[i], scale)
+
+
+@func
+def part_capsule(fields: Fields, X: transform, o: int, j: int, scale: real) -> Capsule:
+    """Around cell j of O, or its face where it is rigid, carried by X."""
+    own = Capsule()
+    if fields.geom_cells[o, 1] == 0:
+        own = scaled(fields.face_sphere[j], fields.face_axis[j], scale)
+    else:
+        own = scaled(fields.cell_sphere[j], fields.cell_axis[j], scale)
+    moved = Capsule()
+    moved.middle = wp.transform_point(X, own.middle)
+    moved.axis = wp.transform_vector(X, own.axis)
+    moved.radius = own.radius
+    return moved
+
+
+@func
+def capsules_apart(a: Capsule, b: Capsule) -> bool:
+    """Whether two capsules have no point in common (Ericson, Real-Time Collision Detection, §5.1.9)."""
+    d = b.middle - a.middle
+    uu = wp.dot(a.axis, a.axis)
+    vv = wp.dot(b.axis, b.axis)
+    uv = wp.dot(a.axis, b.axis)
+    ud = wp.dot(a.axis, d)
+    vd = wp.dot(b.axis, d)
+    cross = uu * vv - uv * uv
+    s = real(0.0)
+    t = real(0.0)
+    if cross > real(0.0):
+        s = wp.clamp((ud * vv - uv * vd) / cross, real(-1.0), real(1.0))
+    if vv > real(0.0):
+        t = wp.clamp((uv * s - vd) / vv, real(-1.0), real(1.0))
+    if uu > real(0.0):
+        s = wp.clamp((uv * t + ud) / uu, real(-1.0), real(1.0))
+    reach = a.radius + b.radius
+    return wp.length_sq(d + t * b.axis - s * a.axis) > reach * reach

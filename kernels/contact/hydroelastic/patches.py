@@ -325,7 +325,9 @@ def quadrant_sums(
             along_t = at[0] * wp.dot(x, patch.t)
             along_u = at[1] * wp.dot(x, patch.u)
             if quadrant < 0 or (along_t >= values[4] and along_u >= values[4]):
-                total = add_part(total, n, share, values[0], values[1], values[2], values[3], a, x, polygons.second[w, k])
+                total = add_part(
+                    total, n, share, values[0], values[1], values[2], values[3], a, x, polygons.second[w, k]
+                )
             elif along_t > -values[4] and along_u > -values[4]:
                 cells = polygons.cells[w, k]
                 found = meet(fields, sizes, X, w, s, o, cells[0], cells[1], P, spare, distance)

@@ -13,7 +13,19 @@ import warp as wp
 
 from ...real import func, mat33, real, struct, transform, vec3, vec4
 from ..narrow.features import orthogonal
-from .fields import SURFACE, Fields, Sizes, bound_plane, entry_function, scaled_sphere, sphere_scale, vertex_of
+from .fields import (
+    SURFACE,
+    Fields,
+    Form,
+    Sizes,
+    bound_plane,
+    capsule_scale,
+    cell_capsule,
+    form_of,
+    function_of,
+    part_capsule,
+    vertex_of,
+)
 
 MAX_VERTICES = wp.constant(32)  # 8 of a face, and at most one more for each of the 12 bounds of a cell, of two cells
 LEAST_SLOPE = 1e-6  # of |a|: least slope of the pressure along the normal that counts as stiffness
@@ -133,15 +145,15 @@ def lay_face(
 
 @func
 def clip_to_cell(
-    fields: Fields, sizes: Sizes, X: transform, w: int, g: int, cell: int, own: vec4, skip_surface: bool, count: int,
+    fields: Fields, form: Form, X: transform, cell: int, own: vec4, skip_surface: bool, count: int,
     P: wp.array(dtype=vec3), spare: wp.array(dtype=vec3), distance: wp.array(dtype=real),
 ) -> int:  # fmt: skip
-    """Cut P to a cell of geom g, whose frame X carries to that of P; its vertices then."""
+    """Cut P to a cell of the geom of this form, whose frame X carries to that of P; its vertices then."""
     left = int(count)
     first = fields.cell_bounds[cell, 0]
     for i in range(first, first + fields.cell_bounds[cell, 1]):
         if left >= 3 and not (skip_surface and fields.bound[i] == SURFACE):
-            plane = carried(X, bound_plane(fields, sizes, w, g, fields.bound[i], own))
+            plane = carried(X, bound_plane(fields, form, fields.bound[i], own))
             left = clip(P, spare, distance, left, plane)
     return left
 
@@ -154,22 +166,24 @@ def meet(
     """The polygon P of cell i of S with face or cell j of O, X the pose of O in the frame of S."""
     still = wp.transform_identity(dtype=real)
     found = Surface()
-    own = entry_function(fields, sizes, w, s, fields.cell_entry[i])
+    form = form_of(fields, sizes, w, s)
+    own = function_of(form, fields.entry[fields.cell_entry[i]])
     modulus = sizes.modulus[w % sizes.modulus.shape[0], s]
     found.a = modulus * along(own)
     found.b = modulus * own[3]
-    ball = scaled_sphere(fields.cell_sphere[i], sphere_scale(fields, sizes, w, s))
-    centre = along(ball)
-    reach = ball[3]
+    around = cell_capsule(fields, i, capsule_scale(fields, sizes, w, s))
+    centre = around.middle
+    reach = around.radius + wp.length(around.axis)
     count = int(0)
     if fields.geom_cells[o, 1] == 0:
         count, normal = lay_face(fields, sizes, X, w, o, j, centre, reach, P)
         found.normal = normal
         found.slope_s = wp.dot(found.a, found.normal)
         found.slope_o = real(wp.inf)
-        count = clip_to_cell(fields, sizes, still, w, s, i, own, False, count, P, spare, distance)
+        count = clip_to_cell(fields, form, still, i, own, False, count, P, spare, distance)
     else:
-        other = entry_function(fields, sizes, w, o, fields.cell_entry[j])
+        form_o = form_of(fields, sizes, w, o)
+        other = function_of(form_o, fields.entry[fields.cell_entry[j]])
         modulus_o = sizes.modulus[w % sizes.modulus.shape[0], o]
         p_o = modulus_o * carried(X, other)
         a_o = along(p_o)
@@ -180,20 +194,23 @@ def meet(
             found.slope_s = wp.dot(found.a, found.normal)
             found.slope_o = -wp.dot(a_o, found.normal)
             found.size_o = wp.length(a_o)
-            ball_o = scaled_sphere(fields.cell_sphere[j], sphere_scale(fields, sizes, w, o))
-            centre_o = wp.transform_point(X, along(ball_o))
+            around_o = part_capsule(fields, X, o, j, capsule_scale(fields, sizes, w, o))
+            reach_o = around_o.radius + wp.length(around_o.axis)
             level = (found.b - p_o[3]) / size
             height = wp.dot(found.normal, centre) + level
-            height_o = wp.dot(found.normal, centre_o) + level
-            if wp.abs(height) < reach and wp.abs(height_o) < ball_o[3]:
-                if ball_o[3] < reach:
-                    reach = ball_o[3]
-                    centre = centre_o
+            height_o = wp.dot(found.normal, around_o.middle) + level
+            if (
+                wp.abs(height) < around.radius + wp.abs(wp.dot(found.normal, around.axis))
+                and wp.abs(height_o) < around_o.radius + wp.abs(wp.dot(found.normal, around_o.axis))
+            ):  # fmt: skip
+                if reach_o < reach:
+                    reach = reach_o
+                    centre = around_o.middle
                     height = height_o
                 count = lay_square(P, centre - height * found.normal, found.normal, real(SQUARE) * reach)
-                count = clip_to_cell(fields, sizes, still, w, s, i, own, False, count, P, spare, distance)
+                count = clip_to_cell(fields, form, still, i, own, False, count, P, spare, distance)
                 # Where the pressures are equal both are 0 along one line: it bounds the polygon once.
-                count = clip_to_cell(fields, sizes, X, w, o, j, other, True, count, P, spare, distance)
+                count = clip_to_cell(fields, form_o, X, j, other, True, count, P, spare, distance)
     found.count = count
     if count < 3:
         found.count = 0

@@ -57,9 +57,7 @@ def polygons_at(model, q, level="polygons", dtype="float64"):
     sim.step(sim.state(q))
     pressure = sim._step.collision.pressure
     counts = pressure.polygons.count.numpy()
-    return [
-        outlines_of(pressure, sim._step.collision, w, int(n)) if n else None for w, n in enumerate(counts)
-    ], sim
+    return [outlines_of(pressure, sim._step.collision, w, int(n)) if n else None for w, n in enumerate(counts)], sim
 
 
 # Drake leaves out polygons whose normal is more than 112.5 degrees from the pressure's gradient, and those of no slope.
