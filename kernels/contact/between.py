@@ -2,7 +2,7 @@
 
 φ stays that of q0: the contact law wants the distance at the end, φ0 + h v_n, and n·v at the middle of the step is the mean
 rate of φ to second order. A contact whose normal turns by more than 60° on the way (a small body that the free motion
-carries past the centre of another) keeps its geometry at q0.
+carries past the centre of another) keeps its geometry at q0, and so does contact between pressure fields.
 """
 
 import warp as wp
@@ -62,7 +62,9 @@ def follow(
         p = contacts.pair[w, c]
         a = scene.pair_geom[p, 0]
         b = scene.pair_geom[p, 1]
-        if not is_general(scene.geom_type[a]) and not is_general(scene.geom_type[b]):
+        if p >= scene.point_pairs:
+            moved[w, c] = 0
+        elif not is_general(scene.geom_type[a]) and not is_general(scene.geom_type[b]):
             row = w % geom_size.shape[0]
             X_a = contact.geom_pose_world(scene, geom_pose, link_X, w, a)
             X_b = contact.geom_pose_world(scene, geom_pose, link_X, w, b)
@@ -93,7 +95,7 @@ def follow_convex(
         p = contacts.pair[w, c]
         a = scene.pair_geom[p, 0]
         b = scene.pair_geom[p, 1]
-        if is_general(scene.geom_type[a]) or is_general(scene.geom_type[b]):
+        if p < scene.point_pairs and (is_general(scene.geom_type[a]) or is_general(scene.geom_type[b])):
             X_a = contact.geom_pose_world(scene, geom_pose, link_X, w, a)
             X_b = contact.geom_pose_world(scene, geom_pose, link_X, w, b)
             shape_a = shapes.geom_shape(scene, convex_scene, geom_size, w, a)

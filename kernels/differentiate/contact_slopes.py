@@ -9,7 +9,8 @@ the other) moves the one on side s = ±1 with the twist (ω; u) at p. Features f
 The generalised force Σ S_d·wrench changes also because S_d turns with e where e moves d: (S_e × S_d)·f = −S_d·(S_e ×* f),
 so that there the change counts as seen from the moving body. Dofs that move both bodies change nothing here. Contact that
 recovers from overlap has a v̂ that is fixed and an R ∝ 1/φ, δγ += ∂γ/∂R δR. The change of R with the effective mass is in
-`weight_slopes.py`.
+`weight_slopes.py`. Contact between pressure fields has a compliance c and a time τ_d that change too: v̂ = −φ/(h + τ_d), and R_n = c/(h (h + τ_d))
+where that is more than near-rigid contact's.
 """
 
 import warp as wp
@@ -18,7 +19,7 @@ from ..contact import contacts as contact
 from ..contact.contacts import Contacts, Material, Scene
 from ..laws import cone
 from ..laws.cone import contact_stabilization as stabilization
-from ..real import func, kernel, mat33, real, struct, transform, vec3, vec6, vec10
+from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec6, vec10
 from ..solve.problem import Problem
 from ..tree import joints
 from ..tree import spatial as sp
@@ -102,6 +103,25 @@ def velocity_before(topology: Topology, flow: Flow, w: int, link: int) -> vec6:
     return V
 
 
+@func
+def law_changes(
+    contacts: Contacts, problem: Problem, w: int, c: int, h: real, beta: real, weight: real, delta_phi: real, delta_law: vec2
+) -> vec2:  # fmt: skip
+    """(δv̂_n, δR_n) of a contact between pressure fields by δφ and by those of its c and τ_d."""
+    phi = contacts.phi[w, c]
+    law = contacts.compliance[w, c]
+    span = h
+    delta_span = real(0.0)
+    if phi <= real(0.0):
+        span = h + law[1]
+        delta_span = delta_law[1]
+    delta_R = real(0.0)
+    floor_w = wp.max(weight, real(cone.INVERSE_MASS_FLOOR))
+    if problem.R[w, c][2] > beta * beta * real(cone.INVERSE_FOUR_PI_SQUARED) * floor_w:
+        delta_R = (delta_law[0] - law[0] * delta_span / span) / (h * span)
+    return vec2((-delta_phi + phi * delta_span / span) / span, delta_R)
+
+
 @kernel
 def contact_changes(
     topology: Topology,
@@ -113,6 +133,8 @@ def contact_changes(
     beta: real,
     flow: Flow,
     slope: wp.array3d(dtype=vec6),
+    law_slope: wp.array3d(dtype=vec6),
+    weight: wp.array2d(dtype=real),
     u_c: wp.array2d(dtype=vec3),
     G: wp.array2d(dtype=mat33),
     gamma: wp.array2d(dtype=vec3),
@@ -174,6 +196,12 @@ def contact_changes(
             rate[2] = real(0.0)
         by_R = impulse_by_R(problem, w, c, gamma[w, c], u_c[w, c], rate, real(0.0), real(0.0))
         delta_gamma = by_R - G[w, c] * delta_v_c
+    if pair >= scene.point_pairs:
+        delta_law = s * vec2(wp.dot(law_slope[w, c, 0], twist), wp.dot(law_slope[w, c, 1], twist))
+        delta = law_changes(contacts, problem, w, c, h, beta, weight[w, c], delta_phi, delta_law)
+        rate = vec3(real(0.0), real(0.0), delta[1])
+        by_R = impulse_by_R(problem, w, c, gamma[w, c], u_c[w, c], rate, real(0.0), real(0.0))
+        delta_gamma = by_R + G[w, c] * (vec3(real(0.0), real(0.0), delta[0]) - delta_v_c)
     # The wrench, about the fixed point p.
     force = F * gamma[w, c]
     change = wp.cross(theta, force)

@@ -53,7 +53,7 @@ def vary(
         p = contacts.pair[w, c]
         a = scene.pair_geom[p, 0]
         b = scene.pair_geom[p, 1]
-        if not is_general(scene.geom_type[a]) and not is_general(scene.geom_type[b]):
+        if p < scene.point_pairs and not is_general(scene.geom_type[a]) and not is_general(scene.geom_type[b]):
             row = w % geom_size.shape[0]
             X_b = moved(geom_X[w, b], contacts.point[w, c], motion[w, c, i])
             g = evaluate(
@@ -80,7 +80,7 @@ def vary_convex(
         p = contacts.pair[w, c]
         a = scene.pair_geom[p, 0]
         b = scene.pair_geom[p, 1]
-        if is_general(scene.geom_type[a]) or is_general(scene.geom_type[b]):
+        if p < scene.point_pairs and (is_general(scene.geom_type[a]) or is_general(scene.geom_type[b])):
             X_b = moved(geom_X[w, b], contacts.point[w, c], motion[w, c, i])
             shape_a = shapes.geom_shape(scene, convex_scene, geom_size, w, a)
             shape_b = shapes.geom_shape(scene, convex_scene, geom_size, w, b)

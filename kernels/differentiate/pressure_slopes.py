@@ -31,6 +31,7 @@ from ..contact.hydroelastic.patch_rates import (
 from ..contact.hydroelastic.patches import COHERENT, choose_normals, nearest_seed, team_vec
 from ..contact.hydroelastic.polygon import MAX_VERTICES
 from ..contact.hydroelastic.rates import (
+    MOTIONS,
     Moving,
     direction_of,
     moving_polygon,
@@ -42,6 +43,7 @@ from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec
 from ..tree import spatial as sp
 
 mat43 = wp.types.matrix((4, 3), real)
+vec12 = wp.types.vector(12, real)  # by the directions that are no motions
 
 RATES = 9  # φ, p, n, c, τ_d
 LAW = wp.constant(7)  # where c and τ_d begin
@@ -361,8 +363,10 @@ def turn_slopes(
     # out
     slope: wp.array3d(dtype=vec6),
     law_slope: wp.array3d(dtype=vec6),
+    parameter_slope: wp.array3d(dtype=vec12),
 ):
-    """Gradients of (φ, p, n) and of (c, τ_d) by the motion of geom B about the contact's point. Launch over (worlds, C)."""
+    """Gradients of (φ, p, n) and of (c, τ_d) by the motion of geom B about the contact's point, and of all nine by parameters where that array
+    has columns. Launch over (worlds, C)."""
     w, c = wp.tid()
     if c < contacts.count[w]:
         p = contacts.pair[w, c]
@@ -389,6 +393,11 @@ def turn_slopes(
                     slope[w, c, i] = row
                 else:
                     law_slope[w, c, i - LAW] = row
+                if parameter_slope.shape[1] > 0:
+                    by = vec12()
+                    for k in range(MOTIONS, rates.number.shape[0]):
+                        by[rates.number[k] - MOTIONS] = rates.rate[w, c, i, k]
+                    parameter_slope[w, c, i] = by
 
 
 # On a tape.
@@ -401,8 +410,7 @@ class Frozen:
     geom_X: wp.array2d(dtype=transform)
     slope: wp.array3d(dtype=vec6)
     law_slope: wp.array3d(dtype=vec6)
-    rate: wp.array4d(dtype=real)
-    first: wp.array(dtype=int)  # where the directions of each parameter begin, −1: not asked for
+    parameter_slope: wp.array3d(dtype=vec12)
     size: wp.array2d(dtype=vec3)
     modulus: wp.array2d(dtype=real)
     thickness: wp.array2d(dtype=real)
@@ -418,20 +426,66 @@ def small_motion(X: transform, X_0: transform, point: vec3) -> vec6:
     return sp.join(omega, wp.transform_get_translation(X) - x_0 + wp.cross(omega, point - x_0))
 
 
+@func
+def changed(x: real, x_0: real) -> real:
+    """x − x_0, whose value is 0; without a gradient where x is no number."""
+    change = real(0.0)
+    if x_0 - x_0 == real(0.0):
+        change = x - x_0
+    return change
+
+
+@func
+def parameter_changes(
+    frozen: Frozen, size: wp.array2d(dtype=vec3), modulus: wp.array2d(dtype=real), thickness: wp.array2d(dtype=real),
+    dissipation_time: wp.array2d(dtype=real), w: int, s: int, o: int,
+) -> vec12:  # fmt: skip
+    """What the parameters differ by from those of the step, in the order of the directions."""
+    i = w % size.shape[0]
+    e = w % modulus.shape[0]
+    t = w % thickness.shape[0]
+    d = w % dissipation_time.shape[0]
+    size_s = size[i, s] - frozen.size[i, s]
+    size_o = size[i, o] - frozen.size[i, o]
+    return vec12(
+        changed(modulus[e, s], frozen.modulus[e, s]), changed(modulus[e, o], frozen.modulus[e, o]),
+        size_s[0], size_s[1], size_s[2], size_o[0], size_o[1], size_o[2],
+        changed(thickness[t, s], frozen.thickness[t, s]), changed(thickness[t, o], frozen.thickness[t, o]),
+        changed(dissipation_time[d, s], frozen.dissipation_time[d, s]),
+        changed(dissipation_time[d, o], frozen.dissipation_time[d, o]),
+    )  # fmt: skip
+
+
+@func
+def rows_times(slope: wp.array3d(dtype=vec6), w: int, c: int, i: int, x: vec6) -> vec3:
+    """Three rows from the i-th on."""
+    return vec3(wp.dot(slope[w, c, i], x), wp.dot(slope[w, c, i + 1], x), wp.dot(slope[w, c, i + 2], x))
+
+
+@func
+def parameters_times(slope: wp.array3d(dtype=vec12), w: int, c: int, i: int, x: vec12) -> vec3:
+    return vec3(wp.dot(slope[w, c, i], x), wp.dot(slope[w, c, i + 1], x), wp.dot(slope[w, c, i + 2], x))
+
+
 @kernel(taped=True)
 def pressure_geometry(
     scene: Scene,
     contacts: Contacts,
     frozen: Frozen,
+    soft: wp.array(dtype=int),
     geom_pose: wp.array3d(dtype=real),
     link_X: wp.array2d(dtype=transform),
+    geom_size: wp.array2d(dtype=vec3),
+    modulus: wp.array2d(dtype=real),
+    thickness: wp.array2d(dtype=real),
+    dissipation_time: wp.array2d(dtype=real),
     # out
     phi: wp.array2d(dtype=real),
     point: wp.array2d(dtype=vec3),
     frame: wp.array2d(dtype=mat33),
     compliance: wp.array2d(dtype=vec2),
 ):
-    """Distance, point, frame and law of the contacts between pressure fields, by the poses. Launch over (worlds, C)."""
+    """Distance, point, frame and law of the contacts between pressure fields; `soft`: which geom of every pair is S. Launch over (worlds, C)."""
     w, c = wp.tid()
     if c < contacts.count[w]:
         p = contacts.pair[w, c]
@@ -445,19 +499,20 @@ def pressure_geometry(
             motion_a = small_motion(contact.geom_pose_world(scene, geom_pose, link_X, w, a), frozen.geom_X[w, a], at)
             motion_b = small_motion(contact.geom_pose_world(scene, geom_pose, link_X, w, b), frozen.geom_X[w, b], at)
             past = motion_b - motion_a
-            x = vec3(
-                wp.dot(frozen.slope[w, c, 1], past),
-                wp.dot(frozen.slope[w, c, 2], past),
-                wp.dot(frozen.slope[w, c, 3], past),
-            )
-            turn = vec3(
-                wp.dot(frozen.slope[w, c, 4], past),
-                wp.dot(frozen.slope[w, c, 5], past),
-                wp.dot(frozen.slope[w, c, 6], past),
-            )
-            phi[w, c] = contacts.phi[w, c] + wp.dot(frozen.slope[w, c, 0], past)
-            point[w, c] = at + sp.linear(motion_a) + x
-            frame[w, c] = contact_frame(n + wp.cross(sp.angular(motion_a), n) + turn)
-            compliance[w, c] = vec2(
-                law[0] + wp.dot(frozen.law_slope[w, c, 0], past), law[1] + wp.dot(frozen.law_slope[w, c, 1], past)
-            )
+            x = at + sp.linear(motion_a) + rows_times(frozen.slope, w, c, 1, past)
+            turned = n + wp.cross(sp.angular(motion_a), n) + rows_times(frozen.slope, w, c, 4, past)
+            distance = contacts.phi[w, c] + wp.dot(frozen.slope[w, c, 0], past)
+            softness = law[0] + wp.dot(frozen.law_slope[w, c, 0], past)
+            tau = law[1] + wp.dot(frozen.law_slope[w, c, 1], past)
+            if frozen.parameter_slope.shape[1] > 0:
+                s = soft[p - scene.point_pairs]
+                change = parameter_changes(frozen, geom_size, modulus, thickness, dissipation_time, w, s, a + b - s)
+                distance += wp.dot(frozen.parameter_slope[w, c, 0], change)
+                x += parameters_times(frozen.parameter_slope, w, c, 1, change)
+                turned += parameters_times(frozen.parameter_slope, w, c, 4, change)
+                softness += wp.dot(frozen.parameter_slope[w, c, LAW], change)
+                tau += wp.dot(frozen.parameter_slope[w, c, LAW + 1], change)
+            phi[w, c] = distance
+            point[w, c] = x
+            frame[w, c] = contact_frame(turned)
+            compliance[w, c] = vec2(softness, tau)

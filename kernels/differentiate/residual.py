@@ -41,7 +41,7 @@ def contact_geometry(
         p = contacts.pair[w, c]
         a = scene.pair_geom[p, 0]
         b = scene.pair_geom[p, 1]
-        if not is_general(scene.geom_type[a]) and not is_general(scene.geom_type[b]):
+        if p < scene.point_pairs and not is_general(scene.geom_type[a]) and not is_general(scene.geom_type[b]):
             row = w % geom_size.shape[0]
             X_a = contact.geom_pose_world(scene, geom_pose, link_X, w, a)
             X_b = contact.geom_pose_world(scene, geom_pose, link_X, w, b)

@@ -19,6 +19,7 @@ from warpsim.device.recording import values_known
 from warpsim.device.replay import Replay
 from warpsim.device.threads import in_turn, turn
 from warpsim.differentiate.contact_adjoint import contact_adjoint
+from warpsim.differentiate.pressure_rates import PressureRates
 from warpsim.differentiate.rows_adjoint import RowsAdjoint
 from warpsim.differentiate.stage import Stage, evaluate, take_back
 from warpsim.differentiate.taped_dynamics import TapedDynamics
@@ -66,6 +67,11 @@ class StepAdjoint:
         # geometry
         self.phi, self.point, self.frame = array(C, S), array(C, t.vec3), array(C, t.mat33)
         self.J = twin(step.collision.contacts.J)
+        self.pressure = None  # contact between pressure fields
+        if step.collision.pressure is not None:
+            self.pressure = PressureRates(step.collision)
+            self.compliance = array(C, t.vec2)
+            step.law.compliance = self.compliance
         self.M = self.dynamics.blocks()
         self.pushed_inertia = step.dynamics.array(model.nlink, t.vec10)
         # residual
@@ -127,6 +133,8 @@ class StepAdjoint:
     def load(self, record: "StepRecord") -> None:
         """Take the inputs, the result and the gradient of the result of a step."""
         self.device_model.parameters.load(record.parameters)
+        if self.pressure is not None:
+            self.pressure.choose(self.device_model.parameters.expanded)
         r, none = record, self._none
         self.switches.body_active = self.device_model.parameters.stored("body_active")
         control, tau = (none if x is None else x for x in (r.used["control"], r.used["tau"]))
@@ -174,6 +182,8 @@ class StepAdjoint:
     def repeat(self, h: float) -> None:
         """The step that was loaded once more, and its equations, at the frozen solution, as they are taped."""
         self._repeat(h)
+        if self.pressure is not None:
+            self.pressure.find(h)
         self._take_solution()
         if self.contact.is_linear:
             self._evaluate(h)
@@ -368,6 +378,8 @@ class StepAdjoint:
         if collision.convex_scene is not None:
             inputs = [collision.scene, collision.convex_scene, *inputs[1:]]
             dynamics.launch(convex_contacts.contact_geometry, collision.capacity, inputs)
+        if self.pressure is not None and dynamics is self.dynamics:  # others do not follow these contacts
+            self.pressure.record(dynamics, phi, point, frame, self.compliance)
 
     def _record_jacobian(self, dynamics: Dynamics, point: wp.array, frame: wp.array, choice: int) -> None:
         """Jacobians of the contacts with `moved` = choice, which the step repeated has found."""

@@ -14,6 +14,7 @@ from warpsim.device.copies import copy, launch
 from warpsim.device.ranges import assign, fill
 from warpsim.device.recording import tape_paused
 from warpsim.differentiate.contact_adjoint import ContactAdjoint
+from warpsim.differentiate.pressure_rates import PressureRates, without_gradient
 from warpsim.integrate.step import Step
 from warpsim.kernels.differentiate import (
     actuator_slopes,
@@ -179,6 +180,11 @@ class Linearizer:
         )
         self.motion = wp.zeros(shape, dtype=t.vec6, device=device, requires_grad=True)
         self.value = wp.zeros(shape, dtype=t.real, device=device, requires_grad=True)
+        self.pressure = None  # contact between pressure fields
+        self.law_slope = self.step.dynamics.array((0, 0), t.vec6)
+        if collision.pressure is not None:
+            self.pressure = PressureRates(collision, self.motion.grad)
+            self.law_slope = self.pressure.law_slope
 
     def _make_rows(self) -> None:
         t, forward, array = self.device_model.types, self.step.scalar_rows, self.step.dynamics.array
@@ -307,10 +313,12 @@ class Linearizer:
         d, options, launch = self.device_model, step.options, step.dynamics.launch
         scene, contacts, G = collision.scene, collision.contacts, self.weights.contact_G
         self._vary_contacts()
+        if self.pressure is not None:
+            self.pressure.find(h)
         slope, gamma = self.motion.grad, step.solver.solution.gamma
         problem, u_c = step.solver.problem, self.weights.contact_u
         inputs = [d.topology, scene, collision.material(), contacts, problem, h, options.beta, self.flow, slope]
-        inputs += [u_c, G, gamma]
+        inputs += [self.law_slope, self.weights.contact_w, u_c, G, gamma]
         size = (collision.capacity, collision.max_support)
         launch(contact_slopes.contact_changes, size, [*inputs, self.changes])
         inputs = [d.topology, scene, contacts, self.flow.dof_S, G, self.changes, X]
@@ -330,7 +338,7 @@ class Linearizer:
         """Gradients of (φ, p, n) by the motion of geom B, into `motion.grad`."""
         collision = self.step.collision
         fill(self.motion.grad)
-        size = _without_gradient(self.device_model.parameters.stored("geom_size"))
+        size = without_gradient(self.device_model.parameters.stored("geom_size"))
         variants = [(contact_variation.vary, [collision.scene])]
         if collision.convex_scene is not None:
             variants.append((contact_variation.vary_convex, [collision.scene, collision.convex_scene]))
@@ -432,10 +440,3 @@ def _names(parameters) -> tuple[str, ...]:
         if name == "body_active":
             raise ValueError("body_active switches bodies on and off; there is no Jacobian by it")
     return tuple(name for name in SPECS if name in names)
-
-
-def _without_gradient(array: wp.array) -> wp.array:
-    """The same memory as an array that has no gradient."""
-    if array.grad is None:
-        return array
-    return wp.array(ptr=array.ptr, dtype=array.dtype, shape=array.shape, device=array.device)

@@ -8,15 +8,24 @@ from warpsim.device.copies import copy
 from warpsim.kernels.contact.hydroelastic import patch_rates
 from warpsim.kernels.differentiate import contact_variation
 from warpsim.kernels.differentiate import pressure_slopes as kernels
+from warpsim.tree.dynamics import Dynamics
 
-MOTIONS = list(range(6))
 LAW_ROWS = 2  # c, τ_d
+MOTIONS = 6
+# The directions of each parameter (`kernels/contact/hydroelastic/rates.py`), of the soft geom and of the other.
+PARAMETERS = {
+    "geom_hydroelastic_modulus": range(6, 8),
+    "geom_size": range(8, 14),
+    "geom_hydroelastic_thickness": range(14, 16),
+    "geom_dissipation_time": range(16, 18),
+}
 
 
 class PressureRates:
     """Rates of the contacts of pressure fields that a step has found, and the gradients by the motion of geom B that follow.
 
-    `slope (worlds, C, 7)`, of φ, p, n, and `law_slope (worlds, C, 2)`, of the law, have a row each, zero but for those contacts.
+    `slope (worlds, C, 7)`, of φ, p, n, and `law_slope (worlds, C, 2)`, of the law, have a row each, zero but for those contacts;
+    `parameter_slope (worlds, C, 9)` of all of them by the parameters that `choose` names.
     """
 
     def __init__(self, collision: Collision, slope: wp.array | None = None):
@@ -25,16 +34,28 @@ class PressureRates:
         t, array, C = self.device_model.types, self.dynamics.array, collision.capacity
         self.slope = array((C, contact_variation.ROWS), t.vec6) if slope is None else slope
         self.law_slope = array((C, LAW_ROWS), t.vec6)
-        self._make(MOTIONS)
+        model, pairs = self.device_model.model, self.pressure.pairs
+        first, second = model.pair_geom[pairs].T
+        soft = np.where(np.isfinite(model.geom_hydroelastic_modulus[first]), first, second)
+        self.soft = wp.array(soft.astype(np.int32), dtype=wp.int32, device=self.device_model.device)
+        self._chosen: tuple[str, ...] | None = None
+        self.choose(())
+
+    def choose(self, names) -> None:
+        """Find slopes by these parameters besides those by motions. Allocates when they are others than before."""
+        names = tuple(name for name in PARAMETERS if name in names)
+        if names != self._chosen:
+            self._chosen = names
+            self._make([*range(MOTIONS), *(k for name in names for k in PARAMETERS[name])])
 
     def _make(self, directions: list[int]) -> None:
-        d, array = self.device_model, self.dynamics.array
-        S, n, kept = d.types.real, len(directions), self.pressure.polygons.normal.shape[1]
-        self.rates = copy(kernels.Rates, S)()
+        d, array, C = self.device_model, self.dynamics.array, self.collision.capacity
+        t, n, kept = d.types, len(directions), self.pressure.polygons.normal.shape[1]
+        self.rates = copy(kernels.Rates, t.real)()
         self.rates.number = wp.array(np.array(directions, np.int32), dtype=wp.int32, device=d.device)
-        self.rates.rate = array((self.collision.capacity, kernels.RATES, n), S)
-        of = self.of_polygons = copy(patch_rates.PolygonRates, S)()
-        t = d.types
+        self.rates.rate = array((C, kernels.RATES, n), t.real)
+        self.parameter_slope = array((C if n > MOTIONS else 0, kernels.RATES), wp.types.vector(12, t.real))
+        of = self.of_polygons = copy(patch_rates.PolygonRates, t.real)()
         kinds = {"normal": t.vec3, "centroid": t.vec3, "second": t.mat33, "a": t.vec3, "values": t.vec4}
         for name, kind in kinds.items():
             setattr(of, name, array((kept, n), kind))
@@ -54,4 +75,26 @@ class PressureRates:
         else:
             launch(kernels.polygon_slopes, (collision.capacity, n), [*fields, X, collision.contacts, self.rates])
         inputs = [collision.scene, pressure.fields, X, collision.contacts, self.rates, self.slope, self.law_slope]
-        launch(kernels.turn_slopes, collision.capacity, inputs)
+        launch(kernels.turn_slopes, collision.capacity, [*inputs, self.parameter_slope])
+
+    def record(self, dynamics: Dynamics, *results: wp.array) -> None:
+        """φ, p, frame and law of these contacts on a tape, at the configuration of `dynamics`: what was found, and how it changes."""
+        collision, stored = self.collision, self.device_model.parameters.stored
+        modulus, size, thickness, tau = (stored(name) for name in PARAMETERS)
+        frozen = copy(kernels.Frozen, self.device_model.types.real)()
+        frozen.geom_X, frozen.slope, frozen.law_slope = collision.geom_X, self.slope, self.law_slope
+        frozen.parameter_slope = self.parameter_slope
+        frozen.size, frozen.modulus, frozen.thickness, frozen.dissipation_time = (
+            without_gradient(x) for x in (size, modulus, thickness, tau)
+        )
+        inputs = [collision.scene, collision.contacts, frozen, self.soft, stored("geom_pose"), dynamics.link_X]
+        dynamics.launch(
+            kernels.pressure_geometry, collision.capacity, [*inputs, size, modulus, thickness, tau, *results]
+        )
+
+
+def without_gradient(array: wp.array) -> wp.array:
+    """The same memory as an array that has no gradient."""
+    if array.grad is None:
+        return array
+    return wp.array(ptr=array.ptr, dtype=array.dtype, shape=array.shape, device=array.device)

@@ -15,13 +15,14 @@ from ..narrow.manifold import BOX, CAPSULE, CYLINDER, ELLIPSOID, MESH, PLANE, SP
 from .fields import (
     SURFACE,
     Fields,
+    Form,
     Sizes,
     bound_plane,
-    entry_function,
-    grown,
-    scaled_sphere,
-    sphere_scale,
-    thickness_of,
+    capsule_scale,
+    cell_capsule,
+    form_of,
+    function_of,
+    part_capsule,
 )
 from .polygon import (
     LEAST_SLOPE,
@@ -171,13 +172,25 @@ def function_rate(kind: int, size: vec3, rate: vec3, thickness: real, thickness_
     return vec4(a[0], a[1], a[2], b)
 
 
+@struct
+class FormRate:
+    size: vec3
+    thickness: real
+
+
 @func
-def entry_rate(fields: Fields, sizes: Sizes, w: int, g: int, e: int, size: vec3, thickness: real) -> vec4:
-    """Rate of `entry_function` by those of the size and the thickness."""
-    f = function_rate(
-        fields.geom_type[g], grown(fields, sizes, w, g), size, thickness_of(sizes, w, g), thickness, fields.entry[e]
-    )
-    return (real(1.0) + fields.geom_shift[g]) * f
+def form_rate(size: vec3, thickness: real) -> FormRate:
+    rate = FormRate()
+    rate.size = size
+    rate.thickness = thickness
+    return rate
+
+
+@func
+def entry_rate(form: Form, rate: FormRate, entry: vec4) -> vec4:
+    """Rate of `function_of`."""
+    f = function_rate(form.kind, form.size, rate.size, form.thickness, rate.thickness, entry)
+    return (real(1.0) + form.shift) * f
 
 
 @func
@@ -310,20 +323,20 @@ def lay_moving_face(
 
 @func
 def clip_moving_to_cell(
-    fields: Fields, sizes: Sizes, X: transform, w: int, g: int, cell: int, own: vec4, own_rate: vec4, size: vec3, thickness: real,
-    omega: vec3, u: vec3, skip_surface: bool, count: int, P: wp.array(dtype=vec3), D: wp.array(dtype=vec3), spare: wp.array(dtype=vec3), spare_D: wp.array(dtype=vec3),
-    distance: wp.array(dtype=real),
+    fields: Fields, form: Form, form_rate: FormRate, X: transform, omega: vec3, u: vec3, cell: int, own: vec4, own_rate: vec4,
+    skip_surface: bool, count: int, P: wp.array(dtype=vec3), D: wp.array(dtype=vec3), spare: wp.array(dtype=vec3),
+    spare_D: wp.array(dtype=vec3), distance: wp.array(dtype=real),
 ) -> int:  # fmt: skip
-    """`clip_to_cell` with rates: of the size and the thickness, and the motion (ω; u) of the cell."""
+    """`clip_to_cell` with rates, (ω; u) the motion of the cell."""
     left = int(count)
     first = fields.cell_bounds[cell, 0]
     for i in range(first, first + fields.cell_bounds[cell, 1]):
         bound = fields.bound[i]
         if left >= 3 and not (skip_surface and bound == SURFACE):
-            plane = bound_plane(fields, sizes, w, g, bound, own)
+            plane = bound_plane(fields, form, bound, own)
             rate = -own_rate
             if bound != SURFACE:
-                rate = own_rate - entry_rate(fields, sizes, w, g, bound, size, thickness)
+                rate = own_rate - entry_rate(form, form_rate, fields.entry[bound])
             moved = carried_rate(X, plane, rate, omega, u)
             left = clip_moving(P, D, spare, spare_D, distance, left, carried(X, plane), moved)
     return left
@@ -352,16 +365,19 @@ def meet_moving(
     at_rest = vec3()
     found = Surface()
     rate = Meeting()
-    own = entry_function(fields, sizes, w, s, fields.cell_entry[i])
-    own_rate = entry_rate(fields, sizes, w, s, fields.cell_entry[i], d.size_s, d.thickness_s)
+    form = form_of(fields, sizes, w, s)
+    grows = form_rate(d.size_s, d.thickness_s)
+    entry = fields.entry[fields.cell_entry[i]]
+    own = function_of(form, entry)
+    own_rate = entry_rate(form, grows, entry)
     modulus = sizes.modulus[w % sizes.modulus.shape[0], s]
     found.a = modulus * along(own)
     found.b = modulus * own[3]
     rate.a = modulus * along(own_rate) + d.modulus_s * along(own)
     rate.b = modulus * own_rate[3] + d.modulus_s * own[3]
-    ball = scaled_sphere(fields.cell_sphere[i], sphere_scale(fields, sizes, w, s))
-    centre = along(ball)
-    reach = ball[3]
+    around = cell_capsule(fields, i, capsule_scale(fields, sizes, w, s))
+    centre = around.middle
+    reach = around.radius + wp.length(around.axis)
     count = int(0)
     if fields.geom_cells[o, 1] == 0:
         count, n, n_rate = lay_moving_face(fields, sizes, X, w, o, j, centre, reach, d, P, D)
@@ -371,11 +387,14 @@ def meet_moving(
         rate.slope_s = wp.dot(rate.a, n) + wp.dot(found.a, n_rate)
         found.slope_o = real(wp.inf)
         count = clip_moving_to_cell(
-            fields, sizes, still, w, s, i, own, own_rate, d.size_s, d.thickness_s, at_rest, at_rest, False, count, P, D, spare, spare_D, distance
+            fields, form, grows, still, at_rest, at_rest, i, own, own_rate, False, count, P, D, spare, spare_D, distance
         )  # fmt: skip
     else:
-        other = entry_function(fields, sizes, w, o, fields.cell_entry[j])
-        other_rate = entry_rate(fields, sizes, w, o, fields.cell_entry[j], d.size_o, d.thickness_o)
+        form_o = form_of(fields, sizes, w, o)
+        grows_o = form_rate(d.size_o, d.thickness_o)
+        entry_o = fields.entry[fields.cell_entry[j]]
+        other = function_of(form_o, entry_o)
+        other_rate = entry_rate(form_o, grows_o, entry_o)
         modulus_o = sizes.modulus[w % sizes.modulus.shape[0], o]
         p_o = modulus_o * carried(X, other)
         p_rate = carried_rate(X, modulus_o * other, modulus_o * other_rate + d.modulus_o * other, d.omega, d.u)
@@ -394,27 +413,22 @@ def meet_moving(
             rate.slope_o = -wp.dot(along(p_rate), n) - wp.dot(a_o, n_rate)
             found.size_o = wp.length(a_o)
             rate.size_o = wp.dot(a_o, along(p_rate)) / found.size_o
-            ball_o = scaled_sphere(fields.cell_sphere[j], sphere_scale(fields, sizes, w, o))
-            centre_o = wp.transform_point(X, along(ball_o))
+            around_o = part_capsule(fields, X, o, j, capsule_scale(fields, sizes, w, o))
+            reach_o = around_o.radius + wp.length(around_o.axis)
             level = (found.b - p_o[3]) / size
             level_rate = (rate.b - p_rate[3]) / size - level * wp.dot(n, grow_rate) / size
+            if reach_o < reach:
+                reach = reach_o
+                centre = around_o.middle
             height = wp.dot(n, centre) + level
-            height_o = wp.dot(n, centre_o) + level
-            if wp.abs(height) < reach and wp.abs(height_o) < ball_o[3]:
-                if ball_o[3] < reach:
-                    reach = ball_o[3]
-                    centre = centre_o
-                    height = height_o
-                count = lay_square(P, centre - height * n, n, real(SQUARE) * reach)
-                keep_in_plane(P, D, n, n_rate, level_rate)
-                count = clip_moving_to_cell(
-                    fields, sizes, still, w, s, i, own, own_rate, d.size_s, d.thickness_s, at_rest, at_rest, False, count,
-                    P, D, spare, spare_D, distance,
-                )  # fmt: skip
-                count = clip_moving_to_cell(
-                    fields, sizes, X, w, o, j, other, other_rate, d.size_o, d.thickness_o, d.omega, d.u, True, count,
-                    P, D, spare, spare_D, distance,
-                )  # fmt: skip
+            count = lay_square(P, centre - height * n, n, real(SQUARE) * reach)
+            keep_in_plane(P, D, n, n_rate, level_rate)
+            count = clip_moving_to_cell(
+                fields, form, grows, still, at_rest, at_rest, i, own, own_rate, False, count, P, D, spare, spare_D, distance
+            )  # fmt: skip
+            count = clip_moving_to_cell(
+                fields, form_o, grows_o, X, d.omega, d.u, j, other, other_rate, True, count, P, D, spare, spare_D, distance
+            )  # fmt: skip
     found.count = count
     if count < 3:
         found.count = 0
