@@ -255,7 +255,8 @@ def add_points(
             at = corner(q)
             weight = real(0.25) * (real(1.0) - w0)
             arm = spread * ((l_tt * at[0]) * patch.t + (l_ut * at[0] + l_uu * at[1]) * patch.u)
-            pressed = depth + scale * spread * (z_t * at[0] + z_u * at[1])
+            # not below 0 by rounding: φ > 0 has no dissipation
+            pressed = wp.max(depth + scale * spread * (z_t * at[0] + z_u * at[1]), real(0.0))
             if q == 4:
                 arm = vec3()
                 pressed = depth
