@@ -10,6 +10,7 @@ import warp as wp
 
 from warpsim.checks import choice, flag, short, whole
 from warpsim.contact.collision import ContactList
+from warpsim.contact.pressure import LEVELS, Hydroelasticity
 from warpsim.contact.queries import AboutCentre, Queries, RayHits, RaySensor
 from warpsim.device.copies import SCALARS
 from warpsim.device.cores import step_threads
@@ -65,6 +66,8 @@ class Simulator:
         recovery_speed: float | tuple[float, float] | None = RECOVERY_SPEED,
         threads: int | None = None,
         on_fault=None,
+        hydroelastic: str = "patch16",
+        max_polygons: int | None = None,
     ) -> None:
         if not isinstance(model, Model):
             raise ValueError(f"model is a {type(model).__name__}; load one with ws.load(path) or build it")
@@ -86,8 +89,11 @@ class Simulator:
         self.recovery_speed = recovery_speeds(recovery_speed)
         self._threads_given = threads
         threads = step_threads(threads, self.device, self.worlds)
+        if max_polygons is not None:
+            max_polygons = whole(max_polygons, "max_polygons", 1)
+        level = Hydroelasticity(choice(hydroelastic, "hydroelastic", LEVELS), max_polygons)
         self.device_model = DeviceModel(
-            model, self.worlds, dtype, self.device, self.requires_grad, self.recovery_speed, threads
+            model, self.worlds, dtype, self.device, self.requires_grad, self.recovery_speed, threads, level
         )
         self.parameters = self.device_model.parameters
         for name, why in self.solver.ignored_parameters(self.requires_grad).items():

@@ -40,6 +40,7 @@ class Scene:
     pair_geom: wp.array2d(dtype=int)
     pair_rule: wp.array(dtype=wp.uint8)
     pair_friction: wp.array(dtype=real)  # of RULE_EXPLICIT; as many rows as the last of those has
+    point_pairs: int  # the pairs up to this one touch at points, the others by pressure fields (`hydroelastic/`)
     support: wp.array2d(dtype=int)
     support_sign: wp.array2d(dtype=real)
     support_size: wp.array(dtype=int)
@@ -69,6 +70,9 @@ class Contacts:
     point: wp.array2d(dtype=vec3)
     frame: wp.array2d(dtype=mat33)
     J: wp.array4d(dtype=real)  # (worlds, max_contacts, 3, max_support)
+    compliance: wp.array2d(
+        dtype=vec2
+    )  # (c, tau_d) of contacts between pressure fields; no columns where there are none
 
 
 # How the parameters of a pair follow from its geoms'; usable in taped kernels.
@@ -127,6 +131,26 @@ def pair_compliance(
     if c > real(0.0):
         tau = (c_a * tau_a + c_b * tau_b) / c
     return vec2(c, tau)
+
+
+@func
+def contact_compliance(
+    scene: Scene,
+    stiffness: wp.array2d(dtype=real),
+    dissipation_time: wp.array2d(dtype=real),
+    compliance: wp.array2d(dtype=vec2),
+    w: int,
+    c: int,
+    p: int,
+    default_tau: real,
+) -> vec2:
+    """(c, tau_d) of contact c: its pair's, or between pressure fields its own, from `compliance`."""
+    law = vec2()
+    if p < scene.point_pairs:
+        law = pair_compliance(scene, stiffness, dissipation_time, w, p, default_tau)
+    else:
+        law = compliance[w, c]
+    return law
 
 
 @func
@@ -373,7 +397,7 @@ def detect(
     for i in range(lane(), geom_speed.shape[1], lanes()):
         if not (geom_speed[w, i] == geom_speed[w, i]):
             flags = int(NONFINITE)
-    pairs = scene.pair_geom.shape[0]
+    pairs = scene.point_pairs
     candidates = int(-1)
     if grid.capacity > 0:
         pairs = grid.count[w]
@@ -389,7 +413,8 @@ def detect(
         if own < pairs:
             if candidates >= 0:
                 p = grid.candidate[candidates + own]
-            manifold = find_features(scene, h, geom_size, geom_X, geom_speed, w, p)
+            if p < scene.point_pairs:
+                manifold = find_features(scene, h, geom_size, geom_X, geom_speed, w, p)
         for of in range(lanes()):  # in the order of pairs
             if team_number(manifold.count, of) > 0:
                 if lane() == of:
@@ -537,7 +562,16 @@ def regularise(
         if c < count:
             p = contacts.pair[w, c]
             weight[w, c] = w_c
-            law = pair_compliance(scene, material.stiffness, material.dissipation_time, w, p, beta * h / real(wp.pi))
+            law = contact_compliance(
+                scene,
+                material.stiffness,
+                material.dissipation_time,
+                contacts.compliance,
+                w,
+                c,
+                p,
+                beta * h / real(wp.pi),
+            )
             R_free = cone.contact_regularization(w_c, contacts.phi[w, c], law[0], law[1], h, beta, sigma)
             v_free = cone.contact_stabilization(contacts.phi[w, c], law[1], h)
             recovery = pair_recovery(scene, law[0])
@@ -558,6 +592,7 @@ def contact_impulse(
     sigma: real,
     weight: wp.array2d(dtype=real),
     phi: wp.array2d(dtype=real),
+    compliance: wp.array2d(dtype=vec2),
     v_c: wp.array2d(dtype=vec3),
     # out
     gamma: wp.array2d(dtype=vec3),
@@ -566,7 +601,7 @@ def contact_impulse(
     w, c = wp.tid()
     if c < contacts.count[w]:
         p = contacts.pair[w, c]
-        law = pair_compliance(scene, stiffness, dissipation_time, w, p, beta * h / real(wp.pi))
+        law = contact_compliance(scene, stiffness, dissipation_time, compliance, w, c, p, beta * h / real(wp.pi))
         R_free = cone.contact_regularization(weight[w, c], phi[w, c], law[0], law[1], h, beta, sigma)
         v_free = cone.contact_stabilization(phi[w, c], law[1], h)
         recovery = pair_recovery(scene, law[0])
@@ -605,7 +640,7 @@ def bearing_loads(
     mass = total_mass(body_mass, w)
     for c in range(lane(), contacts.count[w], lanes()):
         p = contacts.pair[w, c]
-        law = pair_compliance(scene, material.stiffness, material.dissipation_time, w, p, h)
+        law = contact_compliance(scene, material.stiffness, material.dissipation_time, contacts.compliance, w, c, p, h)
         load[w, c] = coulomb.supported_load(gravity[w % gravity.shape[0]], h, weight[w, c])
         least[w, c] = real(1.0)
         if counts == 1:
@@ -624,6 +659,7 @@ def coulomb_contact_impulse(
     sigma: real,
     weight: wp.array2d(dtype=real),
     phi: wp.array2d(dtype=real),
+    compliance: wp.array2d(dtype=vec2),
     v_c: wp.array2d(dtype=vec3),
     gravity: wp.array(dtype=vec3),
     body_mass: wp.array2d(dtype=real),
@@ -635,7 +671,7 @@ def coulomb_contact_impulse(
     w, c = wp.tid()
     if c < contacts.count[w]:
         p = contacts.pair[w, c]
-        law = pair_compliance(scene, stiffness, dissipation_time, w, p, beta * h / real(wp.pi))
+        law = contact_compliance(scene, stiffness, dissipation_time, compliance, w, c, p, beta * h / real(wp.pi))
         R_free = cone.contact_regularization(weight[w, c], phi[w, c], law[0], law[1], h, beta, sigma)
         v_free = cone.contact_stabilization(phi[w, c], law[1], h)
         recovery = pair_recovery(scene, law[0])

@@ -99,6 +99,7 @@ def detect(
             general = is_general(scene.geom_type[scene.pair_geom[p, 0]]) or is_general(
                 scene.geom_type[scene.pair_geom[p, 1]]
             )
+            general = general and p < scene.point_pairs
         near = bool(False)
         if general:
             a = scene.pair_geom[p, 0]
@@ -148,7 +149,7 @@ def contact_geometry(
         p = contacts.pair[w, c]
         a = scene.pair_geom[p, 0]
         b = scene.pair_geom[p, 1]
-        if is_general(scene.geom_type[a]) or is_general(scene.geom_type[b]):
+        if p < scene.point_pairs and (is_general(scene.geom_type[a]) or is_general(scene.geom_type[b])):
             X_a = laws.geom_pose_world(scene, geom_pose, link_X, w, a)
             X_b = laws.geom_pose_world(scene, geom_pose, link_X, w, b)
             shape_a = geom_shape(scene, convex_scene, geom_size, w, a)

@@ -157,7 +157,9 @@ def contact_changes(
     delta_v_c = wp.transpose(F) * (delta_u - wp.cross(theta, sp.linear(relative)))
     # v̂ is proportional to φ, with the slope of its side of φ = 0.
     phi = contacts.phi[w, c]
-    law = contact.pair_compliance(scene, material.stiffness, material.dissipation_time, w, pair, beta * h / real(wp.pi))
+    law = contact.contact_compliance(
+        scene, material.stiffness, material.dissipation_time, contacts.compliance, w, c, pair, beta * h / real(wp.pi)
+    )
     side = real(-1.0)
     if phi > real(0.0):
         side = real(1.0)

@@ -85,7 +85,8 @@ def cells_in_world(model, tables, g: int, pose) -> list[Cell]:
             else:
                 inner.append(Half(a[f] - a[e], b[e] - b[f]))
         sphere = tables.cell_sphere[c]
-        cells.append(Cell(modulus * a[f], modulus * b[f], surface, inner, R @ sphere[:3] + t, sphere[3]))
+        radius = sphere[3] + np.linalg.norm(tables.cell_axis[c])
+        cells.append(Cell(modulus * a[f], modulus * b[f], surface, inner, R @ sphere[:3] + t, radius))
     return cells
 
 
@@ -100,7 +101,8 @@ def faces_in_world(model, tables, g: int, pose):
         rows = tables.face_vertex[first : first + many]
         corners = (rows[:, :3] * scale + rows[:, 3:] * [0, 0, half]) @ R.T + t if many else None
         sphere = tables.face_sphere[f]
-        faces.append((corners, R @ tables.face_normal[f], R @ sphere[:3] + t, sphere[3]))
+        radius = sphere[3] + np.linalg.norm(tables.face_axis[f])
+        faces.append((corners, R @ tables.face_normal[f], R @ sphere[:3] + t, radius))
     return faces
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.contact.broadphase import LARGEST_LIST, BroadPhase
+from warpsim.contact.pressure import PressureContact
 from warpsim.device.copies import copy
 from warpsim.errors import ModelError
 from warpsim.kernels.contact import broadphase as broadphase_kernels
@@ -110,7 +111,7 @@ def pair_supports(model: Model, links) -> tuple[np.ndarray, np.ndarray, np.ndarr
 def default_capacity(model: Model, hulls: dict[int, np.ndarray]) -> int:
     """Contact slots per world: what the pairs can produce, but at most 64 for one tree and 16 more for each further one;
     more where the pairs that touch at q0 can produce more."""
-    points = _points(model, np.arange(len(model.pair_geom)))
+    points = _points(model, np.arange(model.point_pairs))
     moving = max(1, int(np.sum(np.diff(model.tree_v) > 0)))
     usual = SLOTS_PER_ROBOT + SLOTS_PER_FURTHER_TREE * (moving - 1)
     if points <= usual:
@@ -131,7 +132,7 @@ def refuse_unsupported(model: Model) -> None:
     """Raise `ModelError` when a pair that may touch has a shape without contact kernels."""
     supported = [int(kind) for kind in SUPPORTED]
     # In the order of the pairs, each geom once.
-    paired = np.asarray(model.pair_geom).reshape(-1)
+    paired = np.asarray(model.pair_geom[: model.point_pairs]).reshape(-1)
     paired = paired[~np.isin(model.geom_type[paired], supported)]
     bad = {model.geom_names[g]: GeomType(model.geom_type[g]).name.lower() for g in dict.fromkeys(paired.tolist())}
     if bad:
@@ -183,6 +184,10 @@ class Collision:
         self.convex_scene = self._convex_scene() if self.enabled else None
         if self.enabled:
             self.capacity = default_capacity(model, self.hulls) if max_contacts is None else max_contacts
+        self.pressure = None  # contact by pressure fields
+        if self.enabled and model.point_pairs < len(model.pair_geom):
+            self.pressure = PressureContact(device_model, dynamics, self.scene, device_model.hydroelastic)
+            self.capacity += self.pressure.capacity
         t = device_model.types
         large = self.enabled and len(model.pair_geom) > LARGEST_LIST
         self.broadphase = BroadPhase(device_model, self.scene.pair_geom) if large else None
@@ -197,7 +202,7 @@ class Collision:
     def _scene(self, placed):
         m, device, dtype = self.model, self.device_model.device, self.device_model.dtype
         scene = copy(contact.Scene, self.device_model.types.real)()
-        scene.recovery = self.device_model.recovery[0]
+        scene.recovery, scene.point_pairs = self.device_model.recovery[0], m.point_pairs
         for key, value in (
             ("geom_type", m.geom_type),
             ("geom_link", geom_links(m)),
@@ -233,7 +238,7 @@ class Collision:
     def _convex_scene(self):
         """What the general narrow phase reads, or None for a model without pairs for it."""
         m, device = self.model, self.device_model.device
-        general = ~np.isin(m.geom_type[m.pair_geom].reshape(-1, 2), SIMPLE).all(1)
+        general = ~np.isin(m.geom_type[m.pair_geom[: m.point_pairs]].reshape(-1, 2), SIMPLE).all(1)
         if not general.any():
             return None
         t = self.device_model.types
@@ -264,6 +269,7 @@ class Collision:
         contacts.point = array(self.capacity, t.vec3)
         contacts.frame = array(self.capacity, t.mat33)
         contacts.J = array((self.capacity, 3, self.max_support), t.real)
+        contacts.compliance = array(self.capacity if self.pressure is not None else 0, t.vec2)
         contacts.row = contacts.pair
         if self._chains is not None:
             rows = np.arange(contacts.pair.size, dtype=np.int32).reshape(contacts.pair.shape)
@@ -292,6 +298,8 @@ class Collision:
         if self.convex_scene is not None:
             inputs = [d.topology, self.scene, self.convex_scene, *inputs]
             self.dynamics.launch(convex_contacts.detect, None, inputs)
+        if self.pressure is not None:
+            self.pressure.detect(h, link_V, self)
         if self._chains is not None:
             self.dynamics.launch(contact.list_supports, None, [self.scene, *self._chains, self.contacts])
 

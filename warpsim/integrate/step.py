@@ -130,9 +130,10 @@ class Step:
             broadphase: self.collision.broadphase is not None,
             convex_contacts: self.collision.convex_scene is not None,
         }
+        pressure = self.collision.pressure
         files = [passes, energy, actuators, schemes, *(file for file, used in optional.items() if used)]
         found = [x for file in files for x in kernels_of(file, S)]
-        for part in (self.law, self.scalar_rows, self.solver, self.stages, self.deep):
+        for part in (pressure, self.law, self.scalar_rows, self.solver, self.stages, self.deep):
             found += [] if part is None else part.kernels()
         return found
 

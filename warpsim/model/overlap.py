@@ -37,20 +37,20 @@ def start_of(model: Model, hulls: dict[int, np.ndarray]) -> "Start":
 
 
 class Start:
-    """The pairs of geoms of a model that are near each other at q0.
+    """The pairs of geoms of a model that are near each other at q0, those between pressure fields apart.
 
     `near (n,)` indices of pairs, `depth (n,)` [m] bounds of their overlap from above, negative across a gap.
     """
 
     def __init__(self, model: Model, hulls: dict[int, np.ndarray]):
-        self.names, self.geoms, self.told = (model.name, model.geom_names), model.pair_geom, False
+        self.names, self.geoms, self.told = (model.name, model.geom_names), model.pair_geom[: model.point_pairs], False
         self.radii, self.directions = bounding_radii(model), _directions()
         poses = geom_poses(model, body_poses(model, model.q0))
-        self.support = {int(g): _Support(model, int(g), poses[g], hulls) for g in np.unique(model.pair_geom)}
+        self.support = {int(g): _Support(model, int(g), poses[g], hulls) for g in np.unique(self.geoms)}
         reach = np.zeros((model.ngeom, len(self.directions)))
         for g in (g for g in self.support if np.isfinite(self.radii[g])):
             reach[g] = self.support[g].reach(self.directions)
-        chunks = [self._bound(poses, reach, k) for k in range(0, len(self.geoms), CHUNK)]
+        chunks = [self._bound(poses, reach, k) for k in range(0, max(len(self.geoms), 1), CHUNK)]
         self.near, self.depth = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
 
     def _bound(self, poses, reach, start: int) -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,8 @@ ROUNDING = 1.0 + 1e-6  # a bounding sphere's radius is this much more than it ne
 INSIDE = 1e-9  # of the cell's size: how far outside a corner of a cell may be by rounding
 SHAPES = {"entry": (4,), "cell_entry": (), "cell_bounds": (2,), "bound": (), "cell_large": (), "cell_sphere": (4,)}
 SHAPES |= {"face_vertices": (2,), "face_vertex": (4,), "face_normal": (3,), "face_large": (), "face_sphere": (4,)}
-REAL = ("entry", "cell_sphere", "face_vertex", "face_normal", "face_sphere")
+SHAPES |= {"cell_axis": (3,), "face_axis": (3,)}
+REAL = ("entry", "cell_sphere", "cell_axis", "face_vertex", "face_normal", "face_sphere", "face_axis")
 TYPES = {name: np.float64 if name in REAL else np.int32 for name in SHAPES}
 
 
@@ -29,10 +30,11 @@ class PressureTables(typing.NamedTuple):
     `geom_shift (ngeom,)`: what `coefficients` takes as margin and shift. `entry (n, 4)`; of cell c `cell_entry (c,)` is its own,
     `cell_bounds (c, 2)` the first and the number of its bounds in `bound`: entries g with F_c <= F_g, first a -1 where the surface,
     F_c >= -shift, bounds it. `cell_large (c,)` is 1 where the cell belongs to a face of the shape rather than to a facet of its
-    curve; `cell_sphere (c, 4)` is its bounding sphere in geom axes [m].
+    curve.
     `face_vertices (f, 2)`: first and number of the corners of face f in `face_vertex (n, 4)` = (u, s), counter-clockwise from outside,
     at scale u + s half e_z (`corner_scale`); `face_normal (f, 3)` unit, outward; `face_large` and `face_sphere` as for cells. A
-    rigid plane is one face without corners.
+    rigid plane is one face without corners. `cell_sphere (c, 4)` and `cell_axis (c, 3)`: the capsule around a cell, its middle, radius and half
+    axis, which is shorter than a ball around long cells is wide.
     """
 
     geom_cells: np.ndarray
@@ -50,6 +52,8 @@ class PressureTables(typing.NamedTuple):
     face_normal: np.ndarray
     face_large: np.ndarray
     face_sphere: np.ndarray
+    cell_axis: np.ndarray
+    face_axis: np.ndarray
 
 
 def pressure_tables(model: Model) -> PressureTables:
@@ -85,7 +89,11 @@ def _cell_tables(model: Model, g: int, cells: Cells, margin: float, shift: float
     count = used.sum(axis=1)
     kind, thickness = int(model.geom_type[g]), model.geom_hydroelastic[g, 2]
     a, b = coefficients(kind, model.geom_size[g], thickness, margin, shift, cells.entry)
-    sphere = np.tile([0.0, 0.0, 0.0, np.inf], (1, 1)) if kind == GeomType.PLANE else _cell_spheres(cells, a, b, shift)
+    sphere, axis = (
+        (np.array([[0.0, 0.0, 0.0, np.inf]]), np.zeros((1, 3)))
+        if kind == GeomType.PLANE
+        else _cell_capsules(cells, a, b, shift)
+    )
     return {
         "entry": cells.entry,
         "cell_entry": cells.cell_entry,
@@ -93,13 +101,31 @@ def _cell_tables(model: Model, g: int, cells: Cells, margin: float, shift: float
         "bound": cells.bounds[used],
         "cell_large": cells.large,
         "cell_sphere": sphere,
+        "cell_axis": axis,
     }
 
 
-def _cell_spheres(cells: Cells, a: np.ndarray, b: np.ndarray, shift: float) -> np.ndarray:
-    """Bounding spheres `(c, 4)` of bounded cells: about the box of the corners, which are where three bounds meet."""
+def _capsules(corners: np.ndarray, used: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Capsules (middle, radius) and half axes around corners `(c, n, 3)`, along the direction in which each row is longest."""
+    mean = np.where(used[..., None], corners, 0.0).sum(axis=1) / used.sum(axis=1)[:, None]
+    arms = np.where(used[..., None], corners - mean[:, None], 0.0)
+    direction = np.linalg.eigh(np.einsum("cni,cnj->cij", arms, arms))[1][..., 2]
+    along = np.einsum("cni,ci->cn", arms, direction)
+    across = np.where(used, np.linalg.norm(arms - along[..., None] * direction[:, None], axis=2), 0.0)
+    radius = across.max(axis=1)
+    # the hemispheres reach as far as a corner's distance from the axis lets them
+    lead = np.sqrt(np.maximum(radius[:, None] ** 2 - across**2, 0.0))
+    low = np.where(used, along + lead, np.inf).min(axis=1)
+    high = np.where(used, along - lead, -np.inf).max(axis=1)
+    half = np.maximum(high - low, 0.0) / 2
+    middle = mean + ((low + high) / 2)[:, None] * direction
+    return np.concatenate([middle, radius[:, None] * ROUNDING], axis=1), half[:, None] * direction
+
+
+def _cell_capsules(cells: Cells, a: np.ndarray, b: np.ndarray, shift: float) -> tuple[np.ndarray, np.ndarray]:
+    """Capsules of bounded cells, around the corners, which are where three bounds meet."""
     own, count = cells.cell_entry, (cells.bounds != NONE).sum(axis=1)
-    spheres = np.zeros((len(own), 4))
+    spheres, axes = np.zeros((len(own), 4)), np.zeros((len(own), 3))
     for k in np.unique(count):
         rows = np.flatnonzero(count == k)
         bound, f = cells.bounds[rows, :k], own[rows, None]
@@ -121,12 +147,8 @@ def _cell_spheres(cells: Cells, a: np.ndarray, b: np.ndarray, shift: float) -> n
         scale = np.abs(offset).max(axis=1)[:, None, None]
         out = np.einsum("rtk,rpk->rtp", x, normal) - offset[:, None]
         inside = meet & (out <= INSIDE * scale + 1e-7 * np.abs(x).max(axis=2, keepdims=True)).all(axis=2)
-        low = np.where(inside[..., None], x, np.inf).min(axis=1)
-        high = np.where(inside[..., None], x, -np.inf).max(axis=1)
-        centre = (low + high) / 2
-        distance = np.linalg.norm(x - centre[:, None], axis=2)
-        spheres[rows, :3], spheres[rows, 3] = centre, np.where(inside, distance, 0.0).max(axis=1) * ROUNDING
-    return spheres
+        spheres[rows], axes[rows] = _capsules(x, inside)
+    return spheres, axes
 
 
 def corner_scale(kind: int, size) -> tuple[np.ndarray, float]:
@@ -148,6 +170,7 @@ def _face_tables(model: Model, g: int) -> dict[str, np.ndarray]:
             "face_normal": np.array([[0.0, 0.0, 1.0]]),
             "face_large": np.ones(1),
             "face_sphere": np.array([[0.0, 0.0, 0.0, np.inf]]),
+            "face_axis": np.zeros((1, 3)),
         }
     if kind == GeomType.MESH:
         hull = convex_mesh(model.meshes[model.geom_mesh[g]])
@@ -165,14 +188,14 @@ def _face_tables(model: Model, g: int) -> dict[str, np.ndarray]:
     filled = np.full((len(loops), count.max()), -1)
     filled[np.arange(count.max()) < count[:, None]] = np.concatenate(loops)
     corners = np.where((filled >= 0)[..., None], points[filled], points[filled[:, :1]])
-    centre = (corners.min(axis=1) + corners.max(axis=1)) / 2
-    radius = np.linalg.norm(corners - centre[:, None], axis=2).max(axis=1)
+    sphere, axis = _capsules(corners, filled >= 0)
     return {
         "face_vertices": np.stack([np.cumsum(count) - count, count], axis=-1),
         "face_vertex": vertex[np.concatenate(loops)],
         "face_normal": polyhedra.planes(points, filled)[0],
         "face_large": large,
-        "face_sphere": np.concatenate([centre, radius[:, None] * ROUNDING], axis=1),
+        "face_sphere": sphere,
+        "face_axis": axis,
     }
 
 

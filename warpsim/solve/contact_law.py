@@ -21,6 +21,7 @@ class ContactLaw:
         self.options, self.dynamics, self.collision = options, dynamics, collision
         self.device_model, self.types = dynamics.device_model, dynamics.device_model.types
         self.weight = dynamics.array(collision.capacity, self.types.real)
+        self.compliance = collision.contacts.compliance  # what `record` reads; a backward pass has its own
 
     def attach(self, problem) -> None:
         """Give the problem the arrays R, v̂ and μ, which `regularise` fills."""
@@ -49,7 +50,8 @@ class ContactLaw:
         self, dynamics: Dynamics, h: float, weight: wp.array, phi: wp.array, v_c: wp.array, gamma: wp.array
     ) -> None:
         """γ of the contacts on the tape, features frozen, from arrays (worlds, max_contacts); `dynamics`: that of the tape."""
-        inputs = [*self._material(), h, self.options.beta, self.options.sigma, weight, phi, v_c, gamma]
+        inputs = [*self._material(), h, self.options.beta, self.options.sigma, weight, phi]
+        inputs += [self.compliance, v_c, gamma]
         dynamics.launch(contact.contact_impulse, self.collision.capacity, inputs)
 
     def _material(self) -> list:

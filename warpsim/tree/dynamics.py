@@ -14,6 +14,7 @@ class DeviceModel:
     """A `Model` on a device: topology and constants shared by all worlds, parameters shared or per world.
 
     `recovery`: (m/s, rad/s), see `Simulator`'s `recovery_speed`. `threads`: ranges that its worlds are divided into, see `Replay`.
+    `hydroelastic`: the choices of `warpsim/contact/pressure.py`.
     """
 
     def __init__(
@@ -25,8 +26,9 @@ class DeviceModel:
         requires_grad: bool = False,
         recovery: tuple[float, float] = (np.inf, np.inf),
         threads: int = 1,
+        hydroelastic=None,
     ):
-        self.threads = threads
+        self.threads, self.hydroelastic = threads, hydroelastic
         self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
         self.recovery = recovery
         self.types = scalar_types(SCALARS[dtype])

@@ -32,13 +32,15 @@ def linear_law(
     scene: Scene,
     stiffness: wp.array2d(dtype=real),
     dissipation_time: wp.array2d(dtype=real),
+    compliances: wp.array2d(dtype=vec2),
     rigid: real,
     w: int,
+    c: int,
     p: int,
     h: real,
 ) -> vec3:
-    """(c, τ_d, recovery speed) of a pair, c = 1/K > 0; `rigid`: K where both geoms are."""
-    pair = contact.pair_compliance(scene, stiffness, dissipation_time, w, p, h / real(wp.pi))
+    """(c, τ_d, recovery speed) of contact c of a pair, c = 1/K > 0; `rigid`: K where both geoms are."""
+    pair = contact.contact_compliance(scene, stiffness, dissipation_time, compliances, w, c, p, h / real(wp.pi))
     compliance = pair[0]
     if compliance == real(0.0):
         compliance = real(1.0) / rigid
@@ -96,6 +98,7 @@ def regularise(
     law: Law,
     pair_of: wp.array2d(dtype=int),
     distance: wp.array2d(dtype=real),
+    compliances: wp.array2d(dtype=vec2),
     v0: wp.array2d(dtype=real),
     h: real,
 ):
@@ -111,14 +114,14 @@ def regularise(
         free = approach(problem, scene, problem.v_star[w], w, c)
         towards = wp.max(closing[1], free[1])
         closing[0] = wp.max(closing[0], free[0])
-    pair = linear_law(scene, material.stiffness, material.dissipation_time, law.stiffness, w, p, h)
+    pair = linear_law(scene, material.stiffness, material.dissipation_time, compliances, law.stiffness, w, c, p, h)
     mu = friction_coefficient(scene, material.friction, w, p)
     if (
         phi > real(0.0) and h * closing[0] <= phi
     ):  # an impact elsewhere may bring it about; the cone would rub it before
         mu = real(0.0)
     modulus = pair_modulus(scene, law, w, p)
-    if modulus > real(0.0):
+    if modulus > real(0.0) and p < scene.point_pairs:
         radius = pair_radius(scene, law, w, p)
         local = hertz_law(modulus, radius, phi, wp.max(towards, real(0.0)), h)
         pair[0] = local[0]
@@ -145,6 +148,7 @@ def contact_impulse(
     h: real,
     frozen_mu: wp.array2d(dtype=real),
     phi: wp.array2d(dtype=real),
+    compliance: wp.array2d(dtype=vec2),
     v_c: wp.array2d(dtype=vec3),
     # out
     gamma: wp.array2d(dtype=vec3),
@@ -153,7 +157,7 @@ def contact_impulse(
     w, c = wp.tid()
     if c < contacts.count[w]:
         p = contacts.pair[w, c]
-        pair = linear_law(scene, stiffness, dissipation_time, law.stiffness, w, p, h)
+        pair = linear_law(scene, stiffness, dissipation_time, compliance, law.stiffness, w, c, p, h)
         R_free = regularization(law.R_t, phi[w, c], pair[0], pair[1], h)
         v_free = contact_stabilization(phi[w, c], pair[1], h)
         R = recovery_regularization(R_free, v_free, pair[2])

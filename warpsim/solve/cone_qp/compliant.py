@@ -113,13 +113,14 @@ class CompliantLaw(ContactLaw):
             self._springs(h),
             contacts.pair,
             contacts.phi,
+            contacts.compliance,
             v,
             h,
         ]
         self.dynamics.launch(compliant.regularise, collision.capacity, inputs)
 
     def record(self, dynamics, h: float, weight: wp.array, phi: wp.array, v_c: wp.array, gamma: wp.array) -> None:
-        inputs = [*self._material(), self._springs(h), h, self.problem.mu, phi, v_c, gamma]
+        inputs = [*self._material(), self._springs(h), h, self.problem.mu, phi, self.compliance, v_c, gamma]
         dynamics.launch(compliant.contact_impulse, self.collision.capacity, inputs)
 
     def _springs(self, h: float):

@@ -30,8 +30,12 @@ class LaggedLaw(ContactLaw):
         self.dynamics.launch(contact.bearing_loads, None, inputs)
 
     def record(self, dynamics, h: float, weight: wp.array, phi: wp.array, v_c: wp.array, gamma: wp.array) -> None:
-        inputs = [*self._material(), h, self.options.beta, self.options.sigma, weight, phi, v_c]
-        inputs += [self.device_model.parameters.stored(name) for name in ("gravity", "body_mass")]
+        inputs = [*self._material(), h, self.options.beta, self.options.sigma, weight, phi]
+        inputs += [
+            self.compliance,
+            v_c,
+            *(self.device_model.parameters.stored(name) for name in ("gravity", "body_mass")),
+        ]
         inputs += [int(self.options.counts_load), gamma]
         dynamics.launch(contact.coulomb_contact_impulse, self.collision.capacity, inputs)
 

@@ -1,0 +1,440 @@
+"""Polygons of all pressure fields of a world, in the order of pairs, cells and faces, as contact points of their own.
+
+A polygon between facets of curved shapes is one point at its centroid. A large one, between flat faces, is four with its area, centroid and second
+moments (`large_points`), so that a box rests on its face: at each the pressure is that of the field there, and the sums of force, moment, stiffness
+and its second moments are the polygon's.
+"""
+
+import warp as wp
+
+from ...flags import CONTACT_OVERFLOW
+from ...linalg.lanes import lane, lanes, sync, team_bits, team_count, team_number, team_rank, team_take
+from ...real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec4, vec5
+from ..contacts import Contacts, Material, Scene, geom_dissipation_time
+from ..narrow.features import contact_frame, orthogonal
+from ..narrow.manifold import PLANE
+from .fields import Capsule, Fields, Sizes, capsule_scale, capsules_apart, cell_capsule, part_capsule
+from .polygon import MAX_VERTICES, SMALLEST_AREA, Moments, Surface, compliances, meet, moments
+
+SMALLEST_SPREAD = 1e-30  # [m²] of second moments per area under which a polygon is thin
+
+
+@struct
+class Polygons:
+    """The polygons found, (worlds, max_polygons); `first (worlds, pairs + 1)`: where those of a pair begin. In the frame of S; only where patches
+    read them, the arrays but `count`, `first` and `cells` have columns."""
+
+    count: wp.array(dtype=int)
+    first: wp.array2d(dtype=int)
+    cells: wp.array2d(dtype=wp.vec2i)
+    near: wp.array2d(dtype=int)  # scratch: cells of S, then parts of O, that are near the other geom
+    normal: wp.array2d(dtype=vec3)  # m, into S
+    centroid: wp.array2d(dtype=vec3)
+    second: wp.array2d(dtype=mat33)
+    gradient: wp.array2d(dtype=vec3)  # ∇p
+    values: wp.array2d(dtype=vec5)  # area, p at the centroid, c, τ_d, radius about the centroid
+
+
+@func
+def soft_first(fields: Fields, scene: Scene, p: int):
+    """The geoms of a pair: S, which is soft, and the other."""
+    s = scene.pair_geom[p, 0]
+    o = scene.pair_geom[p, 1]
+    if fields.geom_cells[s, 1] == 0:
+        s = scene.pair_geom[p, 1]
+        o = scene.pair_geom[p, 0]
+    return s, o
+
+
+@func
+def parts(fields: Fields, g: int):
+    """First and number of a geom's cells, or of its faces where it is rigid."""
+    first = fields.geom_cells[g, 0]
+    count = fields.geom_cells[g, 1]
+    if count == 0:
+        first = fields.geom_faces[g, 0]
+        count = fields.geom_faces[g, 1]
+    return first, count
+
+
+@func
+def apart(cell: Capsule, part: Capsule, up: vec3, plane_s: bool) -> bool:
+    """Whether the capsule around a cell of S is off that around a part of O, or off the half space below it whose normal is `up` where its radius is
+    infinite. `plane_s`: S is the half space z <= 0."""
+    off = bool(False)
+    if part.radius == real(wp.inf):
+        off = wp.dot(up, cell.middle - part.middle) - wp.abs(wp.dot(up, cell.axis)) > cell.radius
+    elif plane_s:
+        off = part.middle[2] - wp.abs(part.axis[2]) > part.radius
+    else:
+        off = capsules_apart(cell, part)
+    return off
+
+
+@func
+def geom_around(fields: Fields, X: transform, bound: vec5, g: int) -> Capsule:
+    """The capsule around a geom with its margin, in the frame that X carries the world to; of a plane its place, radius infinite."""
+    around = Capsule()
+    around.radius = real(wp.inf)
+    if fields.geom_type[g] != PLANE:
+        around.axis = wp.transform_vector(X, vec3(bound[0], bound[1], bound[2]))
+        around.radius = bound[3] + fields.geom_margin[g]
+    return around
+
+
+@func
+def list_near(
+    fields: Fields, X: transform, w: int, g: int, scale: real, other: Capsule, up: vec3, is_plane: bool, near: wp.array2d(dtype=int), at: int
+) -> int:  # fmt: skip
+    """List the parts of geom g, which X carries to the frame of S, near the capsule around the other geom, from place `at` on; where the list ends.
+    By all lanes."""
+    first, count = parts(fields, g)
+    end = int(at)
+    for k in range(0, count, lanes()):
+        i = first + k + lane()
+        hit = int(0)
+        if k + lane() < count:
+            if not apart(part_capsule(fields, X, g, i, scale), other, up, is_plane):
+                hit = int(1)
+        place = end + team_rank(hit)
+        if hit == 1:
+            near[w, place] = i
+        end += team_count(hit)
+    return end
+
+
+@func
+def next_parts(
+    fields: Fields, X: transform, w: int, o: int, scale_s: real, scale_o: real, up: vec3, plane_s: bool, near: wp.array2d(dtype=int),
+    count_s: int, k: int, total: int,
+):  # fmt: skip
+    """The next places from k on, of all combinations of a part of O and a cell of S that are listed, whose capsules meet, one for every lane; where
+    to go on."""
+    own = total
+    at = int(k)
+    if lanes() == 1:
+        searching = bool(True)
+        while at < total and searching:
+            j = at // count_s
+            other = part_capsule(fields, X, o, near[w, count_s + j], scale_o)
+            last = (j + 1) * count_s
+            first = j * count_s
+            while at < last and apart(cell_capsule(fields, near[w, at - first], scale_s), other, up, plane_s):
+                at += 1
+            searching = at == last
+        own = at
+        at += 1
+    else:
+        filled = int(0)
+        room = bool(True)
+        while at < total and room:
+            mine = at + lane()
+            hit = int(0)
+            if mine < total:
+                other = part_capsule(fields, X, o, near[w, count_s + mine // count_s], scale_o)
+                if not apart(cell_capsule(fields, near[w, mine % count_s], scale_s), other, up, plane_s):
+                    hit = int(1)
+            hits = team_count(hit)
+            room = filled + hits <= lanes()
+            if room:
+                own = team_take(hit, at, filled, own)
+                filled += hits
+                at += lanes()
+    return own, at
+
+
+@func
+def geoms_meet(
+    fields: Fields, geom_X: wp.array2d(dtype=transform), geom_speed: wp.array2d(dtype=real), geom_capsule: wp.array2d(dtype=vec5),
+    w: int, a: int, b: int,
+) -> bool:  # fmt: skip
+    """Whether the balls around two geoms meet; never where one takes no part or is not finite (see `place_geoms`). A plane is met by all."""
+    found = geom_speed[w, a] >= real(0.0) and geom_speed[w, b] >= real(0.0)
+    if fields.geom_type[a] != PLANE and fields.geom_type[b] != PLANE:
+        reach = geom_capsule[w, a][4] + geom_capsule[w, b][4] + fields.geom_margin[a] + fields.geom_margin[b]
+        away = wp.transform_get_translation(geom_X[w, b]) - wp.transform_get_translation(geom_X[w, a])
+        found = found and wp.length_sq(away) <= reach * reach
+    return found
+
+
+@func
+def large_points(second: mat33, t: vec3, u: vec3):
+    """L of y = L (±1, ±1): four points in the axes (t, u) with these second moments; L is lower triangular."""
+    tt = wp.dot(t, second * t)
+    tu = wp.dot(t, second * u)
+    uu = wp.dot(u, second * u)
+    l_tt = real(0.0)
+    l_ut = real(0.0)
+    if tt > real(SMALLEST_SPREAD):
+        l_tt = wp.sqrt(tt)
+        l_ut = tu / l_tt
+    l_uu = wp.sqrt(wp.max(uu - l_ut * l_ut, real(0.0)))
+    return l_tt, l_ut, l_uu
+
+
+@func
+def corner(q: int) -> vec2:
+    """(±1, ±1), counter-clockwise."""
+    x = real(1.0)
+    y = real(1.0)
+    if q == 1 or q == 2:
+        x = real(-1.0)
+    if q >= 2:
+        y = real(-1.0)
+    return vec2(x, y)
+
+
+@func
+def place_point(
+    contacts: Contacts, w: int, c: int, p: int, feature: wp.vec3i, X_s: transform, sign: real, m: vec3, x: vec3,
+    pressure: real, area: real, compliance: real, tau: real,
+):  # fmt: skip
+    """Write a contact point at x with the normal sign·m, both in the frame of S: k = A/c, φ = −c p."""
+    contacts.pair[w, c] = p
+    contacts.feature[w, c] = feature
+    contacts.phi[w, c] = -compliance * pressure
+    contacts.point[w, c] = wp.transform_point(X_s, x)
+    contacts.frame[w, c] = contact_frame(sign * wp.transform_vector(X_s, m))
+    contacts.compliance[w, c] = vec2(compliance / area, tau)
+
+
+@func
+def polygon_law(found: Surface, material: Material, default_tau: real, w: int, s: int, o: int) -> vec2:
+    """(c [m/Pa], τ_d [s]), the latter the mean weighted by compliance."""
+    c_s, c_o = compliances(found)
+    tau = c_s * geom_dissipation_time(material.dissipation_time, w, s, default_tau)
+    tau += c_o * geom_dissipation_time(material.dissipation_time, w, o, default_tau)
+    return vec2(c_s + c_o, tau / (c_s + c_o))
+
+
+@func
+def add_polygon(
+    fields: Fields, scene: Scene, material: Material, default_tau: real, w: int, p: int, i: int, j: int, X_s: transform,
+    found: Surface, shape: Moments, large: bool, count: int, contacts: Contacts,
+):  # fmt: skip
+    """Store the points of a polygon; how many there are then, and flags."""
+    s, o = soft_first(fields, scene, p)
+    sign = real(1.0)
+    if s == scene.pair_geom[p, 0]:
+        sign = real(-1.0)
+    law = polygon_law(found, material, default_tau, w, s, o)
+    c = law[0]
+    tau = law[1]
+    pressure = wp.dot(found.a, shape.centroid) + found.b
+    now = int(count)
+    if not large:
+        if now < contacts.pair.shape[1]:
+            feature = wp.vec3i(i, j, 0)
+            place_point(
+                contacts, w, now, p, feature, X_s, sign, found.normal, shape.centroid, pressure, shape.area, c, tau
+            )  # fmt: skip
+        now += 1
+    else:
+        t = orthogonal(found.normal)
+        u = wp.cross(found.normal, t)
+        l_tt, l_ut, l_uu = large_points(shape.second, t, u)
+        for q in range(4):
+            if now < contacts.pair.shape[1]:
+                y = corner(q)
+                arm = (l_tt * y[0]) * t + (l_ut * y[0] + l_uu * y[1]) * u
+                feature = wp.vec3i(i, j, q)
+                place_point(
+                    contacts, w, now, p, feature, X_s, sign, found.normal, shape.centroid + arm,
+                    pressure + wp.dot(found.a, arm), real(0.25) * shape.area, c, tau,
+                )  # fmt: skip
+            now += 1
+    flags = int(0)
+    if now > contacts.pair.shape[1]:
+        now = contacts.pair.shape[1]
+        flags = int(CONTACT_OVERFLOW)
+    return now, flags
+
+
+@func
+def extent(P: wp.array(dtype=vec3), count: int, shape: Moments) -> real:
+    """Largest distance of a vertex from the centroid."""
+    most = real(0.0)
+    for i in range(count):
+        most = wp.max(most, wp.length_sq(P[i] - shape.centroid))
+    return wp.sqrt(most)
+
+
+@func
+def keep_polygon(polygons: Polygons, w: int, k: int, found: Surface, shape: Moments, law: vec2, radius: real):
+    polygons.normal[w, k] = found.normal
+    polygons.centroid[w, k] = shape.centroid
+    polygons.second[w, k] = shape.second
+    polygons.gradient[w, k] = found.a
+    pressure = wp.dot(found.a, shape.centroid) + found.b
+    polygons.values[w, k] = vec5(shape.area, pressure, law[0], law[1], radius)
+
+
+@func
+def is_large(fields: Fields, o: int, i: int, j: int) -> bool:
+    """Whether a polygon is of two flat faces."""
+    other = int(0)
+    if fields.geom_cells[o, 1] == 0:
+        other = fields.face_large[j]
+    else:
+        other = fields.cell_large[j]
+    return fields.cell_large[i] == 1 and other == 1
+
+
+@kernel(lanes=True)
+def detect(
+    scene: Scene,
+    fields: Fields,
+    sizes: Sizes,
+    material: Material,
+    default_tau: real,
+    geom_X: wp.array2d(dtype=transform),
+    geom_speed: wp.array2d(dtype=real),
+    geom_capsule: wp.array2d(dtype=vec5),
+    points: int,
+    # in and out
+    contacts: Contacts,
+    # out
+    polygons: Polygons,
+):
+    """Polygons of all pairs with pressure; `points` 1: their contact points come after those that there are. Launch over (worlds, lanes)."""
+    w, _lane = wp.tid()
+    P = wp.zeros(shape=(MAX_VERTICES,), dtype=vec3)
+    spare = wp.zeros(shape=(MAX_VERTICES,), dtype=vec3)
+    distance = wp.zeros(shape=(MAX_VERTICES,), dtype=real)
+    still = wp.transform_identity(dtype=real)
+    count = contacts.count[w]
+    flags = int(0)
+    listed = int(0)
+    pairs = fields.pair.shape[0]
+    for pair in range(pairs):
+        polygons.first[w, pair] = listed
+        p = fields.pair[pair]
+        s, o = soft_first(fields, scene, p)
+        if geoms_meet(fields, geom_X, geom_speed, geom_capsule, w, s, o):
+            X_s = geom_X[w, s]
+            X_to_s = wp.transform_inverse(X_s)
+            X = X_to_s * geom_X[w, o]
+            up = wp.transform_vector(X, vec3(real(0.0), real(0.0), real(1.0)))
+            plane_s = fields.geom_type[s] == PLANE
+            scale_s = capsule_scale(fields, sizes, w, s)
+            scale_o = capsule_scale(fields, sizes, w, o)
+            around_o = geom_around(fields, X_to_s, geom_capsule[w, o], o)
+            around_o.middle = wp.transform_get_translation(X)
+            around_s = geom_around(fields, X_to_s, geom_capsule[w, s], s)
+            count_s = list_near(fields, still, w, s, scale_s, around_o, up, plane_s, polygons.near, 0)
+            # Seen from the parts of O, S is the half space z <= 0 where it is a plane.
+            above = vec3(real(0.0), real(0.0), real(1.0))
+            count_o = list_near(
+                fields, X, w, o, scale_o, around_s, above, fields.geom_type[o] == PLANE, polygons.near, count_s
+            )
+            sync()
+            total = count_s * (count_o - count_s)
+            k = int(0)
+            while k < total:
+                own, k = next_parts(fields, X, w, o, scale_s, scale_o, up, plane_s, polygons.near, count_s, k, total)
+                found = Surface()
+                shape = Moments()
+                i = int(0)
+                j = int(0)
+                if own < total:
+                    i = polygons.near[w, own % count_s]
+                    j = polygons.near[w, count_s + own // count_s]
+                    found = meet(fields, sizes, X, w, s, o, i, j, P, spare, distance)
+                    if found.count > 0:
+                        shape = moments(P, found.count, found.normal)
+                for of in range(lanes()):  # in the order of cells
+                    hit = int(0)
+                    if shape.area > real(SMALLEST_AREA):
+                        hit = int(1)
+                    if team_number(hit, of) == 1:
+                        if listed < polygons.cells.shape[1]:
+                            if lane() == of:
+                                polygons.cells[w, listed] = wp.vec2i(i, j)
+                                if points == 0:
+                                    law = polygon_law(found, material, default_tau, w, s, o)
+                                    keep_polygon(polygons, w, listed, found, shape, law, extent(P, found.count, shape))
+                                else:
+                                    count, more = add_polygon(
+                                        fields, scene, material, default_tau, w, p, i, j, X_s, found, shape,
+                                        is_large(fields, o, i, j), count, contacts,
+                                    )  # fmt: skip
+                                    flags = flags | more
+                            count = team_number(count, of)
+                            listed += 1
+                        else:
+                            flags = flags | CONTACT_OVERFLOW
+            sync()
+    polygons.first[w, pairs] = listed
+    polygons.count[w] = listed
+    contacts.count[w] = count
+    contacts.flags[w] = contacts.flags[w] | team_bits(flags)
+
+
+@struct
+class Outlines:
+    """Polygons of one world in world axes, (max_polygons, …), for display: vertices, the pressure there, and of each polygon its values."""
+
+    count: wp.array(dtype=int)
+    pair: wp.array(dtype=int)
+    vertex: wp.array2d(dtype=vec3)
+    pressure: wp.array2d(dtype=real)
+    normal: wp.array(dtype=vec3)  # from geom A into B
+    centroid: wp.array(dtype=vec3)
+    force: wp.array(dtype=vec3)  # elastic, on B [N]
+    moment: wp.array(dtype=vec3)  # of it about the centroid
+    values: wp.array(
+        dtype=vec4
+    )  # area [m²], stiffness [N/m], largest p/E, least cosine of the normal and a growing pressure
+
+
+@kernel
+def outline(
+    scene: Scene,
+    fields: Fields,
+    sizes: Sizes,
+    geom_X: wp.array2d(dtype=transform),
+    polygons: Polygons,
+    world: int,
+    # out
+    outlines: Outlines,
+):
+    """The polygons that were found in a world. Launch over its polygons."""
+    k = wp.tid()
+    t = int(0)
+    while polygons.first[world, t + 1] <= k:
+        t += 1
+    P = wp.zeros(shape=(MAX_VERTICES,), dtype=vec3)
+    spare = wp.zeros(shape=(MAX_VERTICES,), dtype=vec3)
+    distance = wp.zeros(shape=(MAX_VERTICES,), dtype=real)
+    p = fields.pair[t]
+    s, o = soft_first(fields, scene, p)
+    sign = real(1.0)
+    if s == scene.pair_geom[p, 0]:
+        sign = real(-1.0)
+    X_s = geom_X[world, s]
+    cells = polygons.cells[world, k]
+    X = wp.transform_inverse(X_s) * geom_X[world, o]
+    found = meet(fields, sizes, X, world, s, o, cells[0], cells[1], P, spare, distance)
+    shape = moments(P, found.count, found.normal)
+    c_s, c_o = compliances(found)
+    n = sign * wp.transform_vector(X_s, found.normal)
+    pressure = wp.dot(found.a, shape.centroid) + found.b
+    outlines.count[k] = found.count
+    outlines.pair[k] = p
+    outlines.normal[k] = n
+    outlines.centroid[k] = wp.transform_point(X_s, shape.centroid)
+    outlines.force[k] = (shape.area * pressure) * n
+    outlines.moment[k] = shape.area * wp.cross(wp.transform_vector(X_s, shape.second * found.a), n)
+    largest = real(0.0)
+    for i in range(found.count):
+        p_i = wp.dot(found.a, P[i]) + found.b
+        largest = wp.max(largest, p_i)
+        outlines.vertex[k, i] = wp.transform_point(X_s, P[i])
+        outlines.pressure[k, i] = p_i
+    softest = sizes.modulus[world % sizes.modulus.shape[0], s]
+    if fields.geom_cells[o, 1] > 0:
+        softest = wp.min(softest, sizes.modulus[world % sizes.modulus.shape[0], o])
+    aligned = found.slope_s / wp.length(found.a)
+    if found.size_o > real(0.0):
+        aligned = wp.min(aligned, found.slope_o / found.size_o)
+    outlines.values[k] = vec4(shape.area, shape.area / (c_s + c_o), largest / softest, aligned)

@@ -1,0 +1,246 @@
+"""Pressure fields: every soft geom is a list of cells with a linear pressure, every rigid one a list of faces (theory §9).
+
+The pressure in cell f is p = E F_f, F_f(x) = a·x + b in the geom's frame, E the geom's modulus [Pa]. A cell is a convex polyhedron
+{F_f >= 0, F_f <= F_g for its neighbours g}: one per face of the surface (Masterjohn et al. 2022 have one per tetrahedron). Functions are
+kept as *entries* that do not depend on sizes, which worlds may choose (`warpsim/model/pressure_cells.py`, `coefficients`, says the same for the host).
+A margin makes the surface larger, F >= −shift, and lets the pressure be negative in the layer.
+"""
+
+import warp as wp
+
+from ...real import func, real, struct, transform, vec3, vec4
+from ..narrow.manifold import BOX, CAPSULE, CYLINDER, ELLIPSOID, PLANE, SPHERE
+
+SURFACE = wp.constant(-1)  # a bound: F >= 0
+
+
+@struct
+class Fields:
+    """Tables of all hydroelastic geoms, shared by all worlds."""
+
+    pair: wp.array(dtype=int)  # rows of the pair table with pressure
+    geom_type: wp.array(dtype=int)
+    geom_cells: wp.array2d(dtype=int)  # (ngeom, 2) first, count; none: the geom is rigid
+    geom_faces: wp.array2d(dtype=int)
+    geom_shift: wp.array(dtype=real)  # of F, by the margin
+    geom_margin: wp.array(dtype=real)  # [m]
+    geom_size: wp.array(dtype=vec3)  # the model's, for which spheres are right
+    entry: wp.array(dtype=vec4)
+    cell_entry: wp.array(dtype=int)
+    cell_bounds: wp.array2d(dtype=int)  # (cells, 2) first, count
+    bound: wp.array(dtype=int)  # entry, or SURFACE
+    cell_large: wp.array(dtype=int)
+    cell_sphere: wp.array(dtype=vec4)  # middle and radius of the capsule around a cell
+    cell_axis: wp.array(dtype=vec3)  # half of its axis
+    face_vertices: wp.array2d(dtype=int)  # (faces, 2) first, count; none: a half space
+    face_vertex: wp.array(dtype=vec4)
+    face_large: wp.array(dtype=int)
+    face_sphere: wp.array(dtype=vec4)
+    face_axis: wp.array(dtype=vec3)
+
+
+@struct
+class Sizes:
+    """What worlds may choose, (1 or worlds, ngeom)."""
+
+    size: wp.array2d(dtype=vec3)
+    modulus: wp.array2d(dtype=real)  # [Pa]
+    thickness: wp.array2d(dtype=real)  # [m] of half spaces
+
+
+@func
+def pressure_function(kind: int, size: vec3, thickness: real, entry: vec4) -> vec4:
+    """(a, b) of F = a·x + b."""
+    a = vec3(entry[0], entry[1], entry[2])
+    c = entry[3]
+    b = c
+    if kind == PLANE:
+        a = a / thickness
+    elif kind == SPHERE:
+        a = -a / (size[0] * c)
+        b = real(1.0)
+    elif kind == ELLIPSOID:
+        a = vec3(-a[0] / (size[0] * c), -a[1] / (size[1] * c), -a[2] / (size[2] * c))
+        b = real(1.0)
+    elif kind == BOX:
+        half = wp.min(size)
+        b = (wp.abs(a[0]) * size[0] + wp.abs(a[1]) * size[1] + wp.abs(a[2]) * size[2]) / half
+        a = -a / half
+    elif kind == CYLINDER:
+        half = wp.min(size[0], size[1])
+        if wp.abs(a[2]) < real(0.5):
+            a = -a / (half * c)
+            b = size[0] / half
+        else:
+            a = -a / half
+            b = size[1] / half
+    elif kind == CAPSULE:
+        b = real(1.0)
+        if a[2] != real(0.0):
+            b += wp.abs(a[2]) * size[1] / (size[0] * c)
+        a = -a / (size[0] * c)
+    return vec4(a[0], a[1], a[2], b)
+
+
+@func
+def grown(fields: Fields, sizes: Sizes, w: int, g: int) -> vec3:
+    """Size of a geom with its margin, of a capsule its radius alone."""
+    size = sizes.size[w % sizes.size.shape[0], g]
+    margin = fields.geom_margin[g]
+    along = margin
+    if fields.geom_type[g] == CAPSULE:
+        along = real(0.0)
+    return size + vec3(margin, along, margin)
+
+
+@func
+def thickness_of(sizes: Sizes, w: int, g: int) -> real:
+    return sizes.thickness[w % sizes.thickness.shape[0], g]
+
+
+@struct
+class Form:
+    """What turns entries of a geom into functions."""
+
+    kind: int
+    size: vec3
+    thickness: real
+    shift: real
+
+
+@func
+def form_of(fields: Fields, sizes: Sizes, w: int, g: int) -> Form:
+    form = Form()
+    form.kind = fields.geom_type[g]
+    form.size = grown(fields, sizes, w, g)
+    form.thickness = thickness_of(sizes, w, g)
+    form.shift = fields.geom_shift[g]
+    return form
+
+
+@func
+def function_of(form: Form, entry: vec4) -> vec4:
+    """(a, b) of an entry in the frame of its geom."""
+    f = pressure_function(form.kind, form.size, form.thickness, entry)
+    return (real(1.0) + form.shift) * f - vec4(real(0.0), real(0.0), real(0.0), form.shift)
+
+
+@func
+def entry_function(fields: Fields, sizes: Sizes, w: int, g: int, e: int) -> vec4:
+    """(a, b) of entry e of geom g, in its frame."""
+    return function_of(form_of(fields, sizes, w, g), fields.entry[e])
+
+
+@func
+def bound_plane(fields: Fields, form: Form, bound: int, own: vec4) -> vec4:
+    """(m, d) of the half space m·x + d <= 0 of one bound of a cell with function `own`; not normalised."""
+    plane = vec4()
+    if bound == SURFACE:
+        plane = -own - vec4(real(0.0), real(0.0), real(0.0), form.shift)
+    else:
+        plane = own - function_of(form, fields.entry[bound])
+    return plane
+
+
+@func
+def vertex_of(fields: Fields, sizes: Sizes, w: int, g: int, v: int) -> vec3:
+    """Vertex of a face of a rigid geom, in its frame."""
+    kind = fields.geom_type[g]
+    u = fields.face_vertex[v]
+    size = grown(fields, sizes, w, g)
+    scale = vec3(real(1.0), real(1.0), real(1.0))
+    if kind == SPHERE or kind == CAPSULE:
+        scale = vec3(size[0], size[0], size[0])
+    elif kind == ELLIPSOID or kind == BOX:
+        scale = size
+    elif kind == CYLINDER:
+        scale = vec3(size[0], size[0], size[1])
+    x = vec3(scale[0] * u[0], scale[1] * u[1], scale[2] * u[2])
+    if kind == CAPSULE:
+        x[2] = x[2] + u[3] * size[1]
+    return x
+
+
+@struct
+class Capsule:
+    """Around a cell or a face."""
+
+    middle: vec3
+    axis: vec3  # half of it
+    radius: real  # infinite: a half space
+
+
+@func
+def capsule_scale(fields: Fields, sizes: Sizes, w: int, g: int) -> real:
+    """What the capsules of the tables are multiplied with for the size that the geom has in this world; below 0: a ball of this radius about
+    the geom's origin is all that is known."""
+    size = sizes.size[w % sizes.size.shape[0], g]
+    model = fields.geom_size[g]
+    kind = fields.geom_type[g]
+    scale = real(1.0)
+    if kind != PLANE and (size[0] != model[0] or size[1] != model[1] or size[2] != model[2]):
+        scale = size[0] / model[0]
+        if kind != SPHERE:
+            grow = grown(fields, sizes, w, g)
+            scale = -wp.length(grow)
+            if kind == CAPSULE:
+                scale = -(grow[0] + grow[1])
+            elif kind == CYLINDER:
+                scale = -wp.sqrt(grow[0] * grow[0] + grow[1] * grow[1])
+    return scale
+
+
+@func
+def scaled(sphere: vec4, axis: vec3, scale: real) -> Capsule:
+    """A capsule of the tables in this world, by `capsule_scale`."""
+    capsule = Capsule()
+    if scale < real(0.0):
+        capsule.radius = -scale
+    else:
+        capsule.middle = scale * vec3(sphere[0], sphere[1], sphere[2])
+        capsule.axis = scale * axis
+        capsule.radius = scale * sphere[3]
+    return capsule
+
+
+@func
+def cell_capsule(fields: Fields, i: int, scale: real) -> Capsule:
+    """Around cell i in the frame of its geom."""
+    return scaled(fields.cell_sphere[i], fields.cell_axis[i], scale)
+
+
+@func
+def part_capsule(fields: Fields, X: transform, o: int, j: int, scale: real) -> Capsule:
+    """Around cell j of O, or its face where it is rigid, carried by X."""
+    own = Capsule()
+    if fields.geom_cells[o, 1] == 0:
+        own = scaled(fields.face_sphere[j], fields.face_axis[j], scale)
+    else:
+        own = scaled(fields.cell_sphere[j], fields.cell_axis[j], scale)
+    moved = Capsule()
+    moved.middle = wp.transform_point(X, own.middle)
+    moved.axis = wp.transform_vector(X, own.axis)
+    moved.radius = own.radius
+    return moved
+
+
+@func
+def capsules_apart(a: Capsule, b: Capsule) -> bool:
+    """Whether two capsules have no point in common (Ericson, Real-Time Collision Detection, §5.1.9)."""
+    d = b.middle - a.middle
+    uu = wp.dot(a.axis, a.axis)
+    vv = wp.dot(b.axis, b.axis)
+    uv = wp.dot(a.axis, b.axis)
+    ud = wp.dot(a.axis, d)
+    vd = wp.dot(b.axis, d)
+    cross = uu * vv - uv * uv
+    s = real(0.0)
+    t = real(0.0)
+    if cross > real(0.0):
+        s = wp.clamp((ud * vv - uv * vd) / cross, real(-1.0), real(1.0))
+    if vv > real(0.0):
+        t = wp.clamp((uv * s - vd) / vv, real(-1.0), real(1.0))
+    if uu > real(0.0):
+        s = wp.clamp((uv * t + ud) / uu, real(-1.0), real(1.0))
+    reach = a.radius + b.radius
+    return wp.length_sq(d + t * b.axis - s * a.axis) > reach * reach

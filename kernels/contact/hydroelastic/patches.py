@@ -1,0 +1,472 @@
+"""A patch, all polygons of a pair of pressure fields with about one normal, as 4, 5 or 16 contact points (docs/hydroelastic.md).
+
+With n̄ = F/|F| of the force F = Σ A p n, c_i = n_i·n̄, k_i = A_i/c the stiffness, and the axes t1, t2 across n̄:
+
+    K = Σ k_i c_i,   c = Σ k_i c_i x_i/K,   S = Σ k_i c_i P((x_i − c)(x_i − c)ᵀ + C_i)Pᵀ/K,   P = (t1 t2)ᵀ
+    f0 = Σ A_i p_i c_i,   m = Σ c_i P(A_i p_i (x_i − c) + A_i C_i ∇p),   β = S⁻¹ m/K
+    L Lᵀ = S,   y_q = L (±1, ±1)/√(1 − w0) of weight (1 − w0)/4,   y_0 = 0 of weight w0,   k_q = K weight,   −φ_q = f0/K + β·y_q
+
+keep the force, the moments about t1 and t2, the stiffness and its second moments. With five points w0 = 1 − (T/T4)², so that the four hold no more
+torsion by friction than the patch, T ≈ f0 κ √tr S_p with the covariance S_p of the pressure. Sixteen are four in each of the quadrants between the
+lines through c along t1 and t2, at which polygons are cut. Only polygons that would push at the velocity before the step count.
+"""
+
+import warp as wp
+
+from ...flags import CONTACT_OVERFLOW
+from ...linalg.lanes import lane, lanes, sync, team_max, team_sum
+from ...real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec4, vec6
+from ...tree.passes import Topology
+from ..contacts import Contacts, Scene, point_velocity
+from ..narrow.features import contact_frame, orthogonal
+from .detect import Polygons, corner, soft_first
+from .fields import Fields, Sizes
+from .polygon import MAX_VERTICES, clip, meet, moments
+
+mat43 = wp.types.matrix((4, 3), real)
+
+MOST_NORMALS = wp.constant(4)  # patches of a pair
+COHERENT = 0.95  # |Σ A p n|/Σ A p of polygons that have about one normal
+SAME_NORMAL = 0.95  # cosine between normals that belong together anyhow
+LEAST_COSINE = 0.1  # between the normals of a patch and of a quarter of it
+LARGEST_CENTRE = 0.75  # w0
+# κ of T ≈ f0 κ √tr S_p, of the ratio of the smaller to the larger deviation: a fit to patches of all shapes, ±5 %.
+TORSION = 0.863
+TORSION_ROUND = 0.061
+LEAST_SHARE = 1e-9  # of the stiffness: quadrants with less are empty
+THIN = 1e-12  # of the trace of S: least square of L's diagonal
+
+
+@struct
+class Sums:
+    """Over the polygons of a patch, or of a quadrant of it, about a point."""
+
+    K: real
+    Kx: vec3
+    Kxx: mat33
+    Ktau: real
+    f: real
+    fx: vec3
+    fxx: mat33
+    force: vec3
+
+
+@struct
+class Patch:
+    """Where a patch is in the frame of S: n̄ (into S), t1, t2, and the centre of stiffness."""
+
+    normal: vec3
+    t: vec3
+    u: vec3
+    centre: vec3
+
+
+@func
+def team_vec(x: vec3) -> vec3:
+    return vec3(team_sum(x[0]), team_sum(x[1]), team_sum(x[2]))
+
+
+@func
+def team_symmetric(A: mat33) -> mat33:
+    """Sum of a symmetric matrix over the lanes."""
+    xx = team_sum(A[0, 0])
+    yy = team_sum(A[1, 1])
+    zz = team_sum(A[2, 2])
+    xy = team_sum(A[0, 1])
+    xz = team_sum(A[0, 2])
+    yz = team_sum(A[1, 2])
+    return mat33(xx, xy, xz, xy, yy, yz, xz, yz, zz)
+
+
+@func
+def team_sums(s: Sums) -> Sums:
+    total = Sums()
+    total.K = team_sum(s.K)
+    total.Kx = team_vec(s.Kx)
+    total.Kxx = team_symmetric(s.Kxx)
+    total.Ktau = team_sum(s.Ktau)
+    total.f = team_sum(s.f)
+    total.fx = team_vec(s.fx)
+    total.fxx = team_symmetric(s.fxx)
+    total.force = team_vec(s.force)
+    return total
+
+
+@func
+def add_part(
+    s: Sums, n: vec3, share: real, area: real, p: real, c: real, tau: real, a: vec3, x: vec3, second: mat33
+) -> Sums:  # fmt: skip
+    """Adds a polygon, or a part of one, whose normal n has the share c_i of n̄, at x from the point of the sums."""
+    k = share * area / c
+    f = share * area * p
+    spread = wp.outer(x, x) + second
+    Ca = second * a
+    total = Sums()
+    total.K = s.K + k
+    total.Kx = s.Kx + k * x
+    total.Kxx = s.Kxx + k * spread
+    total.Ktau = s.Ktau + k * tau
+    total.force = s.force + (area * p) * n
+    total.f = s.f + f
+    total.fx = s.fx + f * x + (share * area) * Ca
+    total.fxx = s.fxx + f * spread + (share * area) * (wp.outer(x, Ca) + wp.outer(Ca, x))
+    return total
+
+
+@func
+def pushes(
+    topology: Topology, scene: Scene, link_X: wp.array2d(dtype=transform), link_V: wp.array2d(dtype=vec6), h: real, w: int,
+    p: int, sign: real, X_s: transform, polygons: Polygons, k: int,
+) -> bool:  # fmt: skip
+    """Whether polygon k would push at the velocity v0."""
+    values = polygons.values[w, k]
+    x = wp.transform_point(X_s, polygons.centroid[w, k])
+    n = sign * wp.transform_vector(X_s, polygons.normal[w, k])
+    u_a = point_velocity(topology, link_X, link_V, w, scene.geom_link[scene.pair_geom[p, 0]], x)
+    u_b = point_velocity(topology, link_X, link_V, w, scene.geom_link[scene.pair_geom[p, 1]], x)
+    return values[1] * values[2] > (h + values[3]) * wp.dot(n, u_b - u_a)
+
+
+@func
+def choose_normals(polygons: Polygons, w: int, first: int, last: int):
+    """Normals that those of the polygons are near, at most MOST_NORMALS: the one with most force, then each time the one with most force away
+    from those before. By all lanes. How many, and they."""
+    seed = mat43()
+    seeds = int(0)
+    searching = bool(True)
+    while searching and seeds < MOST_NORMALS:
+        most = real(0.0)
+        best = int(-1)
+        for k in range(first + lane(), last, lanes()):
+            values = polygons.values[w, k]
+            n = polygons.normal[w, k]
+            nearest = real(-1.0)
+            for b in range(seeds):
+                nearest = wp.max(nearest, n[0] * seed[b, 0] + n[1] * seed[b, 1] + n[2] * seed[b, 2])
+            weight = values[0] * values[1] * (real(1.0) - nearest)
+            if values[0] > real(0.0) and nearest < real(SAME_NORMAL) and weight > most:
+                most = weight
+                best = k
+        lead = team_max(most)
+        own = real(-1e9)
+        if best >= 0 and most == lead:
+            own = -real(best)
+        chosen = int(-team_max(own))  # the first of equals
+        if lead > real(0.0):
+            n = polygons.normal[w, chosen]
+            for d in range(3):
+                seed[seeds, d] = n[d]
+            seeds += 1
+        else:
+            searching = bool(False)
+    return seeds, seed
+
+
+@func
+def nearest_seed(seeds: int, seed: mat43, n: vec3) -> int:
+    best = int(0)
+    most = real(-2.0)
+    for b in range(seeds):
+        x = n[0] * seed[b, 0] + n[1] * seed[b, 1] + n[2] * seed[b, 2]
+        if x > most:
+            most = x
+            best = b
+    return best
+
+
+@func
+def share_of(polygons: Polygons, w: int, k: int, patch: Patch) -> real:
+    """c_i, 0 where a normal points away."""
+    return wp.max(wp.dot(polygons.normal[w, k], patch.normal), real(0.0))
+
+
+@func
+def shape_of(S: mat33, patch: Patch):
+    """The Cholesky factor (L_tt, L_ut, L_uu) of P S Pᵀ."""
+    tt = wp.dot(patch.t, S * patch.t)
+    tu = wp.dot(patch.t, S * patch.u)
+    uu = wp.dot(patch.u, S * patch.u)
+    least = real(THIN) * (tt + uu) + real(1e-30)
+    l_tt = wp.sqrt(wp.max(tt, least))
+    l_ut = tu / l_tt
+    l_uu = wp.sqrt(wp.max(uu - l_ut * l_ut, least))
+    return l_tt, l_ut, l_uu
+
+
+@func
+def torsion(s: Sums, patch: Patch) -> real:
+    """T = ∫ p |y − y_p| dA about the centre of pressure, from the covariance of p."""
+    mean = s.fx / s.f
+    cov = s.fxx / s.f - wp.outer(mean, mean)
+    tt = wp.dot(patch.t, cov * patch.t)
+    tu = wp.dot(patch.t, cov * patch.u)
+    uu = wp.dot(patch.u, cov * patch.u)
+    middle = real(0.5) * (tt + uu)
+    apart = wp.sqrt(real(0.25) * (tt - uu) * (tt - uu) + tu * tu)
+    narrow = wp.sqrt(wp.max(middle - apart, real(0.0)) / wp.max(middle + apart, real(1e-30)))
+    kappa = real(TORSION) + real(TORSION_ROUND) * narrow
+    return s.f * kappa * wp.sqrt(wp.max(real(2.0) * middle, real(0.0)))
+
+
+@func
+def add_points(
+    points: int, w: int, p: int, feature: wp.vec2i, X_s: transform, sign: real, patch: Patch, s: Sums, count: int, contacts: Contacts
+):  # fmt: skip
+    """Store the four points of the sums, or five; how many there are then, and flags. By all lanes, a point each."""
+    centre = s.Kx / s.K
+    l_tt, l_ut, l_uu = shape_of(s.Kxx / s.K - wp.outer(centre, centre), patch)
+    f = s.f
+    moment = s.fx - f * centre
+    # β·L z for z = (±1, ±1): L⁻¹ m/K = Lᵀβ.
+    z_t = wp.dot(patch.t, moment) / (l_tt * s.K)
+    z_u = (wp.dot(patch.u, moment) / s.K - l_ut * z_t) / l_uu
+    depth = f / s.K
+    w0 = real(0.0)
+    if points == 5:
+        # T of four points: each has f_q = K/4 (depth + z·(±1, ±1)).
+        about = Sums()
+        about.f = f
+        about.fx = moment
+        about.fxx = s.fxx - wp.outer(centre, s.fx) - wp.outer(s.fx, centre) + f * wp.outer(centre, centre)
+        T = torsion(about, patch)
+        y_t = wp.dot(patch.t, moment) / f
+        y_u = wp.dot(patch.u, moment) / f
+        T_4 = real(0.0)
+        for q in range(4):
+            at = corner(q)
+            f_q = wp.max(real(0.25) * s.K * (depth + z_t * at[0] + z_u * at[1]), real(0.0))
+            d_t = l_tt * at[0] - y_t
+            d_u = l_ut * at[0] + l_uu * at[1] - y_u
+            T_4 += f_q * wp.sqrt(d_t * d_t + d_u * d_u)
+        if T_4 > real(0.0):
+            w0 = wp.clamp(real(1.0) - (T / T_4) * (T / T_4), real(0.0), real(LARGEST_CENTRE))
+    spread = real(1.0) / wp.sqrt(real(1.0) - w0)
+    tilt = (wp.abs(z_t) + wp.abs(z_u)) * spread
+    scale = real(1.0)
+    if tilt > depth:
+        scale = depth / tilt
+    tau = s.Ktau / s.K
+    number = int(4)
+    if points == 5:
+        number = int(5)
+    for q in range(lane(), number, lanes()):
+        c = count + q
+        if c < contacts.pair.shape[1]:
+            at = corner(q)
+            weight = real(0.25) * (real(1.0) - w0)
+            arm = spread * ((l_tt * at[0]) * patch.t + (l_ut * at[0] + l_uu * at[1]) * patch.u)
+            pressed = depth + scale * spread * (z_t * at[0] + z_u * at[1])
+            if q == 4:
+                arm = vec3()
+                pressed = depth
+                weight = wp.max(w0, real(LEAST_SHARE))
+            contacts.pair[w, c] = p
+            contacts.feature[w, c] = wp.vec3i(feature[0], feature[1], q)
+            contacts.phi[w, c] = -pressed
+            contacts.point[w, c] = wp.transform_point(X_s, patch.centre + centre + arm)
+            contacts.frame[w, c] = contact_frame(sign * wp.transform_vector(X_s, patch.normal))
+            contacts.compliance[w, c] = vec2(real(1.0) / (s.K * weight), tau)
+    now = count + number
+    flags = int(0)
+    if now > contacts.pair.shape[1]:
+        now = contacts.pair.shape[1]
+        flags = int(CONTACT_OVERFLOW)
+    return now, flags
+
+
+@func
+def turned(patch: Patch, s: Sums):
+    """A part of a patch with the normal of its own force, and its sums with shares of that."""
+    own = Patch()
+    own.centre = patch.centre
+    own.normal = wp.normalize(s.force)
+    own.t = orthogonal(own.normal)
+    own.u = wp.cross(own.normal, own.t)
+    ratio = real(1.0) / wp.max(wp.dot(own.normal, patch.normal), real(LEAST_COSINE))
+    scaled = Sums()
+    scaled.K = ratio * s.K
+    scaled.Kx = ratio * s.Kx
+    scaled.Kxx = ratio * s.Kxx
+    scaled.Ktau = ratio * s.Ktau
+    scaled.f = ratio * s.f
+    scaled.fx = ratio * s.fx
+    scaled.fxx = ratio * s.fxx
+    return own, scaled
+
+
+@func
+def half_plane(direction: vec3, through: vec3, side: real) -> vec4:
+    """{x: side direction·(x − through) >= 0} as a plane to clip to."""
+    m = -side * direction
+    return vec4(m[0], m[1], m[2], -wp.dot(m, through))
+
+
+@func
+def quadrant_sums(
+    fields: Fields, sizes: Sizes, scene: Scene, X: transform, w: int, p: int, first: int, last: int, seeds: int,
+    seed: mat43, b: int, patch: Patch, quadrant: int, polygons: Polygons,
+) -> Sums:  # fmt: skip
+    """Sums of what of the polygons of one normal lies in a quadrant about the centre; −1: all. By all lanes."""
+    P = wp.zeros(shape=(MAX_VERTICES,), dtype=vec3)
+    spare = wp.zeros(shape=(MAX_VERTICES,), dtype=vec3)
+    distance = wp.zeros(shape=(MAX_VERTICES,), dtype=real)
+    s, o = soft_first(fields, scene, p)
+    at = vec2()
+    if quadrant >= 0:
+        at = corner(quadrant)
+    total = Sums()
+    for k in range(first + lane(), last, lanes()):
+        values = polygons.values[w, k]
+        n = polygons.normal[w, k]
+        if values[0] > real(0.0) and nearest_seed(seeds, seed, n) == b:
+            share = share_of(polygons, w, k, patch)
+            x = polygons.centroid[w, k] - patch.centre
+            a = polygons.gradient[w, k]
+            along_t = at[0] * wp.dot(x, patch.t)
+            along_u = at[1] * wp.dot(x, patch.u)
+            if quadrant < 0 or (along_t >= values[4] and along_u >= values[4]):
+                total = add_part(
+                    total, n, share, values[0], values[1], values[2], values[3], a, x, polygons.second[w, k]
+                )
+            elif along_t > -values[4] and along_u > -values[4]:
+                cells = polygons.cells[w, k]
+                found = meet(fields, sizes, X, w, s, o, cells[0], cells[1], P, spare, distance)
+                count = found.count
+                if count > 0:
+                    count = clip(P, spare, distance, count, half_plane(patch.t, patch.centre, at[0]))
+                if count > 2:
+                    count = clip(P, spare, distance, count, half_plane(patch.u, patch.centre, at[1]))
+                if count > 2:
+                    part = moments(P, count, n)
+                    if part.area > real(0.0):
+                        pressure = values[1] + wp.dot(a, part.centroid - polygons.centroid[w, k])
+                        x = part.centroid - patch.centre
+                        total = add_part(total, n, share, part.area, pressure, values[2], values[3], a, x, part.second)
+    return team_sums(total)
+
+
+@func
+def find_patch(
+    w: int, first: int, last: int, seeds: int, seed: mat43, b: int, polygons: Polygons
+):  # fmt: skip
+    """Normal, axes and centre of stiffness of the polygons of one normal, and whether there are any. By all lanes."""
+    force = vec3()
+    for k in range(first + lane(), last, lanes()):
+        values = polygons.values[w, k]
+        if values[0] > real(0.0) and nearest_seed(seeds, seed, polygons.normal[w, k]) == b:
+            force += (values[0] * values[1]) * polygons.normal[w, k]
+    force = team_vec(force)
+    size = wp.length(force)
+    patch = Patch()
+    there = size > real(0.0)
+    if there:
+        patch.normal = force / size
+        patch.t = orthogonal(patch.normal)
+        patch.u = wp.cross(patch.normal, patch.t)
+        origin = polygons.centroid[w, first]
+        K = real(0.0)
+        Kx = vec3()
+        for k in range(first + lane(), last, lanes()):
+            values = polygons.values[w, k]
+            if values[0] > real(0.0) and nearest_seed(seeds, seed, polygons.normal[w, k]) == b:
+                stiffness = share_of(polygons, w, k, patch) * values[0] / values[2]
+                K += stiffness
+                Kx += stiffness * (polygons.centroid[w, k] - origin)
+        K = team_sum(K)
+        Kx = team_vec(Kx)
+        there = K > real(0.0)
+        if there:
+            patch.centre = origin + Kx / K
+    return patch, there
+
+
+@func
+def drop_idle(
+    topology: Topology, scene: Scene, link_X: wp.array2d(dtype=transform), link_V: wp.array2d(dtype=vec6), h: real, w: int,
+    p: int, sign: real, X_s: transform, first: int, last: int, polygons: Polygons,
+):  # fmt: skip
+    """Mark polygons that do not push by a negative area, unless none does. |Σ A p n|/Σ A p of the others. By all lanes."""
+    pushing = real(0.0)
+    for k in range(first + lane(), last, lanes()):
+        if pushes(topology, scene, link_X, link_V, h, w, p, sign, X_s, polygons, k):
+            pushing += real(1.0)
+    some = team_sum(pushing) > real(0.0)
+    force = vec3()
+    total = real(0.0)
+    for k in range(first + lane(), last, lanes()):
+        values = polygons.values[w, k]
+        idle = some and not pushes(topology, scene, link_X, link_V, h, w, p, sign, X_s, polygons, k)
+        if idle:
+            values[0] = -values[0]
+            polygons.values[w, k] = values
+        else:
+            force += (values[0] * values[1]) * polygons.normal[w, k]
+            total += values[0] * values[1]
+    sync()
+    force = team_vec(force)
+    total = team_sum(total)
+    coherence = real(1.0)
+    if total > real(0.0):
+        coherence = wp.length(force) / total
+    return coherence
+
+
+@kernel(lanes=True)
+def reduce(
+    topology: Topology,
+    scene: Scene,
+    fields: Fields,
+    sizes: Sizes,
+    h: real,
+    points: int,
+    link_X: wp.array2d(dtype=transform),
+    link_V: wp.array2d(dtype=vec6),
+    geom_X: wp.array2d(dtype=transform),
+    polygons: Polygons,
+    # in and out
+    contacts: Contacts,
+):
+    """Append the points of all patches of a world, 4, 5 or 16 each. Launch over (worlds, lanes)."""
+    w, _lane = wp.tid()
+    count = contacts.count[w]
+    flags = int(0)
+    for t in range(fields.pair.shape[0]):
+        first = polygons.first[w, t]
+        last = polygons.first[w, t + 1]
+        if last > first:
+            p = fields.pair[t]
+            s, o = soft_first(fields, scene, p)
+            sign = real(1.0)
+            if s == scene.pair_geom[p, 0]:
+                sign = real(-1.0)
+            X_s = geom_X[w, s]
+            X = wp.transform_inverse(X_s) * geom_X[w, o]
+            coherence = drop_idle(topology, scene, link_X, link_V, h, w, p, sign, X_s, first, last, polygons)
+            seeds = int(1)
+            seed = mat43()
+            if coherence < real(COHERENT):
+                seeds, seed = choose_normals(polygons, w, first, last)
+            for b in range(seeds):
+                patch, there = find_patch(w, first, last, seeds, seed, b, polygons)
+                if there:
+                    if points == 16:
+                        for quadrant in range(4):
+                            sums = quadrant_sums(
+                                fields, sizes, scene, X, w, p, first, last, seeds, seed, b, patch, quadrant, polygons
+                            )  # fmt: skip
+                            if sums.K > real(0.0) and sums.f > real(0.0):
+                                own, part = turned(patch, sums)
+                                count, more = add_points(
+                                    4, w, p, wp.vec2i(b, quadrant), X_s, sign, own, part, count, contacts
+                                )  # fmt: skip
+                                flags = flags | more
+                    else:
+                        sums = quadrant_sums(
+                            fields, sizes, scene, X, w, p, first, last, seeds, seed, b, patch, -1, polygons
+                        )  # fmt: skip
+                        count, more = add_points(
+                            points, w, p, wp.vec2i(b, 0), X_s, sign, patch, sums, count, contacts
+                        )  # fmt: skip
+                        flags = flags | more
+    contacts.count[w] = count
+    contacts.flags[w] = contacts.flags[w] | flags

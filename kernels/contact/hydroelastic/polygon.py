@@ -1,0 +1,252 @@
+"""The polygon in which a cell of a soft geom meets a face of a rigid geom, or a cell of another soft one (theory §9).
+
+Where a rigid face lies in the cell, or where the two pressures are equal, clipped by the planes of the cells (Sutherland and Hodgman) in the frame
+of the soft geom S, so that float32 is as accurate as the geoms are small. m, the unit normal, points into S. With p = a·x + b on it,
+
+    force = ∫ p m dA,   c = c_S + c_O,   c_S = 1/(a·m),   k = A/c,   φ = −c p
+
+The stiffness g = 1/c [Pa/m] of a side is at least a small part of |a|: polygons at the rim of a flat face, along which the pressure does not grow, keep their
+force and have next to no stiffness. So the law is conservative, with the energy ∫ min(p_S, p_O) dV, and force is continuous where Drake drops them.
+"""
+
+import warp as wp
+
+from ...real import func, mat33, real, struct, transform, vec3, vec4
+from ..narrow.features import orthogonal
+from .fields import (
+    SURFACE,
+    Fields,
+    Form,
+    Sizes,
+    bound_plane,
+    capsule_scale,
+    cell_capsule,
+    form_of,
+    function_of,
+    part_capsule,
+    vertex_of,
+)
+
+MAX_VERTICES = wp.constant(32)  # 8 of a face, and at most one more for each of the 12 bounds of a cell, of two cells
+LEAST_SLOPE = 1e-6  # of |a|: least slope of the pressure along the normal that counts as stiffness
+SMALLEST_AREA = 1e-14  # [m²] of a polygon
+PARALLEL = 1e-12  # squared, of |a_S|²: fields that grow alike meet nowhere
+SQUARE = 1.5  # half the side of the square that stands for a plane, by the radius of the cell in it
+
+
+@struct
+class Surface:
+    """The plane of a polygon, in the frame of S. `count` 0: there is none."""
+
+    count: int
+    normal: vec3  # m
+    a: vec3  # ∇p of S [Pa/m]
+    b: real
+    slope_s: real  # a·m
+    slope_o: real  # of the other, along −m; infinite where it is rigid
+    size_o: real  # |∇p| of the other
+
+
+@struct
+class Moments:
+    """Of a polygon: `second` is ∫(y − x)(y − x)ᵀ dA / A."""
+
+    area: real
+    centroid: vec3
+    second: mat33
+
+
+@func
+def along(plane: vec4) -> vec3:
+    """The vector of a function or plane (a, b)."""
+    return vec3(plane[0], plane[1], plane[2])
+
+
+@func
+def carried(X: transform, f: vec4) -> vec4:
+    """The function in the frame to which X leads from its own."""
+    a = wp.transform_vector(X, along(f))
+    return vec4(a[0], a[1], a[2], f[3] - wp.dot(a, wp.transform_get_translation(X)))
+
+
+@func(inline=False)
+def clip(
+    P: wp.array(dtype=vec3), spare: wp.array(dtype=vec3), distance: wp.array(dtype=real), count: int, plane: vec4
+) -> int:
+    """Cut the polygon P to m·x + d <= 0; its vertices then."""
+    m = along(plane)
+    inside = int(0)
+    for i in range(count):
+        s = wp.dot(m, P[i]) + plane[3]
+        distance[i] = s
+        if s <= real(0.0):
+            inside += 1
+    if inside == count:
+        return count
+    kept = int(0)
+    if inside > 0:
+        for i in range(count):
+            j = i + 1
+            if j == count:
+                j = int(0)
+            s = distance[i]
+            t = distance[j]
+            if s <= real(0.0) and kept < MAX_VERTICES:
+                spare[kept] = P[i]
+                kept += 1
+            if (s <= real(0.0)) != (t <= real(0.0)) and kept < MAX_VERTICES:
+                spare[kept] = P[i] + (s / (s - t)) * (P[j] - P[i])
+                kept += 1
+        for i in range(kept):
+            P[i] = spare[i]
+    return kept
+
+
+@func
+def lay_square(P: wp.array(dtype=vec3), centre: vec3, normal: vec3, half: real) -> int:
+    """A square in the plane through `centre`, counter-clockwise about the normal."""
+    t = half * wp.normalize(orthogonal(normal))
+    u = wp.cross(normal, t)
+    P[0] = centre + t + u
+    P[1] = centre - t + u
+    P[2] = centre - t - u
+    P[3] = centre + t - u
+    return 4
+
+
+@func
+def lay_face(
+    fields: Fields,
+    sizes: Sizes,
+    X: transform,
+    w: int,
+    o: int,
+    face: int,
+    centre: vec3,
+    reach: real,
+    P: wp.array(dtype=vec3),
+):
+    """The face of rigid geom o in the frame of S, by its vertices and outward normal; of a half space a square about the cell's sphere."""
+    first = fields.face_vertices[face, 0]
+    count = fields.face_vertices[face, 1]
+    normal = wp.transform_vector(X, vec3(real(0.0), real(0.0), real(1.0)))
+    if count == 0:
+        foot = centre - wp.dot(normal, centre - wp.transform_get_translation(X)) * normal
+        count = lay_square(P, foot, normal, real(SQUARE) * reach)
+    else:
+        for i in range(count):
+            P[i] = wp.transform_point(X, vertex_of(fields, sizes, w, o, first + i))
+        area = vec3()
+        for i in range(1, count - 1):
+            area += wp.cross(P[i] - P[0], P[i + 1] - P[0])
+        normal = wp.normalize(area)
+    return count, normal
+
+
+@func
+def clip_to_cell(
+    fields: Fields, form: Form, X: transform, cell: int, own: vec4, skip_surface: bool, count: int,
+    P: wp.array(dtype=vec3), spare: wp.array(dtype=vec3), distance: wp.array(dtype=real),
+) -> int:  # fmt: skip
+    """Cut P to a cell of the geom of this form, whose frame X carries to that of P; its vertices then."""
+    left = int(count)
+    first = fields.cell_bounds[cell, 0]
+    for i in range(first, first + fields.cell_bounds[cell, 1]):
+        if left >= 3 and not (skip_surface and fields.bound[i] == SURFACE):
+            plane = carried(X, bound_plane(fields, form, fields.bound[i], own))
+            left = clip(P, spare, distance, left, plane)
+    return left
+
+
+@func(inline=False)
+def meet(
+    fields: Fields, sizes: Sizes, X: transform, w: int, s: int, o: int, i: int, j: int,
+    P: wp.array(dtype=vec3), spare: wp.array(dtype=vec3), distance: wp.array(dtype=real),
+) -> Surface:  # fmt: skip
+    """The polygon P of cell i of S with face or cell j of O, X the pose of O in the frame of S."""
+    still = wp.transform_identity(dtype=real)
+    found = Surface()
+    form = form_of(fields, sizes, w, s)
+    own = function_of(form, fields.entry[fields.cell_entry[i]])
+    modulus = sizes.modulus[w % sizes.modulus.shape[0], s]
+    found.a = modulus * along(own)
+    found.b = modulus * own[3]
+    around = cell_capsule(fields, i, capsule_scale(fields, sizes, w, s))
+    centre = around.middle
+    reach = around.radius + wp.length(around.axis)
+    count = int(0)
+    if fields.geom_cells[o, 1] == 0:
+        count, normal = lay_face(fields, sizes, X, w, o, j, centre, reach, P)
+        found.normal = normal
+        found.slope_s = wp.dot(found.a, found.normal)
+        found.slope_o = real(wp.inf)
+        count = clip_to_cell(fields, form, still, i, own, False, count, P, spare, distance)
+    else:
+        form_o = form_of(fields, sizes, w, o)
+        other = function_of(form_o, fields.entry[fields.cell_entry[j]])
+        modulus_o = sizes.modulus[w % sizes.modulus.shape[0], o]
+        p_o = modulus_o * carried(X, other)
+        a_o = along(p_o)
+        grow = found.a - a_o
+        if wp.length_sq(grow) > real(PARALLEL) * wp.length_sq(found.a):
+            size = wp.length(grow)
+            found.normal = grow / size
+            found.slope_s = wp.dot(found.a, found.normal)
+            found.slope_o = -wp.dot(a_o, found.normal)
+            found.size_o = wp.length(a_o)
+            around_o = part_capsule(fields, X, o, j, capsule_scale(fields, sizes, w, o))
+            reach_o = around_o.radius + wp.length(around_o.axis)
+            level = (found.b - p_o[3]) / size
+            height = wp.dot(found.normal, centre) + level
+            height_o = wp.dot(found.normal, around_o.middle) + level
+            if (
+                wp.abs(height) < around.radius + wp.abs(wp.dot(found.normal, around.axis))
+                and wp.abs(height_o) < around_o.radius + wp.abs(wp.dot(found.normal, around_o.axis))
+            ):  # fmt: skip
+                if reach_o < reach:
+                    reach = reach_o
+                    centre = around_o.middle
+                    height = height_o
+                count = lay_square(P, centre - height * found.normal, found.normal, real(SQUARE) * reach)
+                count = clip_to_cell(fields, form, still, i, own, False, count, P, spare, distance)
+                # Where the pressures are equal both are 0 along one line: it bounds the polygon once.
+                count = clip_to_cell(fields, form_o, X, j, other, True, count, P, spare, distance)
+    found.count = count
+    if count < 3:
+        found.count = 0
+    return found
+
+
+@func(inline=False)
+def moments(P: wp.array(dtype=vec3), count: int, normal: vec3) -> Moments:
+    """Area, centroid and second moments, exact, by a fan of triangles."""
+    found = Moments()
+    area = real(0.0)
+    x = vec3()
+    for i in range(1, count - 1):
+        t = real(0.5) * wp.dot(wp.cross(P[i] - P[0], P[i + 1] - P[0]), normal)
+        area += t
+        x += t * ((P[i] - P[0]) + (P[i + 1] - P[0]))
+    if area > real(SMALLEST_AREA):
+        x = P[0] + x / (real(3.0) * area)
+        second = mat33()
+        for i in range(1, count - 1):
+            t = wp.dot(wp.cross(P[i] - P[0], P[i + 1] - P[0]), normal) / real(6.0)
+            e = real(0.5) * (P[0] + P[i]) - x
+            f = real(0.5) * (P[i] + P[i + 1]) - x
+            g = real(0.5) * (P[i + 1] + P[0]) - x
+            second += t * (wp.outer(e, e) + wp.outer(f, f) + wp.outer(g, g))
+        found.area = area
+        found.centroid = x
+        found.second = second / area
+    return found
+
+
+@func
+def compliances(found: Surface):
+    """1/slope of S and of O [m/Pa]; 0 for a rigid one."""
+    c_s = real(1.0) / wp.max(found.slope_s, real(LEAST_SLOPE) * wp.length(found.a))
+    c_o = real(0.0)
+    if found.size_o > real(0.0):
+        c_o = real(1.0) / wp.max(found.slope_o, real(LEAST_SLOPE) * found.size_o)
+    return c_s, c_o

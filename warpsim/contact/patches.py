@@ -1,0 +1,104 @@
+"""Patches of hydroelastic contact on the host, as `Simulator.contact_patches` gives them."""
+
+import typing
+
+import numpy as np
+import warp as wp
+
+from warpsim.device.copies import copy, launch
+from warpsim.kernels.contact.hydroelastic import detect as polygon_kernels
+from warpsim.reprs import show
+
+
+class ContactPatch(typing.NamedTuple):
+    """All polygons between two geoms in one world, at the start of the last step; world axes.
+
+    `geoms`: indices A, B. `force` [N] on B in the last step, friction and dissipation included, `moment` [N m] of it about `centroid` [m], that of
+    the `area` [m²]. `elastic_force` [N], `elastic_moment` [N m]: of the pressure alone. `stiffness` [N/m] against a motion along the normals.
+    `coherence` |Σ A p n|/Σ A p, 1 where all polygons have one normal. `depth`: the largest p/E of the softer geom, the part of its half thickness that
+    is pressed in. `vertices`: one array (n, 3) [m] for each polygon, counter-clockwise about the normal that points into B or into A;
+    `pressure`: (n,) [Pa] beside it.
+    """
+
+    geoms: tuple[int, int]
+    force: np.ndarray
+    moment: np.ndarray
+    area: float
+    centroid: np.ndarray
+    stiffness: float
+    coherence: float
+    depth: float
+    elastic_force: np.ndarray
+    elastic_moment: np.ndarray
+    vertices: list[np.ndarray]
+    pressure: list[np.ndarray]
+
+    def __repr__(self) -> str:
+        values = {"geoms": self.geoms, "force": np.round(self.force, 4).tolist(), "area": f"{self.area:.4g}"}
+        return show("ContactPatch", values | {"polygons": len(self.vertices)})
+
+
+def contact_patches(step, world: int) -> list[ContactPatch]:
+    """The patches of a world in a step that has been made, in the order of pairs."""
+    pressure, collision = step.collision.pressure, step.collision
+    if pressure is None:
+        return []
+    total = int(pressure.polygons.count.numpy()[world])
+    if total == 0:
+        return []
+    outlines = outlines_of(pressure, collision, world, total)
+    contacts, h = collision.contacts, step.last_h
+    count = int(contacts.count.numpy()[world])
+    frame, gamma = contacts.frame.numpy()[world, :count], step.solver.solution.gamma.numpy()[world, :count]
+    of_contact = contacts.pair.numpy()[world, :count]
+    point = contacts.point.numpy()[world, :count].astype(float)
+    force = np.einsum("cij,cj->ci", frame, gamma).astype(float) / h
+    found = []
+    for pair in np.unique(outlines["pair"]):
+        own, mine = outlines["pair"] == pair, of_contact == pair
+        area, k, depth, _ = outlines["values"][own].T
+        centroid = (area[:, None] * outlines["centroid"][own]).sum(0) / area.sum()
+        elastic, arms = outlines["force"][own], outlines["centroid"][own] - centroid
+        count, vertex, p = outlines["count"][own], outlines["vertex"][own], outlines["pressure"][own]
+        total_elastic = elastic.sum(0)
+        size = np.linalg.norm(elastic, axis=1).sum()
+        found.append(
+            ContactPatch(
+                tuple(int(g) for g in collision.model.pair_geom[pair]),
+                force[mine].sum(0),
+                np.cross(point[mine] - centroid, force[mine]).sum(0),
+                float(area.sum()),
+                centroid,
+                float(k.sum()),
+                float(np.linalg.norm(total_elastic) / size) if size > 0 else 1.0,
+                float(depth.max()),
+                total_elastic,
+                (np.cross(arms, elastic) + outlines["moment"][own]).sum(0),
+                [x[:n] for x, n in zip(vertex, count, strict=True)],
+                [x[:n] for x, n in zip(p, count, strict=True)],
+            )
+        )
+    return found
+
+
+def outlines_of(pressure, collision, world: int, total: int) -> dict[str, np.ndarray]:
+    """The polygons of a world as arrays, one row each."""
+    d = pressure.device_model
+    t, corners = d.types, int(polygon_kernels.MAX_VERTICES)
+    outlines = copy(polygon_kernels.Outlines, t.real)()
+    kinds = {
+        "count": wp.int32,
+        "pair": wp.int32,
+        "vertex": t.vec3,
+        "pressure": t.real,
+        "normal": t.vec3,
+        "centroid": t.vec3,
+    }
+    kinds |= {"force": t.vec3, "moment": t.vec3, "values": t.vec4}
+    for name, kind in kinds.items():
+        shape = (total, corners) if name in ("vertex", "pressure") else total
+        setattr(outlines, name, wp.zeros(shape, dtype=kind, device=d.device))
+    inputs = [pressure.scene, pressure.fields, pressure.sizes(), collision.geom_X, pressure.polygons, world, outlines]
+    launch(polygon_kernels.outline, t.real, total, inputs, device=d.device, record_tape=False)
+    found = {name: getattr(outlines, name).numpy() for name in kinds}
+    return {name: x.astype(float) if x.dtype.kind == "f" else x for name, x in found.items()}

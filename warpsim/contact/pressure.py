@@ -1,0 +1,123 @@
+"""Host side of hydroelastic contact: tables of pressure fields on the device, the polygons of a step, and their launches."""
+
+import typing
+
+import numpy as np
+import warp as wp
+
+from warpsim.device.copies import copy, kernels_of
+from warpsim.kernels.contact.hydroelastic import detect as polygon_kernels
+from warpsim.kernels.contact.hydroelastic import fields as field_kernels
+from warpsim.kernels.contact.hydroelastic import patches as patch_kernels
+from warpsim.model.model import Model
+from warpsim.model.pressure import pressure_tables
+from warpsim.tree.dynamics import DeviceModel, Dynamics
+
+# What stands for the contact of two pressure fields, and how many points a patch of one normal then has.
+LEVELS = {"polygons": 0, "patch16": 16, "patch5": 5, "patch4": 4}
+MOST_POLYGONS = 192  # per world, by default
+FLAT_POINTS = 4  # of a polygon between flat faces
+
+
+class Hydroelasticity(typing.NamedTuple):
+    """The choices of a `Simulator` for pressure fields."""
+
+    level: str = "patch16"
+    max_polygons: int | None = None
+
+
+class PressureContact:
+    """Contact of the pairs with pressure, whose points come after those of the others in `Collision.contacts`."""
+
+    def __init__(self, device_model: DeviceModel, dynamics: Dynamics, scene, choices: Hydroelasticity):
+        model = device_model.model
+        self.device_model, self.dynamics, self.scene, self.model = device_model, dynamics, scene, model
+        self.pairs = np.arange(model.point_pairs, len(model.pair_geom), dtype=np.int32)
+        self.points_per_patch = LEVELS[choices.level]
+        tables = pressure_tables(model)
+        self.combinations = cell_combinations(model, tables, self.pairs)
+        self.max_polygons = choices.max_polygons
+        if self.max_polygons is None:
+            self.max_polygons = int(min(MOST_POLYGONS, np.sum(2 * self.combinations.max(axis=1))))
+        self.fields = self._upload(tables)
+        self.polygons = self._polygons()
+        self.capacity = self._capacity(tables)
+
+    def _upload(self, tables):
+        d, t = self.device_model, self.device_model.types
+        fields = copy(field_kernels.Fields, t.real)()
+        kinds = {"entry": t.vec4, "cell_sphere": t.vec4, "face_vertex": t.vec4, "face_sphere": t.vec4}
+        kinds |= {"geom_shift": t.real, "geom_margin": t.real, "cell_axis": t.vec3, "face_axis": t.vec3}
+        arrays = {
+            key: value for key, value in tables._asdict().items() if key in field_kernels.Fields.source.__annotations__
+        }
+        arrays |= {"pair": self.pairs, "geom_type": self.model.geom_type}
+        for key, value in arrays.items():
+            kind = kinds.get(key, wp.int32)
+            values = np.ascontiguousarray(value, np.int32 if kind is wp.int32 else d.dtype)
+            setattr(fields, key, wp.array(values, dtype=kind, device=d.device))
+        fields.geom_size = wp.array(self.model.geom_size.astype(d.dtype), dtype=t.vec3, device=d.device)
+        return fields
+
+    def _polygons(self):
+        d = self.device_model
+        polygons = copy(polygon_kernels.Polygons, d.types.real)()
+        polygons.count = wp.zeros(d.worlds, dtype=wp.int32, device=d.device)
+        polygons.first = self.dynamics.array(len(self.pairs) + 1, wp.int32)
+        polygons.cells = self.dynamics.array(self.max_polygons, wp.vec2i)
+        polygons.near = self.dynamics.array(int(self.combinations.sum(axis=1).max()), wp.int32)
+        kept, t = self.max_polygons if self.points_per_patch else 0, d.types
+        for name, kind in (
+            ("normal", t.vec3),
+            ("centroid", t.vec3),
+            ("second", t.mat33),
+            ("gradient", t.vec3),
+            ("values", t.vec5),
+        ):
+            setattr(polygons, name, self.dynamics.array(kept, kind))
+        return polygons
+
+    def _capacity(self, tables) -> int:
+        """Contact points of a world at most."""
+        if self.points_per_patch == 0:
+            flat = bool(np.any(tables.cell_large)) and (
+                bool(np.any(tables.face_large)) or np.sum(tables.cell_large) > 1
+            )
+            return self.max_polygons * (FLAT_POINTS if flat else 1)
+        return self.points_per_patch * patch_kernels.MOST_NORMALS * len(self.pairs)
+
+    def kernels(self) -> list:
+        """The kernels that `detect` launches, and those compiled together with them."""
+        files = [polygon_kernels] + ([patch_kernels] if self.points_per_patch else [])
+        return [x for file in files for x in kernels_of(file, self.device_model.types.real)]
+
+    def sizes(self):
+        """What worlds may choose about the fields, as kernels read it."""
+        stored = self.device_model.parameters.stored
+        sizes = copy(field_kernels.Sizes, self.device_model.types.real)()
+        sizes.size = stored("geom_size")
+        sizes.modulus = stored("geom_hydroelastic_modulus")
+        sizes.thickness = stored("geom_hydroelastic_thickness")
+        return sizes
+
+    def detect(self, h: float, link_V: wp.array, collision) -> None:
+        """Append the contact points of the pressure fields to those that `collision` has found."""
+        inputs = [self.scene, self.fields, self.sizes(), collision.material(), h / np.pi, collision.geom_X]
+        inputs += [
+            collision.geom_speed,
+            collision.geom_capsule,
+            int(self.points_per_patch == 0),
+            collision.contacts,
+            self.polygons,
+        ]
+        self.dynamics.launch(polygon_kernels.detect, None, inputs)
+        if self.points_per_patch:
+            inputs = [self.device_model.topology, self.scene, self.fields, self.sizes(), h, self.points_per_patch]
+            inputs += [self.dynamics.link_X, link_V, collision.geom_X, self.polygons, collision.contacts]
+            self.dynamics.launch(patch_kernels.reduce, None, inputs)
+
+
+def cell_combinations(model: Model, tables, pairs) -> np.ndarray:
+    """(pairs, 2): how many cells, or faces where it is rigid, each geom of a pair has."""
+    parts = np.where(tables.geom_cells[:, 1] > 0, tables.geom_cells[:, 1], tables.geom_faces[:, 1])
+    return parts[model.pair_geom[pairs]]
