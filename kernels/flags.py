@@ -6,3 +6,4 @@ NONFINITE = wp.constant(1)  # the world stands still at its last finite state
 NOT_CONVERGED = wp.constant(2)
 CONTACT_OVERFLOW = wp.constant(4)
 UNRESOLVED = wp.constant(8)
+DEEP_PRESSURE = wp.constant(16)  # pressure fields meet deeper than half of what there is

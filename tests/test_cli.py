@@ -44,6 +44,19 @@ def test_info_lists_the_model_and_its_report(assets, capsys):
     assert facts["report"]["used"] and set(facts["report"]) <= {"used", "mapped", "ignored", "refused"}
 
 
+def test_info_tells_of_pressure_fields(tmp_path, capsys):
+    """A column of the moduli where the model has any; rigid geoms say so."""
+    path = tmp_path / "m.xml"
+    fields = '<numeric name="hydroelastic:a" data="2e5"/><numeric name="hydroelastic:b" data="0"/>'
+    geoms = '<geom name="a" size=".1"/><geom name="b" size=".1"/><geom name="c" size=".1"/>'
+    path.write_text(f"<mujoco><custom>{fields}</custom><worldbody>{geoms}</worldbody></mujoco>")
+    main(["info", str(path), "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert [row["hydroelastic"] for row in told["geoms"]] == ["200000 Pa", "rigid", None]
+    main(["info", str(path)])
+    assert "200000 Pa" in capsys.readouterr().out
+
+
 def test_run_prints_only_json(assets, capsys):
     """`--json -` leaves nothing else on the output stream, and the numbers belong to the request."""
     args = ["run", assets("ant"), "--worlds", 3, "--steps", 20, "--device", "cpu", "--noise", 0.01, "--json", "-"]

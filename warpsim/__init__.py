@@ -30,7 +30,7 @@ _PUBLIC = {
     "warpsim.optimise.mppi": ("mppi",),
     "warpsim.optimise.plan": ("MPC", "Plan"),
     "warpsim.optimise.identify": ("Identification", "identify"),
-    "warpsim.stepping": ("CONTACT_OVERFLOW", "NONFINITE", "NOT_CONVERGED", "UNRESOLVED"),
+    "warpsim.stepping": ("CONTACT_OVERFLOW", "DEEP_PRESSURE", "NONFINITE", "NOT_CONVERGED", "UNRESOLVED"),
     "warpsim.state": ("State",),
     "warpsim.trajectory": ("Trajectory",),
     "warpsim.integrate": ("ExplicitEuler", "ImplicitEuler", "Midpoint", "SymplecticEuler", "Variational"),
@@ -118,6 +118,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.solve.sap.sap import SAP as SAP
     from warpsim.state import State as State
     from warpsim.stepping import CONTACT_OVERFLOW as CONTACT_OVERFLOW
+    from warpsim.stepping import DEEP_PRESSURE as DEEP_PRESSURE
     from warpsim.stepping import NONFINITE as NONFINITE
     from warpsim.stepping import NOT_CONVERGED as NOT_CONVERGED
     from warpsim.stepping import UNRESOLVED as UNRESOLVED

@@ -17,7 +17,7 @@ from warpsim.files.store.store import Commit, Store
 from warpsim.files.store.store_model import put
 from warpsim.rollout import RECORDED
 from warpsim.state import State
-from warpsim.stepping import CONTACT_OVERFLOW, NONFINITE, NOT_CONVERGED, UNRESOLVED
+from warpsim.stepping import CONTACT_OVERFLOW, DEEP_PRESSURE, NONFINITE, NOT_CONVERGED, UNRESOLVED
 from warpsim.streaming import STEPS, checkpoint_arrays, restored_state
 
 NAMES = {
@@ -25,6 +25,7 @@ NAMES = {
     NOT_CONVERGED: "NOT_CONVERGED",
     CONTACT_OVERFLOW: "CONTACT_OVERFLOW",
     UNRESOLVED: "UNRESOLVED",
+    DEEP_PRESSURE: "DEEP_PRESSURE",
 }
 FOLDER = "warpsim-faults"
 MOST = 16  # worlds that one simulator writes down; further ones are counted

@@ -29,6 +29,7 @@ NONFINITE = int(flags.NONFINITE)
 NOT_CONVERGED = int(flags.NOT_CONVERGED)
 CONTACT_OVERFLOW = int(flags.CONTACT_OVERFLOW)
 UNRESOLVED = int(flags.UNRESOLVED)
+DEEP_PRESSURE = int(flags.DEEP_PRESSURE)
 
 # Imported for what they register: the backward passes of contact models and integrators.
 ADJOINTS = (RigidAdjoint, SchemeAdjoint, VariationalAdjoint)
@@ -39,7 +40,9 @@ class Diagnostics:
 
     `iterations` and `momentum_error` of the solver, and `lag_error` [m/s], how far its worst contact is from Coulomb's law (the certificate e_m, theory §3.3; with `ws.Variational` also
     evaluations of DRNEA and its relative residual, the worst of a world's trees), number of `contacts`, `energy` [J]
-    of the state the step began from, and the sticky `flags` (NONFINITE 1, NOT_CONVERGED 2, CONTACT_OVERFLOW 4, UNRESOLVED 8).
+    of the state the step began from, and the sticky `flags` (NONFINITE 1, NOT_CONVERGED 2, CONTACT_OVERFLOW 4, UNRESOLVED 8,
+    DEEP_PRESSURE 16). Of hydroelastic contact in the last step: `patches`, pairs of geoms that meet, `polygons`, and `pressure_depth`, the largest
+    pressure over the modulus of the softer geom; 0 where a model has none.
     """
 
     NAMES = ("iterations", "momentum_error", "lag_error", "contacts", "energy", "flags")
@@ -54,6 +57,24 @@ class Diagnostics:
     @property
     def energy(self) -> wp.array:
         return self.step.energy
+
+    @property
+    def patches(self) -> wp.array:
+        return self._of_pressure("patches", wp.int32)
+
+    @property
+    def polygons(self) -> wp.array:
+        return self._of_pressure("count", wp.int32)
+
+    @property
+    def pressure_depth(self) -> wp.array:
+        return self._of_pressure("depth", self.step.device_model.types.real)
+
+    def _of_pressure(self, name: str, kind) -> wp.array:
+        pressure = self.step.collision.pressure
+        if pressure is None:
+            return wp.zeros(self.flags.shape[0], dtype=kind, device=self.flags.device)
+        return getattr(pressure.polygons, name)
 
     def __repr__(self) -> str:
         return f"Diagnostics(worlds={self.flags.shape[0]}: {', '.join(self.NAMES)})"

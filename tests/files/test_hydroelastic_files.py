@@ -173,6 +173,22 @@ def test_usd_holds_the_properties(tmp_path, suffix):
     assert told(found)["warpsim:hydroelastic attributes"] == ("used", "4 geoms: contact by pressure fields")
 
 
+def test_a_recording_holds_the_properties(tmp_path):
+    """The stage of a trajectory of one world, too."""
+    import mujoco
+
+    from scenes.trajectories import SMALL, rollout
+    from warpsim.files.mjcf.mjcf import load_mujoco
+
+    fields = "".join(f'<numeric name="hydroelastic:{n}" data="{d}"/>' for n, d in (("floor", "0"), ("trunk", "1e5")))
+    compiled = mujoco.MjModel.from_xml_string(SMALL.replace("<worldbody>", f"<custom>{fields}</custom><worldbody>"))
+    model = load_mujoco(compiled)
+    rollout(compiled, model, worlds=1, steps=3).to_usd(tmp_path / "t.usda", worlds=1)
+    found = ws.load(tmp_path / "t.usda")
+    np.testing.assert_array_equal(found.geom_hydroelastic, model.geom_hydroelastic)
+    assert found.point_pairs == model.point_pairs == len(model.pair_geom) - 1
+
+
 def foreign(tmp_path, units=1.0, **attributes):
     """A stage of another program: a ball with PhysicsCollisionAPI and the attributes."""
     from pxr import Sdf, Usd, UsdGeom, UsdPhysics

@@ -321,6 +321,10 @@ def test_files_of_tetrahedra(suffix, tmp_path):
             np.testing.assert_allclose(field.vertices, CENTRE, atol=1e-15)
             np.testing.assert_array_equal(field.tetrahedra, FOUR)
             np.testing.assert_allclose(field.pressure, [0, 0, 0, 0, 1])
+    broken = meshio.Mesh(CENTRE, [("tetra", FOUR[:, [1, 0, 2, 3]])])
+    broken.write(path, file_format="vtk42" if suffix == "vtk" else "gmsh22")
+    with pytest.raises(ModelError, match=rf"^{path}: .*tetrahedron 0.*inverted"):
+        ws.Hydroelastic(1e5, field=path)
     path.write_bytes(b"$MeshFormat\nabc")
     with pytest.raises(ModelError, match=str(path)):
         ws.Hydroelastic(1e5, field=path)

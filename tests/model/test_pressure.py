@@ -1,5 +1,6 @@
 """Tables of pressure fields against Drake's contact surfaces, and against what a cell must be."""
 
+import dataclasses
 import json
 import pathlib
 import time
@@ -165,6 +166,32 @@ def test_cells_fill_the_shape(name):
     assert counts.max() <= BOUNDS and tables.cell_bounds[-1].sum() == len(tables.bound)
     starts = tables.cell_bounds[:, 0]
     assert (tables.bound == -1).sum() == len(starts) and (tables.bound[starts] == -1).all()
+
+
+OTHER = {"sphere": [0.5], "ellipsoid": [0.1, 0.4, 0.2], "box": [0.1, 0.4, 0.2], "cylinder": [0.4, 0.1]}
+OTHER |= {
+    "fine cylinder": [0.3, 0.05],
+    "short cylinder": [0.05, 0.3],
+    "capsule": [0.3, 0.1],
+    "box of equal sides": [3, 1, 2],
+}
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_tables_hold_for_other_sizes(name):
+    """What a simulator does where sizes differ from world to world: the same cells fill the shape of another size, thin or long."""
+    model = SHAPES[name]
+    tables, size = pressure_tables(model), np.zeros(3)
+    size[: len(OTHER[name])] = OTHER[name]
+    other = dataclasses.replace(model, geom_size=size[None])
+    x = np.random.default_rng(3).uniform(-1, 1, size=(4000, 3)) * size.max()
+    inside, values = holders(other, tables, x, 1e-12)
+    strict, _ = holders(other, tables, x, -1e-12)
+    least = values.min(axis=0)
+    assert strict.sum(axis=0).max() == 1 and inside.any(axis=0).sum() > 50
+    clear = np.abs(least) > 1e-9
+    np.testing.assert_array_equal(inside.any(axis=0)[clear], (least > 0)[clear])
+    assert values[inside].max() <= 1 + 1e-11
 
 
 def rigid_faces(model):

@@ -62,7 +62,8 @@ class PressureContact:
     def _polygons(self):
         d = self.device_model
         polygons = copy(polygon_kernels.Polygons, d.types.real)()
-        polygons.count = wp.zeros(d.worlds, dtype=wp.int32, device=d.device)
+        for name, kind in (("count", wp.int32), ("patches", wp.int32), ("depth", d.types.real)):
+            setattr(polygons, name, wp.zeros(d.worlds, dtype=kind, device=d.device))
         polygons.first = self.dynamics.array(len(self.pairs) + 1, wp.int32)
         polygons.cells = self.dynamics.array(self.max_polygons, wp.vec2i)
         polygons.near = self.dynamics.array(int(self.combinations.sum(axis=1).max()), wp.int32)

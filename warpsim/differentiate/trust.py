@@ -31,6 +31,7 @@ FLAGS = {
     int(flag_bits.NOT_CONVERGED): "NOT_CONVERGED",
     int(flag_bits.CONTACT_OVERFLOW): "CONTACT_OVERFLOW",
     int(flag_bits.UNRESOLVED): "UNRESOLVED",
+    int(flag_bits.DEEP_PRESSURE): "DEEP_PRESSURE",
 }
 
 

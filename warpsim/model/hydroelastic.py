@@ -70,7 +70,11 @@ def tet_field(field) -> TetField:
     if isinstance(field, (str, os.PathLike)):
         from warpsim.files.tet_files import read_tetrahedra
 
-        return checked_field(str(field), *read_tetrahedra(field), None)
+        try:
+            return checked_field(os.path.basename(field), *read_tetrahedra(field))
+        except ModelError as error:
+            text = str(error).removeprefix("Hydroelastic: ")
+            raise ModelError(text if str(field) in text else f"{os.fspath(field)}: {text}") from None
     if not isinstance(field, (tuple, list)) or len(field) not in (2, 3):
         raise ModelError(
             f"Hydroelastic: field is {short(field)}; give a path, (vertices, tetrahedra) or (vertices, tetrahedra, pressure)"
@@ -179,8 +183,8 @@ def of_geom(model, g: int) -> Hydroelastic | None:
     if np.isnan(modulus):
         return None
     field = None if model.geom_field[g] < 0 else model.fields[model.geom_field[g]]
-    lengths = (None if np.isnan(x) else x for x in (resolution, thickness))
-    return Hydroelastic(modulus, *lengths, margin, field)
+    lengths = [None if np.isnan(x) else x for x in (resolution, thickness)]
+    return Hydroelastic(modulus, lengths[0], lengths[1], margin, field)
 
 
 def _finest(kind: GeomType, size) -> float:

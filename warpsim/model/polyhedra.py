@@ -20,7 +20,8 @@ class Polyhedron(typing.NamedTuple):
 
 def box() -> Polyhedron:
     """Faces +x, -x, +y, -y, +z, -z of the cube of half width 1."""
-    corners, loops = [], []
+    corners: list[np.ndarray] = []
+    loops: list[range] = []
     for k in range(3):
         for side in (1.0, -1.0):
             i, j = (k + 1) % 3, (k + 2) % 3
@@ -70,10 +71,10 @@ def capsule(sides: int) -> Polyhedron:
     top = np.concatenate([cap, np.ones((len(cap), 1))], axis=1)
     vertex = np.concatenate([top, top * [1, 1, -1, -1]])
     first = 1 + sides * np.arange(rings)  # vertex of each ring
-    facets = [np.stack([np.zeros_like(i), first[0] + i, first[0] + j, np.full_like(i, -1)], axis=-1)]
+    rows = [np.stack([np.zeros_like(i), first[0] + i, first[0] + j, np.full_like(i, -1)], axis=-1)]
     for upper, lower in itertools.pairwise(first):
-        facets.append(np.stack([upper + i, lower + i, lower + j, upper + j], axis=-1))
-    facets = np.concatenate(facets)
+        rows.append(np.stack([upper + i, lower + i, lower + j, upper + j], axis=-1))
+    facets = np.concatenate(rows)
     below = np.where(facets < 0, -1, facets + len(cap))
     count = (facets >= 0).sum(axis=1)[:, None]
     turned = np.take_along_axis(below, np.where(np.arange(4) < count, count - 1 - np.arange(4), np.arange(4)), axis=1)

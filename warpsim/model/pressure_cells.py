@@ -67,7 +67,8 @@ def depth(kind: int, size, thickness: float) -> float:
     """Depth [m] over which F goes from 0 to 1, of planes and primitives without their margin."""
     if kind == GeomType.PLANE:
         return float(thickness)
-    return float(min(size[: {GeomType.SPHERE: 1, GeomType.CAPSULE: 1, GeomType.CYLINDER: 2}.get(kind, 3)]))
+    counts = {GeomType.SPHERE: 1, GeomType.CAPSULE: 1, GeomType.CYLINDER: 2}  # of the sizes that are a depth
+    return float(min(size[: counts.get(GeomType(kind), 3)]))
 
 
 def geom_cells(model: Model, g: int) -> tuple[Cells, float]:

@@ -7,8 +7,8 @@ and its second moments are the polygon's.
 
 import warp as wp
 
-from ...flags import CONTACT_OVERFLOW
-from ...linalg.lanes import lane, lanes, sync, team_bits, team_count, team_number, team_rank, team_take
+from ...flags import CONTACT_OVERFLOW, DEEP_PRESSURE
+from ...linalg.lanes import lane, lanes, sync, team_bits, team_count, team_max, team_number, team_rank, team_take
 from ...real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec4, vec5
 from ..contacts import Contacts, Material, Scene, geom_dissipation_time
 from ..narrow.features import contact_frame, orthogonal
@@ -16,6 +16,7 @@ from ..narrow.manifold import PLANE
 from .fields import Capsule, Fields, Sizes, capsule_scale, capsules_apart, cell_capsule, part_capsule
 from .polygon import MAX_VERTICES, SMALLEST_AREA, Moments, Surface, compliances, meet, moments
 
+DEEP = 0.5  # p/E from which on geoms are too soft, or driven too deep, for their fields
 SMALLEST_SPREAD = 1e-30  # [m²] of second moments per area under which a polygon is thin
 
 
@@ -25,6 +26,8 @@ class Polygons:
     read them, the arrays but `count`, `first` and `cells` have columns."""
 
     count: wp.array(dtype=int)
+    patches: wp.array(dtype=int)  # pairs that have any
+    depth: wp.array(dtype=real)  # largest p/E of the softer geom
     first: wp.array2d(dtype=int)
     cells: wp.array2d(dtype=wp.vec2i)
     near: wp.array2d(dtype=int)  # scratch: cells of S, then parts of O, that are near the other geom
@@ -270,6 +273,24 @@ def keep_polygon(polygons: Polygons, w: int, k: int, found: Surface, shape: Mome
 
 
 @func
+def deepest(P: wp.array(dtype=vec3), found: Surface) -> real:
+    """Largest pressure of a polygon."""
+    most = real(0.0)
+    for i in range(found.count):
+        most = wp.max(most, wp.dot(found.a, P[i]) + found.b)
+    return most
+
+
+@func
+def softest(fields: Fields, sizes: Sizes, w: int, s: int, o: int) -> real:
+    """The modulus of the softer of two geoms."""
+    modulus = sizes.modulus[w % sizes.modulus.shape[0], s]
+    if fields.geom_cells[o, 1] > 0:
+        modulus = wp.min(modulus, sizes.modulus[w % sizes.modulus.shape[0], o])
+    return modulus
+
+
+@func
 def is_large(fields: Fields, o: int, i: int, j: int) -> bool:
     """Whether a polygon is of two flat faces."""
     other = int(0)
@@ -305,6 +326,8 @@ def detect(
     count = contacts.count[w]
     flags = int(0)
     listed = int(0)
+    patches = int(0)
+    depth = real(0.0)
     pairs = fields.pair.shape[0]
     for pair in range(pairs):
         polygons.first[w, pair] = listed
@@ -342,6 +365,7 @@ def detect(
                     found = meet(fields, sizes, X, w, s, o, i, j, P, spare, distance)
                     if found.count > 0:
                         shape = moments(P, found.count, found.normal)
+                        depth = wp.max(depth, deepest(P, found) / softest(fields, sizes, w, s, o))
                 for of in range(lanes()):  # in the order of cells
                     hit = int(0)
                     if shape.area > real(SMALLEST_AREA):
@@ -363,7 +387,14 @@ def detect(
                             listed += 1
                         else:
                             flags = flags | CONTACT_OVERFLOW
+            if listed > polygons.first[w, pair]:
+                patches += 1
             sync()
+    depth = team_max(depth)
+    if depth > real(DEEP):
+        flags = flags | DEEP_PRESSURE
+    polygons.patches[w] = patches
+    polygons.depth[w] = depth
     polygons.first[w, pairs] = listed
     polygons.count[w] = listed
     contacts.count[w] = count
@@ -425,16 +456,11 @@ def outline(
     outlines.centroid[k] = wp.transform_point(X_s, shape.centroid)
     outlines.force[k] = (shape.area * pressure) * n
     outlines.moment[k] = shape.area * wp.cross(wp.transform_vector(X_s, shape.second * found.a), n)
-    largest = real(0.0)
     for i in range(found.count):
-        p_i = wp.dot(found.a, P[i]) + found.b
-        largest = wp.max(largest, p_i)
         outlines.vertex[k, i] = wp.transform_point(X_s, P[i])
-        outlines.pressure[k, i] = p_i
-    softest = sizes.modulus[world % sizes.modulus.shape[0], s]
-    if fields.geom_cells[o, 1] > 0:
-        softest = wp.min(softest, sizes.modulus[world % sizes.modulus.shape[0], o])
+        outlines.pressure[k, i] = wp.dot(found.a, P[i]) + found.b
+    largest = deepest(P, found) / softest(fields, sizes, world, s, o)
     aligned = found.slope_s / wp.length(found.a)
     if found.size_o > real(0.0):
         aligned = wp.min(aligned, found.slope_o / found.size_o)
-    outlines.values[k] = vec4(shape.area, shape.area / (c_s + c_o), largest / softest, aligned)
+    outlines.values[k] = vec4(shape.area, shape.area / (c_s + c_o), largest, aligned)

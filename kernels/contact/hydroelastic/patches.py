@@ -30,9 +30,10 @@ COHERENT = 0.95  # |Σ A p n|/Σ A p of polygons that have about one normal
 SAME_NORMAL = 0.95  # cosine between normals that belong together anyhow
 LEAST_COSINE = 0.1  # between the normals of a patch and of a quarter of it
 LARGEST_CENTRE = 0.75  # w0
-# κ of T ≈ f0 κ √tr S_p, of the ratio of the smaller to the larger deviation: a fit to patches of all shapes, ±5 %.
+# κ of T ≈ f0 κ √tr S_p, of how round S_p is, 2 √det S_p/tr S_p: a fit to patches of all shapes, ±5 %.
 TORSION = 0.863
 TORSION_ROUND = 0.061
+TIE = 1e-6  # normals this much nearer to a later seed than to an earlier one belong to the earlier: rounding does not part equals
 LEAST_SHARE = 1e-9  # of the stiffness: quadrants with less are empty
 THIN = 1e-12  # of the trace of S: least square of L's diagonal
 
@@ -97,7 +98,7 @@ def add_part(
     s: Sums, n: vec3, share: real, area: real, p: real, c: real, tau: real, a: vec3, x: vec3, second: mat33
 ) -> Sums:  # fmt: skip
     """Adds a polygon, or a part of one, whose normal n has the share c_i of n̄, at x from the point of the sums."""
-    k = share * area / c
+    k = wp.max(share, real(0.0)) * area / c  # what faces away carries force and no stiffness
     f = share * area * p
     spread = wp.outer(x, x) + second
     Ca = second * a
@@ -168,7 +169,7 @@ def nearest_seed(seeds: int, seed: mat43, n: vec3) -> int:
     most = real(-2.0)
     for b in range(seeds):
         x = n[0] * seed[b, 0] + n[1] * seed[b, 1] + n[2] * seed[b, 2]
-        if x > most:
+        if x > most + real(TIE):
             most = x
             best = b
     return best
@@ -176,8 +177,8 @@ def nearest_seed(seeds: int, seed: mat43, n: vec3) -> int:
 
 @func
 def share_of(polygons: Polygons, w: int, k: int, patch: Patch) -> real:
-    """c_i, 0 where a normal points away."""
-    return wp.max(wp.dot(polygons.normal[w, k], patch.normal), real(0.0))
+    """c_i."""
+    return wp.dot(polygons.normal[w, k], patch.normal)
 
 
 @func
@@ -201,11 +202,9 @@ def torsion(s: Sums, patch: Patch) -> real:
     tt = wp.dot(patch.t, cov * patch.t)
     tu = wp.dot(patch.t, cov * patch.u)
     uu = wp.dot(patch.u, cov * patch.u)
-    middle = real(0.5) * (tt + uu)
-    apart = wp.sqrt(real(0.25) * (tt - uu) * (tt - uu) + tu * tu)
-    narrow = wp.sqrt(wp.max(middle - apart, real(0.0)) / wp.max(middle + apart, real(1e-30)))
-    kappa = real(TORSION) + real(TORSION_ROUND) * narrow
-    return s.f * kappa * wp.sqrt(wp.max(real(2.0) * middle, real(0.0)))
+    spread = wp.max(tt + uu, real(1e-30))
+    roundness = real(2.0) * wp.sqrt(wp.max(tt * uu - tu * tu, real(0.0))) / spread
+    return s.f * (real(TORSION) + real(TORSION_ROUND) * roundness) * wp.sqrt(spread)
 
 
 @func
@@ -370,7 +369,7 @@ def find_patch(
         for k in range(first + lane(), last, lanes()):
             values = polygons.values[w, k]
             if values[0] > real(0.0) and nearest_seed(seeds, seed, polygons.normal[w, k]) == b:
-                stiffness = share_of(polygons, w, k, patch) * values[0] / values[2]
+                stiffness = wp.max(share_of(polygons, w, k, patch), real(0.0)) * values[0] / values[2]
                 K += stiffness
                 Kx += stiffness * (polygons.centroid[w, k] - origin)
         K = team_sum(K)

@@ -16,8 +16,10 @@ from warpsim.model.model import ReportLine
 
 GROUP = "drake:proximity_properties"
 SWITCHES = ("compliant_hydroelastic", "rigid_hydroelastic")
-NUMBERS = ("hydroelastic_modulus", "mesh_resolution_hint", "hydroelastic_margin", "relaxation_time", "mu_dynamic")
-NUMBERS += ("mu_static", "point_contact_stiffness")
+NUMBERS = (
+    *("hydroelastic_modulus", "mesh_resolution_hint", "hydroelastic_margin"),
+    *("relaxation_time", "mu_dynamic", "mu_static", "point_contact_stiffness"),
+)
 POSITIVE = ("hydroelastic_modulus", "mesh_resolution_hint", "point_contact_stiffness")
 IGNORED = {"hunt_crossley_dissipation": "contact has a relaxation time instead: give drake:relaxation_time"}
 WHAT = {  # of the report: what becomes of a property that is read

@@ -63,5 +63,5 @@ def read_pressure_field(prim, units, label: str) -> Hydroelastic | None:
         if arrays[0] is None or arrays[1] is None:
             raise ModelError(f"{label}: {PREFIX}vertices and {PREFIX}tetrahedra go together; give both, or neither")
         field = (arrays[0] * units.length, *arrays[1:])
-    lengths = (found.get(name) for name in ("resolution", "thickness"))
-    return properties(label, found["modulus"], *lengths, found.get("margin", 0.0), field)
+    lengths = found.get("resolution"), found.get("thickness"), found.get("margin", 0.0)
+    return properties(label, found["modulus"], *lengths, field)

@@ -61,6 +61,11 @@ class LCP(ContactModel):
             return (
                 f"LCP(saddle_escape=True) has no gradients with {type(integrator).__name__}(); use another integrator"
             )
+        if model.point_pairs < len(model.pair_geom):
+            names = " and ".join(repr(model.geom_names[g]) for g in model.pair_geom[model.point_pairs])
+            return (
+                f"LCP() is rigid, and hydroelastic contact is compliant (geoms {names}); use ws.SAP() or ws.Compliant()"
+            )
         return super().refuse(model, integrator, dtype, requires_grad)
 
 
