@@ -152,15 +152,20 @@ def stored_polygon(polygons: Polygons, rates: PolygonRates, w: int, k: int, d: i
 
 @func
 def moving_share(m: Moving, patch: MovingPatch) -> vec2:
-    share = product(m.now.normal, m.rate.normal, patch.now.normal, patch.rate.normal)
-    return larger(share, vec2())
+    return product(m.now.normal, m.rate.normal, patch.now.normal, patch.rate.normal)
+
+
+@func
+def moving_stiffness(share: vec2, m: Moving) -> vec2:
+    """A/c of a polygon that does not face away."""
+    return over(times(larger(share, vec2()), vec2(m.now.area, m.rate.area)), vec2(m.now.c, m.rate.c))
 
 
 @func
 def add_moving(s: MovingSums, share: vec2, m: Moving, patch: MovingPatch) -> MovingSums:
     """`add_part` with rates, of a polygon about the centre of the patch."""
     area = times(share, vec2(m.now.area, m.rate.area))
-    k = over(area, vec2(m.now.c, m.rate.c))
+    k = moving_stiffness(share, m)
     f = times(area, vec2(m.now.pressure, m.rate.pressure))
     x = m.now.centroid - patch.now.centre
     dx = m.rate.centroid - patch.rate.centre
@@ -238,7 +243,7 @@ def moving_patch(polygons: Polygons, rates: PolygonRates, w: int, first: int, la
         for k in range(first, last):
             if rates.patch[w, k] == b:
                 m = stored_polygon(polygons, rates, w, k, d)
-                stiffness = over(times(moving_share(m, result), vec2(m.now.area, m.rate.area)), vec2(m.now.c, m.rate.c))
+                stiffness = moving_stiffness(moving_share(m, result), m)
                 x = m.now.centroid - origin
                 K += stiffness[0]
                 K_rate += stiffness[1]
@@ -316,12 +321,10 @@ def moving_torsion(s: MovingSums, patch: MovingPatch) -> vec2:
     tt = form(cov, cov_rate, patch.now.t, patch.rate.t, patch.now.t, patch.rate.t)
     tu = form(cov, cov_rate, patch.now.t, patch.rate.t, patch.now.u, patch.rate.u)
     uu = form(cov, cov_rate, patch.now.u, patch.rate.u, patch.now.u, patch.rate.u)
-    middle = real(0.5) * (tt + uu)
-    apart = root(real(0.25) * times(tt - uu, tt - uu) + times(tu, tu))
-    least = larger(middle - apart, vec2())
-    narrow = root(over(least, larger(middle + apart, one(real(1e-30)))))
-    kappa = one(real(TORSION)) + real(TORSION_ROUND) * narrow
-    return times(times(f, kappa), root(real(2.0) * middle))
+    spread = larger(tt + uu, one(real(1e-30)))
+    roundness = over(real(2.0) * root(larger(times(tt, uu) - times(tu, tu), vec2())), spread)
+    kappa = one(real(TORSION)) + real(TORSION_ROUND) * roundness
+    return times(times(f, kappa), root(spread))
 
 
 @func
@@ -412,7 +415,7 @@ def moving_point(p: Points, patch: MovingPatch, q: int):
     weight = real(0.25) * p.share
     arm_t = times(p.spread, at[0] * p.l_tt)
     arm_u = times(p.spread, at[0] * p.l_ut + at[1] * p.l_uu)
-    pressed = p.depth + times(times(p.scale, p.spread), at[0] * p.z_t + at[1] * p.z_u)
+    pressed = larger(p.depth + times(times(p.scale, p.spread), at[0] * p.z_t + at[1] * p.z_u), vec2())
     if q == 4:
         arm_t = vec2()
         arm_u = vec2()
