@@ -155,7 +155,7 @@ def geom_row(given, kind: GeomType, size, label: str) -> np.ndarray:
         )
     grown = np.asarray(size, float) + given.margin  # what Drake counts the facets for
     resolution = default_resolution(kind, grown) if given.resolution is None else given.resolution
-    coarsest = coarsest_resolution(kind, size)
+    coarsest = coarsest_resolution(kind, grown)
     if resolution > coarsest:
         raise ModelError(
             f"{label}: resolution {resolution:g} m is coarser than the shape; give at most its diameter, {coarsest:g} m"
