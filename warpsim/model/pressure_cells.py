@@ -66,7 +66,7 @@ def geom_cells(model: Model, g: int) -> tuple[Cells, float, float]:
     _, resolution, thickness, margin = model.geom_hydroelastic[g]
     if kind == GeomType.MESH:
         field = int(model.geom_field[g])
-        return _hull_cells(model.meshes[model.geom_mesh[g]]) if field < 0 else _tet_cells(model.fields[field])
+        return _hull_cells(model.meshes[model.geom_mesh[g]]) if field < 0 else _tet_cells(model.fields[field], margin)
     if kind == GeomType.PLANE:
         cells = Cells(np.array([[0.0, 0.0, -1.0, 0.0]]), np.zeros(1, int), np.array([[-1]]), np.ones(1, int))
         return cells, thickness, thickness
@@ -243,7 +243,7 @@ def chebyshev_centre(normal: np.ndarray, offset: np.ndarray) -> np.ndarray:
     return point
 
 
-def _tet_cells(field: TetField) -> tuple[Cells, float, float]:
+def _tet_cells(field: TetField, margin: float) -> tuple[Cells, float, float]:
     """One cell for each tetrahedron, bounded by its faces; -1 stands for a face of pressure 0 on the boundary."""
     from warpsim.model.tetrahedra import FACES, boundary_faces, depths
 
@@ -253,7 +253,7 @@ def _tet_cells(field: TetField) -> tuple[Cells, float, float]:
         np.concatenate([corners, np.ones((*tets.shape, 1))], axis=2), pressure[tets][..., None]
     )
     own = coefficient[..., 0]
-    deep = float(depths(vertex, tets).max())
+    deep = float(depths(vertex, tets).max()) if margin > 0 else 1.0
     open_ = boundary_faces(tets) & (pressure[tets[:, FACES]] == 0.0).all(axis=2)
     first, second, third = (corners[:, FACES[:, k]] for k in range(3))
     outward = np.cross(second - first, third - first)
