@@ -358,6 +358,10 @@ class push(Term):
             raise ValueError(f"velocity is {short(velocity)}; give numbers of at least 0, one or one for each velocity")
 
     def bind(self, view) -> None:
+        if view.differentiable:
+            raise ValueError(
+                f"push of joint {self.joint!r} writes to velocities, which has no gradient; leave it out of events, or requires_grad"
+            )
         self.number, (_, self.places) = view.draw(), view.columns(self.joint)
         if len(self.most) not in (1, len(self.places)):
             raise ValueError(

@@ -34,7 +34,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     device, threads, dtype: as in `Simulator`; other names change the task (`decimation=2`)
 
     A world whose reward, observation or state is not finite ends its episode with reward 0 and is counted in `faults` `(num_envs,)`; the others do
-    not notice. Actions outside the space are cut to its bounds, and counted in `clipped`; rewards see them as they are given. Rewards by term are in `info["reward_<name>"]`. Raises `ValueError` for what is no action, mask, mode or task.
+    not notice. What is not finite in its last observation is given as 0, and that action has no gradient. Actions outside the space are cut to its bounds, and counted in `clipped`; rewards see them as they are given. Rewards by term are in `info["reward_<name>"]`. Raises `ValueError` for what is no action, mask, mode or task.
     """
 
     metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}
@@ -136,6 +136,12 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         """How often each world's action was outside the action space, to whose bounds it is cut `(num_envs,)`."""
         return np.array(self.arrays.host(self._clipped), np.int64)
 
+    @property
+    def gradient_faults(self) -> np.ndarray:
+        """How often a gradient by each world's state or action was not finite, in place of which 0 was taken `(num_envs,)`."""
+        found = self.view.gradient_faults
+        return np.zeros(self.num_envs, np.int64) if found is None else np.array(self.arrays.host(found), np.int64)
+
     # Gymnasium's interface -------------------------------------------------------------------------------------------
 
     def reset(self, *, seed: int | None = None, options: dict | None = None):
@@ -176,7 +182,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
     def _step(self, actions):
         v, t, xp = self.view, self.task, self.arrays.xp
-        action = self._action(actions)
+        (action,) = v.isolated(self._action(actions))
         v.tick += 1
         v.q_before, v.v_before = self.arrays.copied(v.q), self.arrays.copied(v.v)
         v.last_action, v.action = v.action, action
@@ -198,6 +204,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         observation = self._observe()
         bad = ~(xp.isfinite(reward) & xp.isfinite(observation).all(-1)) | ((v.diagnostic("flags") & NONFINITE) != 0)
         reward, terminated = xp.where(bad, 0.0 * v.dt, reward), terminated | bad
+        if self.arrays.host(bad).any():
+            observation = xp.where(bad[:, None] & ~xp.isfinite(observation), 0.0, observation)
         self._faults = self._faults + 1 * (bad if self._ended is None else bad & ~self._ended)
         truncated = self._none() if t.episode is None else (v.steps >= t.episode) & ~terminated
         return self._advance(observation, reward, terminated, truncated, info)

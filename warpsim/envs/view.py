@@ -23,6 +23,8 @@ class View:
     xp                  the framework's functions: numpy, torch or jax.numpy
     """
 
+    differentiable, gradient_faults = False, None
+
     def __init__(self, sim, state, arrays: Arrays, dt: float, actions: int, seed: int, first_world: int = 0):
         self.sim, self.state, self.arrays, self.dt = sim, state, arrays, dt
         self.model, self.worlds, self.xp = sim.model, sim.worlds, arrays.xp
@@ -59,6 +61,10 @@ class View:
         else:
             control = self.arrays.give(control, self.state.q.dtype)
         self.sim.step(self.state, control, substeps=substeps, out=self.state)
+
+    def isolated(self, *arrays) -> tuple:
+        """The same arrays; of tensors with gradients, those of a world that are not finite end here."""
+        return arrays
 
     def restarted(self, mask) -> None:
         """Worlds of a mask have been put somewhere else."""
