@@ -67,7 +67,7 @@ def command(name: str):
 
 
 class noisy(Term):
-    """A term with noise: uniform in ± `uniform`, or normal of deviation `normal`, and a bias of an episode in ± `bias`."""
+    """A term with noise: uniform in ± `uniform`, or normal of deviation `normal`, and a bias of an episode in ± `bias`. `(worlds,)` stays `(worlds,)`."""
 
     memory = ("offset",)
 
@@ -89,10 +89,12 @@ class noisy(Term):
             self.offset = _rows(view, mask, self._bias(view), self.offset)
 
     def _bias(self, view):
-        return view.uniform(self.size, -self.amounts["bias"], self.amounts["bias"], draw=self.draws[2])
+        most = self.amounts["bias"]
+        return view.uniform(self.size, -most, most, draw=self.draws[2], of_episode=True)
 
     def __call__(self, view):
         value = self.term(view)
+        shape = (view.worlds,) if value.ndim == 1 else (view.worlds, -1)
         value = value.reshape(view.worlds, -1)
         self.size = value.shape[1]
         if self.amounts["uniform"]:
@@ -104,7 +106,7 @@ class noisy(Term):
         if self.amounts["bias"]:
             self.offset = self._bias(view) if self.offset is None else self.offset
             value = value + self.offset
-        return value
+        return value.reshape(shape)
 
 
 class late(Term):
@@ -315,9 +317,9 @@ class dc_motor(Term):
 
 
 class randomise(Term):
-    """A parameter of every world times a factor drawn in [low, high), once (`when="startup"`) or where episodes begin ("reset").
+    """A parameter of every world times a factor drawn in [low, high), once (`when="startup"`, and again by `reset(seed=)`) or where episodes begin ("reset").
 
-    One factor for all of a world's entries, or `each=True` one for each.
+    One factor for all of a world's entries, or `each=True` one for each. Two of one parameter are refused.
     """
 
     def __init__(self, parameter: str, low: float, high: float, when: str = "startup", each: bool = False):
@@ -329,6 +331,11 @@ class randomise(Term):
         self.parameter, self.when, self.each = parameter, when, each
 
     def bind(self, view) -> None:
+        if self.parameter in view.randomised:
+            raise ValueError(
+                f"randomise {self.parameter!r} stands twice in events, and the second would replace the first; leave one of them"
+            )
+        view.randomised.append(self.parameter)
         self.number = view.draw()
         self.target = view.sim.parameters[self.parameter]
         self.whole = self.target.numpy().copy()

@@ -167,7 +167,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             chosen = self._all() if mask is None else self._mask(mask)
             if not fresh:
                 self._next_episode(chosen)
-            self._begin(chosen)
+            self._begin(chosen, startup=seed is not None)
             self._begun = True
             if self._ended is not None:
                 self._ended = None if mask is None else self._ended & ~chosen

@@ -1,8 +1,10 @@
 """What a term sees: all worlds of an environment at one moment, as arrays of its framework."""
 
+import copy
 import functools
 
 import numpy as np
+import warp as wp
 
 from warpsim.envs.frameworks import Arrays
 from warpsim.randomness import RandomStream
@@ -31,6 +33,7 @@ class View:
         self.models = [sim.model]
         self.numbers = np.arange(first_world, first_world + sim.worlds)
         self.draws = self.tick = 0
+        self.randomised: list = []
         zeros = np.zeros((sim.worlds, actions), np.float32)
         self.action, self.last_action = arrays.made(zeros), arrays.made(zeros)
         self.control = arrays.made(np.zeros((sim.worlds, sim.model.nu), np.float32))
@@ -45,6 +48,8 @@ class View:
     def seed(self, seed: int) -> None:
         """Begin the random numbers of every world anew."""
         self.stream = RandomStream(seed, self.numbers, device=self.sim.device)
+        self._start = copy.copy(self.stream)  # at the first step of the present episode, which they share
+        self._start.step = wp.zeros_like(self.stream.step)
 
     @property
     def q(self):
@@ -98,9 +103,10 @@ class View:
         self.draws += 1
         return self.draws - 1
 
-    def uniform(self, columns: int, low=0.0, high=1.0, draw: int = 0):
-        """`(worlds, columns)` in [low, high)."""
-        return self.arrays.of(self.stream.uniform(columns, low, high, draw=draw))
+    def uniform(self, columns: int, low=0.0, high=1.0, draw: int = 0, of_episode: bool = False):
+        """`(worlds, columns)` in [low, high); `of_episode`: those of the step where each world's episode began."""
+        stream = self._start if of_episode else self.stream
+        return self.arrays.of(stream.uniform(columns, low, high, draw=draw))
 
     def normal(self, columns: int, mean=0.0, deviation=1.0, draw: int = 0):
         """`(worlds, columns)` of a normal distribution."""
