@@ -197,44 +197,45 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         v.steps = v.steps + 1
         self._commands(self._none())
         self._happen(self._none())
-        reward, info = self._reward()
+        reward, parts = self._reward()
         terminated = self._none()
         for name, term in t.terminations.items():
             terminated = terminated | self._boolean(term(v), f"terminations[{name!r}]")
         observation = self._observe()
         bad = ~(xp.isfinite(reward) & xp.isfinite(observation).all(-1)) | ((v.diagnostic("flags") & NONFINITE) != 0)
-        reward, terminated = xp.where(bad, 0.0 * v.dt, reward), terminated | bad
         if self.arrays.host(bad).any():
+            terminated = terminated | bad
+            reward, parts = self._without(bad, reward, parts)
             observation = xp.where(bad[:, None] & ~xp.isfinite(observation), 0.0, observation)
-        self._faults = self._faults + 1 * (bad if self._ended is None else bad & ~self._ended)
+            self._faults = self._faults + 1 * (bad if self._ended is None else bad & ~self._ended)
         truncated = self._none() if t.episode is None else (v.steps >= t.episode) & ~terminated
-        return self._advance(observation, reward, terminated, truncated, info)
+        return self._advance(observation, reward, terminated, truncated, parts)
 
-    def _advance(self, observation, reward, terminated, truncated, info):
+    def _without(self, mask, reward, parts):
+        """Reward and rewards by term, 0 in the worlds of a mask."""
+        where = self.arrays.xp.where
+        return where(mask, 0.0, reward), {name: where(mask, 0.0, part) for name, part in parts.items()}
+
+    def _advance(self, observation, reward, terminated, truncated, parts):
         """The rest of a step: episodes that end, by the mode."""
-        xp, ended = self.arrays.xp, terminated | truncated
-        if self.autoreset is AutoresetMode.SAME_STEP:
-            if self.arrays.host(ended).any():
-                mask = self._bools(ended)
-                last = {**info, **{f"_{name}": mask for name in info}}
-                info |= {
-                    "final_obs": self._out(observation),
-                    "_final_obs": mask,
-                    "final_info": last,
-                    "_final_info": mask,
-                }
-                self._next_episode(ended)
-                self._begin(ended)
-                observation = self._observe()
-        elif self.autoreset is AutoresetMode.NEXT_STEP:
-            before = self._ended
-            if before is not None and self.arrays.host(before).any():
-                self._next_episode(before)
-                self._begin(before)
-                observation = self._observe()
-                reward = xp.where(before, 0.0 * reward, reward)
-                terminated, truncated, ended = (x & ~before for x in (terminated, truncated, ended))
+        ended, before = terminated | truncated, self._ended
+        begins = self.autoreset is AutoresetMode.NEXT_STEP and before is not None and self.arrays.host(before).any()
+        if begins:
+            self._next_episode(before)
+            self._begin(before)
+            observation = self._observe()
+            reward, parts = self._without(before, reward, parts)
+            terminated, truncated, ended = (x & ~before for x in (terminated, truncated, ended))
+        info = {f"reward_{name}": self._out(part) for name, part in parts.items()}
+        if self.autoreset is AutoresetMode.NEXT_STEP:
             self._ended = ended
+        elif self.autoreset is AutoresetMode.SAME_STEP and self.arrays.host(ended).any():
+            mask = self._bools(ended)
+            last = {**info, **{f"_{name}": mask for name in info}}
+            info |= {"final_obs": self._out(observation), "_final_obs": mask, "final_info": last, "_final_info": mask}
+            self._next_episode(ended)
+            self._begin(ended)
+            observation = self._observe()
         return self._out(observation), self._out(reward), self._bools(terminated), self._bools(truncated), info
 
     def detach(self) -> None:
@@ -328,14 +329,15 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         return self.arrays.floats(self.arrays.xp.concat(found, axis=-1), self.sim.dtype)
 
     def _reward(self):
-        v, total, info = self.view, None, {}
+        """The sum of the rewards, and each by its name."""
+        v, total, parts = self.view, None, {}
         for name, term in self._rewards.items():
             part = self._weights[name] * self._shaped(term(v), f"rewards[{name!r}]")
             total = part if total is None else total + part
-            info[f"reward_{name}"] = self._out(part)
+            parts[name] = part
         if total is None:
             total = self.arrays.made(np.zeros(self.num_envs, np.float32))
-        return total, info
+        return total, parts
 
     def _shaped(self, value, label: str):
         shape = tuple(getattr(value, "shape", ()))
