@@ -291,22 +291,33 @@ class dc_motor(Term):
     """
 
     def __init__(self, stall_torque, free_speed, joints=()):
-        self.stall, self.free, self.joints = (
-            np.asarray(stall_torque, np.float32),
-            np.asarray(free_speed, np.float32),
-            tuple(joints),
-        )
-        if not ((self.stall > 0).all() and (self.free > 0).all()):
-            raise ValueError(
-                f"stall_torque is {short(stall_torque)} and free_speed {short(free_speed)}; both must be positive"
-            )
+        self.stall, self.free = (np.atleast_1d(np.asarray(x, np.float32)) for x in (stall_torque, free_speed))
+        self.joints = tuple(joints)
+        for name, values in (("stall_torque", self.stall), ("free_speed", self.free)):
+            if values.ndim > 1 or not ((values > 0) & np.isfinite(values)).all():
+                raise ValueError(
+                    f"{name} is {short(stall_torque if values is self.stall else free_speed)}; give a positive number, or one for each joint"
+                )
 
     def bind(self, view) -> None:
         model = view.model
-        joints = self.joints or tuple(model.joint_names[j] for j in model.actuator_joint)
-        self.places = view.columns(*joints)[1]
+        if not self.joints and (model.actuator_joint < 0).any():
+            name = model.actuator_names[int(np.flatnonzero(model.actuator_joint < 0)[0])]
+            raise ValueError(f"dc_motor: actuator {name!r} drives no joint; name the joints, one for each action")
+        self.names = self.joints or tuple(model.joint_names[j] for j in model.actuator_joint)
+        self.places = view.columns(*self.names)[1]
+        for name, values in (("stall_torque", self.stall), ("free_speed", self.free)):
+            if len(values) not in (1, len(self.places)):
+                raise ValueError(
+                    f"dc_motor: {name} has {len(values)} numbers; the joints {listed(self.names)} have {len(self.places)} velocities"
+                )
 
     def __call__(self, view, action):
+        if action.shape[1] != len(self.places):
+            raise ValueError(
+                f"dc_motor: the joints {listed(self.names)} have {len(self.places)} velocities, and there are {action.shape[1]} actions; "
+                "name the joints that the actions drive, one for each"
+            )
         stall, speed = view.arrays.made(self.stall), view.v[:, self.places] / view.arrays.made(self.free)
         highest = stall * view.xp.clip(1.0 - speed, 0.0, 1.0)
         lowest = -stall * view.xp.clip(1.0 + speed, 0.0, 1.0)

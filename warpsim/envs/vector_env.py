@@ -6,9 +6,10 @@ import warp as wp
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from warpsim.checks import choice, short, whole
+from warpsim.checks import choice, listed, short, whole
 from warpsim.envs.frameworks import FRAMEWORKS, Arrays
 from warpsim.envs.gradients import GradientView
+from warpsim.envs.keeping import check_kept
 from warpsim.envs.task import Task
 from warpsim.envs.variants import apply_variants, rows_of_starts
 from warpsim.envs.view import View
@@ -19,6 +20,20 @@ from warpsim.streaming import checkpoint_arrays, restored_state
 MODES = {mode.value: mode for mode in AutoresetMode} | {mode.name: mode for mode in AutoresetMode}
 
 KEPT = ("q_before", "v_before", "action", "last_action", "steps")  # of a view, from step to step
+
+
+def reset_mask(options, known=("reset_mask",)):
+    """`reset_mask` of the options of a reset, None where it isn't there. Raises `ValueError` for options that there are not."""
+    if options is None:
+        return None
+    if not isinstance(options, dict):
+        raise ValueError(f"options is {short(options)}; give a dict{' with reset_mask' if known else ''}, or None")
+    for name in options:
+        if name not in known:
+            raise ValueError(
+                f"reset has no options[{name!r}]; it has: {listed(known) or 'none'}. What an environment is made with is given when it is made"
+            )
+    return options.get("reset_mask")
 
 
 class VectorEnv(gymnasium.vector.VectorEnv):
@@ -56,6 +71,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         **changes,
     ):
         self.num_envs = whole(num_envs, "num_envs", 1)
+        first_world = whole(first_world, "first_world", 0)
         self.task = self._task(task, changes)
         if not isinstance(autoreset, AutoresetMode):
             autoreset = MODES[choice(autoreset, "autoreset", MODES)]
@@ -146,11 +162,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
     def reset(self, *, seed: int | None = None, options: dict | None = None):
         """Begin episodes in all worlds, or in those of `options["reset_mask"]`; observations and info of all."""
-        mask = None
-        if options is not None:
-            if not isinstance(options, dict) or set(options) - {"reset_mask"}:
-                raise ValueError(f"options is {short(options)}; give a dict with reset_mask, or None")
-            mask = options.get("reset_mask")
+        mask = reset_mask(options)
         if seed is not None:
             if isinstance(seed, (list, tuple)):
                 raise ValueError("seed is a list; one number seeds all worlds, each by its place")
@@ -262,13 +274,19 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             "ended": None if self._ended is None else host(self._ended),
             "faults": self.faults,
             "clipped": self.clipped,
+            "gradient_faults": self.gradient_faults,
             "tick": v.tick,
             "begun": self._begun,
             "terms": [self._memory(term) for term in self._inner_terms()],
         }
 
+    def check_kept(self, kept) -> None:
+        """Raise `ValueError` for what `load_state_dict` would refuse."""
+        check_kept(kept, self.state_dict(), self.sim)
+
     def load_state_dict(self, kept: dict) -> None:
-        """Go on from what `state_dict` gave, in an environment of the same task and as many worlds."""
+        """Go on from what `state_dict` gave, in an environment of the same task and as many worlds. Raises `ValueError` for anything else, and writes nothing."""
+        self.check_kept(kept)
         v, made = self.view, self.arrays.made
         self.state.assign(restored_state(self.sim, kept["arrays"], "the checkpoint"))
         v.stream.load_state_dict(kept["stream"])
@@ -277,6 +295,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         v.commands = {name: made(x) for name, x in kept["commands"].items()}
         self._ended = None if kept["ended"] is None else made(kept["ended"])
         self._faults, self._clipped = made(kept["faults"]), made(kept["clipped"])
+        if self.requires_grad:
+            v.gradient_faults = made(kept["gradient_faults"])
         self._begun, v.tick = kept["begun"], kept["tick"]
         for term, memory in zip(self._inner_terms(), kept["terms"], strict=True):
             for name, value in memory.items():
