@@ -89,6 +89,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         options = dict(t.options) | {"dt": timestep * t.decimation, "requires_grad": requires_grad}
         self.sim = Simulator(model, self.num_envs, device=device, threads=threads, dtype=dtype, **options)
         self.arrays = Arrays(array, self.sim.device)
+        self._near = self.sim.device.is_cpu  # where to look at numbers costs nothing
         self.state = self.sim.state()
         low, high = t.actions(model)
         self._low, self._high = self.arrays.made(low), self.arrays.made(high)
@@ -97,7 +98,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         self.view = kind(
             self.sim, self.state, self.arrays, timestep * t.decimation, len(low), whole(seed, "seed", 0), first_world
         )
-        self.view.models = self.models
+        self.view.models, self.view.captures = self.models, t.options.get("on_fault") is None
         apply_variants(self.sim, self.models, self.view.numbers)
         if t.timestep is None and any(m.timestep != model.timestep for m in self.models):
             raise ValueError(
@@ -178,7 +179,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         with self.arrays.stream():
             chosen = self._all() if mask is None else self._mask(mask)
             if not fresh:
-                self._next_episode(chosen)
+                self.view.next_episode(chosen)
             self._begin(chosen, startup=seed is not None)
             self._begun = True
             if self._ended is not None:
@@ -199,29 +200,44 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         v.q_before, v.v_before = self.arrays.copied(v.q), self.arrays.copied(v.v)
         v.last_action, v.action = v.action, action
         control = xp.clip(action, self._low, self._high)
-        self._clipped = self._clipped + 1 * (control != action).any(-1)
+        outside = control != action
+        if not self._near or outside.any():
+            self._clipped = self._clipped + 1 * outside.any(-1)
         for term in t.actuators:
             control = term(v, control)
         v.control = control
         v.step(control, t.decimation)
         v.moved()
-        v.stream.advance()
+        v.advance()
         v.steps = v.steps + 1
-        self._commands(self._none())
-        self._happen(self._none())
+        if t.commands or t.events:
+            none = self._none()
+            self._commands(none)
+            self._happen(none)
         reward, parts = self._reward()
         terminated = self._none()
         for name, term in t.terminations.items():
             terminated = terminated | self._boolean(term(v), f"terminations[{name!r}]")
         observation = self._observe()
-        bad = ~(xp.isfinite(reward) & xp.isfinite(observation).all(-1)) | ((v.diagnostic("flags") & NONFINITE) != 0)
-        if self.arrays.host(bad).any():
+        bad = self._bad(reward, observation)
+        if bad is not None:
             terminated = terminated | bad
             reward, parts = self._without(bad, reward, parts)
             observation = xp.where(bad[:, None] & ~xp.isfinite(observation), 0.0, observation)
             self._faults = self._faults + 1 * (bad if self._ended is None else bad & ~self._ended)
         truncated = self._none() if t.episode is None else (v.steps >= t.episode) & ~terminated
         return self._advance(observation, reward, terminated, truncated, parts)
+
+    def _bad(self, reward, observation):
+        """A mask of the worlds in which something is not finite; None where that is in none."""
+        isfinite = self.arrays.xp.isfinite
+        good, seen, flagged = isfinite(reward), isfinite(observation), self.view.diagnostic("flags") & NONFINITE
+        if (
+            self._near and seen.all() and good.all() and not flagged.any()
+        ):  # sums over all are sooner made than over rows
+            return None
+        bad = ~(good & seen.all(-1)) | (flagged != 0)
+        return bad if self.arrays.host(bad).any() else None
 
     def _without(self, mask, reward, parts):
         """Reward and rewards by term, 0 in the worlds of a mask."""
@@ -233,7 +249,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         ended, before = terminated | truncated, self._ended
         begins = self.autoreset is AutoresetMode.NEXT_STEP and before is not None and self.arrays.host(before).any()
         if begins:
-            self._next_episode(before)
+            self.view.next_episode(before)
             self._begin(before)
             observation = self._observe()
             reward, parts = self._without(before, reward, parts)
@@ -245,7 +261,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             mask = self._bools(ended)
             last = {**info, **{f"_{name}": mask for name in info}}
             info |= {"final_obs": self._out(observation), "_final_obs": mask, "final_info": last, "_final_info": mask}
-            self._next_episode(ended)
+            self.view.next_episode(ended)
             self._begin(ended)
             observation = self._observe()
         return self._out(observation), self._out(reward), self._bools(terminated), self._bools(truncated), info
@@ -398,18 +414,9 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             S, n, sim = self.state.q.dtype, self.num_envs, self.sim
             shapes = {"mask": ((n,), wp.bool), "q": ((n, sim.model.nq), S), "v": ((n, sim.model.nv), S)}
             self._buffers = {k: wp.zeros(shape, dtype=kind, device=sim.device) for k, (shape, kind) in shapes.items()}
-
-            def launch() -> None:
-                sim.reset(self.state, *self._buffers.values())
-
-            watched = self.task.options.get("on_fault") is not None
-            self._replay = launch if watched else sim.capture(launch)  # runs once, with an empty mask
         for name, buffer in self._buffers.items():
             self.arrays.put(buffer, values[name])
-        self._replay()
-
-    def _next_episode(self, mask) -> None:
-        self.view.stream.reset(self.arrays.give(mask, wp.bool))
+        self.view.replayed("restart", lambda: self.sim.reset(self.state, *self._buffers.values()))
 
     def _commands(self, begun) -> None:
         for name, term in self.task.commands.items():

@@ -26,6 +26,7 @@ class View:
     """
 
     differentiable, gradient_faults = False, None
+    captures = True  # whether the simulator can capture graphs
 
     def __init__(self, sim, state, arrays: Arrays, dt: float, actions: int, seed: int, first_world: int = 0):
         self.sim, self.state, self.arrays, self.dt = sim, state, arrays, dt
@@ -43,13 +44,38 @@ class View:
         self.q_before, self.v_before = (arrays.copied(getattr(self, name)) for name in "qv")
         self._cache: dict = {}
         self._constants: dict = {}
-        self.seed(seed)
+        self._replays: dict = {}
+        self._drawn: dict = {}
+        self.stream = RandomStream(seed, self.numbers, device=sim.device)
+        self._start = copy.copy(self.stream)  # at the first step of the present episode, which they share
+        self._start.step = wp.zeros_like(self.stream.step)
+        self._mask = wp.zeros(sim.worlds, dtype=wp.bool, device=sim.device)
 
     def seed(self, seed: int) -> None:
         """Begin the random numbers of every world anew."""
-        self.stream = RandomStream(seed, self.numbers, device=self.sim.device)
-        self._start = copy.copy(self.stream)  # at the first step of the present episode, which they share
-        self._start.step = wp.zeros_like(self.stream.step)
+        if seed >= 1 << 64:
+            raise ValueError(f"seed is {seed}; it has up to 64 bits")
+        first = np.zeros(self.worlds, np.int32)
+        self.stream.load_state_dict({"seed": seed, "world": self.numbers, "episode": first, "step": first})
+
+    def advance(self) -> None:
+        """Random numbers of the next step in every world."""
+        self.replayed("advance", self.stream.advance)
+
+    def next_episode(self, mask) -> None:
+        """Random numbers of the next episode in the worlds of a mask."""
+        self.arrays.put(self._mask, mask)
+        self.replayed("next_episode", lambda: self.stream.reset(self._mask))
+
+    def replayed(self, key, launch) -> None:
+        """`launch()`, from a graph where the simulator can capture one: in Python a launch takes as long as that of some thousand entries."""
+        if key in self._replays:
+            self._replays[key]()
+        elif self.captures:
+            self._replays[key] = self.sim.capture(launch)  # runs it once
+        else:
+            self._replays[key] = launch
+            launch()
 
     @property
     def q(self):
@@ -105,12 +131,23 @@ class View:
 
     def uniform(self, columns: int, low=0.0, high=1.0, draw: int = 0, of_episode: bool = False):
         """`(worlds, columns)` in [low, high); `of_episode`: those of the step where each world's episode began."""
-        stream = self._start if of_episode else self.stream
-        return self.arrays.of(stream.uniform(columns, low, high, draw=draw))
+        return self._draw("uniform", columns, low, high, draw, of_episode)
 
     def normal(self, columns: int, mean=0.0, deviation=1.0, draw: int = 0):
         """`(worlds, columns)` of a normal distribution."""
-        return self.arrays.of(self.stream.normal(columns, mean, deviation, draw=draw))
+        return self._draw("normal", columns, mean, deviation, draw)
+
+    def _draw(self, kind: str, columns: int, a, b, draw: int, of_episode: bool = False):
+        """Numbers of the stream in memory of their own, from a graph for each way of drawing."""
+        key = (kind, columns, *(np.asarray(x, np.float32).tobytes() for x in (a, b)), draw, of_episode)
+        if key not in self._drawn:
+            stream, real = self._start if of_episode else self.stream, wp.float32
+            device = self.sim.device
+            bounds = [x if np.ndim(x) == 0 else wp.array(x, dtype=real, device=device) for x in (a, b)]
+            self._drawn[key] = stream, bounds, wp.empty((self.worlds, columns), dtype=real, device=device)
+        stream, bounds, out = self._drawn[key]
+        self.replayed(key, lambda: getattr(stream, kind)(columns, *bounds, draw=draw, out=out))
+        return self.arrays.copied(self.arrays.of(out))
 
     # places of names -------------------------------------------------------------------------------------------------
 
