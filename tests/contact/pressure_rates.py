@@ -17,7 +17,9 @@ ROWS = {"phi": slice(0, 1), "point": slice(1, 4), "normal": slice(4, 7), "compli
 
 def octahedron():
     """A crooked convex mesh."""
-    corners = 0.06 * np.array([[1, 0.1, 0], [-0.8, 0, 0.1], [0, 0.9, -0.1], [0.1, -1, 0], [0, 0.1, 1.1], [0.05, 0, -0.9]])
+    corners = 0.06 * np.array(
+        [[1, 0.1, 0], [-0.8, 0, 0.1], [0, 0.9, -0.1], [0.1, -1, 0], [0, 0.1, 1.1], [0.05, 0, -0.9]]
+    )
     faces = [(0, 2, 4), (2, 1, 4), (1, 3, 4), (3, 0, 4), (2, 0, 5), (1, 2, 5), (3, 1, 5), (0, 3, 5)]
     return corners, np.array(faces)
 
@@ -100,7 +102,10 @@ def contacts_at(sim: ws.Simulator, q: np.ndarray) -> list[dict]:
         [c.phi.numpy()[..., None], c.point.numpy(), c.frame.numpy()[..., 2], c.compliance.numpy()], axis=-1
     )
     return [
-        {"values": values[w, :n], "key": (feature[w, :n].tobytes(), cells[w, : listed[w]].tobytes(), patch[w, : listed[w]].tobytes())}
+        {
+            "values": values[w, :n],
+            "key": (feature[w, :n].tobytes(), cells[w, : listed[w]].tobytes(), patch[w, : listed[w]].tobytes()),
+        }
         for w, n in enumerate(count)
     ]
 
