@@ -429,10 +429,10 @@ class Train:
 
     task: Positional[str]
     """A task by name, such as hopper, ant or quadruped; an unknown one is answered with all names."""
-    algorithm: Literal["ppo", "shac"] = "ppo"
-    """PPO of rsl_rl, or SHAC, which learns by gradients through the simulator."""
-    seed: int = 0
-    """Of starts, actions and weights: the same seed learns the same policy, bit for bit."""
+    algorithm: Literal["ppo", "shac"] | None = None
+    """PPO of rsl_rl, which None is, or SHAC, which learns by gradients through the simulator."""
+    seed: int | None = None
+    """Of starts, actions and weights, None is 0: the same seed learns the same policy, bit for bit."""
     out: str = "out/train"
     """Folder of the results; those of an earlier training there are replaced."""
     iterations: int | None = None
@@ -440,7 +440,7 @@ class Train:
     envs: int | None = None
     """Worlds at once; None is what the algorithm takes. Under torchrun all processes share them."""
     resume: bool = False
-    """Go on with the training in the folder."""
+    """Go on with the training in the folder, with its algorithm, seed and worlds."""
     device: str | None = "cpu"
     """Warp device."""
     threads: int | None = None

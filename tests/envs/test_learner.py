@@ -84,6 +84,31 @@ def test_wrong_use_is_one_line(tmp_path, capsys):
         assert message.startswith("warpsim: ") and message.count("\n") == 1
 
 
+def test_a_training_goes_on_as_what_it_is(tmp_path, capsys):
+    """`--resume` with another seed, algorithm, number of environments or fewer iterations than are done is refused by name; without them it goes on."""
+    out = ["--out", str(tmp_path)]
+    assert (
+        main(["train", "cartpole", *out, "--algorithm", "shac", "--seed", "3", "--envs", "16", "--iterations", "2"])
+        == 0
+    )
+    kept = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for wrong, words in (
+        (["--seed", "4"], ("seed", "3", "4")),
+        (["--algorithm", "ppo"], ("algorithm", "shac", "ppo")),
+        (["--envs", "8"], ("num_envs", "16", "8")),
+        (["--iterations", "1"], ("iterations", "2", "1")),
+    ):
+        capsys.readouterr()
+        assert main(["train", "cartpole", *out, "--resume", *wrong]) == 2
+        message = capsys.readouterr().err
+        assert message.count("\n") == 1 and all(word in message for word in words), message
+    assert main(["train", "hopper", *out, "--resume"]) == 2
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == kept
+    assert main(["train", "cartpole", *out, "--resume", "--iterations", "3"]) == 0
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert (result["seed"], result["algorithm"], result["num_envs"], result["iterations"]) == (3, "shac", 16, 3)
+
+
 @pytest.mark.parametrize("algorithm", ["ppo", "shac"])
 def test_two_processes_learn_one_policy(tmp_path, algorithm):
     """Under torchrun: environments are shared, curves repeat, also when they are resumed; processes of another number are refused."""

@@ -443,3 +443,36 @@ def test_a_push_comes_again_after_going_back():
     first = env.step(np.zeros((2, 1)))[0]
     env.load_state_dict(kept)
     np.testing.assert_array_equal(env.step(np.zeros((2, 1)))[0], first)
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch", "jax"])
+@pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP", "DISABLED"])
+def test_rewards_by_term_add_up(framework, mode):
+    """They are finite and sum to the reward in every step: 0 where a world fails, and where NEXT_STEP begins an episode."""
+    pytest.importorskip(framework)
+
+    def broken(s):
+        return s.xp.where(s.arrays.made(s.numbers == 2) & (s.steps == 3), s.xp.nan, s.q[:, 0])
+
+    rewards = {"x": broken, "v": (0.5, lambda s: s.v[:, 0])}
+    options = {"array": framework, "device": "cpu", "autoreset": mode, "terminations": {}}
+    env = VectorEnv(Slider, 4, rewards=rewards, **options)
+    env.reset(seed=3)
+    faults, table = 0, actions(env, 9)
+    for k, action in enumerate(table):
+        observation, reward, terminated, _, info = env.step(env.arrays.made(action))
+        total = np.asarray(info["reward_x"]) + np.asarray(info["reward_v"])
+        np.testing.assert_allclose(total, np.asarray(reward), rtol=1e-5, atol=1e-6)
+        assert np.isfinite(np.asarray(observation)).all()
+        if k == 2:
+            assert (
+                np.asarray(terminated).tolist() == [False, False, True, False] and total[2] == 0.0 and total[1] != 0.0
+            )
+        if mode == "SAME_STEP" and k == 2:
+            last = info["final_info"]
+            assert np.asarray(last["reward_x"])[2] == 0.0 and np.asarray(last["reward_v"])[2] == 0.0
+        if mode == "NEXT_STEP" and k in (3, 7):  # the world that failed; and all, whose episodes have ended
+            began = np.arange(4) == 2 if k == 3 else np.ones(4, bool)
+            assert ((total == 0.0) == began).all() and not np.asarray(info["reward_v"])[began].any()
+        faults += total[2] == 0.0
+    assert env.faults.tolist() == [0, 0, {"NEXT_STEP": 2, "SAME_STEP": 3, "DISABLED": 1}[mode], 0]

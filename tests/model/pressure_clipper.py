@@ -71,7 +71,7 @@ def cells_in_world(model, tables, g: int, pose) -> list[Cell]:
     high = max(tables.bound[bounds[0, 0] : bounds[-1].sum()].max(), tables.cell_entry[start + count - 1]) + 1
     entry = np.full((len(tables.entry), 4), np.nan)
     entry[low:high] = tables.entry[low:high]  # those of other geoms are of other forms
-    a, b = coefficients(model.geom_type[g], model.geom_size[g], thickness, tables.geom_margin[g], shift, entry)
+    a, b = coefficients(model.geom_type[g], model.geom_size[g], thickness, entry)
     a = a @ R.T
     b = b - a @ t
     cells = []

@@ -13,6 +13,7 @@ from warpsim.model.hydroelastic import FEATURE, tessellation
 from warpsim.model.model import Model
 from warpsim.model.pressure import pressure_tables
 from warpsim.model.tables import check_tables
+from warpsim.model.tetrahedra import depths
 
 INF, NAN = np.inf, np.nan
 CENTRE = np.array([[1, 1, 1], [-1, -1, 1], [-1, 1, -1], [1, -1, -1], [0, 0, 0]], float)
@@ -305,6 +306,20 @@ def test_worlds_may_differ_in_size_but_not_in_facets():
         b.add_geom("sphere", [radius], hydroelastic=ws.Hydroelastic(1e5 * radius, resolution))
         rows.append(tessellation(b.build()))
     assert np.array_equal(rows[0], rows[1]) and not np.array_equal(rows[0], rows[2])
+
+
+def test_depths_are_distances_from_the_boundary():
+    """Of points inside a box of tetrahedra, some nearer to the middle of a face than to any corner; the default pressure is their share."""
+    from scipy.spatial import Delaunay
+
+    rng = np.random.default_rng(5)
+    corners = np.array([[x, y, z] for x in (0, 1) for y in (0, 2) for z in (0, 3)], float)
+    points = np.concatenate([corners, rng.uniform(0.05, 0.95, size=(60, 3)) * [1, 2, 3]])
+    tets = positive(points, Delaunay(points).simplices)
+    wanted = np.minimum(points, [1, 2, 3] - points).min(axis=1)
+    np.testing.assert_allclose(depths(points, tets), wanted, atol=1e-12)
+    field = ws.Hydroelastic(1.0, field=(points, tets)).field
+    np.testing.assert_allclose(field.pressure, wanted / wanted.max(), atol=1e-12)
 
 
 @pytest.mark.parametrize("suffix", ["vtk", "msh"])

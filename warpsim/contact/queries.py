@@ -81,14 +81,15 @@ class Queries:
 
     def kinematics(self, q: wp.array) -> wp.array:
         """Body poses `(worlds, nbody, 7)`."""
-        self.dynamics.position(q)
+        self._place(q)
         poses = self.dynamics.array((self.model.nbody, 7), self.scalar)
         self.dynamics.body_poses(poses)
         return poses
 
     def body_velocity(self, q: wp.array, v: wp.array) -> wp.array:
         """Body velocities `(worlds, nbody, 6)`."""
-        self.dynamics.position(q)
+        self._place(q)
+        self.dynamics.motion_subspace(self.dynamics.link_X, self.dynamics.dof_S)
         self.dynamics.velocity(v)
         velocity = self.dynamics.array((self.model.nbody, 6), self.scalar)
         self.dynamics.body_velocities(velocity)
@@ -96,19 +97,33 @@ class Queries:
 
     def contact_wrench(self, q: wp.array, step) -> wp.array:
         """Net wrench `(worlds, nbody, 6)` of a step's contacts on each body, about the COMs at q."""
+        self._place(q)
+        return self._wrench(step)
+
+    def _place(self, q: wp.array) -> None:
+        """Link poses alone, of what `Dynamics.position` works out."""
+        self.dynamics.kinematics(q, self.dynamics.link_X)
+
+    def _wrench(self, step) -> wp.array:
+        """Of a step's contacts, where the links are."""
         d = self.device_model
-        self.dynamics.position(q)
         wrench = self.dynamics.array((self.model.nbody, 6), self.scalar)
-        owner = wp.array(self.model.geom_body.astype(np.int32), dtype=wp.int32, device=d.device)
-        inputs = [step.collision.scene, step.collision.contacts, step.solver.solution.gamma, step.last_h, owner]
+        inputs = [step.collision.scene, step.collision.contacts, step.solver.solution.gamma, step.last_h, self._owner]
         inputs += [d.topology, d.parameters.stored("body_com"), self.dynamics.link_X, wrench]
         self.dynamics.launch(net_force.net_wrench, None, inputs)
         return wrench
 
+    @functools.cached_property
+    def _owner(self) -> wp.array:
+        """Body of each geom."""
+        return wp.array(self.model.geom_body.astype(np.int32), dtype=wp.int32, device=self.device_model.device)
+
     def about_centre(self, q: wp.array, v: wp.array, step) -> AboutCentre:
         """See `AboutCentre`."""
-        wrench, dynamics, n = self.contact_wrench(q, step), self.dynamics, self.model.nbody
+        dynamics, n = self.dynamics, self.model.nbody
+        dynamics.position(q)
         dynamics.velocity(v)
+        wrench = self._wrench(step)
         trees = (self.model.ntree, 4)
         centre, inertia, velocity = (dynamics.array(shape, self.scalar) for shape in (trees, (n, 10), (n, 6)))
         inputs = [self.device_model.topology, dynamics.link_X, dynamics.link_I, dynamics.link_V]

@@ -1,7 +1,7 @@
 """A view whose arrays carry gradients: tensors of torch through steps of the simulator (`ws.torch.step`), for rewards that are smooth.
 
 Body poses and velocities are the forward kinematics of the model in torch's operations. What has no derivative here (contact forces, diagnostics as
-part of a reward) is refused or, like a comparison, gives none.
+part of a reward) is refused or, like a comparison, gives none. A world that is not finite gives none either (`isolation.py`).
 """
 
 import numpy as np
@@ -13,11 +13,31 @@ from warpsim.model.model import JointType
 
 
 class GradientView(View):
-    """A `View` of tensors that remember how they came about, from the last `detach` on."""
+    """A `View` of tensors that remember how they came about, from the last `detach` on.
+
+    Where a step has left a state that is not finite, terms see the one before, which has no gradient.
+    """
+
+    differentiable = True
 
     def __init__(self, *arguments):
+        self._seen: dict = {}
         super().__init__(*arguments)
+        self.gradient_faults = self.arrays.made(np.zeros(self.worlds, np.int64))
         self.detach()
+
+    @property
+    def q(self):
+        return self._seen.get("q", self._lasting["q"])
+
+    @property
+    def v(self):
+        return self._seen.get("v", self._lasting["v"])
+
+    def isolated(self, *tensors) -> tuple:
+        from warpsim.envs.isolation import by_itself
+
+        return by_itself(self.gradient_faults, *tensors)
 
     def step(self, control, substeps: int) -> None:
         """A step of the simulator, recorded; without gradients in torch an ordinary one."""
@@ -31,15 +51,23 @@ class GradientView(View):
             return
         sim, state = self.sim, self.state
         control = control.to(self._lasting["q"].dtype)
-        q, v = recorded.step(sim, self._lasting["q"], self._lasting["v"], control, substeps=substeps)
+        q, v, control = self.isolated(self._lasting["q"], self._lasting["v"], control)
+        q, v = recorded.step(sim, q, v, control, substeps=substeps)
         for target, values in ((state.q, q), (state.v, v)):
             wp.copy(target, wp.from_torch(values.detach().contiguous()))
         wp.to_torch(state.time).add_(sim.dt)
-        self._lasting = {"q": q, "v": v}
+        before, good = (self.q, self.v), (torch.isfinite(q).all(-1) & torch.isfinite(v).all(-1))[:, None]
+        self._lasting = dict(zip("qv", self.isolated(q, v), strict=True))
+        if not good.all():
+            pairs = zip("qv", before, strict=True)
+            self._seen = {name: torch.where(good, self._lasting[name], old.detach()) for name, old in pairs}
+        else:
+            self._seen = {}
 
     def detach(self) -> None:
         """Forget how everything came about."""
         self._lasting = {name: self.arrays.copied(self.arrays.of(getattr(self.state, name))) for name in "qv"}
+        self._seen = {}
         self.q_before, self.v_before, self.action, self.last_action, self.control = (
             x.detach() for x in (self.q_before, self.v_before, self.action, self.last_action, self.control)
         )
@@ -51,6 +79,7 @@ class GradientView(View):
         where = self.xp.where
         fresh = {name: self.arrays.copied(self.arrays.of(getattr(self.state, name))) for name in "qv"}
         self._lasting = {name: where(mask[:, None], fresh[name], old) for name, old in self._lasting.items()}
+        self._seen = {name: where(mask[:, None], fresh[name], old) for name, old in self._seen.items()}
 
     def write(self, **values) -> None:
         raise ValueError("events that write to q or v have no gradient; leave them out (events=())")

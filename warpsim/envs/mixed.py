@@ -4,7 +4,7 @@ import gymnasium
 import numpy as np
 
 from warpsim.checks import short, whole
-from warpsim.envs.vector_env import VectorEnv
+from warpsim.envs.vector_env import VectorEnv, reset_mask
 
 
 class MixedEnv(gymnasium.vector.VectorEnv):
@@ -18,7 +18,7 @@ class MixedEnv(gymnasium.vector.VectorEnv):
     def __init__(self, tasks, num_envs, *, first_world: int = 0, **options):
         if not isinstance(tasks, (list, tuple)):
             raise ValueError(f"tasks is {short(tasks)}; give a list of tasks")
-        tasks = list(tasks)
+        tasks, first_world = list(tasks), whole(first_world, "first_world", 0)
         if not tasks:
             raise ValueError("tasks is empty; give at least one")
         if options.get("array", "numpy") != "numpy":
@@ -58,9 +58,7 @@ class MixedEnv(gymnasium.vector.VectorEnv):
 
     def reset(self, *, seed: int | None = None, options: dict | None = None):
         """As `VectorEnv.reset`."""
-        if options is not None and not isinstance(options, dict):
-            raise ValueError(f"options is {short(options)}; give a dict with reset_mask, or None")
-        mask = None if options is None else options.get("reset_mask")
+        mask = reset_mask(options)
         if mask is not None and np.shape(mask) != (self.num_envs,):
             raise ValueError(f"reset_mask has shape {np.shape(mask)}; it must be ({self.num_envs},) of booleans")
         found = []
@@ -102,7 +100,14 @@ class MixedEnv(gymnasium.vector.VectorEnv):
         return {str(k): part.state_dict() for k, part in enumerate(self.parts)}
 
     def load_state_dict(self, kept: dict) -> None:
-        """Go on from what `state_dict` gave."""
+        """Go on from what `state_dict` gave. Raises `ValueError` for anything else, and writes nothing."""
+        names = [str(k) for k in range(len(self.parts))]
+        if not isinstance(kept, dict) or set(kept) != set(names):
+            raise ValueError(
+                f"load_state_dict: the state is {short(kept)}; give a dict with {', '.join(names)}, one for each task"
+            )
+        for part, name in zip(self.parts, names, strict=True):
+            part.check_kept(kept[name])
         for k, part in enumerate(self.parts):
             part.load_state_dict(kept[str(k)])
 

@@ -109,7 +109,7 @@ class ShacLearner(Learner):
         self.seconds["collect"] += collected - begun
         self.seconds["update"] += time.process_time() - collected
         told = {"spread": float(torch.exp(self.spread.detach()).mean()), "gradient": length, "critic": missed}
-        return told | {"skipped": self.skipped}
+        return told | {"skipped": self.skipped, "faults": int(self.env.faults.sum())}
 
     def _stretch(self):
         """Act `HORIZON` times: what the critic learns from `(HORIZON, environments, …)`, and the policy's loss."""

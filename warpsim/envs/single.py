@@ -3,7 +3,7 @@
 import gymnasium
 import numpy as np
 
-from warpsim.envs.vector_env import VectorEnv
+from warpsim.envs.vector_env import VectorEnv, reset_mask
 from warpsim.show.render import Camera, render_image
 
 MODES = (None, "rgb_array")
@@ -27,7 +27,8 @@ class SingleEnv(gymnasium.Env):
         self.metadata = self.metadata | {"render_fps": round(1.0 / self.env.view.dt)}
 
     def reset(self, *, seed: int | None = None, options: dict | None = None):
-        """Begin an episode; observation and info."""
+        """Begin an episode; observation and info. There are no options."""
+        reset_mask(options, known=())
         super().reset(seed=seed)
         observation, _ = self.env.reset(seed=seed)
         return observation[0], {}

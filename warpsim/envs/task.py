@@ -10,6 +10,7 @@ import numpy as np
 from warpsim.checks import listed, number, short, whole
 from warpsim.files.load import load
 from warpsim.model.model import Model
+from warpsim.simulator import Simulator
 
 TABLES = (
     "observations",
@@ -22,6 +23,12 @@ TABLES = (
     "smooth",
     "evaluation",
 )
+# Arguments of `Simulator` that `options` cannot give, and what does.
+OWNED = {
+    "model": "give the task a model",
+    "worlds": "num_envs says how many",
+    "dt": "physics takes timestep, an action decimation of them; set those",
+} | {name: "give it to the environment" for name in ("device", "threads", "dtype", "requires_grad")}
 
 
 class Task:
@@ -79,6 +86,7 @@ class Task:
             whole(self.episode, f"{label}: episode", 1)
         if self.timestep is not None:
             number(self.timestep, f"{label}: timestep", "give a positive time [s], or None", lambda x: x > 0.0)
+        _check_options(self.options, label)
         for name in ("observations", "rewards", "terminations", "commands"):
             table = getattr(self, name)
             if not isinstance(table, Mapping) or any(not isinstance(key, str) for key in table):
@@ -138,6 +146,21 @@ class Task:
         if not (low <= high).all():
             raise ValueError(f"{type(self).__name__}: action_range has low above high: {short((low, high))}")
         return low, high
+
+
+def _check_options(options, label: str) -> None:
+    """Only what a task may say to its simulator: the rest belongs to the environment."""
+    if not isinstance(options, Mapping):
+        raise ValueError(f"{label}: options is {short(options)}; give a dict of arguments of Simulator")
+    for name, fix in OWNED.items():
+        if name in options:
+            raise ValueError(f"{label}: options has {name!r}; {fix}")
+    known = [name for name in inspect.signature(Simulator).parameters if name not in OWNED]
+    for name in options:
+        if name not in known:
+            raise ValueError(
+                f"{label}: options has {name!r}, which is no argument of Simulator; there are: {listed(known)}"
+            )
 
 
 def _check_term(term, label: str) -> None:

@@ -67,7 +67,7 @@ def command(name: str):
 
 
 class noisy(Term):
-    """A term with noise: uniform in ± `uniform`, or normal of deviation `normal`, and a bias of an episode in ± `bias`."""
+    """A term with noise: uniform in ± `uniform`, or normal of deviation `normal`, and a bias of an episode in ± `bias`. `(worlds,)` stays `(worlds,)`."""
 
     memory = ("offset",)
 
@@ -89,10 +89,12 @@ class noisy(Term):
             self.offset = _rows(view, mask, self._bias(view), self.offset)
 
     def _bias(self, view):
-        return view.uniform(self.size, -self.amounts["bias"], self.amounts["bias"], draw=self.draws[2])
+        most = self.amounts["bias"]
+        return view.uniform(self.size, -most, most, draw=self.draws[2], of_episode=True)
 
     def __call__(self, view):
         value = self.term(view)
+        shape = (view.worlds,) if value.ndim == 1 else (view.worlds, -1)
         value = value.reshape(view.worlds, -1)
         self.size = value.shape[1]
         if self.amounts["uniform"]:
@@ -104,7 +106,7 @@ class noisy(Term):
         if self.amounts["bias"]:
             self.offset = self._bias(view) if self.offset is None else self.offset
             value = value + self.offset
-        return value
+        return value.reshape(shape)
 
 
 class late(Term):
@@ -225,6 +227,8 @@ class uniform_command(Term):
         """Commands, from those before and a mask of the worlds that begin an episode."""
         if self.every is not None:
             begun = begun | (view.steps % self.every == 0)
+        if before is not None and view.sim.device.is_cpu and not view.arrays.host(begun).any():
+            return before
         new = view.uniform(len(self.low), self.low, self.high, draw=self.number)
         return new if before is None else _rows(view, begun, new, before)
 
@@ -289,22 +293,33 @@ class dc_motor(Term):
     """
 
     def __init__(self, stall_torque, free_speed, joints=()):
-        self.stall, self.free, self.joints = (
-            np.asarray(stall_torque, np.float32),
-            np.asarray(free_speed, np.float32),
-            tuple(joints),
-        )
-        if not ((self.stall > 0).all() and (self.free > 0).all()):
-            raise ValueError(
-                f"stall_torque is {short(stall_torque)} and free_speed {short(free_speed)}; both must be positive"
-            )
+        self.stall, self.free = (np.atleast_1d(np.asarray(x, np.float32)) for x in (stall_torque, free_speed))
+        self.joints = tuple(joints)
+        for name, values in (("stall_torque", self.stall), ("free_speed", self.free)):
+            if values.ndim > 1 or not ((values > 0) & np.isfinite(values)).all():
+                raise ValueError(
+                    f"{name} is {short(stall_torque if values is self.stall else free_speed)}; give a positive number, or one for each joint"
+                )
 
     def bind(self, view) -> None:
         model = view.model
-        joints = self.joints or tuple(model.joint_names[j] for j in model.actuator_joint)
-        self.places = view.columns(*joints)[1]
+        if not self.joints and (model.actuator_joint < 0).any():
+            name = model.actuator_names[int(np.flatnonzero(model.actuator_joint < 0)[0])]
+            raise ValueError(f"dc_motor: actuator {name!r} drives no joint; name the joints, one for each action")
+        self.names = self.joints or tuple(model.joint_names[j] for j in model.actuator_joint)
+        self.places = view.columns(*self.names)[1]
+        for name, values in (("stall_torque", self.stall), ("free_speed", self.free)):
+            if len(values) not in (1, len(self.places)):
+                raise ValueError(
+                    f"dc_motor: {name} has {len(values)} numbers; the joints {listed(self.names)} have {len(self.places)} velocities"
+                )
 
     def __call__(self, view, action):
+        if action.shape[1] != len(self.places):
+            raise ValueError(
+                f"dc_motor: the joints {listed(self.names)} have {len(self.places)} velocities, and there are {action.shape[1]} actions; "
+                "name the joints that the actions drive, one for each"
+            )
         stall, speed = view.arrays.made(self.stall), view.v[:, self.places] / view.arrays.made(self.free)
         highest = stall * view.xp.clip(1.0 - speed, 0.0, 1.0)
         lowest = -stall * view.xp.clip(1.0 + speed, 0.0, 1.0)
@@ -315,9 +330,9 @@ class dc_motor(Term):
 
 
 class randomise(Term):
-    """A parameter of every world times a factor drawn in [low, high), once (`when="startup"`) or where episodes begin ("reset").
+    """A parameter of every world times a factor drawn in [low, high), once (`when="startup"`, and again by `reset(seed=)`) or where episodes begin ("reset").
 
-    One factor for all of a world's entries, or `each=True` one for each.
+    One factor for all of a world's entries, or `each=True` one for each. Two of one parameter are refused.
     """
 
     def __init__(self, parameter: str, low: float, high: float, when: str = "startup", each: bool = False):
@@ -329,6 +344,11 @@ class randomise(Term):
         self.parameter, self.when, self.each = parameter, when, each
 
     def bind(self, view) -> None:
+        if self.parameter in view.randomised:
+            raise ValueError(
+                f"randomise {self.parameter!r} stands twice in events, and the second would replace the first; leave one of them"
+            )
+        view.randomised.append(self.parameter)
         self.number = view.draw()
         self.target = view.sim.parameters[self.parameter]
         self.whole = self.target.numpy().copy()
@@ -358,6 +378,10 @@ class push(Term):
             raise ValueError(f"velocity is {short(velocity)}; give numbers of at least 0, one or one for each velocity")
 
     def bind(self, view) -> None:
+        if view.differentiable:
+            raise ValueError(
+                f"push of joint {self.joint!r} writes to velocities, which has no gradient; leave it out of events, or requires_grad"
+            )
         self.number, (_, self.places) = view.draw(), view.columns(self.joint)
         if len(self.most) not in (1, len(self.places)):
             raise ValueError(

@@ -3,10 +3,11 @@
 import json
 import os
 import pathlib
+import pickle
 
 import torch
 
-from warpsim.checks import choice, number, whole
+from warpsim.checks import choice, listed, number, short, whole
 from warpsim.envs.learner import EPISODES, NAMES, Learner
 from warpsim.files.output import replacing
 
@@ -45,8 +46,8 @@ def make_learner(algorithm: str, task: str, **options) -> Learner:
 
 def load_learner(path, *, device=None, threads: int | None = None, policy_only: bool = False) -> Learner:
     """The learner that was saved; its next iterations have the bits that they would have had. With `policy_only` one that can be judged, no more."""
+    kept = _read(path)
     try:
-        kept = torch.load(path, weights_only=True)
         number = kept["processes"] if policy_only else kept["num_envs"]
         options = {"seed": kept["seed"], "num_envs": number, "device": device, "threads": threads}
         learner = make_learner(kept["algorithm"], kept["task"], **options)
@@ -58,18 +59,45 @@ def load_learner(path, *, device=None, threads: int | None = None, policy_only: 
             )
         else:
             learner.restore(kept)
-    except FileNotFoundError:
-        raise ValueError(f"{path}: no such checkpoint; `warpsim train` writes one") from None
-    except (KeyError, TypeError, RuntimeError, EOFError) as error:
+    except (KeyError, TypeError, RuntimeError) as error:
         raise ValueError(f"{path}: not a checkpoint of warpsim ({type(error).__name__}); train anew") from error
     return learner
+
+
+def _read(path) -> dict:
+    """What a checkpoint holds."""
+    try:
+        kept = torch.load(path, weights_only=True)
+        missing = {"task", "algorithm", "seed", "num_envs", "processes", "iteration"} - set(kept)
+    except FileNotFoundError:
+        raise ValueError(f"{path}: no such checkpoint; `warpsim train` writes one") from None
+    except (KeyError, TypeError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise ValueError(f"{path}: not a checkpoint of warpsim ({type(error).__name__}); train anew") from error
+    if missing:
+        raise ValueError(f"{path}: not a checkpoint of warpsim (no {listed(sorted(missing))}); train anew")
+    return kept
+
+
+def _check_resumed(kept: dict, folder, task: str, given: dict, iterations: int | None) -> None:
+    """Raise `ValueError` where a training is asked to go on as another than it is."""
+    if kept["task"] != NAMES[choice(task.lower(), "task", NAMES)]:
+        raise ValueError(f"{folder} holds a training of {kept['task']}, not of {task}")
+    for name, value in given.items():
+        if value is not None and value != kept[name]:
+            raise ValueError(
+                f"{name} is {short(value)}, and {folder} holds a training with {name} {kept[name]}; leave it out, or train anew without resume"
+            )
+    if iterations is not None and whole(iterations, "iterations", 1) < kept["iteration"]:
+        raise ValueError(
+            f"iterations is {iterations}, and the training in {folder} has {kept['iteration']} already; give as many or more"
+        )
 
 
 def train(
     task: str,
     *,
-    algorithm: str = "ppo",
-    seed: int = 0,
+    algorithm: str | None = None,
+    seed: int | None = None,
     out=None,
     iterations: int | None = None,
     num_envs: int | None = None,
@@ -81,7 +109,8 @@ def train(
 ) -> dict:
     """Train a policy; the result as in `warpsim train --json`. `out`: a folder for checkpoint, curve, page and USD stage of the policy.
 
-    What an earlier training left in `out` is replaced. `tell`: called with what each iteration has to tell. With `resume` a training in `out` goes on, with the same bits. `cpu_seconds`: end
+    What an earlier training left in `out` is replaced. `tell`: called with what each iteration has to tell. With `resume` a training in `out` goes on, with the same bits, as the algorithm, with the seed and environments that it has; others are refused. Else
+    None is PPO, seed 0 and what the algorithm takes. `cpu_seconds`: end
     after the first iteration that reaches so much processor time.
     """
     folder = None if out is None else pathlib.Path(out)
@@ -91,13 +120,14 @@ def train(
         raise ValueError("resume goes on with a training in out; give out=")
     checkpoint = None if folder is None else folder / _of_process(CHECKPOINT)
     if resume:
+        given = {"algorithm": algorithm, "seed": seed, "num_envs": num_envs}
+        _check_resumed(_read(checkpoint), folder, task, given, iterations)
         learner = load_learner(checkpoint, device=device, threads=threads)
         curve = json.loads((folder / CURVE).read_text())[: learner.iteration] if (folder / CURVE).exists() else []
-        if learner.task != NAMES[choice(task.lower(), "task", NAMES)]:
-            raise ValueError(f"{folder} holds a training of {learner.task}, not of {task}")
     else:
+        seed = 0 if seed is None else seed
         options = {"seed": seed, "num_envs": num_envs, "device": device, "threads": threads}
-        learner, curve = make_learner(algorithm, task, **options), []
+        learner, curve = make_learner("ppo" if algorithm is None else algorithm, task, **options), []
         if folder is not None and learner.world.rank == 0:
             _clear(folder)
     count = (

@@ -6,9 +6,10 @@ import warp as wp
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from warpsim.checks import choice, short, whole
+from warpsim.checks import choice, listed, short, whole
 from warpsim.envs.frameworks import FRAMEWORKS, Arrays
 from warpsim.envs.gradients import GradientView
+from warpsim.envs.keeping import check_kept
 from warpsim.envs.task import Task
 from warpsim.envs.variants import apply_variants, rows_of_starts
 from warpsim.envs.view import View
@@ -19,6 +20,20 @@ from warpsim.streaming import checkpoint_arrays, restored_state
 MODES = {mode.value: mode for mode in AutoresetMode} | {mode.name: mode for mode in AutoresetMode}
 
 KEPT = ("q_before", "v_before", "action", "last_action", "steps")  # of a view, from step to step
+
+
+def reset_mask(options, known=("reset_mask",)):
+    """`reset_mask` of the options of a reset, None where it isn't there. Raises `ValueError` for options that there are not."""
+    if options is None:
+        return None
+    if not isinstance(options, dict):
+        raise ValueError(f"options is {short(options)}; give a dict{' with reset_mask' if known else ''}, or None")
+    for name in options:
+        if name not in known:
+            raise ValueError(
+                f"reset has no options[{name!r}]; it has: {listed(known) or 'none'}. What an environment is made with is given when it is made"
+            )
+    return options.get("reset_mask")
 
 
 class VectorEnv(gymnasium.vector.VectorEnv):
@@ -34,7 +49,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     device, threads, dtype: as in `Simulator`; other names change the task (`decimation=2`)
 
     A world whose reward, observation or state is not finite ends its episode with reward 0 and is counted in `faults` `(num_envs,)`; the others do
-    not notice. Actions outside the space are cut to its bounds, and counted in `clipped`; rewards see them as they are given. Rewards by term are in `info["reward_<name>"]`. Raises `ValueError` for what is no action, mask, mode or task.
+    not notice. What is not finite in its last observation is given as 0, and that action has no gradient. Actions outside the space are cut to its bounds, and counted in `clipped`; rewards see them as they are given. Rewards by term are in `info["reward_<name>"]`. Raises `ValueError` for what is no action, mask, mode or task.
     """
 
     metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}
@@ -56,6 +71,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         **changes,
     ):
         self.num_envs = whole(num_envs, "num_envs", 1)
+        first_world = whole(first_world, "first_world", 0)
         self.task = self._task(task, changes)
         if not isinstance(autoreset, AutoresetMode):
             autoreset = MODES[choice(autoreset, "autoreset", MODES)]
@@ -73,6 +89,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         options = dict(t.options) | {"dt": timestep * t.decimation, "requires_grad": requires_grad}
         self.sim = Simulator(model, self.num_envs, device=device, threads=threads, dtype=dtype, **options)
         self.arrays = Arrays(array, self.sim.device)
+        self._near = self.sim.device.is_cpu  # where to look at numbers costs nothing
         self.state = self.sim.state()
         low, high = t.actions(model)
         self._low, self._high = self.arrays.made(low), self.arrays.made(high)
@@ -81,7 +98,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         self.view = kind(
             self.sim, self.state, self.arrays, timestep * t.decimation, len(low), whole(seed, "seed", 0), first_world
         )
-        self.view.models = self.models
+        self.view.models, self.view.captures = self.models, t.options.get("on_fault") is None
         apply_variants(self.sim, self.models, self.view.numbers)
         if t.timestep is None and any(m.timestep != model.timestep for m in self.models):
             raise ValueError(
@@ -136,15 +153,17 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         """How often each world's action was outside the action space, to whose bounds it is cut `(num_envs,)`."""
         return np.array(self.arrays.host(self._clipped), np.int64)
 
+    @property
+    def gradient_faults(self) -> np.ndarray:
+        """How often a gradient by each world's state or action was not finite, in place of which 0 was taken `(num_envs,)`."""
+        found = self.view.gradient_faults
+        return np.zeros(self.num_envs, np.int64) if found is None else np.array(self.arrays.host(found), np.int64)
+
     # Gymnasium's interface -------------------------------------------------------------------------------------------
 
     def reset(self, *, seed: int | None = None, options: dict | None = None):
         """Begin episodes in all worlds, or in those of `options["reset_mask"]`; observations and info of all."""
-        mask = None
-        if options is not None:
-            if not isinstance(options, dict) or set(options) - {"reset_mask"}:
-                raise ValueError(f"options is {short(options)}; give a dict with reset_mask, or None")
-            mask = options.get("reset_mask")
+        mask = reset_mask(options)
         if seed is not None:
             if isinstance(seed, (list, tuple)):
                 raise ValueError("seed is a list; one number seeds all worlds, each by its place")
@@ -160,8 +179,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         with self.arrays.stream():
             chosen = self._all() if mask is None else self._mask(mask)
             if not fresh:
-                self._next_episode(chosen)
-            self._begin(chosen)
+                self.view.next_episode(chosen)
+            self._begin(chosen, startup=seed is not None)
             self._begun = True
             if self._ended is not None:
                 self._ended = None if mask is None else self._ended & ~chosen
@@ -176,57 +195,75 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
     def _step(self, actions):
         v, t, xp = self.view, self.task, self.arrays.xp
-        action = self._action(actions)
+        (action,) = v.isolated(self._action(actions))
         v.tick += 1
         v.q_before, v.v_before = self.arrays.copied(v.q), self.arrays.copied(v.v)
         v.last_action, v.action = v.action, action
         control = xp.clip(action, self._low, self._high)
-        self._clipped = self._clipped + 1 * (control != action).any(-1)
+        outside = control != action
+        if not self._near or outside.any():
+            self._clipped = self._clipped + 1 * outside.any(-1)
         for term in t.actuators:
             control = term(v, control)
         v.control = control
         v.step(control, t.decimation)
         v.moved()
-        v.stream.advance()
+        v.advance()
         v.steps = v.steps + 1
-        self._commands(self._none())
-        self._happen(self._none())
-        reward, info = self._reward()
+        if t.commands or t.events:
+            none = self._none()
+            self._commands(none)
+            self._happen(none)
+        reward, parts = self._reward()
         terminated = self._none()
         for name, term in t.terminations.items():
             terminated = terminated | self._boolean(term(v), f"terminations[{name!r}]")
         observation = self._observe()
-        bad = ~(xp.isfinite(reward) & xp.isfinite(observation).all(-1)) | ((v.diagnostic("flags") & NONFINITE) != 0)
-        reward, terminated = xp.where(bad, 0.0 * v.dt, reward), terminated | bad
-        self._faults = self._faults + 1 * (bad if self._ended is None else bad & ~self._ended)
+        bad = self._bad(reward, observation)
+        if bad is not None:
+            terminated = terminated | bad
+            reward, parts = self._without(bad, reward, parts)
+            observation = xp.where(bad[:, None] & ~xp.isfinite(observation), 0.0, observation)
+            self._faults = self._faults + 1 * (bad if self._ended is None else bad & ~self._ended)
         truncated = self._none() if t.episode is None else (v.steps >= t.episode) & ~terminated
-        return self._advance(observation, reward, terminated, truncated, info)
+        return self._advance(observation, reward, terminated, truncated, parts)
 
-    def _advance(self, observation, reward, terminated, truncated, info):
+    def _bad(self, reward, observation):
+        """A mask of the worlds in which something is not finite; None where that is in none."""
+        isfinite = self.arrays.xp.isfinite
+        good, seen, flagged = isfinite(reward), isfinite(observation), self.view.diagnostic("flags") & NONFINITE
+        if (
+            self._near and seen.all() and good.all() and not flagged.any()
+        ):  # sums over all are sooner made than over rows
+            return None
+        bad = ~(good & seen.all(-1)) | (flagged != 0)
+        return bad if self.arrays.host(bad).any() else None
+
+    def _without(self, mask, reward, parts):
+        """Reward and rewards by term, 0 in the worlds of a mask."""
+        where = self.arrays.xp.where
+        return where(mask, 0.0, reward), {name: where(mask, 0.0, part) for name, part in parts.items()}
+
+    def _advance(self, observation, reward, terminated, truncated, parts):
         """The rest of a step: episodes that end, by the mode."""
-        xp, ended = self.arrays.xp, terminated | truncated
-        if self.autoreset is AutoresetMode.SAME_STEP:
-            if self.arrays.host(ended).any():
-                mask = self._bools(ended)
-                last = {**info, **{f"_{name}": mask for name in info}}
-                info |= {
-                    "final_obs": self._out(observation),
-                    "_final_obs": mask,
-                    "final_info": last,
-                    "_final_info": mask,
-                }
-                self._next_episode(ended)
-                self._begin(ended)
-                observation = self._observe()
-        elif self.autoreset is AutoresetMode.NEXT_STEP:
-            before = self._ended
-            if before is not None and self.arrays.host(before).any():
-                self._next_episode(before)
-                self._begin(before)
-                observation = self._observe()
-                reward = xp.where(before, 0.0 * reward, reward)
-                terminated, truncated, ended = (x & ~before for x in (terminated, truncated, ended))
+        ended, before = terminated | truncated, self._ended
+        begins = self.autoreset is AutoresetMode.NEXT_STEP and before is not None and self.arrays.host(before).any()
+        if begins:
+            self.view.next_episode(before)
+            self._begin(before)
+            observation = self._observe()
+            reward, parts = self._without(before, reward, parts)
+            terminated, truncated, ended = (x & ~before for x in (terminated, truncated, ended))
+        info = {f"reward_{name}": self._out(part) for name, part in parts.items()}
+        if self.autoreset is AutoresetMode.NEXT_STEP:
             self._ended = ended
+        elif self.autoreset is AutoresetMode.SAME_STEP and self.arrays.host(ended).any():
+            mask = self._bools(ended)
+            last = {**info, **{f"_{name}": mask for name in info}}
+            info |= {"final_obs": self._out(observation), "_final_obs": mask, "final_info": last, "_final_info": mask}
+            self.view.next_episode(ended)
+            self._begin(ended)
+            observation = self._observe()
         return self._out(observation), self._out(reward), self._bools(terminated), self._bools(truncated), info
 
     def detach(self) -> None:
@@ -253,13 +290,19 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             "ended": None if self._ended is None else host(self._ended),
             "faults": self.faults,
             "clipped": self.clipped,
+            "gradient_faults": self.gradient_faults,
             "tick": v.tick,
             "begun": self._begun,
             "terms": [self._memory(term) for term in self._inner_terms()],
         }
 
+    def check_kept(self, kept) -> None:
+        """Raise `ValueError` for what `load_state_dict` would refuse."""
+        check_kept(kept, self.state_dict(), self.sim)
+
     def load_state_dict(self, kept: dict) -> None:
-        """Go on from what `state_dict` gave, in an environment of the same task and as many worlds."""
+        """Go on from what `state_dict` gave, in an environment of the same task and as many worlds. Raises `ValueError` for anything else, and writes nothing."""
+        self.check_kept(kept)
         v, made = self.view, self.arrays.made
         self.state.assign(restored_state(self.sim, kept["arrays"], "the checkpoint"))
         v.stream.load_state_dict(kept["stream"])
@@ -268,6 +311,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         v.commands = {name: made(x) for name, x in kept["commands"].items()}
         self._ended = None if kept["ended"] is None else made(kept["ended"])
         self._faults, self._clipped = made(kept["faults"]), made(kept["clipped"])
+        if self.requires_grad:
+            v.gradient_faults = made(kept["gradient_faults"])
         self._begun, v.tick = kept["begun"], kept["tick"]
         for term, memory in zip(self._inner_terms(), kept["terms"], strict=True):
             for name, value in memory.items():
@@ -320,14 +365,15 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         return self.arrays.floats(self.arrays.xp.concat(found, axis=-1), self.sim.dtype)
 
     def _reward(self):
-        v, total, info = self.view, None, {}
+        """The sum of the rewards, and each by its name."""
+        v, total, parts = self.view, None, {}
         for name, term in self._rewards.items():
             part = self._weights[name] * self._shaped(term(v), f"rewards[{name!r}]")
             total = part if total is None else total + part
-            info[f"reward_{name}"] = self._out(part)
+            parts[name] = part
         if total is None:
             total = self.arrays.made(np.zeros(self.num_envs, np.float32))
-        return total, info
+        return total, parts
 
     def _shaped(self, value, label: str):
         shape = tuple(getattr(value, "shape", ()))
@@ -368,18 +414,9 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             S, n, sim = self.state.q.dtype, self.num_envs, self.sim
             shapes = {"mask": ((n,), wp.bool), "q": ((n, sim.model.nq), S), "v": ((n, sim.model.nv), S)}
             self._buffers = {k: wp.zeros(shape, dtype=kind, device=sim.device) for k, (shape, kind) in shapes.items()}
-
-            def launch() -> None:
-                sim.reset(self.state, *self._buffers.values())
-
-            watched = self.task.options.get("on_fault") is not None
-            self._replay = launch if watched else sim.capture(launch)  # runs once, with an empty mask
         for name, buffer in self._buffers.items():
             self.arrays.put(buffer, values[name])
-        self._replay()
-
-    def _next_episode(self, mask) -> None:
-        self.view.stream.reset(self.arrays.give(mask, wp.bool))
+        self.view.replayed("restart", lambda: self.sim.reset(self.state, *self._buffers.values()))
 
     def _commands(self, begun) -> None:
         for name, term in self.task.commands.items():

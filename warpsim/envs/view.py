@@ -1,8 +1,10 @@
 """What a term sees: all worlds of an environment at one moment, as arrays of its framework."""
 
+import copy
 import functools
 
 import numpy as np
+import warp as wp
 
 from warpsim.envs.frameworks import Arrays
 from warpsim.randomness import RandomStream
@@ -23,12 +25,16 @@ class View:
     xp                  the framework's functions: numpy, torch or jax.numpy
     """
 
+    differentiable, gradient_faults = False, None
+    captures = True  # whether the simulator can capture graphs
+
     def __init__(self, sim, state, arrays: Arrays, dt: float, actions: int, seed: int, first_world: int = 0):
         self.sim, self.state, self.arrays, self.dt = sim, state, arrays, dt
         self.model, self.worlds, self.xp = sim.model, sim.worlds, arrays.xp
         self.models = [sim.model]
         self.numbers = np.arange(first_world, first_world + sim.worlds)
         self.draws = self.tick = 0
+        self.randomised: list = []
         zeros = np.zeros((sim.worlds, actions), np.float32)
         self.action, self.last_action = arrays.made(zeros), arrays.made(zeros)
         self.control = arrays.made(np.zeros((sim.worlds, sim.model.nu), np.float32))
@@ -38,11 +44,38 @@ class View:
         self.q_before, self.v_before = (arrays.copied(getattr(self, name)) for name in "qv")
         self._cache: dict = {}
         self._constants: dict = {}
-        self.seed(seed)
+        self._replays: dict = {}
+        self._drawn: dict = {}
+        self.stream = RandomStream(seed, self.numbers, device=sim.device)
+        self._start = copy.copy(self.stream)  # at the first step of the present episode, which they share
+        self._start.step = wp.zeros_like(self.stream.step)
+        self._mask = wp.zeros(sim.worlds, dtype=wp.bool, device=sim.device)
 
     def seed(self, seed: int) -> None:
         """Begin the random numbers of every world anew."""
-        self.stream = RandomStream(seed, self.numbers, device=self.sim.device)
+        if seed >= 1 << 64:
+            raise ValueError(f"seed is {seed}; it has up to 64 bits")
+        first = np.zeros(self.worlds, np.int32)
+        self.stream.load_state_dict({"seed": seed, "world": self.numbers, "episode": first, "step": first})
+
+    def advance(self) -> None:
+        """Random numbers of the next step in every world."""
+        self.replayed("advance", self.stream.advance)
+
+    def next_episode(self, mask) -> None:
+        """Random numbers of the next episode in the worlds of a mask."""
+        self.arrays.put(self._mask, mask)
+        self.replayed("next_episode", lambda: self.stream.reset(self._mask))
+
+    def replayed(self, key, launch) -> None:
+        """`launch()`, from a graph where the simulator can capture one: in Python a launch takes as long as that of some thousand entries."""
+        if key in self._replays:
+            self._replays[key]()
+        elif self.captures:
+            self._replays[key] = self.sim.capture(launch)  # runs it once
+        else:
+            self._replays[key] = launch
+            launch()
 
     @property
     def q(self):
@@ -59,6 +92,10 @@ class View:
         else:
             control = self.arrays.give(control, self.state.q.dtype)
         self.sim.step(self.state, control, substeps=substeps, out=self.state)
+
+    def isolated(self, *arrays) -> tuple:
+        """The same arrays; of tensors with gradients, those of a world that are not finite end here."""
+        return arrays
 
     def restarted(self, mask) -> None:
         """Worlds of a mask have been put somewhere else."""
@@ -92,13 +129,25 @@ class View:
         self.draws += 1
         return self.draws - 1
 
-    def uniform(self, columns: int, low=0.0, high=1.0, draw: int = 0):
-        """`(worlds, columns)` in [low, high)."""
-        return self.arrays.of(self.stream.uniform(columns, low, high, draw=draw))
+    def uniform(self, columns: int, low=0.0, high=1.0, draw: int = 0, of_episode: bool = False):
+        """`(worlds, columns)` in [low, high); `of_episode`: those of the step where each world's episode began."""
+        return self._draw("uniform", columns, low, high, draw, of_episode)
 
     def normal(self, columns: int, mean=0.0, deviation=1.0, draw: int = 0):
         """`(worlds, columns)` of a normal distribution."""
-        return self.arrays.of(self.stream.normal(columns, mean, deviation, draw=draw))
+        return self._draw("normal", columns, mean, deviation, draw)
+
+    def _draw(self, kind: str, columns: int, a, b, draw: int, of_episode: bool = False):
+        """Numbers of the stream in memory of their own, from a graph for each way of drawing."""
+        key = (kind, columns, *(np.asarray(x, np.float32).tobytes() for x in (a, b)), draw, of_episode)
+        if key not in self._drawn:
+            stream, real = self._start if of_episode else self.stream, wp.float32
+            device = self.sim.device
+            bounds = [x if np.ndim(x) == 0 else wp.array(x, dtype=real, device=device) for x in (a, b)]
+            self._drawn[key] = stream, bounds, wp.empty((self.worlds, columns), dtype=real, device=device)
+        stream, bounds, out = self._drawn[key]
+        self.replayed(key, lambda: getattr(stream, kind)(columns, *bounds, draw=draw, out=out))
+        return self.arrays.copied(self.arrays.of(out))
 
     # places of names -------------------------------------------------------------------------------------------------
 

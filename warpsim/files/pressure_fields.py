@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import numpy as np
+
 from warpsim.errors import ModelError
 from warpsim.model.hydroelastic import Hydroelastic, coarsest_resolution
 from warpsim.model.model import GeomType, ReportLine
@@ -21,7 +23,7 @@ def fitted(given: Hydroelastic | None, kind, size, label: str, report: list[Repo
     if given is None or given.resolution is None:
         return given
     kind = kind if isinstance(kind, GeomType) else GeomType[kind.upper()]
-    coarsest = coarsest_resolution(kind, size)
+    coarsest = coarsest_resolution(kind, np.asarray(size, float) + given.margin)
     if given.resolution <= coarsest:
         return given
     why = f"{given.resolution:g} m is coarser than the shape: {coarsest:g} m"

@@ -153,15 +153,16 @@ def geom_row(given, kind: GeomType, size, label: str) -> np.ndarray:
         raise ModelError(
             f"{label}: a field of tetrahedra is for mesh geoms, and it is a {kind.name.lower()}; leave out field"
         )
-    resolution = default_resolution(kind, size) if given.resolution is None else given.resolution
-    coarsest = coarsest_resolution(kind, size)
+    grown = np.asarray(size, float) + given.margin  # what Drake counts the facets for
+    resolution = default_resolution(kind, grown) if given.resolution is None else given.resolution
+    coarsest = coarsest_resolution(kind, grown)
     if resolution > coarsest:
         raise ModelError(
             f"{label}: resolution {resolution:g} m is coarser than the shape; give at most its diameter, {coarsest:g} m"
         )
-    if np.isfinite(coarsest) and _facets(kind, size, resolution) > LARGEST_FINE:
+    if np.isfinite(coarsest) and _facets(kind, grown, resolution) > LARGEST_FINE:
         raise ModelError(
-            f"{label}: resolution {resolution:g} m makes too many facets; give at least {_finest(kind, size):.2g} m"
+            f"{label}: resolution {resolution:g} m makes too many facets; give at least {_finest(kind, grown):.2g} m"
         )
     return np.array([given.modulus, resolution, np.nan if given.thickness is None else given.thickness, given.margin])
 
@@ -173,7 +174,7 @@ def tessellation(model) -> np.ndarray:
         modulus, resolution, _, margin = model.geom_hydroelastic[g]
         kind, size = GeomType(model.geom_type[g]), model.geom_size[g]
         curved = np.isfinite(coarsest_resolution(kind, size))
-        shared[g] = 1 + np.isinf(modulus), _facets(kind, size, resolution) if curved else 0.0, margin
+        shared[g] = 1 + np.isinf(modulus), _facets(kind, size + margin, resolution) if curved else 0.0, margin
     return shared
 
 

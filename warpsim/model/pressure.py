@@ -26,8 +26,8 @@ TYPES = {name: np.float64 if name in REAL else np.int32 for name in SHAPES}
 class PressureTables(typing.NamedTuple):
     """Flat arrays over all geoms with pressure-field contact, in the order of geoms; float64 and int32.
 
-    `geom_cells, geom_faces (ngeom, 2)`: the first of a geom's cells or faces, and how many. `geom_margin (ngeom,)` [m] and
-    `geom_shift (ngeom,)`: what `coefficients` takes as margin and shift. `entry (n, 4)`; of cell c `cell_entry (c,)` is its own,
+    `geom_cells, geom_faces (ngeom, 2)`: the first of a geom's cells or faces, and how many. `geom_shift (ngeom,)`: how far below 0 F
+    goes by the margin; `geom_margin (ngeom,)` [m]: how far out that moves the surface at most. `entry (n, 4)`; of cell c `cell_entry (c,)` is its own,
     `cell_bounds (c, 2)` the first and the number of its bounds in `bound`: entries g with F_c <= F_g, first a -1 where the surface,
     F_c >= -shift, bounds it. `cell_large (c,)` is 1 where the cell belongs to a face of the shape rather than to a facet of its
     curve.
@@ -64,11 +64,10 @@ def pressure_tables(model: Model) -> PressureTables:
     counts = dict.fromkeys(("entry", "cell_entry", "bound", "face_normal", "face_vertex"), 0)
     for g in np.flatnonzero(~np.isnan(model.geom_hydroelastic[:, 0])).tolist():
         if np.isfinite(model.geom_hydroelastic[g, 0]):
-            cells, depth = geom_cells(model, g)
-            margin = model.geom_hydroelastic[g, 3]
-            ranges["geom_margin"][g] = 0.0 if model.geom_type[g] == GeomType.MESH else margin
-            ranges["geom_shift"][g] = margin / depth
-            part = _cell_tables(model, g, cells, ranges["geom_margin"][g], ranges["geom_shift"][g])
+            cells, depth, reach = geom_cells(model, g)
+            shift = model.geom_hydroelastic[g, 3] / depth
+            ranges["geom_shift"][g], ranges["geom_margin"][g] = shift, shift * reach
+            part = _cell_tables(model, g, cells, shift)
             ranges["geom_cells"][g] = counts["cell_entry"], len(cells.cell_entry)
             part["bound"] = np.where(part["bound"] >= 0, part["bound"] + counts["entry"], -1)
             part["cell_entry"] = part["cell_entry"] + counts["entry"]
@@ -84,11 +83,11 @@ def pressure_tables(model: Model) -> PressureTables:
     return PressureTables(**ranges, **tables)
 
 
-def _cell_tables(model: Model, g: int, cells: Cells, margin: float, shift: float) -> dict[str, np.ndarray]:
+def _cell_tables(model: Model, g: int, cells: Cells, shift: float) -> dict[str, np.ndarray]:
     used = cells.bounds != NONE
     count = used.sum(axis=1)
     kind, thickness = int(model.geom_type[g]), model.geom_hydroelastic[g, 2]
-    a, b = coefficients(kind, model.geom_size[g], thickness, margin, shift, cells.entry)
+    a, b = coefficients(kind, model.geom_size[g], thickness, cells.entry)
     sphere, axis = (
         (np.array([[0.0, 0.0, 0.0, np.inf]]), np.zeros((1, 3)))
         if kind == GeomType.PLANE

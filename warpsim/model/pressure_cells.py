@@ -5,10 +5,10 @@ an *entry* (n, c) that gives (a, b) with the sizes of the geom at hand (`coeffic
 world. A plane of its own, m . x <= q, is the entry F_f - (m . x - q): of tetrahedra, of hull faces with many neighbours, and of
 the caps of cylinders, where the planes that hold the axis are entries of the cap's form, n = (m_x, m_y, n_z).
 
-A margin d [m] (Drake's) makes the surface larger by d, of capsules the radius alone, and lets the pressure be negative in the
-layer: with F~ the field of the enlarged shape, F = F~ + s (F~ - 1), s = d / depth, so that F is 1 in the middle as before, 0 where
-the surface was (in an ellipsoid nearly) and -s on the enlarged one. Of meshes and tetrahedra the entries are of the enlarged
-shape already. A margin on tetrahedra is the layer that their inner faces go on to enclose, with F going on as it is inside.
+A margin d [m] moves the surface out from F = 0 to F = -d / depth, and changes nothing else: in the layer F goes on as it is inside, below 0.
+For boxes, spheres, cylinders, capsules and half spaces this is Drake's field, of which the facets are counted for the size with the margin;
+the layer on an ellipsoid or a hull is d where it is thinnest, and thicker by the same factor elsewhere, and on tetrahedra it is what their
+inner faces go on to enclose.
 Sources: Masterjohn et al. 2022 and Drake's shapes; SciPy's Qhull and HiGHS for hulls.
 """
 
@@ -17,6 +17,7 @@ import typing
 import numpy as np
 
 from warpsim.model import hydroelastic, polyhedra
+from warpsim.model.extent import bounding_radii
 from warpsim.model.hull import convex_mesh
 from warpsim.model.model import GeomType, Mesh, Model, TetField
 
@@ -35,74 +36,61 @@ class Cells(typing.NamedTuple):
     large: np.ndarray
 
 
-def coefficients(kind: int, size, thickness: float, margin: float, shift: float, entry: np.ndarray):
-    """a `(..., 3)` [1/m] and b `(...)` of entries `(..., 4)`: F = a . x + b in the axes of a geom of these half sizes [m].
-
-    The surface, bound -1, is F >= -shift; `shift` = margin / depth (`depth`).
-    """
+def coefficients(kind: int, size, thickness: float, entry: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """a `(..., 3)` [1/m] and b `(...)` of entries `(..., 4)`: F = a . x + b in the axes of a geom of these half sizes [m]."""
     n, c = entry[..., :3], entry[..., 3]
     if kind == GeomType.PLANE:
         return n / thickness, np.zeros_like(c)
-    size = np.asarray(size, float) + margin
+    size = np.asarray(size, float)
     if kind in (GeomType.SPHERE, GeomType.ELLIPSOID):
         scale = np.full(3, size[0]) if kind == GeomType.SPHERE else size
-        a, b = -n / (scale * c[..., None]), np.ones_like(c)
-    elif kind == GeomType.BOX:
+        return -n / (scale * c[..., None]), np.ones_like(c)
+    if kind == GeomType.BOX:
         m = size.min()
-        a, b = -n / m, np.abs(n) @ size / m
-    elif kind == GeomType.CYLINDER:
+        return -n / m, np.abs(n) @ size / m
+    if kind == GeomType.CYLINDER:
         radius, half = size[:2]
         m = min(radius, half)
         side = np.abs(n[..., 2]) < 0.5
-        a, b = -n / (m * np.where(side, c, 1.0))[..., None], np.where(side, radius, half) / m
-    elif kind == GeomType.CAPSULE:
-        radius, half = size[0], size[1] - margin
-        a, b = -n / (radius * c)[..., None], 1.0 + np.abs(n[..., 2]) * half / (radius * c)
-    else:
-        a, b = n, c
-    return a * (1.0 + shift), b * (1.0 + shift) - shift
+        return -n / (m * np.where(side, c, 1.0))[..., None], np.where(side, radius, half) / m
+    if kind == GeomType.CAPSULE:
+        radius, half = size[:2]
+        return -n / (radius * c)[..., None], 1.0 + np.abs(n[..., 2]) * half / (radius * c)
+    return n, c
 
 
-def depth(kind: int, size, thickness: float) -> float:
-    """Depth [m] over which F goes from 0 to 1, of planes and primitives without their margin."""
-    if kind == GeomType.PLANE:
-        return float(thickness)
-    counts = {GeomType.SPHERE: 1, GeomType.CAPSULE: 1, GeomType.CYLINDER: 2}  # of the sizes that are a depth
-    return float(min(size[: counts.get(GeomType(kind), 3)]))
-
-
-def geom_cells(model: Model, g: int) -> tuple[Cells, float]:
-    """The cells of compliant geom g, and the depth over which its F goes from 0 to 1 [m], without the margin."""
+def geom_cells(model: Model, g: int) -> tuple[Cells, float, float]:
+    """The cells of compliant geom g, the depth [m] over which F goes from 0 to 1, and how far [m] a margin moves any point of the surface per
+    unit of F at most."""
     kind, size = GeomType(model.geom_type[g]), model.geom_size[g]
     _, resolution, thickness, margin = model.geom_hydroelastic[g]
     if kind == GeomType.MESH:
         field = int(model.geom_field[g])
-        mesh = model.meshes[model.geom_mesh[g]]
-        return _hull_cells(mesh, margin) if field < 0 else _tet_cells(model.fields[field], margin)
-    makers = {GeomType.PLANE: _plane_cells, GeomType.BOX: _box_cells}
-    if kind in makers:
-        cells = makers[kind]()
-    elif kind == GeomType.CYLINDER:
-        cells = _cylinder_cells(hydroelastic.cylinder_sides(size[0], resolution))
-    else:
-        cells = _round_cells(polyhedron(kind, size, resolution))
-    return cells, depth(kind, size, thickness)
+        return _hull_cells(model.meshes[model.geom_mesh[g]]) if field < 0 else _tet_cells(model.fields[field], margin)
+    if kind == GeomType.PLANE:
+        cells = Cells(np.array([[0.0, 0.0, -1.0, 0.0]]), np.zeros(1, int), np.array([[-1]]), np.ones(1, int))
+        return cells, thickness, thickness
+    depths = {GeomType.SPHERE: size[:1], GeomType.CAPSULE: size[:1], GeomType.CYLINDER: size[:2]}
+    deep = float(min(depths.get(kind, size)))
+    # F is concave, and 1 in the middle: a ray from there that leaves the shape at r leaves the layer of F >= -s at r (1 + s) at most
+    reach = float(size[0] if kind == GeomType.CAPSULE else bounding_radii(model)[g])
+    if kind == GeomType.BOX:
+        return _box_cells(), deep, reach
+    shape = polyhedron(kind, size, resolution, margin)
+    return _cylinder_cells(len(shape.loops) - 2) if kind == GeomType.CYLINDER else _round_cells(shape), deep, reach
 
 
-def polyhedron(kind: GeomType, size, resolution: float) -> polyhedra.Polyhedron:
-    """The polyhedron that a primitive is."""
+def polyhedron(kind: GeomType, size, resolution: float, margin: float = 0.0) -> polyhedra.Polyhedron:
+    """The polyhedron that a primitive is, its facets counted for the size with the margin."""
     if kind == GeomType.BOX:
         return polyhedra.box()
+    size = size + margin
     if kind == GeomType.CYLINDER:
         return polyhedra.cylinder(hydroelastic.cylinder_sides(size[0], resolution))
     if kind == GeomType.CAPSULE:
         return polyhedra.capsule(hydroelastic.capsule_sides(size[0], resolution))
     largest = float(max(size)) if kind == GeomType.ELLIPSOID else float(size[0])
     return polyhedra.sphere(hydroelastic.octahedron_level(largest, resolution))
-
-
-def _plane_cells() -> Cells:
-    return Cells(np.array([[0.0, 0.0, -1.0, 0.0]]), np.zeros(1, int), np.array([[-1]]), np.ones(1, int))
 
 
 def _box_cells() -> Cells:
@@ -167,7 +155,7 @@ def _filled(rows: list[list[int]]) -> np.ndarray:
     return table
 
 
-def _hull_cells(mesh: Mesh, margin: float) -> tuple[Cells, float]:
+def _hull_cells(mesh: Mesh) -> tuple[Cells, float, float]:
     """Pyramids on the faces of a mesh's convex hull, F = 1 - n . (x - centre) / d, the centre being Chebyshev's."""
     hull = convex_mesh(mesh)
     normal = hull["normals"]
@@ -175,7 +163,7 @@ def _hull_cells(mesh: Mesh, margin: float) -> tuple[Cells, float]:
     centre = chebyshev_centre(normal, offset)
     distance = offset - normal @ centre
     deep = float(distance.min())
-    slope = normal / (distance + margin)[:, None]  # the points of the dual polytope
+    slope = normal / distance[:, None]  # the points of the dual polytope
     entry = [np.concatenate([-slope, 1.0 + (slope @ centre)[:, None]], axis=1)]
     rings = _rings(slope)
     owner, bounds, pseudo = [], [], 0
@@ -197,7 +185,8 @@ def _hull_cells(mesh: Mesh, margin: float) -> tuple[Cells, float]:
                     pseudo += 1
             owner.append(f)
             bounds.append([-1, *planes, *ring[part].tolist()])
-    return Cells(np.concatenate(entry), np.array(owner), _filled(bounds), np.ones(len(owner), int)), deep
+    reach = float(np.linalg.norm(hull["vertices"] - centre, axis=1).max())
+    return Cells(np.concatenate(entry), np.array(owner), _filled(bounds), np.ones(len(owner), int)), deep, reach
 
 
 def _rings(points: np.ndarray) -> dict[int, np.ndarray]:
@@ -254,7 +243,7 @@ def chebyshev_centre(normal: np.ndarray, offset: np.ndarray) -> np.ndarray:
     return point
 
 
-def _tet_cells(field: TetField, margin: float) -> tuple[Cells, float]:
+def _tet_cells(field: TetField, margin: float) -> tuple[Cells, float, float]:
     """One cell for each tetrahedron, bounded by its faces; -1 stands for a face of pressure 0 on the boundary."""
     from warpsim.model.tetrahedra import FACES, boundary_faces, depths
 
@@ -264,9 +253,7 @@ def _tet_cells(field: TetField, margin: float) -> tuple[Cells, float]:
         np.concatenate([corners, np.ones((*tets.shape, 1))], axis=2), pressure[tets][..., None]
     )
     own = coefficient[..., 0]
-    deep = float(depths(vertex, tets).max())
-    shift = margin / deep
-    own = (own + [0.0, 0.0, 0.0, shift]) / (1.0 + shift)  # F~ of the layer's F
+    deep = float(depths(vertex, tets).max()) if margin > 0 else 1.0
     open_ = boundary_faces(tets) & (pressure[tets[:, FACES]] == 0.0).all(axis=2)
     first, second, third = (corners[:, FACES[:, k]] for k in range(3))
     outward = np.cross(second - first, third - first)
@@ -282,4 +269,6 @@ def _tet_cells(field: TetField, margin: float) -> tuple[Cells, float]:
     index = np.full(len(entry), -1)
     index[used] = np.arange(len(used))
     bounds = np.where(bounds >= 0, index[bounds], -1)
-    return Cells(entry[used], np.arange(len(tets)), bounds, np.zeros(len(tets), int)), deep
+    edges = np.linalg.norm(corners[:, :, None] - corners[:, None], axis=-1).max(axis=(1, 2))
+    reach = (edges / np.ptp(pressure[tets], axis=1))[open_.any(axis=1)].max(initial=0.0)
+    return Cells(entry[used], np.arange(len(tets)), bounds, np.zeros(len(tets), int)), deep, float(reach)

@@ -8,7 +8,7 @@ from warpsim.model.model import TetField
 
 FACES = np.array([[1, 2, 3], [0, 3, 2], [0, 1, 3], [0, 2, 1]])  # opposite corner k, outward in a positive tetrahedron
 THINNEST = 1e-9  # least volume over the cube of the longest edge
-CHUNK = 1 << 22  # distances at a time
+CHUNK = 1 << 18  # distances at a time
 
 
 def checked_field(name: str, vertices, tetrahedra, pressure=None) -> TetField:
@@ -45,7 +45,7 @@ def checked_field(name: str, vertices, tetrahedra, pressure=None) -> TetField:
     if constant.any():
         t = int(np.argmax(constant))
         raise ModelError(
-            f"{label}: tetrahedron {t} {tets[t].tolist()} has the same pressure at its four vertices ({int(constant.sum())} such); split it so that it has a vertex inside, or give the pressure"
+            f"{label}: tetrahedron {t} {tets[t].tolist()} has the same pressure at its four vertices ({int(constant.sum())} such); split it, as Drake's refine_mesh does, or give the pressure"
         )
     return TetField(name, vertices, tets, pressure)
 
@@ -91,14 +91,34 @@ def surface(tets: np.ndarray) -> np.ndarray:
 
 
 def depths(vertices: np.ndarray, tets: np.ndarray) -> np.ndarray:
-    """Distance `(n,)` [m] of each vertex from the boundary's triangles; 0 of those on it."""
+    """Distance `(n,)` [m] of each vertex from the boundary's triangles; 0 of those on it.
+
+    Only triangles are looked at whose centre is nearer than the nearest corner and the largest triangle's radius together.
+    """
+    from scipy.spatial import cKDTree
+
     faces = surface(tets)
-    inner = np.setdiff1d(np.arange(len(vertices)), faces)
-    result, triangles = np.zeros(len(vertices)), vertices[faces]
-    step = max(1, CHUNK // (12 * len(faces)))
-    for k in range(0, len(inner), step):
-        some = inner[k : k + step]
-        result[some] = _distance(vertices[some, None], *(triangles[None, :, i] for i in range(3))).min(axis=1)
+    outer = np.unique(faces)
+    inner = np.setdiff1d(np.arange(len(vertices)), outer)
+    result = np.zeros(len(vertices))
+    if len(inner) == 0:
+        return result
+    triangles = vertices[faces]
+    centres = triangles.mean(axis=1)
+    radius = np.linalg.norm(triangles - centres[:, None], axis=2).max()
+    nearest, _ = cKDTree(vertices[outer]).query(vertices[inner])
+    near = cKDTree(centres).query_ball_point(vertices[inner], (nearest + radius) * (1 + 1e-9))
+    count = np.array([len(row) for row in near])
+    ends = np.cumsum(count)
+    start = 0
+    while start < len(inner):
+        end = max(start + 1, int(np.searchsorted(ends, (ends[start - 1] if start else 0) + CHUNK, "right")))
+        which = np.concatenate([np.asarray(row, int) for row in near[start:end]])
+        points = np.repeat(vertices[inner[start:end]], count[start:end], axis=0)
+        found = _distance(points, *(triangles[which, i] for i in range(3)))
+        firsts = ends[start:end] - count[start:end] - (ends[start] - count[start])
+        result[inner[start:end]] = np.minimum.reduceat(found, firsts)
+        start = end
     return result
 
 
@@ -109,7 +129,7 @@ def _distance(p, a, b, c) -> np.ndarray:
     within, nearest = True, np.inf
     for x, y in ((a, b), (b, c), (c, a)):
         edge, arm = y - x, p - x
-        within = within & ((np.cross(np.broadcast_to(edge, arm.shape), arm) * normal).sum(-1) >= 0)
+        within = within & ((np.cross(edge, arm) * normal).sum(-1) >= 0)
         t = np.clip((arm * edge).sum(-1) / (edge * edge).sum(-1), 0.0, 1.0)
         nearest = np.minimum(nearest, np.linalg.norm(arm - t[..., None] * edge, axis=-1))
     return np.where(within, np.abs(((p - a) * normal).sum(-1)), nearest)

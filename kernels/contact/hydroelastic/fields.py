@@ -3,7 +3,7 @@
 The pressure in cell f is p = E F_f, F_f(x) = a·x + b in the geom's frame, E the geom's modulus [Pa]. A cell is a convex polyhedron
 {F_f >= 0, F_f <= F_g for its neighbours g}: one per face of the surface (Masterjohn et al. 2022 have one per tetrahedron). Functions are
 kept as *entries* that do not depend on sizes, which worlds may choose (`warpsim/model/pressure_cells.py`, `coefficients`, says the same for the host).
-A margin makes the surface larger, F >= −shift, and lets the pressure be negative in the layer.
+A margin only moves the surface out, from F = 0 to F = −shift; the pressure in the layer goes on below 0.
 """
 
 import warp as wp
@@ -22,8 +22,8 @@ class Fields:
     geom_type: wp.array(dtype=int)
     geom_cells: wp.array2d(dtype=int)  # (ngeom, 2) first, count; none: the geom is rigid
     geom_faces: wp.array2d(dtype=int)
-    geom_shift: wp.array(dtype=real)  # of F, by the margin
-    geom_margin: wp.array(dtype=real)  # [m]
+    geom_shift: wp.array(dtype=real)  # −F on the surface, by the margin
+    geom_margin: wp.array(dtype=real)  # how far out that moves the surface at most [m]
     geom_size: wp.array(dtype=vec3)  # the model's, for which spheres are right
     entry: wp.array(dtype=vec4)
     cell_entry: wp.array(dtype=int)
@@ -83,14 +83,8 @@ def pressure_function(kind: int, size: vec3, thickness: real, entry: vec4) -> ve
 
 
 @func
-def grown(fields: Fields, sizes: Sizes, w: int, g: int) -> vec3:
-    """Size of a geom with its margin, of a capsule its radius alone."""
-    size = sizes.size[w % sizes.size.shape[0], g]
-    margin = fields.geom_margin[g]
-    along = margin
-    if fields.geom_type[g] == CAPSULE:
-        along = real(0.0)
-    return size + vec3(margin, along, margin)
+def size_of(sizes: Sizes, w: int, g: int) -> vec3:
+    return sizes.size[w % sizes.size.shape[0], g]
 
 
 @func
@@ -112,7 +106,7 @@ class Form:
 def form_of(fields: Fields, sizes: Sizes, w: int, g: int) -> Form:
     form = Form()
     form.kind = fields.geom_type[g]
-    form.size = grown(fields, sizes, w, g)
+    form.size = size_of(sizes, w, g)
     form.thickness = thickness_of(sizes, w, g)
     form.shift = fields.geom_shift[g]
     return form
@@ -121,8 +115,7 @@ def form_of(fields: Fields, sizes: Sizes, w: int, g: int) -> Form:
 @func
 def function_of(form: Form, entry: vec4) -> vec4:
     """(a, b) of an entry in the frame of its geom."""
-    f = pressure_function(form.kind, form.size, form.thickness, entry)
-    return (real(1.0) + form.shift) * f - vec4(real(0.0), real(0.0), real(0.0), form.shift)
+    return pressure_function(form.kind, form.size, form.thickness, entry)
 
 
 @func
@@ -147,7 +140,7 @@ def vertex_of(fields: Fields, sizes: Sizes, w: int, g: int, v: int) -> vec3:
     """Vertex of a face of a rigid geom, in its frame."""
     kind = fields.geom_type[g]
     u = fields.face_vertex[v]
-    size = grown(fields, sizes, w, g)
+    size = size_of(sizes, w, g)
     scale = vec3(real(1.0), real(1.0), real(1.0))
     if kind == SPHERE or kind == CAPSULE:
         scale = vec3(size[0], size[0], size[0])
@@ -174,19 +167,19 @@ class Capsule:
 def capsule_scale(fields: Fields, sizes: Sizes, w: int, g: int) -> real:
     """What the capsules of the tables are multiplied with for the size that the geom has in this world; below 0: a ball of this radius about
     the geom's origin is all that is known."""
-    size = sizes.size[w % sizes.size.shape[0], g]
+    size = size_of(sizes, w, g)
     model = fields.geom_size[g]
     kind = fields.geom_type[g]
     scale = real(1.0)
     if kind != PLANE and (size[0] != model[0] or size[1] != model[1] or size[2] != model[2]):
         scale = size[0] / model[0]
         if kind != SPHERE:
-            grow = grown(fields, sizes, w, g)
-            scale = -wp.length(grow)
+            scale = wp.length(size)
             if kind == CAPSULE:
-                scale = -(grow[0] + grow[1])
+                scale = size[0] + size[1]
             elif kind == CYLINDER:
-                scale = -wp.sqrt(grow[0] * grow[0] + grow[1] * grow[1])
+                scale = wp.sqrt(size[0] * size[0] + size[1] * size[1])
+            scale *= -(real(1.0) + fields.geom_shift[g])
     return scale
 
 

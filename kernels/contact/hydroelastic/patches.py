@@ -34,6 +34,7 @@ LARGEST_CENTRE = 0.75  # w0
 TORSION = 0.863
 TORSION_ROUND = 0.061
 TIE = 1e-6  # normals this much nearer to a later seed than to an earlier one belong to the earlier: rounding does not part equals
+STIFF = 1e5  # c |∇p|: of polygons along which the pressure grows as good as not, the clamp of `polygon.py` has 1e6
 LEAST_SHARE = 1e-9  # of the stiffness: quadrants with less are empty
 THIN = 1e-12  # of the trace of S: least square of L's diagonal
 
@@ -388,7 +389,10 @@ def drop_idle(
     """Mark polygons that do not push by a negative area, unless none does. |Σ A p n|/Σ A p of the others. By all lanes."""
     pushing = real(0.0)
     for k in range(first + lane(), last, lanes()):
-        if pushes(topology, scene, link_X, link_V, h, w, p, sign, X_s, polygons, k):
+        # Rims, which have next to no stiffness, push at any velocity; they do not say whether the patch does.
+        values = polygons.values[w, k]
+        stiff = values[2] * wp.length(polygons.gradient[w, k]) < real(STIFF)
+        if stiff and pushes(topology, scene, link_X, link_V, h, w, p, sign, X_s, polygons, k):
             pushing += real(1.0)
     some = team_sum(pushing) > real(0.0)
     force = vec3()
@@ -450,7 +454,8 @@ def reduce(
                 patch, there = find_patch(w, first, last, seeds, seed, b, polygons)
                 if there:
                     if points == 16:
-                        for quadrant in range(4):
+                        quadrant = int(0)
+                        while quadrant < 4:  # not unrolled: it takes long to compile
                             sums = quadrant_sums(
                                 fields, sizes, scene, X, w, p, first, last, seeds, seed, b, patch, quadrant, polygons
                             )  # fmt: skip
@@ -460,6 +465,7 @@ def reduce(
                                     4, w, p, wp.vec2i(b, quadrant), X_s, sign, own, part, count, contacts
                                 )  # fmt: skip
                                 flags = flags | more
+                            quadrant += 1
                     else:
                         sums = quadrant_sums(
                             fields, sizes, scene, X, w, p, first, last, seeds, seed, b, patch, -1, polygons

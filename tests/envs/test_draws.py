@@ -1,0 +1,93 @@
+"""What terms draw belongs to (seed, world, episode, step), in whatever term it stands and whatever was before."""
+
+import numpy as np
+import pytest
+
+import warpsim as ws
+from warpsim.envs import Task, VectorEnv, terms
+
+
+class Rail(Task):
+    """A pole on a cart."""
+
+    model = ws.robots.path("cartpole")
+    timestep, decimation, episode = 0.01, 2, 5
+    observations = {"q": terms.positions()}
+    starts = (terms.start_noise(q=0.1),)
+
+
+class halved(terms.Term):
+    """Half of another term."""
+
+    def __init__(self, term):
+        self.term = term
+
+    def bind(self, view) -> None:
+        self.term.bind(view)
+
+    def reset(self, view, mask) -> None:
+        self.term.reset(view, mask)
+
+    def __call__(self, view):
+        return 0.5 * self.term(view)
+
+
+def nothing(s):
+    return 0.0 * s.q[:, 0]
+
+
+@pytest.mark.parametrize("table", ["observations", "rewards"])
+def test_a_bias_is_of_its_episode(table):
+    """The same in the first and second reset with a seed, in an environment that has run before, and as an observation or a reward."""
+    found = []
+    for before in (0, 3, 9):
+        env = VectorEnv(
+            Rail, 4, device="cpu", autoreset="SAME_STEP", **{table: {"x": halved(terms.noisy(nothing, bias=1.0))}}
+        )
+        env.reset(seed=8)
+        for _ in range(before):
+            env.step(np.zeros((4, 1)))
+        env.reset(seed=3)
+        rows = []
+        for _ in range(4):
+            observation, reward, *_ = env.step(np.zeros((4, 1)))
+            rows.append(reward if table == "rewards" else observation[:, 0])
+        assert (np.array(rows) == rows[0]).all() and len(set(rows[0].tolist())) == 4
+        found.append(rows[0])
+    np.testing.assert_array_equal(found, [found[0]] * 3)
+    other = VectorEnv(Rail, 4, device="cpu", observations={"x": halved(terms.noisy(nothing, bias=1.0))})
+    np.testing.assert_array_equal(other.reset(seed=3)[0][:, 0], found[0])
+
+
+def test_noise_leaves_the_shape():
+    """A noisy reward is a reward, `(worlds,)`."""
+    env = VectorEnv(
+        Rail, 3, device="cpu", rewards={"x": terms.noisy(lambda s: s.q[:, 0], uniform=0.1, normal=0.1, bias=0.1)}
+    )
+    env.reset(seed=0)
+    assert env.step(np.zeros((3, 1)))[1].shape == (3,)
+
+
+def test_a_seed_draws_parameters_anew():
+    """`randomise(when="startup")`: `reset(seed=)` gives what an environment of that seed has, other resets leave it."""
+    event = terms.randomise("body_mass", 0.5, 2.0)
+    a, b = (VectorEnv(Rail, 4, device="cpu", seed=k, events=(event,)) for k in (0, 5))
+    first = a.sim.parameters["body_mass"].numpy().copy()
+    a.reset()
+    np.testing.assert_array_equal(a.sim.parameters["body_mass"].numpy(), first)
+    for env in (a, b):
+        env.reset(seed=5)
+    fifth = b.sim.parameters["body_mass"].numpy().copy()
+    np.testing.assert_array_equal(a.sim.parameters["body_mass"].numpy(), fifth)
+    assert (fifth[:, 1:] != first[:, 1:]).all()
+    a.reset()
+    np.testing.assert_array_equal(a.sim.parameters["body_mass"].numpy(), fifth)
+    a.reset(seed=0)
+    np.testing.assert_array_equal(a.sim.parameters["body_mass"].numpy(), first)
+
+
+def test_one_parameter_is_randomised_once():
+    """The second event would replace what the first drew; it is refused by the parameter's name."""
+    events = (terms.randomise("body_mass", 0.5, 2.0), terms.randomise("body_mass", 0.9, 1.1, when="reset"))
+    with pytest.raises(ValueError, match=r"randomise 'body_mass'.*twice"):
+        VectorEnv(Rail, 2, device="cpu", events=events)
