@@ -23,7 +23,6 @@ from pydrake.math import RigidTransform, RollPitchYaw
 from pydrake.multibody.plant import (
     AddMultibodyPlant,
     CoulombFriction,
-    DiscreteContactApproximation,
     MultibodyPlantConfig,
 )
 from pydrake.multibody.tree import (
@@ -80,7 +79,7 @@ def run(job: dict) -> dict:
     context = diagram.CreateDefaultContext()
     of_plant = plant.GetMyMutableContextFromRoot(context)
     plant.SetFreeBodyPose(of_plant, spatula, RigidTransform(RollPitchYaw(-0.4, 0, 1.57), [0.35, 0, 0.25]))
-    for joint, place in zip(joints, (-0.01, 0.01)):
+    for joint, place in zip(joints, (-0.01, 0.01), strict=True):
         joint.set_translation(of_plant, place)
     port = plant.get_actuation_input_port()
     port.FixValue(of_plant, np.zeros(2))

@@ -4,6 +4,8 @@ The scene is `scenes.pressure.spatula_gripper`; both motors push with the grip f
 """
 
 import json
+import pathlib
+import subprocess
 import time
 from dataclasses import dataclass
 
@@ -55,7 +57,9 @@ class Run:
         """While the grip is firm, and while it is loose and has opened."""
         phase = self.t[1:] % PERIOD
         count = self.contacts[-len(phase) :]
-        return float(count[(phase > SETTLED) & (phase < 4.4)].mean()), float(count[(phase > 5.0) & (phase < 6.0)].mean())
+        return float(count[(phase > SETTLED) & (phase < 4.4)].mean()), float(
+            count[(phase > 5.0) & (phase < 6.0)].mean()
+        )
 
 
 def recorded(reference, name: str) -> Run:
@@ -64,10 +68,12 @@ def recorded(reference, name: str) -> Run:
     return Run(rows[:, 0], np.degrees(rows[:, 2]), rows[:, 3])
 
 
-def simulator(model: ws.Model, h: float, level: str, worlds: int = 1, tolerance: float = TOLERANCE, **options):
+def simulator(
+    model, h: float, level: str, worlds: int = 1, tolerance: float = TOLERANCE, sigma: float = 1e-3, **options
+):
     """The paper's solver, one thread."""
     options = {"dtype": "float64", "device": "cpu", "threads": 1} | options
-    solver = ws.SAP(approximation="convex", tolerance=tolerance)
+    solver = ws.SAP(approximation="convex", tolerance=tolerance, sigma=sigma)
     return ws.Simulator(model, worlds, dt=h, solver=solver, hydroelastic=level, **options)
 
 
@@ -106,20 +112,21 @@ def open_loop(level: str, h: float, seconds: float = 30.0, inertia=FILE_INERTIA,
 
 @dataclass(frozen=True)
 class RateControl:
-    """Grips firmly, then so that the pitch falls at `rate` [rad/s] from `start` [s] to `stop`, and firmly again.
+    """Grips firmly, then so that the pitch falls at `rate` [rad/s] from `start` [s] to `stop`, stays for `stay` [s], and firmly again.
 
     u = clip(base + gain e + integral ∫e dt, least, most), e = −dθ/dt − rate, dθ/dt by the difference of two steps. The integral stands still
-    while u is at a bound.
+    while it would only press u further against a bound.
     """
 
     rate: float = 0.05
     base: float = 3.0
-    gain: float = 40.0
-    integral: float = 60.0
+    gain: float = 80.0
+    integral: float = 120.0
     least: float = 0.5
     most: float = FIRM
     start: float = 1.0
     stop: float = 9.0
+    stay: float = 1.0
 
 
 def regulated(sim, q: np.ndarray, control: RateControl, seconds: float) -> tuple[np.ndarray, ...]:
@@ -129,15 +136,14 @@ def regulated(sim, q: np.ndarray, control: RateControl, seconds: float) -> tuple
 
     def policy(state):
         nonlocal before, total
-        angle = pitch(state.q.numpy())
-        error = -(angle - before) / h - control.rate
+        angle, t = pitch(state.q.numpy()), len(forces) * h
+        error = (before - angle) / h - (control.rate if t < control.stop else 0.0)
         before = angle
-        t = len(forces) * h
-        if control.start <= t < control.stop:
-            raw = control.base + control.gain * error + control.integral * (total + h * error)
-            free = (raw > control.least) & (raw < control.most) | (raw <= control.least) & (error > 0)
-            total = np.where(free | (raw >= control.most) & (error < 0), total + h * error, total)
-            force = np.clip(raw, control.least, control.most)
+        if control.start <= t < control.stop + control.stay:
+            wanted = control.base + control.gain * error + control.integral * (total + h * error)
+            winds = (wanted < control.least) & (error < 0) | (wanted > control.most) & (error > 0)
+            total = np.where(winds, total, total + h * error)
+            force = np.clip(wanted, control.least, control.most)
         else:
             force = np.full(len(q), control.most)
         forces.append(force)
@@ -163,9 +169,9 @@ def fine_points(patch: ContactPatch, parts: int = 8) -> tuple[np.ndarray, np.nda
     i, j = (x.ravel() for x in np.meshgrid(np.arange(parts), np.arange(parts), indexing="ij"))
     up = i + j < parts
     down = i + j < parts - 1
-    weights = np.concatenate(
-        [np.stack([i + 1 / 3, j + 1 / 3], 1)[up], np.stack([i + 2 / 3, j + 2 / 3], 1)[down]]
-    ) / parts
+    weights = (
+        np.concatenate([np.stack([i + 1 / 3, j + 1 / 3], 1)[up], np.stack([i + 2 / 3, j + 2 / 3], 1)[down]]) / parts
+    )
     weights = np.concatenate([1 - weights.sum(1, keepdims=True), weights], axis=1)
     for x, p in zip(patch.vertices, patch.pressure, strict=True):
         for k in range(1, len(x) - 1):
@@ -195,9 +201,6 @@ def torsions(q: np.ndarray, resolution: float, level: str) -> tuple[float, float
 
 def drake(python: str, h: float, seconds: float, resolution: float = 0.04, inertia=FILE_INERTIA) -> Run:
     """The same scene and grip in Drake, in a process of an interpreter that has pydrake (papers/sap/drake_slip.py)."""
-    import pathlib
-    import subprocess
-
     job = {"h": h, "force": wave(seconds, h).tolist(), "resolution": resolution, "inertia": inertia}
     script = pathlib.Path(__file__).with_name("drake_slip.py")
     done = subprocess.run([python, str(script)], input=json.dumps(job), capture_output=True, text=True)
