@@ -26,7 +26,7 @@ from .polygon import MAX_VERTICES, clip, meet, moments
 mat43 = wp.types.matrix((4, 3), real)
 
 MOST_NORMALS = wp.constant(4)  # patches of a pair
-COHERENT = 0.95  # |Σ A p n|/Σ A p of polygons that have about one normal
+COHERENT = 0.99  # |Σ A p n|/Σ A p of polygons that have about one normal
 SAME_NORMAL = 0.95  # cosine between normals that belong together anyhow
 LEAST_COSINE = 0.1  # between the normals of a patch and of a quarter of it
 LARGEST_CENTRE = 0.75  # w0
