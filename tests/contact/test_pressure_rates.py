@@ -12,8 +12,8 @@ SMOOTH = [case for case in CASES if case[0] in ("plane", "capsule", "cylinder") 
 NAMES = {"ids": "-".join}
 
 
-def check(case, level, **options):
-    found = compare(pair_model(*case), level, **options)
+def check(case, level, margin=0.0, **options):
+    found = compare(pair_model(*case, margin=margin), level, **options)
     assert found["contacts"] > 0 and found["skipped"] == 0
     assert max(found["errors"].values()) <= TOLERANCE, found["errors"]
 
@@ -42,6 +42,12 @@ def test_points_of_patches_by_motions(case, level):
 def test_by_parameters(case, level):
     """By modulus, size, thickness and dissipation time of both geoms."""
     check(case, level, poses=1, by_parameters=True)
+
+
+@pytest.mark.parametrize("case", CASES[4::9], **NAMES)
+def test_with_a_margin(case):
+    """Surfaces that are moved out."""
+    check(case, "polygons", poses=1, margin=0.005, by_parameters=True)
 
 
 @pytest.mark.parametrize("level", ["polygons", "patch16", "patch5"])
