@@ -14,7 +14,6 @@ from warpsim.files.output import check_file, replacing
 from warpsim.files.patch_frames import (
     above_floors,
     patch_frames,
-    pressure_colors,
     refuse_without_fields,
     see_through,
     triangles_of,
