@@ -295,6 +295,9 @@ def material_columns(
                 if law[0] > real(0.0):
                     share = own / law[0]
                 tau = material.dissipation_time[w % material.dissipation_time.shape[0], g]
+                if pair >= scene.point_pairs:  # see `pressure_columns.py`
+                    tau = real(wp.nan)
+                    own = real(0.0)
                 if first.dissipation_time >= 0 and tau == tau:
                     add_contact(scene, contacts, w, c, share * by_tau, first.dissipation_time + g, X)
                 if first.stiffness >= 0 and own > real(0.0):

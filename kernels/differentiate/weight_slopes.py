@@ -22,6 +22,7 @@ from ..tree.effective_mass import inverse_mass_times
 from ..tree.passes import Topology
 from .contact_slopes import Flow, arm_of, contact_J, shifted
 from .impulse_slopes import impulse_by_R, least_by_weight, load_by_weight
+from .pressure_columns import FieldColumns, field_column, vector_by
 from .row_slopes import RowSlopes
 
 
@@ -249,8 +250,8 @@ def by_geometry(
     w: int,
     c: int,
     C: mat33,
-):
-    """Adds ∂w/∂q through J: 2 Σ_a δ(V_B − V_A)_a(p) · (FC)_a; turning the frame does not change w."""
+) -> vec3:
+    """Adds ∂w/∂q through J: 2 Σ_a δ(V_B − V_A)_a(p) · (FC)_a; turning the frame does not change w. Half of ∂w/∂p."""
     pair = contacts.pair[w, c]
     p = contacts.point[w, c]
     a_link = scene.geom_link[scene.pair_geom[pair, 0]]
@@ -280,6 +281,7 @@ def by_geometry(
             f = vec3(FC[0, a], FC[1, a], FC[2, a])
             change += s * wp.dot(sp.linear(sp.cross_motion(twist, V)), f)
         weights.by_dof[w, e] = weights.by_dof[w, e] + real(2.0) * change
+    return k_p
 
 
 @kernel
@@ -294,6 +296,7 @@ def contact_weight_columns(
     slope: wp.array3d(dtype=vec6),
     inertias: Inertias,
     weights: Weights,
+    columns: FieldColumns,
     # in and out
     X: wp.array3d(dtype=real),
 ):
@@ -317,7 +320,7 @@ def contact_weight_columns(
                     weights.y[w, d] = wp.transpose(C) * weights.y[w, d]
                 i = next_tree(topology, support, size, i)
             by_trees(topology, flow, inertias, weights, w, support, size, 3)
-            by_geometry(topology, scene, contacts, flow, slope, weights, w, c, C)
+            by_point = by_geometry(topology, scene, contacts, flow, slope, weights, w, c, C)
             R = problem.R[w, c]
             near_rigid = beta * beta * real(cone.INVERSE_FOUR_PI_SQUARED)
             rate = vec3(sigma, sigma, real(0.0))
@@ -332,6 +335,15 @@ def contact_weight_columns(
             for k in range(size):
                 coefficient = -wp.dot(contact_J(contacts, w, c, k), gamma_w)
                 add_row(topology, inertias, weights, w, support, size, coefficient, X[w, support[k]])
+            pair = contacts.pair[w, c]
+            if pair >= scene.point_pairs and columns.slope.shape[1] > 0:
+                for i in range(12):
+                    column = field_column(scene, columns, w, pair, i)
+                    if column >= 0:
+                        by_w = real(2.0) * wp.dot(by_point, vector_by(columns, w, c, 1, i))
+                        for k in range(size):
+                            change = by_w * wp.dot(contact_J(contacts, w, c, k), gamma_w)
+                            X[w, support[k], column] = X[w, support[k], column] - change
 
 
 @kernel

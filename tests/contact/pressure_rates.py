@@ -7,23 +7,23 @@ import warp as wp
 from scipy.spatial.transform import Rotation
 
 import warpsim as ws
-from warpsim.differentiate.pressure_rates import PressureRates
+from warpsim.differentiate.pressure_rates import PARAMETERS, PressureRates
 from warpsim.kernels.differentiate import pressure_slopes as kernels
 
 RADIUS = 0.05
 STEPS = (1e-4, 1e-5, 1e-6, 1e-7)
 ROWS = {"phi": slice(0, 1), "point": slice(1, 4), "normal": slice(4, 7), "compliance": slice(7, 8), "tau": slice(8, 9)}
+MOTIONS = 6
 
 
 def octahedron():
     """A crooked convex mesh."""
-    corners = 0.06 * np.array(
-        [[1, 0.1, 0], [-0.8, 0, 0.1], [0, 0.9, -0.1], [0.1, -1, 0], [0, 0.1, 1.1], [0.05, 0, -0.9]]
-    )
+    corners = [[1, 0.1, 0], [-0.8, 0, 0.1], [0, 0.9, -0.1], [0.1, -1, 0], [0, 0.1, 1.1], [0.05, 0, -0.9]]
     faces = [(0, 2, 4), (2, 1, 4), (1, 3, 4), (3, 0, 4), (2, 0, 5), (1, 2, 5), (3, 1, 5), (0, 3, 5)]
-    return corners, np.array(faces)
+    return 0.06 * np.array(corners), np.array(faces)
 
 
+# Sizes, and the resolution [m].
 SHAPES = {
     "plane": ((), None),
     "sphere": ((0.05,), 0.02),
@@ -33,12 +33,12 @@ SHAPES = {
     "box": ((0.05, 0.07, 0.04), None),
     "mesh": ((), None),
 }
-MODULI = {"rs": (np.inf, 1e5), "sr": (1e5, np.inf), "ss": (1e5, 3e5)}
+MODULI = {"rigid and soft": (np.inf, 1e5), "soft and rigid": (1e5, np.inf), "both soft": (1e5, 3e5)}
 CASES = [
     (a, b, softness)
     for a, b in itertools.combinations_with_replacement(SHAPES, 2)
     for softness in MODULI
-    if not (a == b == "plane") and not (a == b and softness == "sr")
+    if not (a == b == "plane") and not (a == b and softness == "soft and rigid")
 ]
 
 
@@ -61,16 +61,13 @@ def random_poses(model: ws.Model, count: int, rng) -> np.ndarray:
     """q (count, nq) of pairs that overlap, most of them."""
     q = np.zeros((count, model.nq))
     for k in range(count):
-        first = np.zeros(3)
-        for body in range(model.nbody):
-            x = rng.normal(size=3)
-            x *= rng.uniform(0.06, 0.1) / np.linalg.norm(x)
-            if model.nbody == 1:
-                x = np.array([*rng.uniform(-0.1, 0.1, 2), rng.uniform(0.02, 0.06)])
-            elif body == 0:
-                x = first = rng.uniform(-0.1, 0.1, 3)
-            else:
-                x = first + x
+        first = rng.uniform(-0.1, 0.1, 3)
+        way = rng.normal(size=3)
+        second = first + way * rng.uniform(0.06, 0.1) / np.linalg.norm(way)
+        places = [first, second]
+        if model.nbody == 1:
+            places = [np.array([*first[:2], rng.uniform(0.02, 0.06)])]
+        for body, x in enumerate(places):
             turn = Rotation.random(random_state=rng).as_quat()[[3, 0, 1, 2]]
             q[k, 7 * body : 7 * body + 7] = [*x, *turn]
     return q
@@ -85,88 +82,121 @@ def moved(q: np.ndarray, twist: np.ndarray) -> np.ndarray:
     return q
 
 
+def parameters_of(model: ws.Model) -> list[tuple]:
+    """(name, index into the parameter, column of the slopes) of what the fields of a pair are made of."""
+    found = []
+    a, b = model.pair_geom[0]
+    soft = a if np.isfinite(model.geom_hydroelastic_modulus[a]) else b
+    for name, directions in PARAMETERS.items():
+        value = np.asarray(getattr(model, name), float).reshape(model.ngeom, -1)
+        for g, k in itertools.product((a, b), range(value.shape[1])):
+            fixed = name == "geom_size" and model.geom_type[g] == ws.GeomType.MESH
+            if np.isfinite(value[g, k]) and value[g, k] > 0 and not fixed:
+                column = directions.start - MOTIONS + k + value.shape[1] * int(g != soft)
+                found.append((name, (g, k) if name == "geom_size" else (g,), column))
+    return found
+
+
 def simulator(model: ws.Model, worlds: int, level: str, **options) -> ws.Simulator:
-    return ws.Simulator(
-        model, worlds, dt=1e-6, dtype="float64", hydroelastic=level, solver=ws.SAP(approximation="convex"), **options
-    )
+    options = {"dt": 1e-6, "dtype": "float64", "solver": ws.SAP(approximation="convex")} | options
+    return ws.Simulator(model, worlds, hydroelastic=level, **options)
 
 
 def contacts_at(sim: ws.Simulator, q: np.ndarray) -> list[dict]:
     """The contacts of every world: (n, 9) of φ, p, n, c, τ_d, and what tells whether two have the same topology."""
     sim.step(sim.state(q))
     collision = sim._step.collision
-    c, polygons = collision.contacts, collision.pressure.polygons
-    count, feature, cells = c.count.numpy(), c.feature.numpy(), polygons.cells.numpy()
-    listed, patch = polygons.count.numpy(), patches_of(collision)
+    c = collision.contacts
     values = np.concatenate(
         [c.phi.numpy()[..., None], c.point.numpy(), c.frame.numpy()[..., 2], c.compliance.numpy()], axis=-1
     )
-    return [
-        {
-            "values": values[w, :n],
-            "key": (feature[w, :n].tobytes(), cells[w, : listed[w]].tobytes(), patch[w, : listed[w]].tobytes()),
-        }
-        for w, n in enumerate(count)
-    ]
+    keys = topology(collision)
+    return [{"values": values[w, :n], "key": keys[w]} for w, n in enumerate(c.count.numpy())]
 
 
-def patches_of(collision) -> np.ndarray:
-    """Which patch each polygon belongs to."""
-    pressure = collision.pressure
+def topology(collision) -> list[tuple]:
+    """Of every world which polygons there are, and of which patch, and the features of the contacts."""
+    pressure, contacts = collision.pressure, collision.contacts
+    count, listed = contacts.count.numpy(), pressure.polygons.count.numpy()
+    feature, cells = contacts.feature.numpy(), pressure.polygons.cells.numpy()
     patch = wp.zeros(pressure.polygons.cells.shape, dtype=wp.int32)
     if pressure.points_per_patch:
         collision.dynamics.launch(kernels.list_patches, None, [pressure.fields, pressure.polygons, patch])
-    return patch.numpy()
+    patch = patch.numpy()
+    return [
+        (feature[w, :n].tobytes(), cells[w, :m].tobytes(), patch[w, :m].tobytes())
+        for w, (n, m) in enumerate(zip(count, listed, strict=True))
+    ]
 
 
-def rows_at(sim: ws.Simulator, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(worlds, C, 9, 6) by a motion of geom B about the origin of the world, and the counts."""
+def slopes_at(sim: ws.Simulator, q: np.ndarray, columns) -> list[np.ndarray]:
+    """Of every world (n, 9, 6 + columns): by a motion of geom B about the origin of the world, and by parameters."""
     contacts_at(sim, q)
     collision = sim._step.collision
     rates = PressureRates(collision)
+    if len(columns):
+        rates.choose(PARAMETERS)
     rates.find(sim.dt)
     rows = np.concatenate([rates.slope.numpy(), rates.law_slope.numpy()], axis=2)
-    point = collision.contacts.point.numpy()
     # u at p is u at the origin + ω × p
-    rows[..., :3] += np.cross(point[:, :, None], rows[..., 3:])
-    return rows, collision.contacts.count.numpy()
+    rows[..., :3] += np.cross(collision.contacts.point.numpy()[:, :, None], rows[..., 3:])
+    if len(columns):
+        rows = np.concatenate([rows, rates.parameter_slope.numpy()[..., columns]], axis=-1)
+    return [rows[w, :n] for w, n in enumerate(collision.contacts.count.numpy())]
 
 
-def compare(model: ws.Model, level: str, poses: int = 3, tried: int = 24, seed: int = 0) -> dict:
-    """The worst relative error of each kind of row over some poses, the number of contacts, and of differences over a change of topology."""
+def scaled(values: np.ndarray) -> np.ndarray:
+    """With the stiffness 1/c in the place of c: that of small polygons is small."""
+    values = values.copy()
+    values[:, 7] = 1 / values[:, 7]
+    return values
+
+
+def compare(model: ws.Model, level: str, poses: int = 2, tried: int = 24, seed: int = 0, by_parameters=False) -> dict:
+    """The worst relative error of each kind of row over some poses, the number of contacts, and of derivatives whose differences all lie over a
+    change of topology."""
     rng = np.random.default_rng(seed)
-    sim = simulator(model, max(tried, poses * 12 * len(STEPS)), level)
-    q = np.repeat(random_poses(model, tried, rng), -(-sim.worlds // tried), axis=0)[: sim.worlds]
-    rows, count = rows_at(sim, q)
-    chosen = np.unique(np.flatnonzero(count > 0))
-    chosen = [w for w in chosen if w == 0 or np.any(q[w] != q[w - 1])][:poses]
-    base, values = q[chosen], contacts_at(sim, q)
-    values = [values[w] for w in chosen]
-    rows = [rows[w, : count[w]] for w in chosen]
-    q = np.repeat(base[:1], sim.worlds, axis=0)
-    places = {}
-    for k, (pose, d, step) in enumerate(itertools.product(range(len(chosen)), range(6), STEPS)):
-        for side in (0, 1):
-            q[2 * k + side] = moved(base[pose], np.eye(6)[d] * (step if side else -step))
-            places[pose, d, step, side] = 2 * k + side
+    parameters = parameters_of(model) if by_parameters else []
+    directions = MOTIONS + len(parameters)
+    sim = simulator(model, max(tried, 2 * poses * directions * len(STEPS)), level)
+    q = np.resize(random_poses(model, tried, rng), (sim.worlds, model.nq))
     found = contacts_at(sim, q)
-    errors, skipped, contacts = dict.fromkeys(ROWS, 0.0), 0, sum(len(x) for x in rows)
-    for pose, d in itertools.product(range(len(chosen)), range(6)):
-        best = {}
+    chosen = [w for w in range(tried) if len(found[w]["values"])][:poses]
+    values = [found[w] for w in chosen]
+    slopes = slopes_at(sim, q, [column for *_, column in parameters])
+    slopes = [slopes[w] for w in chosen]
+    base, q = q[chosen], np.resize(q[chosen[0]], q.shape)
+    changed = {name: np.repeat(np.asarray(getattr(model, name), float)[None], sim.worlds, 0) for name, *_ in parameters}
+    units = np.ones(directions)
+    for k, (name, index, _) in enumerate(parameters):
+        units[MOTIONS + k] = changed[name][(0, *index)]
+    cases = list(itertools.product(range(len(chosen)), range(directions), STEPS, (1, -1)))
+    for w, (pose, d, step, side) in enumerate(cases):
+        q[w] = base[pose]
+        if d < MOTIONS:
+            q[w] = moved(base[pose], side * step * np.eye(MOTIONS)[d])
+        else:
+            name, index, _ = parameters[d - MOTIONS]
+            changed[name][(w, *index)] *= 1 + side * step
+    for name, value in changed.items():
+        sim.parameters[name] = value
+    found = dict(zip(cases, contacts_at(sim, q), strict=False))
+    errors, skipped = dict.fromkeys(ROWS, 0.0), 0
+    for pose, d in itertools.product(range(len(chosen)), range(directions)):
+        now, own = scaled(values[pose]["values"]), slopes[pose] * np.append(np.ones(MOTIONS), units[MOTIONS:])
+        own[:, 7] *= -(now[:, 7:8] ** 2)  # of 1/c
+        differences = {}
         for step in STEPS:
-            up, down = (found[places[pose, d, step, side]] for side in (1, 0))
-            if up["key"] != values[pose]["key"] or down["key"] != values[pose]["key"]:
-                continue
-            difference = (up["values"] - down["values"]) / (2 * step)
-            for name, part in ROWS.items():
-                own, now, seen = rows[pose][:, part], values[pose]["values"][:, part], difference[:, part]
-                if name == "compliance":  # as stiffness, that of small polygons is small
-                    own = -own / now[..., None] ** 2
-                    seen = (1 / up["values"][:, part] - 1 / down["values"][:, part]) / (2 * step)
-                    now = 1 / now
-                size = max(np.abs(own).max(), np.abs(now).max() / RADIUS)
-                best.setdefault(name, []).append(np.abs(own[..., d] - seen).max(1) / size)
-        skipped += not best
-        for name, x in best.items():
-            errors[name] = max(errors[name], np.min(x, axis=0).max())
-    return {"errors": errors, "contacts": contacts, "skipped": skipped, "poses": len(chosen)}
+            up, down = (found[pose, d, step, side] for side in (1, -1))
+            if up["key"] == values[pose]["key"] == down["key"]:
+                differences[step] = (scaled(up["values"]) - scaled(down["values"])) / (2 * step)
+        for step, finer in itertools.pairwise(STEPS):  # without the term in step²
+            if step in differences and finer in differences:
+                differences[step, finer] = (100 * differences[finer] - differences[step]) / 99
+        skipped += not differences
+        for name, part in ROWS.items():
+            size = max(np.abs(own[:, part]).max(), np.abs(now[:, part]).max() / (RADIUS if d < MOTIONS else 1.0))
+            misses = [np.abs(own[:, part, d] - x[:, part]).max(1) / size for x in differences.values()]
+            if misses:
+                errors[name] = max(errors[name], np.min(misses, axis=0).max())
+    return {"errors": errors, "contacts": sum(len(x) for x in slopes), "skipped": skipped, "poses": len(chosen)}

@@ -14,6 +14,7 @@ from warpsim.device.copies import copy, launch
 from warpsim.device.ranges import assign, fill
 from warpsim.device.recording import tape_paused
 from warpsim.differentiate.contact_adjoint import ContactAdjoint
+from warpsim.differentiate.pressure_rates import PARAMETERS as PRESSURE_PARAMETERS
 from warpsim.differentiate.pressure_rates import PressureRates, without_gradient
 from warpsim.integrate.step import Step
 from warpsim.kernels.differentiate import (
@@ -22,6 +23,7 @@ from warpsim.kernels.differentiate import (
     contact_variation,
     frame_slopes,
     parameter_slopes,
+    pressure_columns,
     row_slopes,
     weight_slopes,
 )
@@ -44,6 +46,8 @@ INERTIAS = {
     "body_inertia": parameter_slopes.INERTIA,
     "joint_armature": parameter_slopes.ARMATURE,
 }
+# Of pressure fields; a size has columns where no pair touches at points.
+FIELDS = ("geom_hydroelastic_modulus", "geom_hydroelastic_thickness", "geom_size")
 LAWS = (
     "gravity",
     "joint_damping",
@@ -58,6 +62,7 @@ LAWS = (
     "geom_friction",
     "geom_stiffness",
     "geom_dissipation_time",
+    *FIELDS,
 )
 PARAMETERS = (*INERTIAS, *LAWS)
 
@@ -93,6 +98,7 @@ class Columns:
         starts = np.cumsum([0, *entries.values()])
         self.entries, self.parameters = entries, tuple(chosen)
         self.first = dict(zip(entries, (int(n) for n in starts[:-1]), strict=True))
+        self.pressure: PressureRates | None = None  # rates of contact between pressure fields
         self.X = self._zeros((model.nv, int(starts[-1])), t.real)
         self._make_inertias([name for name in chosen if name in INERTIAS])
 
@@ -180,11 +186,7 @@ class Linearizer:
         )
         self.motion = wp.zeros(shape, dtype=t.vec6, device=device, requires_grad=True)
         self.value = wp.zeros(shape, dtype=t.real, device=device, requires_grad=True)
-        self.pressure = None  # contact between pressure fields
-        self.law_slope = self.step.dynamics.array((0, 0), t.vec6)
-        if collision.pressure is not None:
-            self.pressure = PressureRates(collision, self.motion.grad)
-            self.law_slope = self.pressure.law_slope
+        self.no_law_slope = self.step.dynamics.array((0, 0), t.vec6)
 
     def _make_rows(self) -> None:
         t, forward, array = self.device_model.types, self.step.scalar_rows, self.step.dynamics.array
@@ -215,6 +217,9 @@ class Linearizer:
         key = (force, parameters)
         if key not in self._columns:
             self._columns[key] = Columns(self.device_model, force, parameters)
+            if self.step.collision.pressure is not None:
+                self._columns[key].pressure = PressureRates(self.step.collision, self.motion.grad)
+                self._columns[key].pressure.choose(parameters)
         return self._columns[key]
 
     def load(self, state, control: wp.array | None, tau: wp.array | None) -> None:
@@ -313,18 +318,24 @@ class Linearizer:
         d, options, launch = self.device_model, step.options, step.dynamics.launch
         scene, contacts, G = collision.scene, collision.contacts, self.weights.contact_G
         self._vary_contacts()
-        if self.pressure is not None:
-            self.pressure.find(h)
+        fields, law_slope = self._field_columns(columns), self.no_law_slope
+        if columns.pressure is not None:
+            columns.pressure.find(h)
+            law_slope = columns.pressure.law_slope
+            inputs = [d.topology, scene, contacts, step.solver.problem, h, options.beta, self.flow]
+            inputs += [self.weights.contact_w, self.weights.contact_u, G, step.solver.solution.gamma]
+            if fields.slope.shape[1]:
+                launch(pressure_columns.field_columns, None, [*inputs, fields, X])
         slope, gamma = self.motion.grad, step.solver.solution.gamma
         problem, u_c = step.solver.problem, self.weights.contact_u
         inputs = [d.topology, scene, collision.material(), contacts, problem, h, options.beta, self.flow, slope]
-        inputs += [self.law_slope, self.weights.contact_w, u_c, G, gamma]
+        inputs += [law_slope, self.weights.contact_w, u_c, G, gamma]
         size = (collision.capacity, collision.max_support)
         launch(contact_slopes.contact_changes, size, [*inputs, self.changes])
         inputs = [d.topology, scene, contacts, self.flow.dof_S, G, self.changes, X]
         launch(contact_slopes.contact_columns, None, inputs)
         inputs = [d.topology, scene, contacts, problem, options.beta, options.sigma, self.flow, slope]
-        launch(weight_slopes.contact_weight_columns, None, [*inputs, columns.inertias, self.weights, X])
+        launch(weight_slopes.contact_weight_columns, None, [*inputs, columns.inertias, self.weights, fields, X])
         MaterialFirst = copy(parameter_slopes.MaterialFirst, d.types.real)
         chosen = MaterialFirst()
         for key in MaterialFirst.vars:
@@ -333,6 +344,17 @@ class Linearizer:
             inputs = [scene, collision.material(), contacts, problem, h, options.beta, self.weights.contact_w]
             inputs += [u_c, G, gamma, chosen, X]
             launch(parameter_slopes.material_columns, None, inputs)
+
+    def _field_columns(self, columns: Columns):
+        """Slopes by the parameters of pressure fields, and their first columns."""
+        fields, p = copy(pressure_columns.FieldColumns, self.device_model.types.real)(), self.device_model.parameters
+        for name in PRESSURE_PARAMETERS:
+            key = name.removeprefix("geom_").removeprefix("hydroelastic_")
+            setattr(fields, key, columns.start(name))
+        if columns.pressure is not None:
+            fields.soft, fields.slope = columns.pressure.soft, columns.pressure.parameter_slope
+            fields.dissipation_times = p.stored("geom_dissipation_time")
+        return fields
 
     def _vary_contacts(self) -> None:
         """Gradients of (φ, p, n) by the motion of geom B, into `motion.grad`."""
@@ -430,6 +452,8 @@ def _not_analytic(sim, names: tuple[str, ...]) -> str:
     if sim.parameters.is_per_world("body_active"):
         return "with body_active per world"
     others = [name for name in names if name not in PARAMETERS]
+    if "geom_size" in names and sim.model.point_pairs:
+        others.append("geom_size")
     return f"by {others[0]!r}, only by {', '.join(PARAMETERS)}" if others else ""
 
 

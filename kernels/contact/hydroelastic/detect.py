@@ -447,7 +447,9 @@ def outline(
     X = wp.transform_inverse(X_s) * geom_X[world, o]
     found = meet(fields, sizes, X, world, s, o, cells[0], cells[1], P, spare, distance)
     shape = moments(P, found.count, found.normal)
-    c_s, c_o = compliances(found)
+    stiffness = real(0.0)
+    if found.slope_s > real(0.0) and found.slope_o > real(0.0):
+        stiffness = shape.area / (real(1.0) / found.slope_s + real(1.0) / found.slope_o)
     n = sign * wp.transform_vector(X_s, found.normal)
     pressure = wp.dot(found.a, shape.centroid) + found.b
     outlines.count[k] = found.count
@@ -463,4 +465,4 @@ def outline(
     aligned = found.slope_s / wp.length(found.a)
     if found.size_o > real(0.0):
         aligned = wp.min(aligned, found.slope_o / found.size_o)
-    outlines.values[k] = vec4(shape.area, shape.area / (c_s + c_o), largest, aligned)
+    outlines.values[k] = vec4(shape.area, stiffness, largest, aligned)

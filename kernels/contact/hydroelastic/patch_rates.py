@@ -8,7 +8,7 @@ import warp as wp
 from ...real import func, mat33, real, struct, vec2, vec3, vec4
 from ..narrow.features import orthogonal
 from .detect import Polygons, corner
-from .patches import LARGEST_CENTRE, LEAST_COSINE, LEAST_SHARE, THIN, TORSION, TORSION_ROUND, Patch, Sums
+from .patches import LARGEST_CENTRE, LEAST_CENTRE, LEAST_COSINE, THIN, TORSION, TORSION_ROUND, Patch, Sums
 from .polygon import moments
 from .rates import Moving, Polygon, clip_moving, moment_rates, orthogonal_rate
 
@@ -361,13 +361,13 @@ def centre_share(s: MovingSums, patch: MovingPatch, p: Points, m_t: vec2, m_u: v
         d_t = at[0] * p.l_tt - y_t
         d_u = at[0] * p.l_ut + at[1] * p.l_uu - y_u
         T_4 = T_4 + times(f_q, root(times(d_t, d_t) + times(d_u, d_u)))
-    w0 = vec2()
+    w0 = one(real(LEAST_CENTRE))
     if T_4[0] > real(0.0):
         r = over(T, T_4)
         x = one(real(1.0)) - times(r, r)
         if x[0] > real(LARGEST_CENTRE):
             w0 = one(real(LARGEST_CENTRE))
-        elif x[0] > real(0.0):
+        elif x[0] > real(LEAST_CENTRE):
             w0 = x
     return w0
 
@@ -420,7 +420,7 @@ def moving_point(p: Points, patch: MovingPatch, q: int):
         arm_t = vec2()
         arm_u = vec2()
         pressed = p.depth
-        weight = larger(one(real(1.0)) - p.share, one(real(LEAST_SHARE)))
+        weight = one(real(1.0)) - p.share
     rate = patch.rate.centre + p.centre_rate
     rate += arm_t[1] * patch.now.t + arm_t[0] * patch.rate.t + arm_u[1] * patch.now.u + arm_u[0] * patch.rate.u
     return -pressed, rate, over(one(real(1.0)), times(p.K, weight))

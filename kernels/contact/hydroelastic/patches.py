@@ -26,16 +26,16 @@ from .polygon import MAX_VERTICES, clip, meet, moments
 mat43 = wp.types.matrix((4, 3), real)
 
 MOST_NORMALS = wp.constant(4)  # patches of a pair
-COHERENT = 0.95  # |Σ A p n|/Σ A p of polygons that have about one normal
+COHERENT = 0.99  # |Σ A p n|/Σ A p of polygons that have about one normal
 SAME_NORMAL = 0.95  # cosine between normals that belong together anyhow
 LEAST_COSINE = 0.1  # between the normals of a patch and of a quarter of it
 LARGEST_CENTRE = 0.75  # w0
+LEAST_CENTRE = 0.05  # a point of no stiffness is more than the solvers can meet
 # κ of T ≈ f0 κ √tr S_p, of how round S_p is, 2 √det S_p/tr S_p: a fit to patches of all shapes, ±5 %.
 TORSION = 0.863
 TORSION_ROUND = 0.061
 TIE = 1e-6  # normals this much nearer to a later seed than to an earlier one belong to the earlier: rounding does not part equals
-STIFF = 1e5  # c |∇p|: of polygons along which the pressure grows as good as not, the clamp of `polygon.py` has 1e6
-LEAST_SHARE = 1e-9  # of the stiffness: quadrants with less are empty
+STIFF = 19.9  # c |∇p| of polygons along which the pressure does not grow is 20 by `polygon.LEAST_SLOPE`, or more
 THIN = 1e-12  # of the trace of S: least square of L's diagonal
 
 
@@ -223,6 +223,7 @@ def add_points(
     depth = f / s.K
     w0 = real(0.0)
     if points == 5:
+        w0 = real(LEAST_CENTRE)
         # T of four points: each has f_q = K/4 (depth + z·(±1, ±1)).
         about = Sums()
         about.f = f
@@ -239,7 +240,7 @@ def add_points(
             d_u = l_ut * at[0] + l_uu * at[1] - y_u
             T_4 += f_q * wp.sqrt(d_t * d_t + d_u * d_u)
         if T_4 > real(0.0):
-            w0 = wp.clamp(real(1.0) - (T / T_4) * (T / T_4), real(0.0), real(LARGEST_CENTRE))
+            w0 = wp.clamp(real(1.0) - (T / T_4) * (T / T_4), real(LEAST_CENTRE), real(LARGEST_CENTRE))
     spread = real(1.0) / wp.sqrt(real(1.0) - w0)
     tilt = (wp.abs(z_t) + wp.abs(z_u)) * spread
     scale = real(1.0)
@@ -260,7 +261,7 @@ def add_points(
             if q == 4:
                 arm = vec3()
                 pressed = depth
-                weight = wp.max(w0, real(LEAST_SHARE))
+                weight = w0
             contacts.pair[w, c] = p
             contacts.feature[w, c] = wp.vec3i(feature[0], feature[1], q)
             contacts.phi[w, c] = -pressed

@@ -1,0 +1,121 @@
+"""Columns ∂r/∂p of what pressure fields are made of: moduli, sizes, thicknesses and dissipation times (theory §3.5, §9).
+
+A parameter changes φ, p, n, c and τ_d of a contact at rest poses, and with them its wrench as in `contact_slopes.py`; what δp changes about the effective
+mass is added in `weight_slopes.py`.
+"""
+
+import warp as wp
+
+from ..contact.contacts import Contacts, Scene
+from ..real import func, kernel, mat33, real, struct, vec2, vec3
+from ..solve.problem import Problem
+from ..tree import spatial as sp
+from ..tree.passes import Topology
+from .contact_slopes import Flow, contact_J, law_changes, velocity_about
+from .impulse_slopes import impulse_by_R
+from .pressure_slopes import LAW, vec12
+
+
+@struct
+class FieldColumns:
+    """Slopes of contacts by the parameters of their two geoms, and where their columns begin, −1 where not asked for."""
+
+    soft: wp.array(dtype=int)  # the geom S of every pair
+    slope: wp.array3d(dtype=vec12)  # (worlds, C, 9); no columns where nothing was asked for
+    dissipation_times: wp.array2d(dtype=real)
+    modulus: int
+    size: int
+    thickness: int
+    dissipation_time: int
+
+
+@func
+def field_column(scene: Scene, columns: FieldColumns, w: int, p: int, k: int) -> int:
+    """The column of entry k of the slopes, −1: none."""
+    s = columns.soft[p - scene.point_pairs]
+    o = scene.pair_geom[p, 0] + scene.pair_geom[p, 1] - s
+    g = s
+    first = columns.dissipation_time
+    place = int(0)
+    if k >= 2 and k < 8:
+        first = columns.size
+        if k >= 5:
+            g = o
+        place = 3 * g + (k - 2) % 3
+    else:
+        if k % 2 == 1:
+            g = o
+        place = g
+        if k < 2:
+            first = columns.modulus
+        elif k < 10:
+            first = columns.thickness
+        else:
+            tau = columns.dissipation_times[w % columns.dissipation_times.shape[0], g]
+            if not (tau == tau):  # the default, of the step size
+                first = int(-1)
+    column = int(-1)
+    if first >= 0:
+        column = first + place
+    return column
+
+
+@func
+def slope_by(columns: FieldColumns, w: int, c: int, i: int, k: int) -> real:
+    row = columns.slope[w, c, i]
+    return row[k]
+
+
+@func
+def vector_by(columns: FieldColumns, w: int, c: int, i: int, k: int) -> vec3:
+    return vec3(slope_by(columns, w, c, i, k), slope_by(columns, w, c, i + 1, k), slope_by(columns, w, c, i + 2, k))
+
+
+@kernel
+def field_columns(
+    topology: Topology,
+    scene: Scene,
+    contacts: Contacts,
+    problem: Problem,
+    h: real,
+    beta: real,
+    flow: Flow,
+    weight: wp.array2d(dtype=real),
+    u_c: wp.array2d(dtype=vec3),
+    G: wp.array2d(dtype=mat33),
+    gamma: wp.array2d(dtype=vec3),
+    columns: FieldColumns,
+    # in and out
+    X: wp.array3d(dtype=real),
+):
+    """X −= δ(Jᵀγ) by the parameters asked for, contact after contact. Launch over worlds."""
+    w = wp.tid()
+    for c in range(contacts.count[w]):
+        pair = contacts.pair[w, c]
+        if pair >= scene.point_pairs and G[w, c][2, 2] != real(0.0):
+            F = contacts.frame[w, c]
+            n = vec3(F[0, 2], F[1, 2], F[2, 2])
+            at = contacts.point[w, c]
+            relative = velocity_about(topology, flow, w, scene.geom_link[scene.pair_geom[pair, 1]], at)
+            relative -= velocity_about(topology, flow, w, scene.geom_link[scene.pair_geom[pair, 0]], at)
+            force = F * gamma[w, c]
+            row = contacts.row[w, c]
+            for k in range(12):
+                column = field_column(scene, columns, w, pair, k)
+                if column >= 0:
+                    delta_p = vector_by(columns, w, c, 1, k)
+                    theta = wp.cross(n, vector_by(columns, w, c, 4, k))
+                    delta_u = wp.cross(sp.angular(relative), delta_p) - wp.cross(theta, sp.linear(relative))
+                    delta_law = vec2(slope_by(columns, w, c, LAW, k), slope_by(columns, w, c, LAW + 1, k))
+                    delta_phi = slope_by(columns, w, c, 0, k)
+                    delta = law_changes(contacts, problem, w, c, h, beta, weight[w, c], delta_phi, delta_law)
+                    rate = vec3(real(0.0), real(0.0), delta[1])
+                    change = impulse_by_R(problem, w, c, gamma[w, c], u_c[w, c], rate, real(0.0), real(0.0))
+                    change += G[w, c] * (vec3(real(0.0), real(0.0), delta[0]) - wp.transpose(F) * delta_u)
+                    change += wp.transpose(F) * wp.cross(theta, force)
+                    torque = wp.cross(delta_p, force)
+                    for i in range(scene.support_size[row]):
+                        d = scene.support[row, i]
+                        turn = scene.support_sign[row, i] * sp.angular(flow.dof_S[w, d])
+                        by = wp.dot(contact_J(contacts, w, c, i), change) + wp.dot(turn, torque)
+                        X[w, d, column] = X[w, d, column] - by
