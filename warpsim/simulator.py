@@ -360,15 +360,20 @@ class Simulator:
         """The contacts of the last step, with the impulse on geom B in the contact frame [N s]."""
         return ContactList(self._step.collision, self._step.solver.solution.gamma.numpy())
 
-    def contact_patches(self, world: int = 0) -> list[ContactPatch]:
-        """The patches in which pressure fields met in the last step, as it began, in one world: one for each pair of geoms, with its polygons.
+    @in_turn
+    def contact_patches(self, world: int = 0, state: State | None = None) -> list[ContactPatch]:
+        """The patches in which pressure fields meet in one world, one for each pair of geoms, with its polygons: in the last step, as it began, or
+        at `state`, where force and moment are the elastic ones.
 
         A copy on the host, for display and checks. Raises `ValueError` for a world that there is not.
         """
         world = whole(world, "world", 0)
         if world >= self.worlds:
             raise ValueError(f"world is {world}; the simulator has {self.worlds}, from 0 on")
-        return contact_patches(self._step, world)
+        if state is None:
+            return contact_patches(self._step, world)
+        self._stepper.check_state(state)
+        return self._queries.patches(state.q, world)
 
     @property
     def warm_start_hits(self) -> wp.array:

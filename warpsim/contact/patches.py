@@ -1,20 +1,23 @@
-"""Patches of hydroelastic contact on the host, as `Simulator.contact_patches` gives them."""
+"""Patches of hydroelastic contact on the host, as `Simulator.contact_patches` gives them: of a step that has been made, or of any positions."""
 
 import typing
 
 import numpy as np
 import warp as wp
 
+from warpsim.contact.collision import Collision
+from warpsim.contact.pressure import Hydroelasticity, PressureContact
 from warpsim.device.copies import copy, launch
 from warpsim.kernels.contact.hydroelastic import detect as polygon_kernels
 from warpsim.reprs import show
+from warpsim.tree.dynamics import Dynamics
 
 
 class ContactPatch(typing.NamedTuple):
-    """All polygons between two geoms in one world, at the start of the last step; world axes.
+    """All polygons between two geoms in one world, at the start of the last step or in a state that was given; world axes.
 
     `geoms`: indices A, B. `force` [N] on B in the last step, friction and dissipation included, `moment` [N m] of it about `centroid` [m], that of
-    the `area` [m²]. `elastic_force` [N], `elastic_moment` [N m]: of the pressure alone. `stiffness` [N/m] against a motion along the normals.
+    the `area` [m²]; of a state that was given they are the elastic ones. `elastic_force` [N], `elastic_moment` [N m]: of the pressure alone. `stiffness` [N/m] against a motion along the normals.
     `coherence` |Σ A p n|/Σ A p, 1 where all polygons have one normal. `depth`: the largest p/E of the softer geom, the part of its half thickness that
     is pressed in. `vertices`: one array (n, 3) [m] for each polygon, counter-clockwise about the normal that points into B or into A;
     `pressure`: (n,) [Pa] beside it.
@@ -43,37 +46,74 @@ def contact_patches(step, world: int) -> list[ContactPatch]:
     pressure, collision = step.collision.pressure, step.collision
     if pressure is None:
         return []
+    patches = elastic_patches(pressure, collision, world)
+    if not patches:
+        return []
+    contacts = collision.contacts
+    count = int(contacts.count.numpy()[world])
+    frame, gamma = contacts.frame.numpy()[world, :count], step.solver.solution.gamma.numpy()[world, :count]
+    geoms = collision.model.pair_geom[contacts.pair.numpy()[world, :count]]
+    point = contacts.point.numpy()[world, :count].astype(float)
+    force = np.einsum("cij,cj->ci", frame, gamma).astype(float) / step.last_h
+    found = []
+    for patch in patches:
+        mine = (geoms == patch.geoms).all(axis=1)
+        moment = np.cross(point[mine] - patch.centroid, force[mine]).sum(0)
+        found.append(patch._replace(force=force[mine].sum(0), moment=moment))
+    return found
+
+
+class PatchFinder:
+    """Patches at positions that are given, found in arrays of its own: `place(q)` for all worlds, then `patches(world)`.
+
+    `placement`: a `Collision` without contacts that places the geoms of `dynamics`.
+    """
+
+    def __init__(self, dynamics: Dynamics, placement: Collision, max_polygons: int | None):
+        self.dynamics, self.placement = dynamics, placement
+        device_model = dynamics.device_model
+        choices = Hydroelasticity("polygons", max_polygons)
+        self.pressure = PressureContact(device_model, dynamics, placement.scene, choices)
+        self._rest = dynamics.array(device_model.model.nlink, device_model.types.vec6)
+
+    def place(self, q: wp.array) -> None:
+        """Find the polygons at positions q."""
+        self.dynamics.kinematics(q, self.dynamics.link_X)
+        self.placement.place_geoms(self._rest, self._rest)
+        self.pressure.detect(0.0, self._rest, self.placement)
+
+    def patches(self, world: int) -> list[ContactPatch]:
+        """The patches of a world, in the order of pairs; force and moment are the elastic ones."""
+        return elastic_patches(self.pressure, self.placement, world)
+
+
+def elastic_patches(pressure: PressureContact, collision: Collision, world: int) -> list[ContactPatch]:
+    """The patches of the polygons that were found in a world."""
     total = int(pressure.polygons.count.numpy()[world])
     if total == 0:
         return []
     outlines = outlines_of(pressure, collision, world, total)
-    contacts, h = collision.contacts, step.last_h
-    count = int(contacts.count.numpy()[world])
-    frame, gamma = contacts.frame.numpy()[world, :count], step.solver.solution.gamma.numpy()[world, :count]
-    of_contact = contacts.pair.numpy()[world, :count]
-    point = contacts.point.numpy()[world, :count].astype(float)
-    force = np.einsum("cij,cj->ci", frame, gamma).astype(float) / h
     found = []
     for pair in np.unique(outlines["pair"]):
-        own, mine = outlines["pair"] == pair, of_contact == pair
+        own = outlines["pair"] == pair
         area, k, depth, _ = outlines["values"][own].T
         centroid = (area[:, None] * outlines["centroid"][own]).sum(0) / area.sum()
-        elastic, arms = outlines["force"][own], outlines["centroid"][own] - centroid
+        forces, arms = outlines["force"][own], outlines["centroid"][own] - centroid
         count, vertex, p = outlines["count"][own], outlines["vertex"][own], outlines["pressure"][own]
-        total_elastic = elastic.sum(0)
-        size = np.linalg.norm(elastic, axis=1).sum()
+        force, moment = forces.sum(0), (np.cross(arms, forces) + outlines["moment"][own]).sum(0)
+        size = np.linalg.norm(forces, axis=1).sum()
         found.append(
             ContactPatch(
                 tuple(int(g) for g in collision.model.pair_geom[pair]),
-                force[mine].sum(0),
-                np.cross(point[mine] - centroid, force[mine]).sum(0),
+                force,
+                moment,
                 float(area.sum()),
                 centroid,
                 float(k.sum()),
-                float(np.linalg.norm(total_elastic) / size) if size > 0 else 1.0,
+                float(np.linalg.norm(force) / size) if size > 0 else 1.0,
                 float(depth.max()),
-                total_elastic,
-                (np.cross(arms, elastic) + outlines["moment"][own]).sum(0),
+                force,
+                moment,
                 [x[:n] for x, n in zip(vertex, count, strict=True)],
                 [x[:n] for x, n in zip(p, count, strict=True)],
             )
