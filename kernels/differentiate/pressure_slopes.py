@@ -10,8 +10,8 @@ import warp as wp
 from ..contact import contacts as contact
 from ..contact.contacts import Contacts, Material, Scene
 from ..contact.hydroelastic.cap_rates import moving_cap
-from ..contact.hydroelastic.detect import Polygons, corner, is_large, soft_first
 from ..contact.hydroelastic.fields import Fields, Sizes
+from ..contact.hydroelastic.find_polygons import Polygons, corner, is_large, soft_first
 from ..contact.hydroelastic.patch_rates import (
     MovingSums,
     PolygonRates,

@@ -95,3 +95,24 @@ def test_gradients_are_those_of_differences(soft, level):
     names += ["geom_hydroelastic_thickness"] if soft == "layer" else []
     report = ws.check_gradients(sim, state=sim.state(q, v), horizons=(1, 10, 40), parameters=names)
     assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("soft", ["sphere", "layer"])
+def test_patches_are_told_and_shown(soft):
+    """Force, area and stiffness in closed form; the polygons that are shown add up to them nearly. In the last step and in a state."""
+    sim = sums(ball(soft), 0.01, "patch16")[4]
+    want = integrals(soft, 0.01)
+    (patch,) = sim.contact_patches()
+    (seen,) = sim.contact_patches(state=sim.state([0.02, 0.01, R - 0.01, 0.8, 0.6, 0, 0]))
+    assert patch.geoms == seen.geoms == (sim.model.geom("ground"), sim.model.geom("body"))
+    for found in (patch, seen):
+        np.testing.assert_allclose(found.elastic_force, [0, 0, want[0]], atol=1e-9 * want[0])
+        np.testing.assert_allclose(found.stiffness, want[1], rtol=1e-9)
+    np.testing.assert_allclose(seen.force, seen.elastic_force)
+    shown = sum(
+        np.linalg.norm(np.cross(x[1] - x[0], x[2] - x[0]) + np.cross(x[2] - x[0], x[3] - x[0])) / 2
+        for x in patch.vertices
+    )
+    np.testing.assert_allclose(shown, patch.area, rtol=0.02)
+    assert abs(max(p.max() for p in patch.pressure) / E - patch.depth) < 1e-9
+    assert not sim.contact_patches(state=sim.state([0, 0, 1, 1, 0, 0, 0]))

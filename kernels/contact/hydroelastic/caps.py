@@ -20,8 +20,8 @@ from ...real import func, kernel, real, struct, transform, vec3
 from ..contacts import Contacts, Material, Scene, geom_dissipation_time
 from ..narrow.features import orthogonal
 from ..narrow.manifold import SPHERE
-from .detect import DEEP, Polygons, soft_first
 from .fields import Fields, Sizes, thickness_of
+from .find_polygons import DEEP, Polygons, soft_first
 from .patches import Patch, Sums, add_points
 from .polygon import LEAST_SLOPE
 

@@ -7,8 +7,8 @@ import warp as wp
 
 from warpsim.device.copies import copy, kernels_of
 from warpsim.kernels.contact.hydroelastic import caps as cap_kernels
-from warpsim.kernels.contact.hydroelastic import detect as polygon_kernels
 from warpsim.kernels.contact.hydroelastic import fields as field_kernels
+from warpsim.kernels.contact.hydroelastic import find_polygons as polygon_kernels
 from warpsim.kernels.contact.hydroelastic import patches as patch_kernels
 from warpsim.model.hydroelastic import has_closed_form
 from warpsim.model.model import Model
