@@ -18,7 +18,6 @@ from ...flags import DEEP_PRESSURE
 from ...linalg.lanes import lane
 from ...real import func, kernel, real, struct, transform, vec3
 from ..contacts import Contacts, Material, Scene, geom_dissipation_time
-from ..narrow.features import orthogonal
 from ..narrow.manifold import SPHERE
 from .detect import DEEP, Polygons, soft_first
 from .fields import Fields, Sizes, thickness_of
@@ -81,13 +80,13 @@ def soft_layer(E: real, t: real, R: real, s: real) -> Cap:
 
 
 @func
-def cap_patch(up: vec3, centre: vec3, height: real, soft_ball: bool) -> Patch:
-    """Where the patch is: n̄ into the soft one, and the centre of stiffness, from the plane's normal and the sphere's centre."""
+def cap_patch(X_plane: transform, up: vec3, centre: vec3, height: real, soft_ball: bool) -> Patch:
+    """Where the patch is: n̄ into the soft one, t along the plane's x axis, and the centre of stiffness, from the plane and the sphere's centre."""
     patch = Patch()
     patch.normal = up
     if not soft_ball:
         patch.normal = -up
-    patch.t = orthogonal(patch.normal)
+    patch.t = wp.transform_vector(X_plane, vec3(real(1.0), real(0.0), real(0.0)))
     patch.u = wp.cross(patch.normal, patch.t)
     patch.centre = centre + height * up
     return patch
@@ -159,7 +158,7 @@ def add_caps(
                 if s == scene.pair_geom[p, 0]:
                     sign = real(-1.0)
                 centre = wp.transform_get_translation(geom_X[w, sphere])
-                patch = cap_patch(up, centre, cap.height, sphere == s)
+                patch = cap_patch(geom_X[w, s + o - sphere], up, centre, cap.height, sphere == s)
                 tau = geom_dissipation_time(material.dissipation_time, w, s, default_tau)
                 count, more = add_points(
                     points, w, p, wp.vec2i(0, 0), still, sign, patch, cap_sums(cap, patch, tau), count, contacts
