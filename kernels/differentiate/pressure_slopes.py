@@ -8,7 +8,7 @@ point past geom A, as in `contact_variation.py`. On a tape contacts are `pressur
 import warp as wp
 
 from ..contact import contacts as contact
-from ..contact.contacts import Contacts, Material, Scene, geom_dissipation_time
+from ..contact.contacts import Contacts, Material, Scene
 from ..contact.hydroelastic.cap_rates import moving_cap
 from ..contact.hydroelastic.detect import Polygons, corner, is_large, soft_first
 from ..contact.hydroelastic.fields import Fields, Sizes
@@ -55,9 +55,6 @@ class Rates:
     """What the kernels of rates write."""
 
     number: wp.array(dtype=int)  # of every direction asked for: the six motions first
-    slot: wp.array(
-        dtype=int
-    )  # of every pair with pressure its place among those with polygons, −1: a sphere on a plane in closed form
     rate: wp.array4d(dtype=real)  # (worlds, C, RATES, directions)
 
 
@@ -83,6 +80,49 @@ def sign_of(scene: Scene, p: int, s: int) -> real:
     if s == scene.pair_geom[p, 0]:
         sign = real(-1.0)
     return sign
+
+
+@func
+def has_polygons(scene: Scene, fields: Fields, p: int) -> bool:
+    """Whether a pair touches by pressure fields, and not in closed form."""
+    found = bool(False)
+    if p >= scene.point_pairs:
+        found = fields.cap[p - scene.point_pairs] == 0
+    return found
+
+
+@kernel(part="caps")
+def cap_slopes(
+    scene: Scene,
+    fields: Fields,
+    sizes: Sizes,
+    material: Material,
+    default_tau: real,
+    points: int,
+    geom_X: wp.array2d(dtype=transform),
+    contacts: Contacts,
+    # out
+    rates: Rates,
+):
+    """Rates of the points of spheres on planes. Launch over (worlds, C, directions)."""
+    w, c, k = wp.tid()
+    begins = bool(False)
+    if c < contacts.count[w]:
+        p = contacts.pair[w, c]
+        begins = p >= scene.point_pairs and not has_polygons(scene, fields, p) and contacts.feature[w, c][2] == 0
+    if begins:
+        p = contacts.pair[w, c]
+        s, o = soft_first(fields, scene, p)
+        X_s = geom_X[w, s]
+        X = wp.transform_inverse(X_s) * geom_X[w, o]
+        way = direction_of(rates.number[k], X_s)
+        patch, sums = moving_cap(fields, sizes, material, default_tau, X, w, s, o, way)
+        common = moving_points(points, patch, sums)
+        sign = sign_of(scene, p, s)
+        for q in range(points):
+            if c + q < contacts.count[w]:
+                phi, x_rate, law = moving_point(common, patch, q)
+                put(rates, w, c + q, k, X_s, sign, phi[1], x_rate, patch.rate.normal, vec2(law[1], common.tau[1]))
 
 
 # Polygons as points.
@@ -137,10 +177,7 @@ def polygon_slopes(
     distance = wp.zeros(shape=(MAX_VERTICES,), dtype=real)
     if c < contacts.count[w]:
         p = contacts.pair[w, c]
-        polygon = bool(False)
-        if p >= scene.point_pairs:
-            polygon = rates.slot[p - scene.point_pairs] >= 0
-        if polygon:
+        if has_polygons(scene, fields, p):
             s, o = soft_first(fields, scene, p)
             feature = contacts.feature[w, c]
             X_s = geom_X[w, s]
@@ -292,8 +329,7 @@ def patch_slopes(
     distance = wp.zeros(shape=(MAX_VERTICES,), dtype=real)
     begins = bool(False)
     if c < contacts.count[w]:
-        if contacts.pair[w, c] >= scene.point_pairs:
-            begins = contacts.feature[w, c][2] == 0 and rates.slot[contacts.pair[w, c] - scene.point_pairs] >= 0
+        begins = has_polygons(scene, fields, contacts.pair[w, c]) and contacts.feature[w, c][2] == 0
     if begins:
         p = contacts.pair[w, c]
         b = contacts.feature[w, c][0]
@@ -301,7 +337,7 @@ def patch_slopes(
         X_s = geom_X[w, s]
         X = wp.transform_inverse(X_s) * geom_X[w, o]
         way = direction_of(rates.number[d], X_s)
-        t = rates.slot[p - scene.point_pairs]
+        t = p - scene.point_pairs
         first = polygons.first[w, t]
         last = polygons.first[w, t + 1]
         patch = moving_patch(polygons, of_polygons, w, first, last, b, d)
@@ -356,43 +392,6 @@ def patch_slopes(
                 if c + q < contacts.count[w]:
                     phi, x_rate, law = moving_point(common, patch, q)
                     put(rates, w, c + q, d, X_s, sign, phi[1], x_rate, patch.rate.normal, vec2(law[1], common.tau[1]))
-
-
-# Spheres on planes.
-
-
-@kernel(part="caps")
-def cap_slopes(
-    scene: Scene,
-    fields: Fields,
-    sizes: Sizes,
-    material: Material,
-    default_tau: real,
-    points: int,
-    geom_X: wp.array2d(dtype=transform),
-    contacts: Contacts,
-    # out
-    rates: Rates,
-):
-    """Rates of the points of spheres on planes. Launch over (worlds, C, directions)."""
-    w, c, d = wp.tid()
-    begins = bool(False)
-    if c < contacts.count[w]:
-        if contacts.pair[w, c] >= scene.point_pairs:
-            begins = contacts.feature[w, c][2] == 0 and rates.slot[contacts.pair[w, c] - scene.point_pairs] < 0
-    if begins:
-        p = contacts.pair[w, c]
-        s, o = soft_first(fields, scene, p)
-        still = wp.transform_identity(dtype=real)
-        tau = geom_dissipation_time(material.dissipation_time, w, s, default_tau)
-        patch, sums = moving_cap(fields, sizes, geom_X, w, s, o, tau, direction_of(rates.number[d], still))
-        if sums.now.K > real(0.0):
-            common = moving_points(points, patch, sums)
-            for q in range(points):
-                if c + q < contacts.count[w]:
-                    phi, x_rate, law = moving_point(common, patch, q)
-                    tau_rate = vec2(law[1], common.tau[1])
-                    put(rates, w, c + q, d, still, sign_of(scene, p, s), phi[1], x_rate, patch.rate.normal, tau_rate)
 
 
 # Slopes by the motion of geom B past geom A.

@@ -81,3 +81,17 @@ def test_a_ball_rolls_evenly(soft, level):
     rate = (0.002 + 1e-5) * integrals(soft, R - heights[-1])[2] / (1.4 * 0.5 * R**2)
     np.testing.assert_allclose(state.v.numpy()[0, 0], 0.3 * np.exp(-2.0 * rate), rtol=0.1)
     assert not sim.diagnostics.flags.numpy().any()
+
+
+@pytest.mark.parametrize("level", ["patch4", "patch5"])
+@pytest.mark.parametrize("soft", ["sphere", "layer"])
+def test_gradients_are_those_of_differences(soft, level):
+    """Steps of a rolling and a sliding ball by state and parameters, at 1, 10 and 40 steps."""
+    solver = ws.SAP(tolerance=1e-13)
+    sim = ws.Simulator(ball(soft), 2, dt=0.002, dtype="float64", requires_grad=True, hydroelastic=level, solver=solver)
+    q = np.array([[0, 0, 0.0485, 1, 0, 0, 0], [0, 0, 0.047, 0.9, 0.1, 0.2, 0.3]])
+    v = np.array([[0.3, 0, 0, 0, 6, 0], [0.2, 0.1, -0.1, 1, -2, 0.5]])
+    names = ["geom_hydroelastic_modulus", "geom_size", "geom_dissipation_time", "geom_friction"]
+    names += ["geom_hydroelastic_thickness"] if soft == "layer" else []
+    report = ws.check_gradients(sim, state=sim.state(q, v), horizons=(1, 10, 40), parameters=names)
+    assert report.ok, str(report)

@@ -35,12 +35,9 @@ class PressureRates:
         self.slope = array((C, contact_variation.ROWS), t.vec6) if slope is None else slope
         self.law_slope = array((C, LAW_ROWS), t.vec6)
         model, pairs = self.device_model.model, self.pressure.pairs
-        first, second = model.pair_geom[model.point_pairs :].T
+        first, second = model.pair_geom[pairs].T
         soft = np.where(np.isfinite(model.geom_hydroelastic_modulus[first]), first, second)
         self.soft = wp.array(soft.astype(np.int32), dtype=wp.int32, device=self.device_model.device)
-        every = np.arange(model.point_pairs, len(model.pair_geom))
-        slot = np.where(np.isin(every, pairs), np.searchsorted(pairs, every), -1)
-        self.slot = wp.array(slot.astype(np.int32), dtype=wp.int32, device=self.device_model.device)
         self._chosen: tuple[str, ...] | None = None
         self.choose(())
 
@@ -56,7 +53,6 @@ class PressureRates:
         t, n, kept = d.types, len(directions), self.pressure.polygons.normal.shape[1]
         self.rates = copy(kernels.Rates, t.real)()
         self.rates.number = wp.array(np.array(directions, np.int32), dtype=wp.int32, device=d.device)
-        self.rates.slot = self.slot
         self.rates.rate = array((C, kernels.RATES, n), t.real)
         self.parameter_slope = array((C if n > MOTIONS else 0, kernels.RATES), wp.types.vector(12, t.real))
         of = self.of_polygons = copy(patch_rates.PolygonRates, t.real)()
@@ -78,7 +74,7 @@ class PressureRates:
             launch(kernels.patch_slopes, (collision.capacity, n), inputs)
         else:
             launch(kernels.polygon_slopes, (collision.capacity, n), [*fields, X, collision.contacts, self.rates])
-        if len(pressure.cap_pairs):
+        if pressure.caps.any():
             inputs = [*fields, pressure.points_per_cap, X, collision.contacts, self.rates]
             launch(kernels.cap_slopes, (collision.capacity, n), inputs)
         inputs = [collision.scene, pressure.fields, X, collision.contacts, self.rates, self.slope, self.law_slope]

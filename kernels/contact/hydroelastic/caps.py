@@ -18,6 +18,7 @@ from ...flags import DEEP_PRESSURE
 from ...linalg.lanes import lane
 from ...real import func, kernel, real, struct, transform, vec3
 from ..contacts import Contacts, Material, Scene, geom_dissipation_time
+from ..narrow.features import orthogonal
 from ..narrow.manifold import SPHERE
 from .detect import DEEP, Polygons, soft_first
 from .fields import Fields, Sizes, thickness_of
@@ -80,13 +81,13 @@ def soft_layer(E: real, t: real, R: real, s: real) -> Cap:
 
 
 @func
-def cap_patch(X_plane: transform, up: vec3, centre: vec3, height: real, soft_ball: bool) -> Patch:
-    """Where the patch is: n̄ into the soft one, t along the plane's x axis, and the centre of stiffness, from the plane and the sphere's centre."""
+def cap_patch(up: vec3, centre: vec3, height: real, soft_ball: bool) -> Patch:
+    """Where the patch is: n̄ into the soft one, and the centre of stiffness, from the plane's normal and the sphere's centre."""
     patch = Patch()
     patch.normal = up
     if not soft_ball:
         patch.normal = -up
-    patch.t = wp.transform_vector(X_plane, vec3(real(1.0), real(0.0), real(0.0)))
+    patch.t = orthogonal(patch.normal)
     patch.u = wp.cross(patch.normal, patch.t)
     patch.centre = centre + height * up
     return patch
@@ -106,25 +107,33 @@ def cap_sums(cap: Cap, patch: Patch, tau: real) -> Sums:
 
 
 @func
-def cap_of(fields: Fields, sizes: Sizes, geom_X: wp.array2d(dtype=transform), w: int, s: int, o: int):
-    """(sphere, plane normal, its height under the sphere's centre, cap) in the world; F is 0 where the two are apart."""
-    sphere = s
-    plane = o
-    if fields.geom_type[o] == SPHERE:
-        sphere = o
-        plane = s
-    up = wp.transform_vector(geom_X[w, plane], vec3(real(0.0), real(0.0), real(1.0)))
-    centre = wp.transform_get_translation(geom_X[w, sphere])
-    height = wp.dot(up, centre - wp.transform_get_translation(geom_X[w, plane]))
-    R = sizes.size[w % sizes.size.shape[0], sphere][0]
+def plane_and_centre(fields: Fields, X: transform, s: int):
+    """The plane's normal and the sphere's centre, and the height of the centre above the plane, in the frame of S. X: pose of O in it."""
+    up = vec3(real(0.0), real(0.0), real(1.0))
+    centre = wp.transform_get_translation(X)
+    height = centre[2]
+    if fields.geom_type[s] == SPHERE:
+        up = wp.transform_vector(X, up)
+        height = -wp.dot(up, centre)
+        centre = vec3()
+    return up, centre, height
+
+
+@func
+def cap_of(fields: Fields, sizes: Sizes, w: int, s: int, o: int, height: real) -> Cap:
+    """The cap at this height; F is 0 where the two are apart, or the sphere is altogether under the plane."""
     E = sizes.modulus[w % sizes.modulus.shape[0], s]
+    row = w % sizes.size.shape[0]
     cap = Cap()
-    if height < R and height > -R:
-        if sphere == s:
+    if fields.geom_type[s] == SPHERE:
+        R = sizes.size[row, s][0]
+        if wp.abs(height) < R:
             cap = soft_sphere(E, R, height)
-        else:
+    else:
+        R = sizes.size[row, o][0]
+        if height < R:
             cap = soft_layer(E, thickness_of(sizes, w, s), R, height)
-    return sphere, up, cap
+    return cap
 
 
 @kernel(lanes=True)
@@ -147,21 +156,21 @@ def add_caps(
     flags = int(0)
     patches = int(0)
     depth = polygons.depth[w]
-    still = wp.transform_identity(dtype=real)
-    for k in range(fields.cap_pair.shape[0]):
-        p = fields.cap_pair[k]
+    for k in range(fields.pair.shape[0]):
+        p = fields.pair[k]
         s, o = soft_first(fields, scene, p)
-        if geom_speed[w, s] >= real(0.0) and geom_speed[w, o] >= real(0.0):
-            sphere, up, cap = cap_of(fields, sizes, geom_X, w, s, o)
+        if fields.cap[k] == 1 and geom_speed[w, s] >= real(0.0) and geom_speed[w, o] >= real(0.0):
+            X_s = geom_X[w, s]
+            up, centre, height = plane_and_centre(fields, wp.transform_inverse(X_s) * geom_X[w, o], s)
+            cap = cap_of(fields, sizes, w, s, o, height)
             if cap.F > real(0.0):
                 sign = real(1.0)
                 if s == scene.pair_geom[p, 0]:
                     sign = real(-1.0)
-                centre = wp.transform_get_translation(geom_X[w, sphere])
-                patch = cap_patch(geom_X[w, s + o - sphere], up, centre, cap.height, sphere == s)
+                patch = cap_patch(up, centre, cap.height, fields.geom_type[s] == SPHERE)
                 tau = geom_dissipation_time(material.dissipation_time, w, s, default_tau)
                 count, more = add_points(
-                    points, w, p, wp.vec2i(0, 0), still, sign, patch, cap_sums(cap, patch, tau), count, contacts
+                    points, w, p, wp.vec2i(0, 0), X_s, sign, patch, cap_sums(cap, patch, tau), count, contacts
                 )  # fmt: skip
                 flags = flags | more
                 patches += 1
