@@ -10,8 +10,8 @@ import warp as wp
 
 from warpsim.checks import choice, flag, short, whole
 from warpsim.contact.collision import ContactList
-from warpsim.contact.patches import ContactPatch, contact_patches
-from warpsim.contact.pressure import LEVELS, Hydroelasticity
+from warpsim.contact.hydroelastic.contact_patch import ContactPatch, contact_patches
+from warpsim.contact.hydroelastic.pressure_contact import LEVELS, Hydroelasticity
 from warpsim.contact.queries import AboutCentre, Queries, RayHits, RaySensor
 from warpsim.device.copies import SCALARS
 from warpsim.device.cores import step_threads

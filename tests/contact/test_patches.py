@@ -8,7 +8,7 @@ import pytest
 
 import warpsim as ws
 from scenes import pressure as scenes
-from warpsim.contact.patches import outlines_of
+from warpsim.contact.hydroelastic.contact_patch import outlines_of
 
 DATA = np.load(pathlib.Path(__file__).parents[1] / "reference/data/hydro_open.npz")
 PAIRS = json.loads(str(DATA["meta"]))["surf"]

@@ -7,7 +7,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.contact.collision import Collision, ContactList
-from warpsim.contact.patches import ContactPatch, PatchFinder
+from warpsim.contact.hydroelastic.contact_patch import ContactPatch, PatchFinder
 from warpsim.device.copies import copy
 from warpsim.kernels.contact import net_force, ray, ray_cast, ray_field
 from warpsim.kernels.tree import centre as centre_kernels

@@ -10,11 +10,11 @@ import numpy as np
 import warp as wp
 
 from warpsim.contact.collision import Collision
-from warpsim.contact.patches import ContactPatch, PatchFinder
+from warpsim.contact.hydroelastic.contact_patch import ContactPatch, PatchFinder
 from warpsim.device.recording import tape_paused
 from warpsim.device.threads import turn
 from warpsim.files.scene import horizontal_planes
-from warpsim.kernels.contact.hydroelastic.detect import DEEP
+from warpsim.kernels.contact.hydroelastic.find_polygons import DEEP
 from warpsim.model.host_kinematics import host_rows
 from warpsim.model.model import Model
 from warpsim.tree.dynamics import DeviceModel, Dynamics

@@ -19,6 +19,7 @@ class Fields:
     """Tables of all hydroelastic geoms, shared by all worlds."""
 
     pair: wp.array(dtype=int)  # rows of the pair table with pressure
+    cap: wp.array(dtype=int)  # of each of them, 1 where it is a sphere on a plane in closed form (`caps.py`)
     geom_type: wp.array(dtype=int)
     geom_cells: wp.array2d(dtype=int)  # (ngeom, 2) first, count; none: the geom is rigid
     geom_faces: wp.array2d(dtype=int)

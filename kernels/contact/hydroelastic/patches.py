@@ -19,8 +19,8 @@ from ...real import func, kernel, mat33, real, struct, transform, vec2, vec3, ve
 from ...tree.passes import Topology
 from ..contacts import Contacts, Scene, point_velocity
 from ..narrow.features import contact_frame, orthogonal
-from .detect import Polygons, corner, soft_first
 from .fields import Fields, Sizes
+from .find_polygons import Polygons, corner, soft_first
 from .polygon import MAX_VERTICES, clip, meet, moments
 
 mat43 = wp.types.matrix((4, 3), real)

@@ -189,8 +189,7 @@ def form_rate(size: vec3, thickness: real) -> FormRate:
 @func
 def entry_rate(form: Form, rate: FormRate, entry: vec4) -> vec4:
     """Rate of `function_of`."""
-    f = function_rate(form.kind, form.size, rate.size, form.thickness, rate.thickness, entry)
-    return (real(1.0) + form.shift) * f
+    return function_rate(form.kind, form.size, rate.size, form.thickness, rate.thickness, entry)
 
 
 @func

@@ -6,9 +6,10 @@ import numpy as np
 import warp as wp
 
 from warpsim.contact.collision import Collision
-from warpsim.contact.pressure import Hydroelasticity, PressureContact
+from warpsim.contact.hydroelastic.cap_patch import cap_patches
+from warpsim.contact.hydroelastic.pressure_contact import Hydroelasticity, PressureContact
 from warpsim.device.copies import copy, launch
-from warpsim.kernels.contact.hydroelastic import detect as polygon_kernels
+from warpsim.kernels.contact.hydroelastic import find_polygons as polygon_kernels
 from warpsim.reprs import show
 from warpsim.tree.dynamics import Dynamics
 
@@ -88,6 +89,17 @@ class PatchFinder:
 
 
 def elastic_patches(pressure: PressureContact, collision: Collision, world: int) -> list[ContactPatch]:
+    """The patches of a world, of the polygons that were found and of spheres on planes, in the order of pairs."""
+    found = polygon_patches(pressure, collision, world)
+    if pressure.caps.any():
+        caps = cap_patches(pressure, collision.geom_X.numpy()[world], world)
+        found += [ContactPatch(force=x["elastic_force"], moment=x["elastic_moment"], **x) for x in caps.values()]
+        order = {tuple(int(g) for g in pair): k for k, pair in enumerate(collision.model.pair_geom)}
+        found.sort(key=lambda patch: order[patch.geoms])
+    return found
+
+
+def polygon_patches(pressure: PressureContact, collision: Collision, world: int) -> list[ContactPatch]:
     """The patches of the polygons that were found in a world."""
     total = int(pressure.polygons.count.numpy()[world])
     if total == 0:

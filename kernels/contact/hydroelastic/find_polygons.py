@@ -333,7 +333,7 @@ def detect(
         polygons.first[w, pair] = listed
         p = fields.pair[pair]
         s, o = soft_first(fields, scene, p)
-        if geoms_meet(fields, geom_X, geom_speed, geom_capsule, w, s, o):
+        if fields.cap[pair] == 0 and geoms_meet(fields, geom_X, geom_speed, geom_capsule, w, s, o):
             X_s = geom_X[w, s]
             X_to_s = wp.transform_inverse(X_s)
             X = X_to_s * geom_X[w, o]
