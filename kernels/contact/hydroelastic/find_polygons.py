@@ -63,25 +63,29 @@ def parts(fields: Fields, g: int):
 @func
 def apart(cell: Capsule, part: Capsule, up: vec3, plane_s: bool) -> bool:
     """Whether the capsule around a cell of S is off that around a part of O, or off the half space below it whose normal is `up` where its radius is
-    infinite. `plane_s`: S is the half space z <= 0."""
+    infinite. `plane_s`: S is the half space below the cell's middle."""
     off = bool(False)
     if part.radius == real(wp.inf):
         off = wp.dot(up, cell.middle - part.middle) - wp.abs(wp.dot(up, cell.axis)) > cell.radius
     elif plane_s:
-        off = part.middle[2] - wp.abs(part.axis[2]) > part.radius
+        off = part.middle[2] - cell.middle[2] - wp.abs(part.axis[2]) > part.radius
     else:
         off = capsules_apart(cell, part)
     return off
 
 
 @func
-def geom_around(fields: Fields, X: transform, bound: vec5, g: int) -> Capsule:
-    """The capsule around a geom with its margin, in the frame that X carries the world to; of a plane its place, radius infinite."""
+def geom_around(fields: Fields, pose: transform, X: transform, bound: vec5, g: int) -> Capsule:
+    """The capsule around a geom with its margin, in the frame that X carries the world to, where it has this pose; of a plane its place, radius
+    infinite."""
     around = Capsule()
     around.radius = real(wp.inf)
+    around.middle = wp.transform_get_translation(pose)
     if fields.geom_type[g] != PLANE:
         around.axis = wp.transform_vector(X, vec3(bound[0], bound[1], bound[2]))
         around.radius = bound[3] + fields.geom_margin[g]
+    else:
+        around.middle = wp.transform_point(pose, vec3(real(0.0), real(0.0), fields.geom_margin[g]))
     return around
 
 
@@ -341,11 +345,10 @@ def detect(
             plane_s = fields.geom_type[s] == PLANE
             scale_s = capsule_scale(fields, sizes, w, s)
             scale_o = capsule_scale(fields, sizes, w, o)
-            around_o = geom_around(fields, X_to_s, geom_capsule[w, o], o)
-            around_o.middle = wp.transform_get_translation(X)
-            around_s = geom_around(fields, X_to_s, geom_capsule[w, s], s)
+            around_o = geom_around(fields, X, X_to_s, geom_capsule[w, o], o)
+            around_s = geom_around(fields, still, X_to_s, geom_capsule[w, s], s)
             count_s = list_near(fields, still, w, s, scale_s, around_o, up, plane_s, polygons.near, 0)
-            # Seen from the parts of O, S is the half space z <= 0 where it is a plane.
+            # Seen from the parts of O, S is a half space below z where it is a plane.
             above = vec3(real(0.0), real(0.0), real(1.0))
             count_o = list_near(
                 fields, X, w, o, scale_o, around_s, above, fields.geom_type[o] == PLANE, polygons.near, count_s
