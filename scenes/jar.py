@@ -66,10 +66,11 @@ def turned(angle: float, axis: int = 2) -> tuple:
     return tuple(q)
 
 
-def add_jar(b: ws.ModelBuilder, jar: Jar, body=-1, base=(0.0, 0.0, 0.0), colour=(0.55, 0.75, 0.85, 0.35)) -> None:
-    """Bottom and walls on a body, or in the world at `base`."""
+def add_jar(b: ws.ModelBuilder, jar: Jar, body=-1, base=(0.0, 0.0, 0.0), colour=(0.55, 0.75, 0.85, 0.35), **masks) -> None:
+    """Bottom and walls on a body, or in the world at `base`; `masks`: contype and conaffinity."""
     rigid = {"hydroelastic": ws.Hydroelastic(np.inf)}
     options = {"body": body, "friction": jar.friction, "dissipation_time": jar.dissipation_time, "rgba": colour}
+    options |= masks
     pose = (*(np.asarray(base) + (0.0, 0.0, jar.wall / 2)), *IDENTITY)
     b.add_geom("cylinder", (jar.outer, jar.wall / 2), pose=pose, name="jar bottom", **options)
     half = (jar.wall / 2, jar.inner * math.tan(jar.half_turn), jar.height / 2)
@@ -80,7 +81,7 @@ def add_jar(b: ws.ModelBuilder, jar: Jar, body=-1, base=(0.0, 0.0, 0.0), colour=
         b.add_geom("box", half, pose=(*at, *turned(a)), name=f"jar wall {i}", **options, **rigid)
 
 
-def add_lid(b: ws.ModelBuilder, jar: Jar, body, cap_friction: float = 1.0) -> None:
+def add_lid(b: ws.ModelBuilder, jar: Jar, body, cap_friction: float = 1.0, **masks) -> None:
     """Cap and plug, side to side with the walls of a jar that is turned as the lid is."""
     grown = (jar.inner + jar.interference) / math.cos(jar.half_turn)  # to the corners
     parts = {
@@ -99,6 +100,7 @@ def add_lid(b: ws.ModelBuilder, jar: Jar, body, cap_friction: float = 1.0) -> No
             dissipation_time=jar.dissipation_time,
             rgba=colour,
             hydroelastic=ws.Hydroelastic(modulus, sides),
+            **masks,
         )
 
 
