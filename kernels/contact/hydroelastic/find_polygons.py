@@ -14,7 +14,7 @@ from ..contacts import Contacts, Material, Scene, geom_dissipation_time
 from ..narrow.features import contact_frame, orthogonal
 from ..narrow.manifold import PLANE
 from .fields import Capsule, Fields, Side, Sizes, capsules_apart, cell_capsule, part_capsule, side_of
-from .polygon import MAX_VERTICES, SMALLEST_AREA, Moments, Surface, compliances, meet, moments
+from .polygon import MAX_VERTICES, SMALLEST_AREA, Moments, Surface, clip, compliances, meet, moments
 
 DEEP = 0.5  # p/E from which on geoms are too soft, or driven too deep, for their fields
 SMALLEST_SPREAD = 1e-30  # [m²] of second moments per area under which a polygon is thin
@@ -433,7 +433,7 @@ def outline(
     # out
     outlines: Outlines,
 ):
-    """The polygons that were found in a world. Launch over its polygons."""
+    """The polygons that were found in a world, without what lies in the layer of a margin, of area 0 where that is all. Launch over its polygons."""
     k = wp.tid()
     t = int(0)
     while polygons.first[world, t + 1] <= k:
@@ -452,6 +452,8 @@ def outline(
     side_s = side_of(fields, sizes, world, s)
     side_o = side_of(fields, sizes, world, o)
     found = meet(fields, side_s, side_o, X, cells[0], cells[1], P, spare, distance)
+    if found.count > 0 and fields.geom_shift[s] + fields.geom_shift[o] > real(0.0):
+        found.count = clip(P, spare, distance, found.count, -vec4(found.a[0], found.a[1], found.a[2], found.b))
     shape = moments(P, found.count, found.normal)
     stiffness = real(0.0)
     if found.slope_s > real(0.0) and found.slope_o > real(0.0):
