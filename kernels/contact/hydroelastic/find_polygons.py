@@ -348,11 +348,9 @@ def detect(
             around_o = geom_around(fields, X, X_to_s, geom_capsule[w, o], o)
             around_s = geom_around(fields, still, X_to_s, geom_capsule[w, s], s)
             count_s = list_near(fields, still, w, s, scale_s, around_o, up, plane_s, polygons.near, 0)
-            # Seen from the parts of O, S is a half space below z where it is a plane.
+            # Seen from the parts of O, S is a half space below z where it is a plane; an O that is a plane is near everything.
             above = vec3(real(0.0), real(0.0), real(1.0))
-            count_o = list_near(
-                fields, X, w, o, scale_o, around_s, above, fields.geom_type[o] == PLANE, polygons.near, count_s
-            )
+            count_o = list_near(fields, X, w, o, scale_o, around_s, above, False, polygons.near, count_s)
             sync()
             total = count_s * (count_o - count_s)
             k = int(0)
