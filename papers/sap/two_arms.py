@@ -24,7 +24,7 @@ from scenes.two_arms import (
 from warpsim.model.geometry import axis_angle, compose, inverse, matrix_quaternion, quaternion_multiply, rotation_vector
 
 REST = (0.0, 0.65, 0.0, -1.89, 0.0, 0.6, 0.0)  # [rad] posture of an arm
-POSTURE_WEIGHT, DAMPING = 0.02, 0.02  # of `ws.reach`
+POSTURE_WEIGHT, DAMPING = 0.01, 0.01  # of `ws.reach`
 GRASPED, LID_ON, JAR_DOWN = 10.0, 8.0, 3.0  # [N]
 HELD_FROM = 0.6  # [s] of closing before force counts
 PATIENCE = 3.0  # [s] an event may be late before its world goes on without it
@@ -98,7 +98,7 @@ def shifted(pose: np.ndarray, x=0.0, y=0.0, z=0.0) -> np.ndarray:
 
 
 LIFT, POUR_TURN = 0.15, 2.27  # [m], [rad]
-POUR_AT = (0.55, -0.10, 0.24)  # [m] of the middle of the jar
+POUR_AT = (0.65, -0.10, 0.24)  # [m] of the middle of the jar
 
 
 def _poured(task: "Task", angle: float) -> np.ndarray:
