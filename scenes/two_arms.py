@@ -30,7 +30,10 @@ HAND_ARMATURE = 1e-3  # [kg m²] of the hands' geared motors, which the files le
 
 JAR = Jar(height=0.14, cap=0.024, cap_radius=0.044, interference=1e-4, plug_modulus=3e5, jar_mass=0.2, lid_mass=0.05)
 JAR_AT, BOWL_AT = (0.65, 0.12), (0.65, -0.18)  # [m]
-MOUNTED = {"left": 2.356, "right": 0.0}  # [rad] of the hands about the wrists, so that the left one can turn the jar over
+MOUNTED = {
+    "left": 2.356,
+    "right": 0.0,
+}  # [rad] of the hands about the wrists, so that the left one can turn the jar over
 MARBLE_RADIUS, MARBLE_MASS, MARBLES = 0.010, 0.05, 16
 TOUCH_STIFFNESS = 1e5  # [N/m] of marbles
 HAND, THING = 2, 1  # bits of contype: hands touch things, not each other

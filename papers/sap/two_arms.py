@@ -13,7 +13,6 @@ import numpy as np
 import warpsim as ws
 from scenes.two_arms import (
     ARM_DAMPING,
-    ARM_KP,
     HAND_EFFORT,
     HAND_KP,
     JAR,
@@ -279,9 +278,7 @@ class Task:
 
     def _reach(self, q, iterations: int) -> ws.Reach:
         goals = {"left": self.left_goal, "right": self.right_goal}
-        targets = {
-            f"{side}_hand_palm_link": np.stack([compose(g, HOLDS[side]) for g in goals[side]]) for side in SIDES
-        }
+        targets = {f"{side}_hand_palm_link": np.stack([compose(g, HOLDS[side]) for g in goals[side]]) for side in SIDES}
         rest = np.array(q)
         for side in SIDES:
             rest[:, self.arm[side]] = REST
