@@ -16,7 +16,7 @@ import mujoco
 import numpy as np
 
 import warpsim as ws
-from scenes.jar import IDENTITY, Jar, add_jar, add_lid, lid_inertia
+from scenes.jar import IDENTITY, Jar, add_jar, add_lid, lid_inertia, turned
 
 IIWA = "robosuite/models/assets/robots/iiwa/robot.xml"
 ALLEGRO = "example-robot-data/robots/allegro_hand_description/urdf/allegro_{side}_hand.urdf"
@@ -29,7 +29,11 @@ HAND_KP, HAND_KD, HAND_EFFORT = 3.0, 0.1, 0.7  # [N m/rad], [N m s/rad], [N m]
 HAND_ARMATURE = 1e-3  # [kg m²] of the hands' geared motors, which the files leave out
 
 JAR = Jar(height=0.14, cap=0.024, cap_radius=0.044, interference=1e-4, plug_modulus=3e5, jar_mass=0.2, lid_mass=0.05)
-JAR_AT, BOWL_AT = (0.55, 0.12), (0.55, -0.18)  # [m]
+JAR_AT, BOWL_AT = (0.65, 0.12), (0.65, -0.18)  # [m]
+MOUNTED = {
+    "left": 2.356,
+    "right": 0.0,
+}  # [rad] of the hands about the wrists, so that the left one can turn the jar over
 MARBLE_RADIUS, MARBLE_MASS, MARBLES = 0.010, 0.05, 16
 TOUCH_STIFFNESS = 1e5  # [N/m] of marbles
 HAND, THING = 2, 1  # bits of contype: hands touch things, not each other
@@ -80,7 +84,7 @@ def robots(files: Folders) -> ws.Model:
                 arm.delete(geom)
         for motor in list(arm.actuators):
             arm.delete(motor)
-        wrist = arm.body("right_hand").add_frame(pos=[0, 0, FLANGE])
+        wrist = arm.body("right_hand").add_frame(pos=[0, 0, FLANGE], quat=turned(MOUNTED[side]))
         wrist.attach_body(hand.worldbody.first_body(), "hand_", "")
         top.worldbody.add_frame(pos=[0, y, 0]).attach_body(arm.worldbody.first_body(), f"{side}_", "")
     with warnings.catch_warnings():
@@ -92,7 +96,7 @@ def add_table(b: ws.ModelBuilder, friction: float) -> None:
     """Two plates whose upper sides are z = 0, one under the jar and one under the bowl, so that each says what it bears."""
     for name, y in (("table jar", 0.26), ("table bowl", -0.26)):
         b.add_geom(
-            "box", (0.2, 0.26, 0.02), pose=(0.68, y, -0.02, *IDENTITY), name=name, friction=friction,
+            "box", (0.2, 0.26, 0.02), pose=(0.76, y, -0.02, *IDENTITY), name=name, friction=friction,
             contype=THING, conaffinity=THING | HAND, rgba=(0.75, 0.7, 0.62, 1),
         )  # fmt: skip
 

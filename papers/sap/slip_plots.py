@@ -72,23 +72,23 @@ def beyond(result: dict):
     a = axes[0, 0]
     for row in turns:
         style = {"color": COLOURS[row["run"]], "linestyle": FINENESS[row["resolution"]], "marker": "o", "ms": 4}
-        label = f"{row['run']}, {1e3 * row['resolution']:g} mm"
+        label = row["run"] if row["resolution"] == turns[0]["resolution"] else None
         a.plot(np.arange(1, len(keys) + 1), [row[key] for key in keys], label=label, **style)
     a.set_xticks(np.arange(1, len(keys) + 1))
     finish(a, "turn in each loose phase, by the bubbles' resolution", 6, xlabel="loose phase", ylabel="[deg]")
     low, high = a.get_ylim()
     a.set_ylim(low - 0.4 * (high - low), high)
-    a.legend(fontsize=6, ncols=3, loc="lower left")
+    a.legend(fontsize=8, ncols=3, loc="lower left", title="— 40 mm, - - 20 mm, ··· 10 mm", title_fontsize=8)
     a = axes[0, 1]
     for level in ("polygons", "patch16", "patch5", "patch4"):
         for resolution in dict.fromkeys(r["resolution"] for r in capacity):
             x, y = (column(capacity, key, level=level, resolution=resolution) for key in ("pitch", "ratio"))
             style = {"color": COLOURS[level], "linestyle": FINENESS[resolution], "marker": "o", "ms": 3}
-            a.plot(x, y, label=f"{level}, {1e3 * resolution:g} mm", **style)
+            a.plot(x, y, label=level if resolution == capacity[0]["resolution"] else None, **style)
     a.axhline(1.0, color=GREY, linewidth=0.8)
     finish(a, "torsion by the points / by the integral", 6, xlabel="pitch [deg]")
     a.set_ylim(0.4, 1.5)
-    a.legend(fontsize=6, ncols=4, loc="lower right")
+    a.legend(fontsize=8, ncols=2, loc="lower right", title="— 40 mm, - - 20 mm, ··· 10 mm", title_fontsize=8)
     a = axes[0, 2]
     for key, colour in (("open", RED), ("closed", BLUE)):
         a.plot(column(ends, "friction"), column(ends, key), "o", color=colour, ms=4, label=f"{key} loop")
