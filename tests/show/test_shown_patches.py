@@ -186,6 +186,17 @@ def test_a_stage_has_the_polygons_of_every_frame(tmp_path):
     assert UsdGeom.Gprim(geom).GetDisplayOpacityAttr().Get()[0] < 0.5
 
 
+def test_patches_of_a_stage_are_not_read_back(tmp_path):
+    """The model that is read is the one that was written, but for the opacity of its geoms; the report has a line for the patches."""
+    model = ball()
+    recorded(model, [DEEP, GAP]).to_usd(tmp_path / "a.usda", patches=True)
+    back = ws.load(tmp_path / "a.usda")
+    assert back.geom_names == model.geom_names
+    np.testing.assert_array_equal(back.geom_hydroelastic, model.geom_hydroelastic)
+    np.testing.assert_array_equal(back.geom_rgba, see_through(model).geom_rgba)
+    assert [line.status for line in back.report if "/World/Patches" in line.feature] == ["ignored"]
+
+
 def test_a_ball_in_closed_form_is_shown(tmp_path):
     """A sphere without a resolution on a plane has no polygons in the step; stage and page have its disc."""
     t = recorded(ball(resolution=None), [DEEP, GAP], worlds=2)
