@@ -49,7 +49,7 @@ class Checkpoints:
         """Put the rollout on the tape as one operation; returns the last state, with a gradient."""
         self.start, self.recorder = start.alias(), recorder
         returned = self.sim._stepper.blank_state()
-        returned.assign(final.without_gradient())  # Warp copies gradients along with values
+        returned.assign(final)
         returned.recorded = True
         self.final = returned.alias()
         arrays = [x for s in (start, self.final) for x in s.smooth_arrays().values()] + [recorder.q, recorder.v]
