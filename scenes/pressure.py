@@ -134,6 +134,7 @@ def spatula_gripper(
             body=finger,
             pose=pose,
             name=f"{name} bubble",
+            rgba=(0.35, 0.6, 0.9, 1.0),
             hydroelastic=material(*bubble),
             **options,
         )
@@ -141,9 +142,8 @@ def spatula_gripper(
     spatula = b.add_body("spatula", pose=start, mass=0.068, com=(0.0, 0.115649, 0.044471), inertia=np.array(inertia))
     b.add_joint(spatula, "free")
     pose = np.concatenate([(0.0, 0.135, 0.052), quaternion(HANDLE_TILT, 0.0, 0.0)])
-    b.add_geom(
-        "cylinder", (0.015, 0.055), body=spatula, pose=pose, name="handle", hydroelastic=material(*handle), **options
-    )
+    options |= {"rgba": (0.85, 0.6, 0.35, 1.0), "hydroelastic": material(*handle)}
+    b.add_geom("cylinder", (0.015, 0.055), body=spatula, pose=pose, name="handle", **options)
     for name in ("left", "right"):
         b.add_actuator(name, "effort", name=name)
     return b.build()

@@ -13,7 +13,7 @@ import numpy as np
 
 import warpsim as ws
 from scenes.pressure import FILE_INERTIA, grip, pitch, spatula_gripper, spatula_start
-from warpsim.contact.patches import ContactPatch
+from warpsim.contact.hydroelastic.contact_patch import ContactPatch
 
 PERIOD, DUTY = 6.0, 0.75  # of the square wave: [s], [1]
 LOOSE, FIRM = 1.0, 16.0  # [N]

@@ -10,6 +10,7 @@ import numpy as np
 
 from warpsim.model import polyhedra
 from warpsim.model.hull import convex_mesh
+from warpsim.model.hydroelastic import resolution_of
 from warpsim.model.model import GeomType, Model
 from warpsim.model.pressure_cells import NONE, Cells, coefficients, geom_cells, polyhedron
 
@@ -89,7 +90,7 @@ def _cell_tables(model: Model, g: int, cells: Cells, shift: float) -> dict[str, 
     kind, thickness = int(model.geom_type[g]), model.geom_hydroelastic[g, 2]
     a, b = coefficients(kind, model.geom_size[g], thickness, cells.entry)
     sphere, axis = (
-        (np.array([[0.0, 0.0, 0.0, np.inf]]), np.zeros((1, 3)))
+        (np.array([[0.0, 0.0, shift * thickness, np.inf]]), np.zeros((1, 3)))
         if kind == GeomType.PLANE
         else _cell_capsules(cells, a, b, shift)
     )
@@ -176,7 +177,7 @@ def _face_tables(model: Model, g: int) -> dict[str, np.ndarray]:
         vertex, large = np.pad(hull["vertices"], [(0, 0), (0, 1)]), np.ones(len(hull["faces"]))
         loops = hull["faces"]
     else:
-        shape = polyhedron(kind, size, model.geom_hydroelastic[g, 1])
+        shape = polyhedron(kind, size, resolution_of(model, g))
         vertex, large, loops = shape.vertex, shape.large, [row[row >= 0] for row in shape.loops]
     scale, half = corner_scale(kind, size)
     points = vertex[:, :3] * scale + vertex[:, 3:] * [0.0, 0.0, half]

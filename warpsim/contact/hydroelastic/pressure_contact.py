@@ -6,17 +6,22 @@ import numpy as np
 import warp as wp
 
 from warpsim.device.copies import copy, kernels_of
-from warpsim.kernels.contact.hydroelastic import detect as polygon_kernels
+from warpsim.kernels.contact.hydroelastic import caps as cap_kernels
 from warpsim.kernels.contact.hydroelastic import fields as field_kernels
+from warpsim.kernels.contact.hydroelastic import find_polygons as polygon_kernels
 from warpsim.kernels.contact.hydroelastic import patches as patch_kernels
+from warpsim.model.hydroelastic import has_closed_form
 from warpsim.model.model import Model
 from warpsim.model.pressure import pressure_tables
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 
 # What stands for the contact of two pressure fields, and how many points a patch of one normal then has.
 LEVELS = {"polygons": 0, "patch16": 16, "patch5": 5, "patch4": 4}
-MOST_POLYGONS = 192  # per world, by default
+MOST_POLYGONS = 192  # per world of one tree, by default
+POLYGONS_PER_FURTHER_TREE = 64
+SMALL_PAIR = 36  # combinations of two boxes
 FLAT_POINTS = 4  # of a polygon between flat faces
+CAP_POINTS = 4  # of a sphere on a plane, or one more where patches have five
 
 
 class Hydroelasticity(typing.NamedTuple):
@@ -33,12 +38,13 @@ class PressureContact:
         model = device_model.model
         self.device_model, self.dynamics, self.scene, self.model = device_model, dynamics, scene, model
         self.pairs = np.arange(model.point_pairs, len(model.pair_geom), dtype=np.int32)
+        self.caps = has_closed_form(model, self.pairs)
         self.points_per_patch = LEVELS[choices.level]
         tables = pressure_tables(model)
         self.combinations = cell_combinations(model, tables, self.pairs)
         self.max_polygons = choices.max_polygons
         if self.max_polygons is None:
-            self.max_polygons = int(min(MOST_POLYGONS, np.sum(2 * self.combinations.max(axis=1))))
+            self.max_polygons = default_polygons(model, self.combinations[~self.caps])
         self.fields = self._upload(tables)
         self.polygons = self._polygons()
         self.capacity = self._capacity(tables)
@@ -51,7 +57,11 @@ class PressureContact:
         arrays = {
             key: value for key, value in tables._asdict().items() if key in field_kernels.Fields.source.__annotations__
         }
-        arrays |= {"pair": self.pairs, "geom_type": self.model.geom_type}
+        arrays |= {"pair": self.pairs, "cap": self.caps, "geom_type": self.model.geom_type}
+        if (
+            self.points_per_patch
+        ):  # sums over a patch would take what a margin sees ahead, at negative pressure, for pull
+            arrays |= {name: np.zeros_like(arrays[name]) for name in ("geom_shift", "geom_margin")}
         for key, value in arrays.items():
             kind = kinds.get(key, wp.int32)
             values = np.ascontiguousarray(value, np.int32 if kind is wp.int32 else d.dtype)
@@ -66,7 +76,7 @@ class PressureContact:
             setattr(polygons, name, wp.zeros(d.worlds, dtype=kind, device=d.device))
         polygons.first = self.dynamics.array(len(self.pairs) + 1, wp.int32)
         polygons.cells = self.dynamics.array(self.max_polygons, wp.vec2i)
-        polygons.near = self.dynamics.array(int(self.combinations.sum(axis=1).max()), wp.int32)
+        polygons.near = self.dynamics.array(int(self.combinations[~self.caps].sum(axis=1).max(initial=0)), wp.int32)
         kept, t = self.max_polygons if self.points_per_patch else 0, d.types
         for name, kind in (
             ("normal", t.vec3),
@@ -80,16 +90,25 @@ class PressureContact:
 
     def _capacity(self, tables) -> int:
         """Contact points of a world at most."""
+        return self._polygon_points(tables) + self.points_per_cap * int(self.caps.sum())
+
+    @property
+    def points_per_cap(self) -> int:
+        """Of a sphere on a plane."""
+        return CAP_POINTS + (self.points_per_patch == CAP_POINTS + 1)
+
+    def _polygon_points(self, tables) -> int:
         if self.points_per_patch == 0:
             flat = bool(np.any(tables.cell_large)) and (
                 bool(np.any(tables.face_large)) or np.sum(tables.cell_large) > 1
             )
             return self.max_polygons * (FLAT_POINTS if flat else 1)
-        return self.points_per_patch * patch_kernels.MOST_NORMALS * len(self.pairs)
+        return self.points_per_patch * patch_kernels.MOST_NORMALS * int(np.sum(~self.caps))
 
     def kernels(self) -> list:
         """The kernels that `detect` launches, and those compiled together with them."""
         files = [polygon_kernels] + ([patch_kernels] if self.points_per_patch else [])
+        files += [cap_kernels] if self.caps.any() else []
         return [x for file in files for x in kernels_of(file, self.device_model.types.real)]
 
     def sizes(self):
@@ -116,6 +135,18 @@ class PressureContact:
             inputs = [self.device_model.topology, self.scene, self.fields, self.sizes(), h, self.points_per_patch]
             inputs += [self.dynamics.link_X, link_V, collision.geom_X, self.polygons, collision.contacts]
             self.dynamics.launch(patch_kernels.reduce, None, inputs)
+        if self.caps.any():
+            inputs = [self.scene, self.fields, self.sizes(), collision.material(), h / np.pi, self.points_per_cap]
+            inputs += [collision.geom_X, collision.geom_speed, self.polygons, collision.contacts]
+            self.dynamics.launch(cap_kernels.add_caps, None, inputs)
+
+
+def default_polygons(model: Model, combinations: np.ndarray) -> int:
+    """Polygons per world: all combinations of small pairs, of larger ones twice the parts of the geom that has more; but at most 192, and 64 more for
+    each further tree that moves."""
+    each = np.minimum(combinations.prod(axis=1), np.maximum(2 * combinations.max(axis=1), SMALL_PAIR))
+    moving = max(1, int(np.sum(np.diff(model.tree_v) > 0)))
+    return int(min(each.sum(), MOST_POLYGONS + POLYGONS_PER_FURTHER_TREE * (moving - 1)))
 
 
 def cell_combinations(model: Model, tables, pairs) -> np.ndarray:
