@@ -7,7 +7,7 @@ from examples.slip_control import FIRM, Gripper, differences
 from papers.sap.grip import RateControl, fine_points, follow, recorded, regulated, simulator, torsion, wave
 from papers.sap.slip_control import REFERENCE
 from scenes.pressure import pitch, pitch_slope, spatula_gripper, spatula_start
-from warpsim.contact.patches import ContactPatch
+from warpsim.contact.hydroelastic.contact_patch import ContactPatch
 
 
 @pytest.fixture(scope="module")
