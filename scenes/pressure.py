@@ -165,6 +165,15 @@ def pitch(q) -> np.ndarray:
     return np.arcsin(np.clip(rise / (w * w + x * x + y * y + z * z), -1, 1))
 
 
+def pitch_slope(q) -> np.ndarray:
+    """d pitch/dq (…, nq) at unit quaternions."""
+    w, x, y, z = np.moveaxis(np.asarray(q)[..., -4:], -1, 0)
+    s, c = -math.sin(HANDLE_TILT), math.cos(HANDLE_TILT)
+    slope = np.zeros_like(q)
+    slope[..., -4:] = 2 * np.stack([x * s + w * c, w * s - x * c, z * s - y * c, y * s + z * c], axis=-1)
+    return slope / np.cos(pitch(q))[..., None]
+
+
 def grip(t, low=1.0, more=15.0, period=6.0, duty=0.75) -> np.ndarray:
     """The square wave of the grip force [N] at times t [s]."""
     phase = np.asarray(t) - np.floor(np.asarray(t) / period) * period

@@ -70,13 +70,10 @@ SHARED_NAMES = {
     "cone_qp": "cone programs: kernels and host",
     "compliant": "compliant contact: kernels and host",
     "contact_lcp": "contact as an LCP: kernels and host",
-    "detect": "what touches: features of pairs, polygons of pressure fields",
     "delassus": "the Delassus matrix: kernels and host",
     "lagged": "the lagged law of contact: kernels and host",
     "lcp": "boxed LCPs: kernels and host",
     "linearize": "Jacobians in closed form: kernels and host",
-    "patches": "patches between pressure fields: kernels and host",
-    "pressure": "pressure fields: tables and launches",
     "problem": "the contact problem: struct and public function",
     "randomness": "random numbers by counting: kernels and host",
     "ranges": "ranges of worlds: kernels and host",
@@ -173,7 +170,7 @@ def test_no_circles():
 
 def test_a_room_has_one_name():
     """Every folder of kernels/ is one of warpsim/ by the same path, but for what the host has no part of, and says what it is."""
-    device_only = {"laws", "forces", "linalg", "contact/narrow", "contact/hydroelastic", "rows/kinds"}
+    device_only = {"laws", "forces", "linalg", "contact/narrow", "rows/kinds"}
     for folder in sorted(path for path in (ROOT / "kernels").rglob("*") if path.is_dir() and any(path.glob("*.py"))):
         name = folder.relative_to(ROOT / "kernels").as_posix()
         assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text())), f"{folder}: what is this room?"

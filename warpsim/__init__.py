@@ -30,6 +30,7 @@ _PUBLIC = {
     "warpsim.optimise.mppi": ("mppi",),
     "warpsim.optimise.plan": ("MPC", "Plan"),
     "warpsim.optimise.identify": ("Identification", "identify"),
+    "warpsim.optimise.reach": ("Reach", "reach"),
     "warpsim.stepping": ("CONTACT_OVERFLOW", "DEEP_PRESSURE", "NONFINITE", "NOT_CONVERGED", "UNRESOLVED"),
     "warpsim.state": ("State",),
     "warpsim.trajectory": ("Trajectory",),
@@ -102,6 +103,8 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.optimise.mppi import mppi as mppi
     from warpsim.optimise.plan import MPC as MPC
     from warpsim.optimise.plan import Plan as Plan
+    from warpsim.optimise.reach import Reach as Reach
+    from warpsim.optimise.reach import reach as reach
     from warpsim.randomness import RandomControls as RandomControls
     from warpsim.randomness import RandomStream as RandomStream
     from warpsim.simulator import Simulator as Simulator

@@ -28,7 +28,7 @@ class Hydroelastic:
     `modulus` [Pa]: the pressure in the middle of the geom; `np.inf` makes it rigid. `resolution` [m]: the longest edge of
     the polyhedron that a sphere, ellipsoid, capsule or cylinder is; None: half the largest semi-axis (128 facets), 0.4 times
     the radius (16 sides). `thickness` [m] of the soft layer of a compliant plane. `margin` [m]: how far outside the
-    surface contact is seen, at negative pressure, as in Drake. `field` of a compliant mesh that is not convex: its own
+    surface contact is seen, at negative pressure, as in Drake, by one point for each polygon; patches of 4, 5 or 16 points leave it out. `field` of a compliant mesh that is not convex: its own
     tetrahedra instead of those of its hull, as a path to a VTK or Gmsh file or as `(vertices (n, 3), tetrahedra (m, 4))`
     in the geom's frame [m], with the pressures `(n,)` of the vertices, from 0 to 1, as a third where they are not
     the depth below the surface over the largest depth. Raises `ModelError` naming the value and the fix.

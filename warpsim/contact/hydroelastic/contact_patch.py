@@ -105,6 +105,8 @@ def polygon_patches(pressure: PressureContact, collision: Collision, world: int)
     if total == 0:
         return []
     outlines = outlines_of(pressure, collision, world, total)
+    there = outlines["values"][:, 0] > 0  # not altogether in the layer of a margin
+    outlines = {name: x[there] for name, x in outlines.items()}
     found = []
     for pair in np.unique(outlines["pair"]):
         own = outlines["pair"] == pair

@@ -17,7 +17,9 @@ from warpsim.tree.dynamics import DeviceModel, Dynamics
 
 # What stands for the contact of two pressure fields, and how many points a patch of one normal then has.
 LEVELS = {"polygons": 0, "patch16": 16, "patch5": 5, "patch4": 4}
-MOST_POLYGONS = 192  # per world, by default
+MOST_POLYGONS = 192  # per world of one tree, by default
+POLYGONS_PER_FURTHER_TREE = 64
+SMALL_PAIR = 36  # combinations of two boxes
 FLAT_POINTS = 4  # of a polygon between flat faces
 CAP_POINTS = 4  # of a sphere on a plane, or one more where patches have five
 
@@ -42,7 +44,7 @@ class PressureContact:
         self.combinations = cell_combinations(model, tables, self.pairs)
         self.max_polygons = choices.max_polygons
         if self.max_polygons is None:
-            self.max_polygons = int(min(MOST_POLYGONS, np.sum(2 * self.combinations[~self.caps].max(axis=1))))
+            self.max_polygons = default_polygons(model, self.combinations[~self.caps])
         self.fields = self._upload(tables)
         self.polygons = self._polygons()
         self.capacity = self._capacity(tables)
@@ -56,6 +58,10 @@ class PressureContact:
             key: value for key, value in tables._asdict().items() if key in field_kernels.Fields.source.__annotations__
         }
         arrays |= {"pair": self.pairs, "cap": self.caps, "geom_type": self.model.geom_type}
+        if (
+            self.points_per_patch
+        ):  # sums over a patch would take what a margin sees ahead, at negative pressure, for pull
+            arrays |= {name: np.zeros_like(arrays[name]) for name in ("geom_shift", "geom_margin")}
         for key, value in arrays.items():
             kind = kinds.get(key, wp.int32)
             values = np.ascontiguousarray(value, np.int32 if kind is wp.int32 else d.dtype)
@@ -133,6 +139,14 @@ class PressureContact:
             inputs = [self.scene, self.fields, self.sizes(), collision.material(), h / np.pi, self.points_per_cap]
             inputs += [collision.geom_X, collision.geom_speed, self.polygons, collision.contacts]
             self.dynamics.launch(cap_kernels.add_caps, None, inputs)
+
+
+def default_polygons(model: Model, combinations: np.ndarray) -> int:
+    """Polygons per world: all combinations of small pairs, of larger ones twice the parts of the geom that has more; but at most 192, and 64 more for
+    each further tree that moves."""
+    each = np.minimum(combinations.prod(axis=1), np.maximum(2 * combinations.max(axis=1), SMALL_PAIR))
+    moving = max(1, int(np.sum(np.diff(model.tree_v) > 0)))
+    return int(min(each.sum(), MOST_POLYGONS + POLYGONS_PER_FURTHER_TREE * (moving - 1)))
 
 
 def cell_combinations(model: Model, tables, pairs) -> np.ndarray:

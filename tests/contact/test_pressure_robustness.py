@@ -1,0 +1,38 @@
+"""Contact by pressure fields where it is easily broken: margins, capacity, and shapes and places at their limits."""
+
+import numpy as np
+import pytest
+
+import warpsim as ws
+
+
+def bodies(*geoms, ground=None, gravity=-9.81, mu=0.5, tau=0.02) -> ws.Model:
+    """Free bodies of 1 kg, each (shape, size, options of Hydroelastic), over a ground that is a plane, rigid by default."""
+    b = ws.ModelBuilder("bodies", gravity=(0, 0, gravity))
+    options = {"friction": mu, "dissipation_time": tau}
+    for k, (kind, size, given) in enumerate(geoms):
+        body = b.add_body(f"body {k}", mass=1.0, inertia=np.eye(3) * 1e-3)
+        b.add_joint(body, "free")
+        b.add_geom(kind, size, body=body, name=f"geom {k}", hydroelastic=ws.Hydroelastic(**given), **options)
+    b.add_geom("plane", name="ground", hydroelastic=ws.Hydroelastic(**(ground or {"modulus": np.inf})), **options)
+    return b.build()
+
+
+LEVELS = ["polygons", "patch16", "patch5", "patch4"]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_margin_does_not_pull(level):
+    """A box with a margin comes to rest as high as without: what is seen ahead, at negative pressure, is no part of its weight's support."""
+    box = ("box", (0.05, 0.05, 0.05), {"modulus": 1e6, "margin": 0.01})
+    sim = ws.Simulator(bodies(box), dt=0.005, dtype="float64", hydroelastic=level)
+    state = sim.state([0, 0, 0.06, 1, 0, 0, 0])
+    for _ in range(200):
+        sim.step(state, out=state)
+    depth = 9.81 / (1e6 / 0.05 * 0.01)
+    assert abs(state.q.numpy()[0, 2] - (0.05 - depth)) < 2e-6
+    assert np.abs(state.v.numpy()).max() < 1e-6
+    for (patch,) in (sim.contact_patches(), sim.contact_patches(state=state)):
+        np.testing.assert_allclose(patch.elastic_force[2], 9.81, rtol=1e-3)
+        np.testing.assert_allclose(patch.area, 0.01, rtol=0.01)
+        assert min(p.min() for p in patch.pressure) > -1e-6
