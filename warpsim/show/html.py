@@ -85,7 +85,8 @@ def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=
     finally:
         server.stop()
     if shown is not None:
-        page = page.replace("</body>", shown.legend() + "</body>", 1)
+        head, end, tail = page.rpartition("</body>")
+        page = head + shown.legend() + end + tail
     with replacing(path) as new:
         new.write_text(_titled(page, f"{model.name} - warpsim"), encoding="utf-8")
 
