@@ -14,26 +14,7 @@ COULOMB = ws.SAP(tolerance=1e-14)
 BARS = {1: 1e-6, 10: 1e-5, 40: 1e-5}
 DT = 0.002
 FIELDS = tuple(PARAMETERS)
-BOX = ("box", (0.1, 0.14, 0.08))
-SOFT_GROUND = ("half_space", 1e5, 0.05)
-RIGID_GROUND = ("half_space", None, None)
-TABLE = ("box", (0.6, 0.6, 0.2))
-
-
-def motions() -> dict:
-    """Model, q and v of bodies that stick, slip, roll, spin on a face and tip over an edge; no pose is symmetric."""
-    drop = scenes.drop
-    return {
-        "stick": (drop(BOX, 2e5, None, 0.5, SOFT_GROUND, 0.8, 0.02), [0, 0, 0.038, 1, 0.01, 0.02, 0.05], [0.001, 0.002, -0.01, 0, 0, 0.01]),
-        "slip": (drop(("ellipsoid", (0.04, 0.05, 0.06)), 1e5, 0.02, 0.5, (*TABLE, None), 0.1, 0.02), [0, 0, 0.056, 1, 0.03, 0.05, 0.2], [0.5, 0.2, 0, 0, 0, 0.1]),
-        "roll": (drop(("sphere", 0.05), 1e5, 0.02, 0.5, RIGID_GROUND, 0.8, 0.02), [0, 0, 0.0465, 1, 0.3, 0.2, 0.1], [0.3, 0.1, 0, -2, 6, 0]),
-        "roll exactly": (drop(("sphere", 0.05), 1e5, None, 0.5, RIGID_GROUND, 0.8, 0.02), [0, 0, 0.0465, 1, 0.3, 0.2, 0.1], [0.3, 0.1, 0, -2, 6, 0]),
-        "spin": (drop(("cylinder", (0.04, 0.16)), 1e5, 0.02, 0.5, RIGID_GROUND, 0.5, 0.02), [0, 0, 0.0775, 1, 0.006, 0.004, 0.05], [0, 0, 0, 0, 0, 4]),
-        "tip": (drop(BOX, None, None, 0.5, (*TABLE, 1e5), 0.8, 0.02), [0, 0, 0.05, 1, 0.15, 0, 0.05], [0, 0, 0, 0.5, 0, 0]),
-    }  # fmt: skip
-
-
-MOTIONS = motions()
+MOTIONS = scenes.motions()
 
 
 def simulator(model, level, worlds=1, **options) -> ws.Simulator:
