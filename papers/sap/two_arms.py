@@ -33,13 +33,13 @@ PATIENCE = 3.0  # [s] an event may be late before its world goes on without it
 JAR_TURN = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 JAR_IN_PALM, JAR_HEIGHT = np.array([0.056, 0.0, -0.022]), 0.066
 LID_ANGLE = 0.8  # [rad] of the right hand's fingers from x
-LID_IN_PALM, LID_HEIGHT = np.array([0.105, 0.010, -0.017]), JAR.cap / 2
+LID_IN_PALM, LID_HEIGHT = np.array([0.100, 0.006, -0.010]), JAR.cap / 2
 
 FINGERS = {  # four joints of a finger three times, then of the thumb
     "left open": ((0.0, 0.4, 0.3, 0.2), (1.1, 0.0, -0.18, -0.16)),
     "left closed": ((0.0, 1.55, 1.0, 0.8), (1.39, 0.2, 0.5, 0.8)),
-    "right open": ((0.0, 0.35, 0.75, 0.4), (1.39, -0.1, -0.18, -0.1)),
-    "right closed": ((0.0, 1.2, 1.0, 0.8), (1.39, -0.1, 0.6, 0.6)),
+    "right open": ((0.0, 0.65, 0.55, 0.35), (1.39, -0.1, -0.18, -0.1)),
+    "right closed": ((0.0, 1.15, 0.75, 0.55), (1.39, -0.1, 0.4, 0.4)),
 }
 
 
