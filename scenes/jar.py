@@ -66,7 +66,9 @@ def turned(angle: float, axis: int = 2) -> tuple:
     return tuple(q)
 
 
-def add_jar(b: ws.ModelBuilder, jar: Jar, body=-1, base=(0.0, 0.0, 0.0), colour=(0.55, 0.75, 0.85, 0.35), **masks) -> None:
+def add_jar(
+    b: ws.ModelBuilder, jar: Jar, body=-1, base=(0.0, 0.0, 0.0), colour=(0.55, 0.75, 0.85, 0.35), **masks
+) -> None:
     """Bottom and walls on a body, or in the world at `base`; `masks`: contype and conaffinity."""
     rigid = {"hydroelastic": ws.Hydroelastic(np.inf)}
     options = {"body": body, "friction": jar.friction, "dissipation_time": jar.dissipation_time, "rgba": colour}

@@ -30,7 +30,10 @@ HAND_ARMATURE = 1e-3  # [kg m²] of the hands' geared motors, which the files le
 
 JAR = Jar(height=0.14, cap=0.024, cap_radius=0.05, interference=1e-4, plug_modulus=2e5, jar_mass=0.2, lid_mass=0.05)
 JAR_AT, BOWL_AT = (0.65, 0.12), (0.65, -0.18)  # [m]
-MOUNTED = {"left": 2.356, "right": 0.0}  # [rad] of the hands about the wrists, so that the left one can turn the jar over
+MOUNTED = {
+    "left": 2.356,
+    "right": 0.0,
+}  # [rad] of the hands about the wrists, so that the left one can turn the jar over
 MARBLE_RADIUS, MARBLE_MASS, MARBLES = 0.010, 0.05, 16
 TOUCH_STIFFNESS = 1e5  # [N/m] of marbles
 HAND, THING = 2, 1  # bits of contype: hands touch things, not each other
@@ -98,11 +101,19 @@ def add_table(b: ws.ModelBuilder, friction: float) -> None:
         )  # fmt: skip
 
 
-def add_bowl(b: ws.ModelBuilder, at, friction: float = 0.5, plates: int = 12, radius: float = 0.085, lean: float = 0.5) -> int:
+def add_bowl(
+    b: ws.ModelBuilder, at, friction: float = 0.5, plates: int = 12, radius: float = 0.085, lean: float = 0.5
+) -> int:
     """A bottom and `plates` that lean outwards."""
     bowl = b.add_body("bowl", pose=(*at, 0.0, *IDENTITY), mass=0.5, com=(0, 0, 0.02), inertia=(1.5e-3, 1.5e-3, 2.5e-3))
     b.add_joint(bowl, "free")
-    options = {"body": bowl, "friction": friction, "contype": THING, "conaffinity": THING | HAND, "rgba": (0.4, 0.6, 0.45, 1)}
+    options = {
+        "body": bowl,
+        "friction": friction,
+        "contype": THING,
+        "conaffinity": THING | HAND,
+        "rgba": (0.4, 0.6, 0.45, 1),
+    }
     thick, tall = 0.003, 0.04
     b.add_geom("cylinder", (radius, thick), pose=(0, 0, thick, *IDENTITY), name="bowl bottom", **options)
     wide = (radius + 2 * tall * math.sin(lean)) * math.tan(math.pi / plates)
@@ -139,7 +150,9 @@ def task_scene(files: Folders, marbles: int = MARBLES, drawn: bool = True) -> ws
     b = ws.ModelBuilder("two arms open a jar", timestep=0.005)
     b.add_model(robots(files, drawn))
     add_table(b, 0.5)
-    jar = b.add_body("jar", pose=(*JAR_AT, 0.0, *IDENTITY), mass=JAR.jar_mass, com=(0, 0, 0.065), inertia=(4.5e-4, 4.5e-4, 2.8e-4))
+    jar = b.add_body(
+        "jar", pose=(*JAR_AT, 0.0, *IDENTITY), mass=JAR.jar_mass, com=(0, 0, 0.065), inertia=(4.5e-4, 4.5e-4, 2.8e-4)
+    )
     b.add_joint(jar, "free")
     touching = {"contype": THING, "conaffinity": THING | HAND}
     add_jar(b, JAR, jar, **touching)
