@@ -28,7 +28,7 @@ ARM_DAMPING = 0.1  # kd/kp [s]
 HAND_KP, HAND_KD, HAND_EFFORT = 3.0, 0.1, 0.7  # [N m/rad], [N m s/rad], [N m]
 HAND_ARMATURE = 1e-3  # [kg m²] of the hands' geared motors, which the files leave out
 
-JAR = Jar(height=0.14, cap=0.024, cap_radius=0.044, interference=1e-4, plug_modulus=3e5, jar_mass=0.2, lid_mass=0.05)
+JAR = Jar(height=0.14, cap=0.024, cap_radius=0.05, interference=1e-4, plug_modulus=2e5, jar_mass=0.2, lid_mass=0.05)
 JAR_AT, BOWL_AT = (0.65, 0.12), (0.65, -0.18)  # [m]
 MOUNTED = {
     "left": 2.356,
@@ -73,14 +73,14 @@ def _hand(robots: pathlib.Path, side: str) -> mujoco.MjSpec:
     return hand
 
 
-def robots(files: Folders) -> ws.Model:
-    """Both arms with their hands: 46 degrees of freedom."""
+def robots(files: Folders, drawn: bool = True) -> ws.Model:
+    """Both arms with their hands: 46 degrees of freedom; with `drawn` the arms' meshes, which touch nothing."""
     top = mujoco.MjSpec()
     top.compiler.balanceinertia = True
     for side, y in SIDES.items():
         arm, hand = mujoco.MjSpec.from_file(str(files.robosuite)), _hand(files.robots, side)
         for geom in list(arm.geoms):
-            if geom.name.endswith("_collision"):
+            if geom.name.endswith("_collision") or not drawn:
                 arm.delete(geom)
         for motor in list(arm.actuators):
             arm.delete(motor)
@@ -141,14 +141,14 @@ def marble_places(count: int = MARBLES) -> np.ndarray:
     return np.stack([ring * np.cos(turn), ring * np.sin(turn), height], axis=1)
 
 
-def task_scene(files: Folders, marbles: int = MARBLES) -> ws.Model:
+def task_scene(files: Folders, marbles: int = MARBLES, drawn: bool = True) -> ws.Model:
     """Everything: the robots' coordinates first (left arm, left hand, right arm, right hand), then jar, lid, bowl and marbles.
 
     Position actuators on the joints of the robots, in that order: kp and kv of the arms and hands. The effort limit of the hands is kept by the
     targets that `papers.sap.two_arms` gives them, and the robots' weight by `tau`.
     """
     b = ws.ModelBuilder("two arms open a jar", timestep=0.005)
-    b.add_model(robots(files))
+    b.add_model(robots(files, drawn))
     add_table(b, 0.5)
     jar = b.add_body(
         "jar", pose=(*JAR_AT, 0.0, *IDENTITY), mass=JAR.jar_mass, com=(0, 0, 0.065), inertia=(4.5e-4, 4.5e-4, 2.8e-4)

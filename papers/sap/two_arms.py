@@ -5,7 +5,7 @@ minimum jerk while inverse kinematics (`ws.reach`, two iterations a step) follow
 world by itself. Fingers go to open or closed postures with limited effort. Events are forces: grasped, lid on, jar down.
 """
 
-import dataclasses
+import time
 import typing
 
 import numpy as np
@@ -16,29 +16,46 @@ from scenes.two_arms import (
     HAND_EFFORT,
     HAND_KP,
     JAR,
+    JAR_AT,
     SIDES,
     robots,
     task_scene,
 )
-from warpsim.model.geometry import axis_angle, compose, inverse, matrix_quaternion, quaternion_multiply, rotation_vector
+from warpsim.model.geometry import (
+    axis_angle,
+    compose,
+    inverse,
+    matrix_quaternion,
+    quaternion_multiply,
+    rotation_matrix,
+    rotation_vector,
+)
 
 REST = (0.0, 0.65, 0.0, -1.89, 0.0, 0.6, 0.0)  # [rad] posture of an arm
 POSTURE_WEIGHT, DAMPING = 0.01, 0.01  # of `ws.reach`
 GRASPED, LID_ON, JAR_DOWN = 10.0, 8.0, 3.0  # [N]
 HELD_FROM = 0.6  # [s] of closing before force counts
+POLYGONS = 512  # per world
 PATIENCE = 3.0  # [s] an event may be late before its world goes on without it
+
+# The task is done with so many marbles in the bowl, the jar on the table and the lid on it.
+POURED, BOWL_REACH, BOWL_TOP = 12, 0.13, 0.09  # [m]
+UPRIGHT, STANDS = 0.98, 0.02  # cosine of the tilt; [m]
+LID_BESIDE, LID_ABOVE = 0.006, 0.015  # [m]
+LID_OFF = 0.05  # [m] above the rim
+REACHED = ("jar grasped", "jar lifted, closed", "lid off, held", "poured", "lid on again", "jar back, all done")
 
 # Palm in the frame of what it holds: columns x (out of the palm), y, z (along the fingers), and where the thing is in the palm's frame.
 JAR_TURN = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 JAR_IN_PALM, JAR_HEIGHT = np.array([0.056, 0.0, -0.022]), 0.066
 LID_ANGLE = 0.8  # [rad] of the right hand's fingers from x
-LID_IN_PALM, LID_HEIGHT = np.array([0.105, 0.010, -0.017]), JAR.cap / 2
+LID_IN_PALM, LID_HEIGHT = np.array([0.100, 0.006, -0.010]), JAR.cap / 2
 
 FINGERS = {  # four joints of a finger three times, then of the thumb
     "left open": ((0.0, 0.4, 0.3, 0.2), (1.1, 0.0, -0.18, -0.16)),
     "left closed": ((0.0, 1.55, 1.0, 0.8), (1.39, 0.2, 0.5, 0.8)),
-    "right open": ((0.0, 0.35, 0.75, 0.4), (1.39, -0.1, -0.18, -0.1)),
-    "right closed": ((0.0, 1.2, 1.0, 0.8), (1.39, -0.1, 0.6, 0.6)),
+    "right open": ((0.0, 0.65, 0.55, 0.35), (1.39, -0.1, -0.18, -0.1)),
+    "right closed": ((0.0, 1.15, 0.75, 0.55), (1.39, -0.1, 0.4, 0.4)),
 }
 
 
@@ -78,6 +95,11 @@ def between(a: np.ndarray, b: np.ndarray, s: np.ndarray) -> np.ndarray:
     part = np.stack([axis_angle(x, t) for x, t in zip(axis, s * angle, strict=True)])
     at = a[:, :3] + s[:, None] * (b[:, :3] - a[:, :3])
     return np.concatenate([at, quaternion_multiply(part, a[:, 3:])], axis=1)
+
+
+def _up(pose: np.ndarray) -> np.ndarray:
+    """(worlds, 3) the z axes of poses."""
+    return rotation_matrix(pose[:, 3:])[..., 2]
 
 
 class Phase(typing.NamedTuple):
@@ -122,7 +144,7 @@ PHASES = (
     Phase("turn back", 3.0, lambda t: _poured(t, 0.0)),
     Phase("carry back", 2.0, lambda t: shifted(t.jar, z=LIFT), lambda t: shifted(t.jar, z=LIFT + JAR.height + 0.10)),
     Phase("over jar", 1.0, right=lambda t: t.lid_to(shifted(t.rim_now, z=0.04))),
-    Phase("lid on", 2.5, right=lambda t: t.lid_to(shifted(t.rim_now, z=-0.015)), event="lid on", early=True),
+    Phase("lid on", 2.5, right=lambda t: t.lid_to(shifted(t.rim_now, z=-0.035)), event="lid on", early=True),
     Phase("let lid go", 0.8, hands=("right open",)),
     Phase("leave lid", 1.5, right=lambda t: shifted(t.right_goal, z=0.15)),
     Phase("put down", 2.5, lambda t: t.jar_to(shifted(t.jar, z=-0.015)), event="jar down", early=True),
@@ -130,15 +152,6 @@ PHASES = (
     Phase("leave jar", 1.5, lambda t: shifted(t.left_goal, y=0.12)),
     Phase("end", 0.5),
 )
-
-
-@dataclasses.dataclass
-class Record:
-    """What a run leaves, by step: q of shown worlds, per world contacts, iterations, e_m, phase, forces."""
-
-    rows: dict[str, list]
-    phase_start: np.ndarray  # (worlds, phases) [s]
-    events: list[dict[str, float]]  # by world: name to time [s]
 
 
 class Task:
@@ -166,13 +179,14 @@ class Task:
         q[:, : self.dofs] = found.q
         self.start_errors = found.position_error, found.rotation_error
         self.state = self.sim.state(q)
-        self.desired, self.time = found.q.copy(), 0.0
+        self.desired, self.time, self.stepping = found.q.copy(), 0.0, 0.0  # the last: seconds of CPU
         self.phase = np.zeros(self.worlds, int)
         self.since = np.zeros(self.worlds)
         self.begin, self.goal = [self.left_goal, self.right_goal], [self.left_goal, self.right_goal]
         self.fingers = {side: self.hands[side].copy() for side in SIDES}
         self.fingers_from = {side: self.hands[side].copy() for side in SIDES}
-        self.events = [{} for _ in range(self.worlds)]
+        self.events: list[dict[str, float]] = [{} for _ in range(self.worlds)]  # by world: name to time [s]
+        self.reached = {name: np.zeros(self.worlds, bool) for name in REACHED}
         self.phase_start = np.full((self.worlds, len(PHASES)), np.nan)
         self.q = q
         self._enter(np.ones(self.worlds, bool))
@@ -232,7 +246,25 @@ class Task:
                 self.fingers_from[side] = np.where(here[:, None], self.hands[side], self.fingers_from[side])
                 self.fingers[side] = np.where(here[:, None], posture(name), self.fingers[side])
             self.phase_start[here, k] = self.time
+            self._look(here, phase.name)
             self.since[here] = 0.0
+
+    def _look(self, here: np.ndarray, entered: str) -> None:
+        """What has been reached by the worlds that enter a phase."""
+        rim = self.q[:, self.free["jar"]][:, 2] + JAR.height
+        lid = self.q[:, self.free["lid"]][:, 2]
+        if entered == "lift":
+            self.reached["jar grasped"][here] = [("jar grasped" in self.events[w]) for w in np.flatnonzero(here)]
+        elif entered == "over lid":
+            self.reached["jar lifted, closed"][here] = ((rim > JAR.height + LIFT / 2) & (lid - rim < LID_ABOVE))[here]
+        elif entered == "carry":
+            self.reached["lid off, held"][here] = (lid - rim > LID_OFF)[here]
+        elif entered == "turn back":
+            self.reached["poured"][here] = (self.outcome()["marbles"] >= POURED)[here]
+        elif entered == "put down":
+            self.reached["lid on again"][here] = self.outcome()["closed"][here]
+        elif entered == "end":
+            self.reached["jar back, all done"][here] = self.outcome()["success"][here]
 
     def _forces(self) -> dict[str, np.ndarray]:
         """[N] of the last step by event: sums of what a hand's links feel, of what the right hand is pushed up with, and of the table."""
@@ -271,6 +303,20 @@ class Task:
             self.phase[ended] += 1
             self._enter(ended)
 
+    def outcome(self) -> dict[str, np.ndarray]:
+        """(worlds,) marbles that lie in the bowl, and whether jar, lid and task are as they should be."""
+        q = self.state.q.numpy()
+        jar, lid, bowl = (q[:, self.free[name]] for name in ("jar", "lid", "bowl"))
+        marbles = np.stack([q[:, at] for name, at in self.free.items() if name.startswith("marble")], axis=1)
+        away = np.linalg.norm(marbles[..., :2] - bowl[:, None, :2], axis=2)
+        inside = ((away < BOWL_REACH) & (marbles[..., 2] < BOWL_TOP)).sum(1)
+        upright = (_up(jar)[:, 2] > UPRIGHT) & (np.abs(jar[:, 2]) < STANDS)
+        rim = np.stack([compose(pose, np.array([0, 0, JAR.height, 1, 0, 0, 0])) for pose in jar])
+        beside = np.linalg.norm(lid[:, :2] - rim[:, :2], axis=1)
+        closed = (beside < LID_BESIDE) & (lid[:, 2] - rim[:, 2] < LID_ABOVE) & ((_up(jar) * _up(lid)).sum(1) > UPRIGHT)
+        done = (inside >= POURED) & upright & closed
+        return {"marbles": inside, "upright": upright, "closed": closed, "success": done}
+
     @property
     def done(self) -> bool:
         last = len(PHASES) - 1
@@ -304,6 +350,53 @@ class Task:
             now = robot_q[:, self.hand[side]]
             most = HAND_EFFORT / HAND_KP
             target[:, self.hand[side]] = now + np.clip(self.hands[side] - now, -most, most)
+        begin = time.process_time()
         self.state = self.sim.step(self.state, target[:, self.order], tau=tau, out=self.state)
+        self.stepping += time.process_time() - begin
         self.time += h
         self.since += h
+
+
+START_SPREAD = 0.02  # [m] of the jars' places
+LONGEST = 60.0  # [s]
+KEPT = 8  # every so many steps a frame is kept
+
+
+def jar_places(worlds: int, seed: int = 0) -> np.ndarray:
+    """(worlds, 2): the first as it is built, the others moved at random."""
+    move = np.random.default_rng(seed).uniform(-START_SPREAD, START_SPREAD, (worlds, 2))
+    move[0] = 0.0
+    return np.array(JAR_AT) + move
+
+
+class Run(typing.NamedTuple):
+    """A run of the task: `rows` by step and world, `q (frames, worlds, nq)`, `time` of the frames [s], seconds of CPU by part."""
+
+    task: Task
+    rows: dict[str, np.ndarray]
+    q: np.ndarray
+    time: np.ndarray
+    seconds: dict[str, float]
+
+
+def run_task(
+    files, worlds: int = 1, tolerance: float = 1e-3, seed: int = 0, longest: float = LONGEST, report=None
+) -> Run:
+    """The whole task in all worlds; `report`: a function of the task, called twice a second of its time."""
+    task = Task(files, jar_places(worlds, seed), tolerance, max_polygons=POLYGONS)
+    rows: dict[str, list] = {name: [] for name in ("contacts", "iterations", "momentum_error", "phase")}
+    frames, times, clock = [], [], time.process_time()
+    while task.time < longest and not task.done:
+        k = len(rows["phase"])
+        if k % KEPT == 0:
+            frames.append(task.state.q.numpy().copy())
+            times.append(task.time)
+        task.step()
+        found = task.sim.diagnostics
+        for name in ("contacts", "iterations", "momentum_error"):
+            rows[name].append(getattr(found, name).numpy().copy())
+        rows["phase"].append(task.phase.copy())
+        if report is not None and k % 100 == 0:
+            report(task)
+    seconds = {"all": time.process_time() - clock, "steps": task.stepping}
+    return Run(task, {n: np.array(r) for n, r in rows.items()}, np.array(frames), np.array(times), seconds)
