@@ -36,3 +36,38 @@ def test_a_margin_does_not_pull(level):
         np.testing.assert_allclose(patch.elastic_force[2], 9.81, rtol=1e-3)
         np.testing.assert_allclose(patch.area, 0.01, rtol=0.01)
         assert min(p.min() for p in patch.pressure) > -1e-6
+
+
+def test_a_heap_has_room_for_its_polygons():
+    """20 soft boxes and spheres: all touch what they touch, where the polygons of one pair of bodies would not do; room grows with bodies, not pairs."""
+    soft = {"modulus": 1e5}
+    heap = [("box", (0.05, 0.05, 0.05), soft), ("sphere", (0.05,), soft)] * 10
+    model = bodies(*heap)
+    sim = ws.Simulator(model, dt=0.005, hydroelastic="patch5")
+    q = np.array(model.q0).reshape(20, 7)
+    k = np.arange(20)
+    q[:, 0], q[:, 1], q[:, 2] = 0.095 * (k % 2), 0.095 * (k // 2 % 2), 0.06 + 0.1 * (k // 4)
+    state, flags, most = sim.state(q.ravel()), 0, 0
+    for _ in range(60):
+        sim.step(state, out=state)
+        flags |= int(sim.diagnostics.flags.numpy()[0])
+        most = max(most, int(sim.diagnostics.polygons.numpy()[0]))
+    assert most > 300
+    assert not flags & ws.CONTACT_OVERFLOW
+    assert state.q.numpy().reshape(20, 7)[:, 2].min() > 0.03
+    assert sim.max_contacts < 20 * 100
+
+
+def test_boxes_deep_in_each_other_have_room_for_their_polygons():
+    """Of two boxes 24 polygons are possible while neither's middle is near, twice the 6 cells of both, not of one."""
+    soft = {"modulus": 1e5}
+    model = bodies(("box", (0.05, 0.06, 0.04), soft), ("box", (0.05, 0.06, 0.04), soft), gravity=0.0)
+    rng = np.random.default_rng(0)
+    q = rng.normal(size=(256, 14))
+    q[:, :3] = [0, 0, 5]
+    away = q[:, 7:10] / np.linalg.norm(q[:, 7:10], axis=1)[:, None]
+    q[:, 7:10] = q[:, :3] + away * rng.uniform(0.05, 0.1, (256, 1))
+    sim = ws.Simulator(model, 256, dt=1e-6, hydroelastic="patch5")
+    sim.step(sim.state(q))
+    assert sim.diagnostics.polygons.numpy().max() > 12
+    assert not (sim.diagnostics.flags.numpy() & ws.CONTACT_OVERFLOW).any()

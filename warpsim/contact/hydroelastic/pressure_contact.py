@@ -17,7 +17,8 @@ from warpsim.tree.dynamics import DeviceModel, Dynamics
 
 # What stands for the contact of two pressure fields, and how many points a patch of one normal then has.
 LEVELS = {"polygons": 0, "patch16": 16, "patch5": 5, "patch4": 4}
-MOST_POLYGONS = 192  # per world, by default
+MOST_POLYGONS, FURTHER_POLYGONS = 192, 64  # per world, by default, and more for each further tree
+MOST_PATCHES, FURTHER_PATCHES = 128, 12
 FLAT_POINTS = 4  # of a polygon between flat faces
 CAP_POINTS = 4  # of a sphere on a plane, or one more where patches have five
 
@@ -42,7 +43,8 @@ class PressureContact:
         self.combinations = cell_combinations(model, tables, self.pairs)
         self.max_polygons = choices.max_polygons
         if self.max_polygons is None:
-            self.max_polygons = int(min(MOST_POLYGONS, np.sum(2 * self.combinations[~self.caps].max(axis=1))))
+            usual = MOST_POLYGONS + FURTHER_POLYGONS * self._further_trees()
+            self.max_polygons = int(min(usual, usual_polygons(self.combinations[~self.caps]).sum()))
         self.fields = self._upload(tables)
         self.polygons = self._polygons()
         self.capacity = self._capacity(tables)
@@ -99,7 +101,14 @@ class PressureContact:
                 bool(np.any(tables.face_large)) or np.sum(tables.cell_large) > 1
             )
             return self.max_polygons * (FLAT_POINTS if flat else 1)
-        return self.points_per_patch * patch_kernels.MOST_NORMALS * int(np.sum(~self.caps))
+        usual = MOST_PATCHES + FURTHER_PATCHES * self._further_trees()
+        return self.points_per_patch * min(usual, patch_kernels.MOST_NORMALS * int(np.sum(~self.caps)))
+
+    def _further_trees(self) -> int:
+        """Trees that these pairs move, beside the first."""
+        bodies = self.model.geom_body[np.unique(self.model.pair_geom[self.pairs])]
+        trees = np.unique(self.model.link_tree[self.model.body_link[bodies[bodies >= 0]]])
+        return max(0, int(np.sum(np.diff(self.model.tree_v)[trees] > 0)) - 1)
 
     def kernels(self) -> list:
         """The kernels that `detect` launches, and those compiled together with them."""
@@ -135,6 +144,11 @@ class PressureContact:
             inputs = [self.scene, self.fields, self.sizes(), collision.material(), h / np.pi, self.points_per_cap]
             inputs += [collision.geom_X, collision.geom_speed, self.polygons, collision.contacts]
             self.dynamics.launch(cap_kernels.add_caps, None, inputs)
+
+
+def usual_polygons(combinations: np.ndarray) -> np.ndarray:
+    """How many polygons pairs of geoms with so many cells or faces (pairs, 2) have at most, unless they are in each other by more than half."""
+    return np.minimum(combinations.prod(axis=1, dtype=np.int64), 2 * combinations.sum(axis=1))
 
 
 def cell_combinations(model: Model, tables, pairs) -> np.ndarray:
