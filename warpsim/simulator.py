@@ -36,6 +36,9 @@ from warpsim.trajectory import Trajectory
 from warpsim.tree.dynamics import DeviceModel
 
 
+MOST_POLYGONS = LARGEST_INDEX // 64  # per world
+
+
 class Simulator:
     """Simulates `worlds` copies of `model` with step `dt` [s] (default: the file's).
 
@@ -95,6 +98,8 @@ class Simulator:
         threads = step_threads(threads, self.device, self.worlds)
         if max_polygons is not None:
             max_polygons = whole(max_polygons, "max_polygons", 1)
+            if max_polygons > MOST_POLYGONS:
+                raise ValueError(f"max_polygons is {max_polygons}; give at most {MOST_POLYGONS}, or None for a default")
         level = Hydroelasticity(choice(hydroelastic, "hydroelastic", LEVELS), max_polygons)
         self.device_model = DeviceModel(
             model, self.worlds, dtype, self.device, self.requires_grad, self.recovery_speed, threads, level

@@ -71,3 +71,19 @@ def test_boxes_deep_in_each_other_have_room_for_their_polygons():
     sim.step(sim.state(q))
     assert sim.diagnostics.polygons.numpy().max() > 12
     assert not (sim.diagnostics.flags.numpy() & ws.CONTACT_OVERFLOW).any()
+
+
+def test_there_are_no_patches_before_a_step():
+    """A ball on a plane, whose patch has a closed form, and a box: none before the first step, both at a state."""
+    soft = {"modulus": 1e5}
+    sim = ws.Simulator(bodies(("sphere", (0.05,), soft), ("box", (0.05, 0.05, 0.05), soft)), hydroelastic="patch5")
+    state = sim.state([0, 0, 0.049, 1, 0, 0, 0, 1, 0, 0.049, 1, 0, 0, 0])
+    assert sim.contact_patches() == []
+    assert len(sim.contact_patches(state=state)) == 2
+    sim.step(state)
+    assert len(sim.contact_patches()) == 2
+
+
+def test_more_polygons_than_can_be_counted_are_refused():
+    with pytest.raises(ValueError, match=r"max_polygons is 1000000000000; give at most \d+, or None"):
+        ws.Simulator(bodies(("box", (0.05, 0.05, 0.05), {"modulus": 1e5})), max_polygons=10**12)
