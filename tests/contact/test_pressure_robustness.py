@@ -87,3 +87,25 @@ def test_there_are_no_patches_before_a_step():
 def test_more_polygons_than_can_be_counted_are_refused():
     with pytest.raises(ValueError, match=r"max_polygons is 1000000000000; give at most \d+, or None"):
         ws.Simulator(bodies(("box", (0.05, 0.05, 0.05), {"modulus": 1e5})), max_polygons=10**12)
+
+
+@pytest.mark.parametrize("level", ["polygons", "patch5"])
+def test_a_field_beyond_its_mesh_is_met(level):
+    """The tetrahedra of a pad may reach further than the mesh that shows it: a ball touches them there as well."""
+    b = ws.ModelBuilder("pad", gravity=(0, 0, 0))
+    corners = 0.3 * np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]) - 0.07
+    vertices = np.vstack([corners, corners.mean(0)])
+    faces = np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
+    tetrahedra = np.column_stack([faces[:, ::-1], np.full(4, 4)])
+    field = (vertices, tetrahedra, np.array([0, 0, 0, 0, 1.0]))
+    mesh = (0.1 * corners, faces)
+    b.add_geom("mesh", name="pad", mesh=mesh, hydroelastic=ws.Hydroelastic(1e5, field=field))
+    body = b.add_body("ball", mass=1.0, inertia=np.eye(3) * 1e-3)
+    b.add_joint(body, "free")
+    b.add_geom("sphere", (0.02,), body=body, name="ball", hydroelastic=ws.Hydroelastic(np.inf, resolution=0.02))
+    sim = ws.Simulator(b.build(), dtype="float64", hydroelastic=level)
+    state = sim.state([-0.04, -0.04, 0.15, 1, 0, 0, 0])
+    (patch,) = sim.contact_patches(state=state)
+    assert np.linalg.norm(patch.elastic_force) > 1.0
+    sim.step(state)
+    assert len(sim.contact_patches()) == 1

@@ -59,7 +59,7 @@ class PressureContact:
         }
         arrays |= {"pair": self.pairs, "cap": self.caps, "geom_type": self.model.geom_type}
         if self.points_per_patch:  # sums over a patch would take what a margin sees ahead, at negative pressure, for pull
-            arrays |= {name: np.zeros_like(arrays[name]) for name in ("geom_shift", "geom_margin")}
+            arrays["geom_shift"] = np.zeros_like(arrays["geom_shift"])
         for key, value in arrays.items():
             kind = kinds.get(key, wp.int32)
             values = np.ascontiguousarray(value, np.int32 if kind is wp.int32 else d.dtype)
