@@ -35,6 +35,8 @@ from warpsim.stepping import Stepper
 from warpsim.trajectory import Trajectory
 from warpsim.tree.dynamics import DeviceModel
 
+MOST_POLYGONS = LARGEST_INDEX // 64  # per world
+
 
 class Simulator:
     """Simulates `worlds` copies of `model` with step `dt` [s] (default: the file's).
@@ -44,7 +46,8 @@ class Simulator:
     is CUDA where there is one, else the CPU. `dtype`: "float32" or "float64". `max_contacts`: slots per world;
     None is 64, 16 more for each further tree, and as many as what touches at the model's start can use; those of hydroelastic contact are beside
     them. `hydroelastic`: what stands for a patch between pressure fields, "polygons", "patch16", "patch5" or "patch4" (docs/hydroelastic.md);
-    `max_polygons` per world, by default twice the cells of each pair, at most 192 and 64 more for each further tree. Geoms that overlap
+    `max_polygons` per world, by default twice the cells of each pair, but 192 for one tree and 64 more for each further one at most; CONTACT_OVERFLOW
+    says that there are more. Geoms that overlap
     there give one warning. `recovery_speed`: fastest recovery of near-rigid contact from overlap and of joints
     beyond their stops: (m/s, rad/s), one number for both, or None for no limit; contact and stops of a given stiffness keep
     their law. `threads`: how many threads of the CPU share the worlds of a step, with the same bits for any number (docs/threads.md);
@@ -94,6 +97,8 @@ class Simulator:
         threads = step_threads(threads, self.device, self.worlds)
         if max_polygons is not None:
             max_polygons = whole(max_polygons, "max_polygons", 1)
+            if max_polygons > MOST_POLYGONS:
+                raise ValueError(f"max_polygons is {max_polygons}; give at most {MOST_POLYGONS}, or None for a default")
         level = Hydroelasticity(choice(hydroelastic, "hydroelastic", LEVELS), max_polygons)
         self.device_model = DeviceModel(
             model, self.worlds, dtype, self.device, self.requires_grad, self.recovery_speed, threads, level

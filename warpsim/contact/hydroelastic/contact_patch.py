@@ -43,9 +43,9 @@ class ContactPatch(typing.NamedTuple):
 
 
 def contact_patches(step, world: int) -> list[ContactPatch]:
-    """The patches of a world in a step that has been made, in the order of pairs."""
+    """The patches of a world in the last step, in the order of pairs; none before the first."""
     pressure, collision = step.collision.pressure, step.collision
-    if pressure is None:
+    if pressure is None or not collision.geom_X.numpy()[world].any():  # no step has been made
         return []
     patches = elastic_patches(pressure, collision, world)
     if not patches:

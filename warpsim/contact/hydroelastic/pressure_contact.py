@@ -17,9 +17,8 @@ from warpsim.tree.dynamics import DeviceModel, Dynamics
 
 # What stands for the contact of two pressure fields, and how many points a patch of one normal then has.
 LEVELS = {"polygons": 0, "patch16": 16, "patch5": 5, "patch4": 4}
-MOST_POLYGONS = 192  # per world of one tree, by default
-POLYGONS_PER_FURTHER_TREE = 64
-SMALL_PAIR = 36  # combinations of two boxes
+MOST_POLYGONS, FURTHER_POLYGONS = 192, 64  # per world, by default, and more for each further tree
+MOST_PATCHES, FURTHER_PATCHES = 128, 12
 FLAT_POINTS = 4  # of a polygon between flat faces
 CAP_POINTS = 4  # of a sphere on a plane, or one more where patches have five
 
@@ -44,7 +43,8 @@ class PressureContact:
         self.combinations = cell_combinations(model, tables, self.pairs)
         self.max_polygons = choices.max_polygons
         if self.max_polygons is None:
-            self.max_polygons = default_polygons(model, self.combinations[~self.caps])
+            usual = MOST_POLYGONS + FURTHER_POLYGONS * self._further_trees()
+            self.max_polygons = int(min(usual, usual_polygons(self.combinations[~self.caps]).sum()))
         self.fields = self._upload(tables)
         self.polygons = self._polygons()
         self.capacity = self._capacity(tables)
@@ -61,7 +61,7 @@ class PressureContact:
         if (
             self.points_per_patch
         ):  # sums over a patch would take what a margin sees ahead, at negative pressure, for pull
-            arrays |= {name: np.zeros_like(arrays[name]) for name in ("geom_shift", "geom_margin")}
+            arrays["geom_shift"] = np.zeros_like(arrays["geom_shift"])
         for key, value in arrays.items():
             kind = kinds.get(key, wp.int32)
             values = np.ascontiguousarray(value, np.int32 if kind is wp.int32 else d.dtype)
@@ -103,7 +103,14 @@ class PressureContact:
                 bool(np.any(tables.face_large)) or np.sum(tables.cell_large) > 1
             )
             return self.max_polygons * (FLAT_POINTS if flat else 1)
-        return self.points_per_patch * patch_kernels.MOST_NORMALS * int(np.sum(~self.caps))
+        usual = MOST_PATCHES + FURTHER_PATCHES * self._further_trees()
+        return self.points_per_patch * min(usual, patch_kernels.MOST_NORMALS * int(np.sum(~self.caps)))
+
+    def _further_trees(self) -> int:
+        """Trees that these pairs move, beside the first."""
+        bodies = self.model.geom_body[np.unique(self.model.pair_geom[self.pairs])]
+        trees = np.unique(self.model.link_tree[self.model.body_link[bodies[bodies >= 0]]])
+        return max(0, int(np.sum(np.diff(self.model.tree_v)[trees] > 0)) - 1)
 
     def kernels(self) -> list:
         """The kernels that `detect` launches, and those compiled together with them."""
@@ -141,12 +148,9 @@ class PressureContact:
             self.dynamics.launch(cap_kernels.add_caps, None, inputs)
 
 
-def default_polygons(model: Model, combinations: np.ndarray) -> int:
-    """Polygons per world: all combinations of small pairs, of larger ones twice the parts of the geom that has more; but at most 192, and 64 more for
-    each further tree that moves."""
-    each = np.minimum(combinations.prod(axis=1), np.maximum(2 * combinations.max(axis=1), SMALL_PAIR))
-    moving = max(1, int(np.sum(np.diff(model.tree_v) > 0)))
-    return int(min(each.sum(), MOST_POLYGONS + POLYGONS_PER_FURTHER_TREE * (moving - 1)))
+def usual_polygons(combinations: np.ndarray) -> np.ndarray:
+    """How many polygons pairs of geoms with so many cells or faces (pairs, 2) have at most, unless they are in each other by more than half."""
+    return np.minimum(combinations.prod(axis=1, dtype=np.int64), 2 * combinations.sum(axis=1))
 
 
 def cell_combinations(model: Model, tables, pairs) -> np.ndarray:
