@@ -192,6 +192,8 @@ def stage_1(out: pathlib.Path | None, plots: pathlib.Path | None) -> None:
 
 def stage_2(chosen: argparse.Namespace) -> int:
     """The task in many worlds at `TOLERANCE`, in one at each other tolerance; 2 without the robots' files."""
+    from matplotlib.image import imsave
+
     from papers.sap import task_tables, two_arms
     from scenes.two_arms import folders
 
@@ -223,6 +225,10 @@ def stage_2(chosen: argparse.Namespace) -> int:
     if chosen.plots is not None:
         chosen.plots.mkdir(parents=True, exist_ok=True)
         task_tables.draw(rows, first.task.events[0], summaries).savefig(chosen.plots / "jar_task.png", dpi=90)
+        imsave(
+            chosen.plots / "jar_frames.png",
+            task_tables.film(first.task.model, first.q[:, 0], first.time, first.task.phase_start[0]),
+        )
     motion = two_arms.trajectory(first.task.model, first.q, first.time)
     if chosen.html is not None:
         motion.to_html(chosen.html, worlds=min(4, chosen.worlds))

@@ -83,3 +83,17 @@ def draw(rows: list[dict], events: dict, summaries: list[dict]):
         right.annotate(done, (r["tolerance"], r["iterations"]), fontsize=7, xytext=(0, 6), textcoords="offset points")
     _finish(right, "Fig. 21: iterations", xlabel="tolerance", ylabel="iterations")
     return figure
+
+
+SHOWN = ("over lid", "carry", "empty", "over jar", "leave lid", "end")  # frames of the film, as their phases begin
+EYE, LOOK = (1.75, -0.55, 0.75), (0.6, 0.0, 0.2)  # [m]
+
+
+def film(model, q: np.ndarray, times: np.ndarray, phase_start: np.ndarray) -> np.ndarray:
+    """One picture of six moments of a world: `q (frames, nq)`, `times` [s] of the frames, `phase_start` (phases,) [s]."""
+    from warpsim.show.render import Camera, render_image
+
+    begun = [phase_start[[p.name for p in PHASES].index(name)] for name in SHOWN]
+    frames = [int(np.argmin(np.abs(times - t))) for t in begun]
+    pictures = [render_image(model, q[k], Camera(EYE, LOOK), 420, 330, samples=1) for k in frames]
+    return np.concatenate([np.concatenate(pictures[i : i + 3], axis=1) for i in (0, 3)], axis=0)
