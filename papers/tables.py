@@ -1,4 +1,7 @@
-"""Tables of results in Markdown, as every paper's figures write them."""
+"""Tables of results in Markdown and CSV, as the papers' figures write them."""
+
+import csv
+import pathlib
 
 
 def table(header, rows) -> list[str]:
@@ -16,3 +19,15 @@ def made_on(host: dict, *packages: str) -> str:
     """Where the numbers are from: date, processor, and the versions of `packages`; `host` as of `warpsim.bench.machine`."""
     versions = ", ".join(f"{name} {host['versions'][name]}" for name in packages)
     return f"{host['date']}, {host['processor']}, {host['cores']} cores (shared), one thread; {versions}"
+
+
+def write(result: dict[str, list[dict]], text: str, path: pathlib.Path) -> None:
+    """The Markdown at `path`, and beside it one CSV per entry of `result`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    for name, rows in result.items():
+        with open(path.parent / f"{name}.csv", "w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+            writer.writeheader()
+            shorter = ({k: f"{x:.6g}" if isinstance(x, float) else x for k, x in row.items()} for row in rows)
+            writer.writerows(shorter)

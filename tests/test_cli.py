@@ -65,7 +65,8 @@ def test_run_prints_only_json(assets, capsys):
     assert code == 0
     assert (summary["worlds"], summary["steps"], summary["dtype"]) == (3, 20, "float32")
     assert summary["world_steps_per_second"] > 0 and summary["momentum_error"] <= 1e-4
-    assert summary["flags"] == {"NONFINITE": 0, "NOT_CONVERGED": 0, "CONTACT_OVERFLOW": 0, "UNRESOLVED": 0}
+    names = ("NONFINITE", "NOT_CONVERGED", "CONTACT_OVERFLOW", "UNRESOLVED", "DEEP_PRESSURE")
+    assert summary["flags"] == dict.fromkeys(names, 0)
 
 
 def test_run_writes_what_is_asked_for_and_view_reads_the_store(assets, capsys, tmp_path):
@@ -82,6 +83,26 @@ def test_run_writes_what_is_asked_for_and_view_reads_the_store(assets, capsys, t
     code, _, err = run(capsys, "view", files["a.zarr"], "--out", files["a.html"])
     assert code == 0, err
     assert "<html" in files["a.html"].read_text()[:1000].lower()
+
+
+def test_run_and_view_show_patches(assets, capsys, tmp_path):
+    """`--patches` reaches stage, page and picture; a model without pressure fields is refused before anything is simulated."""
+    path = tmp_path / "m.xml"
+    fields = '<numeric name="hydroelastic:a" data="2e5"/><numeric name="hydroelastic:b" data="0"/>'
+    geoms = (
+        '<geom name="b" type="plane" size="1 1 1"/><body pos="0 0 .095"><freejoint/><geom name="a" size=".1"/></body>'
+    )
+    path.write_text(f"<mujoco><custom>{fields}</custom><worldbody>{geoms}</worldbody></mujoco>")
+    files = {name: tmp_path / name for name in ("a.usda", "a.html", "a.png", "a.zarr", "b.html")}
+    outputs = ["--usd", files["a.usda"], "--html", files["a.html"], "--png", files["a.png"], "--store", files["a.zarr"]]
+    code, _, err = run(capsys, "run", path, "--steps", 3, "--device", "cpu", "--patches", *outputs)
+    assert code == 0, err
+    code, _, err = run(capsys, "view", files["a.zarr"], "--out", files["b.html"], "--patches")
+    assert code == 0, err
+    assert "primvars:pressure" in files["a.usda"].read_text() and files["a.png"].stat().st_size > 0
+    assert all("pressure 0 to" in files[name].read_text() for name in ("a.html", "b.html"))
+    code, _, err = run(capsys, "run", assets("ant"), "--device", "cpu", "--patches", "--usd", tmp_path / "c.usda")
+    assert code == 2 and "has no patches to show" in err and not (tmp_path / "c.usda").exists()
 
 
 @pytest.mark.parametrize(

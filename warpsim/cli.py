@@ -56,6 +56,8 @@ class Run:
     """Write a picture of the last frame."""
     plot: str | None = None
     """Write plots of heights, energy, contacts and errors."""
+    patches: bool = False
+    """Show the patches between pressure fields in stage, page and picture."""
     json: str | None = None
     """Write the summary as JSON; - prints it and nothing else."""
     on_fault: str | None = None
@@ -64,10 +66,13 @@ class Run:
     def __call__(self) -> None:
         from warpsim import Simulator, load
         from warpsim.files.output import replacing
+        from warpsim.files.patch_frames import refuse_without_fields
         from warpsim.runs import perturbed_start, print_summary, smooth_controls, timed_rollout
 
         self._check()
         model = load(self.model, actuators=self.actuators, unsupported=self.unsupported)
+        if self.patches:
+            refuse_without_fields(model)
         options = {"dt": self.dt, "device": self.device, "dtype": self.dtype, "threads": self.threads}
         options["on_fault"] = self.on_fault
         sim = Simulator(model, self.worlds, **options)
@@ -123,9 +128,11 @@ class Run:
 
     def _write(self, trajectory) -> None:
         t = trajectory
-        for path, write in ((self.usd, t.to_usd), (self.html, t.to_html), (self.png, t.render), (self.plot, t.plot)):
+        for path, write in ((self.usd, t.to_usd), (self.html, t.to_html), (self.png, t.render)):
             if path:
-                write(path)
+                write(path, patches=self.patches)
+        if self.plot:
+            t.plot(self.plot)
 
 
 @dataclasses.dataclass
@@ -335,6 +342,8 @@ class View:
     """Address to listen at: this machine only. At any other the page is behind a token, which is part of the link that is printed."""
     out: str | None = None
     """Write the page here and serve nothing."""
+    patches: bool = False
+    """Show the patches between pressure fields."""
 
     def __call__(self) -> None:
         import tempfile
@@ -349,11 +358,12 @@ class View:
             check_file(self.out)
         trajectory = Trajectory.load(self.store)
         if self.out:
-            trajectory.to_html(self.out, worlds=self.worlds)
+            trajectory.to_html(self.out, worlds=self.worlds, patches=self.patches)
             print(f"wrote {self.out}")
             return
         with tempfile.TemporaryDirectory() as folder:
-            trajectory.to_html(pathlib.Path(folder) / "index.html", worlds=self.worlds)
+            page = pathlib.Path(folder) / "index.html"
+            trajectory.to_html(page, worlds=self.worlds, patches=self.patches)
             serve(folder, self.port, self.host, lambda link: print(f"{link}  (stop with Ctrl-C)", flush=True))
 
 

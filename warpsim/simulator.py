@@ -10,8 +10,8 @@ import warp as wp
 
 from warpsim.checks import choice, flag, short, whole
 from warpsim.contact.collision import ContactList
-from warpsim.contact.patches import ContactPatch, contact_patches
-from warpsim.contact.pressure import LEVELS, Hydroelasticity
+from warpsim.contact.hydroelastic.contact_patch import ContactPatch, contact_patches
+from warpsim.contact.hydroelastic.pressure_contact import LEVELS, Hydroelasticity
 from warpsim.contact.queries import AboutCentre, Queries, RayHits, RaySensor
 from warpsim.device.copies import SCALARS
 from warpsim.device.cores import step_threads
@@ -35,6 +35,8 @@ from warpsim.stepping import Stepper
 from warpsim.trajectory import Trajectory
 from warpsim.tree.dynamics import DeviceModel
 
+MOST_POLYGONS = LARGEST_INDEX // 64  # per world
+
 
 class Simulator:
     """Simulates `worlds` copies of `model` with step `dt` [s] (default: the file's).
@@ -44,7 +46,8 @@ class Simulator:
     is CUDA where there is one, else the CPU. `dtype`: "float32" or "float64". `max_contacts`: slots per world;
     None is 64, 16 more for each further tree, and as many as what touches at the model's start can use; those of hydroelastic contact are beside
     them. `hydroelastic`: what stands for a patch between pressure fields, "polygons", "patch16", "patch5" or "patch4" (docs/hydroelastic.md);
-    `max_polygons` per world, by default twice the cells of each pair, 192 at most. Geoms that overlap
+    `max_polygons` per world, by default twice the cells of each pair, but 192 for one tree and 64 more for each further one at most; CONTACT_OVERFLOW
+    says that there are more. Geoms that overlap
     there give one warning. `recovery_speed`: fastest recovery of near-rigid contact from overlap and of joints
     beyond their stops: (m/s, rad/s), one number for both, or None for no limit; contact and stops of a given stiffness keep
     their law. `threads`: how many threads of the CPU share the worlds of a step, with the same bits for any number (docs/threads.md);
@@ -94,6 +97,8 @@ class Simulator:
         threads = step_threads(threads, self.device, self.worlds)
         if max_polygons is not None:
             max_polygons = whole(max_polygons, "max_polygons", 1)
+            if max_polygons > MOST_POLYGONS:
+                raise ValueError(f"max_polygons is {max_polygons}; give at most {MOST_POLYGONS}, or None for a default")
         level = Hydroelasticity(choice(hydroelastic, "hydroelastic", LEVELS), max_polygons)
         self.device_model = DeviceModel(
             model, self.worlds, dtype, self.device, self.requires_grad, self.recovery_speed, threads, level
@@ -360,15 +365,20 @@ class Simulator:
         """The contacts of the last step, with the impulse on geom B in the contact frame [N s]."""
         return ContactList(self._step.collision, self._step.solver.solution.gamma.numpy())
 
-    def contact_patches(self, world: int = 0) -> list[ContactPatch]:
-        """The patches in which pressure fields met in the last step, as it began, in one world: one for each pair of geoms, with its polygons.
+    @in_turn
+    def contact_patches(self, world: int = 0, state: State | None = None) -> list[ContactPatch]:
+        """The patches in which pressure fields meet in one world, one for each pair of geoms, with its polygons: in the last step, as it began, or
+        at `state`, where force and moment are the elastic ones.
 
         A copy on the host, for display and checks. Raises `ValueError` for a world that there is not.
         """
         world = whole(world, "world", 0)
         if world >= self.worlds:
             raise ValueError(f"world is {world}; the simulator has {self.worlds}, from 0 on")
-        return contact_patches(self._step, world)
+        if state is None:
+            return contact_patches(self._step, world)
+        self._stepper.check_state(state)
+        return self._queries.patches(state.q, world)
 
     @property
     def warm_start_hits(self) -> wp.array:

@@ -146,25 +146,31 @@ class Trajectory:
             raise ValueError(f"model is a {type(model).__name__}; give a Model, or None for the stored one")
         return load_trajectory(path, model)
 
-    def to_usd(self, path, worlds=None, fps: float | None = None, spacing: float | None = None) -> None:
+    def to_usd(
+        self, path, worlds=None, fps: float | None = None, spacing: float | None = None, patches: bool = False
+    ) -> None:
         """Write an animated USD stage (`.usd`, `.usdc`, `.usda` or `.usdz`).
 
         `worlds`: None for all, n for the first n, or a list of indices. One world becomes a tree of named prims with
         UsdPhysics; several become point instancers on a grid `spacing` [m] apart. `fps` [1/s]: None keeps the recorded
-        rate, thinned to at most 60.
+        rate, thinned to at most 60. `patches`: those between pressure fields as coloured meshes, the geoms see-through (docs/hydroelastic.md);
+        `ValueError` where the model has no pressure fields.
         """
         from warpsim.files.usd.usd_write import write_trajectory
 
-        write_trajectory(self, path, worlds=worlds, fps=fps, spacing=spacing)
+        write_trajectory(self, path, worlds=worlds, fps=fps, spacing=spacing, patches=patches)
 
-    def to_html(self, path, worlds=None, fps: float = 30.0, spacing: float | None = None) -> None:
+    def to_html(
+        self, path, worlds=None, fps: float = 30.0, spacing: float | None = None, patches: bool = False
+    ) -> None:
         """Write one stand-alone web page with play, pause and scrub controls; it opens without a network.
 
-        `worlds` as in `to_usd`, at most 64 by default; `fps` [1/s] frames kept; `spacing` [m] between worlds.
+        `worlds` as in `to_usd`, at most 64 by default; `fps` [1/s] frames kept; `spacing` [m] between worlds; `patches` as in `to_usd`, with the
+        scale of their colours.
         """
         from warpsim.show.html import write_html
 
-        write_html(self, path, worlds=worlds, fps=fps, spacing=spacing)
+        write_html(self, path, worlds=worlds, fps=fps, spacing=spacing, patches=patches)
 
     def plot(self, path=None, worlds=None, tolerance: float | None = None):
         """Matplotlib figure of heights, energy, contacts, momentum error, base paths and a picture of the last frame.
@@ -177,7 +183,7 @@ class Trajectory:
         return plot_trajectory(self, path, worlds=worlds, tolerance=tolerance)
 
     def render(self, path, worlds=None, frame: int = -1, **options) -> None:
-        """Write a PNG of the chosen worlds at row `frame`; options as in `warpsim.show.render.render_png`."""
+        """Write a PNG of the chosen worlds at row `frame`; options as in `warpsim.show.render.render_image`, `patches=True` among them."""
         from warpsim.files.scene import world_indices
         from warpsim.show.render import render_png
 

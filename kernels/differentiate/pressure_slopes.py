@@ -9,8 +9,9 @@ import warp as wp
 
 from ..contact import contacts as contact
 from ..contact.contacts import Contacts, Material, Scene
-from ..contact.hydroelastic.detect import Polygons, corner, is_large, soft_first
+from ..contact.hydroelastic.cap_rates import moving_cap
 from ..contact.hydroelastic.fields import Fields, Sizes
+from ..contact.hydroelastic.find_polygons import Polygons, corner, is_large, soft_first
 from ..contact.hydroelastic.patch_rates import (
     MovingSums,
     PolygonRates,
@@ -81,6 +82,49 @@ def sign_of(scene: Scene, p: int, s: int) -> real:
     return sign
 
 
+@func
+def has_polygons(scene: Scene, fields: Fields, p: int) -> bool:
+    """Whether a pair touches by pressure fields, and not in closed form."""
+    found = bool(False)
+    if p >= scene.point_pairs:
+        found = fields.cap[p - scene.point_pairs] == 0
+    return found
+
+
+@kernel(part="caps")
+def cap_slopes(
+    scene: Scene,
+    fields: Fields,
+    sizes: Sizes,
+    material: Material,
+    default_tau: real,
+    points: int,
+    geom_X: wp.array2d(dtype=transform),
+    contacts: Contacts,
+    # out
+    rates: Rates,
+):
+    """Rates of the points of spheres on planes. Launch over (worlds, C, directions)."""
+    w, c, k = wp.tid()
+    begins = bool(False)
+    if c < contacts.count[w]:
+        p = contacts.pair[w, c]
+        begins = p >= scene.point_pairs and not has_polygons(scene, fields, p) and contacts.feature[w, c][2] == 0
+    if begins:
+        p = contacts.pair[w, c]
+        s, o = soft_first(fields, scene, p)
+        X_s = geom_X[w, s]
+        X = wp.transform_inverse(X_s) * geom_X[w, o]
+        way = direction_of(rates.number[k], X_s)
+        patch, sums = moving_cap(fields, sizes, material, default_tau, X, w, s, o, way)
+        common = moving_points(points, patch, sums)
+        sign = sign_of(scene, p, s)
+        for q in range(points):
+            if c + q < contacts.count[w]:
+                phi, x_rate, law = moving_point(common, patch, q)
+                put(rates, w, c + q, k, X_s, sign, phi[1], x_rate, patch.rate.normal, vec2(law[1], common.tau[1]))
+
+
 # Polygons as points.
 
 
@@ -133,7 +177,7 @@ def polygon_slopes(
     distance = wp.zeros(shape=(MAX_VERTICES,), dtype=real)
     if c < contacts.count[w]:
         p = contacts.pair[w, c]
-        if p >= scene.point_pairs:
+        if has_polygons(scene, fields, p):
             s, o = soft_first(fields, scene, p)
             feature = contacts.feature[w, c]
             X_s = geom_X[w, s]
@@ -285,7 +329,7 @@ def patch_slopes(
     distance = wp.zeros(shape=(MAX_VERTICES,), dtype=real)
     begins = bool(False)
     if c < contacts.count[w]:
-        begins = contacts.pair[w, c] >= scene.point_pairs and contacts.feature[w, c][2] == 0
+        begins = has_polygons(scene, fields, contacts.pair[w, c]) and contacts.feature[w, c][2] == 0
     if begins:
         p = contacts.pair[w, c]
         b = contacts.feature[w, c][0]

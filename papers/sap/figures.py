@@ -8,7 +8,6 @@ thread in float64; times are CPU time. About 15 minutes, --quick one. README.md 
 """
 
 import argparse
-import csv
 import importlib.metadata
 import importlib.util
 import os
@@ -22,7 +21,7 @@ import warp as wp
 from benchmarks.clutter import one_world
 from papers.sap import piles, plots
 from papers.sap import small_scenes as models
-from papers.tables import formatted, made_on
+from papers.tables import formatted, made_on, write
 from warpsim.bench import machine
 
 FULL = {
@@ -125,18 +124,6 @@ def markdown(result: dict[str, list[dict]], host: dict, size: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write(result: dict[str, list[dict]], text: str, folder: pathlib.Path) -> None:
-    """`tables.md`, and one CSV per figure."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "tables.md").write_text(text)
-    for name, rows in result.items():
-        with open(folder / f"{name}.csv", "w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
-            writer.writeheader()
-            shorter = ({k: f"{x:.6g}" if isinstance(x, float) else x for k, x in row.items()} for row in rows)
-            writer.writerows(shorter)
-
-
 def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -157,7 +144,7 @@ def main() -> int:
     text = markdown(result, host, size)
     print("\n" + text)
     if arguments.out:
-        write(result, text, arguments.out)
+        write(result, text, arguments.out / "tables.md")
     if arguments.plots:
         plots.draw(result, arguments.plots)
     return 0

@@ -8,7 +8,7 @@ import pytest
 
 import warpsim as ws
 from scenes import pressure as scenes
-from warpsim.contact.patches import outlines_of
+from warpsim.contact.hydroelastic.contact_patch import outlines_of
 
 DATA = np.load(pathlib.Path(__file__).parents[1] / "reference/data/hydro_open.npz")
 PAIRS = json.loads(str(DATA["meta"]))["surf"]
@@ -335,3 +335,31 @@ def test_soft_boxes_come_to_rest(solver, level):
     assert np.abs(v).max() < 1e-3
     assert np.abs(q[4:6]).max() < 1e-4
     assert not sim.diagnostics.flags.numpy()[0]
+
+
+@pytest.mark.parametrize("level", ["polygons", "patch16", "patch5", "patch4"])
+@pytest.mark.parametrize("other", ["ground", "block"])
+def test_force_is_continuous_from_face_to_edge_to_corner(other, level):
+    """A soft box turned over its edge onto a corner, at a fixed height: the force of the points is that of the polygons, and neither jumps
+    where polygons come and go (in 2,000 poses, by no more than the slope of the sweep allows)."""
+    ground = ["half_space", None, None, None] if other == "ground" else ["box", (0.3, 0.3, 0.1), 4e5, None]
+    model = soft_box(ground=ground)
+    n = 2000
+    turn, roll = np.linspace(-0.2, 1.0, n), np.linspace(0.0, 0.8, n)
+    q = np.zeros((n, model.nq))
+    q[:, 2] = 0.06
+    for k in range(n):
+        q[k, 3:7] = scenes.quaternion(turn[k], roll[k], 0.3)
+    if other == "block":
+        q[:, 7:] = [0, 0, -0.05, 1, 0, 0, 0]
+    found, sim = polygons_at(model, q, level)
+    contacts, k = sim.last_contacts, sim._step.collision.contacts.compliance.numpy()[..., 0]
+    count = contacts.count
+    used = np.arange(contacts.phi.shape[1]) < count[:, None]
+    size = np.where(used, -contacts.phi / np.where(used, k[:, : used.shape[1]], 1.0), 0.0)
+    force = np.einsum("wc,wci->wi", size, contacts.frame[..., 2])
+    want = np.array([np.zeros(3) if o is None else o["force"].sum(0) for o in found])
+    np.testing.assert_allclose(force, want, atol=1e-6 * np.abs(want).max())
+    steps = np.linalg.norm(np.diff(want, axis=0), axis=1)
+    assert steps.max() < 0.01 * np.abs(want).max()
+    assert (count > 0).mean() > 0.5

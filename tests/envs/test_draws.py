@@ -91,3 +91,19 @@ def test_one_parameter_is_randomised_once():
     events = (terms.randomise("body_mass", 0.5, 2.0), terms.randomise("body_mass", 0.9, 1.1, when="reset"))
     with pytest.raises(ValueError, match=r"randomise 'body_mass'.*twice"):
         VectorEnv(Rail, 2, device="cpu", events=events)
+
+
+def test_bounds_may_change():
+    """Numbers of a view are the stream's, in memory of their own, however many bounds a term asks for in turn."""
+    view = VectorEnv(Rail, 3, device="cpu").view
+    kept = []
+    for k in range(150):
+        found = view.uniform(2, -1.0 - k, [1.0 + k, 2.0], draw=1)
+        expected = view.stream.uniform(2, -1.0 - k, [1.0 + k, 2.0], draw=1).numpy()
+        kept.append((found, expected.copy()))
+        view.advance()
+    for found, expected in kept:
+        np.testing.assert_array_equal(found, expected)
+    for low in (np.inf, [np.nan, 0.0], [0.0, 0.0, 0.0]):
+        with pytest.raises(ValueError, match="low is"):
+            view.uniform(2, low, 1.0)

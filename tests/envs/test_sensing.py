@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from warpsim.envs import Task, VectorEnv, sensing, terms
+from warpsim.envs import TASKS, Task, VectorEnv, sensing, terms
 from warpsim.envs.terrain import KINDS, height_scan, start_on, terrain
 
 G = 9.81
@@ -185,3 +185,27 @@ def test_the_time_in_the_air_is_each_worlds_own():
         found.append(np.array([env.step(np.zeros((2, 0)))[0][1] for _ in range(80)]))
     np.testing.assert_array_equal(*found)
     assert found[0][:, 0].max() > 0.1
+
+
+def test_what_a_view_gives_is_the_simulators_and_stays():
+    """Poses, velocities and wrenches, at first and from graphs, also after a parameter has been asked for: bit for bit; what a term keeps does not change."""
+    env = VectorEnv(TASKS["Humanoid"], 6, device="cpu", autoreset="SAME_STEP", episode=40, terminations={})
+    env.reset(seed=1)
+    view, sim, state, kept = env.view, env.sim, env.state, []
+    for k in range(45):
+        if k == 35:
+            sim.parameters["joint_pose"].assign(sim.parameters["joint_pose"].numpy() * 1.0)
+        env.step(env.action_space.sample())
+        here = (view.steps > 0)[:, None, None]
+        wrench, *others = (x.numpy() for x in sim.about_centre(state))
+        expected = [sim.kinematics(state.q).numpy(), sim.body_velocity(state).numpy(), wrench * here, *others]
+        expected.append(sim.contact_wrench(state).numpy() * here)
+        view.moved()
+        found = [view.poses, view.velocities, *view.about_centre, view.contact_wrench]
+        kept.append((found, [x.copy() for x in found]))
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert any(np.abs(found[2]).max() > 0.0 for found, _ in kept)
+    for found, copies in kept:
+        for a, b in zip(found, copies, strict=True):
+            np.testing.assert_array_equal(a, b)

@@ -6,7 +6,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.contact.broadphase import LARGEST_LIST, BroadPhase
-from warpsim.contact.pressure import PressureContact
+from warpsim.contact.hydroelastic.pressure_contact import PressureContact
 from warpsim.device.copies import copy
 from warpsim.errors import ModelError
 from warpsim.kernels.contact import broadphase as broadphase_kernels

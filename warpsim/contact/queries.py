@@ -7,6 +7,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.contact.collision import Collision, ContactList
+from warpsim.contact.hydroelastic.contact_patch import ContactPatch, PatchFinder
 from warpsim.device.copies import copy
 from warpsim.kernels.contact import net_force, ray, ray_cast, ray_field
 from warpsim.kernels.tree import centre as centre_kernels
@@ -237,3 +238,14 @@ class Queries:
         self.dynamics.velocity(v)
         collision.detect(h, self.dynamics.link_V, self.dynamics.link_V)
         return ContactList(collision, None)
+
+    def patches(self, q: wp.array, world: int) -> list[ContactPatch]:
+        """The patches between pressure fields at q in one world."""
+        if self.model.point_pairs == len(self.model.pair_geom):
+            return []
+        self._patch_finder.place(q)
+        return self._patch_finder.patches(world)
+
+    @functools.cached_property
+    def _patch_finder(self) -> PatchFinder:
+        return PatchFinder(self.dynamics, self._placement, self.device_model.hydroelastic.max_polygons)

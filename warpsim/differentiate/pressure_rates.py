@@ -74,6 +74,9 @@ class PressureRates:
             launch(kernels.patch_slopes, (collision.capacity, n), inputs)
         else:
             launch(kernels.polygon_slopes, (collision.capacity, n), [*fields, X, collision.contacts, self.rates])
+        if pressure.caps.any():
+            inputs = [*fields, pressure.points_per_cap, X, collision.contacts, self.rates]
+            launch(kernels.cap_slopes, (collision.capacity, n), inputs)
         inputs = [collision.scene, pressure.fields, X, collision.contacts, self.rates, self.slope, self.law_slope]
         launch(kernels.turn_slopes, collision.capacity, [*inputs, self.parameter_slope])
 

@@ -9,6 +9,8 @@ import warp as wp
 from warpsim.envs.frameworks import Arrays
 from warpsim.randomness import RandomStream
 
+WAYS = 64  # of drawing that graphs are kept of: bounds that change from step to step have none
+
 
 class View:
     """All worlds at one moment; terms are functions of it that give an array with a row for each world.
@@ -46,6 +48,8 @@ class View:
         self._constants: dict = {}
         self._replays: dict = {}
         self._drawn: dict = {}
+        self._asks: dict = {}
+        self._stepped = False  # contact wrenches are of impulses by the last step's duration, which graphs take in
         self.stream = RandomStream(seed, self.numbers, device=sim.device)
         self._start = copy.copy(self.stream)  # at the first step of the present episode, which they share
         self._start.step = wp.zeros_like(self.stream.step)
@@ -92,6 +96,7 @@ class View:
         else:
             control = self.arrays.give(control, self.state.q.dtype)
         self.sim.step(self.state, control, substeps=substeps, out=self.state)
+        self._stepped = True
 
     def isolated(self, *arrays) -> tuple:
         """The same arrays; of tensors with gradients, those of a world that are not finite end here."""
@@ -140,12 +145,14 @@ class View:
     def _draw(self, kind: str, columns: int, a, b, draw: int, of_episode: bool = False):
         """Numbers of the stream in memory of their own, from a graph for each way of drawing."""
         key = (kind, columns, *(np.asarray(x, np.float32).tobytes() for x in (a, b)), draw, of_episode)
+        stream, real, device = self._start if of_episode else self.stream, wp.float32, self.sim.device
         if key not in self._drawn:
-            stream, real = self._start if of_episode else self.stream, wp.float32
-            device = self.sim.device
+            found = getattr(stream, kind)(columns, a, b, draw=draw)  # which refuses bounds that are none
+            if len(self._drawn) >= WAYS:
+                return self.arrays.of(found)
             bounds = [x if np.ndim(x) == 0 else wp.array(x, dtype=real, device=device) for x in (a, b)]
-            self._drawn[key] = stream, bounds, wp.empty((self.worlds, columns), dtype=real, device=device)
-        stream, bounds, out = self._drawn[key]
+            self._drawn[key] = bounds, found
+        bounds, out = self._drawn[key]
         self.replayed(key, lambda: getattr(stream, kind)(columns, *bounds, draw=draw, out=out))
         return self.arrays.copied(self.arrays.of(out))
 
@@ -168,35 +175,55 @@ class View:
     @property
     def poses(self):
         """`(worlds, nbody, 7)` as [x y z qw qx qy qz]."""
-        return self._once("poses", lambda: self.arrays.of(self.sim.kinematics(self.state.q)))
+        return self._once("poses", lambda: self._asked("poses", lambda: (self.sim.kinematics(self.state.q),))[0])
 
     @property
     def velocities(self):
         """Of body frames `(worlds, nbody, 6)`: angular [rad/s], and linear of their origins [m/s]; world axes."""
-        return self._once("velocities", lambda: self.arrays.of(self.sim.body_velocity(self.state)))
+        return self._once(
+            "velocities", lambda: self._asked("velocities", lambda: (self.sim.body_velocity(self.state),))[0]
+        )
 
     @property
     def contact_force(self):
         """Net contact force of the last step of physics on each body `(worlds, nbody, 3)` [N], world axes; 0 where an episode begins."""
-        return self._once("contact_force", lambda: self._of_episode(self.sim.contact_force()))
+        return self._once("contact_force", lambda: self._of_episode(self.arrays.of(self.sim.contact_force())))
 
     @property
     def contact_wrench(self):
         """The same with the torque about the body's COM `(worlds, nbody, 6)`: torque [N m], force [N]."""
-        return self._once("contact_wrench", lambda: self._of_episode(self.sim.contact_wrench(self.state)))
+        return self._once(
+            "contact_wrench",
+            lambda: self._of_episode(self._asked("wrench", lambda: (self.sim.contact_wrench(self.state),))[0]),
+        )
 
     @property
     def about_centre(self):
         """(wrench, inertia, velocity, centre), as `Simulator.about_centre`; no wrench where an episode begins."""
 
         def make():
-            wrench, *others = self.sim.about_centre(self.state)
-            return (self._of_episode(wrench), *(self.arrays.of(x) for x in others))
+            wrench, *others = self._asked("about_centre", lambda: self.sim.about_centre(self.state))
+            return (self._of_episode(wrench), *others)
 
         return self._once("about_centre", make)
 
-    def _of_episode(self, array):
-        return self.xp.where((self.steps > 0)[:, None, None], self.arrays.of(array), 0.0)
+    def _of_episode(self, values):
+        return self.xp.where((self.steps > 0)[:, None, None], values, 0.0)
+
+    def _asked(self, name: str, ask) -> list:
+        """Arrays that the simulator works out of the state, in memory of their own; on the CPU from a graph, once there has been a step."""
+        if not (self._stepped and self.captures and self.sim.device.is_cpu):
+            return [self.arrays.of(x) for x in ask()]
+        version, replay, held = self._asks.get(name, (None, None, None))
+        if version != self.sim.parameters.version:  # arrays have moved
+            held = []
+            replay = self.sim.capture(
+                lambda: held.append(ask())
+            )  # asked twice, of which the second stands in the graph
+            del held[0]
+            self._asks[name] = self.sim.parameters.version, replay, held
+        replay()
+        return [self.arrays.copied(self.arrays.of(x)) for x in held[0]]
 
     def parameter(self, name: str):
         """A parameter of the simulator: a row for each world, or one for all."""

@@ -28,7 +28,7 @@ class Hydroelastic:
     `modulus` [Pa]: the pressure in the middle of the geom; `np.inf` makes it rigid. `resolution` [m]: the longest edge of
     the polyhedron that a sphere, ellipsoid, capsule or cylinder is; None: half the largest semi-axis (128 facets), 0.4 times
     the radius (16 sides). `thickness` [m] of the soft layer of a compliant plane. `margin` [m]: how far outside the
-    surface contact is seen, at negative pressure, as in Drake. `field` of a compliant mesh that is not convex: its own
+    surface contact is seen, at negative pressure, as in Drake, by one point for each polygon; patches of 4, 5 or 16 points leave it out. `field` of a compliant mesh that is not convex: its own
     tetrahedra instead of those of its hull, as a path to a VTK or Gmsh file or as `(vertices (n, 3), tetrahedra (m, 4))`
     in the geom's frame [m], with the pressures `(n,)` of the vertices, from 0 to 1, as a third where they are not
     the depth below the surface over the largest depth. Raises `ModelError` naming the value and the fix.
@@ -115,6 +115,24 @@ def coarsest_resolution(kind: GeomType, size) -> float:
     return 2 * _radius(kind, size) if kind in curved else np.inf
 
 
+def resolution_of(model, g: int) -> float:
+    """Of geom g: its own, or the default of its shape."""
+    _, resolution, _, margin = model.geom_hydroelastic[g]
+    kind = GeomType(model.geom_type[g])
+    return (
+        default_resolution(kind, np.asarray(model.geom_size[g]) + margin) if np.isnan(resolution) else float(resolution)
+    )
+
+
+def has_closed_form(model, pairs) -> np.ndarray:
+    """Which pairs of pressure fields are a sphere without a resolution of its own on a plane, one of them rigid, without margins."""
+    kind, (modulus, resolution, _, margin) = model.geom_type, model.geom_hydroelastic.T
+    ends = np.asarray(model.pair_geom)[pairs].reshape(-1, 2)
+    sphere = (kind == GeomType.SPHERE) & np.isnan(resolution)
+    shapes = (sphere[ends].sum(1) == 1) & ((kind == GeomType.PLANE)[ends].sum(1) == 1)
+    return shapes & (np.isinf(modulus[ends]).sum(1) == 1) & (margin[ends] == 0).all(1)
+
+
 def _radius(kind: GeomType, size) -> float:
     return float(max(size[:3])) if kind == GeomType.ELLIPSOID else float(size[0])
 
@@ -155,6 +173,7 @@ def geom_row(given, kind: GeomType, size, label: str) -> np.ndarray:
         )
     grown = np.asarray(size, float) + given.margin  # what Drake counts the facets for
     resolution = default_resolution(kind, grown) if given.resolution is None else given.resolution
+    exact = kind == GeomType.SPHERE and given.resolution is None  # against planes in closed form
     coarsest = coarsest_resolution(kind, grown)
     if resolution > coarsest:
         raise ModelError(
@@ -164,6 +183,7 @@ def geom_row(given, kind: GeomType, size, label: str) -> np.ndarray:
         raise ModelError(
             f"{label}: resolution {resolution:g} m makes too many facets; give at least {_finest(kind, grown):.2g} m"
         )
+    resolution = np.nan if exact else resolution
     return np.array([given.modulus, resolution, np.nan if given.thickness is None else given.thickness, given.margin])
 
 
@@ -171,10 +191,14 @@ def tessellation(model) -> np.ndarray:
     """(ngeom, 3) what worlds of one simulator share: 1 compliant, 2 rigid, the count behind the facets, the margin; else 0."""
     shared = np.zeros((model.ngeom, 3))
     for g in np.flatnonzero(~np.isnan(model.geom_hydroelastic[:, 0])).tolist():
-        modulus, resolution, _, margin = model.geom_hydroelastic[g]
+        modulus, _, _, margin = model.geom_hydroelastic[g]
         kind, size = GeomType(model.geom_type[g]), model.geom_size[g]
         curved = np.isfinite(coarsest_resolution(kind, size))
-        shared[g] = 1 + np.isinf(modulus), _facets(kind, size + margin, resolution) if curved else 0.0, margin
+        shared[g] = (
+            1 + np.isinf(modulus),
+            _facets(kind, size + margin, resolution_of(model, g)) if curved else 0.0,
+            margin,
+        )
     return shared
 
 

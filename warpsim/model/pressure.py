@@ -10,6 +10,7 @@ import numpy as np
 
 from warpsim.model import polyhedra
 from warpsim.model.hull import convex_mesh
+from warpsim.model.hydroelastic import resolution_of
 from warpsim.model.model import GeomType, Model
 from warpsim.model.pressure_cells import NONE, Cells, coefficients, geom_cells, polyhedron
 
@@ -27,7 +28,7 @@ class PressureTables(typing.NamedTuple):
     """Flat arrays over all geoms with pressure-field contact, in the order of geoms; float64 and int32.
 
     `geom_cells, geom_faces (ngeom, 2)`: the first of a geom's cells or faces, and how many. `geom_shift (ngeom,)`: how far below 0 F
-    goes by the margin; `geom_margin (ngeom,)` [m]: how far out that moves the surface at most. `entry (n, 4)`; of cell c `cell_entry (c,)` is its own,
+    goes by the margin; `geom_margin (ngeom,)` [m]: how far out that moves the surface at most, from what kernels take for a bound of the geom. `entry (n, 4)`; of cell c `cell_entry (c,)` is its own,
     `cell_bounds (c, 2)` the first and the number of its bounds in `bound`: entries g with F_c <= F_g, first a -1 where the surface,
     F_c >= -shift, bounds it. `cell_large (c,)` is 1 where the cell belongs to a face of the shape rather than to a facet of its
     curve.
@@ -66,7 +67,7 @@ def pressure_tables(model: Model) -> PressureTables:
         if np.isfinite(model.geom_hydroelastic[g, 0]):
             cells, depth, reach = geom_cells(model, g)
             shift = model.geom_hydroelastic[g, 3] / depth
-            ranges["geom_shift"][g], ranges["geom_margin"][g] = shift, shift * reach
+            ranges["geom_shift"][g], ranges["geom_margin"][g] = shift, shift * reach + _overhang(model, g)
             part = _cell_tables(model, g, cells, shift)
             ranges["geom_cells"][g] = counts["cell_entry"], len(cells.cell_entry)
             part["bound"] = np.where(part["bound"] >= 0, part["bound"] + counts["entry"], -1)
@@ -83,13 +84,27 @@ def pressure_tables(model: Model) -> PressureTables:
     return PressureTables(**ranges, **tables)
 
 
+def _overhang(model: Model, g: int) -> float:
+    """How far [m] a field of tetrahedra is outside the capsule around its mesh (`kernels/contact/cull.py`, `geom_bound`), which it need not fill."""
+    if model.geom_field[g] < 0:
+        return 0.0
+    size, vertices = model.geom_size[g], model.fields[model.geom_field[g]].vertices
+    farthest = 0.0
+    for k in np.flatnonzero(size >= (1 - 1e-5) * size.max()):  # whichever of equals is the axis
+        beyond = vertices.copy()
+        beyond[:, k] -= np.clip(beyond[:, k], -size[k], size[k])
+        radius = np.linalg.norm(np.delete(size, k))
+        farthest = max(farthest, float(np.linalg.norm(beyond, axis=1).max() * ROUNDING - radius))
+    return farthest
+
+
 def _cell_tables(model: Model, g: int, cells: Cells, shift: float) -> dict[str, np.ndarray]:
     used = cells.bounds != NONE
     count = used.sum(axis=1)
     kind, thickness = int(model.geom_type[g]), model.geom_hydroelastic[g, 2]
     a, b = coefficients(kind, model.geom_size[g], thickness, cells.entry)
     sphere, axis = (
-        (np.array([[0.0, 0.0, 0.0, np.inf]]), np.zeros((1, 3)))
+        (np.array([[0.0, 0.0, shift * thickness, np.inf]]), np.zeros((1, 3)))
         if kind == GeomType.PLANE
         else _cell_capsules(cells, a, b, shift)
     )
@@ -176,7 +191,7 @@ def _face_tables(model: Model, g: int) -> dict[str, np.ndarray]:
         vertex, large = np.pad(hull["vertices"], [(0, 0), (0, 1)]), np.ones(len(hull["faces"]))
         loops = hull["faces"]
     else:
-        shape = polyhedron(kind, size, model.geom_hydroelastic[g, 1])
+        shape = polyhedron(kind, size, resolution_of(model, g))
         vertex, large, loops = shape.vertex, shape.large, [row[row >= 0] for row in shape.loops]
     scale, half = corner_scale(kind, size)
     points = vertex[:, :3] * scale + vertex[:, 3:] * [0.0, 0.0, half]

@@ -63,7 +63,7 @@ def geom_cells(model: Model, g: int) -> tuple[Cells, float, float]:
     """The cells of compliant geom g, the depth [m] over which F goes from 0 to 1, and how far [m] a margin moves any point of the surface per
     unit of F at most."""
     kind, size = GeomType(model.geom_type[g]), model.geom_size[g]
-    _, resolution, thickness, margin = model.geom_hydroelastic[g]
+    _, _, thickness, margin = model.geom_hydroelastic[g]
     if kind == GeomType.MESH:
         field = int(model.geom_field[g])
         return _hull_cells(model.meshes[model.geom_mesh[g]]) if field < 0 else _tet_cells(model.fields[field], margin)
@@ -76,7 +76,7 @@ def geom_cells(model: Model, g: int) -> tuple[Cells, float, float]:
     reach = float(size[0] if kind == GeomType.CAPSULE else bounding_radii(model)[g])
     if kind == GeomType.BOX:
         return _box_cells(), deep, reach
-    shape = polyhedron(kind, size, resolution, margin)
+    shape = polyhedron(kind, size, hydroelastic.resolution_of(model, g), margin)
     return _cylinder_cells(len(shape.loops) - 2) if kind == GeomType.CYLINDER else _round_cells(shape), deep, reach
 
 

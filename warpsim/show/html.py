@@ -5,11 +5,21 @@ Geoms of one shape are one batched mesh, so a frame is two small arrays per shap
 (0.1 mm, 1e-3 rad) so that the recording compresses.
 """
 
+import dataclasses
+
 import numpy as np
 
-from warpsim.checks import positive
+from warpsim.checks import flag, positive
 from warpsim.files.output import check_file, replacing
+from warpsim.files.patch_frames import (
+    above_floors,
+    patch_frames,
+    refuse_without_fields,
+    see_through,
+    triangles_of,
+)
 from warpsim.files.scene import (
+    bounding_radii,
     default_spacing,
     frame_rows,
     geom_colors,
@@ -22,6 +32,7 @@ from warpsim.files.shapes import triangles
 from warpsim.files.usd.usd_write import continuous_signs
 from warpsim.model.host_kinematics import body_pose_chunks, geom_poses
 from warpsim.model.model import GeomType
+from warpsim.show.bands import band_colors, bands, largest_triangles
 
 DEFAULT_WORLDS = 64
 POSITION_STEP = 2.0**-13  # m
@@ -31,10 +42,17 @@ TILES = ((150, 162, 178), (122, 136, 156))
 HAZE = (219, 230, 241)  # what the floor fades into
 GAMMA = 1.7  # viser's tone mapping washes colours out; this brings them back
 FIELD_OF_VIEW = np.radians(40.0)
+LARGEST_ROOM = 0.6  # m, around the geoms' places in the first view
+MOST_TRIANGLES = 10_000  # of patches in a frame
+PATCH_STEP = 2.0**-16  # m
+PATCH_GAMMA = 1.3  # less than GAMMA: patches are seen through geoms
 
 
-def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=None) -> None:
+def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=None, patches: bool = False) -> None:
     """Write the page; the arguments are those of `Trajectory.to_html`. By default the first 64 worlds are shown."""
+    if flag(patches, "patches"):
+        refuse_without_fields(trajectory.model)
+        trajectory = dataclasses.replace(trajectory, model=see_through(trajectory.model))
     try:
         import rich
         import viser
@@ -55,6 +73,7 @@ def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=
         raise ValueError(
             f"model {model.name!r} has no visible geom with a shape, so there is nothing to show; add geoms"
         )
+    shown = _Patches(trajectory, rows, chosen, origins) if patches else None
     console = rich.get_console()  # viser announces its server, which nobody is meant to visit
     with console.capture():  # what this thread prints, and no other
         server = viser.ViserServer(host="127.0.0.1", port=0, verbose=False)
@@ -62,9 +81,12 @@ def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=
         server.get_event_loop().call_soon_threadsafe(
             console.begin_capture
         )  # and what the server's own prints in the end
-        page = _record(server, trajectory, rows, rate, chosen, origins, groups)
+        page = _record(server, trajectory, rows, rate, chosen, origins, groups, shown)
     finally:
         server.stop()
+    if shown is not None:
+        head, end, tail = page.rpartition("</body>")
+        page = head + shown.legend() + end + tail
     with replacing(path) as new:
         new.write_text(_titled(page, f"{model.name} - warpsim"), encoding="utf-8")
 
@@ -76,9 +98,74 @@ def _titled(page: str, title: str) -> str:
     return page if start < 0 or end < start else page[: start + 7] + escaped + page[end:]
 
 
-def _record(server, trajectory, rows, rate, chosen, origins, groups) -> str:
+class _Patches:
+    """The patches of every frame as triangles in bands of pressure, a mesh for each band."""
+
+    def __init__(self, trajectory, rows, chosen, origins):
+        model, self.frames = trajectory.model, []
+        for worlds in patch_frames(model, trajectory.q, rows, chosen):
+            placed = [triangles_of(above_floors(model, patches)) for patches in worlds]
+            corners = np.concatenate([x + origin for (x, _), origin in zip(placed, origins, strict=True)])
+            self.frames.append((corners.astype(np.float32), np.concatenate([p for _, p in placed]).astype(np.float32)))
+        self.largest = max((float(p.max(initial=0.0)) for _, p in self.frames), default=0.0)
+        self.cut = 0
+        self._handles: list = []
+
+    def add(self, server) -> None:
+        """The meshes, as in the first frame."""
+        for k, color in enumerate(band_colors()):
+            self._handles.append(
+                server.scene.add_mesh_simple(
+                    f"/patches/band_{k}",
+                    vertices=np.zeros((3, 3), np.float32),
+                    faces=np.arange(3, dtype=np.uint32)[None],
+                    color=tuple(np.round(255 * color**PATCH_GAMMA).astype(int).tolist()),
+                    flat_shading=True,
+                    side="double",
+                    cast_shadow=False,
+                    receive_shadow=False,
+                )
+            )
+        self.show(0)
+
+    def show(self, frame: int) -> None:
+        """Move the meshes to a frame."""
+        parts, cut = largest_triangles(bands(*self.frames[frame], self.largest), MOST_TRIANGLES)
+        self.cut += cut
+        for handle, part in zip(self._handles, parts, strict=True):
+            part = part if len(part) else np.zeros((1, 3, 3))
+            vertices = (np.round(part.reshape(-1, 3) / PATCH_STEP) * PATCH_STEP).astype(np.float32)
+            if not np.array_equal(vertices, handle.vertices):
+                if len(vertices) != len(handle.vertices):
+                    handle.faces = np.arange(len(vertices), dtype=np.uint32).reshape(-1, 3)
+                handle.vertices = vertices
+
+    def legend(self) -> str:
+        """What the colours mean, as a corner of the page."""
+        colors = [f"rgb({r} {g} {b})" for r, g, b in np.round(255 * band_colors()).astype(int).tolist()]
+        steps = ", ".join(
+            f"{c} {100 * k / len(colors):.2f}% {100 * (k + 1) / len(colors):.2f}%" for k, c in enumerate(colors)
+        )
+        note = ""
+        if self.cut:
+            note = f"<br>the {MOST_TRIANGLES:,} largest triangles in {self.cut} of {len(self.frames)} frames"
+        return (
+            '<div style="position:fixed;left:12px;bottom:64px;z-index:10;font:12px sans-serif;color:#223;pointer-events:none">'
+            f'<div style="width:180px;height:10px;background:linear-gradient(to right, {steps})"></div>'
+            f"pressure 0 to {_pascals(self.largest)}{note}</div>"
+        )
+
+
+def _pascals(p: float) -> str:
+    for unit, size in (("MPa", 1e6), ("kPa", 1e3)):
+        if p >= size:
+            return f"{p / size:.3g} {unit}"
+    return f"{p:.3g} Pa"
+
+
+def _record(server, trajectory, rows, rate, chosen, origins, groups, patches) -> str:
     model, frames = trajectory.model, len(rows)
-    handles, serializer, before = [], None, None
+    handles, serializer, before, shown = [], None, None, 0
     for poses in body_pose_chunks(model, trajectory.q, rows, chosen):
         geoms = geom_poses(model, poses)
         geoms[..., :3] += origins[:, None]
@@ -91,6 +178,8 @@ def _record(server, trajectory, rows, rate, chosen, origins, groups) -> str:
             if serializer is None:
                 _set_up(server, model, origins, frame)
                 handles = [_add_group(server, model, group, frame) for group in groups]
+                if patches is not None:
+                    patches.add(server)
                 serializer = server.get_scene_serializer()
             else:
                 serializer.insert_sleep(1.0 / rate)
@@ -100,6 +189,9 @@ def _record(server, trajectory, rows, rate, chosen, origins, groups) -> str:
                         handle.batched_positions = placed[:, :3]
                     if not np.array_equal(placed[:, 3:], handle.batched_wxyzs):
                         handle.batched_wxyzs = placed[:, 3:]
+                if patches is not None:
+                    patches.show(shown)
+            shown += 1
     if frames > 1:
         serializer.insert_sleep(1.0 / rate)
     return serializer.as_html()
@@ -156,7 +248,8 @@ def _set_up(server, model, origins, frame) -> None:
         _add_floor(scene, height, (low + high) / 2, 6 * size + 20)
     centre = (low + high) / 2
     direction = np.array([0.75, -1.0, 0.6]) / np.linalg.norm([0.75, -1.0, 0.6])
-    reach = 0.5 * float(np.linalg.norm(high - low)) + 0.6
+    room = min(LARGEST_ROOM, 3.0 * float(bounding_radii(model)[model.geom_visible].max()))
+    reach = 0.5 * float(np.linalg.norm(high - low)) + room
     distance = 0.76 * reach / np.tan(FIELD_OF_VIEW / 2)
     camera = server.initial_camera
     camera.position = tuple(centre + distance * direction)

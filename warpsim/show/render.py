@@ -10,14 +10,16 @@ import functools
 
 import numpy as np
 
-from warpsim.checks import number, numbers, positive, short, whole
+from warpsim.checks import flag, number, numbers, positive, short, whole
 from warpsim.device.cores import usable_cores
 from warpsim.files.output import check_file, replacing
+from warpsim.files.patch_frames import SEEN_THROUGH, above_floors, patch_frames, refuse_without_fields, triangles_of
 from warpsim.files.scene import bounding_radii, geom_colors, grid_origins, horizontal_planes, roomy_spacing
 from warpsim.files.shapes import triangles
 from warpsim.model.geometry import rotation_matrix
 from warpsim.model.host_kinematics import body_poses, geom_poses
 from warpsim.model.model import GeomType, Mesh
+from warpsim.show.bands import band_colors, bands
 
 SUN = np.array([-0.45, -0.55, 0.95]) / np.linalg.norm([-0.45, -0.55, 0.95])  # towards the sun
 SUN_COLOR = np.array([1.0, 0.95, 0.86])
@@ -70,6 +72,7 @@ class _Solid:
     color: np.ndarray
     mesh: object = None
     terrain: bool = False  # the camera need not see all of it
+    darkens: bool = True  # takes light from others
 
 
 def render_png(model, q, path, camera: Camera | None = None, width: int = 960, height: int = 540, **options) -> None:
@@ -83,12 +86,23 @@ def render_png(model, q, path, camera: Camera | None = None, width: int = 960, h
 
 
 def render_image(
-    model, q, camera: Camera | None = None, width: int = 960, height: int = 540, *, spacing=None, samples: int = 2
+    model,
+    q,
+    camera: Camera | None = None,
+    width: int = 960,
+    height: int = 540,
+    *,
+    spacing=None,
+    samples: int = 2,
+    patches: bool = False,
 ) -> np.ndarray:
     """Picture `(height, width, 3)` uint8 of one world `q (nq,)`, or of several `(worlds, nq)` on a grid `spacing` apart.
 
-    Without a camera one is placed to see every body. `samples` squared rays per pixel smooth the edges.
+    Without a camera one is placed to see every body. `samples` squared rays per pixel smooth the edges. `patches`: those between pressure fields
+    are seen through their geoms, coloured up to the largest pressure of the picture.
     """
+    if flag(patches, "patches"):
+        refuse_without_fields(model)
     q = np.atleast_2d(numbers(q, "q"))
     if q.ndim != 2 or q.shape[1] != model.nq or not np.isfinite(q).all():
         raise ValueError(f"q has shape {q.shape}; it must be finite, (nq,) or (worlds, nq) with nq = {model.nq}")
@@ -103,12 +117,38 @@ def render_image(
     floor = float(model.geom_pose[floors, 2].max()) if len(floors) else None
     subject = [s for s in solids if not s.terrain]
     camera = fit_camera(subject, width / height) if camera is None else camera
+    image = _image(solids, floor, camera, width, height, samples)
+    if patches:
+        inside = _solids(model, q, origins, without=model.pair_geom[model.point_pairs :])
+        inside += _patch_solids(model, q, origins)
+        image = SEEN_THROUGH * image + (1 - SEEN_THROUGH) * _image(inside, floor, camera, width, height, samples)
+    return (255 * np.clip(image, 0, 1) ** (1 / 2.2) + 0.5).astype(np.uint8)
+
+
+def _image(solids, floor, camera: Camera, width: int, height: int, samples: int) -> np.ndarray:
+    """Linear colours `(height, width, 3)`."""
     cast = functools.partial(_cast, solids, floor, camera, width * samples, height * samples)
     edges = np.linspace(0, height * samples, BANDS + 1).astype(int).tolist()
     with concurrent.futures.ThreadPoolExecutor(min(BANDS, usable_cores())) as pool:
         image = np.concatenate(list(pool.map(cast, edges[:-1], edges[1:])))
-    image = image.reshape(height, samples, width, samples, 3).mean(axis=(1, 3))
-    return (255 * np.clip(image, 0, 1) ** (1 / 2.2) + 0.5).astype(np.uint8)
+    return image.reshape(height, samples, width, samples, 3).mean(axis=(1, 3))
+
+
+def _patch_solids(model, q, origins) -> list[_Solid]:
+    """The patches of each world as meshes, one for each band of pressure."""
+    (worlds,) = patch_frames(model, q[None], [0], np.arange(len(q)))
+    placed = [triangles_of(above_floors(model, patches)) for patches in worlds]
+    largest = max(float(p.max(initial=0.0)) for _, p in placed)
+    solids = []
+    for (corners, pressure), origin in zip(placed, origins, strict=True):
+        for part, color in zip(bands(corners, pressure, largest), band_colors() ** 2.2, strict=True):
+            if len(part):
+                center = part.reshape(-1, 3).mean(axis=0)
+                mesh = Mesh("patch", part.reshape(-1, 3) - center, np.arange(3 * len(part)).reshape(-1, 3))
+                radius = float(np.linalg.norm(mesh.vertices, axis=1).max())
+                where = center + origin
+                solids.append(_Solid(GeomType.MESH, np.zeros(3), where, np.eye(3), radius, color, mesh, darkens=False))
+    return solids
 
 
 def fit_camera(solids, aspect: float, fov: float = 30.0) -> Camera:
@@ -128,12 +168,13 @@ def fit_camera(solids, aspect: float, fov: float = 30.0) -> Camera:
     return Camera(tuple(target + distance * direction), tuple(target), fov)
 
 
-def _solids(model, q, origins) -> list[_Solid]:
+def _solids(model, q, origins, without=()) -> list[_Solid]:
     poses = geom_poses(model, body_poses(model, q))
     poses[..., :3] += origins[:, None]
     radii, colors = bounding_radii(model), geom_colors(model)[:, :3] ** 2.2
     skip = (GeomType.PLANE,)
     drawn = [g for g in np.flatnonzero(model.geom_visible) if GeomType(model.geom_type[g]) not in skip]
+    drawn = np.setdiff1d(drawn, without).astype(int).tolist()
     solids = []
     for world in range(len(q)):
         for g in drawn:
@@ -287,7 +328,7 @@ def _shadowed(solids, points, candidates) -> np.ndarray:
     seen = points[index] @ plane
     order = np.argsort(seen[:, 0])
     index, seen = index[order], seen[order]
-    for solid in solids:
+    for solid in (s for s in solids if s.darkens):
         center = solid.center @ plane
         a, b = np.searchsorted(seen[:, 0], [center[0] - solid.radius, center[0] + solid.radius])
         near = index[a:b][(seen[a:b, 0] - center[0]) ** 2 + (seen[a:b, 1] - center[1]) ** 2 <= solid.radius**2]
@@ -307,7 +348,7 @@ def _openness(solids, floor: float, eye, rays) -> np.ndarray:
     order = np.argsort(points[:, 0])
     points, index = points[order], index[order]
     share = np.ones(len(index))
-    for solid in solids:
+    for solid in (s for s in solids if s.darkens):
         height = max(float(solid.center[2]) - floor, 1e-3)
         size = min(solid.radius, 2.0 * float(solid.size[0])) if solid.size[0] > 0 else solid.radius
         reach = 3.0 * (size + height)

@@ -14,7 +14,7 @@ class DeviceModel:
     """A `Model` on a device: topology and constants shared by all worlds, parameters shared or per world.
 
     `recovery`: (m/s, rad/s), see `Simulator`'s `recovery_speed`. `threads`: ranges that its worlds are divided into, see `Replay`.
-    `hydroelastic`: the choices of `warpsim/contact/pressure.py`.
+    `hydroelastic`: the choices of `warpsim/contact/hydroelastic/pressure_contact.py`.
     """
 
     def __init__(

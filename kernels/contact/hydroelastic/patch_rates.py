@@ -7,7 +7,7 @@ import warp as wp
 
 from ...real import func, mat33, real, struct, vec2, vec3, vec4
 from ..narrow.features import orthogonal
-from .detect import Polygons, corner
+from .find_polygons import Polygons, corner
 from .patches import LARGEST_CENTRE, LEAST_CENTRE, LEAST_COSINE, THIN, TORSION, TORSION_ROUND, Patch, Sums
 from .polygon import moments
 from .rates import Moving, Polygon, clip_moving, moment_rates, orthogonal_rate

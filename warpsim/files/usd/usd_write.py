@@ -6,14 +6,16 @@ and is held in memory until the end. One frame of a recording is one time code.
 """
 
 import contextlib
+import dataclasses
 import os
 import re
 
 import numpy as np
 
-from warpsim.checks import positive
+from warpsim.checks import flag, positive
 from warpsim.errors import ModelError
 from warpsim.files.output import check_file, replacing, usual_mode
+from warpsim.files.patch_frames import refuse_without_fields, see_through
 from warpsim.files.scene import (
     bounding_radii,
     default_spacing,
@@ -23,6 +25,7 @@ from warpsim.files.scene import (
     world_indices,
 )
 from warpsim.files.usd import usd_constraints, usd_extra, usd_prims
+from warpsim.files.usd.usd_patches import write_patches
 from warpsim.model.host_kinematics import body_pose_chunks, body_poses
 
 SAVE_BYTES = 16 * 2**20  # of time samples between saves of the layer
@@ -41,13 +44,16 @@ def write_model(model, path, q=None) -> None:
         output.save()
 
 
-def write_trajectory(trajectory, path, worlds=None, fps=None, spacing=None) -> None:
+def write_trajectory(trajectory, path, worlds=None, fps=None, spacing=None, patches=False) -> None:
     """Write an animated stage; the arguments are those of `Trajectory.to_usd`.
 
     One world: `/World/Robot/<body>` Xforms with translate and orient samples, geoms, masses, joints and materials.
     Several: `/World/Robots`, a point instancer with one prototype per body, `positions` (float) and half-precision
     `orientations` per frame in world-major order; horizontal ground planes once, other fixed geoms once per world.
     """
+    if flag(patches, "patches"):
+        refuse_without_fields(trajectory.model)
+        trajectory = dataclasses.replace(trajectory, model=see_through(trajectory.model))
     model = trajectory.model
     chosen = world_indices(worlds, trajectory.worlds)
     rows, rate = frame_rows(trajectory.clock(), fps)
@@ -60,11 +66,14 @@ def write_trajectory(trajectory, path, worlds=None, fps=None, spacing=None) -> N
         stage.SetTimeCodesPerSecond(rate)
         stage.SetFramesPerSecond(rate)
         stage.SetMetadata("comment", f"warpsim: model {model.name!r}, worlds {_short_list(chosen)}")
+        spacing = default_spacing(model) if spacing is None else spacing
         if len(chosen) == 1:
             _stream_world(output, stage, trajectory, rows, int(chosen[0]))
         else:
-            spacing = default_spacing(model) if spacing is None else spacing
             _stream_instances(output, stage, trajectory, rows, chosen, spacing)
+        if patches:
+            origins = grid_origins(len(chosen), spacing)  # that of one world is 0
+            write_patches(output, stage, trajectory, rows, chosen, origins)
         output.save()
 
 

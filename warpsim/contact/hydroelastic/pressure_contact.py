@@ -6,17 +6,21 @@ import numpy as np
 import warp as wp
 
 from warpsim.device.copies import copy, kernels_of
-from warpsim.kernels.contact.hydroelastic import detect as polygon_kernels
+from warpsim.kernels.contact.hydroelastic import caps as cap_kernels
 from warpsim.kernels.contact.hydroelastic import fields as field_kernels
+from warpsim.kernels.contact.hydroelastic import find_polygons as polygon_kernels
 from warpsim.kernels.contact.hydroelastic import patches as patch_kernels
+from warpsim.model.hydroelastic import has_closed_form
 from warpsim.model.model import Model
 from warpsim.model.pressure import pressure_tables
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 
 # What stands for the contact of two pressure fields, and how many points a patch of one normal then has.
 LEVELS = {"polygons": 0, "patch16": 16, "patch5": 5, "patch4": 4}
-MOST_POLYGONS = 192  # per world, by default
+MOST_POLYGONS, FURTHER_POLYGONS = 192, 64  # per world, by default, and more for each further tree
+MOST_PATCHES, FURTHER_PATCHES = 128, 12
 FLAT_POINTS = 4  # of a polygon between flat faces
+CAP_POINTS = 4  # of a sphere on a plane, or one more where patches have five
 
 
 class Hydroelasticity(typing.NamedTuple):
@@ -33,12 +37,14 @@ class PressureContact:
         model = device_model.model
         self.device_model, self.dynamics, self.scene, self.model = device_model, dynamics, scene, model
         self.pairs = np.arange(model.point_pairs, len(model.pair_geom), dtype=np.int32)
+        self.caps = has_closed_form(model, self.pairs)
         self.points_per_patch = LEVELS[choices.level]
         tables = pressure_tables(model)
         self.combinations = cell_combinations(model, tables, self.pairs)
         self.max_polygons = choices.max_polygons
         if self.max_polygons is None:
-            self.max_polygons = int(min(MOST_POLYGONS, np.sum(2 * self.combinations.max(axis=1))))
+            usual = MOST_POLYGONS + FURTHER_POLYGONS * self._further_trees()
+            self.max_polygons = int(min(usual, usual_polygons(self.combinations[~self.caps]).sum()))
         self.fields = self._upload(tables)
         self.polygons = self._polygons()
         self.capacity = self._capacity(tables)
@@ -51,7 +57,11 @@ class PressureContact:
         arrays = {
             key: value for key, value in tables._asdict().items() if key in field_kernels.Fields.source.__annotations__
         }
-        arrays |= {"pair": self.pairs, "geom_type": self.model.geom_type}
+        arrays |= {"pair": self.pairs, "cap": self.caps, "geom_type": self.model.geom_type}
+        if (
+            self.points_per_patch
+        ):  # sums over a patch would take what a margin sees ahead, at negative pressure, for pull
+            arrays["geom_shift"] = np.zeros_like(arrays["geom_shift"])
         for key, value in arrays.items():
             kind = kinds.get(key, wp.int32)
             values = np.ascontiguousarray(value, np.int32 if kind is wp.int32 else d.dtype)
@@ -66,7 +76,7 @@ class PressureContact:
             setattr(polygons, name, wp.zeros(d.worlds, dtype=kind, device=d.device))
         polygons.first = self.dynamics.array(len(self.pairs) + 1, wp.int32)
         polygons.cells = self.dynamics.array(self.max_polygons, wp.vec2i)
-        polygons.near = self.dynamics.array(int(self.combinations.sum(axis=1).max()), wp.int32)
+        polygons.near = self.dynamics.array(int(self.combinations[~self.caps].sum(axis=1).max(initial=0)), wp.int32)
         kept, t = self.max_polygons if self.points_per_patch else 0, d.types
         for name, kind in (
             ("normal", t.vec3),
@@ -80,16 +90,32 @@ class PressureContact:
 
     def _capacity(self, tables) -> int:
         """Contact points of a world at most."""
+        return self._polygon_points(tables) + self.points_per_cap * int(self.caps.sum())
+
+    @property
+    def points_per_cap(self) -> int:
+        """Of a sphere on a plane."""
+        return CAP_POINTS + (self.points_per_patch == CAP_POINTS + 1)
+
+    def _polygon_points(self, tables) -> int:
         if self.points_per_patch == 0:
             flat = bool(np.any(tables.cell_large)) and (
                 bool(np.any(tables.face_large)) or np.sum(tables.cell_large) > 1
             )
             return self.max_polygons * (FLAT_POINTS if flat else 1)
-        return self.points_per_patch * patch_kernels.MOST_NORMALS * len(self.pairs)
+        usual = MOST_PATCHES + FURTHER_PATCHES * self._further_trees()
+        return self.points_per_patch * min(usual, patch_kernels.MOST_NORMALS * int(np.sum(~self.caps)))
+
+    def _further_trees(self) -> int:
+        """Trees that these pairs move, beside the first."""
+        bodies = self.model.geom_body[np.unique(self.model.pair_geom[self.pairs])]
+        trees = np.unique(self.model.link_tree[self.model.body_link[bodies[bodies >= 0]]])
+        return max(0, int(np.sum(np.diff(self.model.tree_v)[trees] > 0)) - 1)
 
     def kernels(self) -> list:
         """The kernels that `detect` launches, and those compiled together with them."""
         files = [polygon_kernels] + ([patch_kernels] if self.points_per_patch else [])
+        files += [cap_kernels] if self.caps.any() else []
         return [x for file in files for x in kernels_of(file, self.device_model.types.real)]
 
     def sizes(self):
@@ -116,6 +142,15 @@ class PressureContact:
             inputs = [self.device_model.topology, self.scene, self.fields, self.sizes(), h, self.points_per_patch]
             inputs += [self.dynamics.link_X, link_V, collision.geom_X, self.polygons, collision.contacts]
             self.dynamics.launch(patch_kernels.reduce, None, inputs)
+        if self.caps.any():
+            inputs = [self.scene, self.fields, self.sizes(), collision.material(), h / np.pi, self.points_per_cap]
+            inputs += [collision.geom_X, collision.geom_speed, self.polygons, collision.contacts]
+            self.dynamics.launch(cap_kernels.add_caps, None, inputs)
+
+
+def usual_polygons(combinations: np.ndarray) -> np.ndarray:
+    """How many polygons pairs of geoms with so many cells or faces (pairs, 2) have at most, unless they are in each other by more than half."""
+    return np.minimum(combinations.prod(axis=1, dtype=np.int64), 2 * combinations.sum(axis=1))
 
 
 def cell_combinations(model: Model, tables, pairs) -> np.ndarray:

@@ -1,0 +1,186 @@
+"""A sphere on a plane, one of them soft, in closed form: no facets, which a rolling ball would feel and a light one sink between.
+
+Radius R, the centre at the height s above the plane, depth d = R − |s|. A soft sphere has the pressure E (1 − |x|/R) on the disc in which the plane cuts
+it, a soft layer of thickness t the pressure E z/t at the depth z, on the sphere's cap. Integrals over them (`half` moments: about one axis across n̄):
+
+    sphere soft   F = πE d² (1 − 2d/(3R))     K = 2πE |s| d/R                      ∫ k ρ²/2 = πE (|s|/R) d² (R − 2d/3)
+                  ∫ p ρ²/2 = (πE/R) d³ (s²/3 + |s| d/4 + d²/20)
+    layer soft    F = (πE/t) d² (R − d/3)     K = 2πE/(3tR) d (3R² − 3Rd + d²)     ∫ k ρ²/2 = πE/(tR) d² (R³ − 5R²d/3 + Rd² − d³/5)
+                  ∫ p ρ²/2 = (πE/t) d³ (R²/3 − R d/4 + d²/20)
+
+with the stiffness k = g dA across the surface and K = ∫ k n·n̄. F(d) is exact at every depth, K, as for polygons, is at least a twentieth of what the field's
+full slope would give. The points are those of a patch (`patches.add_points`) with these sums.
+"""
+
+import warp as wp
+
+from ...flags import DEEP_PRESSURE
+from ...linalg.lanes import lane
+from ...real import func, kernel, real, struct, transform, vec3
+from ..contacts import Contacts, Material, Scene, geom_dissipation_time
+from ..narrow.manifold import SPHERE
+from .fields import Fields, Sizes, thickness_of
+from .find_polygons import DEEP, Polygons, soft_first
+from .patches import Patch, Sums, add_points
+from .polygon import LEAST_SLOPE
+
+
+@struct
+class Cap:
+    """Sums of a sphere on a plane: F, K, and half of their second moments; the centre of stiffness at this height above the sphere's centre."""
+
+    F: real
+    K: real
+    spread: real
+    pressed: real
+    height: real
+    deepest: real  # p/E
+
+
+@func
+def soft_sphere(E: real, R: real, s: real) -> Cap:
+    cap = Cap()
+    s_abs = wp.abs(s)
+    d = R - s_abs
+    pi_E = real(wp.pi) * E
+    cap.F = pi_E * d * d * (real(1.0) - real(2.0) / real(3.0) * d / R)
+    cap.K = real(2.0) * pi_E * s_abs * d / R
+    cap.spread = pi_E * (s_abs / R) * d * d * (R - real(2.0) / real(3.0) * d)
+    cap.pressed = (pi_E / R) * d * d * d * (s * s / real(3.0) + s_abs * d / real(4.0) + d * d / real(20.0))
+    cap.height = -s
+    cap.deepest = d / R
+    area = real(wp.pi) * d * (R + s_abs)
+    least = real(LEAST_SLOPE) * (E / R) * area
+    if cap.K < least:
+        cap.spread = real(0.25) * least * area / real(wp.pi)
+        cap.K = least
+    return cap
+
+
+@func
+def soft_layer(E: real, t: real, R: real, s: real) -> Cap:
+    cap = Cap()
+    depth = wp.min(R - s, real(2.0) * R)
+    d = wp.min(depth, R)  # further up the sphere's surface faces the other way
+    pi_E = real(wp.pi) * E / t
+    cap.F = pi_E * depth * depth * (R - depth / real(3.0))
+    around = real(3.0) * R * R - real(3.0) * R * d + d * d
+    cap.K = real(2.0) / real(3.0) * pi_E * d * around / R
+    cap.spread = (
+        (pi_E / R) * d * d * (R * R * R - real(5.0) / real(3.0) * R * R * d + R * d * d - d * d * d / real(5.0))
+    )
+    cap.pressed = (
+        pi_E * depth * depth * depth * (R * R / real(3.0) - R * depth / real(4.0) + depth * depth / real(20.0))
+    )
+    cap.height = (
+        -real(0.75) * (real(4.0) * R * R * R - real(6.0) * R * R * d + real(4.0) * R * d * d - d * d * d) / around
+    )
+    cap.deepest = depth / t
+    return cap
+
+
+@func
+def cap_patch(up: vec3, across: vec3, centre: vec3, height: real, soft_ball: bool) -> Patch:
+    """Where the patch is: n̄ into the soft one, and the centre of stiffness, from the plane's normal and x axis, which a ball that rolls leaves as they
+    are, and the sphere's centre."""
+    patch = Patch()
+    patch.normal = up
+    if not soft_ball:
+        patch.normal = -up
+    patch.t = across
+    patch.u = wp.cross(patch.normal, patch.t)
+    patch.centre = centre + height * up
+    return patch
+
+
+@func
+def cap_sums(cap: Cap, patch: Patch, tau: real) -> Sums:
+    across = wp.outer(patch.t, patch.t) + wp.outer(patch.u, patch.u)
+    s = Sums()
+    s.K = cap.K
+    s.Kxx = cap.spread * across
+    s.Ktau = cap.K * tau
+    s.f = cap.F
+    s.fxx = cap.pressed * across
+    s.force = cap.F * patch.normal
+    return s
+
+
+@func
+def plane_and_centre(fields: Fields, X: transform, s: int):
+    """The plane's normal and x axis, the sphere's centre, and its height above the plane, in the frame of S. X: pose of O in it."""
+    up = vec3(real(0.0), real(0.0), real(1.0))
+    across = vec3(real(1.0), real(0.0), real(0.0))
+    centre = wp.transform_get_translation(X)
+    height = centre[2]
+    if fields.geom_type[s] == SPHERE:
+        up = wp.transform_vector(X, up)
+        across = wp.transform_vector(X, across)
+        height = -wp.dot(up, centre)
+        centre = vec3()
+    return up, across, centre, height
+
+
+@func
+def cap_of(fields: Fields, sizes: Sizes, w: int, s: int, o: int, height: real) -> Cap:
+    """The cap at this height; F is 0 where the two are apart, or the sphere is altogether under the plane."""
+    E = sizes.modulus[w % sizes.modulus.shape[0], s]
+    row = w % sizes.size.shape[0]
+    cap = Cap()
+    if fields.geom_type[s] == SPHERE:
+        R = sizes.size[row, s][0]
+        if wp.abs(height) < R:
+            cap = soft_sphere(E, R, height)
+    else:
+        R = sizes.size[row, o][0]
+        if height < R:
+            cap = soft_layer(E, thickness_of(sizes, w, s), R, height)
+    return cap
+
+
+@kernel(lanes=True)
+def add_caps(
+    scene: Scene,
+    fields: Fields,
+    sizes: Sizes,
+    material: Material,
+    default_tau: real,
+    points: int,
+    geom_X: wp.array2d(dtype=transform),
+    geom_speed: wp.array2d(dtype=real),
+    # in and out
+    polygons: Polygons,
+    contacts: Contacts,
+):
+    """Append four or five points for every sphere on a plane. Launch over (worlds, lanes)."""
+    w, _lane = wp.tid()
+    count = contacts.count[w]
+    flags = int(0)
+    patches = int(0)
+    depth = polygons.depth[w]
+    for k in range(fields.pair.shape[0]):
+        p = fields.pair[k]
+        s, o = soft_first(fields, scene, p)
+        if fields.cap[k] == 1 and geom_speed[w, s] >= real(0.0) and geom_speed[w, o] >= real(0.0):
+            X_s = geom_X[w, s]
+            up, across, centre, height = plane_and_centre(fields, wp.transform_inverse(X_s) * geom_X[w, o], s)
+            cap = cap_of(fields, sizes, w, s, o, height)
+            if cap.F > real(0.0):
+                sign = real(1.0)
+                if s == scene.pair_geom[p, 0]:
+                    sign = real(-1.0)
+                patch = cap_patch(up, across, centre, cap.height, fields.geom_type[s] == SPHERE)
+                tau = geom_dissipation_time(material.dissipation_time, w, s, default_tau)
+                count, more = add_points(
+                    points, w, p, wp.vec2i(0, 0), X_s, sign, patch, cap_sums(cap, patch, tau), count, contacts
+                )  # fmt: skip
+                flags = flags | more
+                patches += 1
+                depth = wp.max(depth, cap.deepest)
+    if depth > real(DEEP):
+        flags = flags | DEEP_PRESSURE
+    if lane() == 0:
+        polygons.depth[w] = depth
+        polygons.patches[w] = polygons.patches[w] + patches
+    contacts.count[w] = count
+    contacts.flags[w] = contacts.flags[w] | flags

@@ -1,0 +1,1 @@
+"""Host side of hydroelastic contact: tables on the device, launches, and patches for people to look at."""

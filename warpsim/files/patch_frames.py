@@ -1,0 +1,117 @@
+"""Patches between pressure fields as every picture draws them: those of recorded positions, their triangles, and the colours of pressures.
+
+A trajectory holds positions, not patches; they are found again at every frame that is drawn, many frames and worlds at a time.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+import warp as wp
+
+from warpsim.contact.collision import Collision
+from warpsim.contact.hydroelastic.contact_patch import ContactPatch, PatchFinder
+from warpsim.device.recording import tape_paused
+from warpsim.device.threads import turn
+from warpsim.files.scene import horizontal_planes
+from warpsim.kernels.contact.hydroelastic.find_polygons import DEEP
+from warpsim.model.host_kinematics import host_rows
+from warpsim.model.model import Model
+from warpsim.tree.dynamics import DeviceModel, Dynamics
+
+POSITIONS = 64  # found at a time: pairs of a row and a world
+MOST_POLYGONS = 4096  # of one world in one frame
+# From no pressure to the largest, each lighter than the one before.
+STOPS = np.array([[0.10, 0.15, 0.45], [0.05, 0.45, 0.75], [0.10, 0.72, 0.55], [0.98, 0.80, 0.20], [0.90, 0.15, 0.10]])
+SEEN_THROUGH = 0.25  # opacity of geoms with pressure fields beside their patches
+LIFT = 1e-3  # [m] of patches above an opaque floor
+
+
+def refuse_without_fields(model: Model) -> None:
+    """Raise `ValueError` where no pair of geoms touches by pressure fields."""
+    if model.point_pairs == len(model.pair_geom):
+        raise ValueError(
+            f"model {model.name!r} has no patches to show: no pair of its geoms touches by pressure fields; give geoms "
+            "hydroelastic=ws.Hydroelastic(...), or leave patches out"
+        )
+
+
+def patch_frames(model: Model, q, rows, worlds) -> Iterator[list[list[ContactPatch]]]:
+    """Yield, for each of the rows of `q (rows, all worlds, nq)` in order, the patches of each of the worlds.
+
+    Sizes and moduli are the model's. On the device of q, or the usual one where it is on the host.
+    """
+    rows, worlds = np.asarray(rows), np.asarray(worlds)
+    device = q.device if isinstance(q, wp.array) else wp.get_preferred_device()
+    finder = None
+    per_time = max(1, POSITIONS // len(worlds))
+    for start in range(0, len(rows), per_time):
+        part = rows[start : start + per_time]
+        positions = host_rows(q, part)[:, worlds].reshape(-1, model.nq)
+        with turn(device), tape_paused():
+            if finder is None:
+                finder = _finder(model, len(positions), str(positions.dtype), device)
+            found = _find(finder, positions)
+        for k in range(len(part)):
+            yield found[k * len(worlds) : (k + 1) * len(worlds)]
+
+
+def _finder(model: Model, count: int, dtype: str, device) -> PatchFinder:
+    device_model = DeviceModel(model, count, dtype if dtype == "float32" else "float64", device)
+    dynamics = Dynamics(device_model)
+    placement = Collision(device_model, dynamics, 1, enabled=False, placement=True)
+    return PatchFinder(dynamics, placement, MOST_POLYGONS)
+
+
+def _find(finder: PatchFinder, positions: np.ndarray) -> list[list[ContactPatch]]:
+    """The patches of each row of positions, of at most as many as the finder has worlds."""
+    d = finder.dynamics.device_model
+    filled = np.concatenate([positions, np.repeat(positions[-1:], d.worlds - len(positions), axis=0)])
+    finder.place(wp.array(filled.astype(d.dtype), dtype=d.types.real, device=d.device))
+    return [finder.patches(w) for w in range(len(positions))]
+
+
+def triangles_of(patches: list[ContactPatch]) -> tuple[np.ndarray, np.ndarray]:
+    """Triangles `(n, 3, 3)` [m] of the polygons, and the pressure `(n, 3)` [Pa] at their corners."""
+    corners, pressures = [np.zeros((0, 3, 3))], [np.zeros((0, 3))]
+    for patch in patches:
+        for x, p in zip(patch.vertices, patch.pressure, strict=True):
+            fan = np.arange(1, len(x) - 1)
+            index = np.stack([np.zeros_like(fan), fan, fan + 1], axis=1)
+            corners.append(x[index])
+            pressures.append(p[index])
+    return np.concatenate(corners), np.concatenate(pressures)
+
+
+def above_floors(model: Model, patches: list[ContactPatch]) -> list[ContactPatch]:
+    """The patches with those on a horizontal plane of the world, which pictures draw opaque, laid on top of it."""
+    floors = {int(g): float(model.geom_pose[g, 2]) + LIFT for g in horizontal_planes(model)}
+    found = []
+    for patch in patches:
+        heights = [floors[g] for g in patch.geoms if g in floors]
+        if heights:
+            on_top = [np.column_stack([x[:, :2], np.maximum(x[:, 2], heights[0])]) for x in patch.vertices]
+            patch = patch._replace(vertices=on_top)
+        found.append(patch)
+    return found
+
+
+def pressure_colors(share) -> np.ndarray:
+    """Colours `(..., 3)` in 0..1 of pressures, as shares of the largest that the scale has."""
+    share = np.clip(np.nan_to_num(share), 0.0, 1.0)
+    at = np.linspace(0.0, 1.0, len(STOPS))
+    return np.stack([np.interp(share, at, STOPS[:, k]) for k in range(3)], axis=-1)
+
+
+def fixed_share(model: Model, patch_geoms: tuple[int, int], pressure) -> np.ndarray:
+    """Where a pressure is on the scale that no rollout moves: √(p / (E/2)), E of the softer geom; at 1 its world is flagged DEEP_PRESSURE."""
+    modulus = float(model.geom_hydroelastic_modulus[list(patch_geoms)].min())
+    return np.sqrt(np.clip(np.asarray(pressure) / (DEEP * modulus), 0.0, 1.0))
+
+
+def see_through(model: Model) -> Model:
+    """The model with geoms that touch by pressure fields drawn so that patches are seen through them."""
+    rgba = np.array(model.geom_rgba, float)
+    soft = np.unique(model.pair_geom[model.point_pairs :])
+    rgba[soft, 3] = np.minimum(rgba[soft, 3], SEEN_THROUGH)
+    return dataclasses.replace(model, geom_rgba=rgba)

@@ -1,0 +1,87 @@
+"""Patches between pressure fields in USD: one mesh for each pair of geoms and world, whose polygons change from frame to frame.
+
+`/World/Patches/<A>_<B>`, of several worlds `/World/Patches/World_<w>/<A>_<B>`: points, faceVertexCounts, faceVertexIndices and extent are time
+samples, empty while the geoms are apart. Primvars at the vertices: `pressure` [Pa], and displayColor by the scale of `fixed_share`.
+"""
+
+import numpy as np
+
+from warpsim.files.patch_frames import fixed_share, patch_frames, pressure_colors
+from warpsim.files.usd.usd_prims import Names, keep_name, vec3
+
+ROOT = "/World/Patches"
+
+
+def write_patches(output, stage, trajectory, rows, chosen, origins) -> None:
+    """Write the patches of the chosen worlds, which stand at `origins (worlds, 3)`, at the frames that are rows of the trajectory."""
+    from pxr import UsdGeom
+
+    model = trajectory.model
+    UsdGeom.Scope.Define(stage, ROOT)
+    names: dict[str, Names] = {}
+    meshes: dict[tuple, _PatchMesh] = {}
+    for frame, worlds in enumerate(patch_frames(model, trajectory.q, rows, chosen)):
+        touching = set()
+        for world, patches, origin in zip(chosen.tolist(), worlds, origins, strict=True):
+            for patch in patches:
+                key = world, patch.geoms
+                touching.add(key)
+                if key not in meshes:
+                    parent = ROOT if len(chosen) == 1 else f"{ROOT}/World_{world}"
+                    if parent not in names:
+                        UsdGeom.Scope.Define(stage, parent)
+                    labels = [model.geom_names[g] for g in patch.geoms]
+                    path = f"{parent}/{names.setdefault(parent, Names())('_'.join(labels))}"
+                    meshes[key] = _PatchMesh(stage, path, labels, frame)
+                colors = pressure_colors(fixed_share(model, patch.geoms, np.concatenate(patch.pressure)))
+                output.grew(meshes[key].set(frame, patch, origin, colors))
+        for key in meshes.keys() - touching:
+            meshes[key].clear(frame)
+
+
+class _PatchMesh:
+    """The mesh of a pair of geoms in one world."""
+
+    def __init__(self, stage, path: str, labels: list[str], frame: int):
+        from pxr import Sdf, UsdGeom, Vt
+
+        mesh = UsdGeom.Mesh.Define(stage, path)
+        keep_name(mesh.GetPrim(), " ".join(labels))
+        mesh.GetPrim().SetCustomDataByKey("warpsim:geoms", Vt.StringArray(labels))
+        mesh.CreateSubdivisionSchemeAttr("none")
+        mesh.CreateDoubleSidedAttr(True)
+        vertex = UsdGeom.Tokens.vertex
+        self._arrays = mesh.CreatePointsAttr(), mesh.CreateFaceVertexCountsAttr(), mesh.CreateFaceVertexIndicesAttr()
+        self._extent, self._color = mesh.CreateExtentAttr(), mesh.CreateDisplayColorPrimvar(vertex)
+        kind = Sdf.ValueTypeNames.FloatArray
+        self._pressure = UsdGeom.PrimvarsAPI(mesh).CreatePrimvar("pressure", kind, vertex)
+        self._pressure.GetAttr().SetDocumentation("Contact pressure in Pa")
+        self._empty = False
+        if frame > 0:
+            self.clear(0)
+
+    def set(self, frame: int, patch, origin, colors) -> int:
+        """The polygons of a frame; bytes written."""
+        points = np.ascontiguousarray(np.concatenate(patch.vertices) + origin, np.float32)
+        counts = np.array([len(x) for x in patch.vertices], np.int32)
+        return self._write(frame, points, counts, np.concatenate(patch.pressure), colors)
+
+    def clear(self, frame: int) -> None:
+        """No polygons from this frame on."""
+        if not self._empty:
+            nothing = np.zeros((0, 3), np.float32)
+            self._write(frame, nothing, np.zeros(0, np.int32), np.zeros(0), nothing)
+
+    def _write(self, frame: int, points, counts, pressure, colors) -> int:
+        from pxr import Vt
+
+        self._empty = len(points) == 0
+        index = np.arange(len(points), dtype=np.int32)
+        low, high = (np.zeros(3), np.zeros(3)) if self._empty else (points.min(axis=0), points.max(axis=0))
+        values = Vt.Vec3fArray.FromNumpy(points), Vt.IntArray.FromNumpy(counts), Vt.IntArray.FromNumpy(index)
+        for attribute, value in zip(self._arrays, values, strict=True):
+            attribute.Set(value, frame)
+        self._extent.Set(Vt.Vec3fArray([vec3(low), vec3(high)]), frame)
+        self._pressure.Set(Vt.FloatArray.FromNumpy(np.ascontiguousarray(pressure, np.float32)), frame)
+        self._color.Set(Vt.Vec3fArray.FromNumpy(np.ascontiguousarray(colors, np.float32)), frame)
+        return 2 * points.nbytes + 12 * len(points)
