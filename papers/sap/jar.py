@@ -1,9 +1,13 @@
 """The jar of the SAP paper (§VI-E): the force that pulls its lid off, and the task of two arms.
 
     python -m papers.sap.jar --stage 1 [--out papers/sap/results] [--plots papers/sap]
+    pip install robosuite example-robot-data           # or: pip download --no-deps, unpack, and --files FOLDER
+    python -m papers.sap.jar --stage 2 [--files FOLDER ...] [--worlds 8] [--tolerances 1e-1 1e-3 1e-5] [--html FILE] [--usd FILE] [--out …] [--plots …]
 
 Stage 1: a gripper of two fingers pulls the lid off a fixed jar, every friction and modulus a world of one batch: by a slow motion, which
-gives the force over the way, and by constant forces below and above the closed form μ Σ f_n. Coulomb's law (lagged), 16 points per patch, float64.
+gives the force over the way, and by constant forces below and above the closed form μ Σ f_n. Stage 2: the whole task (`two_arms.py`), in
+`--worlds` with random places of the jar at a tolerance of 1e-3, and in one world at each further tolerance. Coulomb's law (lagged), 16 points per
+patch, float64.
 """
 
 import argparse
@@ -36,6 +40,7 @@ SPEED = 0.02  # [m/s]
 STIFFNESS, DAMPING = 4e4, 650.0  # [N/m], [N s/m] of the lift's controller
 WEIGHT = -GRAVITY[2] * (BASE_MASS + 2 * FINGER_MASS)  # [N] of the gripper
 HOLD_RAMP = 0.3  # [s] until a constant force is full
+TOLERANCE = 1e-3  # of the task, as in the paper
 OFF = 0.001  # [m] of lift that count as off
 
 
@@ -185,12 +190,67 @@ def stage_1(out: pathlib.Path | None, plots: pathlib.Path | None) -> None:
         draw_pull(rows, curve, jar).savefig(plots / "jar_pull.png", dpi=90)
 
 
+def stage_2(chosen: argparse.Namespace) -> int:
+    """The task in many worlds at `TOLERANCE`, in one at each other tolerance; 2 without the robots' files."""
+    from matplotlib.image import imsave
+
+    from papers.sap import task_tables, two_arms
+    from scenes.two_arms import folders
+
+    files = folders(*chosen.files)
+    if files is None:
+        print(
+            "the robots' files are missing: pip install robosuite example-robot-data, or unpack them and give --files FOLDER"
+        )
+        return 2
+
+    def report(task) -> None:
+        names = sorted({two_arms.PHASES[k].name for k in task.phase})
+        print(f"{task.time:.1f} s: {', '.join(names)}", flush=True)
+
+    summaries, first = [], None
+    for tolerance in (TOLERANCE, *(t for t in chosen.tolerances if t != TOLERANCE)):
+        worlds = chosen.worlds if tolerance == TOLERANCE else 1
+        run = two_arms.run_task(files, worlds, tolerance, chosen.seed, report=report)
+        summaries.append(task_tables.summary(run.rows, run.seconds, run.task.outcome(), tolerance))
+        first = first or run
+    text = task_tables.markdown(summaries, first.task.reached, chosen.worlds, machine(wp.get_device("cpu")))
+    print(text)
+    rows = task_tables.history(first.rows, first.task.sim.dt)
+    if chosen.out is not None:
+        chosen.out.mkdir(parents=True, exist_ok=True)
+        (chosen.out / "jar_task.md").write_text(text)
+        write_rows(rows, chosen.out / "jar_task.csv")
+        write_rows(summaries, chosen.out / "jar_task_tolerances.csv")
+    if chosen.plots is not None:
+        chosen.plots.mkdir(parents=True, exist_ok=True)
+        task_tables.draw(rows, first.task.events[0], summaries).savefig(chosen.plots / "jar_task.png", dpi=90)
+        imsave(
+            chosen.plots / "jar_frames.png",
+            task_tables.film(first.task.model, first.q[:, 0], first.time, first.task.phase_start[0]),
+        )
+    motion = two_arms.trajectory(first.task.model, first.q, first.time)
+    if chosen.html is not None:
+        motion.to_html(chosen.html, worlds=min(4, chosen.worlds))
+    if chosen.usd is not None:
+        motion.to_usd(chosen.usd, worlds=1)
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--stage", type=int, choices=(1,), default=1)
+    parser.add_argument("--stage", type=int, choices=(1, 2), default=1)
     parser.add_argument("--out", type=pathlib.Path, help="folder of the tables")
     parser.add_argument("--plots", type=pathlib.Path, help="folder of the figures")
+    parser.add_argument("--files", nargs="*", default=(), help="folders with the unpacked packages")
+    parser.add_argument("--worlds", type=int, default=8)
+    parser.add_argument("--tolerances", type=float, nargs="*", default=(), help="further ones, in one world each")
+    parser.add_argument("--seed", type=int, default=0, help="of the places of the jars")
+    parser.add_argument("--html", type=pathlib.Path, help="page of the first worlds")
+    parser.add_argument("--usd", type=pathlib.Path, help="stage of the first world")
     chosen = parser.parse_args()
+    if chosen.stage == 2:
+        return stage_2(chosen)
     stage_1(chosen.out, chosen.plots)
     return 0
 

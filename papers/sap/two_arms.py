@@ -400,3 +400,9 @@ def run_task(
             report(task)
     seconds = {"all": time.process_time() - clock, "steps": task.stepping}
     return Run(task, {n: np.array(r) for n, r in rows.items()}, np.array(frames), np.array(times), seconds)
+
+
+def trajectory(model: ws.Model, q: np.ndarray, time: np.ndarray) -> ws.Trajectory:
+    """Frames of a run, to be shown."""
+    v = np.zeros((*q.shape[:2], model.nv))
+    return ws.Trajectory(model, q, v, np.repeat(np.asarray(time, float)[:, None], q.shape[1], axis=1))
