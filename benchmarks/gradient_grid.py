@@ -1,6 +1,6 @@
 """Gradients against central differences: every joint type x contact regime x integrator x solver, at 1 to 100 steps.
 
-    python -m benchmarks.gradient_grid [--only TEXT ...] [--robots] [--quick] [--out benchmarks/results]
+    python -m benchmarks.gradient_grid [--only TEXT ...] [--robots] [--fields] [--quick] [--out benchmarks/results]
 
 Every cell is a trunk and a child on the joint of its row, float64, and asks `ws.check_gradients` for the gradients of a
 random linear loss by q0, v0, controls and five kinds of parameters. The numbers are the worst relative errors over all of
@@ -20,6 +20,7 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
+from scenes import pressure
 from warpsim.bench import machine
 from warpsim.demo import robot_path
 
@@ -46,6 +47,8 @@ OVERLAP = 2e-5  # [m] at first; rigid contact keeps it, and has a kink where bod
 FRICTION = {"stiction": 0.8, "sliding": 0.1, "rolling": 0.8}
 SPEED = 0.3  # [m/s] of what slides or rolls; mu v < g h, so that the convex cone does not throw it up
 ROBOTS = ("ant", "humanoid", "half_cheetah")
+FIELDS = {"polygons": "polygons", "quadrants": "patch16", "five points": "patch5"}  # of contact between pressure fields
+MOTIONS = pressure.motions()
 
 
 def scene(joint: str, regime: str) -> ws.Model:
@@ -122,10 +125,10 @@ def simulate(model, integrator: str, solver: str, **options) -> ws.Simulator:
     )  # fmt: skip
 
 
-def check(model, integrator: str, solver: str, names, begin, entries: int, horizons) -> dict:
+def check(model, integrator: str, solver: str, names, begin, entries: int, horizons, **options) -> dict:
     """Worst errors, verdict and what was not compared."""
     try:
-        sim = simulate(model, integrator, solver)
+        sim = simulate(model, integrator, solver, **options)
         found = ws.check_gradients(
             sim,
             begin(sim),
@@ -165,7 +168,7 @@ def robot_start(sim: ws.Simulator):
 def cases(arguments):
     """(label, model, integrator, solver, parameters, start) of every row asked for."""
     schemes = list(itertools.product(INTEGRATORS, SOLVERS))
-    if not arguments.robots_only:
+    if not arguments.robots_only and not arguments.fields:
         for joint, regime in itertools.product(JOINTS, REGIMES):
             if joint == "free" and regime == "limit":
                 continue  # a free joint has none
@@ -175,10 +178,33 @@ def cases(arguments):
                 names = parameters(joint, regime)
                 begin = lambda sim, j=joint, r=regime: start(sim, j, r)  # noqa: E731
                 yield [joint, regime, integrator, solver], lambda j=joint, r=regime: scene(j, r), names, begin
+    if arguments.fields:
+        yield from field_cases()
     if arguments.robots or arguments.robots_only:
         names = ["body_mass", "geom_friction", "joint_damping", "geom_size", "gravity", "actuator_gain"]
         for robot, (integrator, solver) in itertools.product(ROBOTS, schemes):
             yield [robot, "contact", integrator, solver], lambda r=robot: robot_model(r), names, robot_start
+
+
+def field_cases():
+    """The rows of hydroelastic contact; LCP has none."""
+    names = ["geom_hydroelastic_modulus", "geom_hydroelastic_thickness", "geom_size", "geom_friction"]
+    names += ["geom_dissipation_time", "geom_pose", "body_mass", "gravity"]
+    for level, motion, integrator, solver in itertools.product(FIELDS, MOTIONS, INTEGRATORS, SOLVERS):
+        if solver != "LCP":
+            yield (
+                [level, motion, integrator, solver],
+                lambda m=motion: MOTIONS[m][0],
+                names,
+                lambda s, m=motion: field_start(s, m),
+            )
+
+
+def field_start(sim: ws.Simulator, motion: str):
+    _, q, v = MOTIONS[motion]
+    q = np.array(q, float)
+    q[3:] /= np.linalg.norm(q[3:])
+    return sim.state(q[None], np.array(v, float)[None])
 
 
 def robot_model(robot: str) -> ws.Model:
@@ -193,6 +219,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", default=[], help="rows whose label has all of these words")
     parser.add_argument("--robots", action="store_true", help="the gymnasium robots as well")
     parser.add_argument("--robots-only", action="store_true")
+    parser.add_argument("--fields", action="store_true", help="contact between pressure fields instead")
     parser.add_argument("--quick", action="store_true", help="two entries a variable, at most 10 steps")
     parser.add_argument("--entries", type=int, default=4)
     parser.add_argument("--resume", action="store_true", help="keep the rows that --out has")
@@ -211,7 +238,8 @@ def main() -> int:
             continue
         if arguments.resume and tuple(label) in results:
             continue
-        results[tuple(label)] = check(model(), *label[2:], names, begin, entries, horizons)
+        options = {"hydroelastic": FIELDS[label[0]]} if label[0] in FIELDS else {}
+        results[tuple(label)] = check(model(), *label[2:], names, begin, entries, horizons, **options)
         order.append(tuple(label))
         print(line(label, results[tuple(label)], horizons), flush=True)
         if arguments.out:
@@ -244,7 +272,7 @@ def overview(rows: list[dict], horizons) -> list[str]:
 
 def write(folder: pathlib.Path, results: dict, head: list[str], horizons) -> None:
     """gradient_grid.json and .md of all rows, those of earlier runs included, in the order of the grid."""
-    places = [[*JOINTS, *ROBOTS], [*REGIMES, "contact"], [*INTEGRATORS], [*SOLVERS]]
+    places = [[*JOINTS, *ROBOTS, *FIELDS], [*REGIMES, "contact", *MOTIONS], [*INTEGRATORS], [*SOLVERS]]
     ordered = sorted(results, key=lambda label: [p.index(x) for p, x in zip(places, label, strict=True)])
     folder.mkdir(parents=True, exist_ok=True)
     rows = [{"label": label, **results[label]} for label in ordered]

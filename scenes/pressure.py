@@ -165,7 +165,30 @@ def pitch(q) -> np.ndarray:
     return np.arcsin(np.clip(rise / (w * w + x * x + y * y + z * z), -1, 1))
 
 
+def pitch_slope(q) -> np.ndarray:
+    """d pitch/dq (…, nq) at unit quaternions."""
+    w, x, y, z = np.moveaxis(np.asarray(q)[..., -4:], -1, 0)
+    s, c = -math.sin(HANDLE_TILT), math.cos(HANDLE_TILT)
+    slope = np.zeros_like(q)
+    slope[..., -4:] = 2 * np.stack([x * s + w * c, w * s - x * c, z * s - y * c, y * s + z * c], axis=-1)
+    return slope / np.cos(pitch(q))[..., None]
+
+
 def grip(t, low=1.0, more=15.0, period=6.0, duty=0.75) -> np.ndarray:
     """The square wave of the grip force [N] at times t [s]."""
     phase = np.asarray(t) - np.floor(np.asarray(t) / period) * period
     return low + more * (phase < duty * period)
+
+
+def motions() -> dict:
+    """(model, q, v) of bodies on a ground that stick, slip, roll, spin on a face and tip over an edge; no pose is symmetric."""
+    box, table = ("box", (0.1, 0.14, 0.08)), ("box", (0.6, 0.6, 0.2))
+    soft, rigid = ("half_space", 1e5, 0.05), ("half_space", None, None)
+    return {
+        "stick": (drop(box, 2e5, None, 0.5, soft, 0.8, 0.02), [0, 0, 0.038, 1, 0.01, 0.02, 0.05], [0.001, 0.002, -0.01, 0, 0, 0.01]),
+        "slip": (drop(("ellipsoid", (0.04, 0.05, 0.06)), 1e5, 0.02, 0.5, (*table, None), 0.1, 0.02), [0, 0, 0.056, 1, 0.03, 0.05, 0.2], [0.5, 0.2, 0, 0, 0, 0.1]),
+        "roll": (drop(("sphere", 0.05), 1e5, 0.02, 0.5, rigid, 0.8, 0.02), [0, 0, 0.0465, 1, 0.3, 0.2, 0.1], [0.3, 0.1, 0, -2, 6, 0]),
+        "roll exactly": (drop(("sphere", 0.05), 1e5, None, 0.5, rigid, 0.8, 0.02), [0, 0, 0.0465, 1, 0.3, 0.2, 0.1], [0.3, 0.1, 0, -2, 6, 0]),
+        "spin": (drop(("cylinder", (0.04, 0.16)), 1e5, 0.02, 0.5, rigid, 0.5, 0.02), [0, 0, 0.0775, 1, 0.006, 0.004, 0.05], [0, 0, 0, 0, 0, 4]),
+        "tip": (drop(box, None, None, 0.5, (*table, 1e5), 0.8, 0.02), [0, 0, 0.05, 1, 0.15, 0, 0.05], [0, 0, 0, 0.5, 0, 0]),
+    }  # fmt: skip

@@ -54,6 +54,7 @@ def pytest_configure(config):
     if config.getoption("--bounds"):
         wp.config.mode = "debug"
         wp.config.kernel_cache_dir = str(pathlib.Path(wp.config.kernel_cache_dir) / "bounds")
+        os.environ["OMP_NUM_THREADS"] = "1"  # Warp's unoptimised code crashes in two threads at once
         pathlib.Path(wp.config.kernel_cache_dir).mkdir(parents=True, exist_ok=True)
 
 

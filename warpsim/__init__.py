@@ -30,6 +30,7 @@ _PUBLIC = {
     "warpsim.optimise.mppi": ("mppi",),
     "warpsim.optimise.plan": ("MPC", "Plan"),
     "warpsim.optimise.identify": ("Identification", "identify"),
+    "warpsim.optimise.inverse_kinematics": ("Reach", "reach"),
     "warpsim.stepping": ("CONTACT_OVERFLOW", "DEEP_PRESSURE", "NONFINITE", "NOT_CONVERGED", "UNRESOLVED"),
     "warpsim.state": ("State",),
     "warpsim.trajectory": ("Trajectory",),
@@ -99,6 +100,8 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.optimise.identify import Identification as Identification
     from warpsim.optimise.identify import identify as identify
     from warpsim.optimise.ilqr import ilqr as ilqr
+    from warpsim.optimise.inverse_kinematics import Reach as Reach
+    from warpsim.optimise.inverse_kinematics import reach as reach
     from warpsim.optimise.mppi import mppi as mppi
     from warpsim.optimise.plan import MPC as MPC
     from warpsim.optimise.plan import Plan as Plan

@@ -137,7 +137,8 @@ def rollout(
         kept = _Kept(sim, table, owned=True)  # edited controls would show: the states are compared
         checkpoints = Checkpoints(sim, steps, checkpoint_every, substeps, source, kept, table, report)
         with tape_paused():
-            final = run(state.clone(), in_place=True, progress=progress, visit=checkpoints.keep)
+            # Without a gradient: Warp copies gradients along with values, into the rows that are recorded.
+            final = run(state.without_gradient(), in_place=True, progress=progress, visit=checkpoints.keep)
         final = checkpoints.record(tape, state, recorder, final)
     else:
         visit = None if report is None else functools.partial(report.record, tape)

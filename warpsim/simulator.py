@@ -35,7 +35,6 @@ from warpsim.stepping import Stepper
 from warpsim.trajectory import Trajectory
 from warpsim.tree.dynamics import DeviceModel
 
-
 MOST_POLYGONS = LARGEST_INDEX // 64  # per world
 
 

@@ -5,6 +5,7 @@ import warp as wp
 
 import warpsim as ws
 from scenes.examples import clutter
+from scenes.pressure import spatula_gripper
 from warpsim.demo import robot_path
 
 ROBOTS = {
@@ -12,6 +13,7 @@ ROBOTS = {
     "ant": lambda: ws.load(robot_path("ant")),
     "clutter": lambda: clutter(20),
     "arm": lambda: ws.load(robot_path("pusher")),
+    "bubbles": spatula_gripper,
 }
 CONTACT = {"lagged": lambda: ws.SAP(), "convex": lambda: ws.SAP(approximation="convex")}
 SCALE = 0.4  # of the control range

@@ -12,7 +12,7 @@ from .. import real as device
 from ..linalg.vector import scalar
 from ..real import func, real, transform, vec3, vec5
 from .narrow.features import bounding_radius
-from .narrow.manifold import BOX, CAPSULE, CYLINDER, HEIGHT_FIELD, MESH, PLANE, SPHERE
+from .narrow.manifold import BOX, CAPSULE, CYLINDER, ELLIPSOID, HEIGHT_FIELD, MESH, PLANE, SPHERE
 
 NEXT = """
 const SCALAR* poses = (const SCALAR*)geom_X.data;
@@ -92,6 +92,16 @@ def geom_bound(type: int, X: transform, size: vec3) -> vec5:
     if type == CAPSULE or type == CYLINDER:
         axis = wp.transform_vector(X, vec3(real(0.0), real(0.0), size[1]))
         radius = size[0]
+    if type == ELLIPSOID:
+        # (ρ/b)² + (z/c)² ≤ 1 lies in the capsule of radius b whose axis reaches c − b
+        longest = wp.max(size)
+        radius = size[0] + size[1] + size[2] - longest - wp.min(size)
+        along = vec3(longest - radius, real(0.0), real(0.0))
+        if size[2] == longest:
+            along = vec3(real(0.0), real(0.0), longest - radius)
+        elif size[1] == longest:
+            along = vec3(real(0.0), longest - radius, real(0.0))
+        axis = wp.transform_vector(X, along)
     if type == BOX or type == MESH:
         along = vec3(size[0], real(0.0), real(0.0))
         if size[1] >= size[0] and size[1] >= size[2]:

@@ -122,6 +122,15 @@ def law_changes(
     return vec2((-delta_phi + phi * delta_span / span) / span, delta_R)
 
 
+@func
+def field_impulse(
+    problem: Problem, w: int, c: int, u: vec3, G: mat33, gamma: vec3, delta: vec2, delta_v_c: vec3
+) -> vec3:  # fmt: skip
+    """δγ of a contact between pressure fields by the changes (δv̂_n, δR_n) of its law and that of its velocity."""
+    by_R = impulse_by_R(problem, w, c, gamma, u, vec3(real(0.0), real(0.0), delta[1]), real(0.0), real(0.0))
+    return by_R + G * (vec3(real(0.0), real(0.0), delta[0]) - delta_v_c)
+
+
 @kernel
 def contact_changes(
     topology: Topology,
@@ -199,9 +208,7 @@ def contact_changes(
     if pair >= scene.point_pairs:
         delta_law = s * vec2(wp.dot(law_slope[w, c, 0], twist), wp.dot(law_slope[w, c, 1], twist))
         delta = law_changes(contacts, problem, w, c, h, beta, weight[w, c], delta_phi, delta_law)
-        rate = vec3(real(0.0), real(0.0), delta[1])
-        by_R = impulse_by_R(problem, w, c, gamma[w, c], u_c[w, c], rate, real(0.0), real(0.0))
-        delta_gamma = by_R + G[w, c] * (vec3(real(0.0), real(0.0), delta[0]) - delta_v_c)
+        delta_gamma = field_impulse(problem, w, c, u_c[w, c], G[w, c], gamma[w, c], delta, delta_v_c)
     # The wrench, about the fixed point p.
     force = F * gamma[w, c]
     change = wp.cross(theta, force)

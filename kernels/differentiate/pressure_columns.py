@@ -11,8 +11,7 @@ from ..real import func, kernel, mat33, real, struct, vec2, vec3
 from ..solve.problem import Problem
 from ..tree import spatial as sp
 from ..tree.passes import Topology
-from .contact_slopes import Flow, contact_J, law_changes, velocity_about
-from .impulse_slopes import impulse_by_R
+from .contact_slopes import Flow, contact_J, field_impulse, law_changes, velocity_about
 from .pressure_slopes import LAW, vec12
 
 
@@ -109,9 +108,8 @@ def field_columns(
                     delta_law = vec2(slope_by(columns, w, c, LAW, k), slope_by(columns, w, c, LAW + 1, k))
                     delta_phi = slope_by(columns, w, c, 0, k)
                     delta = law_changes(contacts, problem, w, c, h, beta, weight[w, c], delta_phi, delta_law)
-                    rate = vec3(real(0.0), real(0.0), delta[1])
-                    change = impulse_by_R(problem, w, c, gamma[w, c], u_c[w, c], rate, real(0.0), real(0.0))
-                    change += G[w, c] * (vec3(real(0.0), real(0.0), delta[0]) - wp.transpose(F) * delta_u)
+                    delta_v_c = wp.transpose(F) * delta_u
+                    change = field_impulse(problem, w, c, u_c[w, c], G[w, c], gamma[w, c], delta, delta_v_c)
                     change += wp.transpose(F) * wp.cross(theta, force)
                     torque = wp.cross(delta_p, force)
                     for i in range(scene.support_size[row]):

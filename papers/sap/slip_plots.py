@@ -46,12 +46,12 @@ def open_loop(result: dict):
         shown = t <= min(end, 12.0)
         a.plot(t[shown], n[shown], color=COLOURS[name], linestyle=STYLES.get(name, "-"), linewidth=1.2, label=name)
     finish(a, "contacts, h = 5 ms (paper: 160 and 60)", xlabel="t [s]")
+    a.set_ylim(0, 260)
     a = axes[1, 1]
     for name, shift in (("polygons", -0.2), ("patch16", 0.2)):
-        count = np.bincount(column(steps, "iterations", run=name).astype(int), minlength=8)
-        mean, worst = (column(steps, key, run=name) for key in ("iterations", "e_m"))
-        label = f"{name}: mean {mean.mean():.2f}, worst e_m {worst.max():.1e}"
-        a.bar(np.arange(len(count)) + shift, count / count.sum(), 0.4, color=COLOURS[name], label=label)
+        k, count, worst = (column(steps, key, run=name) for key in ("iterations", "steps", "e_m"))
+        label = f"{name}: mean {(k * count).sum() / count.sum():.2f}, worst e_m {worst.max():.1e}"
+        a.bar(k + shift, count / count.sum(), 0.4, color=COLOURS[name], label=label)
     finish(a, "Newton iterations per step (paper's mean: 0.62)", xlabel="iterations", ylabel="steps")
     a = axes[1, 2]
     for name in runs_of([r for r in paths if r["inertia"] == "true"]):
@@ -72,18 +72,23 @@ def beyond(result: dict):
     a = axes[0, 0]
     for row in turns:
         style = {"color": COLOURS[row["run"]], "linestyle": FINENESS[row["resolution"]], "marker": "o", "ms": 4}
-        label = f"{row['run']}, {1e3 * row['resolution']:g} mm"
+        label = row["run"] if row["resolution"] == turns[0]["resolution"] else None
         a.plot(np.arange(1, len(keys) + 1), [row[key] for key in keys], label=label, **style)
     a.set_xticks(np.arange(1, len(keys) + 1))
     finish(a, "turn in each loose phase, by the bubbles' resolution", 6, xlabel="loose phase", ylabel="[deg]")
+    low, high = a.get_ylim()
+    a.set_ylim(low - 0.4 * (high - low), high)
+    a.legend(fontsize=8, ncols=3, loc="lower left", title="— 40 mm, - - 20 mm, ··· 10 mm", title_fontsize=8)
     a = axes[0, 1]
     for level in ("polygons", "patch16", "patch5", "patch4"):
         for resolution in dict.fromkeys(r["resolution"] for r in capacity):
             x, y = (column(capacity, key, level=level, resolution=resolution) for key in ("pitch", "ratio"))
             style = {"color": COLOURS[level], "linestyle": FINENESS[resolution], "marker": "o", "ms": 3}
-            a.plot(x, y, label=f"{level}, {1e3 * resolution:g} mm", **style)
+            a.plot(x, y, label=level if resolution == capacity[0]["resolution"] else None, **style)
     a.axhline(1.0, color=GREY, linewidth=0.8)
     finish(a, "torsion by the points / by the integral", 6, xlabel="pitch [deg]")
+    a.set_ylim(0.4, 1.5)
+    a.legend(fontsize=8, ncols=2, loc="lower right", title="— 40 mm, - - 20 mm, ··· 10 mm", title_fontsize=8)
     a = axes[0, 2]
     for key, colour in (("open", RED), ("closed", BLUE)):
         a.plot(column(ends, "friction"), column(ends, key), "o", color=colour, ms=4, label=f"{key} loop")

@@ -42,11 +42,12 @@ CASES = [
 ]
 
 
-def pair_model(a: str, b: str, softness: str, taus=(0.02, 0.05), margin=0.0) -> ws.Model:
+def pair_model(a: str, b: str, softness: str, taus=(0.02, 0.05), margin=0.0, tessellate=True) -> ws.Model:
     """Two free bodies of these shapes, a half space fixed to the world, in the order of the model's pair."""
     builder = ws.ModelBuilder("pair", gravity=(0, 0, 0))
     for name, kind, modulus, tau in zip("ab", (a, b), MODULI[softness], taus, strict=True):
         size, resolution = SHAPES[kind]
+        resolution = resolution if tessellate else None
         body = -1
         if kind != "plane":
             body = builder.add_body(name, mass=1.0, inertia=np.eye(3))

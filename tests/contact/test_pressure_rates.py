@@ -12,8 +12,8 @@ SMOOTH = [case for case in CASES if case[0] in ("plane", "capsule", "cylinder") 
 NAMES = {"ids": "-".join}
 
 
-def check(case, level, margin=0.0, **options):
-    found = compare(pair_model(*case, margin=margin), level, **options)
+def check(case, level, margin=0.0, tessellate=True, **options):
+    found = compare(pair_model(*case, margin=margin, tessellate=tessellate), level, **options)
     assert found["contacts"] > 0 and found["skipped"] == 0
     assert max(found["errors"].values()) <= TOLERANCE, found["errors"]
 
@@ -48,6 +48,13 @@ def test_by_parameters(case, level):
 def test_with_a_margin(case):
     """Surfaces that are moved out."""
     check(case, "polygons", poses=1, margin=0.005, by_parameters=True)
+
+
+@pytest.mark.parametrize("level", ["patch16", "patch5"])
+@pytest.mark.parametrize("softness", ["rigid and soft", "soft and rigid"])
+def test_spheres_on_planes(softness, level):
+    """The points of the closed form."""
+    check(("plane", "sphere", softness), level, poses=3, tessellate=False, by_parameters=True)
 
 
 @pytest.mark.parametrize("level", ["polygons", "patch16", "patch5"])

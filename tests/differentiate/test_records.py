@@ -297,3 +297,24 @@ def test_no_copies_of_parameters_that_were_not_asked_for():
     ]
     assert {id(record.parameters) for record in records} == {id(records[0].parameters)}
     assert list(records[0].parameters.values) == ["body_mass"]
+
+
+@pytest.mark.parametrize("checkpoint_every", [None, 4])
+def test_a_start_that_has_a_gradient_already_leaks_none(checkpoint_every):
+    """Backward passes from one start, whose own gradient adds up, give the same gradient of the controls each time."""
+    model = ws.load(ws.robots.path("hopper"))
+    sim = ws.Simulator(model, dt=0.005, dtype="float64", requires_grad=True)
+    start = sim.state()
+
+    def gradient():
+        controls = wp.array(np.full((10, 1, model.nu), 0.2), dtype=wp.float64, requires_grad=True)
+        with wp.Tape() as tape:
+            trajectory = sim.rollout(start, controls, checkpoint_every=checkpoint_every)
+        seed = np.zeros(trajectory.q.shape)
+        seed[-1] = 1.0
+        tape.backward(grads={trajectory.q: wp.array(seed, dtype=wp.float64)})
+        return controls.grad.numpy()
+
+    first = gradient()
+    for _ in range(2):
+        np.testing.assert_array_equal(gradient(), first)

@@ -29,8 +29,8 @@ GAP = [0, 0, 0.06, 1, 0, 0, 0]  # a ball of 5 cm 1 cm above the ground
 DEEP = [0, 0, 0.045, 1, 0, 0, 0]
 
 
-def ball(ground=("half_space", None, None)) -> ws.Model:
-    return scenes.drop(("sphere", 0.05), 1e5, 0.02, 0.5, ground, 0.3, 0.02)
+def ball(ground=("half_space", None, None), resolution=0.02) -> ws.Model:
+    return scenes.drop(("sphere", 0.05), 1e5, resolution, 0.5, ground, 0.3, 0.02)
 
 
 def recorded(model, rows, worlds=1) -> ws.Trajectory:
@@ -184,6 +184,34 @@ def test_a_stage_has_the_polygons_of_every_frame(tmp_path):
         p for p in stage.TraverseAll() if p.GetCustomDataByKey("warpsim:name") == "body" and p.IsA(UsdGeom.Gprim)
     )
     assert UsdGeom.Gprim(geom).GetDisplayOpacityAttr().Get()[0] < 0.5
+
+
+def test_patches_of_a_stage_are_not_read_back(tmp_path):
+    """The model that is read is the one that was written, but for the opacity of its geoms; the report has a line for the patches."""
+    model = ball()
+    recorded(model, [DEEP, GAP]).to_usd(tmp_path / "a.usda", patches=True)
+    back = ws.load(tmp_path / "a.usda")
+    assert back.geom_names == model.geom_names
+    np.testing.assert_array_equal(back.geom_hydroelastic, model.geom_hydroelastic)
+    np.testing.assert_array_equal(back.geom_rgba, see_through(model).geom_rgba)
+    assert [line.status for line in back.report if "/World/Patches" in line.feature] == ["ignored"]
+
+
+def test_a_ball_in_closed_form_is_shown(tmp_path):
+    """A sphere without a resolution on a plane has no polygons in the step; stage and page have its disc."""
+    t = recorded(ball(resolution=None), [DEEP, GAP], worlds=2)
+    t.to_usd(tmp_path / "a.usda", patches=True)
+    validate(tmp_path / "a.usda")
+    stage = Usd.Stage.Open(str(tmp_path / "a.usda"))
+    for world in (0, 1):
+        (prim,) = stage.GetPrimAtPath(f"/World/Patches/World_{world}").GetChildren()
+        points = np.array(UsdGeom.Mesh(prim).GetPointsAttr().Get(0))
+        radius = np.ptp(points[:, 0]) / 2
+        assert radius == pytest.approx(np.sqrt(0.05**2 - (0.045 - 1e-3 * world) ** 2), rel=1e-5)
+        assert len(UsdGeom.Mesh(prim).GetPointsAttr().Get(1)) == 0
+    t.to_html(tmp_path / "a.html", patches=True)
+    largest = 1e5 * (1 - 0.044 / 0.05)
+    assert f"pressure 0 to {largest / 1e3:.3g} kPa" in (tmp_path / "a.html").read_text(encoding="utf-8")
 
 
 def test_every_world_of_a_stage_has_its_own_patches(tmp_path):

@@ -104,7 +104,7 @@ def _cell_tables(model: Model, g: int, cells: Cells, shift: float) -> dict[str, 
     kind, thickness = int(model.geom_type[g]), model.geom_hydroelastic[g, 2]
     a, b = coefficients(kind, model.geom_size[g], thickness, cells.entry)
     sphere, axis = (
-        (np.array([[0.0, 0.0, 0.0, np.inf]]), np.zeros((1, 3)))
+        (np.array([[0.0, 0.0, shift * thickness, np.inf]]), np.zeros((1, 3)))
         if kind == GeomType.PLANE
         else _cell_capsules(cells, a, b, shift)
     )

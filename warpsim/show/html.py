@@ -45,6 +45,7 @@ FIELD_OF_VIEW = np.radians(40.0)
 LARGEST_ROOM = 0.6  # m, around the geoms' places in the first view
 MOST_TRIANGLES = 10_000  # of patches in a frame
 PATCH_STEP = 2.0**-16  # m
+PATCH_GAMMA = 1.3  # less than GAMMA: patches are seen through geoms
 
 
 def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=None, patches: bool = False) -> None:
@@ -84,7 +85,8 @@ def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=
     finally:
         server.stop()
     if shown is not None:
-        page = page.replace("</body>", shown.legend() + "</body>", 1)
+        head, end, tail = page.rpartition("</body>")
+        page = head + shown.legend() + end + tail
     with replacing(path) as new:
         new.write_text(_titled(page, f"{model.name} - warpsim"), encoding="utf-8")
 
@@ -117,7 +119,7 @@ class _Patches:
                     f"/patches/band_{k}",
                     vertices=np.zeros((3, 3), np.float32),
                     faces=np.arange(3, dtype=np.uint32)[None],
-                    color=tuple(np.round(255 * color**GAMMA).astype(int).tolist()),
+                    color=tuple(np.round(255 * color**PATCH_GAMMA).astype(int).tolist()),
                     flat_shading=True,
                     side="double",
                     cast_shadow=False,

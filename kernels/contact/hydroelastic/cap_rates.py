@@ -7,7 +7,7 @@ from ..contacts import Material, geom_dissipation_time
 from ..narrow.manifold import SPHERE
 from .caps import Cap, cap_patch, cap_sums, plane_and_centre
 from .fields import Fields, Sizes, thickness_of
-from .patch_rates import MovingPatch, MovingSums, both, moving_axes, one, over, size_of, times
+from .patch_rates import MovingPatch, MovingSums, both, one, over, size_of, times
 from .patches import Patch, Sums
 from .polygon import LEAST_SLOPE
 from .rates import Direction
@@ -79,14 +79,16 @@ def moving_cap(
     fields: Fields, sizes: Sizes, material: Material, default_tau: real, X: transform, w: int, s: int, o: int, way: Direction
 ):  # fmt: skip
     """Patch and sums of a sphere on a plane along a direction, in the frame of S."""
-    up, centre, height = plane_and_centre(fields, X, s)
+    up, across, centre, height = plane_and_centre(fields, X, s)
     row = w % sizes.size.shape[0]
     E = vec2(sizes.modulus[w % sizes.modulus.shape[0], s], way.modulus_s)
     up_rate = vec3()
+    across_rate = vec3()
     centre_rate = vec3()
     cap = MovingCap()
     if fields.geom_type[s] == SPHERE:
         up_rate = wp.cross(way.omega, up)
+        across_rate = wp.cross(way.omega, across)
         R = vec2(sizes.size[row, s][0], way.size_s[0])
         cap = moving_soft_sphere(E, R, vec2(height, -wp.dot(up, way.u)))
     else:
@@ -101,25 +103,23 @@ def moving_cap(
     still.pressed = cap.pressed[0]
     tau = geom_dissipation_time(material.dissipation_time, w, s, default_tau)
     patch = MovingPatch()
-    now = cap_patch(up, centre, cap.height[0], fields.geom_type[s] == SPHERE)
-    axes = moving_axes(now.normal, wp.dot(now.normal, up) * up_rate)
-    turning = axes.rate
+    now = cap_patch(up, across, centre, cap.height[0], fields.geom_type[s] == SPHERE)
     rate = Patch()
-    rate.normal = turning.normal
-    rate.t = turning.t
-    rate.u = turning.u
+    rate.normal = wp.dot(now.normal, up) * up_rate
+    rate.t = across_rate
+    rate.u = wp.cross(rate.normal, now.t) + wp.cross(now.normal, rate.t)
     rate.centre = centre_rate + cap.height[1] * up + cap.height[0] * up_rate
     patch.now = now
     patch.rate = rate
     sums = MovingSums()
     sums.now = cap_sums(still, now, tau)
-    across = wp.outer(now.t, now.t) + wp.outer(now.u, now.u)
-    across_rate = both(now.t, rate.t) + both(now.u, rate.u)
+    spread = wp.outer(now.t, now.t) + wp.outer(now.u, now.u)
+    spread_rate = both(now.t, rate.t) + both(now.u, rate.u)
     change = Sums()
     change.K = cap.K[1]
-    change.Kxx = cap.spread[1] * across + cap.spread[0] * across_rate
+    change.Kxx = cap.spread[1] * spread + cap.spread[0] * spread_rate
     change.Ktau = cap.K[1] * tau + cap.K[0] * way.tau_s
     change.f = cap.F[1]
-    change.fxx = cap.pressed[1] * across + cap.pressed[0] * across_rate
+    change.fxx = cap.pressed[1] * spread + cap.pressed[0] * spread_rate
     sums.rate = change
     return patch, sums

@@ -18,7 +18,6 @@ from ...flags import DEEP_PRESSURE
 from ...linalg.lanes import lane
 from ...real import func, kernel, real, struct, transform, vec3
 from ..contacts import Contacts, Material, Scene, geom_dissipation_time
-from ..narrow.features import orthogonal
 from ..narrow.manifold import SPHERE
 from .fields import Fields, Sizes, thickness_of
 from .find_polygons import DEEP, Polygons, soft_first
@@ -81,13 +80,14 @@ def soft_layer(E: real, t: real, R: real, s: real) -> Cap:
 
 
 @func
-def cap_patch(up: vec3, centre: vec3, height: real, soft_ball: bool) -> Patch:
-    """Where the patch is: n̄ into the soft one, and the centre of stiffness, from the plane's normal and the sphere's centre."""
+def cap_patch(up: vec3, across: vec3, centre: vec3, height: real, soft_ball: bool) -> Patch:
+    """Where the patch is: n̄ into the soft one, and the centre of stiffness, from the plane's normal and x axis, which a ball that rolls leaves as they
+    are, and the sphere's centre."""
     patch = Patch()
     patch.normal = up
     if not soft_ball:
         patch.normal = -up
-    patch.t = orthogonal(patch.normal)
+    patch.t = across
     patch.u = wp.cross(patch.normal, patch.t)
     patch.centre = centre + height * up
     return patch
@@ -108,15 +108,17 @@ def cap_sums(cap: Cap, patch: Patch, tau: real) -> Sums:
 
 @func
 def plane_and_centre(fields: Fields, X: transform, s: int):
-    """The plane's normal and the sphere's centre, and the height of the centre above the plane, in the frame of S. X: pose of O in it."""
+    """The plane's normal and x axis, the sphere's centre, and its height above the plane, in the frame of S. X: pose of O in it."""
     up = vec3(real(0.0), real(0.0), real(1.0))
+    across = vec3(real(1.0), real(0.0), real(0.0))
     centre = wp.transform_get_translation(X)
     height = centre[2]
     if fields.geom_type[s] == SPHERE:
         up = wp.transform_vector(X, up)
+        across = wp.transform_vector(X, across)
         height = -wp.dot(up, centre)
         centre = vec3()
-    return up, centre, height
+    return up, across, centre, height
 
 
 @func
@@ -161,13 +163,13 @@ def add_caps(
         s, o = soft_first(fields, scene, p)
         if fields.cap[k] == 1 and geom_speed[w, s] >= real(0.0) and geom_speed[w, o] >= real(0.0):
             X_s = geom_X[w, s]
-            up, centre, height = plane_and_centre(fields, wp.transform_inverse(X_s) * geom_X[w, o], s)
+            up, across, centre, height = plane_and_centre(fields, wp.transform_inverse(X_s) * geom_X[w, o], s)
             cap = cap_of(fields, sizes, w, s, o, height)
             if cap.F > real(0.0):
                 sign = real(1.0)
                 if s == scene.pair_geom[p, 0]:
                     sign = real(-1.0)
-                patch = cap_patch(up, centre, cap.height, fields.geom_type[s] == SPHERE)
+                patch = cap_patch(up, across, centre, cap.height, fields.geom_type[s] == SPHERE)
                 tau = geom_dissipation_time(material.dissipation_time, w, s, default_tau)
                 count, more = add_points(
                     points, w, p, wp.vec2i(0, 0), X_s, sign, patch, cap_sums(cap, patch, tau), count, contacts

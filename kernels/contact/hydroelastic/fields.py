@@ -137,11 +137,10 @@ def bound_plane(fields: Fields, form: Form, bound: int, own: vec4) -> vec4:
 
 
 @func
-def vertex_of(fields: Fields, sizes: Sizes, w: int, g: int, v: int) -> vec3:
+def vertex_of(form: Form, u: vec4) -> vec3:
     """Vertex of a face of a rigid geom, in its frame."""
-    kind = fields.geom_type[g]
-    u = fields.face_vertex[v]
-    size = size_of(sizes, w, g)
+    kind = form.kind
+    size = form.size
     scale = vec3(real(1.0), real(1.0), real(1.0))
     if kind == SPHERE or kind == CAPSULE:
         scale = vec3(size[0], size[0], size[0])
@@ -184,6 +183,26 @@ def capsule_scale(fields: Fields, sizes: Sizes, w: int, g: int) -> real:
     return scale
 
 
+@struct
+class Side:
+    """One of the two geoms of a pair in a world: what its parts are found with."""
+
+    form: Form
+    modulus: real
+    scale: real  # `capsule_scale`
+    rigid: bool
+
+
+@func
+def side_of(fields: Fields, sizes: Sizes, w: int, g: int) -> Side:
+    side = Side()
+    side.form = form_of(fields, sizes, w, g)
+    side.modulus = sizes.modulus[w % sizes.modulus.shape[0], g]
+    side.scale = capsule_scale(fields, sizes, w, g)
+    side.rigid = fields.geom_cells[g, 1] == 0
+    return side
+
+
 @func
 def scaled(sphere: vec4, axis: vec3, scale: real) -> Capsule:
     """A capsule of the tables in this world, by `capsule_scale`."""
@@ -204,10 +223,10 @@ def cell_capsule(fields: Fields, i: int, scale: real) -> Capsule:
 
 
 @func
-def part_capsule(fields: Fields, X: transform, o: int, j: int, scale: real) -> Capsule:
+def part_capsule(fields: Fields, X: transform, rigid: bool, j: int, scale: real) -> Capsule:
     """Around cell j of O, or its face where it is rigid, carried by X."""
     own = Capsule()
-    if fields.geom_cells[o, 1] == 0:
+    if rigid:
         own = scaled(fields.face_sphere[j], fields.face_axis[j], scale)
     else:
         own = scaled(fields.cell_sphere[j], fields.cell_axis[j], scale)

@@ -13,7 +13,7 @@ from ...real import func, kernel, mat33, real, struct, transform, vec2, vec3, ve
 from ..contacts import Contacts, Material, Scene, geom_dissipation_time
 from ..narrow.features import contact_frame, orthogonal
 from ..narrow.manifold import PLANE
-from .fields import Capsule, Fields, Sizes, capsule_scale, capsules_apart, cell_capsule, part_capsule
+from .fields import Capsule, Fields, Side, Sizes, capsules_apart, cell_capsule, part_capsule, side_of
 from .polygon import MAX_VERTICES, SMALLEST_AREA, Moments, Surface, clip, compliances, meet, moments
 
 DEEP = 0.5  # p/E from which on geoms are too soft, or driven too deep, for their fields
@@ -63,25 +63,29 @@ def parts(fields: Fields, g: int):
 @func
 def apart(cell: Capsule, part: Capsule, up: vec3, plane_s: bool) -> bool:
     """Whether the capsule around a cell of S is off that around a part of O, or off the half space below it whose normal is `up` where its radius is
-    infinite. `plane_s`: S is the half space z <= 0."""
+    infinite. `plane_s`: S is the half space below the cell's middle."""
     off = bool(False)
     if part.radius == real(wp.inf):
         off = wp.dot(up, cell.middle - part.middle) - wp.abs(wp.dot(up, cell.axis)) > cell.radius
     elif plane_s:
-        off = part.middle[2] - wp.abs(part.axis[2]) > part.radius
+        off = part.middle[2] - cell.middle[2] - wp.abs(part.axis[2]) > part.radius
     else:
         off = capsules_apart(cell, part)
     return off
 
 
 @func
-def geom_around(fields: Fields, X: transform, bound: vec5, g: int) -> Capsule:
-    """The capsule around a geom with its margin, in the frame that X carries the world to; of a plane its place, radius infinite."""
+def geom_around(fields: Fields, pose: transform, X: transform, bound: vec5, g: int) -> Capsule:
+    """The capsule around a geom with its margin, in the frame that X carries the world to, where it has this pose; of a plane its place, radius
+    infinite."""
     around = Capsule()
     around.radius = real(wp.inf)
+    around.middle = wp.transform_get_translation(pose)
     if fields.geom_type[g] != PLANE:
         around.axis = wp.transform_vector(X, vec3(bound[0], bound[1], bound[2]))
         around.radius = bound[3] + fields.geom_margin[g]
+    else:
+        around.middle = wp.transform_point(pose, vec3(real(0.0), real(0.0), fields.geom_margin[g]))
     return around
 
 
@@ -92,12 +96,13 @@ def list_near(
     """List the parts of geom g, which X carries to the frame of S, near the capsule around the other geom, from place `at` on; where the list ends.
     By all lanes."""
     first, count = parts(fields, g)
+    rigid = fields.geom_cells[g, 1] == 0
     end = int(at)
     for k in range(0, count, lanes()):
         i = first + k + lane()
         hit = int(0)
         if k + lane() < count:
-            if not apart(part_capsule(fields, X, g, i, scale), other, up, is_plane):
+            if not apart(part_capsule(fields, X, rigid, i, scale), other, up, is_plane):
                 hit = int(1)
         place = end + team_rank(hit)
         if hit == 1:
@@ -108,7 +113,7 @@ def list_near(
 
 @func
 def next_parts(
-    fields: Fields, X: transform, w: int, o: int, scale_s: real, scale_o: real, up: vec3, plane_s: bool, near: wp.array2d(dtype=int),
+    fields: Fields, X: transform, w: int, side_o: Side, scale_s: real, up: vec3, plane_s: bool, near: wp.array2d(dtype=int),
     count_s: int, k: int, total: int,
 ):  # fmt: skip
     """The next places from k on, of all combinations of a part of O and a cell of S that are listed, whose capsules meet, one for every lane; where
@@ -119,7 +124,7 @@ def next_parts(
         searching = bool(True)
         while at < total and searching:
             j = at // count_s
-            other = part_capsule(fields, X, o, near[w, count_s + j], scale_o)
+            other = part_capsule(fields, X, side_o.rigid, near[w, count_s + j], side_o.scale)
             last = (j + 1) * count_s
             first = j * count_s
             while at < last and apart(cell_capsule(fields, near[w, at - first], scale_s), other, up, plane_s):
@@ -134,7 +139,7 @@ def next_parts(
             mine = at + lane()
             hit = int(0)
             if mine < total:
-                other = part_capsule(fields, X, o, near[w, count_s + mine // count_s], scale_o)
+                other = part_capsule(fields, X, side_o.rigid, near[w, count_s + mine // count_s], side_o.scale)
                 if not apart(cell_capsule(fields, near[w, mine % count_s], scale_s), other, up, plane_s):
                     hit = int(1)
             hits = team_count(hit)
@@ -339,22 +344,21 @@ def detect(
             X = X_to_s * geom_X[w, o]
             up = wp.transform_vector(X, vec3(real(0.0), real(0.0), real(1.0)))
             plane_s = fields.geom_type[s] == PLANE
-            scale_s = capsule_scale(fields, sizes, w, s)
-            scale_o = capsule_scale(fields, sizes, w, o)
-            around_o = geom_around(fields, X_to_s, geom_capsule[w, o], o)
-            around_o.middle = wp.transform_get_translation(X)
-            around_s = geom_around(fields, X_to_s, geom_capsule[w, s], s)
+            side_s = side_of(fields, sizes, w, s)
+            side_o = side_of(fields, sizes, w, o)
+            scale_s = side_s.scale
+            scale_o = side_o.scale
+            around_o = geom_around(fields, X, X_to_s, geom_capsule[w, o], o)
+            around_s = geom_around(fields, still, X_to_s, geom_capsule[w, s], s)
             count_s = list_near(fields, still, w, s, scale_s, around_o, up, plane_s, polygons.near, 0)
-            # Seen from the parts of O, S is the half space z <= 0 where it is a plane.
+            # Seen from the parts of O, S is a half space below z where it is a plane; the one part of a plane O is always listed.
             above = vec3(real(0.0), real(0.0), real(1.0))
-            count_o = list_near(
-                fields, X, w, o, scale_o, around_s, above, fields.geom_type[o] == PLANE, polygons.near, count_s
-            )
+            count_o = list_near(fields, X, w, o, scale_o, around_s, above, False, polygons.near, count_s)
             sync()
             total = count_s * (count_o - count_s)
             k = int(0)
             while k < total:
-                own, k = next_parts(fields, X, w, o, scale_s, scale_o, up, plane_s, polygons.near, count_s, k, total)
+                own, k = next_parts(fields, X, w, side_o, scale_s, up, plane_s, polygons.near, count_s, k, total)
                 found = Surface()
                 shape = Moments()
                 i = int(0)
@@ -362,7 +366,7 @@ def detect(
                 if own < total:
                     i = polygons.near[w, own % count_s]
                     j = polygons.near[w, count_s + own // count_s]
-                    found = meet(fields, sizes, X, w, s, o, i, j, P, spare, distance)
+                    found = meet(fields, side_s, side_o, X, i, j, P, spare, distance)
                     if found.count > 0:
                         shape = moments(P, found.count, found.normal)
                         depth = wp.max(depth, deepest(P, found) / softest(fields, sizes, w, s, o))
@@ -445,7 +449,9 @@ def outline(
     X_s = geom_X[world, s]
     cells = polygons.cells[world, k]
     X = wp.transform_inverse(X_s) * geom_X[world, o]
-    found = meet(fields, sizes, X, world, s, o, cells[0], cells[1], P, spare, distance)
+    side_s = side_of(fields, sizes, world, s)
+    side_o = side_of(fields, sizes, world, o)
+    found = meet(fields, side_s, side_o, X, cells[0], cells[1], P, spare, distance)
     if found.count > 0 and fields.geom_shift[s] + fields.geom_shift[o] > real(0.0):
         found.count = clip(P, spare, distance, found.count, -vec4(found.a[0], found.a[1], found.a[2], found.b))
     shape = moments(P, found.count, found.normal)

@@ -19,7 +19,7 @@ from ...real import func, kernel, mat33, real, struct, transform, vec2, vec3, ve
 from ...tree.passes import Topology
 from ..contacts import Contacts, Scene, point_velocity
 from ..narrow.features import contact_frame, orthogonal
-from .fields import Fields, Sizes
+from .fields import Fields, Sizes, side_of
 from .find_polygons import Polygons, corner, soft_first
 from .polygon import MAX_VERTICES, clip, meet, moments
 
@@ -316,6 +316,8 @@ def quadrant_sums(
     spare = wp.zeros(shape=(MAX_VERTICES,), dtype=vec3)
     distance = wp.zeros(shape=(MAX_VERTICES,), dtype=real)
     s, o = soft_first(fields, scene, p)
+    side_s = side_of(fields, sizes, w, s)
+    side_o = side_of(fields, sizes, w, o)
     at = vec2()
     if quadrant >= 0:
         at = corner(quadrant)
@@ -335,7 +337,7 @@ def quadrant_sums(
                 )
             elif along_t > -values[4] and along_u > -values[4]:
                 cells = polygons.cells[w, k]
-                found = meet(fields, sizes, X, w, s, o, cells[0], cells[1], P, spare, distance)
+                found = meet(fields, side_s, side_o, X, cells[0], cells[1], P, spare, distance)
                 count = found.count
                 if count > 0:
                     count = clip(P, spare, distance, count, half_plane(patch.t, patch.centre, at[0]))

@@ -17,11 +17,9 @@ from .fields import (
     SURFACE,
     Fields,
     Form,
-    Sizes,
+    Side,
     bound_plane,
-    capsule_scale,
     cell_capsule,
-    form_of,
     function_of,
     part_capsule,
     vertex_of,
@@ -115,18 +113,8 @@ def lay_square(P: wp.array(dtype=vec3), centre: vec3, normal: vec3, half: real) 
 
 
 @func
-def lay_face(
-    fields: Fields,
-    sizes: Sizes,
-    X: transform,
-    w: int,
-    o: int,
-    face: int,
-    centre: vec3,
-    reach: real,
-    P: wp.array(dtype=vec3),
-):
-    """The face of rigid geom o in the frame of S, by its vertices and outward normal; of a half space a square about the cell's sphere."""
+def lay_face(fields: Fields, form: Form, X: transform, face: int, centre: vec3, reach: real, P: wp.array(dtype=vec3)):
+    """A face of a rigid geom in the frame of S, by its vertices and outward normal; of a half space a square about the cell's sphere."""
     first = fields.face_vertices[face, 0]
     count = fields.face_vertices[face, 1]
     normal = wp.transform_vector(X, vec3(real(0.0), real(0.0), real(1.0)))
@@ -135,7 +123,7 @@ def lay_face(
         count = lay_square(P, foot, normal, real(SQUARE) * reach)
     else:
         for i in range(count):
-            P[i] = wp.transform_point(X, vertex_of(fields, sizes, w, o, first + i))
+            P[i] = wp.transform_point(X, vertex_of(form, fields.face_vertex[first + i]))
         area = vec3()
         for i in range(1, count - 1):
             area += wp.cross(P[i] - P[0], P[i + 1] - P[0])
@@ -145,47 +133,55 @@ def lay_face(
 
 @func
 def clip_to_cell(
-    fields: Fields, form: Form, X: transform, cell: int, own: vec4, skip_surface: bool, count: int,
+    fields: Fields, form: Form, cell: int, own: vec4, count: int,
     P: wp.array(dtype=vec3), spare: wp.array(dtype=vec3), distance: wp.array(dtype=real),
 ) -> int:  # fmt: skip
-    """Cut P to a cell of the geom of this form, whose frame X carries to that of P; its vertices then."""
+    """Cut P to a cell of the geom of this form, in its frame; its vertices then."""
     left = int(count)
     first = fields.cell_bounds[cell, 0]
     for i in range(first, first + fields.cell_bounds[cell, 1]):
-        if left >= 3 and not (skip_surface and fields.bound[i] == SURFACE):
-            plane = carried(X, bound_plane(fields, form, fields.bound[i], own))
-            left = clip(P, spare, distance, left, plane)
+        if left >= 3:
+            left = clip(P, spare, distance, left, bound_plane(fields, form, fields.bound[i], own))
     return left
 
 
-@func(inline=False)
+@func
+def clip_to_other(
+    fields: Fields, form: Form, X: transform, cell: int, own: vec4, count: int,
+    P: wp.array(dtype=vec3), spare: wp.array(dtype=vec3), distance: wp.array(dtype=real),
+) -> int:  # fmt: skip
+    """Cut P to a cell of another geom, whose frame X carries to that of P, but not to its surface; its vertices then."""
+    left = int(count)
+    first = fields.cell_bounds[cell, 0]
+    for i in range(first, first + fields.cell_bounds[cell, 1]):
+        if left >= 3 and fields.bound[i] != SURFACE:
+            left = clip(P, spare, distance, left, carried(X, bound_plane(fields, form, fields.bound[i], own)))
+    return left
+
+
+@func
 def meet(
-    fields: Fields, sizes: Sizes, X: transform, w: int, s: int, o: int, i: int, j: int,
+    fields: Fields, side_s: Side, side_o: Side, X: transform, i: int, j: int,
     P: wp.array(dtype=vec3), spare: wp.array(dtype=vec3), distance: wp.array(dtype=real),
 ) -> Surface:  # fmt: skip
     """The polygon P of cell i of S with face or cell j of O, X the pose of O in the frame of S."""
-    still = wp.transform_identity(dtype=real)
     found = Surface()
-    form = form_of(fields, sizes, w, s)
-    own = function_of(form, fields.entry[fields.cell_entry[i]])
-    modulus = sizes.modulus[w % sizes.modulus.shape[0], s]
-    found.a = modulus * along(own)
-    found.b = modulus * own[3]
-    around = cell_capsule(fields, i, capsule_scale(fields, sizes, w, s))
+    own = function_of(side_s.form, fields.entry[fields.cell_entry[i]])
+    found.a = side_s.modulus * along(own)
+    found.b = side_s.modulus * own[3]
+    around = cell_capsule(fields, i, side_s.scale)
     centre = around.middle
     reach = around.radius + wp.length(around.axis)
     count = int(0)
-    if fields.geom_cells[o, 1] == 0:
-        count, normal = lay_face(fields, sizes, X, w, o, j, centre, reach, P)
+    if side_o.rigid:
+        count, normal = lay_face(fields, side_o.form, X, j, centre, reach, P)
         found.normal = normal
         found.slope_s = wp.dot(found.a, found.normal)
         found.slope_o = real(wp.inf)
-        count = clip_to_cell(fields, form, still, i, own, False, count, P, spare, distance)
+        count = clip_to_cell(fields, side_s.form, i, own, count, P, spare, distance)
     else:
-        form_o = form_of(fields, sizes, w, o)
-        other = function_of(form_o, fields.entry[fields.cell_entry[j]])
-        modulus_o = sizes.modulus[w % sizes.modulus.shape[0], o]
-        p_o = modulus_o * carried(X, other)
+        other = function_of(side_o.form, fields.entry[fields.cell_entry[j]])
+        p_o = side_o.modulus * carried(X, other)
         a_o = along(p_o)
         grow = found.a - a_o
         if wp.length_sq(grow) > real(PARALLEL) * wp.length_sq(found.a):
@@ -194,7 +190,7 @@ def meet(
             found.slope_s = wp.dot(found.a, found.normal)
             found.slope_o = -wp.dot(a_o, found.normal)
             found.size_o = wp.length(a_o)
-            around_o = part_capsule(fields, X, o, j, capsule_scale(fields, sizes, w, o))
+            around_o = part_capsule(fields, X, False, j, side_o.scale)
             reach_o = around_o.radius + wp.length(around_o.axis)
             level = (found.b - p_o[3]) / size
             height = wp.dot(found.normal, centre) + level
@@ -208,9 +204,9 @@ def meet(
                     centre = around_o.middle
                     height = height_o
                 count = lay_square(P, centre - height * found.normal, found.normal, real(SQUARE) * reach)
-                count = clip_to_cell(fields, form, still, i, own, False, count, P, spare, distance)
+                count = clip_to_cell(fields, side_s.form, i, own, count, P, spare, distance)
                 # Where the pressures are equal both are 0 along one line: it bounds the polygon once.
-                count = clip_to_cell(fields, form_o, X, j, other, True, count, P, spare, distance)
+                count = clip_to_other(fields, side_o.form, X, j, other, count, P, spare, distance)
     found.count = count
     if count < 3:
         found.count = 0

@@ -300,7 +300,7 @@ def lay_moving_face(
     P: wp.array(dtype=vec3), D: wp.array(dtype=vec3),
 ):  # fmt: skip
     """`lay_face` with rates: also that of the normal."""
-    count, n = lay_face(fields, sizes, X, w, o, face, centre, reach, P)
+    count, n = lay_face(fields, form_of(fields, sizes, w, o), X, face, centre, reach, P)
     n_rate = wp.cross(d.omega, n)
     if fields.face_vertices[face, 1] == 0:
         keep_in_plane(P, D, n, n_rate, -wp.dot(n, d.u))
@@ -412,7 +412,7 @@ def meet_moving(
             rate.slope_o = -wp.dot(along(p_rate), n) - wp.dot(a_o, n_rate)
             found.size_o = wp.length(a_o)
             rate.size_o = wp.dot(a_o, along(p_rate)) / found.size_o
-            around_o = part_capsule(fields, X, o, j, capsule_scale(fields, sizes, w, o))
+            around_o = part_capsule(fields, X, False, j, capsule_scale(fields, sizes, w, o))
             reach_o = around_o.radius + wp.length(around_o.axis)
             level = (found.b - p_o[3]) / size
             level_rate = (rate.b - p_rate[3]) / size - level * wp.dot(n, grow_rate) / size

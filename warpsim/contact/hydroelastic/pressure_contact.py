@@ -58,7 +58,9 @@ class PressureContact:
             key: value for key, value in tables._asdict().items() if key in field_kernels.Fields.source.__annotations__
         }
         arrays |= {"pair": self.pairs, "cap": self.caps, "geom_type": self.model.geom_type}
-        if self.points_per_patch:  # sums over a patch would take what a margin sees ahead, at negative pressure, for pull
+        if (
+            self.points_per_patch
+        ):  # sums over a patch would take what a margin sees ahead, at negative pressure, for pull
             arrays["geom_shift"] = np.zeros_like(arrays["geom_shift"])
         for key, value in arrays.items():
             kind = kinds.get(key, wp.int32)

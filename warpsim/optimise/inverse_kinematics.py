@@ -1,0 +1,94 @@
+"""`reach`: inverse kinematics by damped least squares, in all worlds at once (Wampler 1986; Nakamura and Hanafusa 1986).
+
+Each iteration solves (JᵀJ + (λ² + w²) I) δ = Jᵀ e + w² (posture ⊖ q) with the errors e of all targets, q ← q ⊕ δ. A step costs one call
+of `sim.kinematics` and one of `sim.jacobian` for each target.
+"""
+
+import typing
+from collections.abc import Mapping
+
+import numpy as np
+
+from warpsim.checks import number, numbers, positive, short, whole
+from warpsim.model.geometry import quaternion_multiply, rotation_vector
+from warpsim.model.model import JointType
+from warpsim.simulator import Simulator
+
+SMALLEST = 1e-12  # of a step, below which it is not scaled
+
+
+class Reach(typing.NamedTuple):
+    """`q (worlds, nq)`, and by target in the order given `position_error` [m] and `rotation_error` [rad], each (worlds, targets)."""
+
+    q: np.ndarray
+    position_error: np.ndarray
+    rotation_error: np.ndarray
+
+
+def reach(
+    sim: Simulator,
+    q,
+    targets: Mapping,
+    *,
+    iterations: int = 50,
+    damping: float = 0.01,
+    posture=None,
+    posture_weight: float = 0.01,
+    largest_step: float = 0.3,
+) -> Reach:
+    """Positions near `q` (nq,) or (worlds, nq) at which bodies have the poses of `targets`.
+
+    `targets`: body (name or index) to a pose (7,) or (worlds, 7), `[x y z qw qx qy qz]` of its frame in the world, as `sim.kinematics` gives it. Lengths
+    count in metres beside angles in radians; `damping` λ and the weight w of `posture` (nq,) or (worlds, nq) are in the same measure, and no
+    coordinate of v moves by more than `largest_step` in one iteration. Hinges and slides stay within their ranges. The result is the
+    last iterate, whatever its errors: a world whose target is out of reach ends as near as its damping lets it. Float64 simulators are
+    meant; `sim` is only read.
+    """
+    model = sim.model
+    iterations = whole(iterations, "iterations", 0)
+    damping, largest = positive(damping, "damping"), positive(largest_step, "largest_step")
+    weight = number(posture_weight, "posture_weight", "it must be finite and not negative", lambda x: 0 <= x < np.inf)
+    if not isinstance(targets, Mapping) or not targets:
+        raise ValueError(f"targets is {short(targets)}; give a dict of bodies and poses")
+    bodies = [model.body(b) if isinstance(b, str) else whole(b, "body", 0) for b in targets]
+    goals = np.stack([_rows(pose, 7, sim.worlds, f"target of {b!r}") for b, pose in targets.items()], axis=1)
+    goals[..., 3:] /= np.linalg.norm(goals[..., 3:], axis=-1, keepdims=True)
+    q = _rows(q, model.nq, sim.worlds, "q")
+    rest = None if posture is None else _rows(posture, model.nq, sim.worlds, "posture")
+    low, high, at = _ranges(model)
+    for _ in range(iterations):
+        error = _errors(sim.kinematics(q).numpy()[:, bodies].astype(float), goals)
+        jacobian = np.concatenate([sim.jacobian(q, b).numpy() for b in bodies], axis=1).astype(float)
+        right = np.einsum("wri,wr->wi", jacobian, error.reshape(len(q), -1))
+        left = np.einsum("wri,wrj->wij", jacobian, jacobian)
+        diagonal = damping**2
+        if rest is not None:
+            right += weight**2 * model.difference(q, rest)
+            diagonal += weight**2
+        left += diagonal * np.eye(model.nv)
+        delta = np.linalg.solve(left, right[..., None])[..., 0]
+        most = np.abs(delta).max(axis=1, keepdims=True)
+        q = model.displace(q, delta * np.minimum(1.0, largest / np.maximum(most, SMALLEST)))
+        q[:, at] = np.clip(q[:, at], low, high)
+    error = _errors(sim.kinematics(q).numpy()[:, bodies].astype(float), goals)
+    return Reach(q, np.linalg.norm(error[..., 3:], axis=-1), np.linalg.norm(error[..., :3], axis=-1))
+
+
+def _rows(values, size: int, worlds: int, label: str) -> np.ndarray:
+    """A copy (worlds, size) of finite values (size,) or (worlds, size)."""
+    values = numbers(values, label)
+    if values.shape not in ((size,), (worlds, size)) or not np.isfinite(values).all():
+        raise ValueError(f"{label} has shape {values.shape}; give finite values ({size},) or ({worlds}, {size})")
+    return np.array(np.broadcast_to(values, (worlds, size)), dtype=float)
+
+
+def _ranges(model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Limits of hinges and slides, and their places in q."""
+    kinds = np.isin(model.joint_type, (JointType.HINGE, JointType.SLIDE)) & np.asarray(model.joint_limited, bool)
+    return model.joint_range[kinds, 0], model.joint_range[kinds, 1], np.asarray(model.joint_q)[kinds]
+
+
+def _errors(pose: np.ndarray, goal: np.ndarray) -> np.ndarray:
+    """(..., 6) turn [rad] and way [m] from pose to goal, in world axes, the rows of `sim.jacobian`."""
+    turn = quaternion_multiply(goal[..., 3:], pose[..., 3:] * (1.0, -1.0, -1.0, -1.0))
+    return np.concatenate([rotation_vector(turn), goal[..., :3] - pose[..., :3]], axis=-1)
