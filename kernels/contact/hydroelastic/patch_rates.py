@@ -8,7 +8,7 @@ import warp as wp
 from ...real import func, mat33, real, struct, vec2, vec3, vec4
 from ..narrow.features import orthogonal
 from .find_polygons import Polygons, corner
-from .patches import LARGEST_CENTRE, LEAST_CENTRE, LEAST_COSINE, THIN, TORSION, TORSION_ROUND, Patch, Sums
+from .patches import LARGEST_CENTRE, LEAST_CENTRE, LEAST_COSINE, SLACK, THIN, TORSION, TORSION_ROUND, Patch, Sums
 from .polygon import moments
 from .rates import Moving, Polygon, clip_moving, moment_rates, orthogonal_rate
 
@@ -384,9 +384,12 @@ def moving_points(points: int, patch: MovingPatch, s: MovingSums) -> Points:
     tt = form(S, S_rate, patch.now.t, patch.rate.t, patch.now.t, patch.rate.t)
     tu = form(S, S_rate, patch.now.t, patch.rate.t, patch.now.u, patch.rate.u)
     uu = form(S, S_rate, patch.now.u, patch.rate.u, patch.now.u, patch.rate.u)
+    tt = larger(tt, one(real(0.0)))
+    uu = larger(uu, one(real(0.0)))
     least = real(THIN) * (tt + uu) + one(real(1e-30))
     p.l_tt = root(larger(tt, least))
-    p.l_ut = over(tu, p.l_tt)
+    reach = real(SLACK) * root(uu)
+    p.l_ut = larger(-reach, -larger(-reach, -over(tu, p.l_tt)))
     p.l_uu = root(larger(uu - times(p.l_ut, p.l_ut), least))
     f = vec2(s.now.f, s.rate.f)
     moment = s.now.fx - s.now.f * p.centre

@@ -37,6 +37,7 @@ TORSION_ROUND = 0.061
 TIE = 1e-6  # normals this much nearer to a later seed than to an earlier one belong to the earlier: rounding does not part equals
 STIFF = 19.9  # c |∇p| of polygons along which the pressure does not grow is 20 by `polygon.LEAST_SLOPE`, or more
 THIN = 1e-12  # of the trace of S: least square of L's diagonal
+SLACK = 1.001  # |S_tu| <= √(S_tt S_uu), but for rounding
 
 
 @struct
@@ -185,12 +186,14 @@ def share_of(polygons: Polygons, w: int, k: int, patch: Patch) -> real:
 @func
 def shape_of(S: mat33, patch: Patch):
     """The Cholesky factor (L_tt, L_ut, L_uu) of P S Pᵀ."""
-    tt = wp.dot(patch.t, S * patch.t)
+    # of a sliver that is far from the centre all three may be rounding, and of any sign
+    tt = wp.max(wp.dot(patch.t, S * patch.t), real(0.0))
     tu = wp.dot(patch.t, S * patch.u)
-    uu = wp.dot(patch.u, S * patch.u)
+    uu = wp.max(wp.dot(patch.u, S * patch.u), real(0.0))
     least = real(THIN) * (tt + uu) + real(1e-30)
     l_tt = wp.sqrt(wp.max(tt, least))
-    l_ut = tu / l_tt
+    reach = real(SLACK) * wp.sqrt(uu)
+    l_ut = wp.clamp(tu / l_tt, -reach, reach)
     l_uu = wp.sqrt(wp.max(uu - l_ut * l_ut, least))
     return l_tt, l_ut, l_uu
 
