@@ -146,26 +146,26 @@ def markdown_pull(rows: list[dict], record: dict, host: dict) -> str:
 
 def draw_pull(rows: list[dict], curve: list[dict], jar: Jar):
     """Pull-off force against friction, and force against the way."""
-    from papers.sap.plots import BLUE, GREEN, GREY, RED, _column, _figure, _finish
+    from papers.sap.plots import BLUE, GREEN, GREY, RED, column, finish, new_figure
 
-    figure, axes = _figure((11, 4.2), 1, 2)
+    figure, axes = new_figure((11, 4.2), 1, 2)
     left, right = axes[0]
     line, along = np.linspace(0.25, 1.05, 50), np.linspace(0.0, 0.999, 200)
     for modulus, colour in zip(sorted({r["modulus"] for r in rows}), (GREEN, BLUE, RED), strict=True):
-        mu, force = (_column(rows, key, modulus=modulus) for key in ("friction", "measured"))
+        mu, force = (column(rows, key, modulus=modulus) for key in ("friction", "measured"))
         left.plot(mu, force, "o", color=colour, label=f"E = {modulus:.0e} Pa")
         left.plot(line, pull_off_force(jar, modulus, line), "-", color=GREY, linewidth=1, label=None)
-        way, force = (_column(curve, key, modulus=modulus, friction=0.5) for key in ("way", "force"))
+        way, force = (column(curve, key, modulus=modulus, friction=0.5) for key in ("way", "force"))
         right.plot(1e3 * way, force, color=colour, linewidth=2.5, alpha=0.6, label=f"E = {modulus:.0e} Pa")
         full = pull_off_force(jar, modulus, 0.5)
         right.plot(1e3 * jar.plug * along, full * (1 - along), "--", color="black", linewidth=0.8)
     left.plot([], [], "-", color=GREY, label="μ Σ f_n")
     right.plot([], [], "--", color="black", label="μ Σ f_n (1 − s/l)")
     left.set_yscale("log")
-    _finish(left, "Pull-off force", xlabel="friction μ", ylabel="[N]")
+    finish(left, "Pull-off force", xlabel="friction μ", ylabel="[N]")
     right.set_yscale("log")
     right.set(xlim=(-0.5, 22), ylim=(0.3, 300))
-    _finish(right, "Force while the lid comes off, μ = 0.5", xlabel="way of the lid [mm]", ylabel="[N]")
+    finish(right, "Force while the lid comes off, μ = 0.5", xlabel="way of the lid [mm]", ylabel="[N]")
     return figure
 
 

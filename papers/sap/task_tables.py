@@ -50,9 +50,9 @@ def markdown(summaries: list[dict], reached: dict, worlds: int, host: dict) -> s
 
 def draw(rows: list[dict], events: dict, summaries: list[dict]):
     """Fig. 18: contacts against time with events and phases; Figs. 19 and 21: e_m and iterations against the tolerance."""
-    from papers.sap.plots import BLUE, GREY, RED, _figure, _finish
+    from papers.sap.plots import BLUE, GREY, RED, finish, new_figure
 
-    figure, axes = _figure((12, 7), 2, 2)
+    figure, axes = new_figure((12, 7), 2, 2)
     grid = axes[0, 0].get_gridspec()
     for a in axes[0]:
         a.remove()
@@ -69,19 +69,21 @@ def draw(rows: list[dict], events: dict, summaries: list[dict]):
         top.axvline(time, color=RED, linewidth=1)
         top.text(time + 0.05, 0.98 * high, name, rotation=90, fontsize=8, va="top", color=RED)
     top.set_ylim(0, 1.3 * high)
-    _finish(top, "Fig. 18: contacts, hydroelastic ones included", xlabel="t [s]", ylabel="contacts")
+    finish(top, "Fig. 18: contacts, hydroelastic ones included", xlabel="t [s]", ylabel="contacts")
+    top.get_legend().remove()
     runs = sorted(summaries, key=lambda r: r["tolerance"])
     tolerance = [r["tolerance"] for r in runs]
     left, right = axes[1]
     for key, style, label in (("e_m_mean", "o-", "mean"), ("e_m_median", "s--", "median"), ("e_m_most", "^:", "most")):
         left.loglog(tolerance, [max(r[key], 1e-17) for r in runs], style, color=BLUE, ms=4, label=label)
     left.loglog(tolerance, tolerance, color=GREY, linewidth=1, label="the tolerance")
-    _finish(left, "Fig. 19: momentum error", xlabel="tolerance", ylabel="e_m")
+    finish(left, "Fig. 19: momentum error", xlabel="tolerance", ylabel="e_m")
     right.semilogx(tolerance, [r["iterations"] for r in runs], "o-", color=BLUE, label="mean iterations a step")
     for r in runs:
         done = f"{r['success']}/{r['worlds']} succeed"
         right.annotate(done, (r["tolerance"], r["iterations"]), fontsize=7, xytext=(0, 6), textcoords="offset points")
-    _finish(right, "Fig. 21: iterations", xlabel="tolerance", ylabel="iterations")
+    right.set(ylim=(0, 1.25 * max(r["iterations"] for r in runs)), xlim=(0.3 * tolerance[0], 10 * tolerance[-1]))
+    finish(right, "Fig. 21: iterations", xlabel="tolerance", ylabel="iterations")
     return figure
 
 
