@@ -195,7 +195,7 @@ def stage_2(chosen: argparse.Namespace) -> int:
     from matplotlib.image import imsave
 
     from papers.sap import task_tables, two_arms
-    from scenes.two_arms import folders
+    from scenes.two_arms import folders, task_scene
 
     files = folders(*chosen.files)
     if files is None:
@@ -227,7 +227,7 @@ def stage_2(chosen: argparse.Namespace) -> int:
         task_tables.draw(rows, first.task.events[0], summaries).savefig(chosen.plots / "jar_task.png", dpi=90)
         imsave(
             chosen.plots / "jar_frames.png",
-            task_tables.film(first.task.model, first.q[:, 0], first.time, first.task.phase_start[0]),
+            task_tables.film(task_scene(files, drawn=False), first.q[:, 0], first.time, first.task.phase_start[0]),
         )
     motion = two_arms.trajectory(first.task.model, first.q, first.time)
     if chosen.html is not None:

@@ -38,7 +38,7 @@ def markdown(summaries: list[dict], reached: dict, worlds: int, host: dict) -> s
     """Success by phase in the run of most worlds, and every run's line."""
     lines = ["## Two arms open a jar (stage 2 of §VI-E)", ""]
     lines += table(["reached", f"of {worlds} worlds"], ([name, int(np.sum(reached[name]))] for name in REACHED))
-    lines += formatted(summaries, {
+    lines += formatted(sorted(summaries, key=lambda r: r["tolerance"]), {
         "tolerance": "{tolerance:.0e}", "worlds": "{worlds}", "succeed": "{success}", "marbles in the bowl": "{marbles:.1f}",
         "steps": "{steps}", "iterations mean / most": "{iterations:.2f} / {most_iterations}",
         "e_m mean / median / most": "{e_m_mean:.0e} / {e_m_median:.0e} / {e_m_most:.0e}",
