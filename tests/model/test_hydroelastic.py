@@ -182,7 +182,7 @@ def test_a_model_without_is_as_before():
 
 
 def test_defaults_are_resolved():
-    """A ball has 128 facets, a cylinder and a capsule 16 sides; a box needs none."""
+    """A ball has 128 facets, and is told from one with a resolution of its own; a cylinder and a capsule have 16 sides; a box needs none."""
     b = ws.ModelBuilder()
     for kind, size in (
         ("sphere", [0.3]),
@@ -195,7 +195,8 @@ def test_defaults_are_resolved():
     model = b.build()
     tables = pressure_tables(model)
     assert tables.geom_cells[:, 1].tolist() == [128, 128, 16 + 2 * 2, 16 * 17, 6]
-    assert np.isfinite(model.geom_hydroelastic[:4, 1]).all() and np.isnan(model.geom_hydroelastic[4, 1:3]).all()
+    assert np.isfinite(model.geom_hydroelastic[1:4, 1]).all() and np.isnan(model.geom_hydroelastic[[0, 4], 1]).all()
+    assert np.isnan(model.geom_hydroelastic[:, 2]).all()
 
 
 def same(a: Model, b: Model) -> bool:
