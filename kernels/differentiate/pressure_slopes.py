@@ -11,7 +11,7 @@ from ..contact import contacts as contact
 from ..contact.contacts import Contacts, Material, Scene
 from ..contact.hydroelastic.cap_rates import moving_cap
 from ..contact.hydroelastic.fields import Fields, Sizes
-from ..contact.hydroelastic.find_polygons import Polygons, corner, is_large, soft_first
+from ..contact.hydroelastic.find_polygons import Polygons, corner, is_large, sign_of, soft_first
 from ..contact.hydroelastic.patch_rates import (
     MovingSums,
     PolygonRates,
@@ -71,15 +71,6 @@ def put(
         rates.rate[w, c, 4 + i, k] = n_world[i]
     rates.rate[w, c, LAW, k] = law[0]
     rates.rate[w, c, LAW + 1, k] = law[1]
-
-
-@func
-def sign_of(scene: Scene, p: int, s: int) -> real:
-    """Of the normal from A into B, where m points into S."""
-    sign = real(1.0)
-    if s == scene.pair_geom[p, 0]:
-        sign = real(-1.0)
-    return sign
 
 
 @func

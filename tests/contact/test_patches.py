@@ -5,6 +5,7 @@ import pathlib
 
 import numpy as np
 import pytest
+import warp as wp
 
 import warpsim as ws
 from scenes import pressure as scenes
@@ -363,3 +364,17 @@ def test_force_is_continuous_from_face_to_edge_to_corner(other, level):
     steps = np.linalg.norm(np.diff(want, axis=0), axis=1)
     assert steps.max() < 0.01 * np.abs(want).max()
     assert (count > 0).mean() > 0.5
+
+
+@pytest.mark.parametrize("level", ["polygons", "patch16"])
+@pytest.mark.parametrize("resolution", [0.03, None])
+def test_a_modulus_that_is_no_number_is_flagged(resolution, level):
+    """Written on the device it stops its own world, and no other; without a flag the ball would fall through."""
+    model = scenes.drop(("sphere", 0.05), 1e5, resolution, 0.5, ("half_space", None, None), 0.3, 0.02)
+    sim = ws.Simulator(model, 3, dt=0.005, hydroelastic=level)
+    modulus = sim.parameters["geom_hydroelastic_modulus"]
+    values = modulus.numpy()
+    values[1, model.geom("body")] = np.nan
+    wp.copy(modulus, wp.array(values, dtype=wp.float32))
+    sim.step(sim.state([0, 0, 0.045, 1, 0, 0, 0]))
+    assert [bool(f & ws.NONFINITE) for f in sim.diagnostics.flags.numpy()] == [False, True, False]

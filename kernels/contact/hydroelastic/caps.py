@@ -19,8 +19,8 @@ from ...linalg.lanes import lane
 from ...real import func, kernel, real, struct, transform, vec3
 from ..contacts import Contacts, Material, Scene, geom_dissipation_time
 from ..narrow.manifold import SPHERE
-from .fields import Fields, Sizes, thickness_of
-from .find_polygons import DEEP, Polygons, soft_first
+from .fields import Fields, Sizes, side_of, thickness_of
+from .find_polygons import DEEP, Polygons, sides_flag, sign_of, soft_first
 from .patches import Patch, Sums, add_points
 from .polygon import LEAST_SLOPE
 
@@ -162,13 +162,12 @@ def add_caps(
         p = fields.pair[k]
         s, o = soft_first(fields, scene, p)
         if fields.cap[k] == 1 and geom_speed[w, s] >= real(0.0) and geom_speed[w, o] >= real(0.0):
+            flags = flags | sides_flag(side_of(fields, sizes, w, s), side_of(fields, sizes, w, o))
             X_s = geom_X[w, s]
             up, across, centre, height = plane_and_centre(fields, wp.transform_inverse(X_s) * geom_X[w, o], s)
             cap = cap_of(fields, sizes, w, s, o, height)
             if cap.F > real(0.0):
-                sign = real(1.0)
-                if s == scene.pair_geom[p, 0]:
-                    sign = real(-1.0)
+                sign = sign_of(scene, p, s)
                 patch = cap_patch(up, across, centre, cap.height, fields.geom_type[s] == SPHERE)
                 tau = geom_dissipation_time(material.dissipation_time, w, s, default_tau)
                 count, more = add_points(

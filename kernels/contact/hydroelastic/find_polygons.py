@@ -7,7 +7,7 @@ and its second moments are the polygon's.
 
 import warp as wp
 
-from ...flags import CONTACT_OVERFLOW, DEEP_PRESSURE
+from ...flags import CONTACT_OVERFLOW, DEEP_PRESSURE, NONFINITE
 from ...linalg.lanes import lane, lanes, sync, team_bits, team_count, team_max, team_number, team_rank, team_take
 from ...real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec4, vec5
 from ..contacts import Contacts, Material, Scene, geom_dissipation_time
@@ -47,6 +47,15 @@ def soft_first(fields: Fields, scene: Scene, p: int):
         s = scene.pair_geom[p, 1]
         o = scene.pair_geom[p, 0]
     return s, o
+
+
+@func
+def sign_of(scene: Scene, p: int, s: int) -> real:
+    """Of the normal from A into B, where m points into S."""
+    sign = real(1.0)
+    if s == scene.pair_geom[p, 0]:
+        sign = real(-1.0)
+    return sign
 
 
 @func
@@ -109,6 +118,24 @@ def list_near(
             near[w, place] = i
         end += team_count(hit)
     return end
+
+
+@func
+def list_both(
+    fields: Fields, X_s: transform, X: transform, w: int, s: int, o: int, side_s: Side, side_o: Side, up: vec3,
+    geom_capsule: wp.array2d(dtype=vec5), near: wp.array2d(dtype=int),
+):  # fmt: skip
+    """List the cells of S and the parts of O that are near the other geom; how many cells, and how many combinations. By all lanes."""
+    still = wp.transform_identity(dtype=real)
+    X_to_s = wp.transform_inverse(X_s)
+    around_o = geom_around(fields, X, X_to_s, geom_capsule[w, o], o)
+    around_s = geom_around(fields, still, X_to_s, geom_capsule[w, s], s)
+    count_s = list_near(fields, still, w, s, side_s.scale, around_o, up, fields.geom_type[s] == PLANE, near, 0)
+    # Seen from the parts of O, S is a half space below z where it is a plane; the one part of a plane O is always listed.
+    above = vec3(real(0.0), real(0.0), real(1.0))
+    end = list_near(fields, X, w, o, side_o.scale, around_s, above, False, near, count_s)
+    sync()
+    return count_s, count_s * (end - count_s)
 
 
 @func
@@ -222,9 +249,7 @@ def add_polygon(
 ):  # fmt: skip
     """Store the points of a polygon; how many there are then, and flags."""
     s, o = soft_first(fields, scene, p)
-    sign = real(1.0)
-    if s == scene.pair_geom[p, 0]:
-        sign = real(-1.0)
+    sign = sign_of(scene, p, s)
     law = polygon_law(found, material, default_tau, w, s, o)
     c = law[0]
     tau = law[1]
@@ -287,12 +312,18 @@ def deepest(P: wp.array(dtype=vec3), found: Surface) -> real:
 
 
 @func
-def softest(fields: Fields, sizes: Sizes, w: int, s: int, o: int) -> real:
-    """The modulus of the softer of two geoms."""
-    modulus = sizes.modulus[w % sizes.modulus.shape[0], s]
-    if fields.geom_cells[o, 1] > 0:
-        modulus = wp.min(modulus, sizes.modulus[w % sizes.modulus.shape[0], o])
-    return modulus
+def softest(side_s: Side, side_o: Side) -> real:
+    """The modulus of the softer of two geoms; of a rigid one it is infinite."""
+    return wp.min(side_s.modulus, side_o.modulus)
+
+
+@func
+def sides_flag(side_s: Side, side_o: Side) -> int:
+    """NONFINITE where a modulus is no number: comparisons would leave the contact out."""
+    flag = int(0)
+    if side_s.modulus != side_s.modulus or side_o.modulus != side_o.modulus:
+        flag = int(NONFINITE)
+    return flag
 
 
 @func
@@ -327,7 +358,6 @@ def detect(
     P = wp.zeros(shape=(MAX_VERTICES,), dtype=vec3)
     spare = wp.zeros(shape=(MAX_VERTICES,), dtype=vec3)
     distance = wp.zeros(shape=(MAX_VERTICES,), dtype=real)
-    still = wp.transform_identity(dtype=real)
     count = contacts.count[w]
     flags = int(0)
     listed = int(0)
@@ -340,25 +370,16 @@ def detect(
         s, o = soft_first(fields, scene, p)
         if fields.cap[pair] == 0 and geoms_meet(fields, geom_X, geom_speed, geom_capsule, w, s, o):
             X_s = geom_X[w, s]
-            X_to_s = wp.transform_inverse(X_s)
-            X = X_to_s * geom_X[w, o]
+            X = wp.transform_inverse(X_s) * geom_X[w, o]
             up = wp.transform_vector(X, vec3(real(0.0), real(0.0), real(1.0)))
             plane_s = fields.geom_type[s] == PLANE
             side_s = side_of(fields, sizes, w, s)
             side_o = side_of(fields, sizes, w, o)
-            scale_s = side_s.scale
-            scale_o = side_o.scale
-            around_o = geom_around(fields, X, X_to_s, geom_capsule[w, o], o)
-            around_s = geom_around(fields, still, X_to_s, geom_capsule[w, s], s)
-            count_s = list_near(fields, still, w, s, scale_s, around_o, up, plane_s, polygons.near, 0)
-            # Seen from the parts of O, S is a half space below z where it is a plane; the one part of a plane O is always listed.
-            above = vec3(real(0.0), real(0.0), real(1.0))
-            count_o = list_near(fields, X, w, o, scale_o, around_s, above, False, polygons.near, count_s)
-            sync()
-            total = count_s * (count_o - count_s)
+            flags = flags | sides_flag(side_s, side_o)
+            count_s, total = list_both(fields, X_s, X, w, s, o, side_s, side_o, up, geom_capsule, polygons.near)
             k = int(0)
             while k < total:
-                own, k = next_parts(fields, X, w, side_o, scale_s, up, plane_s, polygons.near, count_s, k, total)
+                own, k = next_parts(fields, X, w, side_o, side_s.scale, up, plane_s, polygons.near, count_s, k, total)
                 found = Surface()
                 shape = Moments()
                 i = int(0)
@@ -369,7 +390,7 @@ def detect(
                     found = meet(fields, side_s, side_o, X, i, j, P, spare, distance)
                     if found.count > 0:
                         shape = moments(P, found.count, found.normal)
-                        depth = wp.max(depth, deepest(P, found) / softest(fields, sizes, w, s, o))
+                        depth = wp.max(depth, deepest(P, found) / softest(side_s, side_o))
                 for of in range(lanes()):  # in the order of cells
                     hit = int(0)
                     if shape.area > real(SMALLEST_AREA):
@@ -443,9 +464,7 @@ def outline(
     distance = wp.zeros(shape=(MAX_VERTICES,), dtype=real)
     p = fields.pair[t]
     s, o = soft_first(fields, scene, p)
-    sign = real(1.0)
-    if s == scene.pair_geom[p, 0]:
-        sign = real(-1.0)
+    sign = sign_of(scene, p, s)
     X_s = geom_X[world, s]
     cells = polygons.cells[world, k]
     X = wp.transform_inverse(X_s) * geom_X[world, o]
@@ -469,7 +488,7 @@ def outline(
     for i in range(found.count):
         outlines.vertex[k, i] = wp.transform_point(X_s, P[i])
         outlines.pressure[k, i] = wp.dot(found.a, P[i]) + found.b
-    largest = deepest(P, found) / softest(fields, sizes, world, s, o)
+    largest = deepest(P, found) / softest(side_s, side_o)
     aligned = found.slope_s / wp.length(found.a)
     if found.size_o > real(0.0):
         aligned = wp.min(aligned, found.slope_o / found.size_o)

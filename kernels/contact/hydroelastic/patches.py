@@ -20,7 +20,7 @@ from ...tree.passes import Topology
 from ..contacts import Contacts, Scene, point_velocity
 from ..narrow.features import contact_frame, orthogonal
 from .fields import Fields, Sizes, side_of
-from .find_polygons import Polygons, corner, soft_first
+from .find_polygons import Polygons, corner, sign_of, soft_first
 from .polygon import MAX_VERTICES, clip, meet, moments
 
 mat43 = wp.types.matrix((4, 3), real)
@@ -446,9 +446,7 @@ def reduce(
         if last > first:
             p = fields.pair[t]
             s, o = soft_first(fields, scene, p)
-            sign = real(1.0)
-            if s == scene.pair_geom[p, 0]:
-                sign = real(-1.0)
+            sign = sign_of(scene, p, s)
             X_s = geom_X[w, s]
             X = wp.transform_inverse(X_s) * geom_X[w, o]
             coherence = drop_idle(topology, scene, link_X, link_V, h, w, p, sign, X_s, first, last, polygons)
