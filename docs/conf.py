@@ -64,3 +64,17 @@ html_theme_options = {"sidebar_hide_name": False, "navigation_with_keys": True}
 copybutton_exclude = ".linenos, .gp, .go"
 copybutton_prompt_text = "$ "
 linkcheck_anchors = False
+suppress_warnings = ["myst.header"]  # a page may skip a level of headings
+
+
+def add_title(app, docname: str, source: list[str]) -> None:
+    """Give a table of results the title that its file has as a name."""
+    path = pathlib.PurePosixPath(docname)
+    if path.parent.name == "results" and not source[0].startswith("# "):
+        paper = f"{path.parts[1].upper()}: " if path.parts[0] == "papers" else ""
+        source[0] = f"# {paper}{path.name.replace('_', ' ')}\n\n{source[0]}"
+
+
+def setup(app) -> None:
+    """Register with Sphinx."""
+    app.connect("source-read", add_title)

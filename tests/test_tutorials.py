@@ -43,3 +43,37 @@ def test_tutorials_run(path, tmp_path):
     for package in NEEDS.get(path.stem, ()):
         pytest.importorskip(package)
     assert run("\n".join(cells(path)), tmp_path).strip()
+
+
+@pytest.mark.parametrize("name", ["concepts"])
+def test_programs_of_first_pages_run(name, tmp_path):
+    """Python blocks run one after the other, as printed."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / f"{name}.md").read_text(), flags=re.S)
+    assert blocks
+    run("\n".join(blocks), tmp_path)
+
+
+URDF = """<robot name="r"><link name="base"/><link name="arm"><inertial><mass value="1"/>
+<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link><joint name="j" type="revolute"><parent link="base"/>
+<child link="arm"/><axis xyz="0 0 1"/><limit lower="-1" upper="1" effort="1" velocity="1"/></joint></robot>"""
+
+
+def test_migration_runs(tmp_path):
+    """Every line of a column `ours` runs, after the page's own blocks, on an ant called robot.xml."""
+    pytest.importorskip("gymnasium")
+    import warpsim as ws
+
+    (tmp_path / "robot.xml").write_text(pathlib.Path(ws.robots.path("ant")).read_text())
+    (tmp_path / "robot.urdf").write_text(URDF)
+    lines = ["import mujoco"]
+    for part in re.split(r"(```python\n.*?```)", (ROOT / "docs" / "migration.md").read_text(), flags=re.S):
+        if part.startswith("```python"):
+            lines.append(part.removeprefix("```python\n").removesuffix("```"))
+            continue
+        rows = re.findall(r"^\| (?!.* \| ours \|$)(.*?) \| `([^`]*)`[^|]*\|$", part, flags=re.M)
+        assert len(rows) == len(re.findall(r"^\| (?!.* \| ours \|$)", part, flags=re.M)), "a row without a program"
+        for theirs, code in rows:
+            if not code.startswith("warpsim "):
+                lines.append(f"try:\n    {code}\nexcept Exception as e:\n    raise RuntimeError({theirs!r}) from e")
+    assert len(lines) > 60
+    run("\n".join(lines), tmp_path)
