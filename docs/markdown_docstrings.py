@@ -1,7 +1,7 @@
 """Sphinx extension: docstrings of this package, which are plain text with Markdown's `code`, as reStructuredText.
 
 Prose stays prose, `- ` begins an item of a list, an indented block is a program or a formula, and a block of `name   meaning` lines is
-a list of definitions. Nothing else of reStructuredText is read in docstrings: its characters are escaped.
+a list of definitions. `docs/page.md` in prose is a link. Nothing else of reStructuredText is read in docstrings: its characters are escaped.
 """
 
 import re
@@ -18,7 +18,8 @@ def inline(text: str) -> str:
             after = parts[i + 1][:1]
             parts[i] = ("\\ " if before.isalnum() else "") + f"`{part}`" + ("\\ " if after.isalnum() else "")
         else:
-            parts[i] = re.sub(r"([\\*|`]|_(?=\W|$)|^(?:=+|-{3,})$)", r"\\\1", part, flags=re.M)
+            escaped = re.sub(r"([\\*|`]|_(?=\W|$)|^(?:=+|-{3,})$)", r"\\\1", part, flags=re.M)
+            parts[i] = re.sub(r"\bdocs/(\w+)\.md\b", r":doc:`\1 </docs/\1>`", escaped)
     return "".join(parts)
 
 

@@ -97,6 +97,11 @@ class Trajectory:
     def __repr__(self) -> str:
         return f"Trajectory({short(self.model.name)}, steps={self.steps}, worlds={self.worlds}, {self.duration:g} s)"
 
+    def _repr_html_(self) -> str:
+        from warpsim.show.notebook import trajectory_html
+
+        return trajectory_html(self)
+
     @property
     def duration(self) -> float:
         """Simulated time [s] from the first row to the last, in the world that went furthest."""
