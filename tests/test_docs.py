@@ -120,7 +120,7 @@ def test_quickstart_names_what_the_gallery_makes():
 def test_reference_has_every_public_name():
     """Each name of `warpsim.__all__` and `warpsim.envs.__all__` stands on a page of docs/api, flags with their values."""
     text = "\n".join(path.read_text() for path in (ROOT / "docs" / "api").glob("*.md"))
-    there = set(re.findall(r"^\.\. (?:auto|py:)\w+:: warpsim\.(\S+)", text, flags=re.M))
+    there = set(re.findall(r"^\.\. (?:auto|py:)\w+:: warpsim\.([\w.]+)", text, flags=re.M))
     assert set(ws.__all__) <= there, set(ws.__all__) - there
     flags = dict(re.findall(r"py:data:: warpsim\.(\w+)\n   :value: (\d+)", text))
     assert flags and all(getattr(ws, name) == int(value) for name, value in flags.items())
