@@ -43,7 +43,9 @@ def block(lines: list[str]) -> list[str]:
         return ["::", "", *(f"    {line}" for line in lines)]
     entries = definitions(lines)
     if entries is not None:
-        return [text for name, meaning in entries for text in (f"``{name.replace('`', '')}``", f"    {inline(meaning)}")]
+        return [
+            text for name, meaning in entries for text in (f"``{name.replace('`', '')}``", f"    {inline(meaning)}")
+        ]
     out: list[str] = []
     for line in inline("\n".join(lines)).split("\n"):
         starts = line.startswith("- ")

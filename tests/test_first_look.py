@@ -260,7 +260,19 @@ def test_first_programs_run_as_printed(tmp_path):
 
 WITH_PROGRAMS = {
     "README.md",
-    *(f"docs/{name}.md" for name in ("quickstart", "concepts", "migration", "constraints", "device_code", "gradients", "ltvi", "threads")),
+    *(
+        f"docs/{name}.md"
+        for name in (
+            "quickstart",
+            "concepts",
+            "migration",
+            "constraints",
+            "device_code",
+            "gradients",
+            "ltvi",
+            "threads",
+        )
+    ),
 }
 
 

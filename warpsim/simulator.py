@@ -2,12 +2,12 @@
 
 import functools
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import warp as wp
 
+from warpsim.annotations import Array, DeviceName, Element, Numbers, PathLike, Progress
 from warpsim.checks import choice, flag, short, whole
 from warpsim.contact.collision import ContactList
 from warpsim.contact.hydroelastic.contact_patch import ContactPatch, contact_patches
@@ -34,6 +34,9 @@ from warpsim.state import State
 from warpsim.stepping import Stepper
 from warpsim.trajectory import Trajectory
 from warpsim.tree.dynamics import DeviceModel
+
+if TYPE_CHECKING:
+    from warpsim.randomness import RandomControls
 
 MOST_POLYGONS = LARGEST_INDEX // 64  # per world
 
@@ -65,13 +68,13 @@ class Simulator:
         dt: float | None = None,
         integrator: Integrator | None = None,
         solver: ContactModel | None = None,
-        device=None,
+        device: DeviceName | None = None,
         dtype: str = "float32",
         requires_grad: bool = False,
         max_contacts: int | None = None,
         recovery_speed: float | tuple[float, float] | None = RECOVERY_SPEED,
         threads: int | None = None,
-        on_fault=None,
+        on_fault: PathLike | None = None,
         hydroelastic: str = "patch16",
         max_polygons: int | None = None,
     ) -> None:
@@ -147,7 +150,7 @@ class Simulator:
     # states ----------------------------------------------------------------------------------------------------------
 
     @in_turn
-    def state(self, q=None, v=None, keyframe: str | None = None) -> State:
+    def state(self, q: Numbers | None = None, v: Numbers | None = None, keyframe: str | None = None) -> State:
         """A new state: the model's initial pose at rest, a named keyframe, or `q`, `v` of shape (n,) or (worlds, n).
 
         With a keyframe, `q` or `v` that is given as well replaces the keyframe's. Quaternions may have any length from 1e-6 to
@@ -160,7 +163,15 @@ class Simulator:
         return state
 
     @in_turn
-    def reset(self, state: State, worlds, q=None, v=None, *, parameters: bool = False) -> None:
+    def reset(
+        self,
+        state: State,
+        worlds: Numbers,
+        q: Numbers | None = None,
+        v: Numbers | None = None,
+        *,
+        parameters: bool = False,
+    ) -> None:
         """Put the chosen worlds (indices, or a boolean mask) of `state` back to q, v (default: initial pose, rest).
 
         q, v: (n,), a row for each chosen world, or beside a mask on the device arrays of the device with a row for every world. Such a mask is
@@ -180,7 +191,14 @@ class Simulator:
 
     @in_turn
     def step(
-        self, state: State, control=None, *, tau=None, wrench=None, substeps: int = 1, out: State | None = None
+        self,
+        state: State,
+        control: Numbers | None = None,
+        *,
+        tau: Numbers | None = None,
+        wrench: Numbers | None = None,
+        substeps: int = 1,
+        out: State | None = None,
     ) -> State:
         """The state after dt, in `substeps` equal parts.
 
@@ -203,10 +221,10 @@ class Simulator:
     def linearize(
         self,
         state: State,
-        control=None,
+        control: Numbers | None = None,
         *,
-        tau=None,
-        parameters=(),
+        tau: Numbers | None = None,
+        parameters: Sequence[str] = (),
         force_jacobian: bool = False,
         out: Linearization | None = None,
     ) -> Linearization:
@@ -235,15 +253,15 @@ class Simulator:
     def rollout(
         self,
         state: State,
-        controls=None,
+        controls: "Numbers | RandomControls | Callable[[State], Any] | None" = None,
         steps: int | None = None,
         *,
         substeps: int = 1,
         every: int = 1,
-        progress=None,
+        progress: Progress | None = None,
         checkpoint_every: int | None = None,
         gradient_norms: bool = False,
-        store=None,
+        store: PathLike | None = None,
     ) -> Trajectory:
         """`steps` steps from `state`, recorded as a `Trajectory` (`state` itself is not changed).
 
@@ -269,39 +287,39 @@ class Simulator:
     # queries ---------------------------------------------------------------------------------------------------------
 
     @in_turn
-    def kinematics(self, q) -> wp.array:
+    def kinematics(self, q: Numbers) -> Array:
         """Body poses `(worlds, nbody, 7)` as `[x y z qw qx qy qz]` in the world frame, bodies in the file's order."""
         return self._queries.kinematics(*self._inputs.rows(q=q))
 
     @in_turn
-    def body_velocity(self, state: State) -> wp.array:
+    def body_velocity(self, state: State) -> Array:
         """Velocities of the body frames `(worlds, nbody, 6)`: (angular, linear) in world axes, the linear one of their origins."""
         self._stepper.check_state(state)
         return self._queries.body_velocity(state.q, state.v)
 
     @in_turn
-    def mass_matrix(self, q) -> wp.array:
+    def mass_matrix(self, q: Numbers) -> Array:
         """Joint-space mass matrix `(worlds, nv, nv)`, armature included (CRBA)."""
         return self._queries.mass_matrix(*self._inputs.rows(q=q))
 
     @in_turn
-    def inverse_dynamics(self, q, v, a) -> wp.array:
+    def inverse_dynamics(self, q: Numbers, v: Numbers, a: Any) -> Array:
         """`M a + c(q, v)` `(worlds, nv)` by RNEA; c holds Coriolis, gyroscopic and gravity terms."""
         return self._queries.inverse_dynamics(*self._inputs.rows(q=q, v=v, a=a))
 
     @in_turn
-    def forward_dynamics(self, q, v, tau) -> wp.array:
+    def forward_dynamics(self, q: Numbers, v: Numbers, tau: Numbers) -> Array:
         """`M^-1 (tau - c)` `(worlds, nv)` by ABA; no contact, springs, dampers or actuators."""
         return self._queries.forward_dynamics(*self._inputs.rows(q=q, v=v, tau=tau))
 
     @in_turn
-    def jacobian(self, q, body, point=(0.0, 0.0, 0.0)) -> wp.array:
+    def jacobian(self, q: Numbers, body: Element, point: Numbers = (0.0, 0.0, 0.0)) -> Array:
         """`(worlds, 6, nv)`, rows (angular, linear) in world axes, at `point` (3,) or (worlds, 3) fixed in `body`."""
         (q,), point = self._inputs.rows(q=q), self._inputs.host_rows(point, 3, "point")
         return self._queries.jacobian(q, self._inputs.body(body), np.atleast_2d(point))
 
     @in_turn
-    def energy(self, state: State) -> tuple[wp.array, wp.array]:
+    def energy(self, state: State) -> tuple[Array, Array]:
         """Kinetic and potential energy [J], each `(worlds,)`; gravity's is 0 with all mass at the world's origin."""
         self._stepper.check_state(state)
         return self._queries.energy(state.q, state.v)
@@ -313,13 +331,13 @@ class Simulator:
         return self._queries.contacts(state.q, state.v, self.dt, self.max_contacts)
 
     @in_turn
-    def contact_force(self, of: str = "body") -> wp.array:
+    def contact_force(self, of: str = "body") -> Array:
         """Net contact force of the last step [N], world axes: `(worlds, nbody)` or, `of="geom"`, `(worlds, ngeom)` vec3."""
         choice(of, "of", ("body", "geom"))
         return self._step.net_contact_force(of)
 
     @in_turn
-    def contact_wrench(self, state: State) -> wp.array:
+    def contact_wrench(self, state: State) -> Array:
         """Net wrench of the last step's contacts on each body `(worlds, nbody, 6)`: (torque, force) in world axes, as `step` takes them,
         the torque about the body's COM where it is in `state`."""
         self._stepper.check_state(state)
@@ -334,7 +352,15 @@ class Simulator:
 
     @in_turn
     def ray_cast(
-        self, state: State, origin, direction, *, max_distance: float = np.inf, geoms=None, ignore=(), body=None
+        self,
+        state: State,
+        origin: Numbers,
+        direction: Numbers,
+        *,
+        max_distance: float = np.inf,
+        geoms: Sequence[Element] | None = None,
+        ignore: Sequence[Element] = (),
+        body: Element | None = None,
     ) -> RayHits:
         """Nearest hits of rays with the geoms at `state`: distance [m] (-1: none), geom index, outward normal in world axes.
 
@@ -345,7 +371,14 @@ class Simulator:
         return self._rays(origin, direction, max_distance, geoms, ignore, body).cast(state.q)
 
     def ray_sensor(
-        self, origin, direction, *, max_distance: float = np.inf, geoms=None, ignore=(), body=None
+        self,
+        origin: Numbers,
+        direction: Numbers,
+        *,
+        max_distance: float = np.inf,
+        geoms: Sequence[Element] | None = None,
+        ignore: Sequence[Element] = (),
+        body: Element | None = None,
     ) -> Callable[[State], RayHits]:
         """The rays of `ray_cast`, made once: a function of a state that gives their hits, for sensors that look again and again."""
         return functools.partial(self._look, self._rays(origin, direction, max_distance, geoms, ignore, body))
@@ -381,7 +414,7 @@ class Simulator:
         return self._queries.patches(state.q, world)
 
     @property
-    def warm_start_hits(self) -> wp.array:
+    def warm_start_hits(self) -> Array:
         """`(worlds,)` 1 where the guess from the step before solved the last LCP at the first factorisation. Only with `ws.LCP()`."""
         hits = getattr(self._step.solver, "warm_start_hits", None)
         if hits is None:

@@ -1,8 +1,11 @@
 """`State`: everything a step reads besides parameters and control."""
 
+from typing import Any
+
 import numpy as np
 import warp as wp
 
+from warpsim.annotations import Array, DeviceName, Numbers
 from warpsim.checks import listed
 from warpsim.device.recording import tape_paused
 from warpsim.pickled import pack, unpack
@@ -17,7 +20,13 @@ class State:
     begin at zero.
     """
 
-    def __init__(self, q: wp.array, v: wp.array, time: wp.array, memory: dict[str, wp.array]):
+    q: Array
+    v: Array
+    time: Array
+    memory: dict[str, Array]
+    recorded: bool
+
+    def __init__(self, q: Array, v: Array, time: Array, memory: dict[str, Array]):
         self.q, self.v, self.time, self.memory = q, v, time, memory
         self.recorded = False  # whether a tape made the arrays, and needs them as they are
 
@@ -25,10 +34,10 @@ class State:
     def worlds(self) -> int:
         return self.q.shape[0]
 
-    def __getstate__(self) -> dict:
+    def __getstate__(self) -> dict[str, Any]:
         return pack(vars(self))
 
-    def __setstate__(self, kept: dict) -> None:
+    def __setstate__(self, kept: dict[str, Any]) -> None:
         vars(self).update(unpack(kept))
         self.recorded = False  # the copy's arrays are its own
 
@@ -43,15 +52,15 @@ class State:
         }
         return show("State", names | {"memory": f"[{', '.join(self.memory)}]"} | extra)
 
-    def arrays(self) -> dict[str, wp.array]:
+    def arrays(self) -> dict[str, Array]:
         """All arrays by name."""
         return {"q": self.q, "v": self.v, "time": self.time, **self.memory}
 
-    def smooth_arrays(self) -> dict[str, wp.array]:
+    def smooth_arrays(self) -> dict[str, Array]:
         """The arrays that have a gradient, by name."""
         return {name: array for name, array in self.arrays().items() if array.grad is not None}
 
-    def require(self, kinds: dict[str, tuple], device, label: str = "state") -> None:
+    def require(self, kinds: dict[str, tuple[Any, ...]], device: DeviceName, label: str = "state") -> None:
         """Raise `ValueError` unless the arrays are these: shape and dtype by name, on a device."""
         arrays = self.arrays()
         if arrays.keys() != kinds.keys():
@@ -114,7 +123,7 @@ class State:
         alias.recorded = self.recorded
         return alias
 
-    def __getitem__(self, worlds) -> "State":
+    def __getitem__(self, worlds: Numbers) -> "State":
         """A copy of the chosen worlds: an index, a slice, or a list or array of indices or of booleans."""
         chosen = np.atleast_1d(np.arange(self.worlds)[worlds]).astype(np.int32)
         index = wp.array(chosen, dtype=wp.int32, device=self.q.device)
@@ -134,17 +143,17 @@ class State:
         """Host arrays by name; views on the CPU, copies from CUDA."""
         return {name: array.numpy() for name, array in self.arrays().items()}
 
-    def torch(self) -> dict:
+    def torch(self) -> dict[str, Any]:
         """Torch tensors by name that share memory with the state."""
         import_or_explain("torch", "torch")
         return {name: wp.to_torch(array) for name, array in self.arrays().items()}
 
-    def jax(self) -> dict:
+    def jax(self) -> dict[str, Any]:
         """JAX arrays by name that share memory with the state."""
         import_or_explain("jax", "jax")
         return {name: wp.to_jax(array) for name, array in self.arrays().items()}
 
-    def cupy(self) -> dict:
+    def cupy(self) -> dict[str, Any]:
         """CuPy arrays by name that share memory with the state; needs a CUDA device."""
         if not self.q.device.is_cuda:
             raise ValueError(f"State.cupy() needs a CUDA device, this state is on {self.q.device}; use numpy()")

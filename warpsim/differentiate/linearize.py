@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import warp as wp
 
+from warpsim.annotations import Array
 from warpsim.checks import choice, flag
 from warpsim.device.copies import copy, launch
 from warpsim.device.ranges import assign, fill
@@ -81,7 +82,7 @@ class Linearization(ShownByShapes):
     tau: wp.array | None = None
     parameters: dict[str, wp.array] = field(default_factory=dict)
 
-    def arrays(self) -> dict[str, wp.array]:
+    def arrays(self) -> dict[str, Array]:
         """All arrays by name."""
         own = {"A": self.A, "B": self.B} | ({} if self.tau is None else {"tau": self.tau})
         return own | self.parameters

@@ -7,9 +7,12 @@ import copy
 import dataclasses
 import warnings
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
+from warpsim.annotations import Element
 from warpsim.checks import flag, listed, number, short, whole
 from warpsim.errors import ModelError
 from warpsim.model import compiler, constraint_types, constraints, mesh_mass
@@ -49,6 +52,9 @@ from warpsim.model.model import (
     ReportLine,
     TetField,
 )
+
+if TYPE_CHECKING:
+    from warpsim.model.hydroelastic import Hydroelastic
 
 DEFAULT_DENSITY = 1000.0  # kg/m^3
 
@@ -132,7 +138,7 @@ class ModelBuilder:
     attributes; left at None they follow the first model added, else they are HARMONIC and True.
     """
 
-    def __init__(self, name: str = "model", *, gravity=(0.0, 0.0, -9.81), timestep: float = 0.01):
+    def __init__(self, name: str = "model", *, gravity: npt.ArrayLike = (0.0, 0.0, -9.81), timestep: float = 0.01):
         if not isinstance(name, str):
             raise ModelError(f"the model's name is {short(name)}; give a text")
         self.name = name
@@ -161,7 +167,16 @@ class ModelBuilder:
         counts = ", ".join(f"{n} {key}" for key in lists if (n := len(getattr(self, key))))
         return f"ModelBuilder({short(self.name)}: {counts or 'empty'})"
 
-    def add_body(self, name=None, *, parent=-1, pose=IDENTITY, mass=None, com=(0, 0, 0), inertia=None) -> int:
+    def add_body(
+        self,
+        name: str | None = None,
+        *,
+        parent: Element = -1,
+        pose: npt.ArrayLike = IDENTITY,
+        mass: float | None = None,
+        com: npt.ArrayLike = (0, 0, 0),
+        inertia: npt.ArrayLike | None = None,
+    ) -> int:
         """Add a body; without joints it is fixed to `parent` (-1 or "world": the world).
 
         `mass` [kg], `com (3,)` in body axes and `inertia` about the COM in body axes, (3,) diagonal or (3, 3); without
@@ -186,19 +201,19 @@ class ModelBuilder:
 
     def add_joint(
         self,
-        body,
-        type="hinge",
+        body: Element,
+        type: str | JointType = "hinge",
         *,
-        name=None,
-        axis=(0, 0, 1),
-        anchor=(0, 0, 0),
-        range=None,
-        stiffness=0.0,
-        damping=0.0,
-        armature=0.0,
-        friction=0.0,
-        reference=0.0,
-        q0=None,
+        name: str | None = None,
+        axis: npt.ArrayLike = (0, 0, 1),
+        anchor: npt.ArrayLike = (0, 0, 0),
+        range: npt.ArrayLike | None = None,
+        stiffness: npt.ArrayLike = 0.0,
+        damping: npt.ArrayLike = 0.0,
+        armature: npt.ArrayLike = 0.0,
+        friction: npt.ArrayLike = 0.0,
+        reference: npt.ArrayLike = 0.0,
+        q0: npt.ArrayLike | None = None,
     ) -> int:
         """Add a joint between `body` and its parent, after those the body already has.
 
@@ -262,27 +277,27 @@ class ModelBuilder:
 
     def add_geom(
         self,
-        type,
-        size=(),
+        type: str | GeomType,
+        size: npt.ArrayLike = (),
         *,
-        body=-1,
-        pose=IDENTITY,
-        name=None,
-        density=DEFAULT_DENSITY,
-        friction=1.0,
-        stiffness=np.inf,
-        dissipation_time=None,
-        restitution=0.0,
-        hertz_modulus=0.0,
-        contype=1,
-        conaffinity=1,
-        condim=3,
-        priority=0,
-        rgba=(0.7, 0.7, 0.7, 1.0),
-        mesh=None,
-        hfield=None,
-        visible=True,
-        hydroelastic=None,
+        body: Element = -1,
+        pose: npt.ArrayLike = IDENTITY,
+        name: str | None = None,
+        density: float = DEFAULT_DENSITY,
+        friction: float = 1.0,
+        stiffness: float = np.inf,
+        dissipation_time: float | None = None,
+        restitution: float = 0.0,
+        hertz_modulus: float = 0.0,
+        contype: int = 1,
+        conaffinity: int = 1,
+        condim: int = 3,
+        priority: int = 0,
+        rgba: npt.ArrayLike = (0.7, 0.7, 0.7, 1.0),
+        mesh: Any = None,
+        hfield: Any = None,
+        visible: bool = True,
+        hydroelastic: "Hydroelastic | None" = None,
     ) -> int:
         """Add a shape to `body` (-1: the world).
 
@@ -344,7 +359,15 @@ class ModelBuilder:
         return len(self.geoms) - 1
 
     def add_foundation(
-        self, body, face="-z", rows=10, columns=10, *, modulus, thickness, dissipation_time=None
+        self,
+        body: Element,
+        face: str = "-z",
+        rows: int = 10,
+        columns: int = 10,
+        *,
+        modulus: float,
+        thickness: float,
+        dissipation_time: float | None = None,
     ) -> list[int]:
         """Put an elastic foundation (Winkler) on a face of the one box geom of `body`: `rows` x `columns` point elements.
 
@@ -357,14 +380,14 @@ class ModelBuilder:
 
     def add_tendon(
         self,
-        joints,
+        joints: Mapping[Element, float],
         *,
-        name=None,
-        range=None,
-        stiffness=0.0,
-        damping=0.0,
-        friction=0.0,
-        reference=None,
+        name: str | None = None,
+        range: npt.ArrayLike | None = None,
+        stiffness: float = 0.0,
+        damping: float = 0.0,
+        friction: float = 0.0,
+        reference: npt.ArrayLike | None = None,
     ) -> int:
         """Add a fixed tendon, a linear combination of positions: length = sum of coefficient times q.
 
@@ -403,19 +426,19 @@ class ModelBuilder:
 
     def add_constraint(
         self,
-        kind,
-        a,
-        b=None,
+        kind: str | ConstraintType,
+        a: Element,
+        b: Element | None = None,
         *,
-        name=None,
-        pose_a=None,
-        pose_b=None,
-        length=None,
-        coefficients=None,
-        pitch=None,
-        stiffness=np.inf,
-        dissipation_time=None,
-        active=True,
+        name: str | None = None,
+        pose_a: npt.ArrayLike | None = None,
+        pose_b: npt.ArrayLike | None = None,
+        length: npt.ArrayLike | None = None,
+        coefficients: npt.ArrayLike | None = None,
+        pitch: float | None = None,
+        stiffness: npt.ArrayLike = np.inf,
+        dissipation_time: float | None = None,
+        active: bool = True,
     ) -> int:
         """Add an equality between two bodies, two joints or two tendons.
 
@@ -453,18 +476,18 @@ class ModelBuilder:
 
     def add_actuator(
         self,
-        joint=None,
-        kind="effort",
+        joint: Element | None = None,
+        kind: str = "effort",
         *,
-        tendon=None,
-        name=None,
-        gear=1.0,
-        kp=0.0,
-        kv=0.0,
-        gain=None,
-        bias=None,
-        control_range=(-np.inf, np.inf),
-        force_range=(-np.inf, np.inf),
+        tendon: Element | None = None,
+        name: str | None = None,
+        gear: npt.ArrayLike = 1.0,
+        kp: float = 0.0,
+        kv: float = 0.0,
+        gain: npt.ArrayLike | None = None,
+        bias: npt.ArrayLike | None = None,
+        control_range: npt.ArrayLike = (-np.inf, np.inf),
+        force_range: npt.ArrayLike = (-np.inf, np.inf),
     ) -> int:
         """Add an actuator on `joint` or `tendon`: force = (gain . s) control + bias . s, s = (1, length, velocity), times gear.
 
@@ -503,7 +526,14 @@ class ModelBuilder:
         return len(self.actuators) - 1
 
     def add_site(
-        self, name=None, *, body=-1, pose=IDENTITY, type="sphere", size=(0.005,), rgba=(0.5, 0.5, 0.5, 1.0)
+        self,
+        name: str | None = None,
+        *,
+        body: Element = -1,
+        pose: npt.ArrayLike = IDENTITY,
+        type: str = "sphere",
+        size: npt.ArrayLike = (0.005,),
+        rgba: npt.ArrayLike = (0.5, 0.5, 0.5, 1.0),
     ) -> int:
         """Add a named frame at `pose` in `body` (-1 or "world": the world), for tendons, actuators and sensors.
 
@@ -513,22 +543,36 @@ class ModelBuilder:
         self.sites.append(make_site(name, self._body(body), pose, type, size, rgba))
         return len(self.sites) - 1
 
-    def add_camera(self, name=None, *, body=-1, pose=IDENTITY, fovy=np.pi / 4, resolution=(1, 1)) -> int:
+    def add_camera(
+        self,
+        name: str | None = None,
+        *,
+        body: Element = -1,
+        pose: npt.ArrayLike = IDENTITY,
+        fovy: float = np.pi / 4,
+        resolution: tuple[int, int] = (1, 1),
+    ) -> int:
         """Add a camera at `pose` in `body`, which looks along its −z with y up; `fovy` is the vertical angle of view [rad]."""
         name = self._name("camera", name, [c.name for c in self.cameras])
         self.cameras.append(make_camera(name, self._body(body), pose, fovy, resolution))
         return len(self.cameras) - 1
 
-    def add_keyframe(self, name: str, q=None, v=None, control=None) -> None:
+    def add_keyframe(
+        self,
+        name: str,
+        q: npt.ArrayLike | None = None,
+        v: npt.ArrayLike | None = None,
+        control: npt.ArrayLike | None = None,
+    ) -> None:
         """Add a named state; what is not given is the initial pose, rest, and zero control."""
         self.keyframes[self._name("keyframe", name, list(self.keyframes))] = Keyframe(q, v, control)
 
-    def exclude(self, body_a, body_b) -> None:
+    def exclude(self, body_a: Element, body_b: Element) -> None:
         """No contact between the geoms of two bodies."""
         a, b = self._body(body_a), self._body(body_b)
         self.excluded.add((min(a, b), max(a, b)))
 
-    def add_pair(self, geom_a, geom_b, friction: float) -> None:
+    def add_pair(self, geom_a: Element, geom_b: Element, friction: float) -> None:
         """Contact between two geoms whatever the masks and filters say, with its own Coulomb friction."""
         a, b = sorted((self._geom(geom_a), self._geom(geom_b)))
         label = f"pair of geoms {self.geoms[a].name!r} and {self.geoms[b].name!r}"
@@ -536,7 +580,7 @@ class ModelBuilder:
             raise ModelError(f"{label}: " + ("a geom cannot touch itself" if a == b else "it is there twice"))
         self.explicit_pairs.append((a, b, scalar_of(friction, f"{label}: friction")))
 
-    def add_model(self, other: Model, pose=IDENTITY, prefix: str = "") -> list[int]:
+    def add_model(self, other: Model, pose: npt.ArrayLike = IDENTITY, prefix: str = "") -> list[int]:
         """Add every element of a built `other`, its root bodies placed at `pose`; returns the new bodies' indices.
 
         Keyframes and report lines come along; gravity and timestep stay the builder's. The friction rule and the parent

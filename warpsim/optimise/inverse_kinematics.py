@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from warpsim.annotations import Numbers
 from warpsim.checks import number, numbers, positive, short, whole
 from warpsim.model.geometry import quaternion_multiply, rotation_vector
 from warpsim.model.model import JointType
@@ -27,12 +28,12 @@ class Reach(typing.NamedTuple):
 
 def reach(
     sim: Simulator,
-    q,
+    q: Numbers,
     targets: Mapping,
     *,
     iterations: int = 50,
     damping: float = 0.01,
-    posture=None,
+    posture: Numbers | None = None,
     posture_weight: float = 0.01,
     largest_step: float = 0.3,
 ) -> Reach:

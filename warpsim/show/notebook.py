@@ -29,7 +29,9 @@ def trajectory_html(trajectory) -> str:
         for name, text in rows.items()
     )
     table = f"<table><caption>Trajectory</caption>{cells}</table>"
-    return f'<div style="display:flex;gap:1em;align-items:flex-start;flex-wrap:wrap">{table}{_picture(trajectory)}</div>'
+    return (
+        f'<div style="display:flex;gap:1em;align-items:flex-start;flex-wrap:wrap">{table}{_picture(trajectory)}</div>'
+    )
 
 
 def _last_step(trajectory) -> dict[str, str]:
