@@ -10,12 +10,13 @@ import warp as wp
 
 if TYPE_CHECKING:
     Array: TypeAlias = wp.array[Any, Any]
+    Device: TypeAlias = wp.Device[Any, Any]
 else:
-    Array = wp.array
+    Array, Device = wp.array, wp.Device
 
 Numbers: TypeAlias = npt.ArrayLike | Array  # cast to the dtype and copied to the device where they are not there
 PathLike: TypeAlias = str | os.PathLike[str]
 Selection: TypeAlias = int | Sequence[int] | np.ndarray  # n for the first n, or indices
-DeviceName: TypeAlias = str | wp.Device
+DeviceName: TypeAlias = str | Device
 Element: TypeAlias = int | str  # an index, or a name
 Progress: TypeAlias = bool | Callable[[int], Any]

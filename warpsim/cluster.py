@@ -11,7 +11,7 @@ import pathlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from warpsim.rollout import with_progress
 from warpsim.simulator import Simulator
 from warpsim.state import State, import_or_explain
 from warpsim.streaming import PARAMETERS, Source, begin_store, checkpoint_arrays, finish, new_run, together, unfinished
+
+if TYPE_CHECKING:
+    from warpsim.trajectory import Trajectory
 
 LOSSES = 20  # of actors, one after the other without a commit between them, before a run is given up
 LOOK_SECONDS = 0.2  # between two looks at the store, for progress
@@ -99,7 +102,7 @@ def rollout(
     progress: Progress | None = None,
     address: str | None = None,
     **options: Any,
-) -> Any:
+) -> "Trajectory":
     """`Simulator.rollout` of `worlds` worlds over `shards` actors of Ray, streamed into one store; its `Trajectory`, read from there.
 
     `state`: where to begin, of a simulator of the same options; None is the model's start in every one of `worlds`. `controls`: an array
@@ -143,7 +146,7 @@ def resume(
     threads: int | None = None,
     progress: Progress | None = None,
     address: str | None = None,
-) -> Any:
+) -> "Trajectory":
     """Go on over `shards` actors with a run that was interrupted, of `ws.cluster.rollout` or `sim.rollout(store=…)`. Its `Trajectory`."""
     ray = _ray(address)
     path = _shared(path, exists=True)
@@ -168,7 +171,7 @@ def map(
     shards: int | None = None,
     retries: int = 3,
     address: str | None = None,
-) -> list:
+) -> list[Any]:
     """`[function(item) for item in items]` over processes of Ray, in the order of the items: seeds of a training, robots, sweeps.
 
     `shards`: how many at once, each with its share of the cores (and of the GPUs, where there are any); None as in `rollout`. What a lost process

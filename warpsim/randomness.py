@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
-from warpsim.annotations import Array, DeviceName, Numbers, Selection
+from warpsim.annotations import Array, Device, DeviceName, Numbers, Selection
 from warpsim.checks import choice, number, numbers, short, whole
 from warpsim.device.copies import SCALARS, launch
 from warpsim.device.threads import in_turn
@@ -28,6 +28,14 @@ class RandomStream:
     of the chosen worlds, and `Simulator.reset` touches neither. Numbers of one step and several purposes differ by `draw`.
     Philox-4x32-10 (Salmon et al., 2011): nothing depends on the device, but the last bits of `normal`. Raises `ValueError`.
     """
+
+    seed: int
+    dtype: str
+    device: Device
+    worlds: int
+    world: Array
+    episode: Array
+    step: Array
 
     def __init__(self, seed: int = 0, worlds: Numbers = 1, *, device: DeviceName | None = None, dtype: str = "float32"):
         self.seed = whole(seed, "seed", 0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warpsim.annotations import Array, DeviceName, Element, Numbers, PathLike, Progress
+from warpsim.annotations import Array, Device, DeviceName, Element, Numbers, PathLike, Progress
 from warpsim.checks import choice, flag, short, whole
 from warpsim.contact.collision import ContactList
 from warpsim.contact.hydroelastic.contact_patch import ContactPatch, contact_patches
@@ -25,13 +25,14 @@ from warpsim.inputs import Inputs, device_called, time_step
 from warpsim.integrate import Integrator, SymplecticEuler
 from warpsim.model.model import Model
 from warpsim.model.overlap import start_of
+from warpsim.model.parameters import Parameters
 from warpsim.reprs import show
 from warpsim.rollout import rollout
 from warpsim.rows.recovery import RECOVERY_SPEED, recovery_speeds
 from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.sap.sap import SAP
 from warpsim.state import State
-from warpsim.stepping import Stepper
+from warpsim.stepping import Diagnostics, Stepper
 from warpsim.trajectory import Trajectory
 from warpsim.tree.dynamics import DeviceModel
 
@@ -58,6 +59,18 @@ class Simulator:
     flag are written there with all that the step read (docs/reliability.md); every step then waits for the device and copies the state. Raises `ValueError` or `ModelError` naming what is wrong.
     A simulator belongs to one thread at a time; several threads may have one each (docs/threads.md).
     """
+
+    worlds: int
+    dtype: str
+    integrator: Integrator
+    solver: ContactModel
+    requires_grad: bool
+    device: Device
+    recovery_speed: tuple[float, float]
+    parameters: Parameters
+    diagnostics: Diagnostics
+    max_contacts: int
+    device_model: Any
 
     @alone
     @explains_shortage
@@ -86,7 +99,7 @@ class Simulator:
             raise ValueError(
                 f"worlds is {worlds}; at most {LARGEST_INDEX} can be counted, and ws.fit_worlds says how many fit"
             )
-        self.dtype: str = choice(dtype, "dtype", SCALARS)
+        self.dtype = choice(dtype, "dtype", SCALARS)
         dt = time_step(model.timestep if dt is None else dt, dtype)
         self.integrator = SymplecticEuler() if integrator is None else integrator
         self.solver = SAP() if solver is None else solver

@@ -2,10 +2,12 @@
 
 import copy
 import functools
+from typing import Any, ClassVar
 
 import numpy as np
 import warp as wp
 
+from warpsim.annotations import Array
 from warpsim.device.copies import launch
 from warpsim.device.recording import tape_paused
 from warpsim.device.replay import Replay, capturing
@@ -45,9 +47,16 @@ class Diagnostics:
     pressure over the modulus of the softer geom; 0 where a model has none.
     """
 
-    NAMES = ("iterations", "momentum_error", "lag_error", "contacts", "energy", "flags")
+    NAMES: ClassVar[tuple[str, ...]] = ("iterations", "momentum_error", "lag_error", "contacts", "energy", "flags")
 
-    def __init__(self, step: Step):
+    iterations: Array
+    momentum_error: Array
+    lag_error: Array
+    contacts: Array
+    flags: Array
+    step: Any
+
+    def __init__(self, step: Any):
         solution = step.solver.solution
         self.iterations, self.momentum_error = solution.iterations, solution.momentum_error
         self.lag_error = step.solver.lag_error
@@ -55,22 +64,22 @@ class Diagnostics:
         self.step = step
 
     @property
-    def energy(self) -> wp.array:
+    def energy(self) -> Array:
         return self.step.energy
 
     @property
-    def patches(self) -> wp.array:
+    def patches(self) -> Array:
         return self._of_pressure("patches", wp.int32)
 
     @property
-    def polygons(self) -> wp.array:
+    def polygons(self) -> Array:
         return self._of_pressure("count", wp.int32)
 
     @property
-    def pressure_depth(self) -> wp.array:
+    def pressure_depth(self) -> Array:
         return self._of_pressure("depth", self.step.device_model.types.real)
 
-    def _of_pressure(self, name: str, kind) -> wp.array:
+    def _of_pressure(self, name: str, kind) -> Array:
         pressure = self.step.collision.pressure
         if pressure is None:
             return wp.zeros(self.flags.shape[0], dtype=kind, device=self.flags.device)

@@ -25,6 +25,7 @@ from warpsim.state import State
 
 if TYPE_CHECKING:
     from warpsim.simulator import Simulator
+    from warpsim.trajectory import Trajectory
 
 COMMIT_SECONDS = 5.0  # of simulation that a killed process loses at most, where a step takes less
 PARAMETERS, STEPS = "parameters/", "steps"  # of what a checkpoint holds besides the state
@@ -276,7 +277,7 @@ def resume(
     device: DeviceName | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
-) -> Any:
+) -> "Trajectory":
     """Go on with a run that was interrupted, from its store alone: the same bits as if nothing had happened. Returns its `Trajectory`.
 
     `controls`: the callable that the run was given, if it was one; its `load_state_dict` brings it back to where it was. `sim`: a Simulator

@@ -62,6 +62,10 @@ class GradientCheck:
     `trust`: where it was asked for, whether right gradients are of use as well (`GradientTrust`); else None.
     """
 
+    rows: list[GradientRow]
+    notes: list[str]
+    trust: GradientTrust | None
+
     def __init__(self, rows: list[GradientRow], notes: list[str], trust: GradientTrust | None = None):
         self.rows, self.notes, self.trust = rows, notes, trust
 

@@ -77,10 +77,10 @@ class Linearization(ShownByShapes):
     `parameters[name] (worlds, 2nv, entries)`, entries in the order of the parameter's own array.
     """
 
-    A: wp.array
-    B: wp.array
-    tau: wp.array | None = None
-    parameters: dict[str, wp.array] = field(default_factory=dict)
+    A: Array
+    B: Array
+    tau: Array | None = None
+    parameters: dict[str, Array] = field(default_factory=dict)
 
     def arrays(self) -> dict[str, Array]:
         """All arrays by name."""

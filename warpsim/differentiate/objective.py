@@ -50,6 +50,16 @@ class Objective:
     `Simulator.rollout` (`substeps`, `every`, `checkpoint_every`). Raises `ValueError` for a wrong name or shape.
     """
 
+    sim: "Simulator"
+    loss: Callable[[Any], Any]
+    framework: str
+    options: dict[str, Any]
+    fixed: dict[str, Any]
+    start: dict[str, np.ndarray]
+    steps: int
+    shapes: dict[str, tuple[int, ...]]
+    scale: dict[str, Any]
+
     def __init__(
         self,
         sim: "Simulator",

@@ -7,7 +7,7 @@ import copy
 import dataclasses
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -137,6 +137,10 @@ class ModelBuilder:
     `friction_rule` (of geoms of equal priority) and `filter_parent` (no contact between a body and its parent) are
     attributes; left at None they follow the first model added, else they are HARMONIC and True.
     """
+
+    name: str
+    gravity: np.ndarray
+    timestep: float
 
     def __init__(self, name: str = "model", *, gravity: npt.ArrayLike = (0.0, 0.0, -9.81), timestep: float = 0.01):
         if not isinstance(name, str):
@@ -294,8 +298,8 @@ class ModelBuilder:
         condim: int = 3,
         priority: int = 0,
         rgba: npt.ArrayLike = (0.7, 0.7, 0.7, 1.0),
-        mesh: Any = None,
-        hfield: Any = None,
+        mesh: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+        hfield: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
         visible: bool = True,
         hydroelastic: "Hydroelastic | None" = None,
     ) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +59,11 @@ class MPC:
     plan is repeated behind it. `policy.plan` is the plan in use. A policy that was interrupted while it planned can go on.
     """
 
-    def __init__(self, plan: Callable, controls: Numbers, every: int = 1):
+    controls: np.ndarray
+    every: int
+    step: int
+
+    def __init__(self, plan: Callable[..., Any], controls: Numbers, every: int = 1):
         if not callable(plan):
             raise ValueError(f"plan is {short(plan)}; give a function of (state, controls, step)")
         self._make, self.controls, self.every = plan, numbers(controls, "controls"), whole(every, "every", 1)

@@ -3,7 +3,6 @@
 import dataclasses
 from typing import Any, ClassVar
 
-from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.sap.sap import SAP
 
@@ -26,7 +25,9 @@ class NoContact(ContactModel):
         return self.limits
 
     def make_solver(self, *size: Any, **keywords: Any) -> Any:
+        """The workspace for steps."""
         return self.limits.make_solver(*size, **keywords)
 
-    def make_law(self, dynamics: Any, collision: Any) -> ContactLaw:
+    def make_law(self, dynamics: Any, collision: Any) -> Any:
+        """How R, v̂ and μ of contacts follow from their material."""
         return self.limits.make_law(dynamics, collision)

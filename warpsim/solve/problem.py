@@ -12,7 +12,7 @@ import numpy as np
 import warp as wp
 
 from warpsim import checks
-from warpsim.annotations import DeviceName, Numbers
+from warpsim.annotations import Array, DeviceName, Numbers
 from warpsim.device.copies import SCALARS, launch
 from warpsim.kernels.linalg.vector import padded
 from warpsim.kernels.solve.sap import sap
@@ -35,6 +35,25 @@ class ContactProblem:
     effective inverse mass w = ‖J M⁻¹ Jᵀ‖_F/3 of each contact. Arrays may be NumPy, lists or wp.array.
     Raises ValueError naming the array, the value and the fix.
     """
+
+    like: Array | None
+    single: bool
+    worlds: int
+    nv: int
+    contact_slots: int
+    A: np.ndarray
+    J: np.ndarray
+    v_star: np.ndarray
+    v0: np.ndarray
+    mu: np.ndarray
+    contacts: np.ndarray
+    R: np.ndarray | None
+    v_hat: np.ndarray | None
+    phi: np.ndarray | None
+    dt: float
+    compliance: np.ndarray
+    dissipation_time: np.ndarray | None
+    w_effective: np.ndarray
 
     def __init__(
         self,

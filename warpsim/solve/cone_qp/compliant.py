@@ -83,10 +83,12 @@ class Compliant(ContactModel):
     def follows_bend(self) -> bool:
         return self.jdot
 
-    def make_law(self, dynamics: Any, collision: Any) -> "CompliantLaw":
+    def make_law(self, dynamics: Any, collision: Any) -> Any:
+        """How R, v̂ and μ of contacts follow from their material."""
         return CompliantLaw(self, dynamics, collision)
 
-    def make_solver(self, *size: Any, wide: bool = False, **keywords: Any) -> ContactSolver:
+    def make_solver(self, *size: Any, wide: bool = False, **keywords: Any) -> Any:
+        """The workspace for steps."""
         return (WideCompliant if keywords["dtype"] == "float32" else CompliantContact)(*size, options=self, **keywords)
 
     def refuse_alone(self) -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import warp as wp
 
 from warpsim import checks
-from warpsim.annotations import Selection
 from warpsim.device.copies import copy, kernels_of
 from warpsim.kernels.linalg.vector import CHUNK, padded
 from warpsim.kernels.solve.sap import islands, newton, sap
@@ -105,15 +104,17 @@ class SAP(ContactModel):
         return self
 
     def make_solver(self, *size: Any, wide: bool = False, **keywords: Any) -> Any:
+        """The workspace for steps."""
         return (WideSAP if wide else self.solver_of(*size))(*size, options=self, **keywords)
 
-    def solver_of(self, worlds: int, tree_v: Any, max_contacts: int, *rows: Selection) -> type["SAPSolver"]:
+    def solver_of(self, worlds: int, tree_v: Any, max_contacts: int, *rows: Any) -> Any:
         """What solves problems of this size; without contacts the law of contact does not matter."""
         from warpsim.solve.sap.lagged import LaggedSolver
 
         return LaggedSolver if self.is_lagged and max_contacts else SAPSolver
 
-    def make_law(self, dynamics: Any, collision: Any) -> ContactLaw:
+    def make_law(self, dynamics: Any, collision: Any) -> Any:
+        """How R, v̂ and μ of contacts follow from their material."""
         from warpsim.solve.sap.lagged import LaggedLaw
 
         return (LaggedLaw if self.is_lagged else ContactLaw)(self, dynamics, collision)
