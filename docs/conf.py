@@ -41,6 +41,7 @@ myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 4  # the same anchors as on GitHub
 nb_execution_mode = os.environ.get("DOCS_EXECUTE", "off")
 nb_execution_timeout = 300
+nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 highlight_language = "none"  # indented blocks are formulas

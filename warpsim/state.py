@@ -8,8 +8,14 @@ import warp as wp
 from warpsim.annotations import Array, DeviceName, Numbers
 from warpsim.checks import listed
 from warpsim.device.recording import tape_paused
+from warpsim.kernels import flags
 from warpsim.pickled import pack, unpack
 from warpsim.reprs import show
+
+FLAG_NAMES = {
+    int(getattr(flags, name)): name
+    for name in ("NONFINITE", "NOT_CONVERGED", "CONTACT_OVERFLOW", "UNRESOLVED", "DEEP_PRESSURE")
+}
 
 
 class State:

@@ -81,6 +81,7 @@ class Parameters:
     dtype: str
     device: Device
     requires_grad: bool
+    version: int
 
     def __init__(self, model: Model, worlds: int, dtype: str, device: Device, requires_grad: bool):
         self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device

@@ -6,6 +6,7 @@ of `sim.kinematics` and one of `sim.jacobian` for each target.
 
 import typing
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +30,7 @@ class Reach(typing.NamedTuple):
 def reach(
     sim: Simulator,
     q: Numbers,
-    targets: Mapping,
+    targets: Mapping[str, Any],
     *,
     iterations: int = 50,
     damping: float = 0.01,

@@ -7,7 +7,7 @@ import io
 import numpy as np
 
 from warpsim.checks import short
-from warpsim.runs import FLAG_NAMES
+from warpsim.state import FLAG_NAMES
 
 PICTURED = 9  # worlds
 WIDTH, HEIGHT = 480, 270
