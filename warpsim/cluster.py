@@ -15,7 +15,16 @@ import numpy as np
 
 from warpsim.checks import short, whole
 from warpsim.description import fingerprint
-from warpsim.files.store.place import STATE_NAMES, StoreError, check_replaceable, fresh, is_url, place, state_names, writing
+from warpsim.files.store.place import (
+    STATE_NAMES,
+    StoreError,
+    check_replaceable,
+    fresh,
+    is_url,
+    place,
+    state_names,
+    writing,
+)
 from warpsim.files.store.plain import to_plain
 from warpsim.files.store.store import Commit, Store, load_trajectory
 from warpsim.model.model import Model

@@ -74,7 +74,9 @@ class Inputs:
     def refuse_activation(self) -> None:
         """Raise where a model has no activations to give."""
         if not self.model.na:
-            raise ValueError(f"activation is given, but no actuator of model {self.model.name!r} has dynamics; leave it out")
+            raise ValueError(
+                f"activation is given, but no actuator of model {self.model.name!r} has dynamics; leave it out"
+            )
 
     def rows(self, **values) -> list[wp.array]:
         """Arrays (worlds, n) on the device of values named q, v, a or tau: device arrays of that shape, or host values."""

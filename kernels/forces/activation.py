@@ -33,7 +33,9 @@ class Dynamics:
     kind: wp.array(dtype=int)  # (nu,)
     index: wp.array(dtype=int)  # (nu,) place in the activation; -1: none
     early: wp.array(dtype=int)  # (nu,) 1: the force is that of the next activation
-    time: wp.array2d(dtype=real)  # (nu, 3) [s] τ; of a muscle τ of activation and of deactivation, and the width of the change between them
+    time: wp.array2d(
+        dtype=real
+    )  # (nu, 3) [s] τ; of a muscle τ of activation and of deactivation, and the width of the change between them
     range: wp.array2d(dtype=real)  # (nu, 2)
 
 

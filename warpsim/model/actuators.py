@@ -93,7 +93,11 @@ def activation_options(dynamics, activation_range, early, muscle, label: str) ->
     if muscle is not None and dynamics is None:
         dynamics = muscle.dynamics
     kind, time = dynamics_of(dynamics, label)
-    found = {"dynamics": kind, "time": time, "activation_range": interval(activation_range, f"{label}: activation_range")}
+    found = {
+        "dynamics": kind,
+        "time": time,
+        "activation_range": interval(activation_range, f"{label}: activation_range"),
+    }
     found["early"] = flag(early, f"{label}: early", ModelError)
     if kind == DynamicsType.NONE:
         for name, value in (("activation_range", np.isfinite(found["activation_range"]).any()), ("early", early)):
@@ -102,4 +106,3 @@ def activation_options(dynamics, activation_range, early, muscle, label: str) ->
     if muscle is not None:
         found |= {"muscle": muscle.rows.copy(), "length_range": np.array(muscle.length_range, float)}
     return found
-

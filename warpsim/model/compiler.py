@@ -11,6 +11,7 @@ from warpsim.model import hydroelastic
 from warpsim.model.constraint_types import ConstraintType, own_option
 from warpsim.model.constraints import compile_constraints, compile_tendons
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_matrix, rotation_vector
+from warpsim.model.marks import append_marks, compile_marks
 from warpsim.model.model import (
     JOINT_NQ,
     JOINT_NV,
@@ -88,6 +89,7 @@ def compile_model(b) -> Model:
         geom_field=np.array([g.field for g in b.geoms], dtype=np.int32),
         fields=tuple(b.fields),
         point_pairs=point_pairs,
+        **compile_marks(b),
         **pairs,
         excluded=np.array(sorted(b.excluded), dtype=np.int32).reshape(-1, 2),
         friction_rule=int(b.friction_rule),
@@ -275,7 +277,12 @@ def _keyframes(b, joints, order, q0) -> dict[str, Keyframe]:
     nq = np.cumsum([0, *(JOINT_NQ[j.type] for j in joints)])
     nv = np.cumsum([0, *(JOINT_NV[j.type] for j in joints)])
     stateful = [i for i, a in enumerate(b.actuators) if a.dynamics]
-    defaults = {"q": q0, "v": np.zeros(nv[-1]), "control": np.zeros(len(b.actuators)), "activation": np.zeros(len(stateful))}
+    defaults = {
+        "q": q0,
+        "v": np.zeros(nv[-1]),
+        "control": np.zeros(len(b.actuators)),
+        "activation": np.zeros(len(stateful)),
+    }
     frames = {}
     for name, frame in b.keyframes.items():
         values = {key: default.copy() for key, default in defaults.items()}
@@ -474,6 +481,7 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
     geom_start = len(b.geoms)
     _append_geoms(b, other, pose, prefix, first)
     _append_pairs(b, other, geom_start)
+    append_marks(b, other, pose, prefix, first)
     for body_a, body_b in other.excluded:
         b.excluded.add(tuple(-1 if x < 0 else first + int(x) for x in (body_a, body_b)))
     tendon_start = len(b.tendons)

@@ -47,7 +47,13 @@ class Muscle:
         if times.shape != (2,) or not (np.isfinite(times) & (times > 0)).all():
             raise ModelError(f"muscle: times is {short(self.times)}; give (rise, fall) > 0 [s]")
         for name in ("force", "fpmax", "fvmax", "width"):
-            number(getattr(self, name), f"muscle: {name}", "it must be finite and not negative", lambda x: 0 <= x < np.inf, ModelError)
+            number(
+                getattr(self, name),
+                f"muscle: {name}",
+                "it must be finite and not negative",
+                lambda x: 0 <= x < np.inf,
+                ModelError,
+            )
         number(self.vmax, "muscle: vmax", "it must be finite and positive", lambda x: 0 < x < np.inf, ModelError)
         for name, rule, good in (
             ("lmin", "it must be 0 to 1", lambda x: 0 <= x < 1),

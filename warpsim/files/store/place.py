@@ -13,7 +13,18 @@ STATE_NAMES = ("q", "v", "time")
 ACTIVATION = "activation"  # the rows that models with activations have besides
 LOCAL = ("file://", "local://")
 # What stands at the top of a store.
-MEMBERS = {*STATE_NAMES, ACTIVATION, "commits", "controls", "diagnostics", "checkpoint", "sources", "model", "fault", "zarr.json"}
+MEMBERS = {
+    *STATE_NAMES,
+    ACTIVATION,
+    "commits",
+    "controls",
+    "diagnostics",
+    "checkpoint",
+    "sources",
+    "model",
+    "fault",
+    "zarr.json",
+}
 
 
 def state_names(model) -> tuple[str, ...]:

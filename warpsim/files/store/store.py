@@ -248,7 +248,9 @@ def save_trajectory(trajectory, path) -> None:
         )
     names = state_names(trajectory.model)
     if ACTIVATION in names and trajectory.activation is None:
-        raise StoreError(f"{path}: the trajectory has no activation, of which its model has {trajectory.model.na}; give it")
+        raise StoreError(
+            f"{path}: the trajectory has no activation, of which its model has {trajectory.model.na}; give it"
+        )
     dtypes = {name: _dtype(getattr(trajectory, name)) for name in names}
     diagnostics = {name: _dtype(array) for name, array in trajectory.diagnostics.items()}
     with writing(path, "nothing is kept there"), fresh(path) as new:
