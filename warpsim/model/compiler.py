@@ -8,6 +8,7 @@ import numpy as np
 from warpsim.checks import numbers
 from warpsim.errors import ModelError
 from warpsim.model import hydroelastic
+from warpsim.model.actuators import actuator_kind, state_options
 from warpsim.model.constraint_types import ConstraintType, own_option
 from warpsim.model.constraints import compile_constraints, compile_tendons
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_matrix, rotation_vector
@@ -15,7 +16,6 @@ from warpsim.model.marks import append_marks, compile_marks
 from warpsim.model.model import (
     JOINT_NQ,
     JOINT_NV,
-    DynamicsType,
     FrictionRule,
     GeomType,
     JointType,
@@ -23,7 +23,6 @@ from warpsim.model.model import (
     KeyframeParts,
     Model,
 )
-from warpsim.model.muscle import MuscleRows
 
 SINGULAR = 1e-12  # articulated over composite inertia, below which a degree of freedom moves nothing but rounding
 
@@ -490,7 +489,7 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
         joint, tendon = int(other.actuator_joint[a]), int(other.actuator_tendon[a])
         b.add_actuator(
             None if joint < 0 else joint_start + joint,
-            "affine" if np.isnan(other.actuator_muscle[a, :, 2]).all() else "muscle",
+            actuator_kind(other, a),
             tendon=None if tendon < 0 else tendon_start + tendon,
             name=prefix + name,
             gear=other.actuator_gear[a],
@@ -498,27 +497,13 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
             bias=other.actuator_bias[a],
             control_range=other.control_range[a],
             force_range=other.force_range[a],
-            **_actuator_state(other, a),
+            **state_options(other, a),
         )
     _append_keyframes(b, other, pose, prefix, joint_start, len(b.actuators) - other.nu)
     b.report.extend(
         line for line in other.report if line.feature != hydroelastic.FEATURE
     )  # it is said anew of the whole
     return list(range(first, len(b.bodies)))
-
-
-def _actuator_state(other: Model, a: int) -> dict:
-    """Dynamics, muscle and group of an actuator, as `add_actuator` takes them."""
-    kind = DynamicsType(other.actuator_dynamics[a])
-    times = {DynamicsType.NONE: 0, DynamicsType.INTEGRATOR: 0, DynamicsType.MUSCLE: 3}.get(kind, 1)
-    rows = other.actuator_muscle[a]
-    return {
-        "dynamics": (kind.name.lower(), *other.actuator_time[a, :times]) if kind else None,
-        "activation_range": other.activation_range[a],
-        "early": bool(other.actuator_early[a]),
-        "muscle": None if np.isnan(rows[:, 2]).all() else MuscleRows(rows, other.actuator_length_range[a]),
-        "group": int(other.actuator_group[a]),
-    }
 
 
 def _placed_reference(kind: JointType, pose, reference):
