@@ -303,11 +303,6 @@ REFUSALS = {  # scene: words of the error
     "ball servo": ((BALL, '<actuator><position name="m" joint="neck" kp="1" gear="1 0 0"/></actuator>'), ["'m'", "ball"]),
     "energy": (("", '<actuator><general name="m" joint="elbow" biastype="affine" biasprm="0 0 1"/></actuator>'), ["'m'"]),
     "delay": (("", '<actuator><motor name="m" joint="elbow" delay=".1" nsample="60"/></actuator>'), ["'m'", "delay"]),
-    "shared clamp": (
-        (LIFT.format(joint='actuatorfrcrange="-1 1"'), '<actuator><motor name="m" joint="wrist"/><motor joint="wrist"/></actuator>'),
-        ["'m'", "actuatorfrcrange"],
-    ),
-    "gravcomp": (('<body name="b" gravcomp="1"><joint/><geom size=".1"/></body>', ""), ["'b'", "gravcomp"]),
     "friction pair": (("", '<contact><pair name="p" geom1="bone" geom2="floor" friction="1 2 0 0 0"/></contact>'), ["'p'", "anisotropic"]),
 }  # fmt: skip
 

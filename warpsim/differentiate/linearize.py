@@ -457,7 +457,9 @@ def _not_analytic(sim, names: tuple[str, ...]) -> str:
     if sim.parameters.is_per_world("body_active"):
         return "with body_active per world"
     if sim._step.actuation is not None:
-        return "with activations or muscles"
+        return "with activations, muscles or ranges of what several actuators do"
+    if sim._step.compensation is not None:
+        return "with gravity compensation"
     others = [name for name in names if name not in PARAMETERS]
     if "geom_size" in names and sim.model.point_pairs:
         others.append("geom_size")
