@@ -34,6 +34,7 @@ _PUBLIC = {
     "warpsim.stepping": ("CONTACT_OVERFLOW", "DEEP_PRESSURE", "NONFINITE", "NOT_CONVERGED", "UNRESOLVED"),
     "warpsim.state": ("State",),
     "warpsim.trajectory": ("Trajectory",),
+    "warpsim.show.live.viewer": ("Viewer",),
     "warpsim.integrate": ("ExplicitEuler", "ImplicitEuler", "Midpoint", "SymplecticEuler", "Variational"),
     "warpsim.differentiate.check": ("check_gradients",),
     "warpsim.differentiate.objective": ("Objective",),
@@ -107,6 +108,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.optimise.plan import Plan as Plan
     from warpsim.randomness import RandomControls as RandomControls
     from warpsim.randomness import RandomStream as RandomStream
+    from warpsim.show.live.viewer import Viewer as Viewer
     from warpsim.simulator import Simulator as Simulator
     from warpsim.solve.cone_qp.compliant import Compliant as Compliant
     from warpsim.solve.cone_qp.cone_qp import ConeQPSolution as ConeQPSolution
