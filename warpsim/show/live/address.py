@@ -1,5 +1,6 @@
 """Where a live page may be: at an address of this machine alone, at a port that is free."""
 
+import os
 import socket
 
 from warpsim.checks import short, whole
@@ -19,6 +20,8 @@ def checked_address(host: str, port: int) -> tuple[str, int]:
     if whole(port, "port", 0) >= 1 << 16:
         raise ValueError(f"port is {port}; give 0 to 65535")
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        if os.name == "posix":  # a port that was closed a moment ago is free
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
         except OSError as error:

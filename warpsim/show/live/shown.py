@@ -29,8 +29,9 @@ class Shown:
         frame = self._frame(poses)
         set_up(self.server, model, self.origins, frame)
         self.handles = [add_group(self.server, model, group, frame) for group in self.groups]
-        self._centre: np.ndarray | None = None
-        self._root = frame[:, :, :3].mean(axis=1)
+        moving = model.geom_body >= 0
+        self._root = frame[:, moving if moving.any() else slice(None), :3].mean(axis=1)
+        self._centre: np.ndarray | None = self._root[0].copy()
         self._pull = None
 
     def _frame(self, poses: np.ndarray) -> np.ndarray:
@@ -64,11 +65,13 @@ class Shown:
         if centre is not None and self._centre is not None:
             shift = centre - self._centre
             if np.abs(shift).max() > 1e-4:
+                first = self.server.initial_camera  # of those that come later
+                _shift(first, shift)
                 for client in self.server.get_clients().values():
-                    camera = client.camera
                     with client.atomic():
-                        camera.position = tuple(np.asarray(camera.position) + shift)
-                        camera.look_at = tuple(np.asarray(camera.look_at) + shift)
+                        _shift(client.camera, shift)
+            else:
+                return
         self._centre = centre
 
     def show_pull(self, start: np.ndarray, end: np.ndarray, k: int) -> None:
@@ -115,6 +118,11 @@ class Shown:
     def stop(self) -> None:
         """End the page."""
         self.server.stop()
+
+
+def _shift(camera, shift: np.ndarray) -> None:
+    """Move a camera and what it looks at."""
+    camera.position, camera.look_at = tuple(np.asarray(camera.position) + shift), tuple(np.asarray(camera.look_at) + shift)
 
 
 def open_server(host: str, port: int):

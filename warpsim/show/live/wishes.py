@@ -14,7 +14,7 @@ class Wishes:
     steps: int = 0
     speed: float = 1.0
     world: int = 0
-    follow: bool = False
+    follow: bool = True
     closed: bool = False
     take_over: bool = False
     layers: set = dataclasses.field(default_factory=set)
