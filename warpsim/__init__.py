@@ -34,7 +34,7 @@ _PUBLIC = {
     "warpsim.stepping": ("CONTACT_OVERFLOW", "DEEP_PRESSURE", "NONFINITE", "NOT_CONVERGED", "UNRESOLVED"),
     "warpsim.state": ("State",),
     "warpsim.trajectory": ("Trajectory",),
-    "warpsim.show.live.viewer": ("Viewer",),
+    "warpsim.viewer": ("Viewer",),
     "warpsim.integrate": ("ExplicitEuler", "ImplicitEuler", "Midpoint", "SymplecticEuler", "Variational"),
     "warpsim.differentiate.check": ("check_gradients",),
     "warpsim.differentiate.objective": ("Objective",),
@@ -108,7 +108,6 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.optimise.plan import Plan as Plan
     from warpsim.randomness import RandomControls as RandomControls
     from warpsim.randomness import RandomStream as RandomStream
-    from warpsim.show.live.viewer import Viewer as Viewer
     from warpsim.simulator import Simulator as Simulator
     from warpsim.solve.cone_qp.compliant import Compliant as Compliant
     from warpsim.solve.cone_qp.cone_qp import ConeQPSolution as ConeQPSolution
@@ -129,6 +128,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.stepping import UNRESOLVED as UNRESOLVED
     from warpsim.streaming import resume as resume
     from warpsim.trajectory import Trajectory as Trajectory
+    from warpsim.viewer import Viewer as Viewer
 else:
 
     def __getattr__(name: str):

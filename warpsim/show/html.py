@@ -28,7 +28,7 @@ from warpsim.files.scene import (
 from warpsim.files.usd.usd_write import continuous_signs
 from warpsim.model.host_kinematics import body_pose_chunks, geom_poses
 from warpsim.show.bands import band_colors, bands, largest_triangles
-from warpsim.show.stage import add_group, set_up, shape_groups
+from warpsim.show.page_scene import add_group, set_up, shape_groups
 
 DEFAULT_WORLDS = 64
 POSITION_STEP = 2.0**-13  # m

@@ -14,7 +14,8 @@ class Panel:
 
     def __init__(self, server, wishes: Wishes, worlds: np.ndarray, layers, curves=(), title: str = "warpsim"):
         self.server, self.wishes, gui = server, wishes, server.gui
-        gui.configure_theme(show_logo=False, show_share_button=False, control_layout="collapsible")
+        gui.configure_theme(show_logo=False, show_share_button=False)
+        gui.main_panel.dock_right()
         gui.set_panel_label(title)
         self.status = gui.add_markdown("")
         tabs = gui.add_tab_group()

@@ -6,7 +6,7 @@ from warpsim.checks import positive
 from warpsim.files.scene import default_spacing, grid_origins, world_indices
 from warpsim.model.host_kinematics import geom_poses
 from warpsim.show.live.address import checked_address
-from warpsim.show.stage import add_group, set_up, shape_groups
+from warpsim.show.page_scene import add_group, set_up, shape_groups
 
 DEFAULT_WORLDS = 64
 PULL_COLOR = (250, 120, 30)
@@ -122,7 +122,10 @@ class Shown:
 
 def _shift(camera, shift: np.ndarray) -> None:
     """Move a camera and what it looks at."""
-    camera.position, camera.look_at = tuple(np.asarray(camera.position) + shift), tuple(np.asarray(camera.look_at) + shift)
+    camera.position, camera.look_at = (
+        tuple(np.asarray(camera.position) + shift),
+        tuple(np.asarray(camera.look_at) + shift),
+    )
 
 
 def open_server(host: str, port: int):

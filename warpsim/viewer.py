@@ -62,6 +62,7 @@ class Viewer:
         self._layers = Layers(self._shown.server, sim.model, sim)
         self._drag: Drag | None = None
         self._next = self._due = self._told = time.perf_counter()
+        self.on_reset: Callable | None = None
         self._told_of = ""  # what was clicked last
         self._paces: list[tuple[float, float]] = []
         self._make_panel()
@@ -167,6 +168,18 @@ class Viewer:
         self.show()
         return self.state
 
+    def sync(self, state, seconds: float | None = None) -> None:
+        """Go on with a state that the program stepped to itself: waits while the page is paused, and until the clock has come to it.
+
+        `seconds`: simulated time since the last one; None is what the two states say.
+        """
+        self.sim._stepper.check_state(state)
+        if seconds is None:
+            seconds = self._seconds(state) - self._seconds(self.state)
+        self._wait(seconds)
+        self.state = state
+        self._draw_when_due()
+
     def show(self, state=None) -> None:
         """Draw a state now, the viewer's own or another that it then goes on with."""
         if state is not None:
@@ -176,8 +189,8 @@ class Viewer:
         self._draw()
 
     def reset(self) -> None:
-        """Back to the start, in all worlds."""
-        self.state = self._start.clone()
+        """Back to the start, in all worlds; a program that steps itself gives `on_reset`, which returns its new state."""
+        self.state = self._start.clone() if self.on_reset is None else self.on_reset()
         self._curves.clear()
         self._draw()
 
@@ -201,8 +214,12 @@ class Viewer:
     def _repr_html_(self) -> str:
         return f'<iframe src="{self.url}" width="100%" height="600" style="border:0"></iframe>'
 
-    def _wait(self) -> None:
-        """Until a step may be made: while paused, and until the clock has come to it."""
+    def _seconds(self, state) -> float:
+        """Simulated time of the world that is looked at."""
+        return float(state.time.numpy()[self._shown.worlds[self._wishes.world]])
+
+    def _wait(self, seconds: float | None = None) -> None:
+        """Until a step of so many seconds may be made: while paused, and until the clock has come to it."""
         wishes = self._wishes
         wishes.work()
         paused = False
@@ -218,7 +235,7 @@ class Viewer:
             self._draw_when_due()
             time.sleep(min(self._due - now, REST))
             now = time.perf_counter()
-        self._due += self.sim.dt / wishes.speed
+        self._due += (self.sim.dt if seconds is None or seconds <= 0 else seconds) / wishes.speed
 
     def _advance(self, control, tau) -> None:
         wishes, sim = self._wishes, self.sim
@@ -262,7 +279,7 @@ class Viewer:
 
     def _tell(self, now: float) -> None:
         """Simulated time, pace and rate, twice a second; how a bad world is marked."""
-        seconds = float(self.state.time.numpy()[self._shown.worlds[self._wishes.world]])
+        seconds = self._seconds(self.state)
         self._paces = [(t, s) for t, s in self._paces if t > now - 1.0] + [(now, seconds)]
         if now - self._told < 0.5:
             return
