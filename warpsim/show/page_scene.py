@@ -26,7 +26,7 @@ def shape_groups(model) -> list[np.ndarray]:
     return [np.array(group) for group in drawn.values()]
 
 
-def add_group(server, model, group, frame):
+def add_group(server, model, group, frame, under: str = ""):
     """One batched mesh of `frame (worlds, ngeom, 7)`, instances world-major."""
     vertices, faces = triangles(model, int(group[0]))
     placed = frame[:, group].reshape(-1, 7)
@@ -34,7 +34,7 @@ def add_group(server, model, group, frame):
     alpha = float(model.geom_rgba[group[0], 3])
     kind = GeomType(model.geom_type[group[0]])
     return server.scene.add_batched_meshes_simple(
-        f"/robots/{model.geom_names[group[0]].replace('/', '_')}",
+        f"{under}/robots/{model.geom_names[group[0]].replace('/', '_')}",
         vertices=vertices.astype(np.float32),
         faces=faces.astype(np.uint32),
         batched_positions=placed[:, :3],
@@ -46,7 +46,7 @@ def add_group(server, model, group, frame):
     )
 
 
-def set_up(server, model, origins, frame) -> None:
+def set_up(server, model, origins, frame, under: str = "") -> None:
     """Background, light, ground and camera for the first frame's geoms `(worlds, ngeom, 7)`."""
     scene = server.scene
     scene.set_up_direction("+z")
@@ -62,7 +62,7 @@ def set_up(server, model, origins, frame) -> None:
     floors = horizontal_planes(model)
     if len(floors):
         height = float(model.geom_pose[floors[0], 2])
-        add_floor(scene, height, (low + high) / 2, 6 * size + 20)
+        add_floor(scene, height, (low + high) / 2, 6 * size + 20, under)
     centre = (low + high) / 2
     direction = np.array([0.75, -1.0, 0.6]) / np.linalg.norm([0.75, -1.0, 0.6])
     room = min(LARGEST_ROOM, 3.0 * float(bounding_radii(model)[model.geom_visible].max()))
@@ -75,7 +75,7 @@ def set_up(server, model, origins, frame) -> None:
     camera.fov = float(FIELD_OF_VIEW)
 
 
-def add_floor(scene, height: float, centre, size: float) -> None:
+def add_floor(scene, height: float, centre, size: float, under: str) -> None:
     """A checkered square: two batches of one-metre tiles would be many, so one mesh per colour."""
     tile = 2.0 ** np.round(np.log2(max(size / 40, 0.25)))
     count = int(np.ceil(size / tile))
@@ -89,7 +89,7 @@ def add_floor(scene, height: float, centre, size: float) -> None:
         vertices = np.concatenate([points.reshape(-1, 2), np.full((4 * len(cells), 1), height)], axis=-1)
         faces = (4 * np.arange(len(cells))[:, None, None] + np.array([[0, 1, 2], [0, 2, 3]])).reshape(-1, 3)
         scene.add_mesh_simple(
-            f"/ground/{('light', 'dark')[color]}",
+            f"{under}/ground/{('light', 'dark')[color]}",
             vertices=vertices.astype(np.float32),
             faces=faces.astype(np.uint32),
             color=TILES[color],

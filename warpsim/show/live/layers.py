@@ -7,6 +7,7 @@ from warpsim.files.scene import bounding_radii
 from warpsim.model.geometry import rotate
 from warpsim.model.model import JointType
 from warpsim.show.bands import band_colors, bands
+from warpsim.show.live.shown import MOVING
 
 LAYERS = (
     "contact points",
@@ -161,7 +162,7 @@ class Layers:
 
 
 def _path(name: str) -> str:
-    return f"/layers/{name.replace(' ', '_')}"
+    return f"{MOVING}/layers/{name.replace(' ', '_')}"
 
 
 def _placed(pose: np.ndarray, points: np.ndarray) -> np.ndarray:

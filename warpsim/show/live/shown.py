@@ -9,11 +9,13 @@ from warpsim.show.live.address import checked_address
 from warpsim.show.page_scene import add_group, set_up, shape_groups
 
 DEFAULT_WORLDS = 64
+LEAST_SHIFT = 1e-3  # m
+MOVING = "/moving"  # what everything is under that a followed world shifts: the cameras stay where their visitors have put them
 PULL_COLOR = (250, 120, 30)
 
 
 class Shown:
-    """A page with `worlds`, each about its origin; `place` moves the bodies, `follow` the cameras."""
+    """A page with `worlds`, each about its origin; `place` moves the bodies, `follow` keeps a world in view."""
 
     def __init__(self, model, poses: np.ndarray, worlds, count: int, port: int, host: str, spacing):
         self.model = model
@@ -27,10 +29,12 @@ class Shown:
             )
         self.server, self.url = open_server(host, port)
         frame = self._frame(poses)
-        set_up(self.server, model, self.origins, frame)
-        self.handles = [add_group(self.server, model, group, frame) for group in self.groups]
+        self._scene = self.server.scene.add_frame(MOVING, show_axes=False)
+        set_up(self.server, model, self.origins, frame, MOVING)
+        self.handles = [add_group(self.server, model, group, frame, MOVING) for group in self.groups]
         moving = model.geom_body >= 0
         self._root = frame[:, moving if moving.any() else slice(None), :3].mean(axis=1)
+        self._offset = np.zeros(3)
         self._centre: np.ndarray | None = self._root[0].copy()
         self._pull = None
 
@@ -60,18 +64,14 @@ class Shown:
             self._root = np.where(bad[:, None], self._root, frame[:, moving, :3].mean(axis=1))
 
     def follow(self, k: int | None) -> None:
-        """Let every camera move along with the geoms of a world, None: let them be."""
+        """Let the scene move so that the geoms of a world stay where they are on the page, None: let it be."""
         centre = None if k is None else self._root[k].copy()
         if centre is not None and self._centre is not None:
             shift = centre - self._centre
-            if np.abs(shift).max() > 1e-4:
-                first = self.server.initial_camera  # of those that come later
-                _shift(first, shift)
-                for client in self.server.get_clients().values():
-                    with client.atomic():
-                        _shift(client.camera, shift)
-            else:
+            if np.abs(shift).max() < LEAST_SHIFT:
                 return
+            self._offset -= shift
+            self._scene.position = tuple(self._offset.tolist())
         self._centre = centre
 
     def show_pull(self, start: np.ndarray, end: np.ndarray, k: int) -> None:
@@ -79,7 +79,7 @@ class Shown:
         points = (np.stack([start, end])[None] + self.origins[k]).astype(np.float32)
         if self._pull is None:
             options = {"thickness": 3.0, "thickness_units": "screen"}
-            self._pull = self.server.scene.add_line_segments("/pull", points, PULL_COLOR, **options)
+            self._pull = self.server.scene.add_line_segments(f"{MOVING}/pull", points, PULL_COLOR, **options)
         else:
             self._pull.points, self._pull.visible = points, True
 
@@ -118,14 +118,6 @@ class Shown:
     def stop(self) -> None:
         """End the page."""
         self.server.stop()
-
-
-def _shift(camera, shift: np.ndarray) -> None:
-    """Move a camera and what it looks at."""
-    camera.position, camera.look_at = (
-        tuple(np.asarray(camera.position) + shift),
-        tuple(np.asarray(camera.look_at) + shift),
-    )
 
 
 def open_server(host: str, port: int):
