@@ -46,6 +46,7 @@ FLOORS = [
         "streaming",
         "cluster",
         "faults",
+        "viewer",
         "runs",
         "optimise",
         "envs",
