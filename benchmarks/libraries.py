@@ -43,7 +43,10 @@ def quadratic_programs() -> None:
         problem = scipy.sparse.csc_matrix(np.triu(H[i])), g[i], bounds, np.ones(2 * UNKNOWNS)
         clarabel.DefaultSolver(*problem, [clarabel.NonnegativeConeT(2 * UNKNOWNS)], settings).solve()
     clarabels = (time.process_time() - start) * PROGRAMS / BY_OTHERS
-    print(f"{PROGRAMS} box QPs of {UNKNOWNS} unknowns: ours {ours * 1e3:.0f} ms, SciPy BVLS {scipys * 1e3:.0f} ms, ", end="")
+    print(
+        f"{PROGRAMS} box QPs of {UNKNOWNS} unknowns: ours {ours * 1e3:.0f} ms, SciPy BVLS {scipys * 1e3:.0f} ms, ",
+        end="",
+    )
     print(f"Clarabel {clarabels * 1e3:.0f} ms; largest difference to SciPy {worst:.0e}")
 
 
