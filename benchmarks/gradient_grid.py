@@ -113,6 +113,8 @@ def arm(kind: str) -> ws.Model:
         for name, gear in (("shoulder", 1.0), ("shoulder", -1.0), ("elbow", 1.0)):
             b.add_actuator(name, "muscle", gear=gear, muscle=ws.Muscle(force=4.0, length_range=(-1.2, 1.0), width=0.1))
         b.add_actuator(tendon="both", kind="muscle", muscle=ws.Muscle(force=8.0, length_range=(-0.5, 0.5)))
+    elif kind == "gravcomp":
+        b.add_actuator("shoulder", gear=2.0, force_range=(-1, 1))
     elif kind == "shared range":
         b.add_actuator("shoulder", "position", kp=3.0, kv=0.1)
         b.add_actuator("shoulder", gear=0.5)
