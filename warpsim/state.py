@@ -25,6 +25,11 @@ class State:
     def worlds(self) -> int:
         return self.q.shape[0]
 
+    @property
+    def mocap(self) -> wp.array | None:
+        """Poses `(worlds, nmocap, 7)` of the mocap bodies, `[x y z qw qx qy qz]`, which the next step uses if it is given none; None without any."""
+        return self.memory.get("mocap")
+
     def __getstate__(self) -> dict:
         return pack(vars(self))
 

@@ -10,13 +10,16 @@ import warp as wp
 
 from warpsim.device.copies import launch
 from warpsim.device.threads import in_turn
+from warpsim.differentiate.taped import flat
 from warpsim.kernels.differentiate import gradient
 from warpsim.tree.dynamics import BLOCK
 
 
 def move_gradient(source: wp.array, target: wp.array) -> None:
-    """target += source, source <- 0; arrays (worlds, n)."""
-    launch(gradient.move, source.dtype, source.shape, [source, target], device=source.device, block_dim=BLOCK)
+    """target += source, source <- 0; arrays (worlds, …)."""
+    if source.size:
+        source, target = flat(source), flat(target)
+        launch(gradient.move, source.dtype, source.shape, [source, target], device=source.device, block_dim=BLOCK)
 
 
 def move_state_gradient(source, target) -> None:

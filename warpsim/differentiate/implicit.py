@@ -22,10 +22,11 @@ from warpsim.differentiate.contact_adjoint import contact_adjoint
 from warpsim.differentiate.pressure_rates import PressureRates
 from warpsim.differentiate.rows_adjoint import RowsAdjoint
 from warpsim.differentiate.stage import Stage, evaluate, take_back
+from warpsim.differentiate.taped import flat
 from warpsim.differentiate.taped_dynamics import TapedDynamics
 from warpsim.integrate import Integrator
 from warpsim.kernels.contact import convex_contacts
-from warpsim.kernels.differentiate import gradient, residual
+from warpsim.kernels.differentiate import gradient, mocap_adjoint, residual
 from warpsim.kernels.forces import actuators
 from warpsim.kernels.tree import passes
 from warpsim.model.model import JOINT_NQ, JOINT_NV, JointType
@@ -54,6 +55,7 @@ class StepAdjoint:
         self.v_solved = self.step.dynamics.array(nv, S)
         self.step.reports_energy = False
         self.dynamics = TapedDynamics(device_model, self.step.dynamics)
+        self.link_pose = device_model.link_pose  # with a gradient where there are mocap bodies
         self.contact = kind(self)
         array, C = self.dynamics.array, self.step.collision.capacity
         # inputs
@@ -151,9 +153,18 @@ class StepAdjoint:
 
     def _begin_memory(self, record: "StepRecord") -> None:
         """Load what else a state holds that gradients flow through, and its gradient at the end of the step."""
+        mocap = self.step.mocap
+        if mocap.size:
+            inputs = [record.flags, self.device_model.mocap0, record.used["mocap"], mocap]
+            self.step.dynamics.launch(mocap_adjoint.begin, mocap.shape[1:], inputs)
 
     def _finish_memory(self, record: "StepRecord") -> None:
         """Add the gradient found to that of this memory, and clear that at the end of the step."""
+        d, mocap = self.device_model, self.step.mocap
+        if mocap.size:
+            inputs = [record.flags, d.mocap_link, mocap, self.link_pose, self.link_pose.grad]
+            inputs += [record.memory_before["mocap"].grad, record.memory["mocap"].grad]
+            self.step.dynamics.launch(mocap_adjoint.finish, mocap.shape[1], inputs)
 
     def _begin_wrench(self, record: "StepRecord") -> None:
         """Load the wrenches on bodies, for which there is room from the first record that has any."""
@@ -483,8 +494,8 @@ def pass_on_gradient(stays: wp.array, source, target) -> None:
     with turn(stays.device):
         for name, array in source.smooth_arrays().items():
             if array.size:
-                inputs = [stays, array.grad, targets[name].grad]
-                launch(gradient.pass_on, array.dtype, array.shape, inputs, device=array.device, record_tape=False)
+                inputs = [stays, flat(array.grad), flat(targets[name].grad)]
+                launch(gradient.pass_on, array.dtype, inputs[1].shape, inputs, device=array.device, record_tape=False)
 
 
 def with_gradient(*owners) -> list[wp.array]:

@@ -227,6 +227,8 @@ class Linearizer:
         assign(self.step.q, state.q)
         assign(self.step.v, state.v)
         self.step.scalar_rows.load_memory(state.memory)
+        if state.mocap is not None:
+            assign(self.step.mocap, state.mocap)
         for target, source in ((self.step.control, control), (self.step.tau, tau)):
             fill(target) if source is None else assign(target, source)
 

@@ -58,6 +58,11 @@ def scalars(array: wp.array) -> wp.array:
     return wp.array(ptr=array.ptr, dtype=scalar, shape=(*array.shape, *shape), device=array.device, copy=False)
 
 
+def flat(array: wp.array) -> wp.array:
+    """A view of scalars (worlds, …) as (worlds, n)."""
+    return array.reshape((array.shape[0], array.size // array.shape[0]))
+
+
 class Inputs:
     """Start, controls and parameters of one rollout as device arrays of scalars, written into the simulator."""
 

@@ -17,7 +17,7 @@ from warpsim.integrate.theta.stages import ThetaStages
 from warpsim.kernels.contact import broadphase, convex_contacts, net_force
 from warpsim.kernels.forces import actuators
 from warpsim.kernels.integrate.theta import schemes
-from warpsim.kernels.tree import energy, passes
+from warpsim.kernels.tree import energy, mocap, passes
 from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS, ScalarRows, actuator_rows
 from warpsim.solve.contact_model import ContactModel
 from warpsim.tree.dynamics import BLOCK, DeviceModel, Dynamics
@@ -54,6 +54,7 @@ class Step:
         self.flags = wp.zeros(self.worlds, dtype=wp.int32, device=device)
         self.control = array(model.nu, S)
         self.tau, self.wrench = array(nv, S), None
+        self.mocap = array((model.nmocap, 7), S)
         self.v_star, self.bias, self.force, self.damping = (array(nv, S) for _ in range(4))
         self.zero_acceleration = array(nv, S)
         self.link_V_star = array(model.nlink, t.vec6)
@@ -107,11 +108,12 @@ class Step:
 
     def memory(self) -> dict:
         """What a step reads besides q, v and time, by name: the step's own arrays."""
-        return {"flags": self.flags, **self.scalar_rows.state_memory(), **self.solver.state_memory()}
+        mocap = {"mocap": self.mocap} if self.model.nmocap else {}
+        return {"flags": self.flags, **self.scalar_rows.state_memory(), **self.solver.state_memory(), **mocap}
 
     def smooth_memory(self) -> tuple[str, ...]:
         """Names of the memory that gradients flow through."""
-        return ()
+        return ("mocap",) if self.model.nmocap else ()
 
     def state_arrays(self) -> dict:
         """The state that `launch` advances, by name."""
@@ -129,6 +131,7 @@ class Step:
         optional = {
             broadphase: self.collision.broadphase is not None,
             convex_contacts: self.collision.convex_scene is not None,
+            mocap: self.model.nmocap > 0,
         }
         pressure = self.collision.pressure
         files = [passes, energy, actuators, schemes, *(file for file, used in optional.items() if used)]
@@ -147,6 +150,7 @@ class Step:
     def smooth_motion(self, h: float) -> None:
         """Kinematics, forces and the free motion: v*, A = M + h D, and the factor of M."""
         dynamics, stages = self.dynamics, self.stages
+        dynamics.place_mocap(self.mocap, self.flags)
         dynamics.position(self.q)
         dynamics.velocity(self.v)
         if self.reports_energy:

@@ -47,6 +47,7 @@ class Body:
     mass: float | None
     com: np.ndarray
     inertia: np.ndarray
+    mocap: bool
 
 
 @dataclasses.dataclass
@@ -145,8 +146,10 @@ class ModelBuilder:
         counts = ", ".join(f"{n} {key}" for key in lists if (n := len(getattr(self, key))))
         return f"ModelBuilder({short(self.name)}: {counts or 'empty'})"
 
-    def add_body(self, name=None, *, parent=-1, pose=IDENTITY, mass=None, com=(0, 0, 0), inertia=None) -> int:
-        """Add a body; without joints it is fixed to `parent` (-1 or "world": the world).
+    def add_body(
+        self, name=None, *, parent=-1, pose=IDENTITY, mass=None, com=(0, 0, 0), inertia=None, mocap=False
+    ) -> int:
+        """Add a body; without joints it is fixed to `parent` (-1 or "world": the world), with `mocap` there where a step is told.
 
         `mass` [kg], `com (3,)` in body axes and `inertia` about the COM in body axes, (3,) diagonal or (3, 3); without
         `mass` all three follow from the densities of the body's geoms. A mass without inertia is a point mass.
@@ -164,7 +167,8 @@ class ModelBuilder:
                 f"{label} has a com or an inertia but no mass; give all, or none and densities to its geoms"
             )
         inertia = np.zeros((3, 3)) if inertia is None else _inertia(inertia, label)
-        body = Body(name, parent, _pose(pose, label), mass, com, inertia)
+        mocap = flag(mocap, f"{label}: mocap", ModelError)
+        body = Body(name, parent, _pose(pose, label), mass, com, inertia, mocap)
         self.bodies.append(body)
         return len(self.bodies) - 1
 
@@ -483,9 +487,9 @@ class ModelBuilder:
         self.actuators.append(Actuator(name, j, t, gears, gain, bias, *ranges))
         return len(self.actuators) - 1
 
-    def add_keyframe(self, name: str, q=None, v=None, control=None) -> None:
-        """Add a named state; what is not given is the initial pose, rest, and zero control."""
-        self.keyframes[self._name("keyframe", name, list(self.keyframes))] = Keyframe(q, v, control)
+    def add_keyframe(self, name: str, q=None, v=None, control=None, mocap=None) -> None:
+        """Add a named state; what is not given is the initial pose, also of mocap bodies `(nmocap, 7)`, rest, and zero control."""
+        self.keyframes[self._name("keyframe", name, list(self.keyframes))] = Keyframe(q, v, control, mocap)
 
     def exclude(self, body_a, body_b) -> None:
         """No contact between the geoms of two bodies."""

@@ -106,19 +106,21 @@ class TetField(typing.NamedTuple):
 
 
 class Keyframe(typing.NamedTuple):
-    """A named state: `q (nq,)`, `v (nv,)`, `control (nu,)`."""
+    """A named state: `q (nq,)`, `v (nv,)`, `control (nu,)`, `mocap (nmocap, 7)`."""
 
     q: np.ndarray
     v: np.ndarray
     control: np.ndarray
+    mocap: np.ndarray = np.zeros((0, 7))
 
 
 class KeyframeParts(typing.NamedTuple):
-    """A keyframe of an added model: q and v by joint, control by actuator, all by their index in the builder."""
+    """A keyframe of an added model: q and v by joint, control by actuator, pose by mocap body, all by their index in the builder."""
 
     q: dict[int, np.ndarray]
     v: dict[int, np.ndarray]
     control: dict[int, float]
+    mocap: dict[int, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -233,12 +235,14 @@ class Model:
     geom_field: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) index into fields, -1
     fields: tuple[TetField, ...] = ()
     point_pairs: int = -1  # the pairs before it touch at points, those from it on by pressure fields
+    body_mocap: np.ndarray = None  # type: ignore[assignment]  # (nbody,) which mocap body, in the order of the bodies; -1
 
     def __post_init__(self):
         defaults = {
             "geom_hydroelastic": (self.geom_hydroelastic is None, lambda: np.full((self.ngeom, 4), np.nan)),
             "geom_field": (self.geom_field is None, lambda: np.full(self.ngeom, -1, np.int32)),
             "point_pairs": (self.point_pairs < 0, lambda: len(self.pair_geom)),
+            "body_mocap": (self.body_mocap is None, lambda: np.full(self.nbody, -1, np.int32)),
         }
         for name, (missing, make) in defaults.items():
             if missing:
@@ -265,7 +269,7 @@ class Model:
         self.__post_init__()
 
     def __repr__(self) -> str:
-        counts = ("nq", "nv", "nu", "nbody", "njoint", "ngeom", "ntendon", "nconstraint")
+        counts = ("nq", "nv", "nu", "nbody", "nmocap", "njoint", "ngeom", "ntendon", "nconstraint")
         text = ", ".join(f"{name}={n}" for name in counts if (n := getattr(self, name)))
         mass = f"{self.body_mass.sum():.4g} kg"
         return f"Model({short(self.name)}: {text or 'empty'}; {len(self.pair_geom)} contact pairs, {mass}, timestep {self.timestep:g} s)"
@@ -285,6 +289,21 @@ class Model:
     @property
     def nbody(self) -> int:
         return len(self.body_names)
+
+    @property
+    def nmocap(self) -> int:
+        """Number of mocap bodies: their poses are an input of a step."""
+        return int(self.body_mocap.max(initial=-1)) + 1
+
+    @property
+    def mocap_links(self) -> np.ndarray:
+        """`(nmocap,)` the link of each mocap body."""
+        return self.body_link[np.flatnonzero(self.body_mocap >= 0)]
+
+    @property
+    def mocap0(self) -> np.ndarray:
+        """`(nmocap, 7)` poses of the mocap bodies in the model, `[x y z qw qx qy qz]`."""
+        return self.link_pose[self.mocap_links]
 
     @property
     def njoint(self) -> int:

@@ -132,6 +132,7 @@ def _add_bodies(b: ModelBuilder, m) -> None:
             mass=m.body_mass[i],
             com=m.body_ipos[i],
             inertia=rotation @ np.diag(m.body_inertia[i]) @ rotation.T,
+            mocap=m.body_mocapid[i] >= 0,
         )
 
 
@@ -298,4 +299,5 @@ def _efforts(m) -> list:
 
 def _add_keyframes(b: ModelBuilder, m, controls: list[int]) -> None:
     for k, name in enumerate(_names(m, mujoco.mjtObj.mjOBJ_KEY, m.nkey, "keyframe")):
-        b.add_keyframe(name, m.key_qpos[k], m.key_qvel[k], m.key_ctrl[k][controls])
+        mocap = np.concatenate([m.key_mpos[k].reshape(-1, 3), m.key_mquat[k].reshape(-1, 4)], axis=1)
+        b.add_keyframe(name, m.key_qpos[k], m.key_qvel[k], m.key_ctrl[k][controls], mocap)

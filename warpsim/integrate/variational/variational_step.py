@@ -67,7 +67,7 @@ class VariationalStep(Step):
         return super().memory() | {"jump": self.jump}
 
     def smooth_memory(self) -> tuple[str, ...]:
-        return ("jump",)
+        return (*super().smooth_memory(), "jump")
 
     def _make_root_finder(self) -> None:
         model, t, S = self.model, self.device_model.types, self.device_model.types.real
@@ -132,6 +132,7 @@ class VariationalStep(Step):
     def begin(self, h: float) -> None:
         """Kinematics and forces at the node, its momentum, the factor of M + h D/2, and the guess."""
         dynamics, d = self.dynamics, self.device_model
+        dynamics.place_mocap(self.mocap, self.flags)
         dynamics.position(self.q)
         dynamics.velocity(self.v)
         if self.reports_energy:
