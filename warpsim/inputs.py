@@ -70,7 +70,9 @@ class Inputs:
         values = np.ascontiguousarray(np.broadcast_to(values, (rows, *shape)))
         if not np.isfinite(values).all():
             row, k, i = (int(i) for i in np.argwhere(~np.isfinite(values))[0])
-            raise ValueError(f"mocap: body {names[k]!r} has {values[row, k, i]} in row {row}; every value must be finite")
+            raise ValueError(
+                f"mocap: body {names[k]!r} has {values[row, k, i]} in row {row}; every value must be finite"
+            )
         for k, name in enumerate(names):
             _refuse_quaternion(values[:, k, 3:], f"mocap: the quaternion of body {name!r}")
         return values

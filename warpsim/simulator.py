@@ -16,7 +16,7 @@ from warpsim.contact.queries import AboutCentre, Queries, RayHits, RaySensor
 from warpsim.device.copies import SCALARS
 from warpsim.device.cores import step_threads
 from warpsim.device.memory import LARGEST_INDEX, array_bytes
-from warpsim.device.recording import active_tape
+from warpsim.device.recording import active_tape, tape_paused
 from warpsim.device.threads import alone, in_turn
 from warpsim.differentiate.linearize import Linearization, linearize
 from warpsim.fit import explains_shortage
@@ -222,16 +222,21 @@ class Simulator:
         *,
         tau=None,
         parameters=(),
+        mocap=None,
         force_jacobian: bool = False,
+        mocap_jacobian: bool = False,
         out: Linearization | None = None,
     ) -> Linearization:
-        """Jacobians of one step from `state`: `A`, `B`, and on request `tau`, `parameters[name]`; see `ws.Linearization`.
+        """Jacobians of one step from `state`, of which `mocap` is as in `step`: `A`, `B`, and on request `tau`, `mocap`, `parameters[name]`; see
+        `ws.Linearization`.
 
         Which features touch is frozen, as on a tape. With `out`, a result of the same request, its arrays are filled: then
         the launches are replayed from a graph. Nothing is recorded on a tape. In closed form for `SymplecticEuler()` with `SAP` or
-        `NoContact`; for the rest, in a simulator with `requires_grad=True`, by nv or 2 nv reverse passes of the step's equations.
+        `NoContact`; for the rest, and by poses of mocap bodies, in a simulator with `requires_grad=True`, by nv or 2 nv reverse passes of the step's equations.
         """
-        return linearize(self, state, control, tau, parameters, force_jacobian, out)
+        with tape_paused():
+            state = self._stepper.with_mocap(state, mocap)
+        return linearize(self, state, control, tau, parameters, force_jacobian, mocap_jacobian, out)
 
     @in_turn
     def capture(self, function: Callable[[], Any]) -> Callable[[], None]:
@@ -253,6 +258,7 @@ class Simulator:
         controls=None,
         steps: int | None = None,
         *,
+        mocap=None,
         substeps: int = 1,
         every: int = 1,
         progress=None,
@@ -263,7 +269,7 @@ class Simulator:
         """`steps` steps from `state`, recorded as a `Trajectory` (`state` itself is not changed).
 
         `controls`: (steps, worlds, nu), a callable `policy(state)` that returns (worlds, nu), `ws.RandomControls`, or None. `every=k` keeps
-        every k-th step: steps // k + 1 rows. `progress`: True for a bar, or a callable(step).
+        every k-th step: steps // k + 1 rows. `mocap (steps, worlds, nmocap, 7)`: what each step is given, see `step`. `progress`: True for a bar, or a callable(step).
 
         Under a tape the rows and `final` carry gradients. `checkpoint_every=n` then keeps the state of every n-th step
         and repeats the others in the backward pass: O(steps/n + n) states of memory (beside the rows: see `every`), one
@@ -273,7 +279,7 @@ class Simulator:
         that is interrupted goes on by `ws.resume(store)` with the same bits (docs/stores.md); a callable needs `state_dict` for that.
         """
         self._stepper.check_state(state)
-        options = {"substeps": substeps, "every": every, "progress": progress}
+        options = {"mocap": mocap, "substeps": substeps, "every": every, "progress": progress}
         options |= {"checkpoint_every": checkpoint_every, "gradient_norms": gradient_norms, "store": store}
         return rollout(self, state, controls, steps, **options)
 

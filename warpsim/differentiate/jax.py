@@ -29,6 +29,7 @@ def rollout(
     v,
     controls=None,
     *,
+    mocap=None,
     steps: int | None = None,
     parameters: dict | None = None,
     substeps: int = 1,
@@ -37,15 +38,16 @@ def rollout(
 ):
     """Positions `(rows, worlds, nq)` and velocities `(rows, worlds, nv)` of a rollout from q, v; row 0 is the start.
 
-    `q (worlds, nq)`, `v (worlds, nv)`, `controls (steps, worlds, nu)` or None (then `steps` is needed), `parameters` by
-    name as in `sim.parameters`; an array without the worlds' axis is shared by all worlds. dtypes are the simulator's.
+    `q (worlds, nq)`, `v (worlds, nv)`, `controls (steps, worlds, nu)` or None (then `steps` is needed), `mocap (steps, worlds, nmocap, 7)` or None,
+    `parameters` by name as in `sim.parameters`; an array without the worlds' axis is shared by all worlds. dtypes are the simulator's.
     `substeps`, `every`, `checkpoint_every` as in `Simulator.rollout`. Gradients need requires_grad=True and are first
     derivatives by reverse mode (`NotImplementedError` for more). Raises `ValueError` for a wrong shape or dtype.
     """
-    steps = count_steps(controls, steps)
+    steps = count_steps(controls, steps, mocap)
     for name, value in (("substeps", substeps), ("every", every)):
         whole(value, name, 1)
-    given = {"q": q, "v": v} | ({} if controls is None else {"controls": controls}) | (parameters or {})
+    tables = {"controls": controls, "mocap": mocap}
+    given = {"q": q, "v": v} | {name: x for name, x in tables.items() if x is not None} | (parameters or {})
     shapes = input_shapes(sim, steps, parameters or {})
     arrays = [_array(sim, name, value, shapes[name]) for name, value in given.items()]
     call = _Call(sim, tuple(given), steps, {"substeps": substeps, "every": every}, checkpoint_every)
@@ -104,7 +106,7 @@ class _Call:
     def forward(self, *arrays):
         with _lock:
             inputs = Inputs(self.sim, self._values(arrays))
-            trajectory = self.sim.rollout(inputs.start, inputs.controls, self.steps, **self.options)
+            trajectory = self.sim.rollout(inputs.start, inputs.controls, self.steps, mocap=inputs.mocap, **self.options)
             return trajectory.q.numpy().copy(), trajectory.v.numpy().copy()
 
     def marked_forward(self, *arrays):

@@ -72,7 +72,8 @@ class Linearization(ShownByShapes):
     """Derivatives of the next (q, v) in the tangent spaces at q and at the next q, rows and columns in the order (q, v).
 
     Tangent vectors are as v: a free joint's translation in world axes, rotations in body axes. `A (worlds, 2nv, 2nv)` by the
-    state, `B (worlds, 2nv, nu)` by the controls, `tau (worlds, 2nv, nv)` by generalised forces or None,
+    state, `B (worlds, 2nv, nu)` by the controls, `tau (worlds, 2nv, nv)` by generalised forces or None, `mocap (worlds, 2nv, 6 nmocap)` by poses of
+    mocap bodies (translation in world axes, rotation in body axes of each) or None,
     `parameters[name] (worlds, 2nv, entries)`, entries in the order of the parameter's own array.
     """
 
@@ -80,11 +81,12 @@ class Linearization(ShownByShapes):
     B: wp.array
     tau: wp.array | None = None
     parameters: dict[str, wp.array] = field(default_factory=dict)
+    mocap: wp.array | None = None
 
     def arrays(self) -> dict[str, wp.array]:
         """All arrays by name."""
-        own = {"A": self.A, "B": self.B} | ({} if self.tau is None else {"tau": self.tau})
-        return own | self.parameters
+        own = {"A": self.A, "B": self.B, "tau": self.tau, "mocap": self.mocap}
+        return {name: array for name, array in own.items() if array is not None} | self.parameters
 
 
 class Columns:
@@ -132,8 +134,8 @@ def blank_result(device_model: DeviceModel, entries: dict[str, int]) -> Lineariz
     """Arrays for a result with so many columns by each variable."""
     S, device, rows = device_model.types.real, device_model.device, 2 * device_model.model.nv
     arrays = {name: wp.zeros((device_model.worlds, rows, n), dtype=S, device=device) for name, n in entries.items()}
-    parameters = {name: x for name, x in arrays.items() if name not in ("A", "B", "tau")}
-    return Linearization(arrays["A"], arrays["B"], arrays.get("tau"), parameters)
+    parameters = {name: x for name, x in arrays.items() if name not in ("A", "B", "tau", "mocap")}
+    return Linearization(arrays["A"], arrays["B"], arrays.get("tau"), parameters, arrays.get("mocap"))
 
 
 def check_result(device_model: DeviceModel, entries: dict[str, int], out: Linearization) -> None:
@@ -148,9 +150,10 @@ def check_result(device_model: DeviceModel, entries: dict[str, int], out: Linear
         raise ValueError(f"out holds {found}; this request needs {wanted} on {device}")
 
 
-def request_entries(model, force: bool, parameters: tuple[str, ...]) -> dict[str, int]:
+def request_entries(model, force: bool, parameters: tuple[str, ...], mocap: bool = False) -> dict[str, int]:
     """Number of columns by each variable."""
     entries = {"A": 2 * model.nv, "B": model.nu} | ({"tau": model.nv} if force else {})
+    entries |= {"mocap": 6 * model.nmocap} if mocap else {}
     return entries | {name: int(np.prod(np.shape(getattr(model, name)))) for name in parameters}
 
 
@@ -411,11 +414,13 @@ class Linearizer:
         launch(weight_slopes.row_weight_columns, None, inputs)
 
 
-def linearize(sim, state, control, tau, parameters, force_jacobian, out) -> Linearization:
+def linearize(sim, state, control, tau, parameters, force_jacobian, mocap_jacobian, out) -> Linearization:
     """See `Simulator.linearize`."""
     sim._stepper.check_state(state)
-    names = _names(parameters)
-    reason = _not_analytic(sim, names)
+    names, mocap = _names(parameters), flag(mocap_jacobian, "mocap_jacobian")
+    if mocap and not sim.model.nmocap:
+        raise ValueError(f"model {sim.model.name!r} has no mocap bodies; leave mocap_jacobian out")
+    reason = _not_analytic(sim, names) or ("by the poses of mocap bodies" if mocap else "")
     if reason and not sim.requires_grad:
         raise ValueError(
             f"linearize has no closed form {reason}; a simulator with requires_grad=True has its Jacobians"
@@ -426,7 +431,7 @@ def linearize(sim, state, control, tau, parameters, force_jacobian, out) -> Line
     with tape_paused():
         control = None if control is None else sim._inputs.device_array(control, (sim.worlds, sim.model.nu), "control")
         tau = None if tau is None else sim._inputs.device_array(tau, (sim.worlds, sim.model.nv), "tau")
-        entries = request_entries(sim.model, force, names)
+        entries = request_entries(sim.model, force, names, mocap)
         if out is None:
             out = blank_result(sim.device_model, entries)
         else:

@@ -26,6 +26,7 @@ def rollout(
     v,
     controls=None,
     *,
+    mocap=None,
     steps: int | None = None,
     parameters: dict | None = None,
     substeps: int = 1,
@@ -35,7 +36,8 @@ def rollout(
     """Positions `(rows, worlds, nq)` and velocities `(rows, worlds, nv)` of a rollout from q, v; row 0 is the start.
 
     `q (worlds, nq)`, `v (worlds, nv)`. `controls`: a tensor (steps, worlds, nu), a function `policy(q, v)` of tensors
-    that returns (worlds, nu), or None; the last two need `steps`. `parameters`: tensors by name (`{"body_mass": m}`),
+    that returns (worlds, nu), or None; the last two need `steps`. `mocap`: a tensor (steps, worlds, nmocap, 7) of poses of mocap bodies, or None:
+    where the model has them. `parameters`: tensors by name (`{"body_mass": m}`),
     written into `sim.parameters`, where they stay. `substeps`, `every`, `checkpoint_every` as in `Simulator.rollout`.
     Gradients need a simulator with requires_grad=True and are first derivatives: `create_graph=True` raises
     `NotImplementedError`. Raises `ValueError` for a wrong shape, dtype or device.
@@ -45,10 +47,11 @@ def rollout(
             raise ValueError(
                 "checkpoint_every needs controls as a tensor; wrap pieces in torch.utils.checkpoint instead"
             )
-        return _closed_loop(sim, q, v, controls, steps, every, parameters, substeps)
-    steps = count_steps(controls, steps)
+        return _closed_loop(sim, q, v, controls, mocap, steps, every, parameters, substeps)
+    steps = count_steps(controls, steps, mocap)
     options = {"substeps": substeps, "every": every, "checkpoint_every": checkpoint_every}
-    given = {"q": q, "v": v} | ({} if controls is None else {"controls": controls}) | (parameters or {})
+    tables = {"controls": controls, "mocap": mocap}
+    given = {"q": q, "v": v} | {name: x for name, x in tables.items() if x is not None} | (parameters or {})
     shapes = input_shapes(sim, steps, parameters or {})
     tensors = [_tensor(sim, name, value, shapes[name]) for name, value in given.items()]
     if not (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)):
@@ -58,11 +61,10 @@ def rollout(
     return _Rollout.apply(sim, tuple(given), steps, options, *tensors)
 
 
-def step(sim, q, v, control=None, *, parameters: dict | None = None, substeps: int = 1):
-    """q, v after one step; `control (worlds, nu)`. Otherwise as `rollout`. Only q and v are carried from step to step."""
-    controls = None if control is None else control[None]
-    steps = 1 if control is None else None
-    q, v = rollout(sim, q, v, controls, steps=steps, parameters=parameters, substeps=substeps)
+def step(sim, q, v, control=None, *, mocap=None, parameters: dict | None = None, substeps: int = 1):
+    """q, v after one step; `control (worlds, nu)`, `mocap (worlds, nmocap, 7)`. Otherwise as `rollout`. Only q and v are carried from step to step."""
+    controls, mocap = (None if x is None else x[None] for x in (control, mocap))
+    q, v = rollout(sim, q, v, controls, mocap=mocap, steps=1, parameters=parameters, substeps=substeps)
     return q[1], v[1]
 
 
@@ -118,19 +120,22 @@ def _plain(sim, names, tensors, steps, options):
     """A rollout that nobody asks the gradient of."""
     with _on_torch_stream(sim.device):
         inputs = Inputs(sim, _arrays(names, tensors))
-        trajectory = sim.rollout(inputs.start, inputs.controls, steps, **options)
+        trajectory = sim.rollout(inputs.start, inputs.controls, steps, mocap=inputs.mocap, **options)
     return _tensor_of(trajectory.q), _tensor_of(trajectory.v)
 
 
-def _closed_loop(sim, q, v, policy, steps, every, parameters, substeps):
+def _closed_loop(sim, q, v, policy, mocap, steps, every, parameters, substeps):
     """A rollout in which a function of tensors gives the controls."""
+    if steps is None and mocap is not None:
+        steps = len(mocap)
     if steps is None:
         raise ValueError("rollout needs steps= unless controls is a tensor (steps, worlds, nu)")
     whole(steps, "steps", 1)
     whole(every, "every", 1)
     rows = [(q, v)]
     for k in range(steps):
-        q, v = step(sim, q, v, policy(q, v), parameters=parameters, substeps=substeps)
+        pose = None if mocap is None else mocap[k]
+        q, v = step(sim, q, v, policy(q, v), mocap=pose, parameters=parameters, substeps=substeps)
         if (k + 1) % every == 0:
             rows.append((q, v))
     return tuple(torch.stack(column) for column in zip(*rows, strict=True))

@@ -43,12 +43,12 @@ FIELDS = (
     (
         USED,
         "sizes",
-        "nq nv nu nactuator nbody njnt ngeom npair nexclude nkey nmesh",
+        "nq nv nu nactuator nbody nmocap njnt ngeom npair nexclude nkey nmesh",
     ),
     (
         USED,
         "refused, or listed as ignored, when not zero",
-        "na neq ntendon nsensor nsite ncam nlight nflex nskin nhfield ntex nmat nnumeric ntext ntuple nmocap "
+        "na neq ntendon nsensor nsite ncam nlight nflex nskin nhfield ntex nmat nnumeric ntext ntuple "
         "nplugin nuserdata nplastic nhistory ngravcomp flg_gravcomp flg_surfacevel flg_adhesion",
     ),
     (
@@ -116,9 +116,9 @@ FIELDS = (
         "jnt_actfrclimited jnt_actfrcrange",
     ),
     (
-        MAPPED,
-        "a mocap body is fixed at its initial pose",
-        "body_mocapid",
+        USED,
+        "the pose of a mocap body is an input of every step",
+        "body_mocapid key_mpos key_mquat",
     ),
     (
         MAPPED,
@@ -214,11 +214,6 @@ FIELDS = (
         IGNORED,
         "joint visibility group",
         "jnt_group",
-    ),
-    (
-        IGNORED,
-        "mocap bodies do not move",
-        "key_mpos key_mquat",
     ),
     (
         IGNORED,
@@ -445,7 +440,7 @@ def _bodies(r: _Report, m) -> None:
     fixed = int(((m.body_jntnum[1:] == 0) & (m.body_mocapid[1:] < 0)).sum())
     r.count("bodies without joints", USED, fixed, "body", "fixed to their parent")
     for i in np.flatnonzero(m.body_mocapid >= 0):
-        r.add(r.name(_BODY, i), MAPPED, "a mocap body is fixed at its initial pose")
+        r.add(r.name(_BODY, i), USED, "a mocap body: sim.step(mocap=) says where it is, and it stays there")
     _neutral(r, m, _BODY)
     user = np.asarray(getattr(m, "tree_sleep_policy", []))
     r.count("sleep policies", IGNORED, (user >= 3).sum(), "tree", "no sleeping")

@@ -10,9 +10,22 @@ from warpsim.files.store.store_tree import foreign
 FORMAT = "warpsim.trajectory"
 VERSION = 2
 STATE_NAMES = ("q", "v", "time")
+MOCAP, MOCAP_GIVEN = "mocap", "mocap_given"  # where mocap bodies were, and what the steps of a run were told
 LOCAL = ("file://", "local://")
 # What stands at the top of a store.
-MEMBERS = {*STATE_NAMES, "commits", "controls", "diagnostics", "checkpoint", "sources", "model", "fault", "zarr.json"}
+MEMBERS = {
+    *STATE_NAMES,
+    MOCAP,
+    MOCAP_GIVEN,
+    "commits",
+    "controls",
+    "diagnostics",
+    "checkpoint",
+    "sources",
+    "model",
+    "fault",
+    "zarr.json",
+}
 
 
 class StoreError(ValueError):
