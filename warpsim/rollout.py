@@ -197,7 +197,7 @@ def _mocap_table(sim, mocap, controls, steps):
     sim._inputs.refuse_mocap(mocap)
     if not hasattr(mocap, "shape"):
         mocap = numbers(mocap, "mocap", dtype=sim.dtype)
-    rows = tuple(mocap.shape)[0] if mocap.shape else 0
+    rows = len(mocap) if mocap.shape else 0
     expected = (rows, *sim._inputs.force_shapes["mocap"])
     if tuple(mocap.shape) != expected:
         raise ValueError(f"mocap has shape {tuple(mocap.shape)}; it must be (steps, worlds, nmocap, 7) = {expected}")

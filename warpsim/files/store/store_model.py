@@ -72,7 +72,7 @@ def model_from_group(group) -> Model:
         elif name == "keyframes":
             frames = {
                 label: Keyframe(
-                    *(group[name][...] for key in Keyframe._fields if (name := f"keyframe_{i}_{key}") in group)
+                    *(group[part][...] for key in Keyframe._fields if (part := f"keyframe_{i}_{key}") in group)
                 )
                 for i, label in enumerate(attributes[name])
             }
