@@ -96,9 +96,7 @@ def test_the_state_holds_the_poses_until_they_are_given_anew(model):
     np.testing.assert_array_equal(further.mocap.numpy()[[0, 2]], mocap[[0, 2]])
     sim.reset(further, [0, 2], mocap=mocap[[2, 0]])
     np.testing.assert_array_equal(further.mocap.numpy()[[0, 2]], mocap[[2, 0]])
-    np.testing.assert_array_equal(
-        sim.state(keyframe="raised").mocap.numpy()[2], model.keyframes["raised"].mocap
-    )
+    np.testing.assert_array_equal(sim.state(keyframe="raised").mocap.numpy()[2], model.keyframes["raised"].mocap)
     assert sim.step(state, mocap=mocap, out=state) is state
     np.testing.assert_array_equal(state[[2, 0]].mocap.numpy(), mocap[[2, 0]])
 
@@ -142,7 +140,9 @@ def test_a_table_that_is_lifted_carries_the_ball(model):
     hits = sim.ray_cast(state, [[1.15, 0.1, 1.0]], [[0, 0, -1.0]], geoms=["table"])
     np.testing.assert_allclose(hits.distance.numpy()[:, 0], [0.75, 0.8], atol=1e-12)
     touching = sim.contacts(state)
-    found = {tuple(model.geom_names[g] for g in pair) for w in range(2) for pair in touching.geoms[w, : touching.count[w]]}
+    found = {
+        tuple(model.geom_names[g] for g in pair) for w in range(2) for pair in touching.geoms[w, : touching.count[w]]
+    }
     assert ("ball", "table") in found or ("table", "ball") in found
     away = sim.state(state.q.numpy(), mocap=compose(np.array([0, 0, -0.05, 1, 0, 0, 0]), state.mocap.numpy()))
     assert len(sim.contacts(away)) == 0
@@ -234,7 +234,11 @@ def test_mistakes_are_told(model):
     """Wrong shapes, zeros and NaN where a state is made; bodies that cannot be mocap bodies; models without any."""
     sim = ws.Simulator(model, worlds=2, device="cpu")
     state, bad = sim.state(), moved(model, 2)
-    for call in (lambda m: sim.step(state, mocap=m), lambda m: sim.state(mocap=m), lambda m: sim.kinematics(model.q0, m)):
+    for call in (
+        lambda m: sim.step(state, mocap=m),
+        lambda m: sim.state(mocap=m),
+        lambda m: sim.kinematics(model.q0, m),
+    ):
         with pytest.raises(ValueError, match=r"mocap has shape \(3, 2, 7\)"):
             call(np.zeros((3, 2, 7)))
     bad[1, 1, 3:] = 0
