@@ -220,6 +220,10 @@ def test_pictures_show_the_bodies_where_they_were(model, tmp_path):
     found = sim.rollout(sim.state(), mocap=mocap)
     poses = found.poses()[1:, 0]
     np.testing.assert_allclose(poses[:, model.body("lamp"), 2], mocap[:, 0, 0, 2] + 0.3)
+    model.to_usd(tmp_path / "model.usda")
+    again = ws.load(tmp_path / "model.usda")
+    np.testing.assert_array_equal(again.body_mocap, model.body_mocap)
+    np.testing.assert_array_equal(again.keyframes["raised"].mocap, model.keyframes["raised"].mocap)
     found.to_usd(tmp_path / "a.usda", fps=250)
     stage = pxr.Usd.Stage.Open(str(tmp_path / "a.usda"))
     prim = next(p for p in stage.Traverse() if p.GetName() == "lamp")

@@ -240,15 +240,15 @@ def test_default_contact_is_near_rigid_with_default_dissipation():
 def test_keyframes_follow_the_layout_of_q_v_and_control():
     rest = '<actuator><motor joint="elbow"/></actuator><keyframe><key name="up" time="3" qpos="0.5" qvel="2" ctrl="1"/></keyframe>'
     model = load(compile_xml(rest=rest))
-    assert [x.tolist() for x in model.keyframes["up"]] == [[0.5], [2], [1]]
+    assert [x.tolist() for x in model.keyframes["up"]] == [[0.5], [2], [1], []]
     assert status(model.report)["time of keyframes"] == IGNORED
 
 
-def test_mocap_bodies_are_fixed_and_say_so():
+def test_mocap_bodies_are_read_and_say_so():
     m = mujoco.MjModel.from_xml_string("""<mujoco><worldbody><body name="goal" mocap="true" pos="1 2 3"><geom size=".1"/>
       </body><body><freejoint/><geom size=".1"/></body></worldbody></mujoco>""")
     model = load(m)
-    assert status(model.report)["body 'goal'"] == MAPPED
+    assert status(model.report)["body 'goal'"] == USED and model.nmocap == 1
     np.testing.assert_array_equal(model.link_pose[0, :3], [1, 2, 3])
 
 

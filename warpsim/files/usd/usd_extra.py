@@ -91,6 +91,8 @@ def world_data(model) -> dict:
         for a, name in enumerate(model.actuator_names)
     ]
     frames = {name: {"q": k.q, "v": k.v, "control": k.control} for name, k in model.keyframes.items()}
+    if model.nmocap:
+        frames = {name: frame | {"mocap": model.keyframes[name].mocap} for name, frame in frames.items()}
     return {
         "version": 1,
         "gravity": model.gravity,
@@ -119,7 +121,7 @@ def body_data(model, body: int, pose) -> dict:
         "com": model.body_com[body],
         "inertia": model.body_inertia[body],
         "joints": joints,
-    }
+    } | ({"mocap": True} if model.body_mocap[body] >= 0 else {})
 
 
 def joint_data(model, j: int) -> dict:
