@@ -19,6 +19,7 @@ from warpsim.device.recording import values_known
 from warpsim.device.replay import Replay
 from warpsim.device.threads import in_turn, turn
 from warpsim.differentiate.contact_adjoint import contact_adjoint
+from warpsim.differentiate.fluid_adjoint import FluidAdjoint
 from warpsim.differentiate.pressure_rates import PressureRates
 from warpsim.differentiate.rows_adjoint import RowsAdjoint
 from warpsim.differentiate.stage import Stage, evaluate, take_back
@@ -61,6 +62,7 @@ class StepAdjoint:
         # inputs
         step = self.step
         self.q, self.v0, self.control, self.tau = (twin(x) for x in (step.q, step.v, step.control, step.tau))
+        self.fluid = FluidAdjoint(device_model, step) if step.fluid is not None else None
         self.v = array(nv, S)
         self.q_node = self.q  # where forces and contacts are taken
         self.weight = array(C, S)
@@ -115,7 +117,8 @@ class StepAdjoint:
 
     def _owners(self) -> list:
         """What holds arrays of the tape."""
-        return [self, self.dynamics, self.rows, self.contact]
+        medium = [] if self.fluid is None else [self.fluid, self.fluid.dynamics]
+        return [self, self.dynamics, self.rows, self.contact, *medium]
 
     @in_turn
     def backward(self, record: "StepRecord") -> None:
@@ -203,7 +206,12 @@ class StepAdjoint:
         """The equations whose values stay from one seed to the next."""
         self._clear_sums()
         self.contact.start()
-        evaluate(self.stages(), h)
+        evaluate(self._all_stages(), h)
+
+    def _all_stages(self, by_position: bool = False, regular: bool = False) -> list[Stage]:
+        """`stages`, with the forces of the medium before them."""
+        medium = [] if self.fluid is None else self.fluid.stages(self.q, self.v0, self.tau)
+        return [*medium, *self.stages(by_position, regular)]
 
     def _take_solution(self) -> None:
         """The arrays that the equations are taped with, from those of the step repeated."""
@@ -223,7 +231,7 @@ class StepAdjoint:
             if not self.contact.is_linear:
                 self._evaluate(h)
             self._clear_gradients()
-            take_back(self.stages(by_position, regular), h)
+            take_back(self._all_stages(by_position, regular), h)
 
         self.contact.choose(take_back_all)
         take_back_all()
@@ -435,7 +443,8 @@ class StepAdjoint:
         d, p, step = self.device_model, self.device_model.parameters, self.step
         force, damping, link_F = (self.force, self.damping, self.link_F) if out is None else out
         springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
-        inputs = [d.topology, *springs, q, self.tau, force, damping]
+        pushed = self.tau if self.fluid is None else self.fluid.pushed
+        inputs = [d.topology, *springs, q, pushed, force, damping]
         with values_known(self.repeats_forces and self.wrench is None):
             dynamics.launch(actuators.passive_force, self.model.nlink, inputs)
             if self.model.nu:

@@ -456,6 +456,8 @@ def _not_analytic(sim, names: tuple[str, ...]) -> str:
         return f"with {sim.solver!r}, only with ws.SAP(...) and ws.NoContact()"
     if not sim._step.solver.has_factor:
         return 'without the factor of the Hessian, only with SAP(linear_solver="cholesky")'
+    if sim.model.has_fluid:
+        return "with the forces of a medium"
     if sim.parameters.is_per_world("body_active"):
         return "with body_active per world"
     others = [name for name in names if name not in PARAMETERS]

@@ -13,6 +13,7 @@ from warpsim.device.copies import kernels_of
 from warpsim.device.cores import usable_cores
 from warpsim.integrate import SymplecticEuler, ThetaScheme
 from warpsim.integrate.deep import deep_motion
+from warpsim.integrate.fluid_forces import FluidForces
 from warpsim.integrate.theta.stages import ThetaStages
 from warpsim.kernels.contact import broadphase, convex_contacts, net_force
 from warpsim.kernels.forces import actuators
@@ -55,6 +56,7 @@ class Step:
         self.control = array(model.nu, S)
         self.tau, self.wrench = array(nv, S), None
         self.mocap = array((model.nmocap, 7), S)
+        self.fluid = FluidForces(self.dynamics) if model.has_fluid else None
         self.v_star, self.bias, self.force, self.damping = (array(nv, S) for _ in range(4))
         self.zero_acceleration = array(nv, S)
         self.link_V_star = array(model.nlink, t.vec6)
@@ -136,7 +138,7 @@ class Step:
         pressure = self.collision.pressure
         files = [passes, energy, actuators, schemes, *(file for file, used in optional.items() if used)]
         found = [x for file in files for x in kernels_of(file, S)]
-        for part in (pressure, self.law, self.scalar_rows, self.solver, self.stages, self.deep):
+        for part in (self.fluid, pressure, self.law, self.scalar_rows, self.solver, self.stages, self.deep):
             found += [] if part is None else part.kernels()
         return found
 
@@ -153,6 +155,7 @@ class Step:
         dynamics.place_mocap(self.mocap, self.flags)
         dynamics.position(self.q)
         dynamics.velocity(self.v)
+        self.medium_force()
         if self.reports_energy:
             dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
         if stages is not None:
@@ -183,6 +186,16 @@ class Step:
         ]
         dynamics.launch(schemes.free_motion, self.model.ntree, [*inputs, self.v_star])
 
+    @property
+    def pushed(self) -> wp.array:
+        """Generalised forces that are given, and those of the medium."""
+        return self.tau if self.fluid is None else self.fluid.pushed
+
+    def medium_force(self) -> None:
+        """Those of the medium at (q, v), whose kinematics are known."""
+        if self.fluid is not None:
+            self.fluid.launch(self.dynamics, self.dynamics.link_V, self.tau)
+
     def forces(self) -> None:
         """Generalised forces without linear damping, and its diagonal."""
         dynamics = self.dynamics
@@ -194,7 +207,7 @@ class Step:
         """Springs, actuators, user forces and wrenches at (q, v) with its kinematics; `damping` is kept apart."""
         d, p, dynamics = self.device_model, self.device_model.parameters, self.dynamics
         springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
-        inputs = [d.topology, *springs, q, self.tau, force, damping]
+        inputs = [d.topology, *springs, q, self.pushed, force, damping]
         dynamics.launch(actuators.passive_force, self.model.nlink, inputs)
         if self.model.nu:
             inputs = [d.topology, self.actuator_link, self.actuator_row, self.actuator_gear]

@@ -12,7 +12,7 @@ import numpy as np
 
 from warpsim.checks import flag, listed, number, numbers, short, whole
 from warpsim.errors import ModelError
-from warpsim.model import compiler, constraint_types, constraints, mesh_mass
+from warpsim.model import compiler, constraint_types, constraints, medium, mesh_mass
 from warpsim.model.actuators import actuator_law
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
 from warpsim.model.constraints import Constraint, Tendon
@@ -48,6 +48,7 @@ class Body:
     com: np.ndarray
     inertia: np.ndarray
     mocap: bool
+    axes: np.ndarray | None = None  # quaternion of the inertia's, where a file says which
 
 
 @dataclasses.dataclass
@@ -89,6 +90,7 @@ class Geom:
     visible: bool
     hydroelastic: np.ndarray
     field: int  # into the builder's fields, -1
+    fluid: np.ndarray
 
 
 @dataclasses.dataclass
@@ -116,15 +118,27 @@ class ModelBuilder:
         model = builder.build()
 
     `friction_rule` (of geoms of equal priority) and `filter_parent` (no contact between a body and its parent) are
-    attributes; left at None they follow the first model added, else they are HARMONIC and True.
+    attributes; left at None they follow the first model added, else they are HARMONIC and True. All bodies move in a medium of `density` [kg/m^3],
+    `viscosity` [Pa s] and `wind` [m/s], attributes too; 0 and 0 are none.
     """
 
-    def __init__(self, name: str = "model", *, gravity=(0.0, 0.0, -9.81), timestep: float = 0.01):
+    def __init__(
+        self,
+        name: str = "model",
+        *,
+        gravity=(0.0, 0.0, -9.81),
+        timestep: float = 0.01,
+        density: float = 0.0,
+        viscosity: float = 0.0,
+        wind=(0.0, 0.0, 0.0),
+    ):
         if not isinstance(name, str):
             raise ModelError(f"the model's name is {short(name)}; give a text")
         self.name = name
         self.gravity = _vector(gravity, 3, "gravity")
         self.timestep = _positive(timestep, "timestep [s]")
+        self.density, self.viscosity, self.wind = density, viscosity, wind
+        medium.medium_of(density, viscosity, wind)
         self.bodies: list[Body] = []
         self.joints: list[Joint] = []
         self.geoms: list[Geom] = []
@@ -271,6 +285,7 @@ class ModelBuilder:
         hfield=None,
         visible=True,
         hydroelastic=None,
+        fluid=None,
     ) -> int:
         """Add a shape to `body` (-1: the world).
 
@@ -279,7 +294,8 @@ class ModelBuilder:
         "hfield" (with `hfield=(size, data)`, see `model.HField`). Material: Coulomb `friction`, `stiffness` [N/m] (inf: near-rigid), `dissipation_time` [s] (None: critical), `restitution` (LCP contact only).
         `hertz_modulus` E* [Pa] of a sphere (`Compliant` contact only) makes its force E* sqrt(r d^3) at depth d.
         Two geoms may touch if `contype` of one and `conaffinity` of the other share a bit; `condim=1` has no friction.
-        `hydroelastic`, a `ws.Hydroelastic`: two geoms that have it, one of them compliant, touch by pressure fields.
+        `hydroelastic`, a `ws.Hydroelastic`: two geoms that have it, one of them compliant, touch by pressure fields. `fluid`: True, or its five
+        coefficients (see `medium`): the medium acts on the body's geoms as on ellipsoids, not on the body as on a box.
         """
         body = self._body(body)
         name = self._name("geom", name, [g.name for g in self.geoms])
@@ -324,7 +340,8 @@ class ModelBuilder:
         if hydroelastic is not None and hydroelastic.field is not None:
             self.fields.append(hydroelastic.field)
             field = len(self.fields) - 1
-        geom = Geom(name, kind, body, size, pose, *material, *masks, density, rgba, index, visible, soft, field)
+        drag = medium.ellipsoid_row(kind, size, fluid, label)
+        geom = Geom(name, kind, body, size, pose, *material, *masks, density, rgba, index, visible, soft, field, drag)
         self.geoms.append(geom)
         return len(self.geoms) - 1
 

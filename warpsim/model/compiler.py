@@ -7,7 +7,7 @@ import numpy as np
 
 from warpsim.checks import numbers
 from warpsim.errors import ModelError
-from warpsim.model import hydroelastic
+from warpsim.model import hydroelastic, medium
 from warpsim.model.constraint_types import ConstraintType, own_option
 from warpsim.model.constraints import compile_constraints, compile_tendons
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_matrix, rotation_vector
@@ -79,6 +79,9 @@ def compile_model(b) -> Model:
         fields=tuple(b.fields),
         point_pairs=point_pairs,
         body_mocap=_numbered([x.mocap for x in b.bodies]),
+        **medium.medium_of(b.density, b.viscosity, b.wind),
+        body_fluid=medium.body_boxes(*([getattr(x, key) for x in b.bodies] for key in ("mass", "inertia", "axes"))),
+        geom_fluid=_stack([g.fluid for g in b.geoms], (medium.COLUMNS,)),
         **pairs,
         excluded=np.array(sorted(b.excluded), dtype=np.int32).reshape(-1, 2),
         friction_rule=int(b.friction_rule),
@@ -457,6 +460,7 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
             inertia=other.body_inertia[i],
             mocap=other.body_mocap[i] >= 0,
         )
+        b.bodies[-1].axes = other.body_fluid[i, 3:].copy() if other.body_fluid[i, 3:].any() else None
     joint_start = len(b.joints)
     for j, name in enumerate(other.joint_names):
         kind = JointType(other.joint_type[j])
@@ -594,6 +598,7 @@ def _append_geoms(b, other: Model, pose, prefix: str, first_body: int) -> None:
             rgba=other.geom_rgba[g],
             mesh=mesh,
             hydroelastic=hydroelastic.of_geom(other, g),
+            fluid=other.geom_fluid[g] if other.geom_fluid[g, 0] > 0 else None,
             hfield=next(fields)[1:] if other.geom_type[g] == GeomType.HFIELD else None,
             visible=other.geom_visible[g],
         )

@@ -236,6 +236,12 @@ class Model:
     fields: tuple[TetField, ...] = ()
     point_pairs: int = -1  # the pairs before it touch at points, those from it on by pressure fields
     body_mocap: np.ndarray = None  # type: ignore[assignment]  # (nbody,) which mocap body, in the order of the bodies; -1
+    # The medium (`warpsim/model/medium.py`); all 0 is none.
+    fluid_density: float = 0.0  # [kg/m^3]
+    fluid_viscosity: float = 0.0  # [Pa s]
+    wind: np.ndarray = None  # type: ignore[assignment]  # (3,) [m/s]
+    body_fluid: np.ndarray = None  # type: ignore[assignment]  # (nbody, 7) widths [m] and axes of the box with the body's inertia
+    geom_fluid: np.ndarray = None  # type: ignore[assignment]  # (ngeom, 15) see `medium.COLUMNS`; 0 first: no ellipsoid
 
     def __post_init__(self):
         defaults = {
@@ -243,6 +249,9 @@ class Model:
             "geom_field": (self.geom_field is None, lambda: np.full(self.ngeom, -1, np.int32)),
             "point_pairs": (self.point_pairs < 0, lambda: len(self.pair_geom)),
             "body_mocap": (self.body_mocap is None, lambda: np.full(self.nbody, -1, np.int32)),
+            "wind": (self.wind is None, lambda: np.zeros(3)),
+            "body_fluid": (self.body_fluid is None, lambda: np.zeros((self.nbody, 7))),
+            "geom_fluid": (self.geom_fluid is None, lambda: np.zeros((self.ngeom, 15))),
         }
         for name, (missing, make) in defaults.items():
             if missing:
@@ -294,6 +303,11 @@ class Model:
     def nmocap(self) -> int:
         """Number of mocap bodies: their poses are an input of a step."""
         return int(self.body_mocap.max(initial=-1)) + 1
+
+    @property
+    def has_fluid(self) -> bool:
+        """Whether the bodies move in a medium with density or viscosity."""
+        return bool(self.fluid_density or self.fluid_viscosity)
 
     @property
     def mocap_links(self) -> np.ndarray:

@@ -30,6 +30,7 @@ from warpsim.files.pressure_fields import fitted
 from warpsim.files.safe_files import missing
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import rotation_matrix, rotation_vector
+from warpsim.model.medium import semi_axes
 from warpsim.model.model import FrictionRule, GeomType, JointType, Mesh, Model, ReportLine
 
 DEFAULT_RGBA = (0.5, 0.5, 0.5, 1.0)  # of a geom; another value wins over its material's
@@ -71,11 +72,12 @@ def convert(
     lines += report
     if errors and unsupported == "error":
         raise ModelError(f"{source}: " + "; ".join(errors) + " (unsupported='report' loads the model without them)")
-    left_out = [*errors, *(["fluid forces of the medium are not simulated"] if fluid(m) else [])]
-    if left_out:
-        warnings.warn(f"{source}: {'; '.join(left_out)}. Everything else is; see model.report", stacklevel=4)
+    if errors:
+        warnings.warn(f"{source}: {'; '.join(errors)}. Everything else is; see model.report", stacklevel=4)
     try:
         b = ModelBuilder(_model_name(m), gravity=_gravity(m), timestep=float(m.opt.timestep))
+        if fluid(m):
+            b.density, b.viscosity, b.wind = float(m.opt.density), float(m.opt.viscosity), np.array(m.opt.wind)
         b.report = lines
         b.friction_rule = FrictionRule.MAXIMUM
         b.filter_parent = not disabled(m, "FILTERPARENT")
@@ -134,6 +136,7 @@ def _add_bodies(b: ModelBuilder, m) -> None:
             inertia=rotation @ np.diag(m.body_inertia[i]) @ rotation.T,
             mocap=m.body_mocapid[i] >= 0,
         )
+        b.bodies[-1].axes = np.array(m.body_iquat[i])
 
 
 def _add_joints(b: ModelBuilder, m) -> None:
@@ -231,8 +234,16 @@ def _add_geoms(b: ModelBuilder, m) -> None:
             hfield=_hfield(m, g) if kind == GeomType.HFIELD else None,
             mesh=_mesh(m, g) if kind == GeomType.MESH and m.geom_dataid[g] >= 0 else None,
             visible=bool(m.geom_group[g] < HIDDEN_GROUP and rgba[3] > 0),
+            fluid=_ellipsoid(m, g, kind),
             hydroelastic=fitted(soft.get(g), kind, m.geom_size[g], f"geom {names[g]!r}", b.report),
         )
+
+
+def _ellipsoid(m, geom: int, kind: GeomType):
+    """The row of a geom on which the medium acts as on an ellipsoid, or None."""
+    if not m.geom_fluid[geom, 0] > 0:
+        return None
+    return np.concatenate([m.geom_fluid[geom], semi_axes(kind, m.geom_size[geom])])
 
 
 def _decompose(b: ModelBuilder, settings) -> None:

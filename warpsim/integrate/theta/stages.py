@@ -98,7 +98,7 @@ class ThetaStages:
         plant.link_pose, plant.joint_anchor, plant.q0 = d.link_pose, d.joint_anchor, d.q0
         for key in SPECS.keys() & copy(free_motion.Plant, d.types.real).vars.keys():
             setattr(plant, key, d.parameters.stored(key))
-        load.control, load.tau = self.step.control, self.step.tau
+        load.control, load.tau = self.step.control, self.step.pushed
 
     def allow_wrench(self) -> None:
         """Make room for what wrenches on bodies need."""

@@ -135,6 +135,7 @@ class VariationalStep(Step):
         dynamics.place_mocap(self.mocap, self.flags)
         dynamics.position(self.q)
         dynamics.velocity(self.v)
+        self.medium_force()
         if self.reports_energy:
             dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
         dynamics.launch(variational.left_velocity, self.model.nv, [self.v, self.jump, self.v_left])
