@@ -7,7 +7,7 @@ A gradient of a link's pose is the wrench F about its origin with F·V the chang
 import warp as wp
 
 from ..flags import NONFINITE
-from ..real import func, kernel, quat, real, transform, vec3, vec6
+from ..real import func, kernel, quat, real, transform, vec6
 from ..tree import spatial as sp
 from ..tree.passes import Topology
 from .tree_adjoint import pose_wrench
