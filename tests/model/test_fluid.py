@@ -183,7 +183,7 @@ def test_mistakes_are_told(tmp_path):
     with pytest.raises(ws.ModelError, match="give True, or five numbers"):
         ws.ModelBuilder().add_geom("sphere", [1.0], fluid=(1, 2))
     still = ws.Simulator(ball(), device="cpu")
-    with pytest.raises(ValueError, match="fluid_density.*the model has none of"):
+    with pytest.raises(ValueError, match=r"fluid_density.*the model has none of"):
         still.parameters["fluid_density"]
     model = ball(viscosity=1.0, density=10.0, fluid=True, wind=(1, 0, 0))
     sim = ws.Simulator(model, device="cpu")
