@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import warp as wp
 
+import warpsim as ws
 from scenes.zoo import ZOO, random_states
 from tests.tree.test_rnea_derivative import BRANCHES
 from warpsim.differentiate.taped_dynamics import TapedDynamics
