@@ -199,17 +199,23 @@ def part_cases(schemes):
 
 
 def mocap_scene() -> ws.Model:
-    """A gripper welded to one mocap body, a ball that lies on another."""
+    """A gripper welded to one mocap body, a ball that slides on another."""
     b = ws.ModelBuilder("mocap")
     target, table = (b.add_body(name, mocap=True, pose=[x, 0, 0]) for name, x in (("target", 0), ("table", 1)))
-    b.add_geom("box", [0.2, 0.2, 0.1], body=table, friction=0.8)
+    b.add_geom("box", [0.2, 0.2, 0.1], body=table, friction=FRICTION["sliding"])
     for name, pose, shape in (
         ("gripper", [0, 0, 0.0], ("box", [0.05, 0.04, 0.03])),
         ("ball", [1, 0, 0.2 - OVERLAP], ("sphere", [0.1])),
     ):
         body = b.add_body(name, pose=pose)
         b.add_joint(body, "free")
-        b.add_geom(*shape, body=body, friction=0.8, contype=int(name == "ball"), conaffinity=int(name == "ball"))
+        b.add_geom(
+            *shape,
+            body=body,
+            friction=FRICTION["sliding"],
+            contype=int(name == "ball"),
+            conaffinity=int(name == "ball"),
+        )
     b.add_constraint("weld", "gripper", target)
     return b.build()
 
