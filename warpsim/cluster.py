@@ -15,7 +15,16 @@ import numpy as np
 
 from warpsim.checks import short, whole
 from warpsim.description import fingerprint
-from warpsim.files.store.place import STATE_NAMES, StoreError, check_replaceable, fresh, is_url, place, writing
+from warpsim.files.store.place import (
+    STATE_NAMES,
+    StoreError,
+    check_replaceable,
+    fresh,
+    is_url,
+    place,
+    state_names,
+    writing,
+)
 from warpsim.files.store.plain import to_plain
 from warpsim.files.store.store import Commit, Store, load_trajectory
 from warpsim.model.model import Model
@@ -391,10 +400,9 @@ def _shared(path, exists: bool = False):
 def _read_whole(trajectory):
     from warpsim.trajectory import Trajectory
 
-    arrays = (np.asarray(getattr(trajectory, name)) for name in STATE_NAMES)
+    rows = {name: np.asarray(getattr(trajectory, name)) for name in state_names(trajectory.model)}
     measured = {name: np.asarray(a) for name, a in trajectory.diagnostics.items()}
-    mocap = None if trajectory.mocap is None else np.asarray(trajectory.mocap)
-    return Trajectory(trajectory.model, *arrays, measured, mocap=mocap)
+    return Trajectory(trajectory.model, **rows, diagnostics=measured)
 
 
 __all__ = ["ShardLost", "map", "resume", "rollout"]

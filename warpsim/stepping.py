@@ -177,8 +177,8 @@ class Stepper:
         with turn(self.device):
             move_gradient(kept.grad, mocap.grad)
 
-    def restart(self, state: State, chosen, start: tuple | None, mocap=None) -> None:
-        """Put worlds of a state to a start, (q, v) with a row for each chosen (of a mask: each) world or one for all, None the model's; `mocap`
+    def restart(self, state: State, chosen, start: dict | None, mocap=None) -> None:
+        """Put worlds of a state to a start, arrays by name with a row for each chosen (of a mask: each) world or one for all, None the model's; `mocap`
         likewise; the rest of theirs is 0.
 
         `chosen`: indices, or a mask on the device, of which nothing is read here. On the tape, where one records.
@@ -188,9 +188,7 @@ class Stepper:
         state.release()
         with tape_paused() as tape:
             row_of = self._row_of(chosen)
-            given = dict(zip(("q", "v"), start or (), strict=start is not None))
-            if mocap is not None:
-                given["mocap"] = mocap
+            given = dict(start or {}) | ({} if mocap is None else {"mocap": mocap})
             given = {k: x if isinstance(x, wp.array) else wp.array(x, dtype=S, device=device) for k, x in given.items()}
             sources = self._model_start | given
             for name, array in state.arrays().items():
@@ -219,8 +217,7 @@ class Stepper:
     @functools.cached_property
     def _model_start(self) -> dict[str, wp.array]:
         S, device = self.device_model.types.real, self.device
-        q, v = self.inputs.start(rows=1)
-        start = {"q": wp.array(q, dtype=S, device=device), "v": wp.array(v, dtype=S, device=device)}
+        start = {name: wp.array(x, dtype=S, device=device) for name, x in self.inputs.start(rows=1).items()}
         return start | ({"mocap": self.device_model.mocap0} if self.model.nmocap else {})
 
     def _zero_words(self, columns: int) -> wp.array:

@@ -55,7 +55,7 @@ class Checkpoints:
         returned.assign(final)
         returned.recorded = True
         self.final = returned.alias()
-        arrays = [x for s in (start, self.final) for x in s.smooth_arrays().values()] + [recorder.q, recorder.v]
+        arrays = [x for s in (start, self.final) for x in s.smooth_arrays().values()] + [*recorder.states.values()]
         arrays += [x for x in self.inputs if x is not None and x.grad is not None]
         tape.record_func(self.backward, arrays)
         return returned
@@ -101,8 +101,8 @@ class Checkpoints:
         return chain, tape
 
     def _compare(self, state, expected, differences: wp.array) -> None:
-        for name in ("q", "v"):
-            arrays = [getattr(state, name), getattr(expected, name)]
+        for name in self.recorder.states:
+            arrays = [x.arrays()[name] for x in (state, expected)]
             inputs = [*arrays, differences]
             launch(
                 gradient.differ, arrays[0].dtype, arrays[0].shape, inputs, device=differences.device, block_dim=BLOCK

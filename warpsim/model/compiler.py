@@ -8,10 +8,21 @@ import numpy as np
 from warpsim.checks import numbers
 from warpsim.errors import ModelError
 from warpsim.model import hydroelastic, medium
+from warpsim.model.actuators import actuator_kind, state_options
 from warpsim.model.constraint_types import ConstraintType, own_option
 from warpsim.model.constraints import compile_constraints, compile_tendons
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_matrix, rotation_vector
-from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType, Keyframe, KeyframeParts, Model
+from warpsim.model.marks import append_marks, compile_marks
+from warpsim.model.model import (
+    JOINT_NQ,
+    JOINT_NV,
+    FrictionRule,
+    GeomType,
+    JointType,
+    Keyframe,
+    KeyframeParts,
+    Model,
+)
 
 SINGULAR = 1e-12  # articulated over composite inertia, below which a degree of freedom moves nothing but rounding
 
@@ -82,6 +93,7 @@ def compile_model(b) -> Model:
         **medium.medium_of(b.density, b.viscosity, b.wind),
         body_fluid=medium.body_boxes(*([getattr(x, key) for x in b.bodies] for key in ("mass", "inertia", "axes"))),
         geom_fluid=_stack([g.fluid for g in b.geoms], (medium.COLUMNS,)),
+        **compile_marks(b),
         **pairs,
         excluded=np.array(sorted(b.excluded), dtype=np.int32).reshape(-1, 2),
         friction_rule=int(b.friction_rule),
@@ -96,6 +108,15 @@ def compile_model(b) -> Model:
         actuator_bias=_stack([a.bias for a in b.actuators], (3,)),
         control_range=_stack([a.control_range for a in b.actuators], (2,)),
         force_range=_stack([a.force_range for a in b.actuators], (2,)),
+        actuator_dynamics=np.array([a.dynamics for a in b.actuators], dtype=np.int32),
+        actuator_time=_stack([a.time for a in b.actuators], (3,)),
+        activation_range=_stack([a.activation_range for a in b.actuators], (2,)),
+        actuator_early=np.array([a.early for a in b.actuators], dtype=bool),
+        actuator_muscle=_stack([a.muscle for a in b.actuators], (2, 8)),
+        actuator_length_range=_stack([a.length_range for a in b.actuators], (2,)),
+        **_effort_limits(b, joints, order),
+        body_gravcomp=np.array([x.gravcomp for x in b.bodies], dtype=float),
+        actuator_group=np.array([a.group for a in b.actuators], dtype=np.int32),
         keyframes=types.MappingProxyType(_keyframes(b, joints, order, q0)),
         report=(*b.report, *hydroelastic.report_lines(soft, pairs["pair_geom"], [g.name for g in b.geoms])),
     )
@@ -270,9 +291,15 @@ def _friction_rules(rule, priority, condim, i: int, j: np.ndarray, swapped: np.n
 def _keyframes(b, joints, order, q0) -> dict[str, Keyframe]:
     nq = np.cumsum([0, *(JOINT_NQ[j.type] for j in joints)])
     nv = np.cumsum([0, *(JOINT_NV[j.type] for j in joints)])
-    defaults = {"q": q0, "v": np.zeros(nv[-1]), "control": np.zeros(len(b.actuators))}
+    stateful = [i for i, a in enumerate(b.actuators) if a.dynamics]
     mocap = [i for i, body in enumerate(b.bodies) if body.mocap]
-    defaults["mocap"] = _stack([b.bodies[i].pose for i in mocap], (7,))
+    defaults = {
+        "q": q0,
+        "v": np.zeros(nv[-1]),
+        "control": np.zeros(len(b.actuators)),
+        "activation": np.zeros(len(stateful)),
+        "mocap": _stack([b.bodies[i].pose for i in mocap], (7,)),
+    }
     frames = {}
     for name, frame in b.keyframes.items():
         values = {key: default.copy() for key, default in defaults.items()}
@@ -289,8 +316,11 @@ def _keyframes(b, joints, order, q0) -> dict[str, Keyframe]:
                     values[key][starts[order[joint]] : starts[order[joint] + 1]] = value
             for actuator, value in frame.control.items():
                 values["control"][actuator] = value
+            for actuator, value in frame.activation.items():
+                values["activation"][stateful.index(actuator)] = value
             for body, value in frame.mocap.items():
                 values["mocap"][mocap.index(body)] = value
+        _check_activation(b, stateful, values["activation"], f"keyframe {name!r}")
         for k, joint in enumerate(joints):
             if joint.type in (JointType.FREE, JointType.BALL):
                 quaternion = values["q"][nq[k + 1] - 4 : nq[k + 1]]
@@ -320,6 +350,32 @@ def _check_mocap(b) -> None:
             raise ModelError(
                 f"body {body.name!r} is a mocap body and hangs on {b.bodies[body.parent].name!r}; a mocap body must be a "
                 "child of the world"
+            )
+
+
+def _effort_limits(b, joints, order) -> dict[str, np.ndarray]:
+    """The ranges of what all actuators do to joints and tendons; joints in the model's order."""
+    found = {
+        "joint_effort_range": np.tile([-np.inf, np.inf], (len(joints), 1)),
+        "joint_effort_gravity": np.zeros(len(joints), bool),
+        "tendon_effort_range": np.tile([-np.inf, np.inf], (len(b.tendons), 1)),
+    }
+    for limit in b.effort_limits:
+        if limit.joint < 0:
+            found["tendon_effort_range"][limit.tendon] = limit.range
+        else:
+            found["joint_effort_range"][order[limit.joint]] = limit.range
+            found["joint_effort_gravity"][order[limit.joint]] = limit.gravity
+    return found
+
+
+def _check_activation(b, stateful: list[int], values: np.ndarray, label: str) -> None:
+    """Activations must lie within the ranges of their actuators."""
+    for i, value in zip(stateful, values, strict=True):
+        low, high = b.actuators[i].activation_range
+        if not low <= value <= high:
+            raise ModelError(
+                f"{label}: the activation of actuator {b.actuators[i].name!r} is {value:g}; its range is {low:g} to {high:g}"
             )
 
 
@@ -459,6 +515,7 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
             com=other.body_com[i],
             inertia=other.body_inertia[i],
             mocap=other.body_mocap[i] >= 0,
+            gravcomp=other.body_gravcomp[i],
         )
         b.bodies[-1].axes = other.body_fluid[i, 3:].copy() if other.body_fluid[i, 3:].any() else None
     joint_start = len(b.joints)
@@ -484,6 +541,7 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
     geom_start = len(b.geoms)
     _append_geoms(b, other, pose, prefix, first)
     _append_pairs(b, other, geom_start)
+    append_marks(b, other, pose, prefix, first)
     for body_a, body_b in other.excluded:
         b.excluded.add(tuple(-1 if x < 0 else first + int(x) for x in (body_a, body_b)))
     tendon_start = len(b.tendons)
@@ -492,7 +550,7 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
         joint, tendon = int(other.actuator_joint[a]), int(other.actuator_tendon[a])
         b.add_actuator(
             None if joint < 0 else joint_start + joint,
-            "affine",
+            actuator_kind(other, a),
             tendon=None if tendon < 0 else tendon_start + tendon,
             name=prefix + name,
             gear=other.actuator_gear[a],
@@ -500,7 +558,13 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
             bias=other.actuator_bias[a],
             control_range=other.control_range[a],
             force_range=other.force_range[a],
+            **state_options(other, a),
         )
+    for j in np.flatnonzero(np.isfinite(other.joint_effort_range).any(1)):
+        gravity = bool(other.joint_effort_gravity[j])
+        b.add_effort_limit(joint_start + int(j), other.joint_effort_range[j], gravity_compensation=gravity)
+    for t in np.flatnonzero(np.isfinite(other.tendon_effort_range).any(1)):
+        b.add_effort_limit(tendon=tendon_start + int(t), range=other.tendon_effort_range[t])
     _append_keyframes(b, other, pose, prefix, first, joint_start, len(b.actuators) - other.nu)
     b.report.extend(
         line for line in other.report if line.feature != hydroelastic.FEATURE
@@ -523,8 +587,10 @@ def _append_keyframes(
 ) -> None:
     bodies = [first_body + int(i) for i in np.flatnonzero(other.body_mocap >= 0)]
     for name, frame in other.keyframes.items():
+        stateful = actuator_start + np.flatnonzero(other.actuator_dynamics)
+        activation = dict(zip(stateful.tolist(), map(float, frame.activation), strict=True))
         control = {actuator_start + a: float(c) for a, c in enumerate(frame.control)}
-        parts = KeyframeParts({}, {}, control, dict(zip(bodies, compose(pose, frame.mocap), strict=True)))
+        parts = KeyframeParts({}, {}, control, activation, dict(zip(bodies, compose(pose, frame.mocap), strict=True)))
         for j, joint in enumerate(other.joint_names):
             q, v = (array[rows].copy() for array, rows in zip(frame[:2], other.joint_coordinates(joint), strict=True))
             if other.joint_type[j] == JointType.FREE:

@@ -2,7 +2,7 @@
 
 Layout, version 2 (no pickles; readable by any Zarr v3 library):
     attributes    format, version, frames (that it is to have), worlds, column, block, diagnostics, model, timestep, run
-    q, v          (frames, worlds, n)    time (frames, worlds) [s]
+    q, v          (frames, worlds, n)    time (frames, worlds) [s]    activation (frames, worlds, na) of models that have any
     diagnostics/  (frames, worlds) each; row 0 belongs to no step and is 0
     commits       (columns, 4) of each column of worlds: its frames and steps that are whole, its checkpoint's slot, the version of `sources`
     checkpoint/   slot_0 and slot_1 (worlds, bytes), used in turn: what a step reads, and the parameters
@@ -24,6 +24,7 @@ from warpsim.checks import whole
 from warpsim.files.store import version_1
 from warpsim.files.store.layout import Layout
 from warpsim.files.store.place import (
+    ACTIVATION,
     FORMAT,
     MOCAP,
     MOCAP_GIVEN,
@@ -36,6 +37,7 @@ from warpsim.files.store.place import (
     open_root,
     place,
     read,
+    state_names,
     writing,
     zarr_store,
 )
@@ -75,7 +77,7 @@ class Store:
         self.frames, self.worlds, self.run = attributes["frames"], attributes["worlds"], attributes["run"]
         self.column, self.block = attributes["column"], attributes["block"]
         self.diagnostics = list(attributes["diagnostics"])
-        self.states = (*STATE_NAMES, MOCAP) if MOCAP in self.root else STATE_NAMES
+        self.states = (*STATE_NAMES, *(name for name in (ACTIVATION, MOCAP) if name in self.root))
         self._arrays = {name: read(path, lambda: full(self._find(name))) for name in (*self.states, *self.diagnostics)}
         self._commits = read(path, lambda: _commits_of(self.root, len(self.columns())))
         self._slots: dict = {}
@@ -104,7 +106,7 @@ class Store:
     ):
         """Make the arrays of a store and its attributes, last; nothing is committed.
 
-        dtypes       of q, v and time by name
+        dtypes       of q, v and time, and of activations, by name
         diagnostics  dtype by name
         layout       of checkpoints, where a run is to be gone on with
         controls     (steps, worlds, nu) of the run
@@ -123,7 +125,7 @@ class Store:
         column = chunks * chunk
         shape = {"chunks": (block, chunk), "shards": (block, column)}
         root = zarr.create_group(zarr_store(path, False), zarr_format=3, overwrite=is_url(path))
-        sizes = {"q": (model.nq,), "v": (model.nv,), "time": ()}
+        sizes = {"q": (model.nq,), "v": (model.nv,), "time": ()} | ({ACTIVATION: (model.na,)} if model.na else {})
         sizes |= {MOCAP: (model.nmocap, 7)} if model.nmocap else {}
         for name, extent in sizes.items():
             create_array(root, name, (frames, worlds, *extent), dtypes[name if name in dtypes else "q"], **shape)
@@ -256,7 +258,12 @@ def save_trajectory(trajectory, path) -> None:
         raise StoreError(
             f"{path}: the trajectory is read from there, and would be deleted before it is read; save it elsewhere"
         )
-    dtypes = {name: _dtype(getattr(trajectory, name)) for name in STATE_NAMES}
+    names = state_names(trajectory.model)
+    if ACTIVATION in names and trajectory.activation is None:
+        raise StoreError(
+            f"{path}: the trajectory has no activation, of which its model has {trajectory.model.na}; give it"
+        )
+    dtypes = {name: _dtype(getattr(trajectory, name)) for name in names}
     diagnostics = {name: _dtype(array) for name, array in trajectory.diagnostics.items()}
     with writing(path, "nothing is kept there"), fresh(path) as new:
         Store.create(
@@ -266,10 +273,7 @@ def save_trajectory(trajectory, path) -> None:
         everyone = slice(0, trajectory.worlds)
         for start in range(0, trajectory.frames, store.block):
             rows = np.arange(start, min(start + store.block, trajectory.frames))
-            block = {name: host_rows(getattr(trajectory, name), rows) for name in STATE_NAMES}
-            if trajectory.model.nmocap:
-                rest = np.tile(trajectory.model.mocap0, (len(rows), trajectory.worlds, 1, 1))
-                block[MOCAP] = rest if trajectory.mocap is None else host_rows(trajectory.mocap, rows)
+            block = {name: host_rows(getattr(trajectory, name), rows) for name in names}
             for name, array in trajectory.diagnostics.items():
                 measured = (
                     host_rows(array, rows[rows > 0] - 1) if (rows > 0).any() else np.zeros((0, len(block["time"][0])))
@@ -294,20 +298,20 @@ def load_trajectory(path, model: Model | None = None):
     if frames == 0:
         raise StoreError(f"{path}: the store holds no frames yet; run the rollout first")
     model = read(path, lambda: model_from_group(root["model"])) if model is None else model
-    sizes = [("q", (model.nq,)), ("v", (model.nv,))]
-    sizes += [(MOCAP, (model.nmocap, 7))] if stored is not None and MOCAP in stored.states else []
-    for name, size in sizes:
+    sizes = {"q": (model.nq,), "v": (model.nv,)} | ({ACTIVATION: (model.na,)} if ACTIVATION in root else {})
+    sizes |= {MOCAP: (model.nmocap, 7)} if MOCAP in root else {}
+    for name, size in sizes.items():
         shape, expected = read(path, lambda: root[name].shape[1:]), (root.attrs["worlds"], *size)
         if shape != expected:
             raise StoreError(f"{path}: {name} has rows of shape {shape}, but model {model.name!r} needs {expected}")
     if stored is None:
         arrays, diagnostics = read(path, lambda: version_1.arrays(path, root))
-    else:
-        arrays = [StoredArray(path, stored._arrays[name], 0, frames) for name in stored.states]
-        diagnostics = {name: StoredArray(path, stored._arrays[name], 1, frames - 1) for name in stored.diagnostics}
-        for array in (*arrays, *diagnostics.values()):
-            array.require(frames, stored.worlds)
-    return Trajectory(model, *arrays[:3], diagnostics, mocap=arrays[3] if len(arrays) > 3 else None)
+        return Trajectory(model, *arrays, diagnostics)
+    rows = {name: StoredArray(path, stored._arrays[name], 0, frames) for name in stored.states}
+    diagnostics = {name: StoredArray(path, stored._arrays[name], 1, frames - 1) for name in stored.diagnostics}
+    for array in (*rows.values(), *diagnostics.values()):
+        array.require(frames, stored.worlds)
+    return Trajectory(model, **rows, diagnostics=diagnostics)
 
 
 def _dtype(array):

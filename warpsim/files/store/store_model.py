@@ -72,7 +72,11 @@ def model_from_group(group) -> Model:
         elif name == "keyframes":
             frames = {
                 label: Keyframe(
-                    *(group[part][...] for key in Keyframe._fields if (part := f"keyframe_{i}_{key}") in group)
+                    **{
+                        key: group[f"keyframe_{i}_{key}"][...]
+                        for key in Keyframe._fields
+                        if f"keyframe_{i}_{key}" in group
+                    }
                 )
                 for i, label in enumerate(attributes[name])
             }
