@@ -39,7 +39,6 @@ def acceleration_error(model, m: mujoco.MjModel, rng) -> float | None:
         return None
     states, m.opt.disableflags = 4, m.opt.disableflags | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
     m.opt.timestep, m.opt.integrator = H, mujoco.mjtIntegrator.mjINT_EULER
-    m.opt.density = m.opt.viscosity = 0.0  # the report of such a file says that its fluid is ignored
     sim = ws.Simulator(model, states, dt=H, solver=ws.NoContact(), dtype="float64", device="cpu")
     q, v = np.tile(m.qpos0, (states, 1)), 0.3 * rng.standard_normal((states, m.nv))
     limited = (m.jnt_limited > 0) & np.isin(m.jnt_type, (2, 3))

@@ -84,7 +84,6 @@ def test_our_export_reads_back_as_the_same_model(tmp_path, name, suffix):
     same(model, load(tmp_path / f"m.{suffix}"))
 
 
-@pytest.mark.filterwarnings("ignore:.*fluid forces")
 @pytest.mark.parametrize("name", ["scene", "ant", "humanoid"])
 def test_dynamics_of_the_round_trip(tmp_path, name, rng):
     """Mass matrix and forward dynamics agree to 1e-12, also through usdz; with the schema alone to 1e-6 (one precision)."""

@@ -19,15 +19,17 @@ from warpsim.device.recording import values_known
 from warpsim.device.replay import Replay
 from warpsim.device.threads import in_turn, turn
 from warpsim.differentiate.contact_adjoint import contact_adjoint
+from warpsim.differentiate.fluid_adjoint import FluidAdjoint
 from warpsim.differentiate.pressure_rates import PressureRates
 from warpsim.differentiate.rows_adjoint import RowsAdjoint
 from warpsim.differentiate.stage import Stage, evaluate, take_back
+from warpsim.differentiate.taped import flat
 from warpsim.differentiate.taped_dynamics import TapedDynamics
 from warpsim.integrate import Integrator
 from warpsim.integrate.actuation import TapedActuation
 from warpsim.integrate.compensation import TapedCompensation
 from warpsim.kernels.contact import convex_contacts
-from warpsim.kernels.differentiate import gradient, residual
+from warpsim.kernels.differentiate import gradient, mocap_adjoint, residual
 from warpsim.kernels.forces import actuators
 from warpsim.kernels.tree import passes
 from warpsim.model.model import JOINT_NQ, JOINT_NV, JointType
@@ -56,11 +58,13 @@ class StepAdjoint:
         self.v_solved = self.step.dynamics.array(nv, S)
         self.step.reports_energy = False
         self.dynamics = TapedDynamics(device_model, self.step.dynamics)
+        self.link_pose = device_model.link_pose  # with a gradient where there are mocap bodies
         self.contact = kind(self)
         array, C = self.dynamics.array, self.step.collision.capacity
         # inputs
         step = self.step
         self.q, self.v0, self.control, self.tau = (twin(x) for x in (step.q, step.v, step.control, step.tau))
+        self.fluid = FluidAdjoint(device_model, step) if step.fluid is not None else None
         self.v = array(nv, S)
         self.q_node = self.q  # where forces and contacts are taken
         self.weight = array(C, S)
@@ -121,8 +125,9 @@ class StepAdjoint:
 
     def _owners(self) -> list:
         """What holds arrays of the tape."""
-        optional = [x for x in (self.actuation, self.compensation) if x is not None]
-        return [self, self.dynamics, self.rows, self.contact, *optional]
+        optional = [x for x in (self.actuation, self.compensation, self.fluid) if x is not None]
+        kinematics = [] if self.fluid is None else [self.fluid.dynamics]
+        return [self, self.dynamics, self.rows, self.contact, *optional, *kinematics]
 
     @in_turn
     def backward(self, record: "StepRecord") -> None:
@@ -164,6 +169,10 @@ class StepAdjoint:
             before, after, own = record.used["activation"], record.memory["activation"], self.actuation
             inputs = [record.flags, before, after.grad, self.step.actuation.activation, own.following_bar]
             self.dynamics.launch(gradient.begin_memory, self.model.na, inputs)
+        mocap = self.step.mocap
+        if mocap.size:
+            inputs = [record.flags, self.device_model.mocap0, record.used["mocap"], mocap]
+            self.step.dynamics.launch(mocap_adjoint.begin, mocap.shape[1:], inputs)
 
     def _finish_memory(self, record: "StepRecord") -> None:
         """Add the gradient found to that of this memory, and clear that at the end of the step."""
@@ -171,6 +180,11 @@ class StepAdjoint:
             before, after = record.memory_before["activation"], record.memory["activation"]
             inputs = [record.flags, self.actuation.activation.grad, before.grad, after.grad]
             self.dynamics.launch(gradient.finish_memory, self.model.na, inputs)
+        d, mocap = self.device_model, self.step.mocap
+        if mocap.size:
+            inputs = [record.flags, d.mocap_link, mocap, self.link_pose, self.link_pose.grad]
+            inputs += [record.memory_before["mocap"].grad, record.memory["mocap"].grad]
+            self.step.dynamics.launch(mocap_adjoint.finish, mocap.shape[1], inputs)
 
     def _begin_wrench(self, record: "StepRecord") -> None:
         """Load the wrenches on bodies, for which there is room from the first record that has any."""
@@ -212,7 +226,12 @@ class StepAdjoint:
         """The equations whose values stay from one seed to the next."""
         self._clear_sums()
         self.contact.start()
-        evaluate(self.stages(), h)
+        evaluate([*self._first_stages(), *self.stages()], h)
+
+    def _first_stages(self) -> list[Stage]:
+        """What comes before `stages`: the forces of the medium, then what `Step.actuate` finds."""
+        medium = [] if self.fluid is None else self.fluid.stages(self.q, self.v0, self.tau)
+        return [*medium, *self.actuation_stages()]
 
     def _take_solution(self) -> None:
         """The arrays that the equations are taped with, from those of the step repeated."""
@@ -232,7 +251,7 @@ class StepAdjoint:
             if not self.contact.is_linear:
                 self._evaluate(h)
             self._clear_gradients()
-            take_back([*self.actuation_stages(), *self.stages(by_position, regular)], h)
+            take_back([*self._first_stages(), *self.stages(by_position, regular)], h)
 
         self.contact.choose(take_back_all)
         take_back_all()
@@ -289,16 +308,21 @@ class StepAdjoint:
         if self.actuation is not None:
             self._record_lengths(h)
             force = self._none if self.compensation is None else self.compensation.force
-            self.actuation.record(self.dynamics, h, self.control, self.tau, force)
+            self.actuation.record(self.dynamics, h, self.control, self.pushed, force)
 
     def _record_lengths(self, h: float) -> None:
         """Lengths and velocities of actuators at (q, v0), where something asks for them."""
         self.actuation.find_lengths(self.dynamics, self.q, self.v0)
 
     @property
+    def pushed(self) -> wp.array:
+        """As of the step, on the tape."""
+        return self.tau if self.fluid is None else self.fluid.pushed
+
+    @property
     def acting_tau(self) -> wp.array:
         """As of the step, on the tape."""
-        return self.tau if self.actuation is None or not self.step.actuation.has_limits else self.actuation.tau
+        return self.pushed if self.actuation is None or not self.step.actuation.has_limits else self.actuation.tau
 
     @property
     def acting_wrench(self) -> wp.array | None:
@@ -559,8 +583,8 @@ def pass_on_gradient(stays: wp.array, source, target) -> None:
     with turn(stays.device):
         for name, array in source.smooth_arrays().items():
             if array.size:
-                inputs = [stays, array.grad, targets[name].grad]
-                launch(gradient.pass_on, array.dtype, array.shape, inputs, device=array.device, record_tape=False)
+                inputs = [stays, flat(array.grad), flat(targets[name].grad)]
+                launch(gradient.pass_on, array.dtype, inputs[1].shape, inputs, device=array.device, record_tape=False)
 
 
 def with_gradient(*owners) -> list[wp.array]:

@@ -15,11 +15,12 @@ from warpsim.integrate import SymplecticEuler, ThetaScheme
 from warpsim.integrate.actuation import Actuation, is_needed
 from warpsim.integrate.compensation import Compensation
 from warpsim.integrate.deep import deep_motion
+from warpsim.integrate.fluid_forces import FluidForces
 from warpsim.integrate.theta.stages import ThetaStages
 from warpsim.kernels.contact import broadphase, convex_contacts, net_force
 from warpsim.kernels.forces import actuators
 from warpsim.kernels.integrate.theta import schemes
-from warpsim.kernels.tree import energy, passes
+from warpsim.kernels.tree import energy, mocap, passes
 from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS, ScalarRows, actuator_rows
 from warpsim.solve.contact_model import ContactModel
 from warpsim.tree.dynamics import BLOCK, DeviceModel, Dynamics
@@ -56,6 +57,8 @@ class Step:
         self.flags = wp.zeros(self.worlds, dtype=wp.int32, device=device)
         self.control = array(model.nu, S)
         self.tau, self.wrench = array(nv, S), None
+        self.mocap = array((model.nmocap, 7), S)
+        self.fluid = FluidForces(self.dynamics) if model.has_fluid else None
         self.v_star, self.bias, self.force, self.damping = (array(nv, S) for _ in range(4))
         self.zero_acceleration = array(nv, S)
         self.link_V_star = array(model.nlink, t.vec6)
@@ -117,11 +120,12 @@ class Step:
     def memory(self) -> dict:
         """What a step reads besides q, v and time, by name: the step's own arrays."""
         own = {"activation": self.actuation.activation} if self.model.na else {}
+        own |= {"mocap": self.mocap} if self.model.nmocap else {}
         return {"flags": self.flags, **own, **self.scalar_rows.state_memory(), **self.solver.state_memory()}
 
     def smooth_memory(self) -> tuple[str, ...]:
         """Names of the memory that gradients flow through."""
-        return ("activation",) if self.model.na else ()
+        return (*(("activation",) if self.model.na else ()), *(("mocap",) if self.model.nmocap else ()))
 
     def state_arrays(self) -> dict:
         """The state that `launch` advances, by name."""
@@ -139,11 +143,12 @@ class Step:
         optional = {
             broadphase: self.collision.broadphase is not None,
             convex_contacts: self.collision.convex_scene is not None,
+            mocap: self.model.nmocap > 0,
         }
         pressure = self.collision.pressure
         files = [passes, energy, actuators, schemes, *(file for file, used in optional.items() if used)]
         found = [x for file in files for x in kernels_of(file, S)]
-        parts = (pressure, self.stages, self.deep, self.actuation, self.compensation)
+        parts = (pressure, self.stages, self.deep, self.actuation, self.compensation, self.fluid)
         for part in (self.law, self.scalar_rows, self.solver, *parts):
             found += [] if part is None else part.kernels()
         return found
@@ -158,8 +163,10 @@ class Step:
     def smooth_motion(self, h: float) -> None:
         """Kinematics, forces and the free motion: v*, A = M + h D, and the factor of M."""
         dynamics, stages = self.dynamics, self.stages
+        dynamics.place_mocap(self.mocap, self.flags)
         dynamics.position(self.q)
         dynamics.velocity(self.v)
+        self.medium_force()
         if self.reports_energy:
             dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
         self.actuate(h)
@@ -191,6 +198,16 @@ class Step:
         ]
         dynamics.launch(schemes.free_motion, self.model.ntree, [*inputs, self.v_star])
 
+    @property
+    def pushed(self) -> wp.array:
+        """Generalised forces that are given, and those of the medium."""
+        return self.tau if self.fluid is None else self.fluid.pushed
+
+    def medium_force(self) -> None:
+        """Those of the medium at (q, v), whose kinematics are known."""
+        if self.fluid is not None:
+            self.fluid.launch(self.dynamics, self.dynamics.link_V, self.tau)
+
     def actuate(self, h: float) -> None:
         """What the forces of a step of h read of actuators with a state and of what compensates gravity, after the kinematics at (q, v)."""
         none = self.scalar_rows.nothing
@@ -199,12 +216,12 @@ class Step:
         if self.actuation is not None:
             self.actuation.find_lengths(self.q, self.v)
             force = none if self.compensation is None else self.compensation.force
-            self.actuation.launch(h, self.control, self.tau, force)
+            self.actuation.launch(h, self.control, self.pushed, force)
 
     @property
     def acting_tau(self) -> wp.array:
-        """The generalised forces that act: those given, within the ranges of joints."""
-        return self.tau if self.actuation is None or not self.actuation.has_limits else self.actuation.tau
+        """The generalised forces that act: those given and those of the medium, with what ranges of joints take."""
+        return self.pushed if self.actuation is None or not self.actuation.has_limits else self.actuation.tau
 
     @property
     def acting_wrench(self) -> wp.array | None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from warpsim.checks import flag, listed, number, short, whole
 from warpsim.errors import ModelError
-from warpsim.model import compiler, constraint_types, constraints, mesh_mass
+from warpsim.model import compiler, constraint_types, constraints, medium, mesh_mass
 from warpsim.model.actuators import Actuator, EffortLimit, activation_options, actuator_law, interval
 from warpsim.model.builder_values import (
     array_of,
@@ -63,6 +63,8 @@ class Body:
     com: np.ndarray
     inertia: np.ndarray
     gravcomp: float = 0.0
+    mocap: bool = False
+    axes: np.ndarray | None = None  # quaternion of the inertia's, where a file says which
 
 
 @dataclasses.dataclass
@@ -104,6 +106,7 @@ class Geom:
     visible: bool
     hydroelastic: np.ndarray
     field: int  # into the builder's fields, -1
+    fluid: np.ndarray
 
 
 class ModelBuilder:
@@ -119,15 +122,27 @@ class ModelBuilder:
         model = builder.build()
 
     `friction_rule` (of geoms of equal priority) and `filter_parent` (no contact between a body and its parent) are
-    attributes; left at None they follow the first model added, else they are HARMONIC and True.
+    attributes; left at None they follow the first model added, else they are HARMONIC and True. All bodies move in a medium of `density` [kg/m^3],
+    `viscosity` [Pa s] and `wind` [m/s], attributes too; 0 and 0 are none.
     """
 
-    def __init__(self, name: str = "model", *, gravity=(0.0, 0.0, -9.81), timestep: float = 0.01):
+    def __init__(
+        self,
+        name: str = "model",
+        *,
+        gravity=(0.0, 0.0, -9.81),
+        timestep: float = 0.01,
+        density: float = 0.0,
+        viscosity: float = 0.0,
+        wind=(0.0, 0.0, 0.0),
+    ):
         if not isinstance(name, str):
             raise ModelError(f"the model's name is {short(name)}; give a text")
         self.name = name
         self.gravity = vector_of(gravity, 3, "gravity")
         self.timestep = positive_of(timestep, "timestep [s]")
+        self.density, self.viscosity, self.wind = density, viscosity, wind
+        medium.medium_of(density, viscosity, wind)
         self.bodies: list[Body] = []
         self.joints: list[Joint] = []
         self.geoms: list[Geom] = []
@@ -153,9 +168,18 @@ class ModelBuilder:
         return f"ModelBuilder({short(self.name)}: {counts or 'empty'})"
 
     def add_body(
-        self, name=None, *, parent=-1, pose=IDENTITY, mass=None, com=(0, 0, 0), inertia=None, gravcomp=0.0
+        self,
+        name=None,
+        *,
+        parent=-1,
+        pose=IDENTITY,
+        mass=None,
+        com=(0, 0, 0),
+        inertia=None,
+        gravcomp=0.0,
+        mocap=False,
     ) -> int:
-        """Add a body; without joints it is fixed to `parent` (-1 or "world": the world).
+        """Add a body; without joints it is fixed to `parent` (-1 or "world": the world), with `mocap` there where a step is told.
 
         `mass` [kg], `com (3,)` in body axes and `inertia` about the COM in body axes, (3,) diagonal or (3, 3); without
         `mass` all three follow from the densities of the body's geoms. A mass without inertia is a point mass. `gravcomp`: the share
@@ -175,7 +199,8 @@ class ModelBuilder:
             )
         inertia = np.zeros((3, 3)) if inertia is None else inertia_of(inertia, label)
         share = number(gravcomp, f"{label}: gravcomp", "it must be finite", np.isfinite, ModelError)
-        body = Body(name, parent, pose_of(pose, label), mass, com, inertia, share)
+        mocap = flag(mocap, f"{label}: mocap", ModelError)
+        body = Body(name, parent, pose_of(pose, label), mass, com, inertia, share, mocap)
         self.bodies.append(body)
         return len(self.bodies) - 1
 
@@ -278,6 +303,7 @@ class ModelBuilder:
         hfield=None,
         visible=True,
         hydroelastic=None,
+        fluid=None,
     ) -> int:
         """Add a shape to `body` (-1: the world).
 
@@ -286,7 +312,8 @@ class ModelBuilder:
         "hfield" (with `hfield=(size, data)`, see `model.HField`). Material: Coulomb `friction`, `stiffness` [N/m] (inf: near-rigid), `dissipation_time` [s] (None: critical), `restitution` (LCP contact only).
         `hertz_modulus` E* [Pa] of a sphere (`Compliant` contact only) makes its force E* sqrt(r d^3) at depth d.
         Two geoms may touch if `contype` of one and `conaffinity` of the other share a bit; `condim=1` has no friction.
-        `hydroelastic`, a `ws.Hydroelastic`: two geoms that have it, one of them compliant, touch by pressure fields.
+        `hydroelastic`, a `ws.Hydroelastic`: two geoms that have it, one of them compliant, touch by pressure fields. `fluid`: True, or its five
+        coefficients (see `medium`): the medium acts on the body's geoms as on ellipsoids, not on the body as on a box.
         """
         body = self._body(body)
         name = self._name("geom", name, [g.name for g in self.geoms])
@@ -334,7 +361,8 @@ class ModelBuilder:
         if hydroelastic is not None and hydroelastic.field is not None:
             self.fields.append(hydroelastic.field)
             field = len(self.fields) - 1
-        geom = Geom(name, kind, body, size, pose, *material, *masks, density, rgba, index, visible, soft, field)
+        drag = medium.ellipsoid_row(kind, size, fluid, label)
+        geom = Geom(name, kind, body, size, pose, *material, *masks, density, rgba, index, visible, soft, field, drag)
         self.geoms.append(geom)
         return len(self.geoms) - 1
 
@@ -543,9 +571,10 @@ class ModelBuilder:
         self.cameras.append(make_camera(name, self._body(body), pose, fovy, resolution))
         return len(self.cameras) - 1
 
-    def add_keyframe(self, name: str, q=None, v=None, control=None, activation=None) -> None:
-        """Add a named state; what is not given is the initial pose, rest, and zero control and activation."""
-        self.keyframes[self._name("keyframe", name, list(self.keyframes))] = Keyframe(q, v, control, activation)
+    def add_keyframe(self, name: str, q=None, v=None, control=None, activation=None, mocap=None) -> None:
+        """Add a named state; what is not given is the initial pose, also of mocap bodies `(nmocap, 7)`, rest, and zero control and activation."""
+        frame = Keyframe(q, v, control, activation, mocap)
+        self.keyframes[self._name("keyframe", name, list(self.keyframes))] = frame
 
     def exclude(self, body_a, body_b) -> None:
         """No contact between the geoms of two bodies."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from warpsim.checks import numbers
 from warpsim.errors import ModelError
-from warpsim.model import hydroelastic
+from warpsim.model import hydroelastic, medium
 from warpsim.model.actuators import actuator_kind, state_options
 from warpsim.model.constraint_types import ConstraintType, own_option
 from warpsim.model.constraints import compile_constraints, compile_tendons
@@ -31,6 +31,7 @@ def compile_model(b) -> Model:
     """Compile builder `b`. Raises `ModelError` naming what is wrong."""
     _check_bodies(b)
     _check_planes(b)
+    _check_mocap(b)
     links = _number_links(b)
     joints = [b.joints[i] for i in links["joint_order"]]
     nv = sum(JOINT_NV[j.type] for j in joints)
@@ -88,6 +89,10 @@ def compile_model(b) -> Model:
         geom_field=np.array([g.field for g in b.geoms], dtype=np.int32),
         fields=tuple(b.fields),
         point_pairs=point_pairs,
+        body_mocap=_numbered([x.mocap for x in b.bodies]),
+        **medium.medium_of(b.density, b.viscosity, b.wind),
+        body_fluid=medium.body_boxes(*([getattr(x, key) for x in b.bodies] for key in ("mass", "inertia", "axes"))),
+        geom_fluid=_stack([g.fluid for g in b.geoms], (medium.COLUMNS,)),
         **compile_marks(b),
         **pairs,
         excluded=np.array(sorted(b.excluded), dtype=np.int32).reshape(-1, 2),
@@ -117,6 +122,12 @@ def compile_model(b) -> Model:
     )
     _check_inertia(model)
     return model
+
+
+def _numbered(chosen) -> np.ndarray:
+    """Numbers from 0 on of those that are chosen, -1 of others."""
+    chosen = np.array(chosen, dtype=bool)
+    return np.where(chosen, np.cumsum(chosen) - 1, -1).astype(np.int32)
 
 
 def _stack(rows, shape) -> np.ndarray:
@@ -234,8 +245,11 @@ def _body_key(b, first, second):
 
 
 def _weld_groups(b) -> dict[int, int]:
-    """The first body of each rigid group: bodies without joints belong to their parent's group; -1 is the world."""
-    jointed = {j.body for j in b.joints}
+    """The first body of each rigid group: bodies without joints belong to their parent's group; -1 is the world.
+
+    A mocap body begins a group of its own, as a body with a joint does.
+    """
+    jointed = {j.body for j in b.joints} | {i for i, body in enumerate(b.bodies) if body.mocap}
     weld = {-1: -1}
 
     def group(body: int) -> int:
@@ -278,11 +292,13 @@ def _keyframes(b, joints, order, q0) -> dict[str, Keyframe]:
     nq = np.cumsum([0, *(JOINT_NQ[j.type] for j in joints)])
     nv = np.cumsum([0, *(JOINT_NV[j.type] for j in joints)])
     stateful = [i for i, a in enumerate(b.actuators) if a.dynamics]
+    mocap = [i for i, body in enumerate(b.bodies) if body.mocap]
     defaults = {
         "q": q0,
         "v": np.zeros(nv[-1]),
         "control": np.zeros(len(b.actuators)),
         "activation": np.zeros(len(stateful)),
+        "mocap": _stack([b.bodies[i].pose for i in mocap], (7,)),
     }
     frames = {}
     for name, frame in b.keyframes.items():
@@ -302,6 +318,8 @@ def _keyframes(b, joints, order, q0) -> dict[str, Keyframe]:
                 values["control"][actuator] = value
             for actuator, value in frame.activation.items():
                 values["activation"][stateful.index(actuator)] = value
+            for body, value in frame.mocap.items():
+                values["mocap"][mocap.index(body)] = value
         _check_activation(b, stateful, values["activation"], f"keyframe {name!r}")
         for k, joint in enumerate(joints):
             if joint.type in (JointType.FREE, JointType.BALL):
@@ -309,8 +327,30 @@ def _keyframes(b, joints, order, q0) -> dict[str, Keyframe]:
                 if np.linalg.norm(quaternion) < 1e-8:
                     raise ModelError(f"keyframe {name!r}: the quaternion of joint {joint.name!r} must not be zero")
                 quaternion /= np.linalg.norm(quaternion)
+        for row, body in enumerate(mocap):
+            length = np.linalg.norm(values["mocap"][row, 3:])
+            if length < 1e-8:
+                raise ModelError(
+                    f"keyframe {name!r}: the quaternion of mocap body {b.bodies[body].name!r} must not be zero"
+                )
+            values["mocap"][row, 3:] /= length
         frames[name] = Keyframe(**values)
     return frames
+
+
+def _check_mocap(b) -> None:
+    jointed = {j.body: j.name for j in b.joints}
+    for index, body in enumerate(b.bodies):
+        if body.mocap and index in jointed:
+            raise ModelError(
+                f"body {body.name!r} is a mocap body and has joint {jointed[index]!r}; its pose is given, so leave out "
+                "the joint, or mocap=True"
+            )
+        if body.mocap and body.parent >= 0:
+            raise ModelError(
+                f"body {body.name!r} is a mocap body and hangs on {b.bodies[body.parent].name!r}; a mocap body must be a "
+                "child of the world"
+            )
 
 
 def _effort_limits(b, joints, order) -> dict[str, np.ndarray]:
@@ -474,8 +514,10 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
             mass=other.body_mass[i],
             com=other.body_com[i],
             inertia=other.body_inertia[i],
+            mocap=other.body_mocap[i] >= 0,
             gravcomp=other.body_gravcomp[i],
         )
+        b.bodies[-1].axes = other.body_fluid[i, 3:].copy() if other.body_fluid[i, 3:].any() else None
     joint_start = len(b.joints)
     for j, name in enumerate(other.joint_names):
         kind = JointType(other.joint_type[j])
@@ -523,7 +565,7 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
         b.add_effort_limit(joint_start + int(j), other.joint_effort_range[j], gravity_compensation=gravity)
     for t in np.flatnonzero(np.isfinite(other.tendon_effort_range).any(1)):
         b.add_effort_limit(tendon=tendon_start + int(t), range=other.tendon_effort_range[t])
-    _append_keyframes(b, other, pose, prefix, joint_start, len(b.actuators) - other.nu)
+    _append_keyframes(b, other, pose, prefix, first, joint_start, len(b.actuators) - other.nu)
     b.report.extend(
         line for line in other.report if line.feature != hydroelastic.FEATURE
     )  # it is said anew of the whole
@@ -540,13 +582,17 @@ def _placed_reference(kind: JointType, pose, reference):
     return np.concatenate([placed[:3], rotation_vector(placed[3:])])
 
 
-def _append_keyframes(b, other: Model, pose, prefix: str, joint_start: int, actuator_start: int) -> None:
+def _append_keyframes(
+    b, other: Model, pose, prefix: str, first_body: int, joint_start: int, actuator_start: int
+) -> None:
+    bodies = [first_body + int(i) for i in np.flatnonzero(other.body_mocap >= 0)]
     for name, frame in other.keyframes.items():
         stateful = actuator_start + np.flatnonzero(other.actuator_dynamics)
         activation = dict(zip(stateful.tolist(), map(float, frame.activation), strict=True))
-        parts = KeyframeParts({}, {}, {actuator_start + a: float(c) for a, c in enumerate(frame.control)}, activation)
+        control = {actuator_start + a: float(c) for a, c in enumerate(frame.control)}
+        parts = KeyframeParts({}, {}, control, activation, dict(zip(bodies, compose(pose, frame.mocap), strict=True)))
         for j, joint in enumerate(other.joint_names):
-            q, v = (array[rows].copy() for array, rows in zip(frame, other.joint_coordinates(joint), strict=False))
+            q, v = (array[rows].copy() for array, rows in zip(frame[:2], other.joint_coordinates(joint), strict=True))
             if other.joint_type[j] == JointType.FREE:
                 q, v[:3] = compose(pose, q), rotate(pose[3:], v[:3])
             parts.q[joint_start + j], parts.v[joint_start + j] = q, v
@@ -618,6 +664,7 @@ def _append_geoms(b, other: Model, pose, prefix: str, first_body: int) -> None:
             rgba=other.geom_rgba[g],
             mesh=mesh,
             hydroelastic=hydroelastic.of_geom(other, g),
+            fluid=other.geom_fluid[g] if other.geom_fluid[g, 0] > 0 else None,
             hfield=next(fields)[1:] if other.geom_type[g] == GeomType.HFIELD else None,
             visible=other.geom_visible[g],
         )

@@ -134,21 +134,23 @@ class TetField(typing.NamedTuple):
 
 
 class Keyframe(typing.NamedTuple):
-    """A named state: `q (nq,)`, `v (nv,)`, `control (nu,)`, `activation (na,)`."""
+    """A named state: `q (nq,)`, `v (nv,)`, `control (nu,)`, `activation (na,)`, `mocap (nmocap, 7)`."""
 
     q: np.ndarray
     v: np.ndarray
     control: np.ndarray
     activation: np.ndarray = np.zeros(0)
+    mocap: np.ndarray = np.zeros((0, 7))
 
 
 class KeyframeParts(typing.NamedTuple):
-    """A keyframe of an added model: q and v by joint, control and activation by actuator, all by their index in the builder."""
+    """A keyframe of an added model: q and v by joint, control and activation by actuator, pose by mocap body, all by their index in the builder."""
 
     q: dict[int, np.ndarray]
     v: dict[int, np.ndarray]
     control: dict[int, float]
     activation: dict[int, float]
+    mocap: dict[int, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -288,6 +290,13 @@ class Model:
     joint_effort_gravity: np.ndarray = None  # type: ignore[assignment]  # (njoint,) bool: gravity compensation counts within the range
     tendon_effort_range: np.ndarray = None  # type: ignore[assignment]  # (ntendon, 2)
     body_gravcomp: np.ndarray = None  # type: ignore[assignment]  # (nbody,) share of gravity that is compensated
+    body_mocap: np.ndarray = None  # type: ignore[assignment]  # (nbody,) which mocap body, in the order of the bodies; -1
+    # The medium (`warpsim/model/medium.py`); all 0 is none.
+    fluid_density: float = 0.0  # [kg/m^3]
+    fluid_viscosity: float = 0.0  # [Pa s]
+    wind: np.ndarray = None  # type: ignore[assignment]  # (3,) [m/s]
+    body_fluid: np.ndarray = None  # type: ignore[assignment]  # (nbody, 7) widths [m] and axes of the box with the body's inertia
+    geom_fluid: np.ndarray = None  # type: ignore[assignment]  # (ngeom, 15) see `medium.COLUMNS`; 0 first: no ellipsoid
 
     def __post_init__(self):
         empty = {name: (getattr(self, name) is None, make) for name, make in EMPTY.items()}
@@ -312,6 +321,10 @@ class Model:
                 lambda: np.tile([-np.inf, np.inf], (self.ntendon, 1)),
             ),
             "body_gravcomp": (self.body_gravcomp is None, lambda: np.zeros(self.nbody)),
+            "body_mocap": (self.body_mocap is None, lambda: np.full(self.nbody, -1, np.int32)),
+            "wind": (self.wind is None, lambda: np.zeros(3)),
+            "body_fluid": (self.body_fluid is None, lambda: np.zeros((self.nbody, 7))),
+            "geom_fluid": (self.geom_fluid is None, lambda: np.zeros((self.ngeom, 15))),
         }
         for name, (missing, make) in defaults.items():
             if missing:
@@ -338,7 +351,7 @@ class Model:
         self.__post_init__()
 
     def __repr__(self) -> str:
-        counts = ("nq", "nv", "nu", "na", "nbody", "njoint", "ngeom", "ntendon", "nconstraint")
+        counts = ("nq", "nv", "nu", "na", "nbody", "nmocap", "njoint", "ngeom", "ntendon", "nconstraint")
         text = ", ".join(f"{name}={n}" for name in counts if (n := getattr(self, name)))
         mass = f"{self.body_mass.sum():.4g} kg"
         return f"Model({short(self.name)}: {text or 'empty'}; {len(self.pair_geom)} contact pairs, {mass}, timestep {self.timestep:g} s)"
@@ -379,6 +392,26 @@ class Model:
     @property
     def nbody(self) -> int:
         return len(self.body_names)
+
+    @property
+    def nmocap(self) -> int:
+        """Number of mocap bodies: their poses are an input of a step."""
+        return int(self.body_mocap.max(initial=-1)) + 1
+
+    @property
+    def has_fluid(self) -> bool:
+        """Whether the bodies move in a medium with density or viscosity."""
+        return bool(self.fluid_density or self.fluid_viscosity)
+
+    @property
+    def mocap_links(self) -> np.ndarray:
+        """`(nmocap,)` the link of each mocap body."""
+        return self.body_link[np.flatnonzero(self.body_mocap >= 0)]
+
+    @property
+    def mocap0(self) -> np.ndarray:
+        """`(nmocap, 7)` poses of the mocap bodies in the model, `[x y z qw qx qy qz]`."""
+        return self.link_pose[self.mocap_links]
 
     @property
     def njoint(self) -> int:

@@ -101,6 +101,12 @@ def check_tables(model: Model) -> None:
     surface = surface_pairs(model.geom_hydroelastic, model.pair_geom)
     if not np.array_equal(surface, np.arange(len(surface)) >= model.point_pairs):
         raise ModelError(f"point_pairs is {model.point_pairs}, but pressure-field contact is of other pairs")
+    mocap = np.flatnonzero(model.body_mocap >= 0)
+    roots = model.body_link[mocap]
+    if not np.array_equal(model.body_mocap[mocap], np.arange(len(mocap))):
+        raise ModelError(f"body_mocap is {model.body_mocap.tolist()}; it must number the mocap bodies in their order")
+    if (model.link_parent[roots] >= 0).any() or (model.link_type[roots] != JointType.FIXED).any():
+        raise ModelError("body_mocap: a mocap body must be a child of the world without a joint")
     fields = int(np.count_nonzero(model.geom_type == GeomType.HFIELD))
     if len(model.hfields) != fields:
         raise ModelError(f"{fields} height-field geoms, but {len(model.hfields)} height fields")

@@ -44,12 +44,12 @@ FIELDS = (
     (
         USED,
         "sizes",
-        "nq nv nu na nactuator nbody njnt ngeom npair nexclude nkey nmesh",
+        "nq nv nu na nactuator nbody nmocap njnt ngeom npair nexclude nkey nmesh",
     ),
     (
         USED,
         "refused, or listed as ignored, when not zero",
-        "neq ntendon nsensor nsite ncam nlight nflex nskin nhfield ntex nmat nnumeric ntext ntuple nmocap "
+        "neq ntendon nsensor nsite ncam nlight nflex nskin nhfield ntex nmat nnumeric ntext ntuple "
         "nplugin nuserdata nplastic nhistory flg_surfacevel flg_adhesion",
     ),
     (
@@ -128,9 +128,9 @@ FIELDS = (
         "jnt_actfrclimited jnt_actfrcrange",
     ),
     (
-        MAPPED,
-        "a mocap body is fixed at its initial pose",
-        "body_mocapid",
+        USED,
+        "the pose of a mocap body is an input of every step",
+        "body_mocapid key_mpos key_mquat",
     ),
     (
         MAPPED,
@@ -175,7 +175,7 @@ FIELDS = (
         "geom_surfacevel geom_adhesion pair_adhesion key_plastic",
     ),
     (
-        REFUSED,
+        USED,
         "fluid forces, when the medium has density or viscosity",
         "geom_fluid",
     ),
@@ -229,11 +229,6 @@ FIELDS = (
         IGNORED,
         "joint visibility group",
         "jnt_group",
-    ),
-    (
-        IGNORED,
-        "mocap bodies do not move",
-        "key_mpos key_mquat",
     ),
     (
         IGNORED,
@@ -325,7 +320,7 @@ OPTIONS = {
     **dict.fromkeys(("sdf_initpoints", "sdf_iterations"), (IGNORED, "a setting of MuJoCo's collision detection")),
     "sleep_tolerance": (IGNORED, "no sleeping"),
     "magnetic": (IGNORED, "read by magnetometers only"),
-    **dict.fromkeys(("density", "viscosity", "wind"), (REFUSED, "fluid forces are not simulated")),
+    **dict.fromkeys(("density", "viscosity", "wind"), (USED, "of the medium that all bodies move in")),
     **dict.fromkeys(("o_margin", "o_solref", "o_solimp", "o_friction"), (REFUSED, "contact override, when enabled")),
 }
 
@@ -382,8 +377,9 @@ def classify(attribute: str) -> list[tuple[str, str]]:
 
 
 def fluid(m) -> bool:
-    """Whether MuJoCo would apply drag, lift or added mass: the medium has density or viscosity."""
-    return bool(m.opt.density or m.opt.viscosity)
+    """Whether MuJoCo applies drag, lift and added mass: the medium has density or viscosity, and passive forces are not switched off."""
+    off = mujoco.mjtDisableBit.mjDSBL_SPRING, mujoco.mjtDisableBit.mjDSBL_DAMPER
+    return bool(m.opt.density or m.opt.viscosity) and not all(m.opt.disableflags & int(flag) for flag in off)
 
 
 def feature_report(m) -> tuple[list[ReportLine], list[str]]:
@@ -432,7 +428,7 @@ def _options(r: _Report, m) -> None:
         text = mujoco.mjtIntegrator(int(value)).name[6:] if name == "integrator" else str(np.asarray(value).tolist())
         r.add(f"option {name} = {text}", status, why)
     if fluid(m) and np.any(m.opt.wind):
-        r.add(f"option wind = {m.opt.wind.tolist()}", REFUSED, OPTIONS["wind"][1])
+        r.add(f"option wind = {m.opt.wind.tolist()}", USED, OPTIONS["wind"][1])
     if int(m.opt.enableflags) & int(mujoco.mjtEnableBit.mjENBL_OVERRIDE):
         r.refuse("option enable override", "replaces the contact parameters of every geom", "set them on the geoms")
     for value, enum, prefix, table, word in (
@@ -466,7 +462,7 @@ def _bodies(r: _Report, m) -> None:
     fixed = int(((m.body_jntnum[1:] == 0) & (m.body_mocapid[1:] < 0)).sum())
     r.count("bodies without joints", USED, fixed, "body", "fixed to their parent")
     for i in np.flatnonzero(m.body_mocapid >= 0):
-        r.add(r.name(_BODY, i), MAPPED, "a mocap body is fixed at its initial pose")
+        r.add(r.name(_BODY, i), USED, "a mocap body: sim.step(mocap=) says where it is, and it stays there")
     off = "" if compensates(m) else "disabled with springs and dampers"
     r.count("gravity compensation (gravcomp)", MAPPED if off else USED, (m.body_gravcomp != 0).sum(), "body", off)
     _neutral(r, m, _BODY)
@@ -532,7 +528,10 @@ def _geoms(r: _Report, m) -> None:
     r.count("geom priority", USED, (m.geom_priority != 0).sum(), "geom", "whose friction and condim count")
     r.count("geom solmix", IGNORED, (m.geom_solmix != 1).sum(), "geom", "compliances of a pair add")
     if fluid(m):
-        r.add("fluid forces", REFUSED, "drag and added mass of the medium are not simulated; everything else is")
+        ellipsoids = int(np.count_nonzero(m.geom_fluid[:, 0] > 0))
+        r.add(
+            "fluid forces", USED, f"{ellipsoids} geoms as ellipsoids, other bodies as the boxes that have their inertia"
+        )
     _neutral(r, m, _GEOM)
 
 

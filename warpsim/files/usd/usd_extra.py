@@ -95,7 +95,7 @@ def world_data(model) -> dict:
         | _actuator_state(model, a)
         for a, name in enumerate(model.actuator_names)
     ]
-    parts = ("q", "v", "control", *(["activation"] if model.na else []))
+    parts = ("q", "v", "control", *(["activation"] if model.na else []), *(["mocap"] if model.nmocap else []))
     frames = {name: {part: getattr(k, part) for part in parts} for name, k in model.keyframes.items()}
     return {
         "version": 1,
@@ -143,7 +143,7 @@ def body_data(model, body: int, pose) -> dict:
         "com": model.body_com[body],
         "inertia": model.body_inertia[body],
         "joints": joints,
-    }
+    } | ({"mocap": True} if model.body_mocap[body] >= 0 else {})
 
 
 def joint_data(model, j: int) -> dict:

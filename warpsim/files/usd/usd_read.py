@@ -297,6 +297,7 @@ class _Reader:
             mass=mass,
             com=com,
             inertia=inertia,
+            mocap=bool(body.own.get("mocap", False)),
         )
         self.index[path] = index
         if body.own.get("joints") and self._add_own_joints(b, index, body, joint, pose):
