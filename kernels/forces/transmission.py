@@ -1,0 +1,80 @@
+"""Moment arms of what pulls along a line, and the forces of actuators on it: spatial tendons, sites, slider-cranks.
+
+A *line* has a length L(q), and moment arms m with L̇ = m · v: a spatial tendon (`spatial_tendon.py`), or what an actuator on sites or on a crank
+measures (`site_transmission.py`). Whatever it is, it acts on links by wrenches, each a force F at a point p and a couple C; on degree of freedom d
+
+    m_d = Σ F · (velocity of p with d) + C · (angular velocity with d)
+
+over the wrenches on links that d moves. The moment arms of all lines stand in one row per world, line after line, each on its support:
+the degrees of freedom that move some of its links but not all alike.
+"""
+
+import warp as wp
+
+from ..real import func, kernel, real, struct, transform, vec3, vec6
+from ..tree import spatial as sp
+from ..tree.passes import Topology
+from .actuators import actuator_law, clamped
+
+
+@struct
+class Columns:
+    """The moment arms: whose they are and what adds to them; shared by all worlds."""
+
+    dof: wp.array(dtype=int)  # (n,)
+    begin: wp.array(dtype=int)  # (n + 1,) the first of its wrenches in the list
+    wrench: wp.array(dtype=int)
+    line: wp.array(dtype=int)  # (lines + 1,) the first moment arm of each
+
+
+@struct
+class Motors:
+    """Actuators without feedback on lines, whose forces need no row of their own; shared by all worlds."""
+
+    actuator: wp.array(dtype=int)
+    line: wp.array(dtype=int)
+    gear: wp.array(dtype=real)  # of a tendon's; lines of sites and cranks have it in their moment arms
+
+
+@func
+def moment_arm(
+    topology: Topology,
+    columns: Columns,
+    link_X: wp.array2d(dtype=transform),
+    S: vec6,
+    point: wp.array2d(dtype=vec3),
+    force: wp.array2d(dtype=vec3),
+    couple: wp.array2d(dtype=vec3),
+    w: int,
+    c: int,
+) -> real:
+    """m_d of column c, whose degree of freedom moves by S."""
+    tree = topology.link_tree[topology.dof_link[columns.dof[c]]]
+    o = wp.transform_get_translation(link_X[w, topology.tree_reference[tree]])
+    total = real(0.0)
+    for i in range(columns.begin[c], columns.begin[c + 1]):
+        total += power(S, point[w, columns.wrench[i]] - o, force[w, columns.wrench[i]], couple[w, columns.wrench[i]])
+    return total
+
+
+@func
+def power(S: vec6, arm: vec3, force: vec3, couple: vec3) -> real:
+    """F · (velocity at `arm` from o) + C · (angular velocity) of the motion S."""
+    return wp.dot(force, sp.velocity_at(S, arm)) + wp.dot(couple, sp.angular(S))
+
+
+@kernel(twin=True)
+def moment_arms(
+    topology: Topology,
+    columns: Columns,
+    link_X: wp.array2d(dtype=transform),
+    dof_S: wp.array2d(dtype=vec6),
+    point: wp.array2d(dtype=vec3),
+    force: wp.array2d(dtype=vec3),
+    couple: wp.array2d(dtype=vec3),
+    # out
+    moment: wp.array2d(dtype=real),
+):
+    """Moment arms of all lines. Launch over (worlds, columns)."""
+    w, c = wp.tid()
+    moment[w, c] = moment_arm(topology, columns, link_X, dof_S[w, columns.dof[c]], point, force, couple, w, c)
