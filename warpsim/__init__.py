@@ -19,7 +19,7 @@ _PUBLIC = {
     "warpsim.errors": ("ModelError",),
     "warpsim.differentiate.linearize": ("Linearization",),
     "warpsim.files.load": ("load",),
-    "warpsim.model": ("ConstraintType", "GeomType", "Hydroelastic", "JointType", "Model", "ModelBuilder"),
+    "warpsim.model": ("ConstraintType", "GeomType", "Hydroelastic", "JointType", "Model", "ModelBuilder", "Pulley"),
     "warpsim.simulator": ("Simulator",),
     "warpsim.streaming": ("resume",),
     "warpsim.faults": ("Fault", "load_fault"),
@@ -93,6 +93,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.model import ConstraintType as ConstraintType
     from warpsim.model import GeomType as GeomType
     from warpsim.model import Hydroelastic as Hydroelastic
+    from warpsim.model import Pulley as Pulley
     from warpsim.model import JointType as JointType
     from warpsim.model import Model as Model
     from warpsim.model import ModelBuilder as ModelBuilder

@@ -140,7 +140,10 @@ def measure_segments(
     else:
         X = wrap_geom_pose(segments, geom_pose, link_X, w, s)
         r = geom_size[w % geom_size.shape[0], segments.geom[s]][0]
-        wrap = Wrap(choice[w, s], angle[w, s], residual[w, s])
+        wrap = Wrap()
+        wrap.choice = choice[w, s]
+        wrap.angle = angle[w, s]
+        wrap.residual = residual[w, s]
         t_0, t_1, arc = touch(segments.cylinder[s], r, seen_from(X, x_0), seen_from(X, x_1), wrap)
         y_0 = wp.transform_point(X, t_0)
         y_1 = wp.transform_point(X, t_1)

@@ -23,9 +23,9 @@ INSIDE = wp.constant(2)
 BETWEEN_ENDS = wp.constant(3)  # inside, where f has no root: at the radius between the ends
 
 LEAST = 1e-15  # [m, m²] below which lengths and areas are nothing
-START = 1e-7  # 1 − sin φ where the search begins
 TOLERANCE = 1e-6  # of f [rad]
 MOST_STEPS = wp.constant(20)
+WHOLE_TURN = 6.2831854820251465  # 2π as MuJoCo has it here, rounded to single precision
 CROSSING = -1e-6  # [rad] an arc that is negative by more has gone round
 
 
@@ -107,44 +107,38 @@ def tangent_point(d: vec2, r: real, s: real) -> vec2:
 
 
 @func
-def outside_quality(d_0: vec2, d_1: vec2, side: vec2, sided: int, r: real, s: real) -> real:
-    """How well the way s round the circle serves: close to the side point, or short; −10000 where it crosses itself."""
+def shortness(d_0: vec2, d_1: vec2, r: real, s: real) -> real:
+    """How short the way s round the circle is; −10000 where it crosses itself."""
     t_0 = tangent_point(d_0, r, s)
     t_1 = tangent_point(d_1, r, -s)
-    quality = real(-10000.0)
-    if not cross_each_other(d_0, t_0, d_1, t_1):
-        if sided == 1:
-            middle = t_0 + t_1
-            n = wp.length(middle)
-            towards = vec2(real(1.0), real(0.0))
-            if n >= real(LEAST):
-                towards = middle / n
-            quality = wp.dot(towards, side)
-        else:
-            quality = -wp.dot(t_0 - t_1, t_0 - t_1)
-    return quality
+    found = -wp.dot(t_0 - t_1, t_0 - t_1)
+    if cross_each_other(d_0, t_0, d_1, t_1):
+        found = real(-10000.0)
+    return found
 
 
 @func
 def choose_outside(d_0: vec2, d_1: vec2, side: vec2, sided: int, r: real) -> int:
-    """NONE, CLOCKWISE or ANTICLOCKWISE."""
+    """NONE, CLOCKWISE or ANTICLOCKWISE: round the far side of the circle where `side` is in the cone across from both ends, else
+    the near one, if it is in the way."""
     choice = int(NONE)
     way = d_1 - d_0
     length = wp.dot(way, way)
     clear = wp.dot(d_0, d_0) < r * r or wp.dot(d_1, d_1) < r * r or r < real(LEAST) or length < real(LEAST)
+    turn = area(d_0, d_1)
+    far = sided == 1 and area(d_0, side) * turn < real(0.0) and area(side, d_1) * turn < real(0.0)
     if not clear:
         nearest = d_0 + wp.clamp(-wp.dot(way, d_0) / length, real(0.0), real(1.0)) * way
-        beyond = wp.dot(nearest, nearest) > r * r
-        if beyond and (sided == 0 or wp.dot(side, nearest) >= real(0.0)):
+        if wp.dot(nearest, nearest) > r * r and not far:
             clear = True
     if not clear:
-        one = outside_quality(d_0, d_1, side, sided, r, real(1.0))
-        other = outside_quality(d_0, d_1, side, sided, r, real(-1.0))
         s = real(-1.0)
-        choice = int(ANTICLOCKWISE)
-        if one > other:
+        if sided == 1:
+            if (turn > real(0.0)) == far:
+                s = real(1.0)
+        elif shortness(d_0, d_1, r, real(1.0)) > shortness(d_0, d_1, r, real(-1.0)):
             s = real(1.0)
-            choice = int(CLOCKWISE)
+        choice = int(s)
         if cross_each_other(d_0, tangent_point(d_0, r, s), d_1, tangent_point(d_1, r, -s)):
             choice = int(NONE)
     return choice
@@ -159,31 +153,32 @@ def inside_error(A: real, B: real, G: real, angle: real) -> real:
 
 @func
 def inside_angle(A: real, B: real, G: real) -> real:
-    """φ by Newton's method for sin φ, in double precision; −1 where there is none."""
+    """φ by Newton's method from π/2 on, in double precision; −1 where there is none."""
     a = wp.float64(A)
     b = wp.float64(B)
     g = wp.float64(G)
     tolerance = wp.float64(TOLERANCE)
-    tiny = wp.float64(LEAST)
     one = wp.float64(1.0)
-    z = one - wp.float64(START)
-    f = wp.asin(a * z) + wp.asin(b * z) - wp.float64(2.0) * wp.asin(z) + g
+    two = wp.float64(2.0)
+    angle = wp.float64(0.5 * wp.pi)
+    f = wp.asin(a) + wp.asin(b) - two * angle + g
     failed = f > wp.float64(0.0)
     steps = int(0)
     while not failed and steps < MOST_STEPS and wp.abs(f) > tolerance:
-        slope = a / wp.max(tiny, wp.sqrt(one - z * z * a * a)) + b / wp.max(tiny, wp.sqrt(one - z * z * b * b))
-        slope = slope - wp.float64(2.0) / wp.max(tiny, wp.sqrt(one - z * z))
-        next_z = z - f / slope
-        failed = slope > -tiny or next_z > z
+        s = wp.sin(angle)
+        slope = a / wp.sqrt(one - a * a * s * s) + b / wp.sqrt(one - b * b * s * s)
+        step = f / (slope * wp.cos(angle) - two)
+        failed = not (step >= wp.float64(0.0))  # f is concave, and falls from its root on
         if not failed:
-            z = next_z
-            f = wp.asin(a * z) + wp.asin(b * z) - wp.float64(2.0) * wp.asin(z) + g
+            angle = angle - step
+            s = wp.sin(angle)
+            f = wp.asin(a * s) + wp.asin(b * s) - two * angle + g
             failed = f > tolerance
             steps += 1
-    angle = real(-1.0)
+    found = real(-1.0)
     if not failed and steps < MOST_STEPS:
-        angle = real(wp.asin(z))
-    return angle
+        found = real(angle)
+    return found
 
 
 @func
@@ -233,11 +228,9 @@ def choose_wrap(cylinder: int, r: real, p_0: vec3, p_1: vec3, sided: int, side: 
         d_0 = in_plane(p_0, e_0, e_1)
         d_1 = in_plane(p_1, e_0, e_1)
         s = in_plane(side, e_0, e_1)
-        if sided == 1 and wp.length(s) < r:
+        if sided == 1 and wp.length(side) < r:
             found = choose_inside(d_0, d_1, r)
         else:
-            if sided == 1:
-                s = s * (r / wp.max(wp.length(s), real(LEAST)))
             found.choice = choose_outside(d_0, d_1, s, sided, r)
     return found
 
@@ -263,7 +256,7 @@ def angle_turned(t_0: vec3, t_1: vec3, n: vec3, s: real) -> real:
     """The angle of the arc that runs s about n, from 0 to 2π."""
     turned = wp.atan2(-s * wp.dot(wp.cross(t_0, t_1), n), wp.dot(t_0, t_1))
     if turned < real(CROSSING):
-        turned = turned + real(2.0 * wp.pi)
+        turned = turned + real(WHOLE_TURN)
     return turned
 
 

@@ -6,7 +6,6 @@ The importers use it too, so that a file and a scene in code pass the same check
 import copy
 import dataclasses
 import warnings
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -35,6 +34,7 @@ from warpsim.model.foundation import add_foundation
 from warpsim.model.geometry import IDENTITY, combine_masses, rotate, rotation_matrix, volume_and_inertia
 from warpsim.model.hydroelastic import geom_row
 from warpsim.model.marks import Camera, Site, make_camera, make_site
+from warpsim.model.tendon_paths import read_path
 from warpsim.model.model import (
     JOINT_NQ,
     JOINT_NV,
@@ -357,8 +357,9 @@ class ModelBuilder:
 
     def add_tendon(
         self,
-        joints,
+        joints=None,
         *,
+        path=None,
         name=None,
         range=None,
         stiffness=0.0,
@@ -366,28 +367,20 @@ class ModelBuilder:
         friction=0.0,
         reference=None,
     ) -> int:
-        """Add a fixed tendon, a linear combination of positions: length = sum of coefficient times q.
+        """Add a tendon: a fixed one on `joints`, or a spatial one along a `path`.
 
-        `joints` maps hinges and slides (names or indices) to coefficients. `range` (low, high) limits the length. Its
-        spring is slack between the lengths `reference` (one number or two; None: the length where the joints' own
-        springs rest); `friction` is the largest dry-friction force.
+        `joints` maps hinges and slides (names or indices) to coefficients: length = sum of coefficient times q. A `path` is a list of
+        sites, with pairs (geom, side site or None) of spheres and cylinders to wrap between two sites, and with
+        `ws.Pulley(divisor)` where a new branch begins: length = that of the taut string [m]. `range` (low, high) limits the length. Its
+        spring is slack between the lengths `reference` (one number or two; None: of a fixed tendon the length where the
+        joints' own springs rest); `friction` is the largest dry-friction force.
         """
         name = self._name("tendon", name, [t.name for t in self.tendons])
         label = f"tendon {name!r}"
-        coefficients: dict[int, float] = {}
-        if not isinstance(joints, Mapping):
-            raise ModelError(f"{label}: joints is {short(joints)}; give a dict of joints and their coefficients")
-        for key, value in joints.items():
-            j = self._joint(key)
-            constraints.check_single(self.joints, j, label)
-            c = array_of(value, f"{label}: coefficient of joint {self.joints[j].name!r}")
-            if c.shape != () or not np.isfinite(c) or j in coefficients:
-                why = "is there twice" if j in coefficients else f"has the coefficient {value}; give a finite number"
-                raise ModelError(f"{label}: joint {self.joints[j].name!r} {why}")
-            if c != 0:
-                coefficients[j] = float(c)
-        if not coefficients:
-            raise ModelError(f"{label} moves nothing; give it at least one joint with a coefficient other than 0")
+        if (joints is None) == (path is None):
+            raise ModelError(f"{label}: give joints or a path, and not both")
+        coefficients = {} if joints is None else constraints.read_coefficients(self, joints, label)
+        wraps = [] if path is None else read_path(self, path, label)
         limits = np.zeros(2) if range is None else vector_of(range, 2, f"{label}: range")
         if limits[0] > limits[1]:
             raise ModelError(f"{label}: range {limits.tolist()} refused: the lower bound must not exceed the upper")
@@ -398,7 +391,9 @@ class ModelBuilder:
                 raise ModelError(f"{label}: reference {reference.tolist()}; give (low, high) with low <= high")
         forces = {"stiffness": stiffness, "damping": damping, "friction": friction}
         forces = {key: scalar_of(value, f"{label}: {key}") for key, value in forces.items()}
-        self.tendons.append(Tendon(name, coefficients, range is not None, limits, **forces, reference=reference))
+        if wraps and reference is None and forces["stiffness"] > 0:
+            raise ModelError(f"{label} has a spring; give the length [m] where it rests as reference")
+        self.tendons.append(Tendon(name, coefficients, range is not None, limits, **forces, reference=reference, path=wraps))
         return len(self.tendons) - 1
 
     def add_constraint(

@@ -13,6 +13,7 @@ from warpsim.model.constraints import compile_constraints, compile_tendons
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_matrix, rotation_vector
 from warpsim.model.marks import append_marks, compile_marks
 from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType, Keyframe, KeyframeParts, Model
+from warpsim.model.tendon_paths import path_of
 
 SINGULAR = 1e-12  # articulated over composite inertia, below which a degree of freedom moves nothing but rounding
 
@@ -444,11 +445,12 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
     geom_start = len(b.geoms)
     _append_geoms(b, other, pose, prefix, first)
     _append_pairs(b, other, geom_start)
+    site_start = len(b.sites)
     append_marks(b, other, pose, prefix, first)
     for body_a, body_b in other.excluded:
         b.excluded.add(tuple(-1 if x < 0 else first + int(x) for x in (body_a, body_b)))
     tendon_start = len(b.tendons)
-    _append_constraints(b, other, pose, prefix, first, joint_start)
+    _append_constraints(b, other, pose, prefix, first, joint_start, geom_start, site_start)
     for a, name in enumerate(other.actuator_names):
         joint, tendon = int(other.actuator_joint[a]), int(other.actuator_tendon[a])
         b.add_actuator(
@@ -490,14 +492,17 @@ def _append_keyframes(b, other: Model, pose, prefix: str, joint_start: int, actu
         b.keyframes[b._name("keyframe", prefix + name, list(b.keyframes))] = parts
 
 
-def _append_constraints(b, other: Model, pose, prefix: str, first_body: int, joint_start: int) -> None:
+def _append_constraints(
+    b, other: Model, pose, prefix: str, first_body: int, joint_start: int, geom_start: int, site_start: int
+) -> None:
     """Tendons and constraints; frames in the world are placed at `pose`."""
     tendon_start = len(b.tendons)
     joint_of_dof = {int(v): joint_start + j for j, v in enumerate(other.joint_v)}
     for t, name in enumerate(other.tendon_names):
-        row = other.tendon_coefficients[t]
+        row, path = other.tendon_coefficients[t], path_of(other, t, geom_start, site_start)
         b.add_tendon(
-            {joint_of_dof[int(d)]: row[d] for d in np.flatnonzero(row)},
+            None if path else {joint_of_dof[int(d)]: row[d] for d in np.flatnonzero(row)},
+            path=path,
             name=prefix + name,
             range=other.tendon_range[t] if other.tendon_limited[t] else None,
             stiffness=other.tendon_stiffness[t],

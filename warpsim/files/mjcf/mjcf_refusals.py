@@ -54,7 +54,7 @@ def actuator_refusal(m, a: int) -> tuple[str, str] | None:
         if tendon_refusal(m, target):
             return (
                 f"pulls {element_name(m, _TENDON, target)}, which {tendon_refusal(m, target)[0]}",
-                "use a plain fixed tendon",
+                "use a plain tendon",
             )
         if getattr(m, "actuator_armature", [0] * (a + 1))[a]:
             return "adds armature to a tendon", "set it on the joints"
@@ -110,12 +110,10 @@ def tendon_refusal(m, t: int) -> tuple[str, str] | None:
     if not roles:
         return None
     coefficients = tendon_coefficients(m, t)
-    if coefficients is None:
-        return f"is spatial and acts with {', '.join(roles)}", "use fixed tendons, or forces on joints"
     bad = [role for role in roles if role in TENDON_REFUSED]
     if bad:
         return f"acts with {', '.join(bad)}", "use a linear spring and damper, and put armature on the joints"
-    if not any(coefficients.values()):
+    if coefficients is not None and not any(coefficients.values()):
         return "has no coefficient other than 0", "remove it"
     return None
 
@@ -132,7 +130,7 @@ def equality_refusal(m, e: int) -> tuple[str, str] | None:
     if bad:
         return (
             f"ties {element_name(m, _TENDON, bad[0])}, which {tendon_refusal(m, bad[0])[0]}",
-            "use plain fixed tendons",
+            "use plain tendons",
         )
     if kind in ("connect", "weld") and len(set(_end_bodies(m, e))) < 2:
         return "ties a body to itself", "remove it"
