@@ -25,7 +25,6 @@ BETWEEN_ENDS = wp.constant(3)  # inside, where f has no root: at the radius betw
 LEAST = 1e-15  # [m, m²] below which lengths and areas are nothing
 TOLERANCE = 1e-6  # of f [rad]
 MOST_STEPS = wp.constant(20)
-WHOLE_TURN = 6.2831854820251465  # 2π as MuJoCo has it here, rounded to single precision
 CROSSING = -1e-6  # [rad] an arc that is negative by more has gone round
 
 
@@ -160,7 +159,7 @@ def inside_angle(A: real, B: real, G: real) -> real:
     tolerance = wp.float64(TOLERANCE)
     one = wp.float64(1.0)
     two = wp.float64(2.0)
-    angle = wp.float64(0.5 * wp.pi)
+    angle = wp.float64(0.5) * wp.float64(wp.pi)
     f = wp.asin(a) + wp.asin(b) - two * angle + g
     failed = f > wp.float64(0.0)
     steps = int(0)
@@ -256,7 +255,7 @@ def angle_turned(t_0: vec3, t_1: vec3, n: vec3, s: real) -> real:
     """The angle of the arc that runs s about n, from 0 to 2π."""
     turned = wp.atan2(-s * wp.dot(wp.cross(t_0, t_1), n), wp.dot(t_0, t_1))
     if turned < real(CROSSING):
-        turned = turned + real(WHOLE_TURN)
+        turned = turned + real(2.0) * real(wp.pi)
     return turned
 
 
