@@ -93,10 +93,10 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.model import ConstraintType as ConstraintType
     from warpsim.model import GeomType as GeomType
     from warpsim.model import Hydroelastic as Hydroelastic
-    from warpsim.model import Pulley as Pulley
     from warpsim.model import JointType as JointType
     from warpsim.model import Model as Model
     from warpsim.model import ModelBuilder as ModelBuilder
+    from warpsim.model import Pulley as Pulley
     from warpsim.optimise.cost import Cost as Cost
     from warpsim.optimise.identify import Identification as Identification
     from warpsim.optimise.identify import identify as identify

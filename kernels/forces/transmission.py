@@ -14,7 +14,6 @@ import warp as wp
 from ..real import func, kernel, real, struct, transform, vec3, vec6
 from ..tree import spatial as sp
 from ..tree.passes import Topology
-from .actuators import actuator_law, clamped
 
 
 @struct

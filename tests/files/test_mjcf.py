@@ -240,7 +240,7 @@ def test_default_contact_is_near_rigid_with_default_dissipation():
 def test_keyframes_follow_the_layout_of_q_v_and_control():
     rest = '<actuator><motor joint="elbow"/></actuator><keyframe><key name="up" time="3" qpos="0.5" qvel="2" ctrl="1"/></keyframe>'
     model = load(compile_xml(rest=rest))
-    assert [x.tolist() for x in model.keyframes["up"]] == [[0.5], [2], [1]]
+    assert [x.tolist() for x in model.keyframes["up"][:3]] == [[0.5], [2], [1]]
     assert status(model.report)["time of keyframes"] == IGNORED
 
 

@@ -24,9 +24,10 @@ from warpsim.differentiate.rows_adjoint import RowsAdjoint
 from warpsim.differentiate.stage import Stage, evaluate, take_back
 from warpsim.differentiate.taped_dynamics import TapedDynamics
 from warpsim.integrate import Integrator
+from warpsim.integrate.activation import TapedActivation
 from warpsim.kernels.contact import convex_contacts
 from warpsim.kernels.differentiate import gradient, residual
-from warpsim.kernels.forces import actuators
+from warpsim.kernels.forces import actuators, muscle
 from warpsim.kernels.tree import passes
 from warpsim.model.model import JOINT_NQ, JOINT_NV, JointType
 from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS
@@ -64,6 +65,9 @@ class StepAdjoint:
         self.weight = array(C, S)
         follows = self.step.scheme.order > 1
         self.rows = RowsAdjoint(device_model, self.step.scalar_rows, self.dynamics, follows)
+        self.actuation = None if step.actuation is None else TapedActivation(step.actuation)
+        if self.actuation is not None:
+            self.rows.given = self.actuation.given()
         # geometry
         self.phi, self.point, self.frame = array(C, S), array(C, t.vec3), array(C, t.mat33)
         self.J = twin(step.collision.contacts.J)
@@ -113,7 +117,7 @@ class StepAdjoint:
 
     def _owners(self) -> list:
         """What holds arrays of the tape."""
-        return [self, self.dynamics, self.rows, self.contact]
+        return [self, self.dynamics, self.rows, self.contact, *([] if self.actuation is None else [self.actuation])]
 
     @in_turn
     def backward(self, record: "StepRecord") -> None:
@@ -151,9 +155,17 @@ class StepAdjoint:
 
     def _begin_memory(self, record: "StepRecord") -> None:
         """Load what else a state holds that gradients flow through, and its gradient at the end of the step."""
+        if self.model.na:
+            before, after, own = record.used["activation"], record.memory["activation"], self.actuation
+            inputs = [record.flags, before, after.grad, self.step.actuation.activation, own.following_bar]
+            self.dynamics.launch(gradient.begin_memory, self.model.na, inputs)
 
     def _finish_memory(self, record: "StepRecord") -> None:
         """Add the gradient found to that of this memory, and clear that at the end of the step."""
+        if self.model.na:
+            before, after = record.memory_before["activation"], record.memory["activation"]
+            inputs = [record.flags, self.actuation.activation.grad, before.grad, after.grad]
+            self.dynamics.launch(gradient.finish_memory, self.model.na, inputs)
 
     def _begin_wrench(self, record: "StepRecord") -> None:
         """Load the wrenches on bodies, for which there is room from the first record that has any."""
@@ -212,7 +224,7 @@ class StepAdjoint:
             if not self.contact.is_linear:
                 self._evaluate(h)
             self._clear_gradients()
-            take_back(self.stages(by_position, regular), h)
+            take_back([*self.actuation_stages(), *self.stages(by_position, regular)], h)
 
         self.contact.choose(take_back_all)
         take_back_all()
@@ -236,10 +248,46 @@ class StepAdjoint:
         self._clear_gradients()
         take_back(self.position_stages(), h)
 
+    def reverse_activation(self, h: float) -> None:
+        """From the seed by the next activations alone to the gradients of their inputs."""
+        self._clear_gradients()
+        take_back(self.actuation_stages(), h)
+
     # the step as a list of functions -----------------------------------------------------------------------------------
 
+    def actuation_stages(self) -> list[Stage]:
+        """The laws of actuators with a state and of muscles, and the next activations: the first functions of a step."""
+        if self.actuation is None:
+            return []
+        return [Stage(self._record_actuation, self._seed_actuation, values="given")]
+
+    def _seed_actuation(self, h: float) -> None:
+        if self.model.na:
+            assign(self.actuation.following.grad, self.actuation.following_bar)
+
+    def _record_actuation(self, h: float) -> None:
+        self._record_lengths(h)
+        self.actuation.record(self.dynamics, h, self.control)
+
+    def _record_lengths(self, h: float) -> None:
+        """Lengths and velocities of actuators at (q, v0), where muscles ask for them."""
+        forward = self.step.actuation
+        if forward.has_muscles:
+            inputs = [forward.muscles, self.q, self.v0, self.actuation.length, self.actuation.velocity]
+            self.dynamics.launch(muscle.actuator_lengths, self.model.nu, inputs)
+
+    def actuator_parameters(self) -> list[wp.array]:
+        """As of the step, on the tape."""
+        given = {} if self.actuation is None else self.actuation.given()
+        return [given.get(key, self.device_model.parameters.stored(key)) for key in ACTUATOR_PARAMETERS]
+
+    @property
+    def actuator_control(self) -> wp.array:
+        """As of the step, on the tape."""
+        return self.control if self.actuation is None else self.step.actuation.no_control
+
     def stages(self, by_position: bool = False, regular: bool = False) -> list[Stage]:
-        """All functions of the step in its order. `by_position`, `regular`: see `reverse`."""
+        """All functions of the step in its order after `actuation_stages`. `by_position`, `regular`: see `reverse`."""
         return [*self.contact_stages(regular), *self.position_stages()]
 
     def contact_stages(self, regular: bool = False) -> list[Stage]:
@@ -416,7 +464,7 @@ class StepAdjoint:
             inputs = [scene, contacts, self.J, self.gamma, self.r]
             dynamics.launch(residual.contact_residual, collision.capacity, inputs)
         lead = self._row_lead(h)[1]
-        self.rows.record_residual(h, step.options.sigma, lead, self.v0, self.v, self.control, self.r)
+        self.rows.record_residual(h, step.options.sigma, lead, self.v0, self.v, self.actuator_control, self.r)
 
     def _record_forces(self, q: wp.array, v: wp.array, dynamics: Dynamics, out=None) -> None:
         """Forces and damping at (q, v), whose kinematics are in `dynamics`. `out`: arrays for them, and for the scratch of
@@ -429,8 +477,7 @@ class StepAdjoint:
             dynamics.launch(actuators.passive_force, self.model.nlink, inputs)
             if self.model.nu:
                 inputs = [d.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
-                inputs += [p.stored(key) for key in ACTUATOR_PARAMETERS]
-                inputs += [q, v, self.control, force, damping]
+                inputs += [*self.actuator_parameters(), q, v, self.actuator_control, force, damping]
                 dynamics.launch(actuators.actuator_force, None, inputs)
         if self.wrench is not None:
             inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench]

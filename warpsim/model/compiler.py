@@ -12,7 +12,18 @@ from warpsim.model.constraint_types import ConstraintType, own_option
 from warpsim.model.constraints import compile_constraints, compile_tendons
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_matrix, rotation_vector
 from warpsim.model.marks import append_marks, compile_marks
-from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType, Keyframe, KeyframeParts, Model
+from warpsim.model.model import (
+    JOINT_NQ,
+    JOINT_NV,
+    DynamicsType,
+    FrictionRule,
+    GeomType,
+    JointType,
+    Keyframe,
+    KeyframeParts,
+    Model,
+)
+from warpsim.model.muscle import MuscleRows
 from warpsim.model.tendon_paths import path_of
 
 SINGULAR = 1e-12  # articulated over composite inertia, below which a degree of freedom moves nothing but rounding
@@ -94,6 +105,13 @@ def compile_model(b) -> Model:
         actuator_bias=_stack([a.bias for a in b.actuators], (3,)),
         control_range=_stack([a.control_range for a in b.actuators], (2,)),
         force_range=_stack([a.force_range for a in b.actuators], (2,)),
+        actuator_dynamics=np.array([a.dynamics for a in b.actuators], dtype=np.int32),
+        actuator_time=_stack([a.time for a in b.actuators], (3,)),
+        activation_range=_stack([a.activation_range for a in b.actuators], (2,)),
+        actuator_early=np.array([a.early for a in b.actuators], dtype=bool),
+        actuator_muscle=_stack([a.muscle for a in b.actuators], (2, 8)),
+        actuator_length_range=_stack([a.length_range for a in b.actuators], (2,)),
+        actuator_group=np.array([a.group for a in b.actuators], dtype=np.int32),
         keyframes=types.MappingProxyType(_keyframes(b, joints, order, q0)),
         report=(*b.report, *hydroelastic.report_lines(soft, pairs["pair_geom"], [g.name for g in b.geoms])),
     )
@@ -259,7 +277,13 @@ def _friction_rules(rule, priority, condim, i: int, j: np.ndarray, swapped: np.n
 def _keyframes(b, joints, order, q0) -> dict[str, Keyframe]:
     nq = np.cumsum([0, *(JOINT_NQ[j.type] for j in joints)])
     nv = np.cumsum([0, *(JOINT_NV[j.type] for j in joints)])
-    defaults = {"q": q0, "v": np.zeros(nv[-1]), "control": np.zeros(len(b.actuators))}
+    stateful = [i for i, a in enumerate(b.actuators) if a.dynamics]
+    defaults = {
+        "q": q0,
+        "v": np.zeros(nv[-1]),
+        "control": np.zeros(len(b.actuators)),
+        "activation": np.zeros(len(stateful)),
+    }
     frames = {}
     for name, frame in b.keyframes.items():
         values = {key: default.copy() for key, default in defaults.items()}
@@ -276,6 +300,9 @@ def _keyframes(b, joints, order, q0) -> dict[str, Keyframe]:
                     values[key][starts[order[joint]] : starts[order[joint] + 1]] = value
             for actuator, value in frame.control.items():
                 values["control"][actuator] = value
+            for actuator, value in frame.activation.items():
+                values["activation"][stateful.index(actuator)] = value
+        _check_activation(b, stateful, values["activation"], f"keyframe {name!r}")
         for k, joint in enumerate(joints):
             if joint.type in (JointType.FREE, JointType.BALL):
                 quaternion = values["q"][nq[k + 1] - 4 : nq[k + 1]]
@@ -284,6 +311,16 @@ def _keyframes(b, joints, order, q0) -> dict[str, Keyframe]:
                 quaternion /= np.linalg.norm(quaternion)
         frames[name] = Keyframe(**values)
     return frames
+
+
+def _check_activation(b, stateful: list[int], values: np.ndarray, label: str) -> None:
+    """Activations must lie within the ranges of their actuators."""
+    for i, value in zip(stateful, values, strict=True):
+        low, high = b.actuators[i].activation_range
+        if not low <= value <= high:
+            raise ModelError(
+                f"{label}: the activation of actuator {b.actuators[i].name!r} is {value:g}; its range is {low:g} to {high:g}"
+            )
 
 
 def _check_bodies(b) -> None:
@@ -455,7 +492,7 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
         joint, tendon = int(other.actuator_joint[a]), int(other.actuator_tendon[a])
         b.add_actuator(
             None if joint < 0 else joint_start + joint,
-            "affine",
+            "affine" if np.isnan(other.actuator_muscle[a, :, 2]).all() else "muscle",
             tendon=None if tendon < 0 else tendon_start + tendon,
             name=prefix + name,
             gear=other.actuator_gear[a],
@@ -463,12 +500,27 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
             bias=other.actuator_bias[a],
             control_range=other.control_range[a],
             force_range=other.force_range[a],
+            **_actuator_state(other, a),
         )
     _append_keyframes(b, other, pose, prefix, joint_start, len(b.actuators) - other.nu)
     b.report.extend(
         line for line in other.report if line.feature != hydroelastic.FEATURE
     )  # it is said anew of the whole
     return list(range(first, len(b.bodies)))
+
+
+def _actuator_state(other: Model, a: int) -> dict:
+    """Dynamics, muscle and group of an actuator, as `add_actuator` takes them."""
+    kind = DynamicsType(other.actuator_dynamics[a])
+    times = {DynamicsType.NONE: 0, DynamicsType.INTEGRATOR: 0, DynamicsType.MUSCLE: 3}.get(kind, 1)
+    rows = other.actuator_muscle[a]
+    return {
+        "dynamics": (kind.name.lower(), *other.actuator_time[a, :times]) if kind else None,
+        "activation_range": other.activation_range[a],
+        "early": bool(other.actuator_early[a]),
+        "muscle": None if np.isnan(rows[:, 2]).all() else MuscleRows(rows, other.actuator_length_range[a]),
+        "group": int(other.actuator_group[a]),
+    }
 
 
 def _placed_reference(kind: JointType, pose, reference):
@@ -483,7 +535,9 @@ def _placed_reference(kind: JointType, pose, reference):
 
 def _append_keyframes(b, other: Model, pose, prefix: str, joint_start: int, actuator_start: int) -> None:
     for name, frame in other.keyframes.items():
-        parts = KeyframeParts({}, {}, {actuator_start + a: float(c) for a, c in enumerate(frame.control)})
+        stateful = actuator_start + np.flatnonzero(other.actuator_dynamics)
+        activation = dict(zip(stateful.tolist(), map(float, frame.activation), strict=True))
+        parts = KeyframeParts({}, {}, {actuator_start + a: float(c) for a, c in enumerate(frame.control)}, activation)
         for j, joint in enumerate(other.joint_names):
             q, v = (array[rows].copy() for array, rows in zip(frame, other.joint_coordinates(joint), strict=False))
             if other.joint_type[j] == JointType.FREE:

@@ -29,6 +29,16 @@ class JointType(enum.IntEnum):
     FIXED = 4
 
 
+class DynamicsType(enum.IntEnum):
+    """How an actuator's activation follows its control, with MuJoCo's numbers; NONE has no activation."""
+
+    NONE = 0
+    INTEGRATOR = 1
+    FILTER = 2
+    FILTEREXACT = 3
+    MUSCLE = 4
+
+
 class GeomType(enum.IntEnum):
     """Geometry types, with MuJoCo's numbers and size conventions."""
 
@@ -129,19 +139,21 @@ class TetField(typing.NamedTuple):
 
 
 class Keyframe(typing.NamedTuple):
-    """A named state: `q (nq,)`, `v (nv,)`, `control (nu,)`."""
+    """A named state: `q (nq,)`, `v (nv,)`, `control (nu,)`, `activation (na,)`."""
 
     q: np.ndarray
     v: np.ndarray
     control: np.ndarray
+    activation: np.ndarray = np.zeros(0)
 
 
 class KeyframeParts(typing.NamedTuple):
-    """A keyframe of an added model: q and v by joint, control by actuator, all by their index in the builder."""
+    """A keyframe of an added model: q and v by joint, control and activation by actuator, all by their index in the builder."""
 
     q: dict[int, np.ndarray]
     v: dict[int, np.ndarray]
     control: dict[int, float]
+    activation: dict[int, float]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -278,6 +290,14 @@ class Model:
     actuator_site: np.ndarray = None  # type: ignore[assignment]  # (nu, 2) site and reference site; of a crank its pin and the slider; -1
     actuator_rod: np.ndarray = None  # type: ignore[assignment]  # (nu,) length of a crank's rod [m], 0 is no crank
     actuator_body: np.ndarray = None  # type: ignore[assignment]  # (nu,) whose contacts stick, -1
+    # Actuators with a state, and muscles (`kernels/forces/activation.py`, `muscle.py`); None is a model without.
+    actuator_dynamics: np.ndarray = None  # type: ignore[assignment]  # (nu,) DynamicsType
+    actuator_time: np.ndarray = None  # type: ignore[assignment]  # (nu, 3) [s] τ; of muscles rise, fall and the width of control between them
+    activation_range: np.ndarray = None  # type: ignore[assignment]  # (nu, 2) -inf, inf where unlimited
+    actuator_early: np.ndarray = None  # type: ignore[assignment]  # (nu,) bool: the force is that of the activation at the end of the step
+    actuator_muscle: np.ndarray = None  # type: ignore[assignment]  # (nu, 2, 8) active and passive force, see `warpsim.model.muscle`; NaN: none
+    actuator_length_range: np.ndarray = None  # type: ignore[assignment]  # (nu, 2) of muscles
+    actuator_group: np.ndarray = None  # type: ignore[assignment]  # (nu,)
 
     def __post_init__(self):
         empty = {name: (getattr(self, name) is None, make) for name, make in EMPTY.items()}
@@ -288,6 +308,13 @@ class Model:
             "actuator_site": (self.actuator_site is None, lambda: np.full((self.nu, 2), -1, np.int32)),
             "actuator_rod": (self.actuator_rod is None, lambda: np.zeros(self.nu)),
             "actuator_body": (self.actuator_body is None, lambda: np.full(self.nu, -1, np.int32)),
+            "actuator_dynamics": (self.actuator_dynamics is None, lambda: np.zeros(self.nu, np.int32)),
+            "actuator_time": (self.actuator_time is None, lambda: np.zeros((self.nu, 3))),
+            "activation_range": (self.activation_range is None, lambda: np.tile([-np.inf, np.inf], (self.nu, 1))),
+            "actuator_early": (self.actuator_early is None, lambda: np.zeros(self.nu, bool)),
+            "actuator_muscle": (self.actuator_muscle is None, lambda: np.full((self.nu, 2, 8), np.nan)),
+            "actuator_length_range": (self.actuator_length_range is None, lambda: np.zeros((self.nu, 2))),
+            "actuator_group": (self.actuator_group is None, lambda: np.zeros(self.nu, np.int32)),
         }
         for name, (missing, make) in defaults.items():
             if missing:
@@ -314,7 +341,7 @@ class Model:
         self.__post_init__()
 
     def __repr__(self) -> str:
-        counts = ("nq", "nv", "nu", "nbody", "njoint", "ngeom", "ntendon", "nconstraint")
+        counts = ("nq", "nv", "nu", "na", "nbody", "njoint", "ngeom", "ntendon", "nconstraint")
         text = ", ".join(f"{name}={n}" for name in counts if (n := getattr(self, name)))
         mass = f"{self.body_mass.sum():.4g} kg"
         return f"Model({short(self.name)}: {text or 'empty'}; {len(self.pair_geom)} contact pairs, {mass}, timestep {self.timestep:g} s)"
@@ -330,6 +357,22 @@ class Model:
     @property
     def nu(self) -> int:
         return len(self.actuator_names)
+
+    @property
+    def na(self) -> int:
+        """Number of activations: of actuators with dynamics, in their order."""
+        return int(np.count_nonzero(self.actuator_dynamics))
+
+    @property
+    def actuator_activation(self) -> np.ndarray:
+        """`(nu,)` place of each actuator's activation, -1 where it has none."""
+        stateful = self.actuator_dynamics != DynamicsType.NONE
+        return np.where(stateful, np.cumsum(stateful) - 1, -1)
+
+    @property
+    def has_muscles(self) -> bool:
+        """Whether an actuator has a muscle's force."""
+        return bool(np.isfinite(self.actuator_muscle[..., 2]).any())
 
     @property
     def nbody(self) -> int:

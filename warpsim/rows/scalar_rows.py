@@ -246,6 +246,7 @@ class ScalarRows:
         follow_bend: bool = True,
     ):
         self.device_model, self.dynamics, self.follow_bend = device_model, dynamics, follow_bend
+        self.given: dict[str, wp.array] = {}  # arrays in place of parameters, by name
         model, t = device_model.model, device_model.types
         S = t.real
         found = joint_rows(model) + constraint_rows(model) + [servo_row(model, a) for a in actuators]
@@ -313,11 +314,12 @@ class ScalarRows:
         self.can_stall = bool(np.isfinite(lever).any())
         return made
 
-    def constants(self, control=None):
-        """What laws read of parameters, as they are now, and of controls."""
+    def constants(self, control=None, given: dict[str, wp.array] | None = None):
+        """What laws read of parameters, as they are now, and of controls. `given`: other arrays than `self.given`."""
         parameters, constants = self.device_model.parameters, copy(table.Constants, self.device_model.types.real)()
+        given = self.given if given is None else given
         for name in CONSTANTS:
-            setattr(constants, name, parameters.stored(name))
+            setattr(constants, name, given.get(name, parameters.stored(name)))
         constants.control = self._none if control is None else control
         return constants
 
