@@ -23,6 +23,7 @@ from warpsim.differentiate.pressure_rates import PressureRates
 from warpsim.differentiate.rows_adjoint import RowsAdjoint
 from warpsim.differentiate.stage import Stage, evaluate, take_back
 from warpsim.differentiate.taped_dynamics import TapedDynamics
+from warpsim.forces.lines import TapedLines
 from warpsim.integrate import Integrator
 from warpsim.integrate.activation import TapedActivation
 from warpsim.kernels.contact import convex_contacts
@@ -68,6 +69,10 @@ class StepAdjoint:
         self.actuation = None if step.actuation is None else TapedActivation(step.actuation)
         if self.actuation is not None:
             self.rows.given = self.actuation.given()
+        self.lines = self.line_dynamics = None
+        if step.lines is not None:
+            self.lines = self.rows.lines = TapedLines(step.lines)
+            self.line_dynamics = TapedDynamics(device_model, step.dynamics)
         # geometry
         self.phi, self.point, self.frame = array(C, S), array(C, t.vec3), array(C, t.mat33)
         self.J = twin(step.collision.contacts.J)
@@ -117,7 +122,8 @@ class StepAdjoint:
 
     def _owners(self) -> list:
         """What holds arrays of the tape."""
-        return [self, self.dynamics, self.rows, self.contact, *([] if self.actuation is None else [self.actuation])]
+        optional = (self.actuation, self.lines, self.line_dynamics)
+        return [self, self.dynamics, self.rows, self.contact, *(x for x in optional if x is not None)]
 
     @in_turn
     def backward(self, record: "StepRecord") -> None:
@@ -224,7 +230,7 @@ class StepAdjoint:
             if not self.contact.is_linear:
                 self._evaluate(h)
             self._clear_gradients()
-            take_back([*self.actuation_stages(), *self.stages(by_position, regular)], h)
+            take_back([*self.line_stages(), *self.actuation_stages(), *self.stages(by_position, regular)], h)
 
         self.contact.choose(take_back_all)
         take_back_all()
@@ -251,12 +257,20 @@ class StepAdjoint:
     def reverse_activation(self, h: float) -> None:
         """From the seed by the next activations alone to the gradients of their inputs."""
         self._clear_gradients()
-        take_back(self.actuation_stages(), h)
+        take_back([*self.line_stages(), *self.actuation_stages()], h)
 
     # the step as a list of functions -----------------------------------------------------------------------------------
 
+    def line_stages(self) -> list[Stage]:
+        """Lengths and moment arms of lines at q: the first functions of a step, with kinematics of their own."""
+        return [] if self.lines is None else [Stage(self._record_lines, values="given")]
+
+    def _record_lines(self, h: float) -> None:
+        self.line_dynamics.position(self.q)
+        self.lines.record(self.line_dynamics)
+
     def actuation_stages(self) -> list[Stage]:
-        """The laws of actuators with a state and of muscles, and the next activations: the first functions of a step."""
+        """The laws of actuators with a state and of muscles, and the next activations: the functions after `line_stages`."""
         if self.actuation is None:
             return []
         return [Stage(self._record_actuation, self._seed_actuation, values="given")]
@@ -275,6 +289,9 @@ class StepAdjoint:
         if forward.has_muscles:
             inputs = [forward.muscles, self.q, self.v0, self.actuation.length, self.actuation.velocity]
             self.dynamics.launch(muscle.actuator_lengths, self.model.nu, inputs)
+            if self.lines is not None:
+                own = (self.actuation.length, self.actuation.velocity)
+                self.step.lines.measure_actuators(self.lines, self.dynamics, self.v0, *own)
 
     def actuator_parameters(self) -> list[wp.array]:
         """As of the step, on the tape."""
@@ -287,7 +304,7 @@ class StepAdjoint:
         return self.control if self.actuation is None else self.step.actuation.no_control
 
     def stages(self, by_position: bool = False, regular: bool = False) -> list[Stage]:
-        """All functions of the step in its order after `actuation_stages`. `by_position`, `regular`: see `reverse`."""
+        """All functions of the step in its order after `line_stages` and `actuation_stages`. `by_position`, `regular`: see `reverse`."""
         return [*self.contact_stages(regular), *self.position_stages()]
 
     def contact_stages(self, regular: bool = False) -> list[Stage]:
@@ -479,6 +496,9 @@ class StepAdjoint:
                 inputs = [d.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
                 inputs += [*self.actuator_parameters(), q, v, self.actuator_control, force, damping]
                 dynamics.launch(actuators.actuator_force, None, inputs)
+            if self.lines is not None:
+                given = (self.actuator_parameters(), self.actuator_control)
+                step.lines.pull(dynamics, self.lines.moment, *given, force)
         if self.wrench is not None:
             inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench]
             dynamics.launch(actuators.wrench_force, self.model.ntree, [*inputs, link_F, force])

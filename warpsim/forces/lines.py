@@ -39,6 +39,13 @@ def line_actuators(model: Model) -> np.ndarray:
     return np.flatnonzero(model.actuator_site[:, 0] >= 0)
 
 
+def line_motors(model: Model) -> np.ndarray:
+    """The actuators on lines whose force is a number, whatever the length and its rate: those without feedback."""
+    feedback = model.actuator_gain[:, 1:].any(1) | model.actuator_bias[:, 1:].any(1)
+    on_line = np.isin(model.actuator_tendon, line_tendons(model)) | (model.actuator_site[:, 0] >= 0)
+    return np.flatnonzero(on_line & ~feedback)
+
+
 def has_lines(model: Model) -> bool:
     """Whether a model has any line."""
     return bool(len(model.wrap_tendon) or len(line_actuators(model)))
@@ -117,13 +124,28 @@ class Tables:
         self.listed += [by_dof[d] for d in support]
 
 
+    def line_of(self, a: int) -> tuple[int, float]:
+        """(line, gear) of actuator a; (-1, 0) where it is on none."""
+        tendon, own = int(self.model.actuator_tendon[a]), np.flatnonzero(self.actuators == a)
+        if tendon >= 0 and tendon in self.tendons:
+            return self.line_of_tendon(tendon), float(self.model.actuator_gear[a, 0])
+        return (len(self.tendons) + int(own[0]), 1.0) if len(own) else (-1, 0.0)
+
+    def line_of_tendon(self, t: int) -> int:
+        """The line of a spatial tendon; -1 of a fixed one."""
+        found = np.flatnonzero(self.tendons == t)
+        return int(found[0]) if len(found) else -1
+
+
 class Lines:
     """Lengths and moment arms of all lines in all worlds, after `launch`: `length` (worlds, lines), `moment` (worlds, columns).
+
+    `motors`: actuators that `pull` adds the forces of.
 
     `tables.line_begin` says which columns are whose, `tables.supports` on which degrees of freedom.
     """
 
-    def __init__(self, device_model: DeviceModel, dynamics: Dynamics):
+    def __init__(self, device_model: DeviceModel, dynamics: Dynamics, motors=()):
         self.device_model, self.dynamics = device_model, dynamics
         model, t = device_model.model, device_model.types
         self.tables = tables = Tables(model)
@@ -134,6 +156,8 @@ class Lines:
         self.point, self.force, self.couple = (array(tables.wrenches, t.vec3) for _ in range(3))
         self.length, self.moment = array(len(tables.supports), t.real), array(len(tables.dofs), t.real)
         self.sites, self.segments, self.columns, self.pulls = self._structs()
+        self.motors = self._motors(motors) if len(motors) else None
+        self.measured = self._measured()
 
     def _array(self, values, kind=wp.int32, shape=()) -> wp.array:
         dtype = np.int32 if kind == wp.int32 else self.device_model.dtype
@@ -163,6 +187,41 @@ class Lines:
         pulls.rod = array(model.actuator_rod[actuators], t.real)
         return sites, segments, columns, pulls
 
+    def _motors(self, actuators):
+        tables, model = self.tables, self.device_model.model
+        found: list[list[tuple[int, int, float]]] = [[] for _ in range(model.nv)]
+        for a in actuators:
+            line, gear = tables.line_of(int(a))
+            for k, d in enumerate(tables.supports[line]):
+                found[d].append((int(a), int(tables.line_begin[line]) + k, gear))
+        S, entries = self.device_model.types.real, [x for own in found for x in own]
+        motors = copy(transmission.Motors, S)()
+        motors.begin = self._array(np.cumsum([0, *map(len, found)]))
+        motors.actuator, motors.column = (self._array([x[i] for x in entries]) for i in (0, 1))
+        motors.gear = self._array([x[2] for x in entries], S)
+        return motors
+
+    def _measured(self):
+        model, S = self.device_model.model, self.device_model.types.real
+        lines = [self.tables.line_of(a) for a in range(model.nu)]
+        chosen = [a for a, (line, _) in enumerate(lines) if line >= 0]
+        measured = copy(transmission.Measured, S)()
+        measured.actuator, measured.line = self._array(chosen), self._array([lines[a][0] for a in chosen])
+        measured.gear = self._array([lines[a][1] for a in chosen], S)
+        return measured
+
+    def pull(self, dynamics: Dynamics, moment: wp.array, parameters: list, control: wp.array, force: wp.array) -> None:
+        """Add the forces of the motors; `parameters`: what force kernels read of actuators (`ACTUATOR_PARAMETERS`)."""
+        if self.motors is not None:
+            inputs = [self.motors, *parameters, control, moment, force]
+            dynamics.launch(transmission.motor_forces, self.device_model.model.nv, inputs)
+
+    def measure_actuators(self, out, dynamics: Dynamics, v: wp.array, length: wp.array, velocity: wp.array) -> None:
+        """Lengths and velocities of the actuators on lines, from the arrays of `out`, into (worlds, nu)."""
+        if self.measured.actuator.shape[0]:
+            inputs = [self.columns, self.measured, out.length, out.moment, v, length, velocity]
+            dynamics.launch(transmission.measure_actuators, self.measured.actuator.shape[0], inputs)
+
     def kernels(self) -> list:
         """Kernels that `launch` uses."""
         S, found = self.device_model.types.real, kernels_of(transmission, self.device_model.types.real)
@@ -177,6 +236,13 @@ class Lines:
             inputs += [self.choice, self.angle, self.residual]
             self.dynamics.launch(spatial_tendon.choose_wraps, len(self.tables.segments), inputs)
         self.measure(self, self.dynamics)
+
+    def lengths_at(self, q) -> np.ndarray:
+        """Lengths at a position of the model; what the arrays held is lost."""
+        d = self.device_model
+        self.dynamics.position(wp.array(np.tile(q, (d.worlds, 1)), dtype=d.types.real, device=d.device))
+        self.launch()
+        return self.length.numpy()[0].astype(float)
 
     def measure(self, out, dynamics: Dynamics) -> None:
         """What follows smoothly from the choice of wraps, at the kinematics of `dynamics`, into arrays of `out`."""

@@ -11,6 +11,7 @@ import warp as wp
 from warpsim.contact.collision import Collision
 from warpsim.device.copies import kernels_of
 from warpsim.device.cores import usable_cores
+from warpsim.forces.lines import Lines, has_lines, line_motors
 from warpsim.integrate import SymplecticEuler, ThetaScheme
 from warpsim.integrate.activation import Activation, is_needed
 from warpsim.integrate.deep import deep_motion
@@ -35,6 +36,7 @@ class Step:
 
     reports_energy = True
     widens = True  # deep trees are stepped in float64, see `deep.py`
+    motors_pull = True  # actuators without feedback on lines are forces; where not, rows
 
     def __init__(
         self,
@@ -77,7 +79,10 @@ class Step:
         if not contact_model.limits_recovery:
             self.collision.scene.recovery = np.inf
         law = {"exact": contact_model.is_exact, "follow_bend": contact_model.follows_bend}
-        self.scalar_rows = ScalarRows(device_model, self.dynamics, np.flatnonzero(actuator_row), **law)
+        motors = line_motors(model) if self.motors_pull and not scheme.implicit else np.empty(0, int)
+        self.lines = Lines(device_model, self.dynamics, motors) if has_lines(model) else None
+        rows = np.setdiff1d(np.flatnonzero(actuator_row), [*motors, *np.flatnonzero(model.actuator_body >= 0)])
+        self.scalar_rows = ScalarRows(device_model, self.dynamics, rows, lines=self.lines, **law)
         if self.actuation is not None:
             self.scalar_rows.given = self.actuation.given()
         self.deep = deep_motion(self, scheme) if self.widens and make_solver is None else None
@@ -139,7 +144,7 @@ class Step:
         pressure = self.collision.pressure
         files = [passes, energy, actuators, schemes, *(file for file, used in optional.items() if used)]
         found = [x for file in files for x in kernels_of(file, S)]
-        for part in (pressure, self.law, self.scalar_rows, self.solver, self.stages, self.deep, self.actuation):
+        for part in (pressure, self.law, self.scalar_rows, self.solver, self.stages, self.deep, self.actuation, self.lines):
             found += [] if part is None else part.kernels()
         return found
 
@@ -187,9 +192,14 @@ class Step:
         dynamics.launch(schemes.free_motion, self.model.ntree, [*inputs, self.v_star])
 
     def actuate(self, h: float) -> None:
-        """What actuators with a state, and muscles, give the forces of a step of h, after the kinematics at (q, v)."""
+        """Lines, and what actuators with a state, and muscles, give the forces of a step of h, after the kinematics at (q, v)."""
+        if self.lines is not None:
+            self.lines.launch()
         if self.actuation is not None:
             self.actuation.find_lengths(self.q, self.v)
+            if self.lines is not None and self.actuation.has_muscles:
+                own = self.actuation
+                self.lines.measure_actuators(self.lines, self.dynamics, self.v, own.length, own.velocity)
             self.actuation.launch(h, self.control)
 
     def actuator_parameters(self) -> list[wp.array]:
@@ -206,6 +216,8 @@ class Step:
         """Generalised forces without linear damping, and its diagonal."""
         dynamics = self.dynamics
         self.applied_force(self.q, self.v, dynamics.link_X, dynamics.dof_S, self.force, self.damping)
+        if self.lines is not None:
+            self.lines.pull(dynamics, self.lines.moment, self.actuator_parameters(), self.actuator_control, self.force)
 
     def applied_force(
         self, q: wp.array, v: wp.array, link_X: wp.array, dof_S: wp.array, force: wp.array, damping: wp.array

@@ -49,6 +49,7 @@ from warpsim.model.model import (
     TetField,
 )
 from warpsim.model.muscle import Muscle
+from warpsim.model.targets import check_feedback, read_gear, read_target
 from warpsim.model.tendon_paths import read_path
 
 DEFAULT_DENSITY = 1000.0  # kg/m^3
@@ -441,6 +442,10 @@ class ModelBuilder:
         kind="effort",
         *,
         tendon=None,
+        site=None,
+        reference_site=None,
+        crank=None,
+        body=None,
         name=None,
         gear=1.0,
         kp=0.0,
@@ -455,10 +460,14 @@ class ModelBuilder:
         muscle: Muscle | None = None,
         group: int = 0,
     ) -> int:
-        """Add an actuator on `joint` or `tendon`: force = (gain . s) drive + bias . s, s = (1, length, velocity), times gear.
+        """Add an actuator: force = (gain . s) drive + bias . s, s = (1, length, velocity), times gear. It acts on one of these:
 
-        The length of a hinge or slide is gear q, its velocity gear v; of a tendon gear times its length. `gear` has one
-        value per degree of freedom of the joint.
+        `joint`: the length of a hinge or slide is gear q, its velocity gear v; `gear` has one value per degree of freedom.
+        `tendon`: gear times its length.
+        `site`: gear (6,) is a force and a torque in its axes, and the length 0; with `reference_site` in that one's axes, and the length is
+        gear · (position, rotation vector) of the site in them.
+        `crank=(pin site, slider site, rod [m])`: the slide of the rod along the slider's z axis.
+        `body`: its contacts stick with the force, shared among them (control_range from 0 on, no feedback).
 
         `kind` "effort" (the drive is the force), "position" (`kp`, and `kv` as damping), "velocity" (`kv`), "affine"
         with `gain (3,)` and `bias (3,)`, or "muscle" with `muscle=ws.Muscle(...)`. Controls are clamped to `control_range`, the force to `force_range`.
@@ -469,27 +478,16 @@ class ModelBuilder:
         """
         name = self._name("actuator", name, [a.name for a in self.actuators])
         label = f"actuator {name!r}"
-        if (joint is None) == (tendon is None):
-            raise ModelError(f"{label}: give a joint or a tendon, and not both")
-        j, t = (-1, self._tendon(tendon)) if joint is None else (self._joint(joint), -1)
+        target = read_target(self, joint, tendon, site, reference_site, crank, body, label)
         gain, bias = actuator_law(kind, kp, kv, gain, bias, label, muscle)
-        nv = 1 if j < 0 else JOINT_NV[self.joints[j].type]
-        gears = np.zeros(6)
-        values = np.atleast_1d(array_of(gear, f"{label}: gear"))
-        if not np.isfinite(values).all() or values.shape not in ((nv,), (6,)):  # six: as MJCF has them
-            raise ModelError(f"{label}: gear {short(values.tolist())}; give {nv} finite values")
-        gears[:nv] = values[:nv]
-        if nv > 1 and (gain[1:].any() or bias[1:].any() or muscle is not None):
-            raise ModelError(
-                f"{label}: feedback on length or velocity needs a hinge or slide; joint {self.joints[j].name!r} is "
-                f"{self.joints[j].type.name.lower()}"
-            )
+        gears = read_gear(self, target, gear, label)
         if bias[2] > 0:
             raise ModelError(f"{label}: velocity bias is {bias[2]}; a positive one feeds energy in, make it <= 0")
         ranges = (interval(control_range, f"{label}: control_range"), interval(force_range, f"{label}: force_range"))
+        check_feedback(self, target, gain[1:].any() or bias[1:].any() or muscle is not None, ranges[0], gain, label)
         state = activation_options(dynamics, activation_range, early, muscle, label)
         self.actuators.append(
-            Actuator(name, j, t, gears, gain, bias, *ranges, group=whole(group, f"{label}: group"), **state)
+            Actuator(name, target, gears, gain, bias, *ranges, group=whole(group, f"{label}: group"), **state)
         )
         return len(self.actuators) - 1
 

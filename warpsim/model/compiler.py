@@ -24,6 +24,7 @@ from warpsim.model.model import (
     Model,
 )
 from warpsim.model.muscle import MuscleRows
+from warpsim.model.targets import compile_targets, target_of
 from warpsim.model.tendon_paths import path_of
 
 SINGULAR = 1e-12  # articulated over composite inertia, below which a degree of freedom moves nothing but rounding
@@ -98,8 +99,7 @@ def compile_model(b) -> Model:
         actuator_names=tuple(a.name for a in b.actuators),
         **compile_tendons(b, b.joints, dict(zip(links["joint_order"], links["joint_v"], strict=True)), nv),
         **compile_constraints(b, order),
-        actuator_joint=np.array([order.get(a.joint, -1) for a in b.actuators], dtype=np.int32),
-        actuator_tendon=np.array([a.tendon for a in b.actuators], dtype=np.int32),
+        **compile_targets(b, order),
         actuator_gear=_stack([a.gear for a in b.actuators], (6,)),
         actuator_gain=_stack([a.gain for a in b.actuators], (3,)),
         actuator_bias=_stack([a.bias for a in b.actuators], (3,)),
@@ -489,11 +489,8 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
     tendon_start = len(b.tendons)
     _append_constraints(b, other, pose, prefix, first, joint_start, geom_start, site_start)
     for a, name in enumerate(other.actuator_names):
-        joint, tendon = int(other.actuator_joint[a]), int(other.actuator_tendon[a])
         b.add_actuator(
-            None if joint < 0 else joint_start + joint,
-            "affine" if np.isnan(other.actuator_muscle[a, :, 2]).all() else "muscle",
-            tendon=None if tendon < 0 else tendon_start + tendon,
+            kind="affine" if np.isnan(other.actuator_muscle[a, :, 2]).all() else "muscle",
             name=prefix + name,
             gear=other.actuator_gear[a],
             gain=other.actuator_gain[a],
@@ -501,6 +498,7 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
             control_range=other.control_range[a],
             force_range=other.force_range[a],
             **_actuator_state(other, a),
+            **target_of(other, a, joint_start, tendon_start, site_start, first),
         )
     _append_keyframes(b, other, pose, prefix, joint_start, len(b.actuators) - other.nu)
     b.report.extend(

@@ -9,8 +9,9 @@ TENDON_REFUSED = ("stiffnesspoly", "dampingpoly", "armature", "springyield")
 TENDON_FORCES = ("stiffness", "damping", "limited", "frictionloss", *TENDON_REFUSED)
 JOINTS = {0: "free", 1: "ball", 2: "slide", 3: "hinge"}
 _TENDON = mujoco.mjtObj.mjOBJ_TENDON
-_TRN_JOINT, _TRN_JOINTINPARENT, _TRN_TENDON = (
-    int(getattr(mujoco.mjtTrn, f"mjTRN_{name}")) for name in ("JOINT", "JOINTINPARENT", "TENDON")
+_TRANSMISSIONS = _TRN_JOINT, _TRN_JOINTINPARENT, _TRN_TENDON, TRN_SITE, TRN_CRANK, _TRN_BODY = tuple(
+    int(getattr(mujoco.mjtTrn, f"mjTRN_{name}"))
+    for name in ("JOINT", "JOINTINPARENT", "TENDON", "SITE", "SLIDERCRANK", "BODY")
 )
 
 
@@ -26,9 +27,9 @@ def disabled(m, *names: str) -> bool:
 
 def actuator_refusal(m, a: int) -> tuple[str, str] | None:
     """Why actuator `a` cannot be simulated, and the fix; None if it can."""
-    if m.actuator_trntype[a] not in (_TRN_JOINT, _TRN_JOINTINPARENT, _TRN_TENDON):
+    if m.actuator_trntype[a] not in _TRANSMISSIONS:
         name = mujoco.mjtTrn(int(m.actuator_trntype[a])).name[6:].lower()
-        return f"has the transmission {name}", "use a joint or a fixed tendon"
+        return f"has the transmission {name}", "use a joint, a tendon, a site or a crank"
     if m.actuator_dyntype[a] != 0:
         name = mujoco.mjtDyn(int(m.actuator_dyntype[a])).name[6:].lower()
         return f"has internal dynamics ({name})", "use dyntype none"
@@ -45,6 +46,8 @@ def actuator_refusal(m, a: int) -> tuple[str, str] | None:
     ):
         if (np.asarray(getattr(m, field, [neutral] * (a + 1))[a]) != neutral).any():
             return what, "use a plain motor, position, velocity or general actuator"
+    if not on_joint(m, a) and not on_tendon(m, a):
+        return apart_refusal(m, a)
     target = int(m.actuator_trnid[a][0])
     gain = m.actuator_gainprm[a][:3] * (1.0, *[float(m.actuator_gaintype[a] == 1)] * 2)
     bias = m.actuator_biasprm[a][:3] * float(m.actuator_biastype[a] == 1)
@@ -70,9 +73,30 @@ def actuator_refusal(m, a: int) -> tuple[str, str] | None:
     return None
 
 
+def apart_refusal(m, a: int) -> tuple[str, str] | None:
+    """Why an actuator on sites, a crank or the contacts of a body cannot be simulated, and the fix; None if it can."""
+    if any(np.any(getattr(m, f"actuator_{key}", [0] * (a + 1))[a]) for key in ("damping", "armature")):
+        return "adds damping or armature to what is no joint", "set them on joints"
+    if m.actuator_biastype[a] == 1 and m.actuator_biasprm[a][2] > 0:
+        return f"has the positive velocity bias {m.actuator_biasprm[a][2]:g}, which feeds energy in", "make it negative"
+    if m.actuator_trntype[a] == _TRN_BODY:
+        c = control_index(m, a)
+        if m.actuator_trnid[a][0] == 0:
+            return "sticks the contacts of the world", "give it a body"
+        pulls = m.actuator_ctrllimited[c] and m.actuator_ctrlrange[c][0] >= 0 and m.actuator_gainprm[a][0] >= 0
+        if not pulls or m.actuator_gaintype[a] != 0 or m.actuator_biastype[a] != 0:
+            return "may push contacts apart", "use an adhesion, with a ctrlrange from 0 on"
+    return None
+
+
 def locked_ball(m, j: int) -> bool:
     """Whether joint `j` is a ball with the limit 0, which MuJoCo holds at its initial rotation."""
     return bool(m.jnt_type[j] == 1 and m.jnt_limited[j] and m.jnt_range[j].max() <= 0)
+
+
+def on_joint(m, a: int) -> bool:
+    """Whether actuator `a` drives a joint."""
+    return int(m.actuator_trntype[a]) in (_TRN_JOINT, _TRN_JOINTINPARENT)
 
 
 def on_tendon(m, a: int) -> bool:
