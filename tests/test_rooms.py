@@ -65,6 +65,7 @@ DOORS = {
 # Names that stand in several rooms, with the one idea that they are of.
 SHARED_NAMES = {
     "__init__": "what a room is",
+    "activation": "actuators with a state: kernels and host",
     "actuators": "actuators: laws and tables",
     "broadphase": "pairs of geoms that may be near: kernels and host",
     "cone_qp": "cone programs: kernels and host",
@@ -74,6 +75,7 @@ SHARED_NAMES = {
     "lagged": "the lagged law of contact: kernels and host",
     "lcp": "boxed LCPs: kernels and host",
     "linearize": "Jacobians in closed form: kernels and host",
+    "muscle": "muscles: kernels and their constants",
     "problem": "the contact problem: struct and public function",
     "randomness": "random numbers by counting: kernels and host",
     "ranges": "ranges of worlds: kernels and host",

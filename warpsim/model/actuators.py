@@ -6,7 +6,7 @@ import numpy as np
 
 from warpsim.checks import flag, number, numbers, short
 from warpsim.errors import ModelError
-from warpsim.model.model import DynamicsType
+from warpsim.model.model import DynamicsType, Model
 from warpsim.model.muscle import NO_MUSCLE, Muscle, MuscleRows
 from warpsim.model.targets import Target
 
@@ -106,3 +106,22 @@ def activation_options(dynamics, activation_range, early, muscle, label: str) ->
     if muscle is not None:
         found |= {"muscle": muscle.rows.copy(), "length_range": np.array(muscle.length_range, float)}
     return found
+
+
+def actuator_kind(model: Model, a: int) -> str:
+    """ "muscle" or "affine", as `ModelBuilder.add_actuator` takes an actuator of a model."""
+    return "affine" if np.isnan(model.actuator_muscle[a, :, 2]).all() else "muscle"
+
+
+def state_options(model: Model, a: int) -> dict:
+    """Dynamics, muscle and group of an actuator of a model, as `ModelBuilder.add_actuator` takes them."""
+    kind = DynamicsType(model.actuator_dynamics[a])
+    times = {DynamicsType.NONE: 0, DynamicsType.INTEGRATOR: 0, DynamicsType.MUSCLE: 3}.get(kind, 1)
+    rows = MuscleRows(model.actuator_muscle[a], model.actuator_length_range[a])
+    return {
+        "dynamics": (kind.name.lower(), *map(float, model.actuator_time[a, :times])) if kind else None,
+        "activation_range": model.activation_range[a],
+        "early": bool(model.actuator_early[a]),
+        "muscle": rows if actuator_kind(model, a) == "muscle" else None,
+        "group": int(model.actuator_group[a]),
+    }

@@ -8,6 +8,7 @@ import numpy as np
 from warpsim.checks import numbers
 from warpsim.errors import ModelError
 from warpsim.model import hydroelastic
+from warpsim.model.actuators import actuator_kind, state_options
 from warpsim.model.constraint_types import ConstraintType, own_option
 from warpsim.model.constraints import compile_constraints, compile_tendons
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_matrix, rotation_vector
@@ -15,7 +16,6 @@ from warpsim.model.marks import append_marks, compile_marks
 from warpsim.model.model import (
     JOINT_NQ,
     JOINT_NV,
-    DynamicsType,
     FrictionRule,
     GeomType,
     JointType,
@@ -23,7 +23,6 @@ from warpsim.model.model import (
     KeyframeParts,
     Model,
 )
-from warpsim.model.muscle import MuscleRows
 from warpsim.model.targets import compile_targets, target_of
 from warpsim.model.tendon_paths import path_of
 
@@ -490,14 +489,14 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
     _append_constraints(b, other, pose, prefix, first, joint_start, geom_start, site_start)
     for a, name in enumerate(other.actuator_names):
         b.add_actuator(
-            kind="affine" if np.isnan(other.actuator_muscle[a, :, 2]).all() else "muscle",
+            kind=actuator_kind(other, a),
             name=prefix + name,
             gear=other.actuator_gear[a],
             gain=other.actuator_gain[a],
             bias=other.actuator_bias[a],
             control_range=other.control_range[a],
             force_range=other.force_range[a],
-            **_actuator_state(other, a),
+            **state_options(other, a),
             **target_of(other, a, joint_start, tendon_start, site_start, first),
         )
     _append_keyframes(b, other, pose, prefix, joint_start, len(b.actuators) - other.nu)
@@ -505,20 +504,6 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
         line for line in other.report if line.feature != hydroelastic.FEATURE
     )  # it is said anew of the whole
     return list(range(first, len(b.bodies)))
-
-
-def _actuator_state(other: Model, a: int) -> dict:
-    """Dynamics, muscle and group of an actuator, as `add_actuator` takes them."""
-    kind = DynamicsType(other.actuator_dynamics[a])
-    times = {DynamicsType.NONE: 0, DynamicsType.INTEGRATOR: 0, DynamicsType.MUSCLE: 3}.get(kind, 1)
-    rows = other.actuator_muscle[a]
-    return {
-        "dynamics": (kind.name.lower(), *other.actuator_time[a, :times]) if kind else None,
-        "activation_range": other.activation_range[a],
-        "early": bool(other.actuator_early[a]),
-        "muscle": None if np.isnan(rows[:, 2]).all() else MuscleRows(rows, other.actuator_length_range[a]),
-        "group": int(other.actuator_group[a]),
-    }
 
 
 def _placed_reference(kind: JointType, pose, reference):

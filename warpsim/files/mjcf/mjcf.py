@@ -13,6 +13,7 @@ import numpy as np
 from warpsim.errors import ModelError
 from warpsim.files.drives import INFINITE, drive_joints
 from warpsim.files.meshes import convex_parts
+from warpsim.files.mjcf.mjcf_actuators import actuator_options, actuator_target
 from warpsim.files.mjcf.mjcf_constraints import add_equalities, add_tendons, compliance
 from warpsim.files.mjcf.mjcf_files import Bundle, bundle
 from warpsim.files.mjcf.mjcf_force_limits import ForceLimits, is_off
@@ -25,7 +26,7 @@ from warpsim.files.mjcf.mjcf_refusals import (
     control_index,
     disabled,
     locked_ball,
-    on_tendon,
+    on_joint,
 )
 from warpsim.files.mjcf.mjcf_report import feature_report, fluid
 from warpsim.files.pressure_fields import fitted
@@ -88,10 +89,10 @@ def convert(
         _add_filters(b, m)
         tendons = add_tendons(b, m, element_names(m, mujoco.mjtObj.mjOBJ_TENDON, m.ntendon, "tendon"))
         add_equalities(b, m, element_names(m, mujoco.mjtObj.mjOBJ_EQUALITY, m.neq, "constraint"), tendons)
-        controls = _add_actuators(b, m, tendons)
+        kept = _add_actuators(b, m, tendons)
         if decompose:
             _decompose(b, decompose)
-        _add_keyframes(b, m, controls)
+        _add_keyframes(b, m, kept)
         if actuators is not None:
             drive_joints(b, actuators, _efforts(m))
         return b.build()
@@ -158,7 +159,7 @@ def _actuator_sum(m, key: str) -> np.ndarray:
     """What the actuators add to each joint's damping or armature: theirs times gear^2."""
     total = np.zeros(m.njnt)
     for a in range(actuator_count(m)) if hasattr(m, f"actuator_{key}") else ():
-        if actuator_refusal(m, a) is None and not on_tendon(m, a):
+        if actuator_refusal(m, a) is None and on_joint(m, a):
             total[int(m.actuator_trnid[a][0])] += getattr(m, f"actuator_{key}")[a] * m.actuator_gear[a, 0] ** 2
     return total
 
@@ -251,33 +252,22 @@ def _add_filters(b: ModelBuilder, m) -> None:
 
 
 def _add_actuators(b: ModelBuilder, m, tendons: dict[int, int]) -> list[int]:
-    """Add what can be simulated; returns the place of each one's control in MuJoCo's `ctrl`."""
+    """Add what can be simulated; returns the indices of those in MuJoCo's model."""
     names = element_names(m, mujoco.mjtObj.mjOBJ_ACTUATOR, actuator_count(m), "actuator")
-    controls, limits = [], ForceLimits(m)
+    kept, limits = [], ForceLimits(m)
     for a in range(actuator_count(m)):
         if actuator_refusal(m, a):
             continue
         off = is_off(m, a)
-        c = control_index(m, a)
-        gain, bias = np.array(m.actuator_gainprm[a, :3]), np.array(m.actuator_biasprm[a, :3])
-        gain[1:] *= m.actuator_gaintype[a] == 1  # affine
-        bias *= m.actuator_biastype[a] == 1
-        target = int(m.actuator_trnid[a][0])
         b.add_actuator(
-            None if on_tendon(m, a) else target,
-            "affine",
-            tendon=tendons[target] if on_tendon(m, a) else None,
+            **actuator_target(m, a, tendons),
             name=names[a],
             gear=m.actuator_gear[a],
-            gain=np.zeros(3) if off else gain,
-            bias=np.zeros(3) if off else bias,
-            control_range=m.actuator_ctrlrange[c]
-            if m.actuator_ctrllimited[c] and not disabled(m, "CLAMPCTRL")
-            else INFINITE,
             force_range=INFINITE if off else limits.force_range(a),
+            **actuator_options(m, a, off),
         )
-        controls.append(c)
-    return controls
+        kept.append(a)
+    return kept
 
 
 def _efforts(m) -> list:
@@ -285,6 +275,8 @@ def _efforts(m) -> list:
     return [m.jnt_actfrcrange[j] if m.jnt_actfrclimited[j] else INFINITE for j in range(m.njnt)]
 
 
-def _add_keyframes(b: ModelBuilder, m, controls: list[int]) -> None:
+def _add_keyframes(b: ModelBuilder, m, kept: list[int]) -> None:
+    controls = [control_index(m, a) for a in kept]
+    activations = [int(m.actuator_actadr[a]) for a in kept if m.actuator_dyntype[a]]
     for k, name in enumerate(element_names(m, mujoco.mjtObj.mjOBJ_KEY, m.nkey, "keyframe")):
-        b.add_keyframe(name, m.key_qpos[k], m.key_qvel[k], m.key_ctrl[k][controls])
+        b.add_keyframe(name, m.key_qpos[k], m.key_qvel[k], m.key_ctrl[k][controls], m.key_act[k][activations])

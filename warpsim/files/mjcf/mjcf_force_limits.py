@@ -16,6 +16,7 @@ from warpsim.files.mjcf.mjcf_refusals import (
     control_index,
     disabled,
     element_name,
+    line_bodies,
     on_tendon,
     tendon_coefficients,
 )
@@ -79,8 +80,10 @@ class ForceLimits:
 
     def _joint(self, j: int) -> str:
         drivers = self.joint_drivers.get(j, [])
-        if len(drivers) == 1 and len(self.moments[drivers[0]]) == 1:
+        if len(drivers) == 1 and len(self.moments[drivers[0]]) == 1 and np.isfinite(self.moments[drivers[0]][j]):
             return MAPPED
+        if any(np.isnan(self.moments[a][j]) for a in drivers):
+            return REFUSED
         reach = sum(np.sort(self.moments[a][j] * _reach(self.m, a, self._before_joints(a))) for a in drivers)
         return IDLE if not drivers else UNREACHED if _within(reach, self.m.jnt_actfrcrange[j]) else REFUSED
 
@@ -93,8 +96,16 @@ class ForceLimits:
 
 
 def _moments(m, a: int) -> dict[int, float]:
-    """Generalised force per unit of force of actuator `a`, by hinge or slide; zeros are left out."""
+    """Generalised force per unit of force of actuator `a`, by hinge or slide; zeros are left out, NaN is one that changes."""
     target, gear = int(m.actuator_trnid[a][0]), float(m.actuator_gear[a, 0])
+    bodies = line_bodies(m, a)
+    if bodies is not None:
+        chain: set[int] = set()
+        for body in bodies:
+            while body > 0:
+                chain.add(body)
+                body = int(m.body_parentid[body])
+        return {j: np.nan for j in range(m.njnt) if m.jnt_type[j] >= 2 and int(m.jnt_bodyid[j]) in chain}
     coefficients = (tendon_coefficients(m, target) or {}) if on_tendon(m, a) else {target: 1.0}
     return {j: gear * c for j, c in coefficients.items() if gear * c != 0 and m.jnt_type[j] >= 2}
 

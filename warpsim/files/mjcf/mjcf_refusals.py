@@ -13,6 +13,8 @@ _TRANSMISSIONS = _TRN_JOINT, _TRN_JOINTINPARENT, _TRN_TENDON, TRN_SITE, TRN_CRAN
     int(getattr(mujoco.mjtTrn, f"mjTRN_{name}"))
     for name in ("JOINT", "JOINTINPARENT", "TENDON", "SITE", "SLIDERCRANK", "BODY")
 )
+_DYN_MUSCLE = int(mujoco.mjtDyn.mjDYN_MUSCLE)
+MUSCLE_LAW = int(mujoco.mjtGain.mjGAIN_MUSCLE)  # also of a bias
 
 
 def actuator_count(m) -> int:
@@ -30,12 +32,14 @@ def actuator_refusal(m, a: int) -> tuple[str, str] | None:
     if m.actuator_trntype[a] not in _TRANSMISSIONS:
         name = mujoco.mjtTrn(int(m.actuator_trntype[a])).name[6:].lower()
         return f"has the transmission {name}", "use a joint, a tendon, a site or a crank"
-    if m.actuator_dyntype[a] != 0:
+    if m.actuator_dyntype[a] > _DYN_MUSCLE:
         name = mujoco.mjtDyn(int(m.actuator_dyntype[a])).name[6:].lower()
-        return f"has internal dynamics ({name})", "use dyntype none"
-    if m.actuator_gaintype[a] > 1 or m.actuator_biastype[a] > 1:
+        return f"has internal dynamics ({name})", "use dyntype none, integrator, filter, filterexact or muscle"
+    if m.actuator_gaintype[a] > MUSCLE_LAW or m.actuator_biastype[a] > MUSCLE_LAW:
         gain, bias = mujoco.mjtGain(int(m.actuator_gaintype[a])), mujoco.mjtBias(int(m.actuator_biastype[a]))
-        return f"has gain {gain.name[7:].lower()} and bias {bias.name[7:].lower()}", "use fixed or affine ones"
+        return f"has gain {gain.name[7:].lower()} and bias {bias.name[7:].lower()}", "use fixed, affine or muscle ones"
+    if m.actuator_actnum[a] > 1:
+        return "has several activations", "use one"
     for field, neutral, what in (
         ("actuator_plugin", -1, "is a plugin"),
         ("actuator_delay", 0, "has a delay"),
@@ -66,7 +70,7 @@ def actuator_refusal(m, a: int) -> tuple[str, str] | None:
         kind = JOINTS[int(m.jnt_type[target])]
         if m.actuator_trntype[a] != _TRN_JOINT:
             return f"acts on a {kind} joint in its parent's axes", "use the joint's own axes (joint=)"
-        if gain[1:].any() or bias[1:].any():
+        if gain[1:].any() or bias[1:].any() or MUSCLE_LAW in (m.actuator_gaintype[a], m.actuator_biastype[a]):
             return f"feeds back length or velocity of a {kind} joint", "use motors, and feedback in the control"
         if any(np.any(getattr(m, f"actuator_{key}", [0] * (a + 1))[a]) for key in ("damping", "armature")):
             return f"adds damping or armature to a {kind} joint", "set them on the joint"
@@ -118,6 +122,23 @@ def tendon_coefficients(m, t: int) -> dict[int, float] | None:
     for i in wraps:
         total[int(m.wrap_objid[i])] = total.get(int(m.wrap_objid[i]), 0.0) + float(m.wrap_prm[i])
     return total
+
+
+def line_bodies(m, a: int) -> list[int] | None:
+    """The bodies that an actuator on a spatial tendon, on sites, on a crank or on a body's contacts acts on; None of others."""
+    first, second = (int(i) for i in m.actuator_trnid[a])
+    if on_joint(m, a):
+        return None
+    if m.actuator_trntype[a] == _TRN_BODY:
+        return [first]
+    if not on_tendon(m, a):
+        return [int(m.site_bodyid[s]) for s in (first, second) if s >= 0]
+    if tendon_coefficients(m, first) is not None:
+        return None
+    wraps = range(m.tendon_adr[first], m.tendon_adr[first] + m.tendon_num[first])
+    bodies = {int(mujoco.mjtWrap.mjWRAP_SITE): m.site_bodyid, int(mujoco.mjtWrap.mjWRAP_PULLEY): None}
+    found = [(bodies.get(int(m.wrap_type[i]), m.geom_bodyid), int(m.wrap_objid[i])) for i in wraps]
+    return [int(of[i]) for of, i in found if of is not None]
 
 
 def tendon_roles(m, t: int) -> list[str]:

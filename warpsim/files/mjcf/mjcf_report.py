@@ -15,6 +15,7 @@ from warpsim.files.mjcf.mjcf_force_limits import IDLE, UNREACHED, ForceLimits
 from warpsim.files.mjcf.mjcf_pressure import named_numerics
 from warpsim.files.mjcf.mjcf_refusals import (
     JOINTS,
+    MUSCLE_LAW,
     TENDON_FORCES,
     actuator_count,
     actuator_refusal,
@@ -26,7 +27,7 @@ from warpsim.files.mjcf.mjcf_refusals import (
     tendon_refusal,
     tendon_roles,
 )
-from warpsim.model.model import ReportLine
+from warpsim.model.model import DynamicsType, ReportLine
 
 USED, MAPPED, IGNORED, REFUSED = "used", "mapped", "ignored", "refused"
 DEFAULT_SOLREF = (0.02, 1.0)
@@ -43,12 +44,12 @@ FIELDS = (
     (
         USED,
         "sizes",
-        "nq nv nu nactuator nbody njnt ngeom npair nexclude nkey nmesh",
+        "nq nv nu na nactuator nbody njnt ngeom npair nexclude nkey nmesh",
     ),
     (
         USED,
         "refused, or listed as ignored, when not zero",
-        "na neq ntendon nsensor nsite ncam nlight nflex nskin nhfield ntex nmat nnumeric ntext ntuple nmocap "
+        "neq ntendon nsensor nsite ncam nlight nflex nskin nhfield ntex nmat nnumeric ntext ntuple nmocap "
         "nplugin nuserdata nplastic nhistory ngravcomp flg_gravcomp flg_surfacevel flg_adhesion",
     ),
     (
@@ -94,6 +95,12 @@ FIELDS = (
         "actuator_trntype actuator_trnid actuator_gaintype actuator_gainprm actuator_biastype actuator_biasprm "
         "actuator_gear actuator_ctrllimited actuator_ctrlrange actuator_forcelimited actuator_forcerange "
         "actuator_ctrladr actuator_ctrlnum actuator_outadr actuator_outnum",
+    ),
+    (
+        USED,
+        "activations of actuators, and muscles",
+        "actuator_dyntype actuator_dynprm actuator_actadr actuator_actnum actuator_actlimited actuator_actrange "
+        "actuator_actearly actuator_acc0 actuator_lengthrange key_act",
     ),
     (
         USED,
@@ -174,10 +181,8 @@ FIELDS = (
     ),
     (
         REFUSED,
-        "actuators with a state, delay or other transmission",
-        "actuator_dyntype actuator_dynprm actuator_actadr actuator_actnum actuator_actlimited actuator_actrange "
-        "actuator_actearly actuator_history actuator_historyadr actuator_delay actuator_dampingpoly "
-        "actuator_cranklength actuator_ctrlspec key_act",
+        "actuators with a delay or other transmission",
+        "actuator_history actuator_historyadr actuator_delay actuator_dampingpoly actuator_cranklength actuator_ctrlspec",
     ),
     (
         IGNORED,
@@ -231,8 +236,8 @@ FIELDS = (
         "body_rootid body_weldid body_jntnum body_jntadr body_dofnum body_dofadr body_treeid body_geomnum "
         "body_geomadr body_simple body_sameframe body_subtreemass body_contype body_conaffinity dof_bodyid "
         "dof_jntid dof_parentid dof_treeid dof_Madr dof_simplenum dof_M0 dof_length tree_bodyadr "
-        "tree_bodynum tree_dofadr tree_dofnum geom_sameframe geom_aabb geom_rbound pair_signature actuator_acc0 "
-        "actuator_length0 actuator_lengthrange stat B_* D_* M_* mapM2D mapD2M mapM2M body_bvhadr body_bvhnum "
+        "tree_bodynum tree_dofadr tree_dofnum geom_sameframe geom_aabb geom_rbound pair_signature "
+        "actuator_length0 stat B_* D_* M_* mapM2D mapD2M mapM2M body_bvhadr body_bvhnum "
         "bvh_* oct_*",
     ),
     (
@@ -548,8 +553,15 @@ def _actuators(r: _Report, m) -> None:
             r.refuse(r.name(_ACTUATOR, a), *reason)
     good = [a for a, reason in enumerate(reasons) if not reason]
     motors = sum(bool(m.actuator_gaintype[a] == 0 and m.actuator_biastype[a] == 0) for a in good)
+    muscles = sum(MUSCLE_LAW in (m.actuator_gaintype[a], m.actuator_biastype[a]) for a in good)
     r.count("motors (fixed gain, no bias)", USED, motors, "actuator")
-    r.count("actuators with feedback", USED, len(good) - motors, "actuator", "affine in control, length and velocity")
+    r.count("muscles", USED, muscles, "actuator", "explicit, from the state at the start of a step")
+    rest = len(good) - motors - muscles
+    r.count("actuators with feedback", USED, rest, "actuator", "affine in control, length and velocity")
+    for kind in DynamicsType:
+        if kind:
+            stateful = sum(bool(m.actuator_dyntype[a] == kind) for a in good)
+            r.count(f"activation ({kind.name.lower()})", USED, stateful, "actuator")
     r.count("actuator gear", USED, sum(not np.isin(m.actuator_gear[a], (0, 1)).all() for a in good), "actuator")
     unclamped = disabled(m, "CLAMPCTRL")
     limited = sum(bool(m.actuator_ctrllimited[control_index(m, a)]) for a in good)
