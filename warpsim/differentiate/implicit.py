@@ -480,6 +480,8 @@ class StepAdjoint:
             self.contact.record_law(h, self.v_c, self.gamma)
             inputs = [scene, contacts, self.J, self.gamma, self.r]
             dynamics.launch(residual.contact_residual, collision.capacity, inputs)
+            if step.sticking is not None:
+                step.sticking.record(dynamics, h, self.actuator_parameters(), self.actuator_control, self.J, self.r)
         lead = self._row_lead(h)[1]
         self.rows.record_residual(h, step.options.sigma, lead, self.v0, self.v, self.actuator_control, self.r)
 

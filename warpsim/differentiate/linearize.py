@@ -458,6 +458,8 @@ def _not_analytic(sim, names: tuple[str, ...]) -> str:
         return "with body_active per world"
     if sim._step.lines is not None:
         return "with spatial tendons, or actuators on sites and cranks"
+    if sim._step.sticking is not None:
+        return "with adhesion"
     if sim._step.actuation is not None:
         return "with activations or muscles"
     others = [name for name in names if name not in PARAMETERS]

@@ -9,6 +9,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.contact.collision import Collision
+from warpsim.contact.sticking import Sticking
 from warpsim.device.copies import kernels_of
 from warpsim.device.cores import usable_cores
 from warpsim.forces.lines import Lines, has_lines, line_motors
@@ -76,6 +77,8 @@ class Step:
         self.contact_model, self.options = contact_model, contact_model.regularisation
         self.collision = Collision(device_model, self.dynamics, max_contacts, contact_model.collides)
         self.collision.scene.expect_impacts = int(contact_model.is_exact)
+        sticks = self.collision.enabled and bool((model.actuator_body >= 0).any())
+        self.sticking = Sticking(device_model, self.dynamics, self.collision) if sticks else None
         if not contact_model.limits_recovery:
             self.collision.scene.recovery = np.inf
         law = {"exact": contact_model.is_exact, "follow_bend": contact_model.follows_bend}
@@ -144,7 +147,7 @@ class Step:
         pressure = self.collision.pressure
         files = [passes, energy, actuators, schemes, *(file for file, used in optional.items() if used)]
         found = [x for file in files for x in kernels_of(file, S)]
-        for part in (pressure, self.law, self.scalar_rows, self.solver, self.stages, self.deep, self.actuation, self.lines):
+        for part in (pressure, self.law, self.scalar_rows, self.solver, self.stages, self.deep, self.actuation, self.lines, self.sticking):
             found += [] if part is None else part.kernels()
         return found
 
@@ -243,6 +246,9 @@ class Step:
         self.collision.jacobian()
         if self.stages is not None and self.stages.follows_contacts:
             self.stages.follow_contacts()
+        if self.sticking is not None:
+            given = (self.actuator_parameters(), self.actuator_control)
+            self.sticking.launch(h, *given, self.A_factor, self.v_star)
         if self.collision.enabled:
             self.law.regularise(h, self.v, self.M_factor, self.z)
         between = (self.stages.between, self.stages.newton.q) if self.scheme.order > 1 else None

@@ -62,6 +62,8 @@ def read_gear(b, target: Target, gear, label: str) -> np.ndarray:
     if not np.isfinite(values).all() or values.shape not in ((size,), (6,)):  # six: as MJCF has them
         raise ModelError(f"{label}: gear {short(values.tolist())}; give {size} finite values")
     gears[:size] = values[:size]
+    if target.body >= 0 and gears[0] != 1:
+        raise ModelError(f"{label}: gear {gears[0]:g} means nothing for contacts that stick; leave it out, and scale the gain")
     return gears
 
 

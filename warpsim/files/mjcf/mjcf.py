@@ -262,7 +262,6 @@ def _add_actuators(b: ModelBuilder, m, tendons: dict[int, int]) -> list[int]:
         b.add_actuator(
             **actuator_target(m, a, tendons),
             name=names[a],
-            gear=m.actuator_gear[a],
             force_range=INFINITE if off else limits.force_range(a),
             **actuator_options(m, a, off),
         )

@@ -46,7 +46,11 @@ def actuator_options(m, a: int, off: bool) -> dict:
 
 
 def actuator_target(m, a: int, tendons: dict[int, int]) -> dict:
-    """What it acts on; `tendons` are the builder's by MuJoCo's index."""
+    """What it acts on, and the gear; `tendons` are the builder's by MuJoCo's index."""
+    return {"gear": m.actuator_gear[a]} | _target(m, a, tendons)
+
+
+def _target(m, a: int, tendons: dict[int, int]) -> dict:
     first, second = (int(i) for i in m.actuator_trnid[a])
     if on_joint(m, a):
         return {"joint": first}
@@ -56,7 +60,7 @@ def actuator_target(m, a: int, tendons: dict[int, int]) -> dict:
         return {"site": first, "reference_site": None if second < 0 else second}
     if m.actuator_trntype[a] == TRN_CRANK:
         return {"crank": (first, second, float(m.actuator_cranklength[a]))}
-    return {"body": first - 1}
+    return {"body": first - 1, "gear": 1.0}  # MuJoCo has no use for it there
 
 
 def _muscle(m, a: int) -> MuscleRows | None:
