@@ -46,6 +46,7 @@ FLOORS = [
         "streaming",
         "cluster",
         "faults",
+        "viewer",
         "runs",
         "optimise",
         "envs",
@@ -65,7 +66,6 @@ DOORS = {
 # Names that stand in several rooms, with the one idea that they are of.
 SHARED_NAMES = {
     "__init__": "what a room is",
-    "activation": "actuators with a state: kernels and host",
     "actuators": "actuators: laws and tables",
     "broadphase": "pairs of geoms that may be near: kernels and host",
     "cone_qp": "cone programs: kernels and host",
@@ -75,6 +75,7 @@ SHARED_NAMES = {
     "lagged": "the lagged law of contact: kernels and host",
     "lcp": "boxed LCPs: kernels and host",
     "linearize": "Jacobians in closed form: kernels and host",
+    "compensation": "gravity compensation: kernels and host",
     "muscle": "muscles: kernels and their constants",
     "problem": "the contact problem: struct and public function",
     "randomness": "random numbers by counting: kernels and host",

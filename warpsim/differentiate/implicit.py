@@ -25,10 +25,11 @@ from warpsim.differentiate.stage import Stage, evaluate, take_back
 from warpsim.differentiate.taped_dynamics import TapedDynamics
 from warpsim.forces.lines import TapedLines
 from warpsim.integrate import Integrator
-from warpsim.integrate.activation import TapedActivation
+from warpsim.integrate.actuation import TapedActuation
+from warpsim.integrate.compensation import TapedCompensation
 from warpsim.kernels.contact import convex_contacts
 from warpsim.kernels.differentiate import gradient, residual
-from warpsim.kernels.forces import actuators, muscle
+from warpsim.kernels.forces import actuators
 from warpsim.kernels.tree import passes
 from warpsim.model.model import JOINT_NQ, JOINT_NV, JointType
 from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS
@@ -66,7 +67,8 @@ class StepAdjoint:
         self.weight = array(C, S)
         follows = self.step.scheme.order > 1
         self.rows = RowsAdjoint(device_model, self.step.scalar_rows, self.dynamics, follows)
-        self.actuation = None if step.actuation is None else TapedActivation(step.actuation)
+        self.actuation = None if step.actuation is None else TapedActuation(step.actuation)
+        self.compensation = None if step.compensation is None else TapedCompensation(step.compensation)
         if self.actuation is not None:
             self.rows.given = self.actuation.given()
         self.lines = self.line_dynamics = None
@@ -113,6 +115,8 @@ class StepAdjoint:
             setattr(self.switches, name, wp.array(table, dtype=wp.int32, device=device))
         self.wrench = self.link_F = None
         self._none, self._no_wrench = (wp.empty((0,) * n, dtype=S, device=self.device_model.device) for n in (2, 3))
+        if self.compensation is not None:
+            self._allow_wrench()
         self._entries = max(self.model.nq, self.model.nv, self.model.nu)
 
     @functools.cached_property
@@ -122,7 +126,7 @@ class StepAdjoint:
 
     def _owners(self) -> list:
         """What holds arrays of the tape."""
-        optional = (self.actuation, self.lines, self.line_dynamics)
+        optional = (self.actuation, self.compensation, self.lines, self.line_dynamics)
         return [self, self.dynamics, self.rows, self.contact, *(x for x in optional if x is not None)]
 
     @in_turn
@@ -179,13 +183,16 @@ class StepAdjoint:
             if record.wrench is None:
                 return
             self.step.allow_wrench()
-            self.wrench = self.dynamics.array((self.model.nbody, 6), self.device_model.types.real)
-            self.link_F = self.dynamics.array(self.model.nlink, self.device_model.types.vec6)
+            self._allow_wrench()
             self.__dict__.pop("_cleared", None)  # is to hold these, too
             self._replay.clear()
         wrench = self._no_wrench if record.wrench is None else record.used["wrench"]
         inputs = [record.flags, wrench, self.step.wrench]
         self.dynamics.launch(gradient.begin_wrench, self.wrench.shape[1:], inputs)
+
+    def _allow_wrench(self) -> None:
+        self.wrench = self.dynamics.array((self.model.nbody, 6), self.device_model.types.real)
+        self.link_F = self.dynamics.array(self.model.nlink, self.device_model.types.vec6)
 
     def parameter_gradients(self) -> list[int]:
         """Addresses that a graph of the backward pass holds and that a user may replace."""
@@ -270,28 +277,49 @@ class StepAdjoint:
         self.lines.record(self.line_dynamics)
 
     def actuation_stages(self) -> list[Stage]:
-        """The laws of actuators with a state and of muscles, and the next activations: the functions after `line_stages`."""
-        if self.actuation is None:
+        """What `Step.actuate` finds, and the next activations: the functions after `line_stages`."""
+        if self.actuation is None and self.compensation is None:
             return []
         return [Stage(self._record_actuation, self._seed_actuation, values="given")]
 
     def _seed_actuation(self, h: float) -> None:
         if self.model.na:
             assign(self.actuation.following.grad, self.actuation.following_bar)
+        if self._actuation_has_kinematics:  # of its own, on arrays whose gradients were taken back before
+            for array in (self.dynamics.link_X, self.dynamics.dof_S, self.dynamics.link_I):
+                fill(array.grad)
+
+    @property
+    def _actuation_has_kinematics(self) -> bool:
+        """Whether what `Step.actuate` finds depends on the kinematics at q."""
+        return self.compensation is not None and self.step.compensation.has_force
 
     def _record_actuation(self, h: float) -> None:
-        self._record_lengths(h)
-        self.actuation.record(self.dynamics, h, self.control)
+        if self._actuation_has_kinematics:
+            self.dynamics.position(self.q)
+        if self.compensation is not None:
+            self.compensation.record(self.dynamics, self.wrench)
+        if self.actuation is not None:
+            self._record_lengths(h)
+            force = self._none if self.compensation is None else self.compensation.force
+            self.actuation.record(self.dynamics, h, self.control, self.tau, force)
 
     def _record_lengths(self, h: float) -> None:
-        """Lengths and velocities of actuators at (q, v0), where muscles ask for them."""
-        forward = self.step.actuation
-        if forward.has_muscles:
-            inputs = [forward.muscles, self.q, self.v0, self.actuation.length, self.actuation.velocity]
-            self.dynamics.launch(muscle.actuator_lengths, self.model.nu, inputs)
-            if self.lines is not None:
-                own = (self.actuation.length, self.actuation.velocity)
-                self.step.lines.measure_actuators(self.lines, self.dynamics, self.v0, *own)
+        """Lengths and velocities of actuators at (q, v0), where something asks for them."""
+        self.actuation.find_lengths(self.dynamics, self.q, self.v0)
+        if self.lines is not None and self.step.actuation.has_lengths:
+            own = (self.actuation.length, self.actuation.velocity)
+            self.step.lines.measure_actuators(self.lines, self.dynamics, self.v0, *own)
+
+    @property
+    def acting_tau(self) -> wp.array:
+        """As of the step, on the tape."""
+        return self.tau if self.actuation is None or not self.step.actuation.has_limits else self.actuation.tau
+
+    @property
+    def acting_wrench(self) -> wp.array | None:
+        """As of the step, on the tape."""
+        return self.wrench if self.compensation is None else self.compensation.wrench
 
     def actuator_parameters(self) -> list[wp.array]:
         """As of the step, on the tape."""
@@ -491,7 +519,7 @@ class StepAdjoint:
         d, p, step = self.device_model, self.device_model.parameters, self.step
         force, damping, link_F = (self.force, self.damping, self.link_F) if out is None else out
         springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
-        inputs = [d.topology, *springs, q, self.tau, force, damping]
+        inputs = [d.topology, *springs, q, self.acting_tau, force, damping]
         with values_known(self.repeats_forces and self.wrench is None):
             dynamics.launch(actuators.passive_force, self.model.nlink, inputs)
             if self.model.nu:
@@ -502,7 +530,7 @@ class StepAdjoint:
                 given = (self.actuator_parameters(), self.actuator_control)
                 step.lines.pull(dynamics, self.lines.moment, *given, force)
         if self.wrench is not None:
-            inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench]
+            inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.acting_wrench]
             dynamics.launch(actuators.wrench_force, self.model.ntree, [*inputs, link_F, force])
 
 

@@ -461,7 +461,9 @@ def _not_analytic(sim, names: tuple[str, ...]) -> str:
     if sim._step.sticking is not None:
         return "with adhesion"
     if sim._step.actuation is not None:
-        return "with activations or muscles"
+        return "with activations, muscles or ranges of what several actuators do"
+    if sim._step.compensation is not None:
+        return "with gravity compensation"
     others = [name for name in names if name not in PARAMETERS]
     if "geom_size" in names and sim.model.point_pairs:
         others.append("geom_size")

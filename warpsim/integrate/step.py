@@ -14,7 +14,8 @@ from warpsim.device.copies import kernels_of
 from warpsim.device.cores import usable_cores
 from warpsim.forces.lines import Lines, has_lines, line_motors
 from warpsim.integrate import SymplecticEuler, ThetaScheme
-from warpsim.integrate.activation import Activation, is_needed
+from warpsim.integrate.actuation import Actuation, is_needed
+from warpsim.integrate.compensation import Compensation
 from warpsim.integrate.deep import deep_motion
 from warpsim.integrate.theta.stages import ThetaStages
 from warpsim.kernels.contact import broadphase, convex_contacts, net_force
@@ -72,8 +73,9 @@ class Step:
             wp.array(table.astype(np.int32), dtype=wp.int32, device=device) for table in (actuator_link, actuator_row)
         )
         self.actuator_gear = wp.array(model.actuator_gear.astype(device_model.dtype), dtype=S, device=device)
-        # Of actuators with a state and of muscles; most models have none.
-        self.actuation = Activation(device_model, self.dynamics) if is_needed(model) else None
+        # Most models have neither.
+        self.actuation = Actuation(device_model, self.dynamics) if is_needed(model) else None
+        self.compensation = Compensation(device_model, self.dynamics) if model.body_gravcomp.any() else None
         self.contact_model, self.options = contact_model, contact_model.regularisation
         self.collision = Collision(device_model, self.dynamics, max_contacts, contact_model.collides)
         self.collision.scene.expect_impacts = int(contact_model.is_exact)
@@ -97,6 +99,8 @@ class Step:
         self._make_solver(make_solver)
         # Plain symplectic Euler needs none of the stages.
         self.stages = None if scheme.has_closed_form else ThetaStages(self, scheme)
+        if self.compensation is not None:
+            self.allow_wrench()
 
     def _make_solver(self, make_solver) -> None:
         rows, d = self.scalar_rows, self.device_model
@@ -147,7 +151,8 @@ class Step:
         pressure = self.collision.pressure
         files = [passes, energy, actuators, schemes, *(file for file, used in optional.items() if used)]
         found = [x for file in files for x in kernels_of(file, S)]
-        for part in (pressure, self.law, self.scalar_rows, self.solver, self.stages, self.deep, self.actuation, self.lines, self.sticking):
+        parts = (pressure, self.stages, self.deep, self.actuation, self.compensation, self.lines, self.sticking)
+        for part in (self.law, self.scalar_rows, self.solver, *parts):
             found += [] if part is None else part.kernels()
         return found
 
@@ -195,15 +200,30 @@ class Step:
         dynamics.launch(schemes.free_motion, self.model.ntree, [*inputs, self.v_star])
 
     def actuate(self, h: float) -> None:
-        """Lines, and what actuators with a state, and muscles, give the forces of a step of h, after the kinematics at (q, v)."""
+        """Lines, and what the forces of a step of h read of actuators with a state and of what compensates gravity, after the
+        kinematics at (q, v)."""
+        none = self.scalar_rows.nothing
         if self.lines is not None:
             self.lines.launch()
+        if self.compensation is not None:
+            self.compensation.launch(self.wrench)
         if self.actuation is not None:
             self.actuation.find_lengths(self.q, self.v)
-            if self.lines is not None and self.actuation.has_muscles:
-                own = self.actuation
-                self.lines.measure_actuators(self.lines, self.dynamics, self.v, own.length, own.velocity)
-            self.actuation.launch(h, self.control)
+            if self.lines is not None and self.actuation.has_lengths:
+                own = (self.actuation.length, self.actuation.velocity)
+                self.lines.measure_actuators(self.lines, self.dynamics, self.v, *own)
+            force = none if self.compensation is None else self.compensation.force
+            self.actuation.launch(h, self.control, self.tau, force)
+
+    @property
+    def acting_tau(self) -> wp.array:
+        """The generalised forces that act: those given, within the ranges of joints."""
+        return self.tau if self.actuation is None or not self.actuation.has_limits else self.actuation.tau
+
+    @property
+    def acting_wrench(self) -> wp.array | None:
+        """The wrenches that act on bodies: those given, and what compensates gravity."""
+        return self.wrench if self.compensation is None else self.compensation.wrench
 
     def actuator_parameters(self) -> list[wp.array]:
         """What force kernels read of actuators, in the order of `ACTUATOR_PARAMETERS`."""
@@ -228,14 +248,14 @@ class Step:
         """Springs, actuators, user forces and wrenches at (q, v) with its kinematics; `damping` is kept apart."""
         d, p, dynamics = self.device_model, self.device_model.parameters, self.dynamics
         springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
-        inputs = [d.topology, *springs, q, self.tau, force, damping]
+        inputs = [d.topology, *springs, q, self.acting_tau, force, damping]
         dynamics.launch(actuators.passive_force, self.model.nlink, inputs)
         if self.model.nu:
             inputs = [d.topology, self.actuator_link, self.actuator_row, self.actuator_gear]
             inputs += [*self.actuator_parameters(), q, v, self.actuator_control, force, damping]
             dynamics.launch(actuators.actuator_force, None, inputs)
         if self.wrench is not None:
-            inputs = [d.topology, p.stored("body_com"), link_X, dof_S, self.wrench, dynamics.link_f, force]
+            inputs = [d.topology, p.stored("body_com"), link_X, dof_S, self.acting_wrench, dynamics.link_f, force]
             dynamics.launch(actuators.wrench_force, self.model.ntree, inputs)
 
     def contact_problem(self, h: float) -> None:

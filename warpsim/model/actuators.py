@@ -34,6 +34,16 @@ class Actuator:
     length_range: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(2))
 
 
+@dataclasses.dataclass
+class EffortLimit:
+    """The range of what all actuators do to a joint or a tendon of the builder, the other being -1."""
+
+    joint: int
+    tendon: int
+    range: np.ndarray
+    gravity: bool  # whether gravity compensation counts
+
+
 def actuator_law(kind, kp, kv, gain, bias, label: str, muscle=None) -> tuple[np.ndarray, np.ndarray]:
     """Gain and bias, each (3,); what the kind has no use for must not be given."""
     if not isinstance(kind, str) or kind not in USES:

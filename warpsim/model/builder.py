@@ -12,7 +12,7 @@ import numpy as np
 from warpsim.checks import flag, listed, number, short, whole
 from warpsim.errors import ModelError
 from warpsim.model import compiler, constraint_types, constraints, mesh_mass
-from warpsim.model.actuators import Actuator, activation_options, actuator_law, interval
+from warpsim.model.actuators import Actuator, EffortLimit, activation_options, actuator_law, interval
 from warpsim.model.builder_values import (
     array_of,
     hfield_of,
@@ -63,6 +63,7 @@ class Body:
     mass: float | None
     com: np.ndarray
     inertia: np.ndarray
+    gravcomp: float = 0.0
 
 
 @dataclasses.dataclass
@@ -134,6 +135,7 @@ class ModelBuilder:
         self.tendons: list[Tendon] = []
         self.constraints: list[Constraint] = []
         self.actuators: list[Actuator] = []
+        self.effort_limits: list[EffortLimit] = []
         self.sites: list[Site] = []
         self.cameras: list[Camera] = []
         self.meshes: list[Mesh] = []
@@ -151,11 +153,14 @@ class ModelBuilder:
         counts = ", ".join(f"{n} {key}" for key in lists if (n := len(getattr(self, key))))
         return f"ModelBuilder({short(self.name)}: {counts or 'empty'})"
 
-    def add_body(self, name=None, *, parent=-1, pose=IDENTITY, mass=None, com=(0, 0, 0), inertia=None) -> int:
+    def add_body(
+        self, name=None, *, parent=-1, pose=IDENTITY, mass=None, com=(0, 0, 0), inertia=None, gravcomp=0.0
+    ) -> int:
         """Add a body; without joints it is fixed to `parent` (-1 or "world": the world).
 
         `mass` [kg], `com (3,)` in body axes and `inertia` about the COM in body axes, (3,) diagonal or (3, 3); without
-        `mass` all three follow from the densities of the body's geoms. A mass without inertia is a point mass.
+        `mass` all three follow from the densities of the body's geoms. A mass without inertia is a point mass. `gravcomp`: the share
+        of its weight that a force at its COM takes off, 1 all of it.
         """
         name = self._name("body", name, [b.name for b in self.bodies])
         if name == "world":
@@ -170,7 +175,8 @@ class ModelBuilder:
                 f"{label} has a com or an inertia but no mass; give all, or none and densities to its geoms"
             )
         inertia = np.zeros((3, 3)) if inertia is None else inertia_of(inertia, label)
-        body = Body(name, parent, pose_of(pose, label), mass, com, inertia)
+        share = number(gravcomp, f"{label}: gravcomp", "it must be finite", np.isfinite, ModelError)
+        body = Body(name, parent, pose_of(pose, label), mass, com, inertia, share)
         self.bodies.append(body)
         return len(self.bodies) - 1
 
@@ -490,6 +496,28 @@ class ModelBuilder:
             Actuator(name, target, gears, gain, bias, *ranges, group=whole(group, f"{label}: group"), **state)
         )
         return len(self.actuators) - 1
+
+    def add_effort_limit(
+        self, joint=None, range=(-np.inf, np.inf), *, tendon=None, gravity_compensation: bool = False
+    ) -> int:
+        """Clamp what all actuators together do to a hinge or slide `joint` (their generalised force), or to a `tendon` (the sum of their forces).
+
+        `gravity_compensation`: that of bodies (gravcomp) counts as an actuator's, for a joint. A `force_range` of a single actuator is better where one
+        does it all: it is solved with the step, this acts on the forces at the start of a step.
+        """
+        if (joint is None) == (tendon is None):
+            raise ModelError("add_effort_limit: give a joint or a tendon, and not both")
+        j, t = (-1, self._tendon(tendon)) if joint is None else (self._joint(joint), -1)
+        label = f"tendon {self.tendons[t].name!r}" if j < 0 else f"joint {self.joints[j].name!r}"
+        if j >= 0:
+            constraints.check_single(self.joints, j, f"effort limit of {label}")
+        if any((limit.joint, limit.tendon) == (j, t) for limit in self.effort_limits):
+            raise ModelError(f"{label} has an effort limit already; give one")
+        gravity = flag(gravity_compensation, f"{label}: gravity_compensation", ModelError)
+        if gravity and j < 0:
+            raise ModelError(f"{label}: gravity_compensation means nothing for a tendon; leave it out")
+        self.effort_limits.append(EffortLimit(j, t, interval(range, f"{label}: range of efforts"), gravity))
+        return len(self.effort_limits) - 1
 
     def add_site(
         self, name=None, *, body=-1, pose=IDENTITY, type="sphere", size=(0.005,), rgba=(0.5, 0.5, 0.5, 1.0)

@@ -110,6 +110,8 @@ def compile_model(b) -> Model:
         actuator_early=np.array([a.early for a in b.actuators], dtype=bool),
         actuator_muscle=_stack([a.muscle for a in b.actuators], (2, 8)),
         actuator_length_range=_stack([a.length_range for a in b.actuators], (2,)),
+        **_effort_limits(b, joints, order),
+        body_gravcomp=np.array([x.gravcomp for x in b.bodies], dtype=float),
         actuator_group=np.array([a.group for a in b.actuators], dtype=np.int32),
         keyframes=types.MappingProxyType(_keyframes(b, joints, order, q0)),
         report=(*b.report, *hydroelastic.report_lines(soft, pairs["pair_geom"], [g.name for g in b.geoms])),
@@ -312,6 +314,22 @@ def _keyframes(b, joints, order, q0) -> dict[str, Keyframe]:
     return frames
 
 
+def _effort_limits(b, joints, order) -> dict[str, np.ndarray]:
+    """The ranges of what all actuators do to joints and tendons; joints in the model's order."""
+    found = {
+        "joint_effort_range": np.tile([-np.inf, np.inf], (len(joints), 1)),
+        "joint_effort_gravity": np.zeros(len(joints), bool),
+        "tendon_effort_range": np.tile([-np.inf, np.inf], (len(b.tendons), 1)),
+    }
+    for limit in b.effort_limits:
+        if limit.joint < 0:
+            found["tendon_effort_range"][limit.tendon] = limit.range
+        else:
+            found["joint_effort_range"][order[limit.joint]] = limit.range
+            found["joint_effort_gravity"][order[limit.joint]] = limit.gravity
+    return found
+
+
 def _check_activation(b, stateful: list[int], values: np.ndarray, label: str) -> None:
     """Activations must lie within the ranges of their actuators."""
     for i, value in zip(stateful, values, strict=True):
@@ -457,6 +475,7 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
             mass=other.body_mass[i],
             com=other.body_com[i],
             inertia=other.body_inertia[i],
+            gravcomp=other.body_gravcomp[i],
         )
     joint_start = len(b.joints)
     for j, name in enumerate(other.joint_names):
@@ -499,6 +518,11 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
             **state_options(other, a),
             **target_of(other, a, joint_start, tendon_start, site_start, first),
         )
+    for j in np.flatnonzero(np.isfinite(other.joint_effort_range).any(1)):
+        gravity = bool(other.joint_effort_gravity[j])
+        b.add_effort_limit(joint_start + int(j), other.joint_effort_range[j], gravity_compensation=gravity)
+    for t in np.flatnonzero(np.isfinite(other.tendon_effort_range).any(1)):
+        b.add_effort_limit(tendon=tendon_start + int(t), range=other.tendon_effort_range[t])
     _append_keyframes(b, other, pose, prefix, joint_start, len(b.actuators) - other.nu)
     b.report.extend(
         line for line in other.report if line.feature != hydroelastic.FEATURE

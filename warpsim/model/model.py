@@ -298,6 +298,11 @@ class Model:
     actuator_muscle: np.ndarray = None  # type: ignore[assignment]  # (nu, 2, 8) active and passive force, see `warpsim.model.muscle`; NaN: none
     actuator_length_range: np.ndarray = None  # type: ignore[assignment]  # (nu, 2) of muscles
     actuator_group: np.ndarray = None  # type: ignore[assignment]  # (nu,)
+    # Ranges of what all actuators together do (`kernels/forces/effort_limits.py`), and gravity compensation.
+    joint_effort_range: np.ndarray = None  # type: ignore[assignment]  # (njoint, 2) to a hinge or slide; -inf, inf where unlimited
+    joint_effort_gravity: np.ndarray = None  # type: ignore[assignment]  # (njoint,) bool: gravity compensation counts within the range
+    tendon_effort_range: np.ndarray = None  # type: ignore[assignment]  # (ntendon, 2)
+    body_gravcomp: np.ndarray = None  # type: ignore[assignment]  # (nbody,) share of gravity that is compensated
 
     def __post_init__(self):
         empty = {name: (getattr(self, name) is None, make) for name, make in EMPTY.items()}
@@ -315,6 +320,16 @@ class Model:
             "actuator_muscle": (self.actuator_muscle is None, lambda: np.full((self.nu, 2, 8), np.nan)),
             "actuator_length_range": (self.actuator_length_range is None, lambda: np.zeros((self.nu, 2))),
             "actuator_group": (self.actuator_group is None, lambda: np.zeros(self.nu, np.int32)),
+            "joint_effort_range": (
+                self.joint_effort_range is None,
+                lambda: np.tile([-np.inf, np.inf], (self.njoint, 1)),
+            ),
+            "joint_effort_gravity": (self.joint_effort_gravity is None, lambda: np.zeros(self.njoint, bool)),
+            "tendon_effort_range": (
+                self.tendon_effort_range is None,
+                lambda: np.tile([-np.inf, np.inf], (self.ntendon, 1)),
+            ),
+            "body_gravcomp": (self.body_gravcomp is None, lambda: np.zeros(self.nbody)),
         }
         for name, (missing, make) in defaults.items():
             if missing:
@@ -373,6 +388,11 @@ class Model:
     def has_muscles(self) -> bool:
         """Whether an actuator has a muscle's force."""
         return bool(np.isfinite(self.actuator_muscle[..., 2]).any())
+
+    @property
+    def has_effort_limits(self) -> bool:
+        """Whether a joint or a tendon has a range of what all actuators do to it."""
+        return bool(np.isfinite(self.joint_effort_range).any() or np.isfinite(self.tendon_effort_range).any())
 
     @property
     def nbody(self) -> int:

@@ -98,6 +98,9 @@ def check_tables(model: Model) -> None:
         raise ModelError(
             f"geom_hydroelastic has the shape {model.geom_hydroelastic.shape}; it must be ({model.ngeom}, 4)"
         )
+    for name in ("joint_effort_range", "tendon_effort_range"):
+        if getattr(model, name).shape[1:] != (2,):
+            raise ModelError(f"{name} has the shape {getattr(model, name).shape}; its rows must be (low, high)")
     for name, width in (("actuator_time", (3,)), ("activation_range", (2,)), ("actuator_muscle", (2, 8))):
         if getattr(model, name).shape != (model.nu, *width):
             raise ModelError(f"{name} has the shape {getattr(model, name).shape}; it must be {(model.nu, *width)}")

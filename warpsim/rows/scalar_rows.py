@@ -297,7 +297,7 @@ class ScalarRows:
         self.inertia = dynamics.array(model.nv if n else 0, S)
         self.q_ahead = dynamics.array(model.nq if n else 0, S)
         self.link_X_ahead = dynamics.array(model.nlink if n else 0, t.transform)
-        self._none = wp.empty((0, 0), dtype=S, device=device_model.device)
+        self.nothing = wp.empty((0, 0), dtype=S, device=device_model.device)
 
     def of(self, *owners: int) -> np.ndarray:
         """Indices of the rows of joints, tendons, constraints or actuators."""
@@ -352,7 +352,7 @@ class ScalarRows:
         given = self.given if given is None else given
         for name in CONSTANTS:
             setattr(constants, name, given.get(name, parameters.stored(name)))
-        constants.control = self._none if control is None else control
+        constants.control = self.nothing if control is None else control
         return constants
 
     def attach(self, problem) -> None:
@@ -391,7 +391,7 @@ class ScalarRows:
         d, p, dynamics = self.device_model, self.device_model.parameters, self.dynamics
         constants, (ahead, lead) = self.constants(control), self.lead(h, moves)
         inputs = [d.topology, self.table, constants, h, sigma, ahead, lead, q]
-        inputs += [self._none if between is None else between[1], v, v_star, M_factor, z, self.phi, self.rows]
+        inputs += [self.nothing if between is None else between[1], v, v_star, M_factor, z, self.phi, self.rows]
         dynamics.launch(self._fill, None, inputs)
         if self.on_lines is not None:
             on, lines = self.on_lines.table, self.on_lines.lines

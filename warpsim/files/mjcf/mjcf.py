@@ -16,7 +16,7 @@ from warpsim.files.meshes import convex_parts
 from warpsim.files.mjcf.mjcf_actuators import actuator_options, actuator_target
 from warpsim.files.mjcf.mjcf_constraints import add_equalities, add_tendons, compliance
 from warpsim.files.mjcf.mjcf_files import Bundle, bundle
-from warpsim.files.mjcf.mjcf_force_limits import ForceLimits, is_off
+from warpsim.files.mjcf.mjcf_force_limits import SHARED, ForceLimits, compensates, is_off
 from warpsim.files.mjcf.mjcf_marks import add_marks
 from warpsim.files.mjcf.mjcf_names import element_names
 from warpsim.files.mjcf.mjcf_pressure import pressure_fields
@@ -122,6 +122,7 @@ def _add_bodies(b: ModelBuilder, m) -> None:
             mass=m.body_mass[i],
             com=m.body_ipos[i],
             inertia=rotation @ np.diag(m.body_inertia[i]) @ rotation.T,
+            gravcomp=m.body_gravcomp[i] if compensates(m) else 0.0,
         )
 
 
@@ -266,6 +267,10 @@ def _add_actuators(b: ModelBuilder, m, tendons: dict[int, int]) -> list[int]:
             **actuator_options(m, a, off),
         )
         kept.append(a)
+    for j in (j for j, outcome in limits.joints.items() if outcome == SHARED):
+        b.add_effort_limit(j, m.jnt_actfrcrange[j], gravity_compensation=limits.gravity(j))
+    for t in (t for t, outcome in limits.tendons.items() if outcome == SHARED):
+        b.add_effort_limit(tendon=tendons[t], range=m.tendon_actfrcrange[t])
     return kept
 
 

@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 
 from warpsim.checks import grouped
-from warpsim.files.mjcf.mjcf_force_limits import IDLE, UNREACHED, ForceLimits
+from warpsim.files.mjcf.mjcf_force_limits import IDLE, SHARED, UNREACHED, ForceLimits, compensates
 from warpsim.files.mjcf.mjcf_pressure import named_numerics
 from warpsim.files.mjcf.mjcf_refusals import (
     JOINTS,
@@ -50,7 +50,7 @@ FIELDS = (
         USED,
         "refused, or listed as ignored, when not zero",
         "neq ntendon nsensor nsite ncam nlight nflex nskin nhfield ntex nmat nnumeric ntext ntuple nmocap "
-        "nplugin nuserdata nplastic nhistory ngravcomp flg_gravcomp flg_surfacevel flg_adhesion",
+        "nplugin nuserdata nplastic nhistory flg_surfacevel flg_adhesion",
     ),
     (
         USED,
@@ -98,6 +98,11 @@ FIELDS = (
     ),
     (
         USED,
+        "gravity compensation",
+        "body_gravcomp jnt_actgravcomp ngravcomp flg_gravcomp",
+    ),
+    (
+        USED,
         "activations of actuators, and muscles",
         "actuator_dyntype actuator_dynprm actuator_actadr actuator_actnum actuator_actlimited actuator_actrange "
         "actuator_actearly actuator_acc0 actuator_lengthrange key_act",
@@ -119,7 +124,7 @@ FIELDS = (
     ),
     (
         MAPPED,
-        "force_range of the one actuator that drives the joint; refused where several reach it together",
+        "force_range of the one actuator that drives the joint, or a range of what several do together",
         "jnt_actfrclimited jnt_actfrcrange",
     ),
     (
@@ -150,7 +155,7 @@ FIELDS = (
     ),
     (
         MAPPED,
-        "force_range of the tendon's one actuator; refused where several reach it together",
+        "force_range of the tendon's one actuator, or a range of what several do together",
         "tendon_actfrclimited tendon_actfrcrange",
     ),
     (
@@ -166,7 +171,7 @@ FIELDS = (
     (
         REFUSED,
         "forces of bodies, joints and geoms, when not zero",
-        "body_gravcomp jnt_actgravcomp jnt_stiffnesspoly jnt_springyield jnt_plasticadr dof_dampingpoly "
+        "jnt_stiffnesspoly jnt_springyield jnt_plasticadr dof_dampingpoly "
         "geom_surfacevel geom_adhesion pair_adhesion key_plastic",
     ),
     (
@@ -351,7 +356,6 @@ ENABLE_FLAGS = {
 
 # attribute, its neutral value, object, feature, fix: any other value is an error
 NEUTRAL = (
-    ("body_gravcomp", 0, _BODY, "gravity compensation (gravcomp)", "apply the force through `wrench`"),
     ("body_plugin", -1, _BODY, "plugin", "remove it"),
     ("jnt_springyield", 0, _JOINT, "plastic spring (springyield)", "use a linear spring"),
     ("jnt_stiffnesspoly", 0, _JOINT, "nonlinear stiffness polynomial", "use a linear stiffness"),
@@ -458,6 +462,8 @@ def _bodies(r: _Report, m) -> None:
     r.count("bodies without joints", USED, fixed, "body", "fixed to their parent")
     for i in np.flatnonzero(m.body_mocapid >= 0):
         r.add(r.name(_BODY, i), MAPPED, "a mocap body is fixed at its initial pose")
+    off = "" if compensates(m) else "disabled with springs and dampers"
+    r.count("gravity compensation (gravcomp)", MAPPED if off else USED, (m.body_gravcomp != 0).sum(), "body", off)
     _neutral(r, m, _BODY)
     user = np.asarray(getattr(m, "tree_sleep_policy", []))
     r.count("sleep policies", IGNORED, (user >= 3).sum(), "tree", "no sleeping")
@@ -603,8 +609,8 @@ def _clamps(r: _Report, kind, outcomes: dict[int, str]) -> None:
     r.count(f"actuatorfrcrange of {word}s", MAPPED, found.count(MAPPED), word, why)
     why = "what the actuators can do together does not reach it"
     r.count(f"actuatorfrcrange of {word}s that several drive", USED, found.count(UNREACHED), word, why)
-    for index in (index for index, outcome in outcomes.items() if outcome == REFUSED):
-        r.refuse(r.name(kind, index), *r.force_limits.refusal(kind, index))
+    why = "of what its actuators do together, by their forces at the start of a step"
+    r.count(f"actuatorfrcrange of {word}s, shared", USED, found.count(SHARED), word, why)
 
 
 def _equalities(r: _Report, m) -> None:

@@ -92,12 +92,12 @@ class ThetaStages:
         given = {} if self.step.actuation is None else self.step.actuation.given()
         for key in SPECS.keys() & copy(free_motion.Plant, d.types.real).vars.keys():
             setattr(plant, key, given.get(key, d.parameters.stored(key)))
-        load.control, load.tau = self.step.actuator_control, self.step.tau
+        load.control, load.tau = self.step.actuator_control, self.step.acting_tau
 
     def allow_wrench(self) -> None:
         """Make room for what wrenches on bodies need."""
         if self.scheme.implicit:
-            self.load.wrench = self.step.wrench
+            self.load.wrench = self.step.acting_wrench
             t, nlink = self.step.device_model.types, self.step.model.nlink
             self.sweep.E, self.sweep.e = self.between.array(nlink, t.mat33), self.between.array(nlink, t.vec3)
 
