@@ -40,7 +40,9 @@ def _refuse_adhesion(model: Model, integrator: Integrator, dtype: str) -> str | 
         return None
     name = model.actuator_names[int(found[0])]
     if not isinstance(integrator, ThetaScheme) or integrator.implicit:
-        return f"actuator {name!r} sticks contacts of a body, which {integrator!r} does not do; use ws.SymplecticEuler()"
+        return (
+            f"actuator {name!r} sticks contacts of a body, which {integrator!r} does not do; use ws.SymplecticEuler()"
+        )
     if dtype == "float32" and depth(model) > DEEPEST:
         return f"actuator {name!r} sticks contacts of a body, and a tree has more than {DEEPEST} degrees of freedom; use float64"
     return None

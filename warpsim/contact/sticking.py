@@ -34,7 +34,19 @@ class Sticking:
         inputs = [*found, h, *parameters, control, A_factor, self.dv, self.held, v_star]
         self.dynamics.launch(adhesion.stick, None, inputs)
 
-    def record(self, dynamics: Dynamics, h: float, parameters: list, control: wp.array, J: wp.array, r: wp.array) -> None:
+    def record(
+        self, dynamics: Dynamics, h: float, parameters: list, control: wp.array, J: wp.array, r: wp.array
+    ) -> None:
         """r += h J_nᵀ f/n, for a tape."""
-        inputs = [self.collision.scene, self.collision.contacts, self.stickers, h, *parameters, control, self.held, J, r]
+        inputs = [
+            self.collision.scene,
+            self.collision.contacts,
+            self.stickers,
+            h,
+            *parameters,
+            control,
+            self.held,
+            J,
+            r,
+        ]
         dynamics.launch(adhesion.sticking_residual, (self.collision.capacity, self.count), inputs)

@@ -11,6 +11,7 @@ import warp as wp
 
 from warpsim.device.copies import copy, kernels_of, twin
 from warpsim.device.recording import values_known
+from warpsim.errors import ModelError
 from warpsim.kernels.forces import site_transmission, spatial_tendon, transmission
 from warpsim.model.model import GeomType, Model
 from warpsim.model.tendon_paths import WrapType
@@ -123,7 +124,6 @@ class Tables:
         self.dofs += support
         self.listed += [by_dof[d] for d in support]
 
-
     def line_of(self, a: int) -> tuple[int, float]:
         """(line, gear) of actuator a; (-1, 0) where it is on none."""
         tendon, own = int(self.model.actuator_tendon[a]), np.flatnonzero(self.actuators == a)
@@ -135,6 +135,21 @@ class Tables:
         """The line of a spatial tendon; -1 of a fixed one."""
         found = np.flatnonzero(self.tendons == t)
         return int(found[0]) if len(found) else -1
+
+
+def _refuse_effort_limits(tables: Tables) -> None:
+    """A range of what all actuators do to a joint knows only moment arms that are constant."""
+    model = tables.model
+    limited = model.joint_v[np.isfinite(model.joint_effort_range).any(1)]
+    for a in range(model.nu):
+        line = tables.line_of(a)[0]
+        reached = np.intersect1d(limited, tables.supports[line]) if line >= 0 else []
+        if len(reached):
+            joint = model.joint_names[int(model.link_joint[model.dof_link[int(reached[0])]])]
+            raise ModelError(
+                f"joint {joint!r} has an effort limit, and actuator {model.actuator_names[a]!r} on a spatial tendon, sites or a crank moves "
+                "it; give the actuators force ranges instead"
+            )
 
 
 class Lines:
@@ -149,6 +164,7 @@ class Lines:
         self.device_model, self.dynamics = device_model, dynamics
         model, t = device_model.model, device_model.types
         self.tables = tables = Tables(model)
+        _refuse_effort_limits(tables)
         array, n = dynamics.array, len(tables.segments)
         self.wraps = any(s.geom >= 0 for s in tables.segments)
         self.choice = array(n, wp.int32)

@@ -389,7 +389,9 @@ class ModelBuilder:
         forces = {key: scalar_of(value, f"{label}: {key}") for key, value in forces.items()}
         if wraps and reference is None and forces["stiffness"] > 0:
             raise ModelError(f"{label} has a spring; give the length [m] where it rests as reference")
-        self.tendons.append(Tendon(name, coefficients, range is not None, limits, **forces, reference=reference, path=wraps))
+        self.tendons.append(
+            Tendon(name, coefficients, range is not None, limits, **forces, reference=reference, path=wraps)
+        )
         return len(self.tendons) - 1
 
     def add_constraint(

@@ -48,8 +48,12 @@ def read_target(b, joint, tendon, site, reference_site, crank, body, label: str)
         if site is not None:
             return Target(site=(b._site(site), -1 if reference_site is None else b._site(reference_site)))
         if not isinstance(crank, (tuple, list)) or len(crank) != 3:
-            raise ModelError(f"crank is {short(crank)}; give (site of the pin, site of the slider, length of the rod [m])")
-        rod = number(crank[2], "rod", "its length [m] must be positive and finite", lambda x: 0 < x < np.inf, ModelError)
+            raise ModelError(
+                f"crank is {short(crank)}; give (site of the pin, site of the slider, length of the rod [m])"
+            )
+        rod = number(
+            crank[2], "rod", "its length [m] must be positive and finite", lambda x: 0 < x < np.inf, ModelError
+        )
         return Target(site=(b._site(crank[0]), b._site(crank[1])), rod=rod)
     except ModelError as error:
         raise ModelError(f"{label}: {error}") from None
@@ -63,7 +67,9 @@ def read_gear(b, target: Target, gear, label: str) -> np.ndarray:
         raise ModelError(f"{label}: gear {short(values.tolist())}; give {size} finite values")
     gears[:size] = values[:size]
     if target.body >= 0 and gears[0] != 1:
-        raise ModelError(f"{label}: gear {gears[0]:g} means nothing for contacts that stick; leave it out, and scale the gain")
+        raise ModelError(
+            f"{label}: gear {gears[0]:g} means nothing for contacts that stick; leave it out, and scale the gain"
+        )
     return gears
 
 

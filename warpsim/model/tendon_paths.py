@@ -36,7 +36,9 @@ class Wrap:
 def read_path(b, path, label: str) -> list[Wrap]:
     """The elements of a path: sites, pairs (geom, side site or None), and `Pulley`s; `ModelError` names what is wrong."""
     if isinstance(path, (str, bytes)) or not isinstance(path, (list, tuple)):
-        raise ModelError(f"{label}: path is {short(path)}; give a list of sites, pairs (geom, side site) and ws.Pulley(divisor)")
+        raise ModelError(
+            f"{label}: path is {short(path)}; give a list of sites, pairs (geom, side site) and ws.Pulley(divisor)"
+        )
     found = [_element(b, item, label) for item in path]
     _check_order(b, found, label)
     return found
@@ -121,7 +123,9 @@ def check_paths(model: Model) -> None:
     for i, kind in enumerate(kinds.tolist()):
         least, most = (-1, 0) if kind == WrapType.PULLEY else (0, counts.get(kind, 0))
         if kind not in counts or not least <= model.wrap_object[i] < most:
-            raise ModelError(f"wrap_type[{i}] is {kind} and wrap_object[{i}] {model.wrap_object[i]}: there is no such element")
+            raise ModelError(
+                f"wrap_type[{i}] is {kind} and wrap_object[{i}] {model.wrap_object[i]}: there is no such element"
+            )
         inner = 0 < i < len(kinds) - 1 and tendons[i - 1] == tendons[i] == tendons[i + 1]
         if kind == WrapType.GEOM and not (inner and kinds[i - 1] == kinds[i + 1] == WrapType.SITE):
             raise ModelError(f"wrap_type[{i}] is a geom; it must stand between two sites of its tendon")

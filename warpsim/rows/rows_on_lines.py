@@ -22,7 +22,9 @@ def add_initial_lengths(lines: Lines, rows: list) -> None:
         return
     length = lines.lengths_at(lines.device_model.model.q0)
     for row in coupled:
-        row.reference = tuple(x + (length[line] if line >= 0 else 0.0) for x, line in zip(row.reference, row.lines, strict=True))
+        row.reference = tuple(
+            x + (length[line] if line >= 0 else 0.0) for x, line in zip(row.reference, row.lines, strict=True)
+        )
 
 
 class RowsOnLines:

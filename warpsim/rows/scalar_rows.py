@@ -236,7 +236,9 @@ def servo_row(model: Model, a: int, tables: Tables | None = None) -> Row:
         support = line_support(tables, [line])
         moments = [0.0] * len(support)
     apart = int(model.actuator_joint[a] < 0)
-    row = Row("servo", int(table.ACTUATOR), int(a), support, moments, q=_coordinates(model, support), entry=apart, leads=0)
+    row = Row(
+        "servo", int(table.ACTUATOR), int(a), support, moments, q=_coordinates(model, support), entry=apart, leads=0
+    )
     row.lines, row.gear = (line, -1), (gear, 0.0)
     return row
 

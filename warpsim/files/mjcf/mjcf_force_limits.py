@@ -19,7 +19,7 @@ from warpsim.files.mjcf.mjcf_refusals import (
     tendon_coefficients,
 )
 
-IDLE, UNREACHED, MAPPED, SHARED, REFUSED = "idle", "unreached", "mapped", "shared", "refused"
+IDLE, UNREACHED, MAPPED, SHARED, MOVING = "idle", "unreached", "mapped", "shared", "moving"
 UNLIMITED = (-np.inf, np.inf)
 ROUNDING = 1e-9  # relative, by which a sum may leave a range
 
@@ -39,7 +39,7 @@ class ForceLimits:
     """What becomes of every actuatorfrcrange of a compiled model: `joints` and `tendons` give the outcome by index.
 
     Outcomes: IDLE without actuators, MAPPED to the one actuator that does it all, UNREACHED, SHARED by several, or with gravity compensation,
-    REFUSED where an actuator on a spatial tendon, sites, a crank or contacts moves the joint.
+    MOVING where an actuator on a spatial tendon, sites, a crank or contacts moves the joint.
     """
 
     def __init__(self, m):
@@ -78,7 +78,7 @@ class ForceLimits:
     def _joint(self, j: int) -> str:
         drivers = self.joint_drivers.get(j, [])
         if any(np.isnan(self.moments[a][j]) for a in drivers):
-            return REFUSED
+            return MOVING
         if self.gravity(j):
             return SHARED
         if len(drivers) == 1 and len(self.moments[drivers[0]]) == 1:

@@ -9,10 +9,12 @@ TENDON_REFUSED = ("stiffnesspoly", "dampingpoly", "armature", "springyield")
 TENDON_FORCES = ("stiffness", "damping", "limited", "frictionloss", *TENDON_REFUSED)
 JOINTS = {0: "free", 1: "ball", 2: "slide", 3: "hinge"}
 _TENDON = mujoco.mjtObj.mjOBJ_TENDON
+_WRAPPED = (int(mujoco.mjtWrap.mjWRAP_SPHERE), int(mujoco.mjtWrap.mjWRAP_CYLINDER))
 _TRANSMISSIONS = _TRN_JOINT, _TRN_JOINTINPARENT, _TRN_TENDON, TRN_SITE, TRN_CRANK, _TRN_BODY = tuple(
     int(getattr(mujoco.mjtTrn, f"mjTRN_{name}"))
     for name in ("JOINT", "JOINTINPARENT", "TENDON", "SITE", "SLIDERCRANK", "BODY")
 )
+TRANSMISSIONS = {TRN_SITE: "actuators on sites", TRN_CRANK: "slider-cranks", _TRN_BODY: "adhesion of contacts"}
 _DYN_MUSCLE = int(mujoco.mjtDyn.mjDYN_MUSCLE)
 MUSCLE_LAW = int(mujoco.mjtGain.mjGAIN_MUSCLE)  # also of a bias
 
@@ -158,6 +160,12 @@ def tendon_refusal(m, t: int) -> tuple[str, str] | None:
     bad = [role for role in roles if role in TENDON_REFUSED]
     if bad:
         return f"acts with {', '.join(bad)}", "use a linear spring and damper, and put armature on the joints"
+    wraps = range(m.tendon_adr[t], m.tendon_adr[t] + m.tendon_num[t]) if coefficients is None else ()
+    for i in (i for i in wraps if m.wrap_type[i] in _WRAPPED and m.wrap_prm[i] >= 0):
+        side, geom = round(float(m.wrap_prm[i])), int(m.wrap_objid[i])
+        if m.site_bodyid[side] != m.geom_bodyid[geom]:
+            named = element_name(m, mujoco.mjtObj.mjOBJ_SITE, side), element_name(m, mujoco.mjtObj.mjOBJ_GEOM, geom)
+            return f"has the side {named[0]} on another body than {named[1]}", "put it on the body of the geom"
     if coefficients is not None and not any(coefficients.values()):
         return "has no coefficient other than 0", "remove it"
     return None
