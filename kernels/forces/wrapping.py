@@ -127,13 +127,18 @@ def choose_outside(d_0: vec2, d_1: vec2, side: vec2, sided: int, r: real) -> int
     turn = area(d_0, d_1)
     far = sided == 1 and area(d_0, side) * turn < real(0.0) and area(side, d_1) * turn < real(0.0)
     if not clear:
-        nearest = d_0 + wp.clamp(-wp.dot(way, d_0) / length, real(0.0), real(1.0)) * way
-        if wp.dot(nearest, nearest) > r * r and not far:
+        share = -wp.dot(way, d_0) / length
+        nearest = d_0 + share * way
+        at_end = share <= real(0.0) or share >= real(1.0)  # no nearer than that end, which may be on the circle
+        if (at_end or wp.dot(nearest, nearest) > r * r) and not far:
             clear = True
     if not clear:
         s = real(-1.0)
         if sided == 1:
-            if (turn > real(0.0)) == far:
+            if turn == real(0.0):  # the ends are opposite: round the half where `side` is
+                if area(d_0, side) < real(0.0):
+                    s = real(1.0)
+            elif (turn > real(0.0)) == far:
                 s = real(1.0)
         elif shortness(d_0, d_1, r, real(1.0)) > shortness(d_0, d_1, r, real(-1.0)):
             s = real(1.0)
