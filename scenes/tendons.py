@@ -134,7 +134,7 @@ def drone() -> mujoco.MjModel:
 
 
 SUCKER = """<mujoco><option timestep="0.005"/><worldbody>
-<body name="cup" pos="0 0 1"><joint name="lift" type="slide" axis="0 0 1"/><geom type="cylinder" size=".05 .02" mass=".5"/></body>
+<body name="cup" pos="0 0 1"><joint name="lift" type="slide" axis="0 0 1"/><geom type="box" size=".03 .04 .02" mass=".5"/></body>
 <body name="weight" pos="0 0 .93"><freejoint/><geom type="box" size=".05 .05 .05" mass="1"/></body></worldbody>
 <actuator><position joint="lift" kp="3000" kv="300"/><adhesion name="suck" body="cup" ctrlrange="0 1" gain="30"/></actuator></mujoco>"""
 
