@@ -81,8 +81,6 @@ def actuator_refusal(m, a: int) -> tuple[str, str] | None:
 
 def apart_refusal(m, a: int) -> tuple[str, str] | None:
     """Why an actuator on sites, a crank or the contacts of a body cannot be simulated, and the fix; None if it can."""
-    if any(np.any(getattr(m, f"actuator_{key}", [0] * (a + 1))[a]) for key in ("damping", "armature")):
-        return "adds damping or armature to what is no joint", "set them on joints"
     if m.actuator_biastype[a] == 1 and m.actuator_biasprm[a][2] > 0:
         return f"has the positive velocity bias {m.actuator_biasprm[a][2]:g}, which feeds energy in", "make it negative"
     if m.actuator_trntype[a] == _TRN_BODY:
