@@ -236,7 +236,7 @@ class Info:
 def describe(model) -> dict:
     """Counts, elements and report of a model, as plain data."""
     from warpsim.model.constraint_types import ConstraintType
-    from warpsim.model.model import GeomType, JointType
+    from warpsim.model.model import DynamicsType, GeomType, JointType
     from warpsim.model.targets import target_name
 
     def body(index: int) -> str:
@@ -276,6 +276,9 @@ def describe(model) -> dict:
         }
         for a, (name, t) in enumerate(zip(model.actuator_names, model.actuator_tendon, strict=True))
     ]
+    if model.na:
+        for row, kind in zip(facts["actuators"], model.actuator_dynamics, strict=True):
+            row["dynamics"] = DynamicsType(kind).name.lower()
     facts["constraints"] = [
         {
             "name": name,

@@ -113,15 +113,27 @@ def test_linearize_has_rows_and_columns_of_activations(options, within):
     x = (model.difference(here.q.numpy(), after.q.numpy()), after.v.numpy(), after.activation.numpy())
     x = np.concatenate(x, axis=1)
     slopes = ((x[: n + model.nu] - x[n + model.nu :]) / (2 * size)).T
-    J = sim.linearize(sim.state(q0, v0, activation=a0), u0, parameters=["actuator_gain"])
-    assert (
-        J.A.shape == (1, n, n)
-        and J.B.shape == (1, n, model.nu)
-        and J.parameters["actuator_gain"].shape == (1, n, 3 * model.nu)
-    )
-    again = sim.linearize(sim.state(q0, v0, activation=a0), u0, parameters=["actuator_gain"], out=J)
-    within(f"A, {options}", np.abs(again.A.numpy()[0] - slopes[:, :n]).max() / np.abs(slopes[:, :n]).max(), 1e-8)
-    within(f"B, {options}", np.abs(again.B.numpy()[0] - slopes[:, n:]).max() / np.abs(slopes[:, n:]).max(), 1e-8)
+    at = sim.state(q0, v0, activation=a0)
+    J = sim.linearize(at, u0, parameters=["actuator_gain"])  # by reverse passes
+    shapes = J.A.shape, J.B.shape, J.parameters["actuator_gain"].shape
+    assert shapes == ((1, n, n), (1, n, model.nu), (1, n, 3 * model.nu))
+    J = sim.linearize(at, u0, parameters=["actuator_gain"], out=J)
+    found = {"reverse": J}
+    if not options:  # the closed form, of which the masses' columns are those of the reverse passes
+        plain = ws.Simulator(model, dtype="float64", device="cpu", solver=SOLVER)
+        found["closed"] = plain.linearize(plain.state(q0, v0, activation=a0), u0, parameters=["body_mass"])
+        found["closed"] = plain.linearize(
+            plain.state(q0, v0, activation=a0), u0, parameters=["body_mass"], out=found["closed"]
+        )
+        by_mass = sim.linearize(at, u0, parameters=["body_mass", "actuator_bias"]).parameters["body_mass"].numpy()
+        error = np.abs(found["closed"].parameters["body_mass"].numpy() - by_mass).max()
+        within("by masses", error, 1e-10 * np.abs(by_mass).max())
+        with pytest.raises(ValueError, match="no closed form by 'actuator_gain'"):
+            plain.linearize(plain.state(), u0, parameters=["actuator_gain"])
+    for way, J in found.items():
+        A, B = J.A.numpy()[0], J.B.numpy()[0]
+        within(f"A, {way}, {options}", np.abs(A - slopes[:, :n]).max() / np.abs(slopes[:, :n]).max(), 1e-8)
+        within(f"B, {way}, {options}", np.abs(B - slopes[:, n:]).max() / np.abs(slopes[:, n:]).max(), 1e-8)
 
 
 def test_checkpointed_rollouts_have_the_same_gradients():
