@@ -175,6 +175,39 @@ def test_rollouts_stores_and_resets_carry_activations(tmp_path):
     np.testing.assert_array_equal(plain.final[0].activation.numpy(), plain.activation.numpy()[-1, :1])
 
 
+class Stopping:
+    """Constant controls, of which the seventh fails once."""
+
+    def __init__(self, control):
+        self.control, self.calls, self.fails = control, 0, True
+
+    def __call__(self, state):
+        self.calls += 1
+        if self.fails and self.calls == 7:
+            raise RuntimeError("stopped")
+        return self.control
+
+    def state_dict(self):
+        return {"calls": self.calls}
+
+    def load_state_dict(self, kept):
+        self.calls, self.fails = kept["calls"], False
+
+
+def test_a_run_that_was_interrupted_goes_on_with_its_activations(tmp_path):
+    """The store's checkpoint has them: the same bits as without the interruption."""
+    _, model = chain()
+    u = 0.3 * controls(1, model.nu, 2)[0].astype(np.float32)
+    sim = ws.Simulator(model, 2, device="cpu")
+    source = Stopping(wp.array(u, device="cpu"))
+    with pytest.raises(RuntimeError, match="stopped"):
+        sim.rollout(sim.state(keyframe="k"), source, steps=12, store=tmp_path / "run.zarr")
+    resumed = ws.resume(tmp_path / "run.zarr", Stopping(wp.array(u, device="cpu")))
+    plain = sim.rollout(sim.state(keyframe="k"), np.tile(u, (12, 1, 1)))
+    np.testing.assert_array_equal(np.asarray(resumed.activation), plain.activation.numpy())
+    np.testing.assert_array_equal(resumed.final.activation.numpy(), plain.final.activation.numpy())
+
+
 def test_a_model_of_models_and_a_stage_keep_the_dynamics(tmp_path):
     """`add_model` and a USD stage give the same actuators and keyframes back."""
     _, model = chain()

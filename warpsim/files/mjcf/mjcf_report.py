@@ -189,7 +189,12 @@ FIELDS = (
     (
         REFUSED,
         "actuators with a delay or other transmission",
-        "actuator_history actuator_historyadr actuator_delay actuator_dampingpoly actuator_ctrlspec",
+        "actuator_history actuator_historyadr actuator_delay actuator_dampingpoly",
+    ),
+    (
+        IGNORED,
+        "what a control stands for, of actuators with several",
+        "actuator_ctrlspec",
     ),
     (
         IGNORED,
