@@ -21,7 +21,7 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
-from scenes import pressure
+from scenes import pressure, tendons
 from warpsim.bench import machine
 from warpsim.demo import robot_path
 
@@ -51,6 +51,12 @@ ROBOTS = ("ant", "humanoid", "half_cheetah")
 FIELDS = {"polygons": "polygons", "quadrants": "patch16", "five points": "patch5"}  # of contact between pressure fields
 MOTIONS = pressure.motions()
 ACTUATION = ("activation", "muscle", "shared range", "gravcomp")  # of an arm of two hinges
+LINES = (
+    "spatial tendon",
+    "site motor",
+    "wrapped muscle",
+    "crank",
+)  # of an arm of three hinges with a rope (`scenes/tendons.py`)
 
 
 def scene(joint: str, regime: str) -> ws.Model:
@@ -124,6 +130,17 @@ def arm(kind: str) -> ws.Model:
         b.add_effort_limit("shoulder", (-0.4, 0.3))
         b.add_effort_limit(tendon="both", range=(-0.5, 0.5))
     return b.build()
+
+
+def roped_arm(kind: str) -> ws.Model:
+    """An arm with a rope round a sphere and a cylinder; a wrapped muscle passes through the cylinder."""
+    drive = {"spatial tendon": "tendon servo", "wrapped muscle": "muscle"}.get(kind, kind)
+    rope = "limits" if kind == "crank" else "spring"
+    return ws.load(tendons.roped_arm(drive, rope=rope, inside=kind == "wrapped muscle"))
+
+
+def roped_start(sim: ws.Simulator):
+    return sim.state([0.2, 0.4, 0.1], [0.1, -0.2, 0.3])
 
 
 def arm_start(sim: ws.Simulator):
@@ -217,6 +234,11 @@ def cases(arguments):
         for kind, (integrator, solver) in itertools.product(ACTUATION, schemes):
             if solver == "SAP":
                 yield ["arm", kind, integrator, solver], lambda k=kind: arm(k), names, arm_start
+        for kind, (integrator, solver) in itertools.product(LINES, schemes):
+            names = ["body_mass", "gravity", "geom_size", "geom_pose", "force_range"]
+            names += ["tendon_stiffness", "tendon_damping"] if kind != "crank" else ["tendon_range", "tendon_friction"]
+            if solver == "SAP" or kind == "spatial tendon":
+                yield ["roped arm", kind, integrator, solver], lambda k=kind: roped_arm(k), names, roped_start
     elif not arguments.robots_only and not arguments.fields:
         for joint, regime in itertools.product(JOINTS, REGIMES):
             if joint == "free" and regime == "limit":

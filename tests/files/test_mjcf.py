@@ -288,15 +288,12 @@ BALL = '<body name="b"><joint name="neck" type="ball"/><geom size=".1"/></body>'
 FIXED_TENDON = '<tendon><fixed name="cable" {0}><joint joint="elbow" coef="1"/></fixed></tendon>'
 SPATIAL = '<tendon><spatial name="cable" {0}><site site="tip"/><site site="end"/></spatial></tendon>'
 REFUSALS = {  # scene: words of the error
-    "spatial tendon": ((LOOP, SPATIAL.format('stiffness="1"')), ["'cable'", "spatial", "stiffness"]),
-    "spatial equality": ((LOOP, SPATIAL.format("") + '<equality><tendon name="eq" tendon1="cable"/></equality>'), ["'eq'", "'cable'"]),
+    "spatial armature": ((LOOP, SPATIAL.format('armature="1"')), ["'cable'", "armature"]),
     "tendon polynomial": (("", FIXED_TENDON.format('stiffness="1 2"')), ["'cable'", "stiffnesspoly"]),
     "tendon armature": (("", FIXED_TENDON.format('armature="1"')), ["'cable'", "armature"]),
     "user dynamics": (("", '<actuator><general name="m" joint="elbow" dyntype="user" actdim="1"/></actuator>'), ["'m'", "user"]),
     "ball muscle": ((BALL, '<actuator><muscle name="m" joint="neck" lengthrange="0 1"/></actuator>'), ["'m'", "ball"]),
-    "tendon motor": ((LOOP, SPATIAL.format("") + '<actuator><motor name="m" tendon="cable"/></actuator>'), ["'m'", "'cable'", "spatial"]),
-    "site motor": ((LOOP, '<actuator><motor name="m" site="tip" gear="0 0 1 0 0 0"/></actuator>'), ["'m'", "site"]),
-    "adhesion": (("", '<actuator><adhesion name="m" body="arm" ctrlrange="0 1"/></actuator>'), ["'m'", "body"]),
+    "repulsion": (("", '<actuator><general name="m" body="arm" ctrlrange="-1 1"/></actuator>'), ["'m'", "apart"]),
     "ball in parent": ((BALL, '<actuator><motor name="m" jointinparent="neck" gear="1 2 3"/></actuator>'), ["'m'", "parent"]),
     "ball servo": ((BALL, '<actuator><position name="m" joint="neck" kp="1" gear="1 0 0"/></actuator>'), ["'m'", "ball"]),
     "energy": (("", '<actuator><general name="m" joint="elbow" biastype="affine" biasprm="0 0 1"/></actuator>'), ["'m'"]),

@@ -25,6 +25,7 @@ from warpsim.differentiate.rows_adjoint import RowsAdjoint
 from warpsim.differentiate.stage import Stage, evaluate, take_back
 from warpsim.differentiate.taped import flat
 from warpsim.differentiate.taped_dynamics import TapedDynamics
+from warpsim.forces.lines import TapedLines
 from warpsim.integrate import Integrator
 from warpsim.integrate.actuation import TapedActuation
 from warpsim.integrate.compensation import TapedCompensation
@@ -74,6 +75,10 @@ class StepAdjoint:
         self.compensation = None if step.compensation is None else TapedCompensation(step.compensation)
         if self.actuation is not None:
             self.rows.given = self.actuation.given()
+        self.lines = self.line_dynamics = None
+        if step.lines is not None:
+            self.lines = self.rows.lines = TapedLines(step.lines)
+            self.line_dynamics = TapedDynamics(device_model, step.dynamics)
         # geometry
         self.phi, self.point, self.frame = array(C, S), array(C, t.vec3), array(C, t.mat33)
         self.J = twin(step.collision.contacts.J)
@@ -125,9 +130,9 @@ class StepAdjoint:
 
     def _owners(self) -> list:
         """What holds arrays of the tape."""
-        optional = [x for x in (self.actuation, self.compensation, self.fluid) if x is not None]
+        optional = (self.actuation, self.compensation, self.fluid, self.lines, self.line_dynamics)
         kinematics = [] if self.fluid is None else [self.fluid.dynamics]
-        return [self, self.dynamics, self.rows, self.contact, *optional, *kinematics]
+        return [self, self.dynamics, self.rows, self.contact, *(x for x in optional if x is not None), *kinematics]
 
     @in_turn
     def backward(self, record: "StepRecord") -> None:
@@ -229,9 +234,9 @@ class StepAdjoint:
         evaluate([*self._first_stages(), *self.stages()], h)
 
     def _first_stages(self) -> list[Stage]:
-        """What comes before `stages`: the forces of the medium, then what `Step.actuate` finds."""
+        """What comes before `stages`: lines, the forces of the medium, then what `Step.actuate` finds."""
         medium = [] if self.fluid is None else self.fluid.stages(self.q, self.v0, self.tau)
-        return [*medium, *self.actuation_stages()]
+        return [*self.line_stages(), *medium, *self.actuation_stages()]
 
     def _take_solution(self) -> None:
         """The arrays that the equations are taped with, from those of the step repeated."""
@@ -278,12 +283,20 @@ class StepAdjoint:
     def reverse_activation(self, h: float) -> None:
         """From the seed by the next activations alone to the gradients of their inputs."""
         self._clear_gradients()
-        take_back(self.actuation_stages(), h)
+        take_back([*self.line_stages(), *self.actuation_stages()], h)
 
     # the step as a list of functions -----------------------------------------------------------------------------------
 
+    def line_stages(self) -> list[Stage]:
+        """Lengths and moment arms of lines at q: the first functions of a step, with kinematics of their own."""
+        return [] if self.lines is None else [Stage(self._record_lines, values="given")]
+
+    def _record_lines(self, h: float) -> None:
+        self.line_dynamics.position(self.q)
+        self.lines.record(self.line_dynamics)
+
     def actuation_stages(self) -> list[Stage]:
-        """What `Step.actuate` finds, and the next activations: the first functions of a step."""
+        """What `Step.actuate` finds, and the next activations: the functions after `line_stages` and the medium."""
         if self.actuation is None and self.compensation is None:
             return []
         return [Stage(self._record_actuation, self._seed_actuation, values="given")]
@@ -313,6 +326,9 @@ class StepAdjoint:
     def _record_lengths(self, h: float) -> None:
         """Lengths and velocities of actuators at (q, v0), where something asks for them."""
         self.actuation.find_lengths(self.dynamics, self.q, self.v0)
+        if self.lines is not None and self.step.actuation.has_lengths:
+            own = (self.actuation.length, self.actuation.velocity)
+            self.step.lines.measure_actuators(self.lines, self.dynamics, self.v0, *own)
 
     @property
     def pushed(self) -> wp.array:
@@ -340,7 +356,7 @@ class StepAdjoint:
         return self.control if self.actuation is None else self.step.actuation.no_control
 
     def stages(self, by_position: bool = False, regular: bool = False) -> list[Stage]:
-        """All functions of the step in its order after `actuation_stages`. `by_position`, `regular`: see `reverse`."""
+        """All functions of the step in its order after `_first_stages`. `by_position`, `regular`: see `reverse`."""
         return [*self.contact_stages(regular), *self.position_stages()]
 
     def contact_stages(self, regular: bool = False) -> list[Stage]:
@@ -516,6 +532,8 @@ class StepAdjoint:
             self.contact.record_law(h, self.v_c, self.gamma)
             inputs = [scene, contacts, self.J, self.gamma, self.r]
             dynamics.launch(residual.contact_residual, collision.capacity, inputs)
+            if step.sticking is not None:
+                step.sticking.record(dynamics, h, self.actuator_parameters(), self.actuator_control, self.J, self.r)
         lead = self._row_lead(h)[1]
         self.rows.record_residual(h, step.options.sigma, lead, self.v0, self.v, self.actuator_control, self.r)
 
@@ -532,6 +550,9 @@ class StepAdjoint:
                 inputs = [d.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
                 inputs += [*self.actuator_parameters(), q, v, self.actuator_control, force, damping]
                 dynamics.launch(actuators.actuator_force, None, inputs)
+            if self.lines is not None:
+                given = (self.actuator_parameters(), self.actuator_control)
+                step.lines.pull(dynamics, self.lines.moment, *given, force)
         if self.wrench is not None:
             inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.acting_wrench]
             dynamics.launch(actuators.wrench_force, self.model.ntree, [*inputs, link_F, force])

@@ -480,6 +480,10 @@ def _not_analytic(sim, names: tuple[str, ...]) -> str:
         return "with the forces of a medium"
     if sim.parameters.is_per_world("body_active"):
         return "with body_active per world"
+    if sim._step.lines is not None:
+        return "with spatial tendons, or actuators on sites and cranks"
+    if sim._step.sticking is not None:
+        return "with adhesion"
     if sim._step.actuation is not None and sim._step.actuation.has_limits:
         return "with ranges of what several actuators do"
     if sim._step.compensation is not None:

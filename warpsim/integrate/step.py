@@ -9,8 +9,10 @@ import numpy as np
 import warp as wp
 
 from warpsim.contact.collision import Collision
+from warpsim.contact.sticking import Sticking
 from warpsim.device.copies import kernels_of
 from warpsim.device.cores import usable_cores
+from warpsim.forces.lines import Lines, has_lines, line_motors
 from warpsim.integrate import SymplecticEuler, ThetaScheme
 from warpsim.integrate.actuation import Actuation, is_needed
 from warpsim.integrate.compensation import Compensation
@@ -37,6 +39,7 @@ class Step:
 
     reports_energy = True
     widens = True  # deep trees are stepped in float64, see `deep.py`
+    motors_pull = True  # actuators without feedback on lines are forces; where not, rows
 
     def __init__(
         self,
@@ -79,10 +82,15 @@ class Step:
         self.contact_model, self.options = contact_model, contact_model.regularisation
         self.collision = Collision(device_model, self.dynamics, max_contacts, contact_model.collides)
         self.collision.scene.expect_impacts = int(contact_model.is_exact)
+        sticks = self.collision.enabled and bool((model.actuator_body >= 0).any())
+        self.sticking = Sticking(device_model, self.dynamics, self.collision) if sticks else None
         if not contact_model.limits_recovery:
             self.collision.scene.recovery = np.inf
         law = {"exact": contact_model.is_exact, "follow_bend": contact_model.follows_bend}
-        self.scalar_rows = ScalarRows(device_model, self.dynamics, np.flatnonzero(actuator_row), **law)
+        motors = line_motors(model) if self.motors_pull and not scheme.implicit else np.empty(0, int)
+        self.lines = Lines(device_model, self.dynamics, motors) if has_lines(model) else None
+        rows = np.setdiff1d(np.flatnonzero(actuator_row), [*motors, *np.flatnonzero(model.actuator_body >= 0)])
+        self.scalar_rows = ScalarRows(device_model, self.dynamics, rows, lines=self.lines, **law)
         if self.actuation is not None:
             self.scalar_rows.given = self.actuation.given()
         self.deep = deep_motion(self, scheme) if self.widens and make_solver is None else None
@@ -148,7 +156,7 @@ class Step:
         pressure = self.collision.pressure
         files = [passes, energy, actuators, schemes, *(file for file, used in optional.items() if used)]
         found = [x for file in files for x in kernels_of(file, S)]
-        parts = (pressure, self.stages, self.deep, self.actuation, self.compensation, self.fluid)
+        parts = (pressure, self.stages, self.deep, self.actuation, self.compensation, self.fluid, self.lines, self.sticking)
         for part in (self.law, self.scalar_rows, self.solver, *parts):
             found += [] if part is None else part.kernels()
         return found
@@ -209,12 +217,18 @@ class Step:
             self.fluid.launch(self.dynamics, self.dynamics.link_V, self.tau)
 
     def actuate(self, h: float) -> None:
-        """What the forces of a step of h read of actuators with a state and of what compensates gravity, after the kinematics at (q, v)."""
+        """Lines, and what the forces of a step of h read of actuators with a state and of what compensates gravity, after the
+        kinematics at (q, v)."""
         none = self.scalar_rows.nothing
+        if self.lines is not None:
+            self.lines.launch()
         if self.compensation is not None:
             self.compensation.launch(self.wrench)
         if self.actuation is not None:
             self.actuation.find_lengths(self.q, self.v)
+            if self.lines is not None and self.actuation.has_lengths:
+                own = (self.actuation.length, self.actuation.velocity)
+                self.lines.measure_actuators(self.lines, self.dynamics, self.v, *own)
             force = none if self.compensation is None else self.compensation.force
             self.actuation.launch(h, self.control, self.pushed, force)
 
@@ -242,6 +256,8 @@ class Step:
         """Generalised forces without linear damping, and its diagonal."""
         dynamics = self.dynamics
         self.applied_force(self.q, self.v, dynamics.link_X, dynamics.dof_S, self.force, self.damping)
+        if self.lines is not None:
+            self.lines.pull(dynamics, self.lines.moment, self.actuator_parameters(), self.actuator_control, self.force)
 
     def applied_force(
         self, q: wp.array, v: wp.array, link_X: wp.array, dof_S: wp.array, force: wp.array, damping: wp.array
@@ -267,6 +283,9 @@ class Step:
         self.collision.jacobian()
         if self.stages is not None and self.stages.follows_contacts:
             self.stages.follow_contacts()
+        if self.sticking is not None:
+            given = (self.actuator_parameters(), self.actuator_control)
+            self.sticking.launch(h, *given, self.A_factor, self.v_star)
         if self.collision.enabled:
             self.law.regularise(h, self.v, self.M_factor, self.z)
         between = (self.stages.between, self.stages.newton.q) if self.scheme.order > 1 else None

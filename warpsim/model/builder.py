@@ -6,7 +6,6 @@ The importers use it too, so that a file and a scene in code pass the same check
 import copy
 import dataclasses
 import warnings
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -50,6 +49,8 @@ from warpsim.model.model import (
     TetField,
 )
 from warpsim.model.muscle import Muscle
+from warpsim.model.targets import check_feedback, read_gear, read_target
+from warpsim.model.tendon_paths import read_path
 
 DEFAULT_DENSITY = 1000.0  # kg/m^3
 
@@ -380,8 +381,9 @@ class ModelBuilder:
 
     def add_tendon(
         self,
-        joints,
+        joints=None,
         *,
+        path=None,
         name=None,
         range=None,
         stiffness=0.0,
@@ -389,28 +391,20 @@ class ModelBuilder:
         friction=0.0,
         reference=None,
     ) -> int:
-        """Add a fixed tendon, a linear combination of positions: length = sum of coefficient times q.
+        """Add a tendon: a fixed one on `joints`, or a spatial one along a `path`.
 
-        `joints` maps hinges and slides (names or indices) to coefficients. `range` (low, high) limits the length. Its
-        spring is slack between the lengths `reference` (one number or two; None: the length where the joints' own
-        springs rest); `friction` is the largest dry-friction force.
+        `joints` maps hinges and slides (names or indices) to coefficients: length = sum of coefficient times q. A `path` is a list of
+        sites, with pairs (geom, side site or None) of spheres and cylinders to wrap between two sites, and with
+        `ws.Pulley(divisor)` where a new branch begins: length = that of the taut string [m]. `range` (low, high) limits the length. Its
+        spring is slack between the lengths `reference` (one number or two; None: of a fixed tendon the length where the
+        joints' own springs rest); `friction` is the largest dry-friction force.
         """
         name = self._name("tendon", name, [t.name for t in self.tendons])
         label = f"tendon {name!r}"
-        coefficients: dict[int, float] = {}
-        if not isinstance(joints, Mapping):
-            raise ModelError(f"{label}: joints is {short(joints)}; give a dict of joints and their coefficients")
-        for key, value in joints.items():
-            j = self._joint(key)
-            constraints.check_single(self.joints, j, label)
-            c = array_of(value, f"{label}: coefficient of joint {self.joints[j].name!r}")
-            if c.shape != () or not np.isfinite(c) or j in coefficients:
-                why = "is there twice" if j in coefficients else f"has the coefficient {value}; give a finite number"
-                raise ModelError(f"{label}: joint {self.joints[j].name!r} {why}")
-            if c != 0:
-                coefficients[j] = float(c)
-        if not coefficients:
-            raise ModelError(f"{label} moves nothing; give it at least one joint with a coefficient other than 0")
+        if (joints is None) == (path is None):
+            raise ModelError(f"{label}: give joints or a path, and not both")
+        coefficients = {} if joints is None else constraints.read_coefficients(self, joints, label)
+        wraps = [] if path is None else read_path(self, path, label)
         limits = np.zeros(2) if range is None else vector_of(range, 2, f"{label}: range")
         if limits[0] > limits[1]:
             raise ModelError(f"{label}: range {limits.tolist()} refused: the lower bound must not exceed the upper")
@@ -421,7 +415,11 @@ class ModelBuilder:
                 raise ModelError(f"{label}: reference {reference.tolist()}; give (low, high) with low <= high")
         forces = {"stiffness": stiffness, "damping": damping, "friction": friction}
         forces = {key: scalar_of(value, f"{label}: {key}") for key, value in forces.items()}
-        self.tendons.append(Tendon(name, coefficients, range is not None, limits, **forces, reference=reference))
+        if wraps and reference is None and forces["stiffness"] > 0:
+            raise ModelError(f"{label} has a spring; give the length [m] where it rests as reference")
+        self.tendons.append(
+            Tendon(name, coefficients, range is not None, limits, **forces, reference=reference, path=wraps)
+        )
         return len(self.tendons) - 1
 
     def add_constraint(
@@ -480,6 +478,10 @@ class ModelBuilder:
         kind="effort",
         *,
         tendon=None,
+        site=None,
+        reference_site=None,
+        crank=None,
+        body=None,
         name=None,
         gear=1.0,
         kp=0.0,
@@ -494,10 +496,14 @@ class ModelBuilder:
         muscle: Muscle | None = None,
         group: int = 0,
     ) -> int:
-        """Add an actuator on `joint` or `tendon`: force = (gain . s) drive + bias . s, s = (1, length, velocity), times gear.
+        """Add an actuator: force = (gain . s) drive + bias . s, s = (1, length, velocity), times gear. It acts on one of these:
 
-        The length of a hinge or slide is gear q, its velocity gear v; of a tendon gear times its length. `gear` has one
-        value per degree of freedom of the joint.
+        `joint`: the length of a hinge or slide is gear q, its velocity gear v; `gear` has one value per degree of freedom.
+        `tendon`: gear times its length.
+        `site`: gear (6,) is a force and a torque in its axes, and the length 0; with `reference_site` in that one's axes, and the length is
+        gear · (position, rotation vector) of the site in them.
+        `crank=(pin site, slider site, rod [m])`: the slide of the rod along the slider's z axis.
+        `body`: its contacts stick with the force, shared among them (control_range from 0 on, no feedback).
 
         `kind` "effort" (the drive is the force), "position" (`kp`, and `kv` as damping), "velocity" (`kv`), "affine"
         with `gain (3,)` and `bias (3,)`, or "muscle" with `muscle=ws.Muscle(...)`. Controls are clamped to `control_range`, the force to `force_range`.
@@ -508,27 +514,16 @@ class ModelBuilder:
         """
         name = self._name("actuator", name, [a.name for a in self.actuators])
         label = f"actuator {name!r}"
-        if (joint is None) == (tendon is None):
-            raise ModelError(f"{label}: give a joint or a tendon, and not both")
-        j, t = (-1, self._tendon(tendon)) if joint is None else (self._joint(joint), -1)
+        target = read_target(self, joint, tendon, site, reference_site, crank, body, label)
         gain, bias = actuator_law(kind, kp, kv, gain, bias, label, muscle)
-        nv = 1 if j < 0 else JOINT_NV[self.joints[j].type]
-        gears = np.zeros(6)
-        values = np.atleast_1d(array_of(gear, f"{label}: gear"))
-        if not np.isfinite(values).all() or values.shape not in ((nv,), (6,)):  # six: as MJCF has them
-            raise ModelError(f"{label}: gear {short(values.tolist())}; give {nv} finite values")
-        gears[:nv] = values[:nv]
-        if nv > 1 and (gain[1:].any() or bias[1:].any() or muscle is not None):
-            raise ModelError(
-                f"{label}: feedback on length or velocity needs a hinge or slide; joint {self.joints[j].name!r} is "
-                f"{self.joints[j].type.name.lower()}"
-            )
+        gears = read_gear(self, target, gear, label)
         if bias[2] > 0:
             raise ModelError(f"{label}: velocity bias is {bias[2]}; a positive one feeds energy in, make it <= 0")
         ranges = (interval(control_range, f"{label}: control_range"), interval(force_range, f"{label}: force_range"))
+        check_feedback(self, target, gain[1:].any() or bias[1:].any() or muscle is not None, ranges[0], gain, label)
         state = activation_options(dynamics, activation_range, early, muscle, label)
         self.actuators.append(
-            Actuator(name, j, t, gears, gain, bias, *ranges, group=whole(group, f"{label}: group"), **state)
+            Actuator(name, target, gears, gain, bias, *ranges, group=whole(group, f"{label}: group"), **state)
         )
         return len(self.actuators) - 1
 

@@ -23,6 +23,8 @@ from warpsim.model.model import (
     KeyframeParts,
     Model,
 )
+from warpsim.model.targets import compile_targets, target_of
+from warpsim.model.tendon_paths import path_of
 
 SINGULAR = 1e-12  # articulated over composite inertia, below which a degree of freedom moves nothing but rounding
 
@@ -101,8 +103,7 @@ def compile_model(b) -> Model:
         actuator_names=tuple(a.name for a in b.actuators),
         **compile_tendons(b, b.joints, dict(zip(links["joint_order"], links["joint_v"], strict=True)), nv),
         **compile_constraints(b, order),
-        actuator_joint=np.array([order.get(a.joint, -1) for a in b.actuators], dtype=np.int32),
-        actuator_tendon=np.array([a.tendon for a in b.actuators], dtype=np.int32),
+        **compile_targets(b, order),
         actuator_gear=_stack([a.gear for a in b.actuators], (6,)),
         actuator_gain=_stack([a.gain for a in b.actuators], (3,)),
         actuator_bias=_stack([a.bias for a in b.actuators], (3,)),
@@ -541,17 +542,15 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
     geom_start = len(b.geoms)
     _append_geoms(b, other, pose, prefix, first)
     _append_pairs(b, other, geom_start)
+    site_start = len(b.sites)
     append_marks(b, other, pose, prefix, first)
     for body_a, body_b in other.excluded:
         b.excluded.add(tuple(-1 if x < 0 else first + int(x) for x in (body_a, body_b)))
     tendon_start = len(b.tendons)
-    _append_constraints(b, other, pose, prefix, first, joint_start)
+    _append_constraints(b, other, pose, prefix, first, joint_start, geom_start, site_start)
     for a, name in enumerate(other.actuator_names):
-        joint, tendon = int(other.actuator_joint[a]), int(other.actuator_tendon[a])
         b.add_actuator(
-            None if joint < 0 else joint_start + joint,
-            actuator_kind(other, a),
-            tendon=None if tendon < 0 else tendon_start + tendon,
+            kind=actuator_kind(other, a),
             name=prefix + name,
             gear=other.actuator_gear[a],
             gain=other.actuator_gain[a],
@@ -559,6 +558,7 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
             control_range=other.control_range[a],
             force_range=other.force_range[a],
             **state_options(other, a),
+            **target_of(other, a, joint_start, tendon_start, site_start, first),
         )
     for j in np.flatnonzero(np.isfinite(other.joint_effort_range).any(1)):
         gravity = bool(other.joint_effort_gravity[j])
@@ -599,14 +599,17 @@ def _append_keyframes(
         b.keyframes[b._name("keyframe", prefix + name, list(b.keyframes))] = parts
 
 
-def _append_constraints(b, other: Model, pose, prefix: str, first_body: int, joint_start: int) -> None:
+def _append_constraints(
+    b, other: Model, pose, prefix: str, first_body: int, joint_start: int, geom_start: int, site_start: int
+) -> None:
     """Tendons and constraints; frames in the world are placed at `pose`."""
     tendon_start = len(b.tendons)
     joint_of_dof = {int(v): joint_start + j for j, v in enumerate(other.joint_v)}
     for t, name in enumerate(other.tendon_names):
-        row = other.tendon_coefficients[t]
+        row, path = other.tendon_coefficients[t], path_of(other, t, geom_start, site_start)
         b.add_tendon(
-            {joint_of_dof[int(d)]: row[d] for d in np.flatnonzero(row)},
+            None if path else {joint_of_dof[int(d)]: row[d] for d in np.flatnonzero(row)},
+            path=path,
             name=prefix + name,
             range=other.tendon_range[t] if other.tendon_limited[t] else None,
             stiffness=other.tendon_stiffness[t],

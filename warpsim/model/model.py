@@ -73,6 +73,11 @@ EMPTY = {
         ("camera_pose", (7,), float),
         ("camera_fovy", (), float),
         ("camera_resolution", (2,), np.int32),
+        ("wrap_tendon", (), np.int32),
+        ("wrap_type", (), np.int32),
+        ("wrap_object", (), np.int32),
+        ("wrap_side", (), np.int32),
+        ("wrap_divisor", (), float),
     )
 }
 
@@ -229,7 +234,7 @@ class Model:
     friction_rule: int  # FrictionRule of geoms of equal priority
     filter_parent: bool  # no contact between a body and its parent
 
-    tendon_names: tuple[str, ...]  # fixed tendons: length = tendon_coefficients . (positions of hinges and slides)
+    tendon_names: tuple[str, ...]  # length of a fixed one = tendon_coefficients . (positions of hinges and slides)
     tendon_coefficients: np.ndarray  # (ntendon, nv)
     tendon_limited: np.ndarray  # (ntendon,) bool
     tendon_range: np.ndarray  # (ntendon, 2)
@@ -277,6 +282,16 @@ class Model:
     camera_pose: np.ndarray = None  # type: ignore[assignment]  # (ncamera, 7) in the body
     camera_fovy: np.ndarray = None  # type: ignore[assignment]  # (ncamera,) vertical angle of view [rad]
     camera_resolution: np.ndarray = None  # type: ignore[assignment]  # (ncamera, 2) width and height in pixels
+    # Paths of spatial tendons, element by element (`tendon_paths.py`); their tendon_coefficients are 0.
+    wrap_tendon: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) ascending
+    wrap_type: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) WrapType
+    wrap_object: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) the site or geom, -1
+    wrap_side: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) side site of a geom, -1
+    wrap_divisor: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) of a pulley
+    # Transmissions other than joints and tendons.
+    actuator_site: np.ndarray = None  # type: ignore[assignment]  # (nu, 2) site and reference site; of a crank its pin and the slider; -1
+    actuator_rod: np.ndarray = None  # type: ignore[assignment]  # (nu,) length of a crank's rod [m], 0 is no crank
+    actuator_body: np.ndarray = None  # type: ignore[assignment]  # (nu,) whose contacts stick, -1
     # Actuators with a state, and muscles (`kernels/forces/activation.py`, `muscle.py`); None is a model without.
     actuator_dynamics: np.ndarray = None  # type: ignore[assignment]  # (nu,) DynamicsType
     actuator_time: np.ndarray = None  # type: ignore[assignment]  # (nu, 3) [s] τ; of muscles rise, fall and the width of control between them
@@ -304,6 +319,9 @@ class Model:
             "geom_hydroelastic": (self.geom_hydroelastic is None, lambda: np.full((self.ngeom, 4), np.nan)),
             "geom_field": (self.geom_field is None, lambda: np.full(self.ngeom, -1, np.int32)),
             "point_pairs": (self.point_pairs < 0, lambda: len(self.pair_geom)),
+            "actuator_site": (self.actuator_site is None, lambda: np.full((self.nu, 2), -1, np.int32)),
+            "actuator_rod": (self.actuator_rod is None, lambda: np.zeros(self.nu)),
+            "actuator_body": (self.actuator_body is None, lambda: np.full(self.nu, -1, np.int32)),
             "actuator_dynamics": (self.actuator_dynamics is None, lambda: np.zeros(self.nu, np.int32)),
             "actuator_time": (self.actuator_time is None, lambda: np.zeros((self.nu, 3))),
             "activation_range": (self.activation_range is None, lambda: np.tile([-np.inf, np.inf], (self.nu, 1))),

@@ -9,6 +9,7 @@ from warpsim.errors import ModelError
 from warpsim.model.constraint_types import ConstraintType
 from warpsim.model.hydroelastic import surface_pairs
 from warpsim.model.model import DynamicsType, FrictionRule, GeomType, JointType, Model
+from warpsim.model.tendon_paths import check_paths
 
 PER_DOF = ("joint_stiffness", "joint_damping", "joint_armature", "joint_friction", "joint_reference")
 ROWS = {
@@ -22,7 +23,7 @@ ROWS = {
 ROWS |= {"tree_reference": "ntree", "tree_link": "ntree + 1", "tree_v": "ntree + 1"} | dict.fromkeys(PER_DOF, "nv")
 # By the beginning of the name, for those that are not above; the text is what `counts` knows.
 OWNER = {"body": "nbody", "joint": "njoint", "link": "nlink", "geom": "ngeom", "pair": "npair", "tendon": "ntendon"}
-OWNER |= {"constraint": "nconstraint", "actuator": "nu", "site": "nsite", "camera": "ncamera"}
+OWNER |= {"constraint": "nconstraint", "actuator": "nu", "site": "nsite", "camera": "ncamera", "wrap": "nwrap"}
 # Indices: the least that is allowed, and what they count; one past the end is allowed where a slice begins.
 INDICES = {
     "body_parent": (-1, "nbody"),
@@ -52,6 +53,10 @@ INDICES = {
     "actuator_tendon": (-1, "ntendon"),
     "site_body": (-1, "nbody"),
     "camera_body": (-1, "nbody"),
+    "wrap_tendon": (0, "ntendon"),
+    "wrap_side": (-1, "nsite"),
+    "actuator_site": (-1, "nsite"),
+    "actuator_body": (-1, "nbody"),
 }
 KINDS = {"joint_type": JointType, "link_type": JointType, "geom_type": GeomType, "pair_rule": FrictionRule}
 KINDS |= {"constraint_type": ConstraintType, "site_type": GeomType, "actuator_dynamics": DynamicsType}
@@ -61,7 +66,7 @@ def check_tables(model: Model) -> None:
     """Raise `ModelError` naming the first field whose length, index or kind does not fit the rest."""
     counts = {name: getattr(model, name) for name in ("nq", "nv", "nu", "nbody", "njoint", "ngeom", "nlink", "ntree")}
     counts |= {"ntendon": model.ntendon, "nconstraint": model.nconstraint, "npair": len(model.pair_geom)}
-    counts |= {"nsite": model.nsite, "ncamera": model.ncamera}
+    counts |= {"nsite": model.nsite, "ncamera": model.ncamera, "nwrap": len(model.wrap_tendon)}
     counts |= {"nmesh": len(model.meshes), "nfield": len(model.fields)}
     for name, value in vars(model).items():
         rows = ROWS.get(name) or OWNER.get(name.split("_")[0])
@@ -75,6 +80,7 @@ def check_tables(model: Model) -> None:
         bad = ~np.isin(getattr(model, name), known)
         if bad.any():
             raise ModelError(f"{name}[{int(np.argmax(bad))}] is {getattr(model, name)[bad][0]}; there are {known}")
+    check_paths(model)
     for name in ("tree_link", "tree_v"):
         if (np.diff(getattr(model, name)) < 0).any():
             raise ModelError(f"{name} is {getattr(model, name).tolist()}; it must not decrease")

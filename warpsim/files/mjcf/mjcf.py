@@ -13,7 +13,7 @@ import numpy as np
 from warpsim.errors import ModelError
 from warpsim.files.drives import INFINITE, drive_joints
 from warpsim.files.meshes import convex_parts
-from warpsim.files.mjcf.mjcf_actuators import actuator_options
+from warpsim.files.mjcf.mjcf_actuators import actuator_options, actuator_target
 from warpsim.files.mjcf.mjcf_constraints import add_equalities, add_tendons, compliance
 from warpsim.files.mjcf.mjcf_files import Bundle, bundle
 from warpsim.files.mjcf.mjcf_force_limits import SHARED, ForceLimits, compensates, is_off
@@ -26,7 +26,7 @@ from warpsim.files.mjcf.mjcf_refusals import (
     control_index,
     disabled,
     locked_ball,
-    on_tendon,
+    on_joint,
 )
 from warpsim.files.mjcf.mjcf_report import feature_report, fluid
 from warpsim.files.pressure_fields import fitted
@@ -164,7 +164,7 @@ def _actuator_sum(m, key: str) -> np.ndarray:
     """What the actuators add to each joint's damping or armature: theirs times gear^2."""
     total = np.zeros(m.njnt)
     for a in range(actuator_count(m)) if hasattr(m, f"actuator_{key}") else ():
-        if actuator_refusal(m, a) is None and not on_tendon(m, a):
+        if actuator_refusal(m, a) is None and on_joint(m, a):
             total[int(m.actuator_trnid[a][0])] += getattr(m, f"actuator_{key}")[a] * m.actuator_gear[a, 0] ** 2
     return total
 
@@ -272,12 +272,9 @@ def _add_actuators(b: ModelBuilder, m, tendons: dict[int, int]) -> list[int]:
         if actuator_refusal(m, a):
             continue
         off = is_off(m, a)
-        target = int(m.actuator_trnid[a][0])
         b.add_actuator(
-            None if on_tendon(m, a) else target,
-            tendon=tendons[target] if on_tendon(m, a) else None,
+            **actuator_target(m, a, tendons),
             name=names[a],
-            gear=m.actuator_gear[a],
             force_range=INFINITE if off else limits.force_range(a),
             **actuator_options(m, a, off),
         )

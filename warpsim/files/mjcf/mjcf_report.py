@@ -11,12 +11,13 @@ import mujoco
 import numpy as np
 
 from warpsim.checks import grouped
-from warpsim.files.mjcf.mjcf_force_limits import IDLE, SHARED, UNREACHED, ForceLimits, compensates
+from warpsim.files.mjcf.mjcf_force_limits import IDLE, MOVING, SHARED, UNREACHED, ForceLimits, compensates
 from warpsim.files.mjcf.mjcf_pressure import named_numerics
 from warpsim.files.mjcf.mjcf_refusals import (
     JOINTS,
     MUSCLE_LAW,
     TENDON_FORCES,
+    TRANSMISSIONS,
     actuator_count,
     actuator_refusal,
     control_index,
@@ -24,6 +25,7 @@ from warpsim.files.mjcf.mjcf_refusals import (
     element_name,
     equality_refusal,
     locked_ball,
+    tendon_coefficients,
     tendon_refusal,
     tendon_roles,
 )
@@ -93,7 +95,7 @@ FIELDS = (
         USED,
         "actuators",
         "actuator_trntype actuator_trnid actuator_gaintype actuator_gainprm actuator_biastype actuator_biasprm "
-        "actuator_gear actuator_ctrllimited actuator_ctrlrange actuator_forcelimited actuator_forcerange "
+        "actuator_cranklength actuator_gear actuator_ctrllimited actuator_ctrlrange actuator_forcelimited actuator_forcerange "
         "actuator_ctrladr actuator_ctrlnum actuator_outadr actuator_outnum",
     ),
     (
@@ -149,7 +151,7 @@ FIELDS = (
     ),
     (
         USED,
-        "fixed tendons; spatial ones that act are refused",
+        "tendons, fixed and spatial",
         "tendon_type tendon_adr tendon_num wrap_* tendon_stiffness tendon_damping tendon_limited tendon_range "
         "tendon_lengthspring tendon_frictionloss",
     ),
@@ -187,7 +189,7 @@ FIELDS = (
     (
         REFUSED,
         "actuators with a delay or other transmission",
-        "actuator_history actuator_historyadr actuator_delay actuator_dampingpoly actuator_cranklength",
+        "actuator_history actuator_historyadr actuator_delay actuator_dampingpoly",
     ),
     (
         IGNORED,
@@ -490,6 +492,9 @@ def _joints(r: _Report, m) -> None:
     why = "limits act at the bound"
     r.count("joint limit margin", IGNORED, ((m.jnt_margin != 0) & (m.jnt_limited != 0)).sum(), "joint", why)
     _clamps(r, _JOINT, r.force_limits.joints)
+    for j in (j for j, outcome in r.force_limits.joints.items() if outcome == MOVING):
+        what = "has actuatorfrcrange, and an actuator on a spatial tendon, sites, a crank or contacts moves it"
+        r.refuse(r.name(_JOINT, j), what, "remove it and give the actuators a forcerange")
     idle = sum(outcome == IDLE for outcome in r.force_limits.joints.values())
     why = "no actuator drives them; actuators='effort' uses it as control_range, 'position' as force_range"
     r.count("actuatorfrcrange of joints without actuators", IGNORED, idle, "joint", why)
@@ -572,6 +577,8 @@ def _actuators(r: _Report, m) -> None:
         if kind:
             stateful = sum(bool(m.actuator_dyntype[a] == kind) for a in good)
             r.count(f"activation ({kind.name.lower()})", USED, stateful, "actuator")
+    for kind, what in TRANSMISSIONS.items():
+        r.count(what, USED, sum(int(m.actuator_trntype[a]) == kind for a in good), "actuator")
     r.count("actuator gear", USED, sum(not np.isin(m.actuator_gear[a], (0, 1)).all() for a in good), "actuator")
     unclamped = disabled(m, "CLAMPCTRL")
     limited = sum(bool(m.actuator_ctrllimited[control_index(m, a)]) for a in good)
@@ -589,7 +596,8 @@ def _tendons(r: _Report, m) -> None:
         if not roles:
             r.add(name, IGNORED, "no stiffness, damping, limit, friction, actuator or equality")
         elif refusal is None:
-            r.add(name, USED, f"fixed, with {', '.join(roles)}")
+            kind = "spatial" if tendon_coefficients(m, t) is None else "fixed"
+            r.add(name, USED, f"{kind}, with {', '.join(roles)}")
         elif set(roles) & {*TENDON_FORCES}:
             r.refuse(name, *refusal)
         else:
