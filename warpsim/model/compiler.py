@@ -13,6 +13,8 @@ from warpsim.model.constraints import compile_constraints, compile_tendons
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_matrix, rotation_vector
 from warpsim.model.marks import append_marks, compile_marks
 from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType, Keyframe, KeyframeParts, Model
+from warpsim.model.sensor_records import append_sensors, compile_sensors
+from warpsim.model.sensor_types import ObjectType
 
 SINGULAR = 1e-12  # articulated over composite inertia, below which a degree of freedom moves nothing but rounding
 
@@ -79,6 +81,7 @@ def compile_model(b) -> Model:
         fields=tuple(b.fields),
         point_pairs=point_pairs,
         **compile_marks(b),
+        **compile_sensors(b, order),
         **pairs,
         excluded=np.array(sorted(b.excluded), dtype=np.int32).reshape(-1, 2),
         friction_rule=int(b.friction_rule),
@@ -441,7 +444,7 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
             reference=_placed_reference(kind, pose, other.joint_reference[dofs]),
             q0=compose(pose, q0) if kind == JointType.FREE else q0,
         )
-    geom_start = len(b.geoms)
+    geom_start, site_start, camera_start = len(b.geoms), len(b.sites), len(b.cameras)
     _append_geoms(b, other, pose, prefix, first)
     _append_pairs(b, other, geom_start)
     append_marks(b, other, pose, prefix, first)
@@ -462,6 +465,10 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
             control_range=other.control_range[a],
             force_range=other.force_range[a],
         )
+    starts = {ObjectType.JOINT: joint_start, ObjectType.GEOM: geom_start, ObjectType.TENDON: tendon_start}
+    starts |= {ObjectType.SITE: site_start, ObjectType.CAMERA: camera_start, ObjectType.ACTUATOR: len(b.actuators) - other.nu}
+    starts |= dict.fromkeys((ObjectType.BODY, ObjectType.INERTIA, ObjectType.SUBTREE), first)
+    append_sensors(b, other, prefix, starts)
     _append_keyframes(b, other, pose, prefix, joint_start, len(b.actuators) - other.nu)
     b.report.extend(
         line for line in other.report if line.feature != hydroelastic.FEATURE

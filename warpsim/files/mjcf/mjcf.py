@@ -27,6 +27,7 @@ from warpsim.files.mjcf.mjcf_refusals import (
     locked_ball,
     on_tendon,
 )
+from warpsim.files.mjcf.mjcf_sensors import add_sensors
 from warpsim.files.mjcf.mjcf_report import feature_report, fluid
 from warpsim.files.pressure_fields import fitted
 from warpsim.files.safe_files import missing
@@ -89,6 +90,7 @@ def convert(
         tendons = add_tendons(b, m, element_names(m, mujoco.mjtObj.mjOBJ_TENDON, m.ntendon, "tendon"))
         add_equalities(b, m, element_names(m, mujoco.mjtObj.mjOBJ_EQUALITY, m.neq, "constraint"), tendons)
         controls = _add_actuators(b, m, tendons)
+        add_sensors(b, m, tendons)
         if decompose:
             _decompose(b, decompose)
         _add_keyframes(b, m, controls)
