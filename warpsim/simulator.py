@@ -307,6 +307,17 @@ class Simulator:
         return self._queries.energy(state.q, state.v)
 
     @in_turn
+    def sensors(self, state: State, control=None) -> wp.array:
+        """What the model's sensors measure `(worlds, nsensordata)`, in MuJoCo's order and layout; `model.sensor(name)` is a sensor's slice.
+
+        Sensors of positions and velocities are those of `state`. Those of accelerations and forces are of the (sub)step that led to it:
+        (v' − v)/h and impulses/h, where it began; NaN after `sim.state` and `reset`, until a step. With `control (worlds, nu)` the
+        forces of actuators are those at `state` instead. On a tape where one records. See docs/sensors.md.
+        """
+        self._stepper.check_state(state)
+        return self._stepper.sensors(state, control)
+
+    @in_turn
     def contacts(self, state: State) -> ContactList:
         """The contacts at `state`, and those that its velocity can bring about within dt."""
         self._stepper.check_state(state)

@@ -21,9 +21,11 @@ from warpsim.inputs import Inputs, is_on_host
 from warpsim.integrate import Integrator
 from warpsim.integrate.step import Step
 from warpsim.kernels import flags, worlds
+from warpsim.sensors.reader import SensorReader
 from warpsim.solve.contact_model import ContactModel
 from warpsim.spare_states import SpareStates
 from warpsim.state import State
+from warpsim.tree.dynamics import Dynamics
 
 NONFINITE = int(flags.NONFINITE)
 NOT_CONVERGED = int(flags.NOT_CONVERGED)
@@ -270,6 +272,32 @@ class Stepper:
                 self.replay.play(stages)
 
         return replay
+
+    # sensors -------------------------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def reader(self) -> SensorReader:
+        return SensorReader(Dynamics(self.device_model))
+
+    def sensors(self, state: State, control) -> wp.array:
+        """`Simulator.sensors`, with `state` checked."""
+        control = self.inputs.given_forces(control=control)["control"]
+        reader = self.reader
+        out = reader.dynamics.array(self.model.nsensordata, self.device_model.types.real)
+        if self.model.nsensordata:
+            reader.clear()
+            measured, stepped = self.measured(state)
+            reader.read(state.q, state.v, state.time, measured, stepped, control, out)
+        return out
+
+    def measured(self, state: State) -> tuple[wp.array, wp.array]:
+        """What the last step left of accelerations and forces in a state, and in which worlds there was one."""
+        return state.memory.get("measured", self._nothing[0]), state.memory.get("stepped", self._nothing[1])
+
+    @functools.cached_property
+    def _nothing(self) -> tuple[wp.array, wp.array]:
+        empty = wp.zeros((self.worlds, 0), dtype=self.device_model.types.real, device=self.device)
+        return empty, wp.zeros(self.worlds, dtype=wp.int32, device=self.device)
 
     # tapes and Jacobians -------------------------------------------------------------------------------------------------
 

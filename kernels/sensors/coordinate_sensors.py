@@ -133,13 +133,9 @@ def measure_coordinates(
             data[w, adr + i] = v[w, c.v[s, i]]
     elif kind == JOINTLIMITPOS or kind == JOINTLIMITVEL:
         limit = limit_of(sensors, joint_range, q, v, w, s)
-        data[w, adr] = limit[0]
-        if kind == JOINTLIMITVEL:
-            data[w, adr] = limit[1]
+        data[w, adr] = wp.where(kind == JOINTLIMITPOS, limit[0], limit[1])
     elif kind == TENDONLIMITPOS or kind == TENDONLIMITVEL:
         stop = limit_of(sensors, tendon_range, q, v, w, s)
-        data[w, adr] = stop[0]
-        if kind == TENDONLIMITVEL:
-            data[w, adr] = stop[1]
+        data[w, adr] = wp.where(kind == TENDONLIMITPOS, stop[0], stop[1])
     elif kind == CLOCK:
         data[w, adr] = real(time[w])

@@ -5,8 +5,7 @@ A frame that is relative to nothing is relative to the world, whose frame stands
 
 import warp as wp
 
-from ..contact.narrow.manifold import BOX, CAPSULE, SPHERE
-from ..contact.narrow.shape import CYLINDER, ELLIPSOID
+from ..contact.narrow.manifold import BOX, CAPSULE, CYLINDER, ELLIPSOID, SPHERE
 from ..real import func, kernel, real, struct, transform, vec3, vec4, vec6
 from ..tree import joints
 from ..tree import spatial as sp

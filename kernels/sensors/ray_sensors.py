@@ -6,7 +6,8 @@ a flat surface.
 
 import warp as wp
 
-from ..contact.ray import Triangles, miss
+from ..contact.narrow.manifold import PLANE
+from ..contact.ray import Hit, Triangles, miss
 from ..contact.ray_cast import may_hit, ray_geom
 from ..contact.ray_field import Fields
 from ..real import func, kernel, real, struct, transform, vec3
@@ -57,6 +58,17 @@ def geom_frame(
     return X
 
 
+@func
+def within_plane(hit: Hit, kind: int, size: vec3, point: vec3) -> bool:
+    """Whether a hit counts: rays see a plane as far as it is drawn, where it has a size."""
+    seen = hit.t >= real(0.0)
+    if kind == PLANE:
+        for i in range(2):
+            if size[i] > real(0.0) and wp.abs(point[i]) > size[i]:
+                seen = False
+    return seen
+
+
 @kernel
 def cast_rays(
     sensors: RaySensors,
@@ -86,10 +98,11 @@ def cast_rays(
             hit = miss()
             if may_hit(o, along, kind, size):
                 hit = ray_geom(o, along, kind, size, triangles, fields, g)
-            if hit.t >= real(0.0) and (best < real(0.0) or hit.t < best):
+            point = o + hit.t * along
+            if within_plane(hit, kind, size, point) and (best < real(0.0) or hit.t < best):
                 best = hit.t
                 hits.geom[w, s] = g
-                hits.point[w, s] = o + hit.t * along
+                hits.point[w, s] = point
                 hits.normal[w, s] = hit.normal
 
 
@@ -115,7 +128,7 @@ def measure_rays(
     # out
     data: wp.array2d(dtype=real),
 ):
-    """Distance [m] (-1: nothing is hit), direction, origin, point, normal and depth along the ray. Launch over (worlds, rays)."""
+    """Distance [m], direction, origin, point, normal and depth along the ray; where nothing is hit -1 and zeros. Launch over (worlds, rays)."""
     w, s = wp.tid()
     X = frame_of(sensors.frames, geom_pose, body_com, link_X, w, s, 0)
     origin = wp.transform_get_translation(X)
@@ -123,18 +136,20 @@ def measure_rays(
     t = real(-1.0)
     n = vec3(real(0.0), real(0.0), real(0.0))
     point = vec3(real(0.0), real(0.0), real(0.0))
+    seen = vec3(real(0.0), real(0.0), real(0.0))
     g = hits.geom[w, s]
     if g >= 0:
         Y = geom_frame(sensors, geom_pose, link_X, w, g)
         n = wp.transform_vector(Y, hits.normal[w, s])
         t = wp.dot(n, wp.transform_point(Y, hits.point[w, s]) - origin) / wp.dot(n, d)
         point = origin + t * d
+        seen = d
     chosen = sensors.data[s]
     adr = sensors.adr[s]
     if (chosen & 1) != 0:
         data[w, adr] = t
         adr = adr + 1
-    adr = put(d, chosen, DIRECTION, adr, w, data)
+    adr = put(seen, chosen, DIRECTION, adr, w, data)
     adr = put(origin, chosen, ORIGIN, adr, w, data)
     adr = put(point, chosen, POINT, adr, w, data)
     adr = put(n, chosen, NORMAL, adr, w, data)

@@ -1,0 +1,56 @@
+"""Sensors of the forces of actuators. The launches may be taped."""
+
+import numpy as np
+import warp as wp
+
+from warpsim.device.copies import copy
+from warpsim.kernels.sensors import actuator_sensors
+from warpsim.model.model import Model
+from warpsim.model.sensor_types import OF_ACTUATORS, SensorType
+from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS, actuator_moments, padded
+from warpsim.sensors.sensor_tables import SensorTables, chosen
+from warpsim.tree.dynamics import Dynamics
+
+
+def summed(model: Model, s: int) -> dict[int, float]:
+    """The actuators that a sensor sums over, with their weights."""
+    kind, index = model.sensor_type[s], int(model.sensor_object[s, 0])
+    if kind == SensorType.ACTUATORFRC:
+        return {index: 1.0}
+    if kind == SensorType.TENDONACTUATORFRC:
+        return {int(a): 1.0 for a in np.flatnonzero(model.actuator_tendon == index)}
+    found = {}
+    for a in range(model.nu):
+        dofs, moments = actuator_moments(model, a)
+        if model.joint_v[index] in dofs:
+            found[a] = moments[dofs.index(int(model.joint_v[index]))]
+    return found
+
+
+class ActuatorForces:
+    """Tables, workspace and launches; `adr`: where each sensor's number goes, in the order of the sensors."""
+
+    def __init__(self, dynamics: Dynamics, adr):
+        self.dynamics, model = dynamics, dynamics.model
+        d = dynamics.device_model
+        tables, sensors = SensorTables(d), chosen(model, OF_ACTUATORS)
+        self.count = len(sensors)
+        self.force = dynamics.array(model.nu if self.count else 0, d.types.real)
+        if not self.count:
+            return
+        self.lengths = tables.coordinates([("actuator", a) for a in range(model.nu)])
+        found = [summed(model, s) for s in sensors]
+        width = max([1, *(len(x) for x in found)])
+        self.sums = copy(actuator_sensors.ActuatorSums, d.types.real)()
+        self.sums.adr, self.sums.count = tables.array(adr), tables.array([len(x) for x in found])
+        self.sums.actuator = tables.array(padded([list(x) for x in found], width, np.int32))
+        self.sums.weight = tables.array(padded([list(x.values()) for x in found], width, float), d.types.real)
+
+    def measure(self, q: wp.array, v: wp.array, control: wp.array, data: wp.array) -> None:
+        """Add the forces at (q, v, control) to their columns of `data`, which come in as zero."""
+        dynamics, p = self.dynamics, self.dynamics.device_model.parameters
+        if not self.count:
+            return
+        inputs = [self.lengths, *(p.stored(name) for name in ACTUATOR_PARAMETERS), q, v, control, self.force]
+        dynamics.launch(actuator_sensors.actuator_forces, dynamics.model.nu, inputs)
+        dynamics.launch(actuator_sensors.measure_actuators, self.count, [self.sums, self.force, data])
