@@ -21,7 +21,7 @@ from warpsim.inputs import Inputs, is_on_host
 from warpsim.integrate import Integrator
 from warpsim.integrate.step import Step
 from warpsim.kernels import flags, worlds
-from warpsim.sensors.reader import SensorReader
+from warpsim.sensors.reader import ReactionReader, SensorReader
 from warpsim.solve.contact_model import ContactModel
 from warpsim.spare_states import SpareStates
 from warpsim.state import State
@@ -289,6 +289,20 @@ class Stepper:
             measured, stepped = self.measured(state)
             reader.read(state.q, state.v, state.time, measured, stepped, control, out)
         return out
+
+    @functools.cached_property
+    def _reaction_readers(self) -> dict[str, ReactionReader]:
+        return {what: ReactionReader(self.reader.dynamics, what) for what in ("acceleration", "joint_reaction")}
+
+    def reactions(self, state: State, what: str) -> wp.array:
+        """`Simulator.acceleration` and `joint_reaction`, with `state` checked."""
+        if not self.device_model.reactions:
+            raise ValueError(f"{what} is not kept; make the Simulator with reactions=True")
+        reader = self._reaction_readers[what]
+        out = reader.dynamics.array(reader.source.size, self.device_model.types.real)
+        if out.size:
+            reader.read(*self.measured(state), out)
+        return out.reshape((self.worlds, *reader.shape))
 
     def measured(self, state: State) -> tuple[wp.array, wp.array]:
         """What the last step left of accelerations and forces in a state, and in which worlds there was one."""

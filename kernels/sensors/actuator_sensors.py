@@ -1,4 +1,4 @@
-"""Sensors of actuators' forces: their law at a state, and what it adds up to on joints and tendons.
+"""Sensors of actuators' forces: their law at a state; and sums of forces: of actuators on joints and tendons, of rows of limits.
 
 The velocity in the law is that of the state, as MuJoCo reports it; a step takes it at its end.
 """
@@ -11,12 +11,12 @@ from .coordinate_sensors import Coordinates, coordinate, rate
 
 
 @struct
-class ActuatorSums:
-    """For each sensor the actuators that it sums over, with their weights; shared by all worlds."""
+class WeightedSums:
+    """For each sensor the numbers that it sums, with their weights; shared by all worlds."""
 
     adr: wp.array(dtype=int)
     count: wp.array(dtype=int)
-    actuator: wp.array2d(dtype=int)
+    source: wp.array2d(dtype=int)
     weight: wp.array2d(dtype=real)
 
 
@@ -41,13 +41,14 @@ def actuator_forces(
 
 
 @kernel(twin=True)
-def measure_actuators(
-    sums: ActuatorSums,
-    force: wp.array2d(dtype=real),
+def measure_sums(
+    sums: WeightedSums,
+    x: wp.array2d(dtype=real),
+    scale: real,
     # out
     data: wp.array2d(dtype=real),
 ):
-    """`data` comes in as zero. Launch over (worlds, sensors)."""
+    """scale Σ weight x; `data` comes in as zero. Launch over (worlds, sensors)."""
     w, s = wp.tid()
     for k in range(sums.count[s]):
-        data[w, sums.adr[s]] += sums.weight[s, k] * force[w, sums.actuator[s, k]]
+        data[w, sums.adr[s]] += scale * sums.weight[s, k] * x[w, sums.source[s, k]]

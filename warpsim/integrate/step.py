@@ -19,6 +19,7 @@ from warpsim.kernels.forces import actuators
 from warpsim.kernels.integrate.theta import schemes
 from warpsim.kernels.tree import energy, passes
 from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS, ScalarRows, actuator_rows
+from warpsim.sensors.step_sensors import StepMeasurement, has_step_sensors
 from warpsim.solve.contact_model import ContactModel
 from warpsim.tree.dynamics import BLOCK, DeviceModel, Dynamics
 
@@ -82,6 +83,8 @@ class Step:
         )
         self.composite = array(model.nlink if dense else 0, t.vec10)
         self._make_solver(make_solver)
+        measures = make_solver is None and has_step_sensors(model, device_model.reactions)
+        self.measurement = StepMeasurement(self, device_model.reactions) if measures else None
         # Plain symplectic Euler needs none of the stages.
         self.stages = None if scheme.has_closed_form else ThetaStages(self, scheme)
 
@@ -107,7 +110,8 @@ class Step:
 
     def memory(self) -> dict:
         """What a step reads besides q, v and time, by name: the step's own arrays."""
-        return {"flags": self.flags, **self.scalar_rows.state_memory(), **self.solver.state_memory()}
+        memory = {"flags": self.flags, **self.scalar_rows.state_memory(), **self.solver.state_memory()}
+        return memory if self.measurement is None else memory | self.measurement.memory()
 
     def smooth_memory(self) -> tuple[str, ...]:
         """Names of the memory that gradients flow through."""
@@ -133,7 +137,7 @@ class Step:
         pressure = self.collision.pressure
         files = [passes, energy, actuators, schemes, *(file for file, used in optional.items() if used)]
         found = [x for file in files for x in kernels_of(file, S)]
-        for part in (pressure, self.law, self.scalar_rows, self.solver, self.stages, self.deep):
+        for part in (pressure, self.law, self.scalar_rows, self.solver, self.stages, self.deep, self.measurement):
             found += [] if part is None else part.kernels()
         return found
 
@@ -248,8 +252,12 @@ class Step:
 
     def commit(self, h: float, q: wp.array, v: wp.array) -> None:
         """Accept (q, v) as the state after h, world by world where it is finite."""
+        if self.measurement is not None:
+            self.measurement.launch(h, v)
         solution = self.solver.solution
         active = self.device_model.parameters.stored("body_active")
         inputs = [self.device_model.topology, active, h, self.q, self.v, self.time, self.flags, v, q]
         inputs += [solution.status, self.collision.contacts.flags, self.q, self.v, self.time, self.flags]
         self.dynamics.launch(schemes.commit, None, inputs)
+        if self.measurement is not None:
+            self.measurement.keep()

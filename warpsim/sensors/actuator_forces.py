@@ -27,6 +27,15 @@ def summed(model: Model, s: int) -> dict[int, float]:
     return found
 
 
+def summing_table(tables: SensorTables, adr, found: list[dict[int, float]]):
+    """`actuator_sensors.WeightedSums` of the columns `adr`: of each the numbers that it sums, with their weights."""
+    made, width = copy(actuator_sensors.WeightedSums, tables.types.real)(), max([1, *(len(x) for x in found)])
+    made.adr, made.count = tables.array(adr), tables.array([len(x) for x in found])
+    made.source = tables.array(padded([list(x) for x in found], width, np.int32))
+    made.weight = tables.array(padded([list(x.values()) for x in found], width, float), tables.types.real)
+    return made
+
+
 class ActuatorForces:
     """Tables, workspace and launches; `adr`: where each sensor's number goes, in the order of the sensors."""
 
@@ -39,12 +48,7 @@ class ActuatorForces:
         if not self.count:
             return
         self.lengths = tables.coordinates([("actuator", a) for a in range(model.nu)])
-        found = [summed(model, s) for s in sensors]
-        width = max([1, *(len(x) for x in found)])
-        self.sums = copy(actuator_sensors.ActuatorSums, d.types.real)()
-        self.sums.adr, self.sums.count = tables.array(adr), tables.array([len(x) for x in found])
-        self.sums.actuator = tables.array(padded([list(x) for x in found], width, np.int32))
-        self.sums.weight = tables.array(padded([list(x.values()) for x in found], width, float), d.types.real)
+        self.sums = summing_table(tables, adr, [summed(model, s) for s in sensors])
 
     def measure(self, q: wp.array, v: wp.array, control: wp.array, data: wp.array) -> None:
         """Add the forces at (q, v, control) to their columns of `data`, which come in as zero."""
@@ -53,4 +57,4 @@ class ActuatorForces:
             return
         inputs = [self.lengths, *(p.stored(name) for name in ACTUATOR_PARAMETERS), q, v, control, self.force]
         dynamics.launch(actuator_sensors.actuator_forces, dynamics.model.nu, inputs)
-        dynamics.launch(actuator_sensors.measure_actuators, self.count, [self.sums, self.force, data])
+        dynamics.launch(actuator_sensors.measure_sums, self.count, [self.sums, self.force, 1.0, data])

@@ -64,3 +64,26 @@ class SensorReader:
             self.actuators.measure(q, v, control, self.of_state.data)
         inputs = [self.sources[control is not None], self.low, self.high, self.of_state.data, of_step, stepped, out]
         self.dynamics.launch(reading.read_sensors, out.shape[1], inputs)
+
+
+class ReactionReader:
+    """The accelerations of degrees of freedom or what joints bear, of a step that kept them (`StepSensors.data`)."""
+
+    def __init__(self, dynamics: Dynamics, what: str):
+        self.dynamics, model = dynamics, dynamics.model
+        tables, S = SensorTables(dynamics.device_model), dynamics.device_model.types.real
+        first, self.shape = step_columns(model)[1], (model.nv,)
+        if what == "joint_reaction":
+            first, self.shape = first + model.nv, (model.nbody, 6)
+        count = int(np.prod(self.shape))
+        self.source = tables.array(np.arange(first, first + count))
+        self.low, self.high = (tables.array(np.full(count, x), S) for x in (-np.inf, np.inf))
+        self._of_state = dynamics.array(0, S)
+
+    def clear(self) -> None:
+        """As of `SensorReader`."""
+
+    def read(self, of_step: wp.array, stepped: wp.array, out: wp.array) -> None:
+        """`out (worlds, numbers)`."""
+        inputs = [self.source, self.low, self.high, self._of_state, of_step, stepped, out]
+        self.dynamics.launch(reading.read_sensors, out.shape[1], inputs)
