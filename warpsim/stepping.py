@@ -7,12 +7,13 @@ import numpy as np
 import warp as wp
 
 from warpsim.device.copies import launch
-from warpsim.device.recording import tape_paused
+from warpsim.device.recording import active_tape, tape_paused
 from warpsim.device.replay import Replay, capturing
 from warpsim.device.threads import turn
 from warpsim.differentiate.implicit import StepAdjoint, StepRecord, kept_array, pass_on_gradient, step_adjoint
 from warpsim.differentiate.kept import AdjointParameters, KeptParameters
 from warpsim.differentiate.linearize import Linearizer
+from warpsim.differentiate.reading_adjoint import ReadingAdjoint
 from warpsim.differentiate.reverse import ReverseLinearizer
 from warpsim.differentiate.rigid_adjoint import RigidAdjoint
 from warpsim.differentiate.theta_adjoint import SchemeAdjoint
@@ -21,7 +22,7 @@ from warpsim.inputs import Inputs, is_on_host
 from warpsim.integrate import Integrator
 from warpsim.integrate.step import Step
 from warpsim.kernels import flags, worlds
-from warpsim.sensors.reader import ReactionReader, SensorReader
+from warpsim.sensors.reader import REACTIONS, ReactionReader, SensorReader
 from warpsim.solve.contact_model import ContactModel
 from warpsim.spare_states import SpareStates
 from warpsim.state import State
@@ -282,26 +283,48 @@ class Stepper:
     def sensors(self, state: State, control) -> wp.array:
         """`Simulator.sensors`, with `state` checked."""
         control = self.inputs.given_forces(control=control)["control"]
+        if active_tape() is not None and self.model.nsensordata:
+            return self._read_taped(state, lambda adjoint: adjoint.sensors, control)
         reader = self.reader
         out = reader.dynamics.array(self.model.nsensordata, self.device_model.types.real)
         if self.model.nsensordata:
             reader.clear()
-            measured, stepped = self.measured(state)
-            reader.read(state.q, state.v, state.time, measured, stepped, control, out)
+            reader.read(state.q, state.v, state.time, *self.measured(state), control, out)
         return out
+
+    def _read_taped(self, state: State, reader, control=None) -> wp.array:
+        """What one of the readers of `ReadingAdjoint` finds, on the tape that is active."""
+        self.check_tape(state)
+        lack = None if self.step.measurement is None else self.step.measurement.lack
+        if lack is not None:
+            raise ValueError(
+                f"a tape is recording, but what {lack} leave of accelerations and forces has no gradient; use SymplecticEuler with SAP "
+                "for such sensors, or read them where no tape records"
+            )
+        adjoint = self.reading_adjoint
+        with tape_paused() as tape:
+            return adjoint.read(tape, reader(adjoint), state, self.measured(state), control)
+
+    @functools.cached_property
+    def reading_adjoint(self) -> ReadingAdjoint:
+        device_model = copy.copy(self.device_model)
+        device_model.parameters = AdjointParameters(self.parameters)
+        return ReadingAdjoint(device_model, self.parameters)
 
     @functools.cached_property
     def _reaction_readers(self) -> dict[str, ReactionReader]:
-        return {what: ReactionReader(self.reader.dynamics, what) for what in ("acceleration", "joint_reaction")}
+        return {what: ReactionReader(self.reader.dynamics, what) for what in REACTIONS}
 
     def reactions(self, state: State, what: str) -> wp.array:
         """`Simulator.acceleration` and `joint_reaction`, with `state` checked."""
         if not self.device_model.reactions:
             raise ValueError(f"{what} is not kept; make the Simulator with reactions=True")
         reader = self._reaction_readers[what]
-        out = reader.dynamics.array(reader.source.size, self.device_model.types.real)
-        if out.size:
-            reader.read(*self.measured(state), out)
+        if active_tape() is not None and reader.source.size:
+            out = self._read_taped(state, lambda adjoint: adjoint.reactions[what])
+        else:
+            out = reader.dynamics.array(reader.source.size, self.device_model.types.real)
+            reader.read(state.q, state.v, state.time, *self.measured(state), None, out)
         return out.reshape((self.worlds, *reader.shape))
 
     def measured(self, state: State) -> tuple[wp.array, wp.array]:

@@ -19,6 +19,7 @@ from warpsim.device.recording import values_known
 from warpsim.device.replay import Replay
 from warpsim.device.threads import in_turn, turn
 from warpsim.differentiate.contact_adjoint import contact_adjoint
+from warpsim.differentiate.measurement_adjoint import MeasurementAdjoint, measures
 from warpsim.differentiate.pressure_rates import PressureRates
 from warpsim.differentiate.rows_adjoint import RowsAdjoint
 from warpsim.differentiate.stage import Stage, evaluate, take_back
@@ -86,6 +87,9 @@ class StepAdjoint:
         for d in range(nv):
             table[d, [e - begin[d] for e in model.ancestors(int(model.dof_link[d])) if e <= d]] = 1
         self.ancestor = wp.array(table, dtype=wp.int32, device=device_model.device)
+        self.measurement = None  # what sensors of accelerations and forces find in a step
+        if measures(step, device_model):
+            self.measurement = MeasurementAdjoint(self)
         # 1 for the contacts whose Jacobian is not taken at q.
         self.moved = wp.zeros((self.worlds, C), dtype=wp.int32, device=device_model.device)
         self._make_inputs()
@@ -113,7 +117,8 @@ class StepAdjoint:
 
     def _owners(self) -> list:
         """What holds arrays of the tape."""
-        return [self, self.dynamics, self.rows, self.contact]
+        measured = [] if self.measurement is None else self.measurement.owners()
+        return [self, self.dynamics, self.rows, self.contact, *measured]
 
     @in_turn
     def backward(self, record: "StepRecord") -> None:
@@ -151,9 +156,13 @@ class StepAdjoint:
 
     def _begin_memory(self, record: "StepRecord") -> None:
         """Load what else a state holds that gradients flow through, and its gradient at the end of the step."""
+        if self.measurement is not None:
+            self.measurement.load(record)
 
     def _finish_memory(self, record: "StepRecord") -> None:
         """Add the gradient found to that of this memory, and clear that at the end of the step."""
+        if self.measurement is not None:
+            self.measurement.finish(record)
 
     def _begin_wrench(self, record: "StepRecord") -> None:
         """Load the wrenches on bodies, for which there is room from the first record that has any."""
@@ -240,7 +249,8 @@ class StepAdjoint:
 
     def stages(self, by_position: bool = False, regular: bool = False) -> list[Stage]:
         """All functions of the step in its order. `by_position`, `regular`: see `reverse`."""
-        return [*self.contact_stages(regular), *self.position_stages()]
+        measured = [] if self.measurement is None else self.measurement.stages()
+        return [*self.contact_stages(regular), *measured, *self.position_stages()]
 
     def contact_stages(self, regular: bool = False) -> list[Stage]:
         """The root v of r = A (v − v*) − Jᵀγ = 0."""
@@ -264,6 +274,8 @@ class StepAdjoint:
         """Clear what the tapes of the contact stage sum up."""
         self.rows.start()
         fill(self.v_c)
+        if self.measurement is not None:
+            self.measurement.clear()
 
     def _repeat(self, h: float) -> None:
         """The step once more, whose solve starts from its solution."""

@@ -35,6 +35,7 @@ class Step:
 
     reports_energy = True
     widens = True  # deep trees are stepped in float64, see `deep.py`
+    scheme_steps = True  # one of `theta/schemes.py`
 
     def __init__(
         self,
@@ -115,7 +116,7 @@ class Step:
 
     def smooth_memory(self) -> tuple[str, ...]:
         """Names of the memory that gradients flow through."""
-        return ()
+        return ("measured",) if self.measurement is not None and self.measurement.lack is None else ()
 
     def state_arrays(self) -> dict:
         """The state that `launch` advances, by name."""

@@ -12,6 +12,7 @@ from warpsim.sensors.sensor_tables import SensorTables, chosen, of_step, step_co
 from warpsim.sensors.state_sensors import StateSensors
 from warpsim.tree.dynamics import Dynamics
 
+REACTIONS = ("acceleration", "joint_reaction")
 OF_STATE, NOTHING = int(reading.OF_STATE), int(reading.NOTHING)
 
 
@@ -48,6 +49,7 @@ class SensorReader:
         tables, S = SensorTables(dynamics.device_model), dynamics.device_model.types.real
         self.of_state = StateSensors(dynamics)
         self.actuators = ActuatorForces(dynamics, model.sensor_adr[chosen(model, OF_ACTUATORS)])
+        self.size = model.nsensordata
         self.low, self.high = (tables.array(x, S) for x in cutoffs(model))
         self.sources = {given: tables.array(sources(model, given)) for given in (False, True)}
 
@@ -56,6 +58,10 @@ class SensorReader:
         for array in self.of_state.scratch():
             if array.size:
                 fill(array)
+
+    def owners(self) -> list:
+        """What holds arrays that are written to."""
+        return [self.of_state, self.actuators]
 
     def read(self, q: wp.array, v: wp.array, time: wp.array, of_step: wp.array, stepped: wp.array, control, out: wp.array) -> None:
         """`out (worlds, nsensordata)`, after `clear`; `control` may be None."""
@@ -75,7 +81,7 @@ class ReactionReader:
         first, self.shape = step_columns(model)[1], (model.nv,)
         if what == "joint_reaction":
             first, self.shape = first + model.nv, (model.nbody, 6)
-        count = int(np.prod(self.shape))
+        self.size = count = int(np.prod(self.shape))
         self.source = tables.array(np.arange(first, first + count))
         self.low, self.high = (tables.array(np.full(count, x), S) for x in (-np.inf, np.inf))
         self._of_state = dynamics.array(0, S)
@@ -83,7 +89,13 @@ class ReactionReader:
     def clear(self) -> None:
         """As of `SensorReader`."""
 
-    def read(self, of_step: wp.array, stepped: wp.array, out: wp.array) -> None:
-        """`out (worlds, numbers)`."""
+    def owners(self) -> list:
+        """As of `SensorReader`."""
+        return []
+
+    def read(self, q, v, time, of_step: wp.array, stepped: wp.array, control, out: wp.array) -> None:
+        """`out (worlds, numbers)`; arguments as of `SensorReader`, of which two are read."""
+        if not out.size:
+            return
         inputs = [self.source, self.low, self.high, self._of_state, of_step, stepped, out]
         self.dynamics.launch(reading.read_sensors, out.shape[1], inputs)

@@ -12,6 +12,7 @@ from warpsim.sensors.sensor_tables import SensorTables, chosen
 from warpsim.tree.dynamics import Dynamics
 
 SPRINGS = {"armature": "joint_armature", "stiffness": "joint_stiffness", "reference": "joint_reference"}
+SUMS = ("mass", "moment", "momentum", "spin")
 SPRINGS |= {"gravity": "gravity", "tendon_stiffness": "tendon_stiffness"}
 
 
@@ -42,9 +43,10 @@ class StateSensors:
         t, array = self.device_model.types, self.dynamics.array
         if self.counts["subtree"]:
             self.sums = copy(subtree_sensors.Sums, t.real)()
-            self.sums.mass = array(self.counts["subtree"], t.real)
-            for key in ("moment", "momentum", "spin"):
-                setattr(self.sums, key, array(self.counts["subtree"], t.vec3))
+            self.mass = array(self.counts["subtree"], t.real)
+            self.moment, self.momentum, self.spin = (array(self.counts["subtree"], t.vec3) for _ in range(3))
+            for key in SUMS:
+                setattr(self.sums, key, getattr(self, key))
         if self.counts["ray"]:
             rays, d = self.counts["ray"], self.device_model
             self.triangles, self.fields = triangle_table(d), height_field_table(d)
@@ -56,8 +58,7 @@ class StateSensors:
 
     def scratch(self) -> list[wp.array]:
         """The arrays that are summed up: they must be zero before `measure`."""
-        sums = [getattr(self.sums, key) for key in ("mass", "moment", "momentum", "spin")] if self.counts["subtree"] else []
-        return [self.data, *sums]
+        return [self.data, *(getattr(self, key) for key in SUMS if self.counts["subtree"])]
 
     def measure(self, q: wp.array, v: wp.array, time: wp.array) -> None:
         """Fill `data (worlds, nsensordata)`, in the columns of these sensors; what is summed up must be zero."""

@@ -37,6 +37,17 @@ def reads_impulses(model: Model, reactions: bool) -> bool:
     return reactions or len(chosen(model, OF_IMPULSES)) > 0
 
 
+def lack_of_gradient(step, reactions: bool) -> str | None:
+    """What it is of a step that gives what is measured no gradient; None where it has one."""
+    if not step.scheme_steps:
+        return "the variational integrator"
+    if not reads_impulses(step.model, reactions):
+        return None
+    if step.contact_model.has_pyramid:
+        return f"impulses of {step.contact_model.label}"
+    return "impulses of the midpoint rule" if step.scheme.order > 1 else None
+
+
 @dataclasses.dataclass
 class StepState:
     """What is read of a step, besides kinematics at its start: its velocities, impulses and contacts."""
@@ -137,9 +148,10 @@ class StepSensors:
         self.matches, self.net = copy(touch_sensors.Matches, t.real)(), copy(touch_sensors.NetSums, t.real)()
         self.matches.side = self._integers(len(sensors), self.collision.capacity)
         self.matches.found, self.matches.chosen = self._integers(len(sensors)), self._integers(self.slots)
-        for key in ("force", "torque", "moment"):
-            setattr(self.net, key, array(len(sensors), t.vec3))
-        self.net.weight = array(len(sensors), t.real)
+        self.net_force, self.net_torque, self.net_moment = (array(len(sensors), t.vec3) for _ in range(3))
+        self.net_weight = array(len(sensors), t.real)
+        for key in ("force", "torque", "moment", "weight"):
+            setattr(self.net, key, getattr(self, f"net_{key}"))
 
     def _side(self, s: int, end: int) -> tuple[int, int, int]:
         """(what is asked for, first, past the last) of one side of a contact sensor."""
@@ -177,7 +189,7 @@ class StepSensors:
         """Before `measure`: what is summed up is zero."""
         sums = [self.data, self.link_F]
         if self.contact_count:
-            sums += [self.net.force, self.net.torque, self.net.weight, self.net.moment]
+            sums += [self.net_force, self.net_torque, self.net_weight, self.net_moment]
         for array in sums:
             if array.size:
                 fill(array)
@@ -255,6 +267,7 @@ class StepMeasurement:
         d, model = step.device_model, step.model
         self.link_V = step.dynamics.array(model.nlink, d.types.vec6)
         self.measured = step.dynamics.array(self.sensors.data.shape[1], d.types.real)
+        self.lack = lack_of_gradient(step, reactions)
         self.stepped = wp.zeros(step.worlds, dtype=wp.int32, device=d.device)
 
     def memory(self) -> dict:

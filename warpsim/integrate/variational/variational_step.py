@@ -22,6 +22,7 @@ from warpsim.kernels.tree import passes
 class VariationalStep(Step):
     """Workspace and launches of one variational step. `impulse (worlds, nv)` is added to the right-hand side: Jᵀγ."""
 
+    scheme_steps = False
     widens = False  # DRNEA is linear-time and passes momenta from link to link
 
     def __init__(
