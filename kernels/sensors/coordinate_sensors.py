@@ -80,7 +80,12 @@ def angle_and_rate(c: Coordinates, q: wp.array2d(dtype=real), v: wp.array2d(dtyp
 
 @func
 def limit_of(
-    sensors: CoordinateSensors, limits: wp.array3d(dtype=real), q: wp.array2d(dtype=real), v: wp.array2d(dtype=real), w: int, s: int
+    sensors: CoordinateSensors,
+    limits: wp.array3d(dtype=real),
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    w: int,
+    s: int,
 ) -> vec2:
     """(distance beyond the margin, its rate) of the limit that is reached, the lower before the upper; 0 where none is."""
     c = sensors.coordinates

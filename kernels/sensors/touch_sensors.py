@@ -66,7 +66,9 @@ class ContactSensors:
 class Matches:
     """What contact sensors find in a step."""
 
-    side: wp.array3d(dtype=int)  # (worlds, sensors, contacts) 1: the contact's B is the sensor's second, -1: its A; 0: no match
+    side: wp.array3d(
+        dtype=int
+    )  # (worlds, sensors, contacts) 1: the contact's B is the sensor's second, -1: its A; 0: no match
     found: wp.array2d(dtype=int)  # (worlds, sensors)
     chosen: wp.array2d(dtype=int)  # (worlds, slots) a contact, -1
 

@@ -108,7 +108,9 @@ def test_free_motion(steps, tolerance):
     symmetric = gradient.pop("body_inertia")
     for name, value in gradient.items():
         assert problem.worst_error(name, value, 12) <= tolerance, name
-    along = problem.point["body_inertia"] * rng.uniform(0.5, 1.0, (model.nbody, 1, 1))  # entries off the diagonal come in pairs
+    along = problem.point["body_inertia"] * rng.uniform(
+        0.5, 1.0, (model.nbody, 1, 1)
+    )  # entries off the diagonal come in pairs
     errors = []
     for size in (1e-3, 1e-4, 1e-5):
         points = [problem.point | {"body_inertia": problem.point["body_inertia"] + e * along} for e in (size, -size)]
@@ -166,7 +168,10 @@ def test_other_schemes(integrator):
 
 def test_midpoint_accelerations():
     """Accelerations of the midpoint rule, in flight, at 10 steps."""
-    text = ARM[: ARM.index("<sensor>")] + '<sensor><accelerometer site="tip"/><frameangacc objtype="geom" objname="link"/></sensor></mujoco>'
+    text = (
+        ARM[: ARM.index("<sensor>")]
+        + '<sensor><accelerometer site="tip"/><frameangacc objtype="geom" objname="link"/></sensor></mujoco>'
+    )
     model, rng = load(text), np.random.default_rng(3)
     controls = 0.5 * rng.normal(size=(10, model.nu))
     integrator = ws.Midpoint(tolerance=1e-15)

@@ -1,6 +1,5 @@
 """What sensors find in a step, as one more function of it on the backward pass: of its start, its velocity and its impulses."""
 
-
 from warpsim.device.ranges import assign, fill
 from warpsim.differentiate.stage import Stage
 from warpsim.kernels.differentiate import gradient, residual

@@ -35,7 +35,6 @@ from warpsim.model.foundation import add_foundation
 from warpsim.model.geometry import IDENTITY, combine_masses, rotate, rotation_matrix, volume_and_inertia
 from warpsim.model.hydroelastic import geom_row
 from warpsim.model.marks import Camera, Site, make_camera, make_site
-from warpsim.model.sensor_records import Sensor, make_sensor
 from warpsim.model.model import (
     JOINT_NQ,
     JOINT_NV,
@@ -50,6 +49,7 @@ from warpsim.model.model import (
     ReportLine,
     TetField,
 )
+from warpsim.model.sensor_records import Sensor, make_sensor
 
 DEFAULT_DENSITY = 1000.0  # kg/m^3
 

@@ -466,7 +466,11 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
             force_range=other.force_range[a],
         )
     starts = {ObjectType.JOINT: joint_start, ObjectType.GEOM: geom_start, ObjectType.TENDON: tendon_start}
-    starts |= {ObjectType.SITE: site_start, ObjectType.CAMERA: camera_start, ObjectType.ACTUATOR: len(b.actuators) - other.nu}
+    starts |= {
+        ObjectType.SITE: site_start,
+        ObjectType.CAMERA: camera_start,
+        ObjectType.ACTUATOR: len(b.actuators) - other.nu,
+    }
     starts |= dict.fromkeys((ObjectType.BODY, ObjectType.INERTIA, ObjectType.SUBTREE), first)
     append_sensors(b, other, prefix, starts)
     _append_keyframes(b, other, pose, prefix, joint_start, len(b.actuators) - other.nu)

@@ -68,7 +68,9 @@ def make_sensor(b, name: str, kind, object, reference, cutoff, datatype, options
             raise ModelError(f"{label}: option {key} means nothing for a {type.name.lower()}; {allowed}")
     ends = (_end(b, object, rules.objects, label, "object"), _end(b, reference, rules.references, label, "reference"))
     _refuse_joint(b, type, ends[0], label)
-    cutoff = number(cutoff, f"{label}: cutoff", "give a number of at least 0 (0: none)", lambda x: 0 <= x < np.inf, ModelError)
+    cutoff = number(
+        cutoff, f"{label}: cutoff", "give a number of at least 0 (0: none)", lambda x: 0 <= x < np.inf, ModelError
+    )
     size, constants = _constants(b, type, ends, known | options, label)
     datatype = rules.datatype if datatype is None else DataType(datatype)
     return Sensor(name, type, ends, cutoff, datatype, size, constants)
@@ -254,7 +256,9 @@ def append_sensors(b, other: Model, prefix: str, first: dict[ObjectType, int]) -
         type = SensorType(other.sensor_type[s])
         options = options_of(type, other.sensor_constants[s], int(other.sensor_size[s]))
         allowed = KINDS[type].objects, KINDS[type].references
-        ends = [e[1] if e is not None and len([x for x in a if x]) == 1 else e for e, a in zip(ends, allowed, strict=True)]
+        ends = [
+            e[1] if e is not None and len([x for x in a if x]) == 1 else e for e, a in zip(ends, allowed, strict=True)
+        ]
         b.add_sensor(
             type,
             *ends,

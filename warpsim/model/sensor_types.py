@@ -155,7 +155,17 @@ KINDS: dict[SensorType, Kind] = {
 
 # What a rangefinder and a contact sensor can give, in this order: name -> numbers. The place is the bit in their `data`.
 RAY_DATA = {"dist": 1, "dir": 3, "origin": 3, "point": 3, "normal": 3, "depth": 1}
-CONTACT_DATA = {"found": 1, "force": 3, "torque": 3, "dist": 1, "pos": 3, "normal": 3, "tangent": 3, "linvel": 3, "angvel": 3}
+CONTACT_DATA = {
+    "found": 1,
+    "force": 3,
+    "torque": 3,
+    "dist": 1,
+    "pos": 3,
+    "normal": 3,
+    "tangent": 3,
+    "linvel": 3,
+    "angvel": 3,
+}
 REDUCTIONS = ("none", "mindist", "maxforce", "netforce")
 
 # Sensors whose value is of impulses: of contacts, or of scalar rows.

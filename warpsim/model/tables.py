@@ -103,16 +103,22 @@ def _check_sensors(model: Model, counts: dict[str, int]) -> None:
     """Their objects are there, of a type that the kind allows, and their places follow each other."""
     size = model.sensor_size
     if (size < 0).any() or not np.array_equal(model.sensor_adr, np.cumsum(size) - size):
-        raise ModelError(f"sensor_adr is {model.sensor_adr.tolist()} of sizes {size.tolist()}; one must follow the other")
+        raise ModelError(
+            f"sensor_adr is {model.sensor_adr.tolist()} of sizes {size.tolist()}; one must follow the other"
+        )
     if model.sensor_constants.shape != (model.nsensor, CONSTANTS):
-        raise ModelError(f"sensor_constants has the shape {model.sensor_constants.shape}; it must be {(model.nsensor, CONSTANTS)}")
+        raise ModelError(
+            f"sensor_constants has the shape {model.sensor_constants.shape}; it must be {(model.nsensor, CONSTANTS)}"
+        )
     for s, name in enumerate(model.sensor_names):
         kind = KINDS_OF_SENSORS[SensorType(model.sensor_type[s])]
         for allowed, type, index in zip(
             (kind.objects, kind.references), model.sensor_object_type[s], model.sensor_object[s], strict=True
         ):
             count = {ObjectType.NONE: 0, ObjectType.ACTUATOR: counts["nu"]}.get(ObjectType(type))
-            word = {ObjectType.INERTIA: "body", ObjectType.SUBTREE: "body"}.get(ObjectType(type), ObjectType(type).name.lower())
+            word = {ObjectType.INERTIA: "body", ObjectType.SUBTREE: "body"}.get(
+                ObjectType(type), ObjectType(type).name.lower()
+            )
             count = counts[f"n{word}"] if count is None else count
             if ObjectType(type) not in allowed or not (0 if word in ELEMENTS else -1) <= index < count:
                 raise ModelError(f"sensor {name!r} refers to {word} {index}; there are {count}")

@@ -63,7 +63,9 @@ class SensorReader:
         """What holds arrays that are written to."""
         return [self.of_state, self.actuators]
 
-    def read(self, q: wp.array, v: wp.array, time: wp.array, of_step: wp.array, stepped: wp.array, control, out: wp.array) -> None:
+    def read(
+        self, q: wp.array, v: wp.array, time: wp.array, of_step: wp.array, stepped: wp.array, control, out: wp.array
+    ) -> None:
         """`out (worlds, nsensordata)`, after `clear`; `control` may be None."""
         self.of_state.measure(q, v, time)
         if control is not None:

@@ -15,7 +15,16 @@ from warpsim.tree.dynamics import DeviceModel
 K = SensorType
 AT_FRAMES = (K.MAGNETOMETER, K.CAMPROJECTION, K.FRAMEPOS, K.FRAMEQUAT, K.FRAMEXAXIS, K.FRAMEYAXIS, K.FRAMEZAXIS)
 AT_FRAMES += (K.INSIDESITE, K.VELOCIMETER, K.GYRO, K.FRAMELINVEL, K.FRAMEANGVEL)
-AT_COORDINATES = (K.JOINTPOS, K.JOINTVEL, K.TENDONPOS, K.TENDONVEL, K.ACTUATORPOS, K.ACTUATORVEL, K.BALLQUAT, K.BALLANGVEL)
+AT_COORDINATES = (
+    K.JOINTPOS,
+    K.JOINTVEL,
+    K.TENDONPOS,
+    K.TENDONVEL,
+    K.ACTUATORPOS,
+    K.ACTUATORVEL,
+    K.BALLQUAT,
+    K.BALLANGVEL,
+)
 AT_COORDINATES += (K.JOINTLIMITPOS, K.JOINTLIMITVEL, K.TENDONLIMITPOS, K.TENDONLIMITVEL, K.CLOCK)
 AT_SUBTREES = (K.SUBTREECOM, K.SUBTREELINVEL, K.SUBTREEANGMOM)
 OF_ENERGY = (K.E_POTENTIAL, K.E_KINETIC)
@@ -82,7 +91,11 @@ class SensorTables:
                 constants[row] = *m.sensor_constants[s, :2], *(0.5 * m.camera_resolution[reference])
             elif kind == K.INSIDESITE:
                 zone[row], size[row] = m.site_type[reference], m.site_size[reference]
-        table.constants, table.zone, table.size = self.array(constants, t.real), self.array(zone), self.array(size, t.vec3)
+        table.constants, table.zone, table.size = (
+            self.array(constants, t.real),
+            self.array(zone),
+            self.array(size, t.vec3),
+        )
         return table
 
     def coordinates(self, rows):
@@ -120,10 +133,15 @@ class SensorTables:
         m = self.model
         table = copy(coordinate_sensors.CoordinateSensors, self.types.real)()
         names = {ObjectType.JOINT: "joint", ObjectType.TENDON: "tendon", ObjectType.ACTUATOR: "actuator"}
-        rows = [(names.get(ObjectType(m.sensor_object_type[s, 0]), "none"), int(m.sensor_object[s, 0])) for s in sensors]
+        rows = [
+            (names.get(ObjectType(m.sensor_object_type[s, 0]), "none"), int(m.sensor_object[s, 0])) for s in sensors
+        ]
         table.coordinates, table.kind = self.coordinates(rows), self.array(m.sensor_type[sensors])
         limited = {"joint": m.joint_limited, "tendon": m.tendon_limited}
-        element = [i if m.sensor_type[s] in LIMITS and limited[kind][i] else -1 for s, (kind, i) in zip(sensors, rows, strict=True)]
+        element = [
+            i if m.sensor_type[s] in LIMITS and limited[kind][i] else -1
+            for s, (kind, i) in zip(sensors, rows, strict=True)
+        ]
         table.element, table.margin = self.array(element), self.array(m.sensor_constants[sensors, 0], self.types.real)
         table.adr = self.array(adr)
         return table
@@ -167,8 +185,6 @@ def subtree_links(model: Model, body: int) -> tuple[int, int]:
         inside[end] = True
         end += 1
     return first, end
-
-
 
 
 def step_columns(model: Model) -> tuple[np.ndarray, int]:

@@ -67,7 +67,15 @@ class StateSensors:
             dynamics.position(q)
             dynamics.velocity(v)
         if self.counts["coordinate"]:
-            inputs = [self.tables["coordinate"], p.stored("joint_range"), p.stored("tendon_range"), q, v, time, self.data]
+            inputs = [
+                self.tables["coordinate"],
+                p.stored("joint_range"),
+                p.stored("tendon_range"),
+                q,
+                v,
+                time,
+                self.data,
+            ]
             dynamics.launch(coordinate_sensors.measure_coordinates, self.counts["coordinate"], inputs)
         if self.counts["frame"]:
             inputs = [topology, self.tables["frame"], p.stored("geom_pose"), p.stored("body_com")]

@@ -13,7 +13,8 @@ from warpsim.device.copies import copy, kernels_of
 from warpsim.device.ranges import fill
 from warpsim.device.recording import tape_paused
 from warpsim.kernels.rows import table as row_table
-from warpsim.kernels.sensors import actuator_sensors, step_sensors, touch_sensors
+from warpsim.kernels.sensors import actuator_sensors, touch_sensors
+from warpsim.kernels.sensors import reactions as reaction_kernels
 from warpsim.kernels.tree import passes
 from warpsim.model.model import Model
 from warpsim.model.sensor_types import OF_ACTUATORS, OF_IMPULSES, ObjectType, SensorType
@@ -93,7 +94,12 @@ class StepSensors:
         return [self._adr[int(s)] for s in sensors]
 
     def _make_frames(self) -> None:
-        sensors, model, t, array = chosen(self.model, AT_FRAMES), self.model, self.device_model.types, self.dynamics.array
+        sensors, model, t, array = (
+            chosen(self.model, AT_FRAMES),
+            self.model,
+            self.device_model.types,
+            self.dynamics.array,
+        )
         self.frames = self._tables.frame_sensors(sensors, self._columns(sensors)) if len(sensors) else None
         self.frame_count = len(sensors)
         self.bears = self.reactions or len(chosen(model, (K.FORCE, K.TORQUE))) > 0
@@ -160,7 +166,12 @@ class StepSensors:
         if kind == ObjectType.SUBTREE:
             first, last = subtree_links(m, index)
             return int(k.ON_LINKS), first if index >= 0 else -1, last
-        modes = {ObjectType.NONE: k.ANYTHING, ObjectType.SITE: k.IN_ZONE, ObjectType.GEOM: k.IS_GEOM, ObjectType.BODY: k.ON_BODY}
+        modes = {
+            ObjectType.NONE: k.ANYTHING,
+            ObjectType.SITE: k.IN_ZONE,
+            ObjectType.GEOM: k.IS_GEOM,
+            ObjectType.BODY: k.ON_BODY,
+        }
         return int(modes[kind]), index, index
 
     def _make_limits(self) -> None:
@@ -168,7 +179,11 @@ class StepSensors:
         found = []
         for s in sensors:
             owner, element = ROW_OWNERS[SensorType(m.sensor_type[s])], int(m.sensor_object[s, 0])
-            stops = (k for k, row in enumerate(self.rows.found) if row.kind == "stop" and (row.owner, row.element) == (owner, element))
+            stops = (
+                k
+                for k, row in enumerate(self.rows.found)
+                if row.kind == "stop" and (row.owner, row.element) == (owner, element)
+            )
             found.append(dict.fromkeys(stops, 1.0))
         self.limit_count = len(sensors)
         self.limits = summing_table(self._tables, self._columns(sensors), found)
@@ -176,13 +191,13 @@ class StepSensors:
     def kernels(self) -> list:
         """Kernels that `measure` uses."""
         S = self.device_model.types.real
-        found = kernels_of(step_sensors, S)
+        found = kernels_of(reaction_kernels, S)
         if self.touch_count or self.contact_count:
             found += kernels_of(touch_sensors, S)
         if self.actuators.count or self.limit_count:
             found += kernels_of(actuator_sensors, S)
         if self.bears and self.rows.has_frames:
-            found += kernels_of(step_sensors, S, "rows")
+            found += kernels_of(reaction_kernels, S, "rows")
         return found
 
     def clear(self) -> None:
@@ -210,36 +225,48 @@ class StepSensors:
             return
         topology = self.device_model.topology
         inputs = [topology, p.stored("body_active"), h, x.v0, x.v, self.acceleration]
-        dynamics.launch(step_sensors.accelerations, self.model.nv, inputs)
+        dynamics.launch(reaction_kernels.accelerations, self.model.nv, inputs)
         if self.bears:
             self._external_wrenches(h, x)
         inputs = [topology, p.stored("gravity"), dynamics.dof_S, dynamics.link_I, link_V, x.v0, self.acceleration]
-        dynamics.launch(step_sensors.link_reactions, self.model.ntree, [*inputs, self.link_F, self.link_A, self.link_f])
+        dynamics.launch(
+            reaction_kernels.link_reactions, self.model.ntree, [*inputs, self.link_F, self.link_A, self.link_f]
+        )
         if self.frame_count:
             inputs = [topology, self.frames, *(p.stored(key) for key in ("gravity", "geom_pose", "body_com"))]
             inputs += [dynamics.link_X, link_V, self.link_A, self.link_f, self.data]
-            dynamics.launch(step_sensors.measure_accelerations, self.frame_count, inputs)
+            dynamics.launch(reaction_kernels.measure_accelerations, self.frame_count, inputs)
         if self.reactions:
-            dynamics.launch(step_sensors.keep_accelerations, self.model.nv, [self.acceleration, self.first, self.data])
+            dynamics.launch(
+                reaction_kernels.keep_accelerations, self.model.nv, [self.acceleration, self.first, self.data]
+            )
             inputs = [topology, dynamics.link_X, self.link_f, self.first + self.model.nv, self.data]
-            dynamics.launch(step_sensors.keep_reactions, self.model.nbody, inputs)
+            dynamics.launch(reaction_kernels.keep_reactions, self.model.nbody, inputs)
 
     def _external_wrenches(self, h: float, x: StepState) -> None:
         """What acts on links besides their joints and gravity."""
         dynamics, d, collision = self.dynamics, self.device_model, self.collision
         if x.wrench is not None:
             inputs = [d.topology, d.parameters.stored("body_com"), dynamics.link_X, x.wrench, self.link_F]
-            dynamics.launch(step_sensors.user_wrenches, self.model.nbody, inputs)
+            dynamics.launch(reaction_kernels.user_wrenches, self.model.nbody, inputs)
         if collision.enabled:
             inputs = [d.topology, collision.scene, collision.contacts, x.point, x.frame, x.gamma, h, dynamics.link_X]
-            dynamics.launch(step_sensors.contact_wrenches, None, [*inputs, self.link_F])
+            dynamics.launch(reaction_kernels.contact_wrenches, None, [*inputs, self.link_F])
         if self.rows.has_frames:
             inputs = [d.topology, self.rows.table, self.rows.constants(), self.rows.rows, x.row_gamma, h]
-            dynamics.launch(step_sensors.row_wrenches, None, [*inputs, dynamics.link_X, self.link_F])
+            dynamics.launch(reaction_kernels.row_wrenches, None, [*inputs, dynamics.link_X, self.link_F])
 
     def _measure_touch(self, h: float, x: StepState) -> None:
         dynamics, collision = self.dynamics, self.collision
-        inputs = [self.zones, collision.scene, collision.contacts, self.geom_body, dynamics.link_X, x.gamma, self.touches]
+        inputs = [
+            self.zones,
+            collision.scene,
+            collision.contacts,
+            self.geom_body,
+            dynamics.link_X,
+            x.gamma,
+            self.touches,
+        ]
         with tape_paused():
             dynamics.launch(touch_sensors.find_touches, self.touch_count, inputs)
         inputs = [self.zones, collision.contacts, self.touches, x.gamma, h, self.data]
@@ -291,4 +318,4 @@ class StepMeasurement:
         """Keep what was measured in the worlds whose step was accepted."""
         step = self.step
         inputs = [step.flags, self.sensors.data, self.measured, self.stepped]
-        step.dynamics.launch(step_sensors.keep_measured, self.measured.shape[1], inputs)
+        step.dynamics.launch(reaction_kernels.keep_measured, self.measured.shape[1], inputs)

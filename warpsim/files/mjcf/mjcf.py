@@ -27,8 +27,8 @@ from warpsim.files.mjcf.mjcf_refusals import (
     locked_ball,
     on_tendon,
 )
-from warpsim.files.mjcf.mjcf_sensors import add_sensors
 from warpsim.files.mjcf.mjcf_report import feature_report, fluid
+from warpsim.files.mjcf.mjcf_sensors import add_sensors
 from warpsim.files.pressure_fields import fitted
 from warpsim.files.safe_files import missing
 from warpsim.model.builder import ModelBuilder

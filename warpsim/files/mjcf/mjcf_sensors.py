@@ -86,7 +86,12 @@ def _report(b: ModelBuilder, m, missing: int) -> None:
     sampled = sum(np.any(x) for x in getattr(m, "sensor_interval", np.zeros((m.nsensor, 1))))
     for feature, status, count, why in (
         ("sensors", "used", used, ""),
-        ("noise of sensors", "ignored", np.count_nonzero(m.sensor_noise), "add it to the values, or with `noisy` in environments"),
+        (
+            "noise of sensors",
+            "ignored",
+            np.count_nonzero(m.sensor_noise),
+            "add it to the values, or with `noisy` in environments",
+        ),
         ("delay of sensors", "ignored", delayed, "`late` delays observations of environments"),
         ("interval of sensors", "ignored", sampled, "they are evaluated where they are asked for"),
     ):
@@ -98,7 +103,9 @@ def _report(b: ModelBuilder, m, missing: int) -> None:
 def _ends(m, s: int, kind: SensorType, places) -> list[tuple[ObjectType, int] | None]:
     """What a sensor is attached to and relative to, by the builder's indices; None for what is not there."""
     found: list = []
-    special = OF_CONTACT if kind == SensorType.CONTACT else OF_SUBTREE if KINDS[kind].objects == (ObjectType.BODY,) else {}
+    special = (
+        OF_CONTACT if kind == SensorType.CONTACT else OF_SUBTREE if KINDS[kind].objects == (ObjectType.BODY,) else {}
+    )
     for type, index in ((m.sensor_objtype[s], m.sensor_objid[s]), (m.sensor_reftype[s], m.sensor_refid[s])):
         word = mujoco.mjtObj(int(type)).name[6:]
         mine, place = (OBJECTS | special)[word], int(index)

@@ -56,7 +56,9 @@ def user_wrenches(
 
 
 @func
-def force_about_reference(topology: Topology, link_X: wp.array2d(dtype=transform), f: vec6, point: vec3, w: int, l: int) -> vec6:
+def force_about_reference(
+    topology: Topology, link_X: wp.array2d(dtype=transform), f: vec6, point: vec3, w: int, l: int
+) -> vec6:
     """A wrench (torque, force) at a point, about the reference point of a link's tree."""
     o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
     return sp.join(sp.angular(f) + wp.cross(point - o, sp.linear(f)), sp.linear(f))
