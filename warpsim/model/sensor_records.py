@@ -148,6 +148,9 @@ def _constants(b, type: SensorType, ends, options: dict, label: str) -> tuple[in
     elif type == SensorType.CONTACT:
         if options["reduce"] not in REDUCTIONS:
             raise ModelError(f"{label}: reduce is {short(options['reduce'])}; use one of {', '.join(REDUCTIONS)}")
+        moving = [name for name in names_of(CONTACT_DATA, _bits(options["data"], CONTACT_DATA, label)) if "vel" in name]
+        if options["reduce"] == "netforce" and moving:
+            raise ModelError(f"{label}: netforce has no {moving[0]}; leave it out of data, or reduce in another way")
         count = whole(options["num"], f"{label}: num", 1, ModelError)
         constants[:3] = _bits(options["data"], CONTACT_DATA, label), REDUCTIONS.index(options["reduce"]), count
         size = count * data_size(CONTACT_DATA, int(constants[0]))

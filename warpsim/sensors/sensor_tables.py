@@ -191,3 +191,11 @@ def step_columns(model: Model) -> tuple[np.ndarray, int]:
     """Where the numbers of each sensor of `of_step` begin among those, and how many there are."""
     size = model.sensor_size[of_step(model)]
     return np.cumsum(size) - size, int(size.sum())
+
+
+def columns_of_step(model: Model) -> np.ndarray:
+    """`(nsensordata,)` whether a number is of the step that led to a state."""
+    found = np.zeros(model.nsensordata, dtype=bool)
+    for s in of_step(model):
+        found[model.sensor_adr[s] : model.sensor_adr[s] + model.sensor_size[s]] = True
+    return found
