@@ -230,6 +230,10 @@ def test_sensors_of_the_model():
     _, seen = played([0, 0, 0.1, 1, 0, 0, 0], [0] * 6, 300, dt=0.005, model=model, **terms_of)
     np.testing.assert_allclose(seen["both"][-1], [8.0 * G, 0, 0, 0], rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(seen["felt"][-1], [0, 0, G], atol=1e-3)
-    for names, message in ((("nose",), "no sensor 'nose'"), (("broken",), "is not evaluated"), ((), "is not evaluated")):
+    for names, message in (
+        (("nose",), "no sensor 'nose'"),
+        (("broken",), "is not evaluated"),
+        ((), "is not evaluated"),
+    ):
         with pytest.raises(ValueError, match=message):
             played([0, 0, 5, 1, 0, 0, 0], [0] * 6, 1, model=model, x=sensing.sensor(*names))
