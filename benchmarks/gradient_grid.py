@@ -169,7 +169,7 @@ def add_weighted(x: wp.array2d(dtype=wp.float64), a: wp.array(dtype=wp.float64),
 def check_sensors(model, motion: str, integrator: str, solver: str, names, entries: int, horizons) -> dict:
     """As `check`, of a random linear loss of sensors; differences are along entries, a world for each point."""
     q0, v0 = sensing.start(motion)
-    rng, sizes = np.random.default_rng(1), np.array(STEP_SIZES[2:6])
+    rng, sizes = np.random.default_rng(1), np.array(STEP_SIZES[1:6])
     weights = wp.array(rng.normal(size=model.nsensordata), dtype=wp.float64, device="cpu")
     point = {"q": q0, "v": v0} | {name: simulate_values(model, name) for name in names}
     worlds = 2 * len(sizes) * entries

@@ -109,6 +109,29 @@ def meets(kind: int, size: vec3, o: vec3, d: vec3) -> bool:
     return hit.t >= real(0.0)
 
 
+@kernel(taped=True)
+def moved_contacts(
+    contacts: Contacts,
+    moved: wp.array2d(dtype=int),
+    point: wp.array2d(dtype=vec3),
+    frame: wp.array2d(dtype=mat33),
+    point_between: wp.array2d(dtype=vec3),
+    frame_between: wp.array2d(dtype=mat33),
+    # out
+    point_used: wp.array2d(dtype=vec3),
+    frame_used: wp.array2d(dtype=mat33),
+):
+    """Points and frames of contacts where a step took them: those that it followed, within the step. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        if moved[w, c] != 0:
+            point_used[w, c] = point_between[w, c]
+            frame_used[w, c] = frame_between[w, c]
+        else:
+            point_used[w, c] = point[w, c]
+            frame_used[w, c] = frame[w, c]
+
+
 @kernel
 def find_touches(
     zones: Zones,

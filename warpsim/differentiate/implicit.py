@@ -341,6 +341,11 @@ class StepAdjoint:
         inputs = [h, self.inverse_dynamics, self._record_damping(h), still, v, self.r]
         dynamics.launch(residual.smooth_residual, nv, inputs)
 
+    @property
+    def follows_contacts(self) -> bool:
+        """Whether a step takes contacts where its free motion brings them (`point_between`, `frame_between`), if `moved`."""
+        return self.step.stages is not None and self.step.stages.follows_contacts
+
     reads_mass = False  # whether an equation reads `M`
     repeats_forces = True  # whether the step that is repeated has the forces at (q, v) in arrays
 

@@ -3,6 +3,7 @@
 from warpsim.device.ranges import assign, fill
 from warpsim.differentiate.stage import Stage
 from warpsim.kernels.differentiate import gradient, residual
+from warpsim.kernels.sensors import touch_sensors
 from warpsim.sensors.step_sensors import StepSensors, StepState, has_step_sensors, lack_of_gradient
 from warpsim.tree.dynamics import DeviceModel
 
@@ -22,6 +23,9 @@ class MeasurementAdjoint:
         t, array, C, n = d.types, adjoint.dynamics.array, step.collision.capacity, step.scalar_rows.count
         self.link_V = array(d.model.nlink, t.vec6)
         self.v_c, self.gamma = array(C, t.vec3), array(C, t.vec3)
+        self.point, self.frame = adjoint.point, adjoint.frame
+        if adjoint.follows_contacts:
+            self.point, self.frame = array(C, t.vec3), array(C, t.mat33)
         self.rate, self.rate0, self.row_gamma = (array(n, t.real) for _ in range(3))
         self.bar, self._values = (step.dynamics.array(self.sensors.data.shape[1], t.real) for _ in range(2))
         self._none = step.dynamics.array(self.sensors.data.shape[1], t.real)
@@ -60,7 +64,12 @@ class MeasurementAdjoint:
         if self.sensors.impulses:
             self._record_impulses(h)
         a.dynamics.velocity(a.v0, self.link_V)
-        x = StepState(a.q, a.v0, a.v, a.control, a.phi, a.point, a.frame, self.gamma, self.row_gamma, a.wrench)
+        if a.follows_contacts and a.step.collision.enabled:
+            between = [a.moved, a.point, a.frame, a.point_between, a.frame_between, self.point, self.frame]
+            a.dynamics.launch(
+                touch_sensors.moved_contacts, a.step.collision.capacity, [a.step.collision.contacts, *between]
+            )
+        x = StepState(a.q, a.v0, a.v, a.control, a.phi, self.point, self.frame, self.gamma, self.row_gamma, a.wrench)
         self.sensors.measure(h, x, self.link_V)
 
     def _record_impulses(self, h: float) -> None:

@@ -106,11 +106,15 @@ class sensor(Term):
             raise ValueError(f"model {model.name!r} has no sensors")
         missing = [name for name in self.names if name not in model.sensor_names]
         if missing:
-            raise ValueError(f"no sensor {short(missing[0])} in model {model.name!r}; it has: {listed(model.sensor_names)}")
+            raise ValueError(
+                f"no sensor {short(missing[0])} in model {model.name!r}; it has: {listed(model.sensor_names)}"
+            )
         names = self.names or model.sensor_names
         bad = [n for n in names if model.sensor_type[model.sensor_names.index(n)] == SensorType.UNAVAILABLE]
         if bad:
-            raise ValueError(f"sensor {bad[0]!r} of model {model.name!r} is not evaluated (see model.report); name the others")
+            raise ValueError(
+                f"sensor {bad[0]!r} of model {model.name!r} is not evaluated (see model.report); name the others"
+            )
         self.columns = np.concatenate([np.arange(model.nsensordata)[model.sensor(name)] for name in names])
 
     def __call__(self, view):

@@ -39,14 +39,12 @@ def reads_impulses(model: Model, reactions: bool) -> bool:
 
 
 def lack_of_gradient(step, reactions: bool) -> str | None:
-    """What it is of a step that gives what is measured no gradient; None where it has one."""
+    """Why what is measured of a step has no gradient; None where it has one."""
     if not step.scheme_steps:
-        return "the variational integrator"
-    if not reads_impulses(step.model, reactions):
-        return None
-    if step.contact_model.has_pyramid:
-        return f"impulses of {step.contact_model.label}"
-    return "impulses of the midpoint rule" if step.scheme.order > 1 else None
+        return "with ws.Variational()"
+    if reads_impulses(step.model, reactions) and step.contact_model.has_pyramid:
+        return f"by impulses of {step.contact_model.label}"
+    return None
 
 
 @dataclasses.dataclass
