@@ -47,6 +47,7 @@ FLOORS = [
         "streaming",
         "cluster",
         "faults",
+        "viewer",
         "runs",
         "optimise",
         "envs",

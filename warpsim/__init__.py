@@ -34,6 +34,7 @@ _PUBLIC = {
     "warpsim.stepping": ("CONTACT_OVERFLOW", "DEEP_PRESSURE", "NONFINITE", "NOT_CONVERGED", "UNRESOLVED"),
     "warpsim.state": ("State",),
     "warpsim.trajectory": ("Trajectory",),
+    "warpsim.viewer": ("Viewer",),
     "warpsim.integrate": ("ExplicitEuler", "ImplicitEuler", "Midpoint", "SymplecticEuler", "Variational"),
     "warpsim.differentiate.check": ("check_gradients",),
     "warpsim.differentiate.objective": ("Objective",),
@@ -127,6 +128,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.stepping import UNRESOLVED as UNRESOLVED
     from warpsim.streaming import resume as resume
     from warpsim.trajectory import Trajectory as Trajectory
+    from warpsim.viewer import Viewer as Viewer
 else:
 
     def __getattr__(name: str):
