@@ -160,7 +160,7 @@ def test_constraints(steps, tolerance):
     "integrator", [ws.ExplicitEuler(), ws.ImplicitEuler(tolerance=1e-15), ws.Midpoint(tolerance=1e-15)]
 )
 def test_other_schemes(integrator):
-    """The explicit and implicit Euler schemes and the midpoint rule, in contact, at 10 steps."""
+    """The explicit and implicit Euler schemes, the midpoint rule and the variational integrator, in contact, at 10 steps."""
     model = load(GROUND.format(friction=0.8))
     q0, v0 = model.q0.copy(), 0.01 * np.random.default_rng(4).normal(size=model.nv)
     q0[2] = 0.0999
@@ -168,10 +168,20 @@ def test_other_schemes(integrator):
     check(SensorProblem(model, q0, v0, 10, parameters=names, dt=0.005, integrator=integrator, reactions=True), 1e-5)
 
 
+@pytest.mark.parametrize("options", [{"integrator": ws.Variational(tolerance=1e-15)}, {"solver": ws.LCP()}])
+def test_accelerations_in_flight(options):
+    """Accelerations without any contact or row by the variational integrator, and of models that LCP solves, at 10 steps."""
+    measured = '<sensor><accelerometer site="tip"/><frameangacc objtype="geom" objname="link"/><gyro site="tip"/></sensor></mujoco>'
+    model, rng = load(ARM[: ARM.index("<sensor>")] + measured), np.random.default_rng(3)
+    controls, names = 0.5 * rng.normal(size=(10, model.nu)), ("body_mass", "joint_damping")
+    check(SensorProblem(model, model.q0, rng.normal(size=model.nv), 10, controls, names, 0.005, **options), 1e-5)
+
+
 def test_what_has_no_gradient_says_so():
-    """Impulses of LCP, and all of the variational integrator: refused on a tape, read without one."""
+    """Impulses of LCP: refused on a tape, read without one."""
     model = load(GROUND.format(friction=0.5))
-    for options in ({"solver": ws.LCP()}, {"integrator": ws.Variational()}):
+    for integrator in (ws.SymplecticEuler(), ws.Variational()):
+        options = {"solver": ws.LCP(), "integrator": integrator}
         sim = ws.Simulator(model, dtype="float64", device="cpu", requires_grad=True, **options)
         state = sim.step(sim.state())
         assert np.isfinite(sim.sensors(state).numpy()).all()

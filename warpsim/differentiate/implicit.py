@@ -342,6 +342,11 @@ class StepAdjoint:
         dynamics.launch(residual.smooth_residual, nv, inputs)
 
     @property
+    def measured_velocity(self) -> wp.array:
+        """The velocity at the end of the step, as sensors of accelerations read it."""
+        return self.v
+
+    @property
     def follows_contacts(self) -> bool:
         """Whether a step takes contacts where its free motion brings them (`point_between`, `frame_between`), if `moved`."""
         return self.step.stages is not None and self.step.stages.follows_contacts

@@ -69,7 +69,18 @@ class MeasurementAdjoint:
             a.dynamics.launch(
                 touch_sensors.moved_contacts, a.step.collision.capacity, [a.step.collision.contacts, *between]
             )
-        x = StepState(a.q, a.v0, a.v, a.control, a.phi, self.point, self.frame, self.gamma, self.row_gamma, a.wrench)
+        x = StepState(
+            a.q,
+            a.v0,
+            a.measured_velocity,
+            a.control,
+            a.phi,
+            self.point,
+            self.frame,
+            self.gamma,
+            self.row_gamma,
+            a.wrench,
+        )
         self.sensors.measure(h, x, self.link_V)
 
     def _record_impulses(self, h: float) -> None:

@@ -35,7 +35,6 @@ class Step:
 
     reports_energy = True
     widens = True  # deep trees are stepped in float64, see `deep.py`
-    scheme_steps = True  # one of `theta/schemes.py`
 
     def __init__(
         self,

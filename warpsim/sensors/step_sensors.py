@@ -40,8 +40,6 @@ def reads_impulses(model: Model, reactions: bool) -> bool:
 
 def lack_of_gradient(step, reactions: bool) -> str | None:
     """Why what is measured of a step has no gradient; None where it has one."""
-    if not step.scheme_steps:
-        return "with ws.Variational()"
     if reads_impulses(step.model, reactions) and step.contact_model.has_pyramid:
         return f"by impulses of {step.contact_model.label}"
     return None

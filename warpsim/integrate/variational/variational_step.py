@@ -22,7 +22,6 @@ from warpsim.kernels.tree import passes
 class VariationalStep(Step):
     """Workspace and launches of one variational step. `impulse (worlds, nv)` is added to the right-hand side: Jᵀγ."""
 
-    scheme_steps = False
     widens = False  # DRNEA is linear-time and passes momenta from link to link
 
     def __init__(
@@ -68,7 +67,7 @@ class VariationalStep(Step):
         return super().memory() | {"jump": self.jump}
 
     def smooth_memory(self) -> tuple[str, ...]:
-        return ("jump",)
+        return ("jump", *super().smooth_memory())
 
     def _make_root_finder(self) -> None:
         model, t, S = self.model, self.device_model.types, self.device_model.types.real
