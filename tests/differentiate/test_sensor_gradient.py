@@ -209,3 +209,36 @@ def test_repeated_and_many_worlds():
         tape.backward()
         grads.append(start.v.grad.numpy()[0])
     assert np.array_equal(grads[0], grads[1]) and np.array_equal(grads[1], grads[2])
+
+
+def test_checkpointed_rollouts():
+    """The last state of a rollout with checkpoints hands on what its sensors ask for, to the last bit."""
+    model, grads = load(GROUND.format(friction=0.3)), []
+    for every in (None, 2):
+        sim = ws.Simulator(model, 2, dt=0.005, dtype="float64", device="cpu", requires_grad=True, solver=SOLVER)
+        start = sim.state(None, 0.1 * np.random.default_rng(0).normal(size=(2, model.nv)))
+        loss = wp.zeros(2, dtype=wp.float64, device="cpu", requires_grad=True)
+        a = wp.array(np.ones(model.nsensordata), dtype=wp.float64, device="cpu")
+        with wp.Tape() as tape:
+            x = sim.sensors(sim.rollout(start, steps=6, checkpoint_every=every).final)
+            wp.launch(add_weighted, x.shape, [x, a, 1.0, loss], device="cpu")
+        loss.grad.fill_(1.0)
+        tape.backward()
+        grads.append((start.q.grad.numpy().copy(), start.v.grad.numpy().copy()))
+    assert all(np.abs(x).max() > 0 and np.array_equal(x, y) for x, y in zip(*grads, strict=True))
+
+
+def test_linearize_is_as_without_sensors():
+    """Sensors of a step change no Jacobian, of either way to find them, and no bit of a step."""
+    model = load(GROUND.format(friction=0.3))
+    bare = load(GROUND[: GROUND.index("<sensor>")].format(friction=0.3) + "</mujoco>")
+    v = 0.1 * np.random.default_rng(0).normal(size=(2, model.nv))
+    for integrator in (ws.SymplecticEuler(), ws.Midpoint()):
+        found = []
+        for made in (model, bare):
+            options = {"dtype": "float64", "device": "cpu", "requires_grad": True, "integrator": integrator}
+            sim = ws.Simulator(made, 2, dt=0.005, **options)
+            state = sim.state(None, v)
+            J, after = sim.linearize(state), sim.step(state)
+            found.append((J.A.numpy().copy(), after.q.numpy().copy(), after.v.numpy().copy()))
+        assert all(np.array_equal(x, y) for x, y in zip(*found, strict=True))
