@@ -76,6 +76,8 @@ SHARED_NAMES = {
     "lagged": "the lagged law of contact: kernels and host",
     "lcp": "boxed LCPs: kernels and host",
     "linearize": "Jacobians in closed form: kernels and host",
+    "compensation": "gravity compensation: kernels and host",
+    "muscle": "muscles: kernels and their constants",
     "problem": "the contact problem: struct and public function",
     "randomness": "random numbers by counting: kernels and host",
     "ranges": "ranges of worlds: kernels and host",

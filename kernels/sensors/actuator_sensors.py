@@ -5,8 +5,9 @@ The velocity in the law is that of the state, as MuJoCo reports it; a step takes
 
 import warp as wp
 
+from ..forces.activation import within
 from ..forces.actuators import actuator_law, clamped
-from ..real import kernel, real, struct, vec3
+from ..real import kernel, real, struct, vec2, vec3
 from .coordinate_sensors import Coordinates, coordinate, rate
 
 
@@ -38,6 +39,20 @@ def actuator_forces(
     law = actuator_law(gain, bias, control_range, control, w, a)
     s = vec3(real(1.0), coordinate(lengths, q, w, a), rate(lengths, v, w, a))
     force[w, a] = clamped(wp.dot(law, s), force_range, w, a)
+
+
+@kernel(twin=True)
+def measure_totals(
+    sums: WeightedSums,
+    ranges: wp.array(dtype=vec2),
+    total: wp.array2d(dtype=real),
+    # out
+    data: wp.array2d(dtype=real),
+):
+    """What actuators do to joints with a range of it, within that range. Launch over (worlds, sensors)."""
+    w, s = wp.tid()
+    j = sums.source[s, 0]
+    data[w, sums.adr[s]] = within(total[w, j], ranges[j][0], ranges[j][1])
 
 
 @kernel(twin=True)

@@ -244,3 +244,34 @@ def test_single_contacts():
     assert np.allclose(velocity, -(np.array([0.3, 0, 0]) + np.cross([0, 0, 0.5], arm)))
     assert np.allclose(np.einsum("cij,ci->cj", frame, a[:, 20:]), [0, 0, -0.5])
     assert np.allclose(found[model.sensor("sensor_2")], -1e-4, atol=1e-12)
+
+
+MUSCLES = """<mujoco><option timestep="0.002"/><worldbody><body pos="0 0 1"><joint name="a" axis="0 1 0" actuatorfrcrange="-0.4 0.4"/>
+<geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.03"/><body pos="0.3 0 0" gravcomp="0.5"><joint name="b" axis="0 1 0"/><joint name="c" type="slide" axis="1 0 0"/>
+<geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.02"/><site name="s"/></body></body></worldbody>
+<tendon><fixed name="t" actuatorfrcrange="-0.3 0.3"><joint joint="a" coef="0.2"/><joint joint="b" coef="-0.3"/></fixed></tendon>
+<actuator><muscle name="m" joint="b" lengthrange="-1 2" force="20"/><general name="i" joint="a" dyntype="integrator" gainprm="2"/>
+<general name="f" joint="b" dyntype="filterexact" dynprm="0.05" gainprm="1.5" actearly="true"/><motor name="u" tendon="t"/><motor name="w" tendon="t" gear="2"/>
+<motor name="p" joint="a"/><motor name="q" joint="c" forcerange="-0.2 0.2"/></actuator>
+<sensor>{}</sensor></mujoco>"""
+
+
+def test_actuators_with_a_state():
+    """Forces of muscles, activations and ranges of several actuators on a joint and a tendon, at the start of the step, are MuJoCo's."""
+    sensors = [f'actuatorfrc actuator="{a}"' for a in "mifuwpq"] + [f'jointactuatorfrc joint="{j}"' for j in "abc"]
+    sensors += ['tendonactuatorfrc tendon="t"', 'force site="s"', 'torque site="s"', 'accelerometer site="s"']
+    m = mujoco.MjModel.from_xml_string(MUSCLES.format("".join(f"<{sensor}/>" for sensor in sensors)))
+    model, data, rng, worlds = ws.load(m), mujoco.MjData(m), np.random.default_rng(2), 10
+    sim = ws.Simulator(model, worlds, dtype="float64", device="cpu")
+    q, v, act = 0.3 * rng.normal(size=(worlds, 3)), rng.normal(size=(worlds, 3)), rng.uniform(0, 1, (worlds, m.na))
+    control = rng.normal(size=(worlds, m.nu))
+    state = sim.state(q, v, activation=act)
+    found, expected = sim.sensors(sim.step(state, control)).numpy(), []
+    for w in range(worlds):
+        data.qpos, data.qvel, data.act, data.ctrl = q[w], v[w], act[w], control[w]
+        mujoco.mj_forward(m, data)
+        expected.append(data.sensordata.copy())
+    errors = worst(m, sensors, found, np.array(expected))
+    assert max(errors.values()) <= 1e-10, errors
+    with pytest.raises(ValueError, match="leave control out"):
+        sim.sensors(state, control)

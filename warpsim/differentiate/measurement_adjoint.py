@@ -69,18 +69,12 @@ class MeasurementAdjoint:
             a.dynamics.launch(
                 touch_sensors.moved_contacts, a.step.collision.capacity, [a.step.collision.contacts, *between]
             )
+        totals = None if a.actuation is None else a.actuation.total
         x = StepState(
-            a.q,
-            a.v0,
-            a.measured_velocity,
-            a.control,
-            a.phi,
-            self.point,
-            self.frame,
-            self.gamma,
-            self.row_gamma,
-            a.wrench,
-        )
+            q=a.q, v0=a.v0, v=a.measured_velocity, control=a.actuator_control, phi=a.phi, point=self.point,
+            frame=self.frame, gamma=self.gamma, row_gamma=self.row_gamma, wrench=a.wrench,
+            laws=a.actuator_parameters(), totals=totals,
+        )  # fmt: skip
         self.sensors.measure(h, x, self.link_V)
 
     def _record_impulses(self, h: float) -> None:
@@ -93,4 +87,4 @@ class MeasurementAdjoint:
             a.contact.record_law(h, self.v_c, self.gamma)
         if step.scalar_rows.count:
             lead, rates = a._row_lead(h)[1], (self.rate, self.rate0)
-            a.rows.record_impulses(h, step.options.sigma, lead, a.v0, a.v, a.control, rates, self.row_gamma)
+            a.rows.record_impulses(h, step.options.sigma, lead, a.v0, a.v, a.actuator_control, rates, self.row_gamma)

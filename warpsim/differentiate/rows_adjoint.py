@@ -21,6 +21,7 @@ class RowsAdjoint:
         self.J, self.weight = array(scalar_rows.support.shape, S), array(n, S)
         self.J_start = array(scalar_rows.support.shape, S) if follows else self.J  # at q
         self.phi, self.gamma, self.rate, self.rate0 = (array(n, S) for _ in range(4))
+        self.given: dict[str, wp.array] = {}  # arrays on the tape in place of parameters, as of `ScalarRows`
         self.phi_between = array(n if follows else 0, S)
         self.floor = array(frames, S)
         self.inertia = array(scalar_rows.inertia.shape[1], S)
@@ -74,7 +75,7 @@ class RowsAdjoint:
         dynamics, f = self.dynamics, self.forward
         for J, x, rate in ((self.J, v, rates[0]), (self.J_start, v0, rates[1])):
             dynamics.launch(taped_rows.taped_rate, f.count, [f.rows, J, x, rate])
-        inputs = [f.table, f.constants(control), f.rows, h, sigma, lead, self.phi, self.weight, self.floor]
+        inputs = [f.table, f.constants(control, self.given), f.rows, h, sigma, lead, self.phi, self.weight, self.floor]
         dynamics.launch(taped_rows.row_impulse, f.count, [*inputs, f.speed, *rates, gamma])
 
     def record_residual(self, h: float, sigma: float, lead: float, v0, v, control, r) -> None:

@@ -48,13 +48,29 @@ class ActuatorForces:
         if not self.count:
             return
         self.lengths = tables.coordinates([("actuator", a) for a in range(model.nu)])
-        self.sums = summing_table(tables, adr, [summed(model, s) for s in sensors])
+        ranged = np.flatnonzero(np.isfinite(model.joint_effort_range).any(1)).tolist()
+        found, totals = [], {}
+        for s, first in zip(sensors, adr, strict=True):
+            joint = int(model.sensor_object[s, 0])
+            if model.sensor_type[s] == SensorType.JOINTACTUATORFRC and joint in ranged:
+                totals[int(first)] = ranged.index(joint)
+            found.append({} if int(first) in totals else summed(model, s))
+        self.sums, self.limited = summing_table(tables, adr, found), len(totals)
+        self.totals = summing_table(tables, list(totals), [{j: 1.0} for j in totals.values()])
+        self.ranges = tables.array(model.joint_effort_range[ranged], d.types.vec2)
 
-    def measure(self, q: wp.array, v: wp.array, control: wp.array, data: wp.array) -> None:
-        """Add the forces at (q, v, control) to their columns of `data`, which come in as zero."""
+    def measure(self, q: wp.array, v: wp.array, control: wp.array, data: wp.array, laws=None, totals=None) -> None:
+        """Add the forces at (q, v, control) to their columns of `data`, which come in as zero.
+
+        `laws`: what stands for the parameters of `ACTUATOR_PARAMETERS`. `totals`: what actuators do to the joints that have a range of it.
+        """
         dynamics, p = self.dynamics, self.dynamics.device_model.parameters
         if not self.count:
             return
-        inputs = [self.lengths, *(p.stored(name) for name in ACTUATOR_PARAMETERS), q, v, control, self.force]
+        laws = [p.stored(name) for name in ACTUATOR_PARAMETERS] if laws is None else laws
+        inputs = [self.lengths, *laws, q, v, control, self.force]
         dynamics.launch(actuator_sensors.actuator_forces, dynamics.model.nu, inputs)
+        if totals is not None and self.limited:
+            inputs = [self.totals, self.ranges, totals, data]
+            dynamics.launch(actuator_sensors.measure_totals, self.limited, inputs)
         dynamics.launch(actuator_sensors.measure_sums, self.count, [self.sums, self.force, 1.0, data])

@@ -59,6 +59,8 @@ class StepState:
     gamma: wp.array
     row_gamma: wp.array
     wrench: wp.array | None
+    laws: list[wp.array]  # what stands for the actuators' parameters
+    totals: wp.array | None  # what they do to joints that have a range of it
 
 
 class StepSensors:
@@ -209,7 +211,7 @@ class StepSensors:
         """Fill `data`, after `clear` and with the kinematics at the start of the step; `link_V`: the links' velocities there."""
         dynamics, p = self.dynamics, self.device_model.parameters
         if self.actuators.count:
-            self.actuators.measure(x.q, x.v0, x.control, self.data)
+            self.actuators.measure(x.q, x.v0, x.control, self.data, x.laws, x.totals)
         if self.limit_count:
             inputs = [self.limits, x.row_gamma, 1.0 / h, self.data]
             dynamics.launch(actuator_sensors.measure_sums, self.limit_count, inputs)
@@ -305,8 +307,12 @@ class StepMeasurement:
         """Measure a step from `step.q`, `step.v` to the velocity v, before it is accepted."""
         step, contacts, solution = self.step, self.step.collision.contacts, self.step.solver.solution
         step.dynamics.velocity(step.v, self.link_V)
-        x = StepState(step.q, step.v, v, step.control, contacts.phi, contacts.point, contacts.frame,
-                      solution.gamma, solution.row_gamma, step.wrench)  # fmt: skip
+        totals = None if step.actuation is None else step.actuation.total
+        x = StepState(
+            q=step.q, v0=step.v, v=v, control=step.actuator_control, phi=contacts.phi, point=contacts.point,
+            frame=contacts.frame, gamma=solution.gamma, row_gamma=solution.row_gamma, wrench=step.wrench,
+            laws=step.actuator_parameters(), totals=totals,
+        )  # fmt: skip
         self.sensors.clear()
         self.sensors.measure(h, x, self.link_V)
 

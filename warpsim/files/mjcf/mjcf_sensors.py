@@ -4,7 +4,6 @@ import mujoco
 import numpy as np
 
 from warpsim.files.mjcf.mjcf_names import element_names
-from warpsim.files.mjcf.mjcf_refusals import actuator_count, actuator_refusal
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.model import ReportLine
 from warpsim.model.sensor_records import CONTACT_DATA, RAY_DATA, REDUCTIONS, names_of
@@ -51,13 +50,12 @@ def sensor_lack(m, s: int) -> str | None:
     return None
 
 
-def add_sensors(b: ModelBuilder, m, tendons: dict[int, int]) -> None:
+def add_sensors(b: ModelBuilder, m, tendons: dict[int, int], actuators: list[int]) -> None:
     """Add the sensors in MuJoCo's order, with lines of the report; those that cannot be evaluated keep their place.
 
-    `tendons`: the builder's index of each tendon that it has.
+    `tendons`: the builder's index of each tendon that it has; `actuators`: those that it has, in its order.
     """
-    used = [a for a in range(actuator_count(m)) if not actuator_refusal(m, a)]
-    places = {ObjectType.TENDON: tendons, ObjectType.ACTUATOR: {a: k for k, a in enumerate(used)}}
+    places = {ObjectType.TENDON: tendons, ObjectType.ACTUATOR: {a: k for k, a in enumerate(actuators)}}
     missing = 0
     for s, name in enumerate(element_names(m, mujoco.mjtObj.mjOBJ_SENSOR, m.nsensor, "sensor")):
         lack, kind = sensor_lack(m, s), sensor_kind(m, s)
