@@ -242,3 +242,21 @@ def test_linearize_is_as_without_sensors():
             J, after = sim.linearize(state), sim.step(state)
             found.append((J.A.numpy().copy(), after.q.numpy().copy(), after.v.numpy().copy()))
         assert all(np.array_equal(x, y) for x, y in zip(*found, strict=True))
+
+
+MUSCLE = """<mujoco><worldbody><body pos="0 0 1"><joint name="a" axis="0 1 0" damping="0.1" actuatorfrcrange="-0.3 0.3"/>
+<geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.03"/><body pos="0.3 0 0" gravcomp="0.5"><joint name="b" axis="0 1 0" damping="0.1"/>
+<geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.02"/><site name="s"/></body></body></worldbody>
+<actuator><muscle name="m" joint="b" lengthrange="-1 2" force="20"/><general name="i" joint="a" dyntype="integrator" gainprm="2"/>
+<general name="f" joint="b" dyntype="filterexact" dynprm="0.05" gainprm="1.5"/><motor name="p" joint="a"/></actuator>
+<sensor><actuatorfrc actuator="m"/><actuatorfrc actuator="i"/><actuatorfrc actuator="f"/><jointactuatorfrc joint="a"/><jointactuatorfrc joint="b"/>
+<force site="s"/><torque site="s"/><accelerometer site="s"/></sensor></mujoco>"""
+
+
+@horizons
+def test_actuators_with_a_state(steps, tolerance):
+    """Muscles, activations and a range of a joint's actuators, by the state, controls and masses."""
+    model, rng = load(MUSCLE), np.random.default_rng(3)
+    controls, names = 0.5 + 0.1 * rng.normal(size=(steps, model.nu)), ("body_mass", "gravity", "joint_damping")
+    problem = SensorProblem(model, 0.2 * rng.normal(size=2), rng.normal(size=2), steps, controls, names, dt=0.005)
+    check(problem, tolerance)
