@@ -70,6 +70,19 @@ def within_plane(hit: Hit, kind: int, size: vec3, point: vec3) -> bool:
 
 
 @kernel
+def place_candidates(
+    sensors: RaySensors,
+    geom_pose: wp.array3d(dtype=real),
+    link_X: wp.array2d(dtype=transform),
+    # out
+    geom_X: wp.array2d(dtype=transform),
+):
+    """The world in the axes of every geom that rays may see. Launch over (worlds, candidates)."""
+    w, i = wp.tid()
+    geom_X[w, i] = wp.transform_inverse(geom_frame(sensors, geom_pose, link_X, w, sensors.candidate[i]))
+
+
+@kernel
 def cast_rays(
     sensors: RaySensors,
     geom_pose: wp.array3d(dtype=real),
@@ -78,10 +91,11 @@ def cast_rays(
     triangles: Triangles,
     fields: Fields,
     link_X: wp.array2d(dtype=transform),
+    geom_X: wp.array2d(dtype=transform),
     # out
     hits: Hits,
 ):
-    """The nearest hit of each ray. Launch over (worlds, rays)."""
+    """The nearest hit of each ray, after `place_candidates`. Launch over (worlds, rays)."""
     w, s = wp.tid()
     X = frame_of(sensors.frames, geom_pose, body_com, link_X, w, s, 0)
     d = wp.transform_vector(X, vec3(real(0.0), real(0.0), real(1.0)))
@@ -90,7 +104,7 @@ def cast_rays(
     for i in range(sensors.candidate.shape[0]):
         g = sensors.candidate[i]
         if sensors.geom_body[g] != sensors.body[s]:
-            Y = wp.transform_inverse(geom_frame(sensors, geom_pose, link_X, w, g))
+            Y = geom_X[w, i]
             o = wp.transform_point(Y, wp.transform_get_translation(X))
             along = wp.transform_vector(Y, d)
             kind = sensors.geom_type[g]

@@ -50,6 +50,8 @@ class StateSensors:
         if self.counts["ray"]:
             rays, d = self.counts["ray"], self.device_model
             self.triangles, self.fields = triangle_table(d), height_field_table(d)
+            seen = self.tables["ray"].candidate.shape[0]
+            self.geom_X = wp.zeros((d.worlds, seen), dtype=t.transform, device=d.device)
             self.hits = copy(ray_sensors.Hits, t.real)()
             self.hits.geom = wp.zeros((d.worlds, rays), dtype=wp.int32, device=d.device)
             self.hits.point, self.hits.normal = (
@@ -98,7 +100,9 @@ class StateSensors:
         poses = [p.stored("geom_pose"), p.stored("body_com")]
         inputs = [table, poses[0], p.stored("geom_size"), poses[1], self.triangles, self.fields, dynamics.link_X]
         with tape_paused():
-            dynamics.launch(ray_sensors.cast_rays, self.counts["ray"], [*inputs, self.hits])
+            placed = [table, poses[0], dynamics.link_X, self.geom_X]
+            dynamics.launch(ray_sensors.place_candidates, self.geom_X.shape[1], placed)
+            dynamics.launch(ray_sensors.cast_rays, self.counts["ray"], [*inputs, self.geom_X, self.hits])
         inputs = [table, *poses, dynamics.link_X, self.hits, self.data]
         dynamics.launch(ray_sensors.measure_rays, self.counts["ray"], inputs)
 
