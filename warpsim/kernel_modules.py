@@ -49,6 +49,15 @@ OWN_SUMS = {
     "rnea": "(worlds, trees)",
     "least_weight": "(worlds, rows)",
     "motor_forces": "(worlds, degrees of freedom)",
+    "measure_subtrees": "(worlds, sensors)",
+    "measure_energy": "(worlds, sensors)",
+    "measure_sums": "(worlds, sensors)",
+    "measure_touch": "(worlds, sensors)",
+    "measure_net_contact": "(worlds, sensors)",
+    "user_wrenches": "(worlds, bodies)",
+    "contact_wrenches": "worlds",
+    "row_wrenches": "worlds",
+    "link_reactions": "(worlds, trees)",
 }
 # Of atomic instructions: those on real numbers, and those on bits, by which additions can be made.
 ATOMIC = re.compile(r"^\s*(?:@\S+\s+)?((?:atom|red)(?:\.[\w:]+)*\.(?:f|bf|b)\d+\w*)\b", re.MULTILINE)

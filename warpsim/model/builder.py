@@ -49,6 +49,7 @@ from warpsim.model.model import (
     TetField,
 )
 from warpsim.model.muscle import Muscle
+from warpsim.model.sensor_records import Sensor, make_sensor
 from warpsim.model.targets import check_feedback, read_gear, read_target
 from warpsim.model.tendon_paths import read_path
 
@@ -153,6 +154,7 @@ class ModelBuilder:
         self.effort_limits: list[EffortLimit] = []
         self.sites: list[Site] = []
         self.cameras: list[Camera] = []
+        self.sensors: list[Sensor] = []
         self.meshes: list[Mesh] = []
         self.hfields: list[HField] = []
         self.fields: list[TetField] = []
@@ -565,6 +567,20 @@ class ModelBuilder:
         name = self._name("camera", name, [c.name for c in self.cameras])
         self.cameras.append(make_camera(name, self._body(body), pose, fovy, resolution))
         return len(self.cameras) - 1
+
+    def add_sensor(
+        self, kind, object=None, reference=None, *, name=None, cutoff: float = 0.0, datatype=None, **options
+    ) -> int:
+        """Add a sensor of `kind`, by MJCF's name ("accelerometer", "framepos", …; docs/sensors.md), on `object`, relative to `reference`.
+
+        Of kinds that are attached to one type of element its name or index; of others (type, name) with the type "body", "inertia" (the
+        principal axes at the centre of mass), "geom", "site", "camera" or, of contact, "subtree". Numbers beyond `cutoff` are clamped (0:
+        none). Options: `field` (3,) of a magnetometer, `data` of a rangefinder, `focal` (2,) [pixels] of a camprojection, `margin` of joint and tendon
+        limits, `data`, `reduce` and `num` of contact, `frames` (2 quaternions) of "inertia". `datatype` is for files that have their own.
+        """
+        name = self._name("sensor", name, [s.name for s in self.sensors])
+        self.sensors.append(make_sensor(self, name, kind, object, reference, cutoff, datatype, options))
+        return len(self.sensors) - 1
 
     def add_keyframe(self, name: str, q=None, v=None, control=None, activation=None, mocap=None) -> None:
         """Add a named state; what is not given is the initial pose, also of mocap bodies `(nmocap, 7)`, rest, and zero control and activation."""

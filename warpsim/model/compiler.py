@@ -23,6 +23,8 @@ from warpsim.model.model import (
     KeyframeParts,
     Model,
 )
+from warpsim.model.sensor_records import append_sensors, compile_sensors
+from warpsim.model.sensor_types import ObjectType
 from warpsim.model.targets import compile_targets, target_of
 from warpsim.model.tendon_paths import path_of
 
@@ -96,6 +98,7 @@ def compile_model(b) -> Model:
         body_fluid=medium.body_boxes(*([getattr(x, key) for x in b.bodies] for key in ("mass", "inertia", "axes"))),
         geom_fluid=_stack([g.fluid for g in b.geoms], (medium.COLUMNS,)),
         **compile_marks(b),
+        **compile_sensors(b, order),
         **pairs,
         excluded=np.array(sorted(b.excluded), dtype=np.int32).reshape(-1, 2),
         friction_rule=int(b.friction_rule),
@@ -539,10 +542,9 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
             reference=_placed_reference(kind, pose, other.joint_reference[dofs]),
             q0=compose(pose, q0) if kind == JointType.FREE else q0,
         )
-    geom_start = len(b.geoms)
+    geom_start, site_start, camera_start = len(b.geoms), len(b.sites), len(b.cameras)
     _append_geoms(b, other, pose, prefix, first)
     _append_pairs(b, other, geom_start)
-    site_start = len(b.sites)
     append_marks(b, other, pose, prefix, first)
     for body_a, body_b in other.excluded:
         b.excluded.add(tuple(-1 if x < 0 else first + int(x) for x in (body_a, body_b)))
@@ -565,6 +567,14 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
         b.add_effort_limit(joint_start + int(j), other.joint_effort_range[j], gravity_compensation=gravity)
     for t in np.flatnonzero(np.isfinite(other.tendon_effort_range).any(1)):
         b.add_effort_limit(tendon=tendon_start + int(t), range=other.tendon_effort_range[t])
+    starts = {ObjectType.JOINT: joint_start, ObjectType.GEOM: geom_start, ObjectType.TENDON: tendon_start}
+    starts |= {
+        ObjectType.SITE: site_start,
+        ObjectType.CAMERA: camera_start,
+        ObjectType.ACTUATOR: len(b.actuators) - other.nu,
+    }
+    starts |= dict.fromkeys((ObjectType.BODY, ObjectType.INERTIA, ObjectType.SUBTREE), first)
+    append_sensors(b, other, prefix, starts)
     _append_keyframes(b, other, pose, prefix, first, joint_start, len(b.actuators) - other.nu)
     b.report.extend(
         line for line in other.report if line.feature != hydroelastic.FEATURE

@@ -78,6 +78,14 @@ EMPTY = {
         ("wrap_object", (), np.int32),
         ("wrap_side", (), np.int32),
         ("wrap_divisor", (), float),
+        ("sensor_type", (), np.int32),
+        ("sensor_object_type", (2,), np.int32),
+        ("sensor_object", (2,), np.int32),
+        ("sensor_adr", (), np.int32),
+        ("sensor_size", (), np.int32),
+        ("sensor_cutoff", (), float),
+        ("sensor_datatype", (), np.int32),
+        ("sensor_constants", (8,), float),
     )
 }
 
@@ -312,6 +320,16 @@ class Model:
     wind: np.ndarray = None  # type: ignore[assignment]  # (3,) [m/s]
     body_fluid: np.ndarray = None  # type: ignore[assignment]  # (nbody, 7) widths [m] and axes of the box with the body's inertia
     geom_fluid: np.ndarray = None  # type: ignore[assignment]  # (ngeom, 15) see `medium.COLUMNS`; 0 first: no ellipsoid
+    # Sensors (`warpsim/model/sensor_types.py`): what they measure stands at sensor_adr … + sensor_size of `Simulator.sensors`.
+    sensor_names: tuple[str, ...] = ()
+    sensor_type: np.ndarray = None  # type: ignore[assignment]  # (nsensor,) SensorType
+    sensor_object_type: np.ndarray = None  # type: ignore[assignment]  # (nsensor, 2) ObjectType: what it is attached to, and relative to
+    sensor_object: np.ndarray = None  # type: ignore[assignment]  # (nsensor, 2) their indices; -1 is the world, or none
+    sensor_adr: np.ndarray = None  # type: ignore[assignment]  # (nsensor,)
+    sensor_size: np.ndarray = None  # type: ignore[assignment]  # (nsensor,)
+    sensor_cutoff: np.ndarray = None  # type: ignore[assignment]  # (nsensor,) 0 is none
+    sensor_datatype: np.ndarray = None  # type: ignore[assignment]  # (nsensor,) DataType
+    sensor_constants: np.ndarray = None  # type: ignore[assignment]  # (nsensor, 8) by kind, see `sensor_records.py`
 
     def __post_init__(self):
         empty = {name: (getattr(self, name) is None, make) for name, make in EMPTY.items()}
@@ -464,6 +482,15 @@ class Model:
         return len(self.camera_names)
 
     @property
+    def nsensor(self) -> int:
+        return len(self.sensor_names)
+
+    @property
+    def nsensordata(self) -> int:
+        """Numbers of all sensors together."""
+        return int(self.sensor_size.sum())
+
+    @property
     def geom_hydroelastic_modulus(self) -> np.ndarray:
         """`(ngeom,)` pressure in the middle of each geom [Pa]; inf is rigid, NaN has no pressure-field contact."""
         return self.geom_hydroelastic[:, 0]
@@ -475,7 +502,7 @@ class Model:
 
     @property
     def names(self) -> dict[str, tuple[str, ...]]:
-        """Names by element: body, joint, geom, tendon, constraint, actuator, site, camera, keyframe."""
+        """Names by element: body, joint, geom, tendon, constraint, actuator, site, camera, sensor, keyframe."""
         return {
             "body": self.body_names,
             "joint": self.joint_names,
@@ -485,6 +512,7 @@ class Model:
             "actuator": self.actuator_names,
             "site": self.site_names,
             "camera": self.camera_names,
+            "sensor": self.sensor_names,
             "keyframe": tuple(self.keyframes),
         }
 
@@ -529,6 +557,12 @@ class Model:
     def camera(self, name: str) -> int:
         """Index of the camera called `name`."""
         return self._index("camera", name)
+
+    def sensor(self, name: str) -> slice:
+        """The columns of `Simulator.sensors` that belong to the sensor called `name`."""
+        index = self._index("sensor", name)
+        first = int(self.sensor_adr[index])
+        return slice(first, first + int(self.sensor_size[index]))
 
     def _index(self, element: str, name: str) -> int:
         names = self.names[element]

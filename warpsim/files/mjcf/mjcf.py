@@ -29,6 +29,7 @@ from warpsim.files.mjcf.mjcf_refusals import (
     on_joint,
 )
 from warpsim.files.mjcf.mjcf_report import feature_report, fluid
+from warpsim.files.mjcf.mjcf_sensors import add_sensors
 from warpsim.files.pressure_fields import fitted
 from warpsim.files.safe_files import missing
 from warpsim.model.builder import ModelBuilder
@@ -92,6 +93,7 @@ def convert(
         tendons = add_tendons(b, m, element_names(m, mujoco.mjtObj.mjOBJ_TENDON, m.ntendon, "tendon"))
         add_equalities(b, m, element_names(m, mujoco.mjtObj.mjOBJ_EQUALITY, m.neq, "constraint"), tendons)
         kept = _add_actuators(b, m, tendons)
+        add_sensors(b, m, tendons, kept)
         if decompose:
             _decompose(b, decompose)
         _add_keyframes(b, m, kept)

@@ -257,7 +257,7 @@ FIELDS = (
     (
         IGNORED,
         "visual",
-        "vis cam_intrinsic cam_ipd cam_sensorsize cam_projection cam_output cam_user cam_mode cam_targetbodyid cam_poscom0 "
+        "vis cam_ipd cam_output cam_user cam_targetbodyid cam_poscom0 "
         "cam_pos0 cam_mat0 site_group site_sameframe site_user light_* tex_* skin_* geom_castshadow mat_emission mat_metallic mat_reflectance mat_roughness "
         "mat_shininess mat_specular mat_tex*",
     ),
@@ -276,12 +276,18 @@ FIELDS = (
         USED,
         "sites and cameras",
         "site_bodyid site_pos site_quat site_type site_size site_rgba site_matid site_dataid cam_bodyid cam_pos cam_quat "
-        "cam_fovy cam_resolution",
+        "cam_fovy cam_resolution cam_intrinsic cam_sensorsize cam_projection cam_mode",
+    ),
+    (
+        USED,
+        "sensors",
+        "sensor_type sensor_objtype sensor_objid sensor_reftype sensor_refid sensor_intprm sensor_cutoff sensor_datatype sensor_dim "
+        "sensor_adr sensor_needstage",
     ),
     (
         IGNORED,
-        "sensors measure, they do not act",
-        "sensor_*",
+        "sensors give what is there, at once",
+        "sensor_noise sensor_delay sensor_history sensor_historyadr sensor_interval sensor_plugin sensor_user",
     ),
     (
         USED,
@@ -340,7 +346,7 @@ DISABLE_FLAGS = {
     "FILTERPARENT": (MAPPED, "a body may touch its parent"),
     "ACTUATION": (MAPPED, "actuators give no force"),
     "REFSAFE": (MAPPED, "solref[0] is not raised to two timesteps"),
-    "SENSOR": (IGNORED, "sensors are not evaluated"),
+    "SENSOR": (IGNORED, "sensors are evaluated where they are asked for"),
     **dict.fromkeys(("WARMSTART", "ISLAND"), (IGNORED, "a setting of MuJoCo's solver")),
     **dict.fromkeys(("MIDPHASE", "NATIVECCD", "MULTICCD"), (IGNORED, "a setting of MuJoCo's collision detection")),
     "EULERDAMP": (IGNORED, "the Simulator's integrator decides how damping is integrated"),
@@ -657,7 +663,6 @@ def _rest(r: _Report, m) -> None:
     r.count("keyframes", USED, m.nkey, "keyframe")
     r.count("time of keyframes", IGNORED, np.count_nonzero(m.key_time), "keyframe", "the clock starts at 0")
     for feature, amount, element, why in (
-        ("sensors", m.nsensor, "sensor", "they measure, they do not act"),
         ("lights", m.nlight, "light", "visual"),
         ("textures", m.ntex, "texture", "visual"),
         ("skins", m.nskin, "skin", "visual"),
