@@ -24,7 +24,7 @@ from warpsim.differentiate.rows_adjoint import RowsAdjoint
 from warpsim.differentiate.stage import Stage, evaluate, take_back
 from warpsim.differentiate.taped_dynamics import TapedDynamics
 from warpsim.integrate import Integrator
-from warpsim.kernels.contact import convex_contacts
+from warpsim.kernels.contact import convex_contacts, spin
 from warpsim.kernels.differentiate import gradient, residual
 from warpsim.kernels.forces import actuators
 from warpsim.kernels.tree import passes
@@ -79,7 +79,8 @@ class StepAdjoint:
         self.force, self.damping = (
             twin(x) if self.repeats_forces else array(nv, S) for x in (step.force, step.damping)
         )
-        self.v_c, self.gamma, self.r = array(C, t.vec3), array(C, t.vec3), array(nv, S)
+        slots = self.step.collision.slots
+        self.v_c, self.gamma, self.r = array(slots, t.vec3), array(slots, t.vec3), array(nv, S)
         self.q_next, self.seed = array(nq, S), array(nv, S)
         table = np.zeros(self.M.shape[1:], dtype=np.int32)
         begin = np.repeat(model.tree_v[:-1], np.diff(model.tree_v))
@@ -390,6 +391,9 @@ class StepAdjoint:
         inputs += [point, frame, self.moved, choice, self.J]
         with values_known():
             dynamics.launch(residual.contact_jacobian, collision.capacity, inputs)
+            if collision.spin is not None:
+                inputs = [*collision.spin.inputs(), dynamics.dof_S, frame, self.J]
+                dynamics.launch(spin.spin_jacobian, collision.capacity, inputs)
 
     def record_momentum_balance(self, h: float, v: wp.array) -> None:
         """A (v - v*)."""
@@ -411,10 +415,15 @@ class StepAdjoint:
         collision = step.collision
         scene, contacts = collision.scene, collision.contacts
         if collision.enabled:
-            dynamics.launch(residual.contact_rate, collision.capacity, [scene, contacts, self.J, self.v, self.v_c])
+            rates = [scene, contacts, self.J, self.v, self.v_c]
+            forces = [scene, contacts, self.J, self.gamma, self.r]
+            dynamics.launch(residual.contact_rate, collision.capacity, rates)
+            if collision.spin is not None:
+                dynamics.launch(spin.spin_rate, collision.capacity, rates)
             self.contact.record_law(h, self.v_c, self.gamma)
-            inputs = [scene, contacts, self.J, self.gamma, self.r]
-            dynamics.launch(residual.contact_residual, collision.capacity, inputs)
+            dynamics.launch(residual.contact_residual, collision.capacity, forces)
+            if collision.spin is not None:
+                dynamics.launch(spin.spin_residual, collision.capacity, forces)
         lead = self._row_lead(h)[1]
         self.rows.record_residual(h, step.options.sigma, lead, self.v0, self.v, self.control, self.r)
 

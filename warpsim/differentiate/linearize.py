@@ -449,6 +449,8 @@ def _not_analytic(sim, names: tuple[str, ...]) -> str:
         return f"with {sim.solver!r}, only with ws.SAP(...) and ws.NoContact()"
     if not sim._step.solver.has_factor:
         return 'without the factor of the Hessian, only with SAP(linear_solver="cholesky")'
+    if sim._step.collision.spin is not None:
+        return "with torsional or rolling friction, only with condim 1 and 3"
     if sim.parameters.is_per_world("body_active"):
         return "with body_active per world"
     others = [name for name in names if name not in PARAMETERS]

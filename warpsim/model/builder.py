@@ -17,6 +17,7 @@ from warpsim.model.actuators import actuator_law
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
 from warpsim.model.constraints import Constraint, Tendon
 from warpsim.model.foundation import add_foundation
+from warpsim.model.friction import ROLLING_FRICTION, TORSIONAL_FRICTION, check_condim, check_spin
 from warpsim.model.geometry import IDENTITY, combine_masses, rotate, rotation_matrix, volume_and_inertia
 from warpsim.model.hydroelastic import geom_row
 from warpsim.model.model import (
@@ -88,6 +89,8 @@ class Geom:
     visible: bool
     hydroelastic: np.ndarray
     field: int  # into the builder's fields, -1
+    torsional_friction: float
+    rolling_friction: float
 
 
 @dataclasses.dataclass
@@ -135,7 +138,7 @@ class ModelBuilder:
         self.fields: list[TetField] = []
         self.keyframes: dict[str, Keyframe | KeyframeParts] = {}
         self.excluded: set[tuple[int, int]] = set()
-        self.explicit_pairs: list[tuple[int, int, float]] = []
+        self.explicit_pairs: list[tuple[int, int, float, int, float, float]] = []  # friction, condim, torsional, rolling
         self.friction_rule: FrictionRule | None = None
         self.filter_parent: bool | None = None
         self.report: list[ReportLine] = []
@@ -267,6 +270,8 @@ class ModelBuilder:
         hfield=None,
         visible=True,
         hydroelastic=None,
+        torsional_friction=TORSIONAL_FRICTION,
+        rolling_friction=ROLLING_FRICTION,
     ) -> int:
         """Add a shape to `body` (-1: the world).
 
@@ -274,7 +279,9 @@ class ModelBuilder:
         z), "box" and "ellipsoid" (half extents), "mesh" (with `mesh=(vertices, faces)`, solid inside),
         "hfield" (with `hfield=(size, data)`, see `model.HField`). Material: Coulomb `friction`, `stiffness` [N/m] (inf: near-rigid), `dissipation_time` [s] (None: critical), `restitution` (LCP contact only).
         `hertz_modulus` E* [Pa] of a sphere (`Compliant` contact only) makes its force E* sqrt(r d^3) at depth d.
-        Two geoms may touch if `contype` of one and `conaffinity` of the other share a bit; `condim=1` has no friction.
+        Two geoms may touch if `contype` of one and `conaffinity` of the other share a bit. `condim`: 1 has no friction, 3 sliding friction, 4
+        `torsional_friction` besides (the largest moment about the normal over the normal force [m]), 6 `rolling_friction` too (about
+        the tangents [m]); of a pair the larger condim counts. Without sliding friction a pair has neither.
         `hydroelastic`, a `ws.Hydroelastic`: two geoms that have it, one of them compliant, touch by pressure fields.
         """
         body = self._body(body)
@@ -292,8 +299,8 @@ class ModelBuilder:
         rule = "it must be positive [N/m] (inf: near-rigid)"
         stiffness = number(stiffness, f"{label}: stiffness", rule, lambda k: k > 0, ModelError)
         time = np.nan if dissipation_time is None else _scalar(dissipation_time, f"{label}: dissipation_time [s]")
-        if whole(condim, f"{label}: condim", error=ModelError) not in (1, 3, 4, 6):
-            raise ModelError(f"{label}: condim is {condim}; use 1 (frictionless) or 3 (sliding friction, as 4 and 6)")
+        condim = check_condim(condim, label)
+        spin = check_spin(torsional_friction, rolling_friction, label)
         if (kind == GeomType.MESH) != (mesh is not None):
             raise ModelError(f"{label}: a mesh geom, and no other, needs mesh=(vertices, faces)")
         if (kind == GeomType.HFIELD) != (hfield is not None):
@@ -307,7 +314,7 @@ class ModelBuilder:
             why = f"it is a {kind.name.lower()}" if kind != GeomType.SPHERE else f"stiffness is {stiffness:g}"
             raise ModelError(f"{label}: hertz_modulus needs a sphere without a stiffness of its own, but {why}")
         material = (friction, stiffness, time, restitution, modulus)
-        masks = (_mask(contype, f"{label}: contype"), _mask(conaffinity, f"{label}: conaffinity"), int(condim))
+        masks = (_mask(contype, f"{label}: contype"), _mask(conaffinity, f"{label}: conaffinity"), condim)
         masks += (whole(priority, f"{label}: priority", error=ModelError),)
         visible = flag(visible, f"{label}: visible", ModelError)
         pose, rgba = _pose(pose, label), _vector(rgba, 4, f"{label}: rgba")
@@ -320,7 +327,7 @@ class ModelBuilder:
         if hydroelastic is not None and hydroelastic.field is not None:
             self.fields.append(hydroelastic.field)
             field = len(self.fields) - 1
-        geom = Geom(name, kind, body, size, pose, *material, *masks, density, rgba, index, visible, soft, field)
+        geom = Geom(name, kind, body, size, pose, *material, *masks, density, rgba, index, visible, soft, field, *spin)
         self.geoms.append(geom)
         return len(self.geoms) - 1
 
@@ -492,13 +499,24 @@ class ModelBuilder:
         a, b = self._body(body_a), self._body(body_b)
         self.excluded.add((min(a, b), max(a, b)))
 
-    def add_pair(self, geom_a, geom_b, friction: float) -> None:
-        """Contact between two geoms whatever the masks and filters say, with its own Coulomb friction."""
+    def add_pair(
+        self,
+        geom_a,
+        geom_b,
+        friction: float,
+        *,
+        condim: int = 3,
+        torsional_friction: float = TORSIONAL_FRICTION,
+        rolling_friction: float = ROLLING_FRICTION,
+    ) -> None:
+        """Contact between two geoms whatever the masks and filters say, with its own friction and `condim`, see `add_geom`."""
         a, b = sorted((self._geom(geom_a), self._geom(geom_b)))
         label = f"pair of geoms {self.geoms[a].name!r} and {self.geoms[b].name!r}"
         if a == b or any((a, b) == pair[:2] for pair in self.explicit_pairs):
             raise ModelError(f"{label}: " + ("a geom cannot touch itself" if a == b else "it is there twice"))
-        self.explicit_pairs.append((a, b, _scalar(friction, f"{label}: friction")))
+        condim, mu = check_condim(condim, label), _scalar(friction, f"{label}: friction")
+        spin = check_spin(torsional_friction, rolling_friction, label)
+        self.explicit_pairs.append((a, b, 0.0 if condim == 1 else mu, condim, *spin))
 
     def add_model(self, other: Model, pose=IDENTITY, prefix: str = "") -> list[int]:
         """Add every element of a built `other`, its root bodies placed at `pose`; returns the new bodies' indices.

@@ -183,7 +183,7 @@ class Model:
     geom_hertz_modulus: np.ndarray  # (ngeom,) [Pa], 0 is none
     geom_contype: np.ndarray  # (ngeom,) contact masks, as in MuJoCo
     geom_conaffinity: np.ndarray  # (ngeom,)
-    geom_condim: np.ndarray  # (ngeom,) 1 is frictionless
+    geom_condim: np.ndarray  # (ngeom,) 1 is frictionless, 3 has sliding friction, 4 torsional and 6 rolling friction besides
     geom_priority: np.ndarray  # (ngeom,)
     geom_rgba: np.ndarray  # (ngeom, 4)
     geom_mesh: np.ndarray  # (ngeom,) index into meshes, -1
@@ -233,13 +233,23 @@ class Model:
     geom_field: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) index into fields, -1
     fields: tuple[TetField, ...] = ()
     point_pairs: int = -1  # the pairs before it touch at points, those from it on by pressure fields
+    # Torsional and rolling friction [m]; None is what a model has that was kept before there was any.
+    geom_torsional_friction: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) moment about the normal over normal force
+    geom_rolling_friction: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) moment about the tangents over normal force
+    pair_condim: np.ndarray = None  # type: ignore[assignment]  # (npair,)
+    pair_torsional_friction: np.ndarray = None  # type: ignore[assignment]  # (npair,) of EXPLICIT pairs
+    pair_rolling_friction: np.ndarray = None  # type: ignore[assignment]  # (npair,)
 
     def __post_init__(self):
         defaults = {
             "geom_hydroelastic": (self.geom_hydroelastic is None, lambda: np.full((self.ngeom, 4), np.nan)),
             "geom_field": (self.geom_field is None, lambda: np.full(self.ngeom, -1, np.int32)),
             "point_pairs": (self.point_pairs < 0, lambda: len(self.pair_geom)),
+            "pair_condim": (self.pair_condim is None, lambda: np.full(len(self.pair_geom), 3, np.int32)),
         }
+        for kind, n in (("geom", self.ngeom), ("pair", len(self.pair_geom))):
+            for name in (f"{kind}_torsional_friction", f"{kind}_rolling_friction"):
+                defaults[name] = (getattr(self, name) is None, lambda n=n: np.zeros(n))
         for name, (missing, make) in defaults.items():
             if missing:
                 object.__setattr__(self, name, make())
@@ -309,6 +319,11 @@ class Model:
     @property
     def nconstraint(self) -> int:
         return len(self.constraint_names)
+
+    @property
+    def has_spin(self) -> bool:
+        """Whether a pair that touches at points has torsional or rolling friction."""
+        return bool((self.pair_condim[: self.point_pairs] > 3).any())
 
     @property
     def geom_hydroelastic_modulus(self) -> np.ndarray:
