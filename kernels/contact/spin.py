@@ -98,6 +98,8 @@ def spin_rows(
     rolling: wp.array2d(dtype=real),
     contacts: Contacts,
     dof_S: wp.array2d(dtype=vec6),
+    moved: wp.array2d(dtype=int),
+    moved_S: wp.array2d(dtype=vec6),
     # in, of contacts; out, of spin rows
     R: wp.array2d(dtype=vec3),
     v_hat: wp.array2d(dtype=vec3),
@@ -106,7 +108,8 @@ def spin_rows(
     length: wp.array2d(dtype=vec2),
     row: wp.array2d(dtype=int),
 ):
-    """J, R, v̂ and μ of the spin rows of every contact, their lengths [m], and the rows of the support tables. Launch over (worlds, lanes)."""
+    """J, R, v̂ and μ of the spin rows of every contact, their lengths [m], and the rows of the support tables. Contacts that have moved to where
+    a step of second order takes them (`moved`, of no columns in others) have the motion subspaces there. Launch over (worlds, lanes)."""
     w, _lane = wp.tid()
     C = contacts.pair.shape[1]
     for c in range(lane(), contacts.count[w], lanes()):
@@ -121,8 +124,14 @@ def spin_rows(
         p = contacts.row[w, c]
         row[w, c] = p
         row[w, C + c] = p
+        follows = bool(False)
+        if moved.shape[1] > 0:
+            follows = moved[w, c] != 0
         for k in range(scene.support_size[p]):
-            x = spin_row(contacts.frame[w, c], dof_S[w, scene.support[p, k]], scene.support_sign[p, k], scale)
+            S = dof_S[w, scene.support[p, k]]
+            if follows:
+                S = moved_S[w, scene.support[p, k]]
+            x = spin_row(contacts.frame[w, c], S, scene.support_sign[p, k], scale)
             for i in range(3):
                 contacts.J[w, C + c, i, k] = x[i]
 
@@ -137,12 +146,14 @@ def spin_jacobian(
     contacts: Contacts,
     dof_S: wp.array2d(dtype=vec6),
     frame: wp.array2d(dtype=mat33),
+    chosen: wp.array2d(dtype=int),
+    choice: int,
     # out
     J: wp.array4d(dtype=real),
 ):
-    """J of `spin_rows`, for the tape. Launch over (worlds, max_contacts)."""
+    """J of `spin_rows` of the chosen contacts, for the tape. Launch over (worlds, max_contacts)."""
     w, c = wp.tid()
-    if c < contacts.count[w]:
+    if c < contacts.count[w] and chosen[w, c] == choice:
         p = contacts.row[w, c]
         at = contacts.pair.shape[1] + c
         for k in range(scene.support_size[p]):

@@ -28,6 +28,12 @@ class Spin:
             table = wp.array(values.astype(d.dtype), dtype=self.types.real, device=d.device)
             setattr(self.tables, name, table)
         self.length, self.row = array(C, self.types.vec2), array(2 * C, wp.int32)
+        # Of a scheme of second order, the contacts that have moved, and the motion subspaces where they are.
+        self.moved, self.moved_S = array(0, wp.int32), collision.dynamics.dof_S
+
+    def follow(self, moved: wp.array, dof_S: wp.array) -> None:
+        """Take the rows of the contacts that are `moved (worlds, max_contacts)` with these motion subspaces."""
+        self.moved, self.moved_S = moved, dof_S
 
     def kernels(self) -> list:
         return kernels_of(spin, self.types.real)
@@ -41,7 +47,7 @@ class Spin:
     def launch(self, R: wp.array, v_hat: wp.array, mu: wp.array) -> None:
         """Jacobians and laws of the spin rows, from R and μ of their contacts."""
         dynamics = self.collision.dynamics
-        inputs = [*self.inputs(), dynamics.dof_S, R, v_hat, mu, self.length, self.row]
+        inputs = [*self.inputs(), dynamics.dof_S, self.moved, self.moved_S, R, v_hat, mu, self.length, self.row]
         dynamics.launch(spin.spin_rows, None, inputs)
 
     def moments(self, gamma: np.ndarray) -> np.ndarray:

@@ -392,7 +392,7 @@ class StepAdjoint:
         with values_known():
             dynamics.launch(residual.contact_jacobian, collision.capacity, inputs)
             if collision.spin is not None:
-                inputs = [*collision.spin.inputs(), dynamics.dof_S, frame, self.J]
+                inputs = [*collision.spin.inputs(), dynamics.dof_S, frame, self.moved, choice, self.J]
                 dynamics.launch(spin.spin_jacobian, collision.capacity, inputs)
 
     def record_momentum_balance(self, h: float, v: wp.array) -> None:

@@ -8,7 +8,6 @@ class Integrator:
 
     contact_solves: int = 1  # of a step, where the last one's result changes the problem
     ends_in_contact: ClassVar[bool] = True  # the new velocity is the solution of the contact problem
-    follows_contacts: bool = False  # contact Jacobians are not those at the positions that the step begins with
     has_closed_form: bool = False  # `linearize` knows the derivatives of its equations
 
     def make_step(self, device_model, contact_model, max_contacts: int | None, make_solver=None):

@@ -77,14 +77,13 @@ class ContactModel:
                 f"geom {geom!r} has a hertz_modulus, which has no gradients yet; give it a stiffness, or leave "
                 "requires_grad=False"
             )
-        if model.has_spin and self.collides:
+        if model.has_spin and self.collides and not self.has_spin:
             pair = int(np.argmax(model.pair_condim > 3))
             names = " and ".join(repr(model.geom_names[g]) for g in model.pair_geom[pair])
-            condim = f"condim {model.pair_condim[pair]} (geoms {names})"
-            if not self.has_spin:
-                return f"{self.label} contact has no torsional and rolling friction, {condim}: use ws.SAP(), or condim 3"
-            if integrator.follows_contacts:
-                return f"{integrator!r} has no torsional and rolling friction, {condim}: use ws.SymplecticEuler(), or condim 3"
+            return (
+                f"{self.label} contact has no torsional and rolling friction, which condim {model.pair_condim[pair]} is "
+                f"(geoms {names}); use ws.SAP(), or condim 3"
+            )
         why = ignored_material(model, self.label, self.has_restitution, self.has_hertz) if self.collides else None
         pair = mixed_pair(model, model.geom_hertz_modulus, model.geom_stiffness)
         if why is None and pair is not None:

@@ -495,8 +495,9 @@ class _Reader:
 
     def _own_rest(self, b: ModelBuilder) -> None:
         """Explicit pairs, actuators and keyframes that our export kept; targets of drives as a keyframe."""
-        for first, second, friction in self.own.get("pairs", []):
-            b.add_pair(int(first), int(second), float(friction))
+        for first, second, friction, *spin in self.own.get("pairs", []):
+            own = dict(zip(("condim", "torsional_friction", "rolling_friction"), spin, strict=False))
+            b.add_pair(int(first), int(second), float(friction), **own)
         for a in self.own.get("actuators", []):
             keys = ("name", "gear", "gain", "bias", "control_range", "force_range")
             b.add_actuator(a.get("joint"), "affine", tendon=a.get("tendon"), **{key: a[key] for key in keys})

@@ -41,11 +41,6 @@ class ThetaScheme(Integrator):
         return self.steps_as_scheme and self.theta == 0.0 and self.theta_vq == 1.0 and self.stiffness_share == 0.0
 
     @property
-    def follows_contacts(self) -> bool:
-        """Whether contacts are taken at q^θ: where the scheme is of second order."""
-        return self.order > 1
-
-    @property
     def implicit(self) -> bool:
         """Whether the free motion is the root of an equation."""
         return self.theta > 0.0

@@ -29,7 +29,6 @@ class Variational(Integrator):
     max_iterations: int = 50
     passes: int = 1
     ends_in_contact: ClassVar[bool] = False
-    follows_contacts: ClassVar[bool] = True
 
     def __post_init__(self):
         checks.tolerance(self.tolerance, "Variational: tolerance")
