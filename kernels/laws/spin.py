@@ -80,7 +80,9 @@ def spin_cone_hessian(y: vec3, z: vec3, R: vec3, mu: real) -> Coupled:
         G_perp = mu * (mu_hat + y[2] / y_r) * G_n * R[2] / R[0]
         along = G_t - G_perp
         normal = vec3(zero, zero, mu * G_n)
-        found.own = wp.diag(vec3(G_perp, G_perp, G_n)) + along * wp.outer(t, t) + wp.outer(t, normal) + wp.outer(normal, t)
+        found.own = (
+            wp.diag(vec3(G_perp, G_perp, G_n)) + along * wp.outer(t, t) + wp.outer(t, normal) + wp.outer(normal, t)
+        )
         found.spin = wp.diag(vec3(G_perp, G_perp, G_perp)) + along * wp.outer(b, b)
         found.left = along * t + normal
         found.right = b

@@ -138,7 +138,9 @@ class ModelBuilder:
         self.fields: list[TetField] = []
         self.keyframes: dict[str, Keyframe | KeyframeParts] = {}
         self.excluded: set[tuple[int, int]] = set()
-        self.explicit_pairs: list[tuple[int, int, float, int, float, float]] = []  # friction, condim, torsional, rolling
+        self.explicit_pairs: list[
+            tuple[int, int, float, int, float, float]
+        ] = []  # friction, condim, torsional, rolling
         self.friction_rule: FrictionRule | None = None
         self.filter_parent: bool | None = None
         self.report: list[ReportLine] = []

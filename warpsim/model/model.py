@@ -183,7 +183,9 @@ class Model:
     geom_hertz_modulus: np.ndarray  # (ngeom,) [Pa], 0 is none
     geom_contype: np.ndarray  # (ngeom,) contact masks, as in MuJoCo
     geom_conaffinity: np.ndarray  # (ngeom,)
-    geom_condim: np.ndarray  # (ngeom,) 1 is frictionless, 3 has sliding friction, 4 torsional and 6 rolling friction besides
+    geom_condim: (
+        np.ndarray
+    )  # (ngeom,) 1 is frictionless, 3 has sliding friction, 4 torsional and 6 rolling friction besides
     geom_priority: np.ndarray  # (ngeom,)
     geom_rgba: np.ndarray  # (ngeom, 4)
     geom_mesh: np.ndarray  # (ngeom,) index into meshes, -1

@@ -82,7 +82,7 @@ class ContactModel:
             names = " and ".join(repr(model.geom_names[g]) for g in model.pair_geom[pair])
             return (
                 f"{self.label} contact has no torsional and rolling friction, which condim {model.pair_condim[pair]} is "
-                f"(geoms {names}); use ws.SAP(), or condim 3"
+                f"(geoms {names}); use ws.SAP(), or condim 3: dataclasses.replace(model, pair_condim=np.minimum(model.pair_condim, 3))"
             )
         why = ignored_material(model, self.label, self.has_restitution, self.has_hertz) if self.collides else None
         pair = mixed_pair(model, model.geom_hertz_modulus, model.geom_stiffness)

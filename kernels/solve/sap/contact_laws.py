@@ -275,7 +275,9 @@ def lagged_newton(
 
 
 @func
-def lagged_slopes(problem: Problem, v: wp.array1d(dtype=real), G: wp.array1d(dtype=mat33), w: int, c: int) -> Linearised:
+def lagged_slopes(
+    problem: Problem, v: wp.array1d(dtype=real), G: wp.array1d(dtype=mat33), w: int, c: int
+) -> Linearised:
     """The slopes of slot c's law at v, stored in G, too."""
     found = Linearised()
     if SPIN:

@@ -258,7 +258,9 @@ def _add_filters(b: ModelBuilder, m) -> None:
     for p in range(m.npair):
         condim, (mu, _, torsional, rolling, _) = m.pair_dim[p], m.pair_friction[p]
         geoms = tuple(sorted((int(m.pair_geom1[p]), int(m.pair_geom2[p]))))
-        law = np.array([0.0 if condim == 1 else mu, condim, torsional if condim > 3 else 0.0, rolling if condim > 4 else 0.0])
+        law = np.array(
+            [0.0 if condim == 1 else mu, condim, torsional if condim > 3 else 0.0, rolling if condim > 4 else 0.0]
+        )
         laws[geoms] = np.maximum(law, laws.get(geoms, 0.0))
     for geoms, (mu, condim, torsional, rolling) in laws.items():
         b.add_pair(*geoms, mu, condim=int(condim), torsional_friction=torsional, rolling_friction=rolling)

@@ -527,7 +527,9 @@ def _pairs(r: _Report, m) -> None:
         if m.pair_dim[p] > 1 and first != second:
             r.refuse(r.name(_PAIR, p), f"has anisotropic friction {first:g}, {second:g}", "use equal values")
         if m.pair_dim[p] > 4 and rolling[0] != rolling[1]:
-            r.refuse(r.name(_PAIR, p), f"has anisotropic rolling friction {rolling[0]:g}, {rolling[1]:g}", "use equal values")
+            r.refuse(
+                r.name(_PAIR, p), f"has anisotropic rolling friction {rolling[0]:g}, {rolling[1]:g}", "use equal values"
+            )
     r.count("pair condim 4 or 6", USED, (m.pair_dim > 3).sum(), "pair", "torsional and rolling friction, with ws.SAP()")
     soft = _differs(m.pair_solref, DEFAULT_SOLREF) | _differs(m.pair_solimp, DEFAULT_SOLIMP)
     soft |= (m.pair_solreffriction != 0).any(axis=1)
