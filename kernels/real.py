@@ -16,7 +16,9 @@ from . import ranges
 from .preamble import warp_module
 
 COPY = getattr(sys.modules[__package__], "REAL", None)  # the scalar type of this copy; None in the directory
-SPIN = getattr(sys.modules[__package__], "SPIN", False)  # whether contacts have spin rows in this copy (`laws/spin.py`)
+SPIN = getattr(
+    sys.modules[__package__], "SPIN", False
+)  # whether contacts have spin rows in this copy (`laws/spin_cone.py`)
 real = COPY or wp.float32
 vec2 = wp.types.vector(2, real)
 vec3 = wp.types.vector(3, real)

@@ -6,11 +6,11 @@ import scipy.sparse as sparse
 import warp as wp
 
 from warpsim.device.copies import copy
-from warpsim.kernels.laws import cone, coulomb, spin
+from warpsim.kernels.laws import cone, coulomb, spin_cone
 
 S = wp.float64
 vec3, mat33 = wp.types.vector(3, S), wp.types.matrix((3, 3), S)
-SPIN, CONE, COULOMB = (copy(file, S) for file in (spin, cone, coulomb))
+SPIN, CONE, COULOMB = (copy(file, S) for file in (spin_cone, cone, coulomb))
 cone_impulse, cone_hessian = SPIN.spin_cone_impulse, SPIN.spin_cone_hessian
 coulomb_impulse, coulomb_slopes, coulomb_newton = (
     SPIN.spin_coulomb_impulse, SPIN.spin_coulomb_slopes, SPIN.spin_coulomb_newton,

@@ -7,7 +7,7 @@ import warp as wp
 
 from warpsim.contact.broadphase import LARGEST_LIST, BroadPhase
 from warpsim.contact.hydroelastic.pressure_contact import PressureContact
-from warpsim.contact.spin import Spin
+from warpsim.contact.spin_contact import Spin
 from warpsim.device.copies import copy
 from warpsim.errors import ModelError
 from warpsim.kernels.contact import broadphase as broadphase_kernels

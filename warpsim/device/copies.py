@@ -34,7 +34,7 @@ _copies: dict = {}
 
 @dataclasses.dataclass(frozen=True)
 class Spinning:
-    """In the place of a scalar type: the copy of the device code whose contacts have spin rows (`kernels/laws/spin.py`)."""
+    """In the place of a scalar type: the copy of the device code whose contacts have spin rows (`kernels/laws/spin_cone.py`)."""
 
     real: type
 

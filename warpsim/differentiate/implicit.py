@@ -24,7 +24,7 @@ from warpsim.differentiate.rows_adjoint import RowsAdjoint
 from warpsim.differentiate.stage import Stage, evaluate, take_back
 from warpsim.differentiate.taped_dynamics import TapedDynamics
 from warpsim.integrate import Integrator
-from warpsim.kernels.contact import convex_contacts, spin
+from warpsim.kernels.contact import convex_contacts, spin_rows
 from warpsim.kernels.differentiate import gradient, residual
 from warpsim.kernels.forces import actuators
 from warpsim.kernels.tree import passes
@@ -393,7 +393,7 @@ class StepAdjoint:
             dynamics.launch(residual.contact_jacobian, collision.capacity, inputs)
             if collision.spin is not None:
                 inputs = [*collision.spin.inputs(), dynamics.dof_S, frame, self.moved, choice, self.J]
-                dynamics.launch(spin.spin_jacobian, collision.capacity, inputs)
+                dynamics.launch(spin_rows.spin_jacobian, collision.capacity, inputs)
 
     def record_momentum_balance(self, h: float, v: wp.array) -> None:
         """A (v - v*)."""
@@ -419,11 +419,11 @@ class StepAdjoint:
             forces = [scene, contacts, self.J, self.gamma, self.r]
             dynamics.launch(residual.contact_rate, collision.capacity, rates)
             if collision.spin is not None:
-                dynamics.launch(spin.spin_rate, collision.capacity, rates)
+                dynamics.launch(spin_rows.spin_rate, collision.capacity, rates)
             self.contact.record_law(h, self.v_c, self.gamma)
             dynamics.launch(residual.contact_residual, collision.capacity, forces)
             if collision.spin is not None:
-                dynamics.launch(spin.spin_residual, collision.capacity, forces)
+                dynamics.launch(spin_rows.spin_residual, collision.capacity, forces)
         lead = self._row_lead(h)[1]
         self.rows.record_residual(h, step.options.sigma, lead, self.v0, self.v, self.control, self.r)
 

@@ -17,7 +17,7 @@ from warpsim.model.actuators import actuator_law
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
 from warpsim.model.constraints import Constraint, Tendon
 from warpsim.model.foundation import add_foundation
-from warpsim.model.friction import ROLLING_FRICTION, TORSIONAL_FRICTION, check_condim, check_spin
+from warpsim.model.friction_rules import ROLLING_FRICTION, TORSIONAL_FRICTION, check_condim, check_spin
 from warpsim.model.geometry import IDENTITY, combine_masses, rotate, rotation_matrix, volume_and_inertia
 from warpsim.model.hydroelastic import geom_row
 from warpsim.model.model import (

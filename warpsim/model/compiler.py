@@ -10,7 +10,7 @@ from warpsim.errors import ModelError
 from warpsim.model import hydroelastic
 from warpsim.model.constraint_types import ConstraintType, own_option
 from warpsim.model.constraints import compile_constraints, compile_tendons
-from warpsim.model.friction import pair_rules
+from warpsim.model.friction_rules import pair_rules
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_matrix, rotation_vector
 from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType, Keyframe, KeyframeParts, Model
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from warpsim.errors import ModelError
 from warpsim.model.constraint_types import ConstraintType
-from warpsim.model.friction import CONDIMS
+from warpsim.model.friction_rules import CONDIMS
 from warpsim.model.hydroelastic import surface_pairs
 from warpsim.model.model import FrictionRule, GeomType, JointType, Model
 

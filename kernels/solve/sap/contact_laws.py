@@ -1,4 +1,4 @@
-"""What the solvers ask of the law of one contact; in copies with spin rows (`SPIN`, `laws/spin.py`) of a contact and its spin rows.
+"""What the solvers ask of the law of one contact; in copies with spin rows (`SPIN`, `laws/spin_cone.py`) of a contact and its spin rows.
 
 There the arrays over contacts have twice as many slots: of C contacts, slot C + c holds the spin rows of contact c, with a Jacobian, an R and impulses
 of its own. It is listed by its island like a contact, where its μ is not 0, so that Jᵀγ, Jv and what is carried along need not know; the
@@ -12,7 +12,7 @@ import warp as wp
 
 from ...laws.cone import INVERSE_MASS_FLOOR, cone_hessian, cone_impulse
 from ...laws.coulomb import Linearised, coulomb_impulse, coulomb_newton, coulomb_slopes
-from ...laws.spin import (
+from ...laws.spin_cone import (
     Coupled,
     spin_cone_hessian,
     spin_cone_impulse,

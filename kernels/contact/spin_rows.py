@@ -1,4 +1,4 @@
-"""Spin rows: torsional and rolling friction of contact points (`laws/spin.py`, theory §3.7).
+"""Spin rows: torsional and rolling friction of contact points (`laws/spin_cone.py`, theory §3.7).
 
 Of C slots of contacts, slot C + c of J, R, v̂, μ and impulses holds the spin rows of contact c: the relative angular velocity about t1, t2 and n
 times the lengths μ_r/μ, μ_r/μ and μ_τ/μ. μ of that slot is 0 where none acts: condim below 4, or no sliding friction.
@@ -7,11 +7,10 @@ times the lengths μ_r/μ, μ_r/μ and μ_τ/μ. μ of that slot is 0 where none
 import warp as wp
 
 from ..laws import cone, coulomb
-from ..laws.spin import spin_cone_impulse, spin_coulomb_impulse
+from ..laws.spin_cone import spin_cone_impulse, spin_coulomb_impulse
 from ..linalg.lanes import lane, lanes
 from ..real import func, kernel, mat33, real, struct, vec2, vec3, vec6
 from ..tree import spatial as sp
-from ..tree.passes import Topology
 from .contacts import (
     RULE_EXPLICIT,
     RULE_FIRST,

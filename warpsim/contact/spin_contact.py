@@ -4,13 +4,13 @@ import numpy as np
 import warp as wp
 
 from warpsim.device.copies import copy, kernels_of
-from warpsim.kernels.contact import spin
+from warpsim.kernels.contact import spin_rows
 
 PARAMETERS = ("geom_friction", "geom_torsional_friction", "geom_rolling_friction")
 
 
 class Spin:
-    """Of a `Collision` whose model has condim 4 or 6 somewhere: see `kernels/contact/spin.py`.
+    """Of a `Collision` whose model has condim 4 or 6 somewhere: see `kernels/contact/spin_rows.py`.
 
     `length (worlds, max_contacts)`: the lengths of the spin rows, (rolling, torsion) [m]; `row (worlds, 2 max_contacts)`: rows of the support tables.
     """
@@ -19,7 +19,7 @@ class Spin:
         self.collision = collision
         d, model = collision.device_model, collision.model
         self.types, array, C = d.types, collision.dynamics.array, collision.capacity
-        self.tables = copy(spin.Spin, self.types.real)()
+        self.tables = copy(spin_rows.Spin, self.types.real)()
         self.tables.condim = wp.array(model.pair_condim.astype(np.int32), dtype=wp.int32, device=d.device)
         for name, values in (
             ("torsional", model.pair_torsional_friction),
@@ -36,7 +36,7 @@ class Spin:
         self.moved, self.moved_S = moved, dof_S
 
     def kernels(self) -> list:
-        return kernels_of(spin, self.types.real)
+        return kernels_of(spin_rows, self.types.real)
 
     def inputs(self) -> list:
         """What the lengths follow from."""
@@ -48,7 +48,7 @@ class Spin:
         """Jacobians and laws of the spin rows, from R and μ of their contacts."""
         dynamics = self.collision.dynamics
         inputs = [*self.inputs(), dynamics.dof_S, self.moved, self.moved_S, R, v_hat, mu, self.length, self.row]
-        dynamics.launch(spin.spin_rows, None, inputs)
+        dynamics.launch(spin_rows.spin_rows, None, inputs)
 
     def moments(self, gamma: np.ndarray) -> np.ndarray:
         """Moments `(worlds, max_contacts, 3)` [N m s] on B about (t1, t2, n) of impulses `(worlds, 2 max_contacts, 3)`."""
@@ -58,4 +58,4 @@ class Spin:
         """Add what spin rows contribute to the torques on bodies."""
         collision = self.collision
         inputs = [collision.scene, collision.contacts, gamma, self.length, h, owner, wrench]
-        collision.dynamics.launch(spin.add_moments, None, inputs)
+        collision.dynamics.launch(spin_rows.add_moments, None, inputs)
