@@ -11,7 +11,7 @@ from warpsim.errors import ModelError
 
 G = 9.81
 CONVEX = ws.SAP(approximation="convex")
-LAWS = {"coulomb": ws.SAP(), "convex": CONVEX, "cg": ws.SAP(linear_solver="cg")}
+LAWS = {"coulomb": ws.SAP(), "convex": CONVEX, "cg": ws.SAP(linear_solver="cg"), "lcp": ws.LCP()}
 
 
 def simulator(model, worlds=1, **options) -> ws.Simulator:
@@ -41,7 +41,7 @@ def stop(values, dt: float) -> float:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("law", ["coulomb", "cg"])
+@pytest.mark.parametrize("law", ["coulomb", "cg", "lcp"])
 def test_a_spinning_ball_stops_when_theory_says(law, dtype):
     """I ω/(μ_τ m g), by its deceleration and by the time that it is at rest, to 1 %; the moment is μ_τ m g."""
     omega, torsional = 10.0, 0.01
@@ -90,6 +90,36 @@ def test_a_rolling_ball_stops_where_theory_says(coefficient, dtype):
     q, v = roll_out(sim, v=[speed, 0, 0, 0, speed / ratio, 0], steps=int(1.05 * speed / brakes / sim.dt))
     assert abs(q[-1, 0, 0] / (speed**2 / (2 * brakes)) - 1) < 0.01
     assert abs(v[-1, 0, 0]) < 0.01 * speed
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_boxes_of_an_lcp(dtype):
+    """LCP bounds each row by itself: a ball that rolls brakes by μ_r g/(1.4 r) without slip, and one that slides and spins by μ g and by
+    μ_τ m g/I; a box, four corners that resist torsion each, stops where its corners would and sooner."""
+    coefficient, speed = 0.01, 0.2
+    sim = simulator(scenes.ball(6, rolling=coefficient), dtype=dtype, solver=ws.LCP())
+    brakes = coefficient * G / (1.4 * scenes.RADIUS)
+    q, v = roll_out(sim, v=[speed, 0, 0, 0, speed / scenes.RADIUS, 0], steps=int(1.05 * speed / brakes / sim.dt))
+    assert abs(q[-1, 0, 0] / (speed**2 / (2 * brakes)) - 1) < 0.01 and np.abs(v[-1]).max() < 1e-3
+    np.testing.assert_allclose(v[:, 0, 0], scenes.RADIUS * v[:, 0, 4], atol=1e-4)
+    sim = simulator(scenes.ball(4, friction=0.2, torsional=0.02), dtype=dtype, solver=ws.LCP())
+    state = sim.rollout(sim.state(), steps=5).final
+    _, v = roll_out(sim, state.q.numpy(), [1.0, 0, 0, 0, 0, 10.0], steps=20)
+    np.testing.assert_allclose((1.0 - v[-1, 0, 0]) / (20 * sim.dt), 0.2 * G, rtol=1e-3)
+    spin = 0.02 * sim.model.body_mass[0] * G / sim.model.body_inertia[0, 2, 2]
+    np.testing.assert_allclose(10.0 - np.linalg.norm(v[-1, 0, [5]]), 20 * sim.dt * spin, rtol=2e-2)
+    angle = {}
+    for condim in (3, 4):
+        b = ws.ModelBuilder("box")
+        b.add_geom("plane")
+        body = b.add_body("box", pose=[0, 0, 0.1])
+        b.add_joint(body, "free")
+        b.add_geom("box", [0.1] * 3, body=body, friction=0.1, torsional_friction=0.02, condim=condim, priority=1)
+        sim = simulator(b.build(), dtype=dtype, solver=ws.LCP())
+        q, v = roll_out(sim, v=[0, 0, 0, 0, 0, 5.0], steps=200)
+        assert abs(v[-1, 0, 5]) < 1e-2
+        angle[condim] = 2 * np.arcsin(abs(q[-1, 0, 6]))
+    assert 0.2 * angle[3] < angle[4] < 0.95 * angle[3]
 
 
 def test_spin_and_slip_share_the_cone():
@@ -338,11 +368,11 @@ def test_bad_coefficients(name):
 def test_what_does_not_have_it_refuses_it():
     """Other solvers by name; parameters that would have no effect, and values out of range."""
     model = scenes.ball(4)
-    for solver in (ws.Compliant(), ws.LCP()):
+    for solver, grad in ((ws.Compliant(), False), (ws.LCP(), True)):
         with pytest.raises(ValueError, match=f"{type(solver).__name__}.*condim 4.*'floor' and 'ball'.*SAP"):
-            ws.Simulator(model, solver=solver, device="cpu")
+            ws.Simulator(model, solver=solver, device="cpu", requires_grad=grad)
     plain = dataclasses.replace(model, pair_condim=np.minimum(model.pair_condim, 3))
-    ws.Simulator(plain, solver=ws.LCP(), device="cpu")
+    ws.Simulator(plain, solver=ws.Compliant(), device="cpu")
     with pytest.raises(ValueError, match=r"geom_torsional_friction.*no effect.*condim"):
         _ = simulator(plain).parameters["geom_torsional_friction"]
     with pytest.raises(ValueError, match="geom_rolling_friction"):

@@ -78,11 +78,9 @@ class ContactModel:
                 "requires_grad=False"
             )
         if model.has_spin and self.collides and not self.has_spin:
-            pair = int(np.argmax(model.pair_condim > 3))
-            names = " and ".join(repr(model.geom_names[g]) for g in model.pair_geom[pair])
             return (
-                f"{self.label} contact has no torsional and rolling friction, which condim {model.pair_condim[pair]} is "
-                f"(geoms {names}); use ws.SAP(), or condim 3: dataclasses.replace(model, pair_condim=np.minimum(model.pair_condim, 3))"
+                f"{self.label} contact has no torsional and rolling friction, which {self.spin_pair(model)}; use ws.SAP(), or "
+                "condim 3: dataclasses.replace(model, pair_condim=np.minimum(model.pair_condim, 3))"
             )
         why = ignored_material(model, self.label, self.has_restitution, self.has_hertz) if self.collides else None
         pair = mixed_pair(model, model.geom_hertz_modulus, model.geom_stiffness)
@@ -93,6 +91,13 @@ class ContactModel:
                 f"stiffness {stiffness:g}; give both a hertz_modulus, or both a stiffness, or let one be near-rigid"
             )
         return why
+
+    @staticmethod
+    def spin_pair(model: Model) -> str:
+        """Which pair of geoms has torsional friction, for messages."""
+        pair = int(np.argmax(model.pair_condim > 3))
+        names = " and ".join(repr(model.geom_names[g]) for g in model.pair_geom[pair])
+        return f"condim {model.pair_condim[pair]} is (geoms {names})"
 
     def refuse_alone(self) -> str | None:
         """Why `ws.solve_contact` cannot solve one convex problem with this; None where it can."""
