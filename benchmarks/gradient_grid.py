@@ -20,7 +20,7 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
-from scenes import pressure
+from scenes import pressure, spin
 from warpsim.bench import machine
 from warpsim.demo import robot_path
 
@@ -178,12 +178,29 @@ def cases(arguments):
                 names = parameters(joint, regime)
                 begin = lambda sim, j=joint, r=regime: start(sim, j, r)  # noqa: E731
                 yield [joint, regime, integrator, solver], lambda j=joint, r=regime: scene(j, r), names, begin
+        yield from torsion_cases()
     if arguments.fields:
         yield from field_cases()
     if arguments.robots or arguments.robots_only:
         names = ["body_mass", "geom_friction", "joint_damping", "geom_size", "gravity", "actuator_gain"]
         for robot, (integrator, solver) in itertools.product(ROBOTS, schemes):
             yield [robot, "contact", integrator, solver], lambda r=robot: robot_model(r), names, robot_start
+
+
+def torsion_cases():
+    """The rows of torsional and rolling friction; Compliant has none, and LCP no gradients of it."""
+    names = [
+        "geom_friction",
+        "geom_torsional_friction",
+        "geom_rolling_friction",
+        "geom_size",
+        "geom_pose",
+        "body_mass",
+        "gravity",
+    ]
+    for motion, integrator, solver in itertools.product(spin.MOTIONS, INTEGRATORS, ("SAP", "convex")):
+        model = lambda m=motion: spin.body_and_pendulum(m)  # noqa: E731
+        yield ["torsion", motion, integrator, solver], model, names, lambda sim, m=motion: spin.start(sim, m)
 
 
 def field_cases():
@@ -272,7 +289,12 @@ def overview(rows: list[dict], horizons) -> list[str]:
 
 def write(folder: pathlib.Path, results: dict, head: list[str], horizons) -> None:
     """gradient_grid.json and .md of all rows, those of earlier runs included, in the order of the grid."""
-    places = [[*JOINTS, *ROBOTS, *FIELDS], [*REGIMES, "contact", *MOTIONS], [*INTEGRATORS], [*SOLVERS]]
+    places = [
+        [*JOINTS, "torsion", *ROBOTS, *FIELDS],
+        [*REGIMES, "contact", *spin.MOTIONS, *MOTIONS],
+        [*INTEGRATORS],
+        [*SOLVERS],
+    ]
     ordered = sorted(results, key=lambda label: [p.index(x) for p, x in zip(places, label, strict=True)])
     folder.mkdir(parents=True, exist_ok=True)
     rows = [{"label": label, **results[label]} for label in ordered]
