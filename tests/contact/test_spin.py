@@ -1,6 +1,7 @@
 """Torsional and rolling friction in steps: times and ways until things stop, what holds and what turns, reports, bits, bad input."""
 
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -380,18 +381,42 @@ def test_what_does_not_have_it_refuses_it():
     assert not simulator(plain)._step.collision.slots - simulator(plain).max_contacts
 
 
-def test_models_keep_it():
-    """Through `add_model`, explicit pairs, a pickle and USD."""
-    import pickle
-
+def test_models_keep_it(tmp_path):
+    """Through `add_model`, explicit pairs, a pickle, a store and USD."""
     b = ws.ModelBuilder()
     b.add_model(scenes.ball(6, torsional=0.03, rolling=0.004), prefix="a/")
     b.add_geom("sphere", [0.1], name="post", pose=[1, 0, 0])
     b.add_pair("a/ball", "post", 0.3, condim=4, torsional_friction=0.07)
     model = b.build()
     names = [f"{kind}_{name}" for kind in ("geom", "pair") for name in ("torsional_friction", "rolling_friction")]
-    again = pickle.loads(pickle.dumps(model))
-    for name in (*names, "geom_condim", "pair_condim"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
+    sim = simulator(model)
+    motion = sim.rollout(sim.state(), steps=2)
+    motion.save(tmp_path / "motion.zarr")
+    motion.to_usd(tmp_path / "motion.usda")
+    kept = pickle.loads(pickle.dumps(model)), ws.Trajectory.load(tmp_path / "motion.zarr").model
+    for again in (*kept, ws.load(tmp_path / "motion.usda")):
+        for name in (*names, "geom_condim", "pair_condim"):
+            np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
     assert sorted(model.pair_condim.tolist()) == [4, 6]
     assert model.geom_torsional_friction[1] == 0.03 and model.pair_torsional_friction.max() == 0.07
+
+
+def test_deep_trees_step_in_float64():
+    """A chain of 45 hinges in float32, whose end spins on the floor: the moment is that of float64."""
+    b = ws.ModelBuilder("chain")
+    b.add_geom("plane")
+    parent = b.add_body("base", pose=[0, 0, 0.1], mass=1.0, inertia=[0.01] * 3)
+    b.add_joint(parent, "free")
+    b.add_geom("sphere", [0.1], body=parent, density=0.0, condim=4, friction=0.5, torsional_friction=0.05, priority=1)
+    for k in range(45):
+        parent = b.add_body(f"b{k}", parent=parent, pose=[0, 0, 0.01], mass=0.01, inertia=[1e-5] * 3)
+        b.add_joint(parent, "hinge", axis=(0, 0, 1), stiffness=1.0, damping=0.1)
+    found = {}
+    for dtype in ("float32", "float64"):
+        sim = simulator(b.build(), dtype=dtype)
+        v = np.zeros(sim.model.nv)
+        v[5] = 5.0
+        _, v = roll_out(sim, v=v, steps=20)
+        found[dtype] = v[-1, 0]
+        assert abs(sim.last_contacts.moment[0, 0, 2]) > 1e-4
+    np.testing.assert_allclose(found["float32"], found["float64"], atol=1e-4)
