@@ -54,7 +54,7 @@ def spin_cone_impulse(y: vec3, z: vec3, R: vec3, mu: real):
     return gamma, sigma
 
 
-@func
+@func(inline=False)
 def spin_cone_hessian(y: vec3, z: vec3, R: vec3, mu: real) -> Coupled:
     """G = −∂(γ, σ)/∂(u, s) of the convex law, symmetric positive semidefinite."""
     found = Coupled()
@@ -118,7 +118,7 @@ def across_slip(found: Coupled, d: vec3, b: vec3, g: real, g_n: real) -> Coupled
     return found
 
 
-@func
+@func(inline=False)
 def spin_coulomb_slopes(u: vec3, s: vec3, R: vec3, mu: real, load: real, least: real) -> Coupled:
     """Slopes of `spin_coulomb_impulse`; δ and the misses are 0."""
     found = Coupled()
@@ -144,7 +144,7 @@ def spin_coulomb_slopes(u: vec3, s: vec3, R: vec3, mu: real, load: real, least: 
     return found
 
 
-@func
+@func(inline=False)
 def spin_coulomb_newton(
     gamma: vec3, sigma: vec3, u: vec3, s: vec3, R: vec3, mu: real, load: real, least: real, rho: real, held: bool
 ) -> Coupled:
