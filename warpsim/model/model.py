@@ -7,6 +7,7 @@ Links are numbered depth first: a tree is a contiguous range of links and of deg
 
 import dataclasses
 import enum
+import functools
 import types
 import typing
 from collections.abc import Mapping
@@ -28,6 +29,16 @@ class JointType(enum.IntEnum):
     FIXED = 4
 
 
+class DynamicsType(enum.IntEnum):
+    """How an actuator's activation follows its control, with MuJoCo's numbers; NONE has no activation."""
+
+    NONE = 0
+    INTEGRATOR = 1
+    FILTER = 2
+    FILTEREXACT = 3
+    MUSCLE = 4
+
+
 class GeomType(enum.IntEnum):
     """Geometry types, with MuJoCo's numbers and size conventions."""
 
@@ -47,6 +58,23 @@ SIZES = {GeomType.SPHERE: 1, GeomType.CAPSULE: 2, GeomType.CYLINDER: 2, GeomType
 
 JOINT_NQ = {JointType.FREE: 7, JointType.BALL: 4, JointType.SLIDE: 1, JointType.HINGE: 1, JointType.FIXED: 0}
 JOINT_NV = {JointType.FREE: 6, JointType.BALL: 3, JointType.SLIDE: 1, JointType.HINGE: 1, JointType.FIXED: 0}
+
+
+# Fields that a model without such elements need not give: name -> an empty array.
+EMPTY = {
+    name: functools.partial(np.zeros, (0, *shape), kind)
+    for name, shape, kind in (
+        ("site_body", (), np.int32),
+        ("site_pose", (7,), float),
+        ("site_type", (), np.int32),
+        ("site_size", (3,), float),
+        ("site_rgba", (4,), float),
+        ("camera_body", (), np.int32),
+        ("camera_pose", (7,), float),
+        ("camera_fovy", (), float),
+        ("camera_resolution", (2,), np.int32),
+    )
+}
 
 
 class FrictionRule(enum.IntEnum):
@@ -106,19 +134,21 @@ class TetField(typing.NamedTuple):
 
 
 class Keyframe(typing.NamedTuple):
-    """A named state: `q (nq,)`, `v (nv,)`, `control (nu,)`."""
+    """A named state: `q (nq,)`, `v (nv,)`, `control (nu,)`, `activation (na,)`."""
 
     q: np.ndarray
     v: np.ndarray
     control: np.ndarray
+    activation: np.ndarray = np.zeros(0)
 
 
 class KeyframeParts(typing.NamedTuple):
-    """A keyframe of an added model: q and v by joint, control by actuator, all by their index in the builder."""
+    """A keyframe of an added model: q and v by joint, control and activation by actuator, all by their index in the builder."""
 
     q: dict[int, np.ndarray]
     v: dict[int, np.ndarray]
     control: dict[int, float]
+    activation: dict[int, float]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -241,13 +271,56 @@ class Model:
     pair_condim: np.ndarray = None  # type: ignore[assignment]  # (npair,)
     pair_torsional_friction: np.ndarray = None  # type: ignore[assignment]  # (npair,) of EXPLICIT pairs
     pair_rolling_friction: np.ndarray = None  # type: ignore[assignment]  # (npair,)
+    # Sites and cameras: frames on bodies (-1: the world). A camera looks along -z, y up.
+    site_names: tuple[str, ...] = ()
+    site_body: np.ndarray = None  # type: ignore[assignment]  # (nsite,)
+    site_pose: np.ndarray = None  # type: ignore[assignment]  # (nsite, 7) in the body
+    site_type: np.ndarray = None  # type: ignore[assignment]  # (nsite,) GeomType
+    site_size: np.ndarray = None  # type: ignore[assignment]  # (nsite, 3)
+    site_rgba: np.ndarray = None  # type: ignore[assignment]  # (nsite, 4)
+    camera_names: tuple[str, ...] = ()
+    camera_body: np.ndarray = None  # type: ignore[assignment]  # (ncamera,)
+    camera_pose: np.ndarray = None  # type: ignore[assignment]  # (ncamera, 7) in the body
+    camera_fovy: np.ndarray = None  # type: ignore[assignment]  # (ncamera,) vertical angle of view [rad]
+    camera_resolution: np.ndarray = None  # type: ignore[assignment]  # (ncamera, 2) width and height in pixels
+    # Actuators with a state, and muscles (`kernels/forces/activation.py`, `muscle.py`); None is a model without.
+    actuator_dynamics: np.ndarray = None  # type: ignore[assignment]  # (nu,) DynamicsType
+    actuator_time: np.ndarray = None  # type: ignore[assignment]  # (nu, 3) [s] τ; of muscles rise, fall and the width of control between them
+    activation_range: np.ndarray = None  # type: ignore[assignment]  # (nu, 2) -inf, inf where unlimited
+    actuator_early: np.ndarray = None  # type: ignore[assignment]  # (nu,) bool: the force is that of the activation at the end of the step
+    actuator_muscle: np.ndarray = None  # type: ignore[assignment]  # (nu, 2, 8) active and passive force, see `warpsim.model.muscle`; NaN: none
+    actuator_length_range: np.ndarray = None  # type: ignore[assignment]  # (nu, 2) of muscles
+    actuator_group: np.ndarray = None  # type: ignore[assignment]  # (nu,)
+    # Ranges of what all actuators together do (`kernels/forces/effort_limits.py`), and gravity compensation.
+    joint_effort_range: np.ndarray = None  # type: ignore[assignment]  # (njoint, 2) to a hinge or slide; -inf, inf where unlimited
+    joint_effort_gravity: np.ndarray = None  # type: ignore[assignment]  # (njoint,) bool: gravity compensation counts within the range
+    tendon_effort_range: np.ndarray = None  # type: ignore[assignment]  # (ntendon, 2)
+    body_gravcomp: np.ndarray = None  # type: ignore[assignment]  # (nbody,) share of gravity that is compensated
 
     def __post_init__(self):
-        defaults = {
+        empty = {name: (getattr(self, name) is None, make) for name, make in EMPTY.items()}
+        defaults = empty | {
             "geom_hydroelastic": (self.geom_hydroelastic is None, lambda: np.full((self.ngeom, 4), np.nan)),
             "geom_field": (self.geom_field is None, lambda: np.full(self.ngeom, -1, np.int32)),
             "point_pairs": (self.point_pairs < 0, lambda: len(self.pair_geom)),
             "pair_condim": (self.pair_condim is None, lambda: np.full(len(self.pair_geom), 3, np.int32)),
+            "actuator_dynamics": (self.actuator_dynamics is None, lambda: np.zeros(self.nu, np.int32)),
+            "actuator_time": (self.actuator_time is None, lambda: np.zeros((self.nu, 3))),
+            "activation_range": (self.activation_range is None, lambda: np.tile([-np.inf, np.inf], (self.nu, 1))),
+            "actuator_early": (self.actuator_early is None, lambda: np.zeros(self.nu, bool)),
+            "actuator_muscle": (self.actuator_muscle is None, lambda: np.full((self.nu, 2, 8), np.nan)),
+            "actuator_length_range": (self.actuator_length_range is None, lambda: np.zeros((self.nu, 2))),
+            "actuator_group": (self.actuator_group is None, lambda: np.zeros(self.nu, np.int32)),
+            "joint_effort_range": (
+                self.joint_effort_range is None,
+                lambda: np.tile([-np.inf, np.inf], (self.njoint, 1)),
+            ),
+            "joint_effort_gravity": (self.joint_effort_gravity is None, lambda: np.zeros(self.njoint, bool)),
+            "tendon_effort_range": (
+                self.tendon_effort_range is None,
+                lambda: np.tile([-np.inf, np.inf], (self.ntendon, 1)),
+            ),
+            "body_gravcomp": (self.body_gravcomp is None, lambda: np.zeros(self.nbody)),
         }
         for kind, n in (("geom", self.ngeom), ("pair", len(self.pair_geom))):
             for name in (f"{kind}_torsional_friction", f"{kind}_rolling_friction"):
@@ -277,7 +350,7 @@ class Model:
         self.__post_init__()
 
     def __repr__(self) -> str:
-        counts = ("nq", "nv", "nu", "nbody", "njoint", "ngeom", "ntendon", "nconstraint")
+        counts = ("nq", "nv", "nu", "na", "nbody", "njoint", "ngeom", "ntendon", "nconstraint")
         text = ", ".join(f"{name}={n}" for name in counts if (n := getattr(self, name)))
         mass = f"{self.body_mass.sum():.4g} kg"
         return f"Model({short(self.name)}: {text or 'empty'}; {len(self.pair_geom)} contact pairs, {mass}, timestep {self.timestep:g} s)"
@@ -293,6 +366,27 @@ class Model:
     @property
     def nu(self) -> int:
         return len(self.actuator_names)
+
+    @property
+    def na(self) -> int:
+        """Number of activations: of actuators with dynamics, in their order."""
+        return int(np.count_nonzero(self.actuator_dynamics))
+
+    @property
+    def actuator_activation(self) -> np.ndarray:
+        """`(nu,)` place of each actuator's activation, -1 where it has none."""
+        stateful = self.actuator_dynamics != DynamicsType.NONE
+        return np.where(stateful, np.cumsum(stateful) - 1, -1)
+
+    @property
+    def has_muscles(self) -> bool:
+        """Whether an actuator has a muscle's force."""
+        return bool(np.isfinite(self.actuator_muscle[..., 2]).any())
+
+    @property
+    def has_effort_limits(self) -> bool:
+        """Whether a joint or a tendon has a range of what all actuators do to it."""
+        return bool(np.isfinite(self.joint_effort_range).any() or np.isfinite(self.tendon_effort_range).any())
 
     @property
     def nbody(self) -> int:
@@ -327,6 +421,13 @@ class Model:
         """Whether a pair that touches at points has torsional or rolling friction."""
         return bool((self.pair_condim[: self.point_pairs] > 3).any())
 
+    def nsite(self) -> int:
+        return len(self.site_names)
+
+    @property
+    def ncamera(self) -> int:
+        return len(self.camera_names)
+
     @property
     def geom_hydroelastic_modulus(self) -> np.ndarray:
         """`(ngeom,)` pressure in the middle of each geom [Pa]; inf is rigid, NaN has no pressure-field contact."""
@@ -339,7 +440,7 @@ class Model:
 
     @property
     def names(self) -> dict[str, tuple[str, ...]]:
-        """Names by element: body, joint, geom, tendon, constraint, actuator, keyframe."""
+        """Names by element: body, joint, geom, tendon, constraint, actuator, site, camera, keyframe."""
         return {
             "body": self.body_names,
             "joint": self.joint_names,
@@ -347,6 +448,8 @@ class Model:
             "tendon": self.tendon_names,
             "constraint": self.constraint_names,
             "actuator": self.actuator_names,
+            "site": self.site_names,
+            "camera": self.camera_names,
             "keyframe": tuple(self.keyframes),
         }
 
@@ -383,6 +486,14 @@ class Model:
     def actuator(self, name: str) -> int:
         """Index of the actuator called `name`."""
         return self._index("actuator", name)
+
+    def site(self, name: str) -> int:
+        """Index of the site called `name`."""
+        return self._index("site", name)
+
+    def camera(self, name: str) -> int:
+        """Index of the camera called `name`."""
+        return self._index("camera", name)
 
     def _index(self, element: str, name: str) -> int:
         names = self.names[element]

@@ -13,9 +13,12 @@ import numpy as np
 from warpsim.errors import ModelError
 from warpsim.files.drives import INFINITE, drive_joints
 from warpsim.files.meshes import convex_parts
+from warpsim.files.mjcf.mjcf_actuators import actuator_options
 from warpsim.files.mjcf.mjcf_constraints import add_equalities, add_tendons, compliance
 from warpsim.files.mjcf.mjcf_files import Bundle, bundle
-from warpsim.files.mjcf.mjcf_force_limits import ForceLimits, is_off
+from warpsim.files.mjcf.mjcf_force_limits import SHARED, ForceLimits, compensates, is_off
+from warpsim.files.mjcf.mjcf_marks import add_marks
+from warpsim.files.mjcf.mjcf_names import element_names
 from warpsim.files.mjcf.mjcf_pressure import pressure_fields
 from warpsim.files.mjcf.mjcf_refusals import (
     actuator_count,
@@ -82,13 +85,14 @@ def convert(
         _add_bodies(b, m)
         _add_joints(b, m)
         _add_geoms(b, m)
+        add_marks(b, m)
         _add_filters(b, m)
-        tendons = add_tendons(b, m, _names(m, mujoco.mjtObj.mjOBJ_TENDON, m.ntendon, "tendon"))
-        add_equalities(b, m, _names(m, mujoco.mjtObj.mjOBJ_EQUALITY, m.neq, "constraint"), tendons)
-        controls = _add_actuators(b, m, tendons)
+        tendons = add_tendons(b, m, element_names(m, mujoco.mjtObj.mjOBJ_TENDON, m.ntendon, "tendon"))
+        add_equalities(b, m, element_names(m, mujoco.mjtObj.mjOBJ_EQUALITY, m.neq, "constraint"), tendons)
+        kept = _add_actuators(b, m, tendons)
         if decompose:
             _decompose(b, decompose)
-        _add_keyframes(b, m, controls)
+        _add_keyframes(b, m, kept)
         if actuators is not None:
             drive_joints(b, actuators, _efforts(m))
         return b.build()
@@ -103,26 +107,12 @@ def _model_name(m) -> str:
     return m.names[: m.names.index(b"\0")].decode() or "model"
 
 
-def _names(m, kind, count: int, word: str, first: int = 0) -> list[str]:
-    """Names of the elements `first ... count - 1`; those without get "body_0" and so on, unlike every given name."""
-    names = [mujoco.mj_id2name(m, kind, i) or "" for i in range(first, count)]
-    taken = set(names)
-    for i, name in enumerate(names):
-        if not name:
-            name = f"{word}_{i}"
-            while name in taken:
-                name += "_"
-            taken.add(name)
-            names[i] = name
-    return names
-
-
 def _gravity(m):
     return np.zeros(3) if disabled(m, "GRAVITY") else np.array(m.opt.gravity)
 
 
 def _add_bodies(b: ModelBuilder, m) -> None:
-    names = _names(m, mujoco.mjtObj.mjOBJ_BODY, m.nbody, "body", first=1)
+    names = element_names(m, mujoco.mjtObj.mjOBJ_BODY, m.nbody, "body", first=1)
     for i in range(1, m.nbody):
         rotation = rotation_matrix(m.body_iquat[i])
         b.add_body(
@@ -132,6 +122,7 @@ def _add_bodies(b: ModelBuilder, m) -> None:
             mass=m.body_mass[i],
             com=m.body_ipos[i],
             inertia=rotation @ np.diag(m.body_inertia[i]) @ rotation.T,
+            gravcomp=m.body_gravcomp[i] if compensates(m) else 0.0,
         )
 
 
@@ -139,7 +130,7 @@ def _add_joints(b: ModelBuilder, m) -> None:
     springs, dampers = not disabled(m, "SPRING"), not disabled(m, "DAMPER")
     limits, dry = not disabled(m, "LIMIT", "CONSTRAINT"), not disabled(m, "FRICTIONLOSS", "CONSTRAINT")
     extra_damping, extra_armature = (_actuator_sum(m, key) for key in ("damping", "armature"))
-    names = _names(m, mujoco.mjtObj.mjOBJ_JOINT, m.njnt, "joint")
+    names = element_names(m, mujoco.mjtObj.mjOBJ_JOINT, m.njnt, "joint")
     for j in range(m.njnt):
         kind = JointType(m.jnt_type[j])
         nq, nv = {0: (7, 6), 1: (4, 3)}.get(int(kind), (1, 1))
@@ -205,7 +196,7 @@ def _hfield(m, geom: int):
 
 def _add_geoms(b: ModelBuilder, m) -> None:
     contact = not disabled(m, "CONTACT", "CONSTRAINT")
-    names = _names(m, mujoco.mjtObj.mjOBJ_GEOM, m.ngeom, "geom")
+    names = element_names(m, mujoco.mjtObj.mjOBJ_GEOM, m.ngeom, "geom")
     soft = pressure_fields(m)
     for g in range(m.ngeom):
         signed_distance_field = m.geom_type[g] == 8  # keeps its mesh
@@ -267,33 +258,28 @@ def _add_filters(b: ModelBuilder, m) -> None:
 
 
 def _add_actuators(b: ModelBuilder, m, tendons: dict[int, int]) -> list[int]:
-    """Add what can be simulated; returns the place of each one's control in MuJoCo's `ctrl`."""
-    names = _names(m, mujoco.mjtObj.mjOBJ_ACTUATOR, actuator_count(m), "actuator")
-    controls, limits = [], ForceLimits(m)
+    """Add what can be simulated; returns the indices of those in MuJoCo's model."""
+    names = element_names(m, mujoco.mjtObj.mjOBJ_ACTUATOR, actuator_count(m), "actuator")
+    kept, limits = [], ForceLimits(m)
     for a in range(actuator_count(m)):
         if actuator_refusal(m, a):
             continue
         off = is_off(m, a)
-        c = control_index(m, a)
-        gain, bias = np.array(m.actuator_gainprm[a, :3]), np.array(m.actuator_biasprm[a, :3])
-        gain[1:] *= m.actuator_gaintype[a] == 1  # affine
-        bias *= m.actuator_biastype[a] == 1
         target = int(m.actuator_trnid[a][0])
         b.add_actuator(
             None if on_tendon(m, a) else target,
-            "affine",
             tendon=tendons[target] if on_tendon(m, a) else None,
             name=names[a],
             gear=m.actuator_gear[a],
-            gain=np.zeros(3) if off else gain,
-            bias=np.zeros(3) if off else bias,
-            control_range=m.actuator_ctrlrange[c]
-            if m.actuator_ctrllimited[c] and not disabled(m, "CLAMPCTRL")
-            else INFINITE,
             force_range=INFINITE if off else limits.force_range(a),
+            **actuator_options(m, a, off),
         )
-        controls.append(c)
-    return controls
+        kept.append(a)
+    for j in (j for j, outcome in limits.joints.items() if outcome == SHARED):
+        b.add_effort_limit(j, m.jnt_actfrcrange[j], gravity_compensation=limits.gravity(j))
+    for t in (t for t, outcome in limits.tendons.items() if outcome == SHARED):
+        b.add_effort_limit(tendon=tendons[t], range=m.tendon_actfrcrange[t])
+    return kept
 
 
 def _efforts(m) -> list:
@@ -301,6 +287,8 @@ def _efforts(m) -> list:
     return [m.jnt_actfrcrange[j] if m.jnt_actfrclimited[j] else INFINITE for j in range(m.njnt)]
 
 
-def _add_keyframes(b: ModelBuilder, m, controls: list[int]) -> None:
-    for k, name in enumerate(_names(m, mujoco.mjtObj.mjOBJ_KEY, m.nkey, "keyframe")):
-        b.add_keyframe(name, m.key_qpos[k], m.key_qvel[k], m.key_ctrl[k][controls])
+def _add_keyframes(b: ModelBuilder, m, kept: list[int]) -> None:
+    controls = [control_index(m, a) for a in kept]
+    activations = [int(m.actuator_actadr[a]) for a in kept if m.actuator_dyntype[a]]
+    for k, name in enumerate(element_names(m, mujoco.mjtObj.mjOBJ_KEY, m.nkey, "keyframe")):
+        b.add_keyframe(name, m.key_qpos[k], m.key_qvel[k], m.key_ctrl[k][controls], m.key_act[k][activations])
