@@ -421,6 +421,7 @@ class Model:
         """Whether a pair that touches at points has torsional or rolling friction."""
         return bool((self.pair_condim[: self.point_pairs] > 3).any())
 
+    @property
     def nsite(self) -> int:
         return len(self.site_names)
 
