@@ -21,7 +21,7 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
-from scenes import pressure, sensing, tendons
+from scenes import pressure, sensing, spin, tendons
 from warpsim.bench import machine
 from warpsim.demo import robot_path
 
@@ -322,6 +322,7 @@ def cases(arguments):
                     motion != "flight"
                 )
                 yield [SENSED, motion, integrator, solver], lambda m=motion: sensing.model(m), names, None
+        yield from torsion_cases()
     if arguments.fields:
         yield from field_cases()
     if arguments.robots or arguments.robots_only:
@@ -385,6 +386,22 @@ def moving_start(sim: ws.Simulator, speed: float):
     rng = np.random.default_rng(3)
     q = sim.model.displace(sim.model.q0, 0.2 * rng.normal(size=sim.model.nv))
     return sim.state(q, speed * rng.normal(size=sim.model.nv))
+
+
+def torsion_cases():
+    """The rows of torsional and rolling friction; Compliant has none, and LCP no gradients of it."""
+    names = [
+        "geom_friction",
+        "geom_torsional_friction",
+        "geom_rolling_friction",
+        "geom_size",
+        "geom_pose",
+        "body_mass",
+        "gravity",
+    ]
+    for motion, integrator, solver in itertools.product(spin.MOTIONS, INTEGRATORS, ("SAP", "convex")):
+        model = lambda m=motion: spin.body_and_pendulum(m)  # noqa: E731
+        yield ["torsion", motion, integrator, solver], model, names, lambda sim, m=motion: spin.start(sim, m)
 
 
 def field_cases():
@@ -480,8 +497,8 @@ def overview(rows: list[dict], horizons) -> list[str]:
 def write(folder: pathlib.Path, results: dict, head: list[str], horizons) -> None:
     """gradient_grid.json and .md of all rows, those of earlier runs included, in the order of the grid."""
     places = [
-        [*JOINTS, SENSED, *ROBOTS, *FIELDS, "arm"],
-        [*REGIMES, *sensing.MOTIONS, "contact", *MOTIONS, *ACTUATION],
+        [*JOINTS, SENSED, "torsion", *ROBOTS, *FIELDS, "arm"],
+        [*REGIMES, *sensing.MOTIONS, "contact", *spin.MOTIONS, *MOTIONS, *ACTUATION],
         [*INTEGRATORS],
         [*SOLVERS],
     ]

@@ -109,6 +109,11 @@ class Simulator:
         self.parameters = self.device_model.parameters
         for name, why in self.solver.ignored_parameters(self.requires_grad).items():
             self.parameters.refuse(name, why)
+        if not model.has_spin:
+            for name in ("geom_torsional_friction", "geom_rolling_friction"):
+                self.parameters.refuse(
+                    name, "has no effect: no pair of geoms has condim 4 or 6; give a geom condim=4 or 6"
+                )
         guard_parameters(self.parameters, self.solver)
         self._inputs = Inputs(model, self.worlds, dtype, self.device)
         self._step = self.integrator.make_step(self.device_model, self.solver, max_contacts)

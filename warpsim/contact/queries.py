@@ -117,6 +117,8 @@ class Queries:
         inputs = [step.collision.scene, step.collision.contacts, step.solver.solution.gamma, step.last_h, self._owner]
         inputs += [d.topology, d.parameters.stored("body_com"), self.dynamics.link_X, wrench]
         self.dynamics.launch(net_force.net_wrench, None, inputs)
+        if step.collision.spin is not None:
+            step.collision.spin.add_moments(step.solver.solution.gamma, step.last_h, self._owner, wrench)
         return wrench
 
     @functools.cached_property

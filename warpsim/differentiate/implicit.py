@@ -30,7 +30,7 @@ from warpsim.forces.lines import TapedLines
 from warpsim.integrate import Integrator
 from warpsim.integrate.actuation import TapedActuation
 from warpsim.integrate.compensation import TapedCompensation
-from warpsim.kernels.contact import convex_contacts
+from warpsim.kernels.contact import convex_contacts, spin_rows
 from warpsim.kernels.differentiate import gradient, mocap_adjoint, residual
 from warpsim.kernels.forces import actuators
 from warpsim.kernels.tree import passes
@@ -95,7 +95,8 @@ class StepAdjoint:
         self.force, self.damping = (
             twin(x) if self.repeats_forces else array(nv, S) for x in (step.force, step.damping)
         )
-        self.v_c, self.gamma, self.r = array(C, t.vec3), array(C, t.vec3), array(nv, S)
+        slots = self.step.collision.slots
+        self.v_c, self.gamma, self.r = array(slots, t.vec3), array(slots, t.vec3), array(nv, S)
         self.q_next, self.seed = array(nq, S), array(nv, S)
         table = np.zeros(self.M.shape[1:], dtype=np.int32)
         begin = np.repeat(model.tree_v[:-1], np.diff(model.tree_v))
@@ -530,6 +531,9 @@ class StepAdjoint:
         inputs += [point, frame, self.moved, choice, self.J]
         with values_known():
             dynamics.launch(residual.contact_jacobian, collision.capacity, inputs)
+            if collision.spin is not None:
+                inputs = [*collision.spin.inputs(), dynamics.dof_S, frame, self.moved, choice, self.J]
+                dynamics.launch(spin_rows.spin_jacobian, collision.capacity, inputs)
 
     def record_momentum_balance(self, h: float, v: wp.array) -> None:
         """A (v - v*)."""
@@ -551,10 +555,15 @@ class StepAdjoint:
         collision = step.collision
         scene, contacts = collision.scene, collision.contacts
         if collision.enabled:
-            dynamics.launch(residual.contact_rate, collision.capacity, [scene, contacts, self.J, self.v, self.v_c])
+            rates = [scene, contacts, self.J, self.v, self.v_c]
+            forces = [scene, contacts, self.J, self.gamma, self.r]
+            dynamics.launch(residual.contact_rate, collision.capacity, rates)
+            if collision.spin is not None:
+                dynamics.launch(spin_rows.spin_rate, collision.capacity, rates)
             self.contact.record_law(h, self.v_c, self.gamma)
-            inputs = [scene, contacts, self.J, self.gamma, self.r]
-            dynamics.launch(residual.contact_residual, collision.capacity, inputs)
+            dynamics.launch(residual.contact_residual, collision.capacity, forces)
+            if collision.spin is not None:
+                dynamics.launch(spin_rows.spin_residual, collision.capacity, forces)
             if step.sticking is not None:
                 step.sticking.record(dynamics, h, self.actuator_parameters(), self.actuator_control, self.J, self.r)
         lead = self._row_lead(h)[1]

@@ -112,10 +112,13 @@ class Step:
         rows, d = self.scalar_rows, self.device_model
         make = make_solver or (self.contact_model if self.deep is None else self.deep).make_solver
         size = (self.worlds, self.model.tree_v, self.collision.capacity, rows.support, rows.support_size)
-        self.solver = make(*size, dtype=d.dtype, device=d.device)
+        spin = self.collision.spin
+        self.solver = make(*size, dtype=d.dtype, device=d.device, **({} if spin is None else {"spin": True}))
         problem, contacts, scene = self.solver.problem, self.collision.contacts, self.collision.scene
         problem.A, problem.v_star, problem.v0 = self.A, self.v_star, self.v
         problem.contacts, problem.contact_pair, problem.J = contacts.count, contacts.row, contacts.J
+        if spin is not None:
+            problem.contact_pair = spin.row
         problem.support, problem.support_size = scene.support, scene.support_size
         self.law = self.contact_model.make_law(self.dynamics, self.collision)
         self.law.attach(problem)
@@ -162,17 +165,8 @@ class Step:
         pressure = self.collision.pressure
         files = [passes, energy, actuators, schemes, *(file for file, used in optional.items() if used)]
         found = [x for file in files for x in kernels_of(file, S)]
-        parts = (
-            pressure,
-            self.stages,
-            self.deep,
-            self.actuation,
-            self.compensation,
-            self.fluid,
-            self.lines,
-            self.sticking,
-        )
-        parts += (self.measurement,)
+        parts = (pressure, self.collision.spin, self.stages, self.deep, self.actuation, self.compensation, self.fluid)
+        parts += (self.lines, self.sticking, self.measurement)
         for part in (self.law, self.scalar_rows, self.solver, *parts):
             found += [] if part is None else part.kernels()
         return found

@@ -228,7 +228,9 @@ class Model:
     geom_hertz_modulus: np.ndarray  # (ngeom,) [Pa], 0 is none
     geom_contype: np.ndarray  # (ngeom,) contact masks, as in MuJoCo
     geom_conaffinity: np.ndarray  # (ngeom,)
-    geom_condim: np.ndarray  # (ngeom,) 1 is frictionless
+    geom_condim: (
+        np.ndarray
+    )  # (ngeom,) 1 is frictionless, 3 has sliding friction, 4 torsional and 6 rolling friction besides
     geom_priority: np.ndarray  # (ngeom,)
     geom_rgba: np.ndarray  # (ngeom, 4)
     geom_mesh: np.ndarray  # (ngeom,) index into meshes, -1
@@ -278,6 +280,12 @@ class Model:
     geom_field: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) index into fields, -1
     fields: tuple[TetField, ...] = ()
     point_pairs: int = -1  # the pairs before it touch at points, those from it on by pressure fields
+    # Torsional and rolling friction [m]; None is what a model has that was kept before there was any.
+    geom_torsional_friction: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) moment about the normal over normal force
+    geom_rolling_friction: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) moment about the tangents over normal force
+    pair_condim: np.ndarray = None  # type: ignore[assignment]  # (npair,)
+    pair_torsional_friction: np.ndarray = None  # type: ignore[assignment]  # (npair,) of EXPLICIT pairs
+    pair_rolling_friction: np.ndarray = None  # type: ignore[assignment]  # (npair,)
     # Sites and cameras: frames on bodies (-1: the world). A camera looks along -z, y up.
     site_names: tuple[str, ...] = ()
     site_body: np.ndarray = None  # type: ignore[assignment]  # (nsite,)
@@ -340,6 +348,7 @@ class Model:
             "actuator_site": (self.actuator_site is None, lambda: np.full((self.nu, 2), -1, np.int32)),
             "actuator_rod": (self.actuator_rod is None, lambda: np.zeros(self.nu)),
             "actuator_body": (self.actuator_body is None, lambda: np.full(self.nu, -1, np.int32)),
+            "pair_condim": (self.pair_condim is None, lambda: np.full(len(self.pair_geom), 3, np.int32)),
             "actuator_dynamics": (self.actuator_dynamics is None, lambda: np.zeros(self.nu, np.int32)),
             "actuator_time": (self.actuator_time is None, lambda: np.zeros((self.nu, 3))),
             "activation_range": (self.activation_range is None, lambda: np.tile([-np.inf, np.inf], (self.nu, 1))),
@@ -362,6 +371,9 @@ class Model:
             "body_fluid": (self.body_fluid is None, lambda: np.zeros((self.nbody, 7))),
             "geom_fluid": (self.geom_fluid is None, lambda: np.zeros((self.ngeom, 15))),
         }
+        for kind, n in (("geom", self.ngeom), ("pair", len(self.pair_geom))):
+            for name in (f"{kind}_torsional_friction", f"{kind}_rolling_friction"):
+                defaults[name] = (getattr(self, name) is None, lambda n=n: np.zeros(n))
         for name, (missing, make) in defaults.items():
             if missing:
                 object.__setattr__(self, name, make())
@@ -472,6 +484,11 @@ class Model:
     @property
     def nconstraint(self) -> int:
         return len(self.constraint_names)
+
+    @property
+    def has_spin(self) -> bool:
+        """Whether a pair that touches at points has torsional or rolling friction."""
+        return bool((self.pair_condim[: self.point_pairs] > 3).any())
 
     @property
     def nsite(self) -> int:

@@ -7,6 +7,7 @@ import numpy as np
 
 from warpsim.errors import ModelError
 from warpsim.model.constraint_types import ConstraintType
+from warpsim.model.friction_rules import CONDIMS
 from warpsim.model.hydroelastic import surface_pairs
 from warpsim.model.model import DynamicsType, FrictionRule, GeomType, JointType, Model
 from warpsim.model.sensor_records import CONSTANTS
@@ -105,6 +106,8 @@ def check_tables(model: Model) -> None:
             raise ModelError(
                 f"field {field.name!r} has pressures {field.pressure.shape}, and {len(field.vertices)} vertices"
             )
+    if not np.isin(model.pair_condim, CONDIMS).all():
+        raise ModelError(f"pair_condim holds {np.setdiff1d(model.pair_condim, CONDIMS)[0]}; there are {CONDIMS}")
     if model.geom_hydroelastic.shape != (model.ngeom, 4):
         raise ModelError(
             f"geom_hydroelastic has the shape {model.geom_hydroelastic.shape}; it must be ({model.ngeom}, 4)"

@@ -524,8 +524,10 @@ def _geoms(r: _Report, m) -> None:
             r.count(f"{word} geoms", USED, rows.sum(), "geom")
     r.count("geom friction, sliding", USED, (active & (m.geom_condim > 1)).sum(), "geom")
     r.count("condim 1", USED, (m.geom_condim == 1).sum(), "geom", "frictionless")
-    why = "torsional and rolling friction are not simulated; contact has sliding friction"
-    r.count("condim 4 or 6", IGNORED, (m.geom_condim > 3).sum(), "geom", why)
+    spins = active & (m.geom_condim > 3)
+    r.count("condim 4 or 6", USED, spins.sum(), "geom", "torsional and rolling friction, with ws.SAP()")
+    why = "a pair without sliding friction has no torsional and rolling friction either"
+    r.count("condim 4 or 6 without sliding friction", MAPPED, (spins & (m.geom_friction[:, 0] == 0)).sum(), "geom", why)
     mapped = _differs(m.geom_solref, DEFAULT_SOLREF) | _differs(m.geom_solimp, DEFAULT_SOLIMP)
     r.count("solref/solimp of geoms", MAPPED, (mapped & active).sum(), "geom", "stiffness and dissipation_time")
     r.count("default solref/solimp", MAPPED, (~mapped & active).sum(), "geom", "near-rigid contact")
@@ -554,11 +556,14 @@ def _pairs(r: _Report, m) -> None:
     r.count("contact pairs that repeat another's geoms", MAPPED, repeated, "pair", why)
     r.count("contact excludes", USED, m.nexclude, "exclude")
     for p in range(m.npair):
-        first, second = m.pair_friction[p][:2]
+        first, second, _, *rolling = m.pair_friction[p]
         if m.pair_dim[p] > 1 and first != second:
             r.refuse(r.name(_PAIR, p), f"has anisotropic friction {first:g}, {second:g}", "use equal values")
-    why = "torsional and rolling friction are not simulated"
-    r.count("pair condim 4 or 6", IGNORED, (m.pair_dim > 3).sum(), "pair", why)
+        if m.pair_dim[p] > 4 and rolling[0] != rolling[1]:
+            r.refuse(
+                r.name(_PAIR, p), f"has anisotropic rolling friction {rolling[0]:g}, {rolling[1]:g}", "use equal values"
+            )
+    r.count("pair condim 4 or 6", USED, (m.pair_dim > 3).sum(), "pair", "torsional and rolling friction, with ws.SAP()")
     soft = _differs(m.pair_solref, DEFAULT_SOLREF) | _differs(m.pair_solimp, DEFAULT_SOLIMP)
     soft |= (m.pair_solreffriction != 0).any(axis=1)
     r.count("solref/solimp of pairs", IGNORED, soft.sum(), "pair", "a pair takes the material of its geoms")
