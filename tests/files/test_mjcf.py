@@ -415,7 +415,7 @@ def test_report_names_what_a_humanoid_has():
     report = status(load(path).report)
     assert report["tendon 'left_hipknee'"] == IGNORED and report["joint damping"] == USED
     assert report["geom margin"] == IGNORED and report["condim 1"] == USED
-    assert report["option integrator = RK4"] == IGNORED and report["cameras"] == IGNORED
+    assert report["option integrator = RK4"] == IGNORED and report["cameras"] == USED
 
 
 def test_margin_priority_condim_and_solver_options_are_reported():

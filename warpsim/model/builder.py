@@ -10,19 +10,34 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from warpsim.checks import flag, listed, number, numbers, short, whole
+from warpsim.checks import flag, listed, number, short, whole
 from warpsim.errors import ModelError
 from warpsim.model import compiler, constraint_types, constraints, mesh_mass
 from warpsim.model.actuators import actuator_law
+from warpsim.model.builder_values import (
+    array_of,
+    hfield_of,
+    inertia_of,
+    mask_of,
+    mesh_of,
+    per_dof,
+    pose_of,
+    positive_of,
+    scalar_of,
+    share_of,
+    size_of,
+    unit_of,
+    vector_of,
+)
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
 from warpsim.model.constraints import Constraint, Tendon
 from warpsim.model.foundation import add_foundation
 from warpsim.model.geometry import IDENTITY, combine_masses, rotate, rotation_matrix, volume_and_inertia
 from warpsim.model.hydroelastic import geom_row
+from warpsim.model.marks import Camera, Site, make_camera, make_site
 from warpsim.model.model import (
     JOINT_NQ,
     JOINT_NV,
-    SIZES,
     FrictionRule,
     GeomType,
     HField,
@@ -36,7 +51,6 @@ from warpsim.model.model import (
 )
 
 DEFAULT_DENSITY = 1000.0  # kg/m^3
-SYMMETRY_TOLERANCE = 1e-9  # relative, of an inertia given by hand
 
 
 @dataclasses.dataclass
@@ -122,14 +136,16 @@ class ModelBuilder:
         if not isinstance(name, str):
             raise ModelError(f"the model's name is {short(name)}; give a text")
         self.name = name
-        self.gravity = _vector(gravity, 3, "gravity")
-        self.timestep = _positive(timestep, "timestep [s]")
+        self.gravity = vector_of(gravity, 3, "gravity")
+        self.timestep = positive_of(timestep, "timestep [s]")
         self.bodies: list[Body] = []
         self.joints: list[Joint] = []
         self.geoms: list[Geom] = []
         self.tendons: list[Tendon] = []
         self.constraints: list[Constraint] = []
         self.actuators: list[Actuator] = []
+        self.sites: list[Site] = []
+        self.cameras: list[Camera] = []
         self.meshes: list[Mesh] = []
         self.hfields: list[HField] = []
         self.fields: list[TetField] = []
@@ -156,15 +172,15 @@ class ModelBuilder:
             raise ModelError("a body cannot be called 'world': that is the name of the fixed frame")
         parent = self._body(parent)
         label = f"body {name!r}"
-        com = _vector(com, 3, f"{label}: com")
+        com = vector_of(com, 3, f"{label}: com")
         if mass is not None:
-            mass = _scalar(mass, f"{label}: mass [kg]")
+            mass = scalar_of(mass, f"{label}: mass [kg]")
         elif inertia is not None or com.any():
             raise ModelError(
                 f"{label} has a com or an inertia but no mass; give all, or none and densities to its geoms"
             )
-        inertia = np.zeros((3, 3)) if inertia is None else _inertia(inertia, label)
-        body = Body(name, parent, _pose(pose, label), mass, com, inertia)
+        inertia = np.zeros((3, 3)) if inertia is None else inertia_of(inertia, label)
+        body = Body(name, parent, pose_of(pose, label), mass, com, inertia)
         self.bodies.append(body)
         return len(self.bodies) - 1
 
@@ -209,12 +225,12 @@ class ModelBuilder:
         if siblings and any(j.type == JointType.FREE for j in siblings):
             raise ModelError(f"{label}: body {self.bodies[body].name!r} already has a free joint")
         nv = JOINT_NV[kind]
-        axis = _vector(axis, 3, f"{label}: axis")
+        axis = vector_of(axis, 3, f"{label}: axis")
         length = np.linalg.norm(axis)
         if kind in (JointType.SLIDE, JointType.HINGE) and length < 1e-12:
             raise ModelError(f"{label}: axis {axis.tolist()} has no direction; give a non-zero vector")
         limited = range is not None
-        limits = _vector(range, 2, f"{label}: range") if limited else np.zeros(2)
+        limits = vector_of(range, 2, f"{label}: range") if limited else np.zeros(2)
         if limited and (kind == JointType.FREE or limits[0] > limits[1]):
             why = (
                 "free joints cannot be limited"
@@ -226,18 +242,18 @@ class ModelBuilder:
             raise ModelError(f"{label}: range {limits.tolist()} refused: a ball joint takes (0, largest angle > 0)")
         positive = {"stiffness": stiffness, "damping": damping, "armature": armature, "friction": friction}
         for key, value in positive.items():
-            positive[key] = _per_dof(value, nv, f"{label}: {key}")
+            positive[key] = per_dof(value, nv, f"{label}: {key}")
             if (positive[key] < 0).any():
                 raise ModelError(f"{label}: {key} is {value}; it must not be negative")
         if q0 is None:
             q0 = self.bodies[body].pose if kind == JointType.FREE else [1, 0, 0, 0] if kind == JointType.BALL else [0]
-        q0 = _vector(q0, JOINT_NQ[kind], f"{label}: q0")
+        q0 = vector_of(q0, JOINT_NQ[kind], f"{label}: q0")
         if kind in (JointType.FREE, JointType.BALL):
-            q0[-4:] = _unit(q0[-4:], f"{label}: q0")
-        anchor = np.zeros(3) if kind == JointType.FREE else _vector(anchor, 3, f"{label}: anchor")
+            q0[-4:] = unit_of(q0[-4:], f"{label}: q0")
+        anchor = np.zeros(3) if kind == JointType.FREE else vector_of(anchor, 3, f"{label}: anchor")
         if kind == JointType.FREE and np.ndim(reference) == 0 and reference == 0.0 and positive["stiffness"].any():
             raise ModelError(f"{label}: a spring on a free joint needs its reference (position, rotation vector)")
-        reference = _per_dof(reference, nv, f"{label}: reference")
+        reference = per_dof(reference, nv, f"{label}: reference")
         axis = axis / length if length > 0 else np.array([0.0, 0.0, 1.0])
         self.joints.append(
             Joint(name, kind, body, anchor, axis, limited, limits, **positive, reference=reference, q0=q0)
@@ -286,12 +302,15 @@ class ModelBuilder:
             raise ModelError(
                 f"{label}: unknown type {type!r}; use {', '.join(t.name.lower() for t in GeomType)}"
             ) from None
-        size = _size(size, kind, label)
-        friction, restitution = _scalar(friction, f"{label}: friction"), _share(restitution, f"{label}: restitution")
-        density = _scalar(density, f"{label}: density [kg/m^3]")
+        size = size_of(size, kind, label)
+        friction, restitution = (
+            scalar_of(friction, f"{label}: friction"),
+            share_of(restitution, f"{label}: restitution"),
+        )
+        density = scalar_of(density, f"{label}: density [kg/m^3]")
         rule = "it must be positive [N/m] (inf: near-rigid)"
         stiffness = number(stiffness, f"{label}: stiffness", rule, lambda k: k > 0, ModelError)
-        time = np.nan if dissipation_time is None else _scalar(dissipation_time, f"{label}: dissipation_time [s]")
+        time = np.nan if dissipation_time is None else scalar_of(dissipation_time, f"{label}: dissipation_time [s]")
         if whole(condim, f"{label}: condim", error=ModelError) not in (1, 3, 4, 6):
             raise ModelError(f"{label}: condim is {condim}; use 1 (frictionless) or 3 (sliding friction, as 4 and 6)")
         if (kind == GeomType.MESH) != (mesh is not None):
@@ -299,21 +318,21 @@ class ModelBuilder:
         if (kind == GeomType.HFIELD) != (hfield is not None):
             raise ModelError(f"{label}: a height-field geom, and no other, needs hfield=(size, data)")
         if hfield is not None:
-            self.hfields.append(_hfield(name, hfield, label))
+            self.hfields.append(hfield_of(name, hfield, label))
             x, y, top, base = self.hfields[-1].size
             size = np.array([x, y, max(top * max(self.hfields[-1].data.max(), 0.0), base)])  # what bounds it
-        modulus = _scalar(hertz_modulus, f"{label}: hertz_modulus [Pa]")
+        modulus = scalar_of(hertz_modulus, f"{label}: hertz_modulus [Pa]")
         if modulus > 0 and (kind != GeomType.SPHERE or stiffness < np.inf):
             why = f"it is a {kind.name.lower()}" if kind != GeomType.SPHERE else f"stiffness is {stiffness:g}"
             raise ModelError(f"{label}: hertz_modulus needs a sphere without a stiffness of its own, but {why}")
         material = (friction, stiffness, time, restitution, modulus)
-        masks = (_mask(contype, f"{label}: contype"), _mask(conaffinity, f"{label}: conaffinity"), int(condim))
+        masks = (mask_of(contype, f"{label}: contype"), mask_of(conaffinity, f"{label}: conaffinity"), int(condim))
         masks += (whole(priority, f"{label}: priority", error=ModelError),)
         visible = flag(visible, f"{label}: visible", ModelError)
-        pose, rgba = _pose(pose, label), _vector(rgba, 4, f"{label}: rgba")
+        pose, rgba = pose_of(pose, label), vector_of(rgba, 4, f"{label}: rgba")
         index = -1
         if mesh is not None:
-            self.meshes.append(_mesh(name, mesh, label))
+            self.meshes.append(mesh_of(name, mesh, label))
             size = np.abs(self.meshes[-1].vertices).max(0)  # what bounds it
             index = len(self.meshes) - 1
         soft, field = geom_row(hydroelastic, kind, size, label), -1
@@ -361,7 +380,7 @@ class ModelBuilder:
         for key, value in joints.items():
             j = self._joint(key)
             constraints.check_single(self.joints, j, label)
-            c = _array(value, f"{label}: coefficient of joint {self.joints[j].name!r}")
+            c = array_of(value, f"{label}: coefficient of joint {self.joints[j].name!r}")
             if c.shape != () or not np.isfinite(c) or j in coefficients:
                 why = "is there twice" if j in coefficients else f"has the coefficient {value}; give a finite number"
                 raise ModelError(f"{label}: joint {self.joints[j].name!r} {why}")
@@ -369,16 +388,16 @@ class ModelBuilder:
                 coefficients[j] = float(c)
         if not coefficients:
             raise ModelError(f"{label} moves nothing; give it at least one joint with a coefficient other than 0")
-        limits = np.zeros(2) if range is None else _vector(range, 2, f"{label}: range")
+        limits = np.zeros(2) if range is None else vector_of(range, 2, f"{label}: range")
         if limits[0] > limits[1]:
             raise ModelError(f"{label}: range {limits.tolist()} refused: the lower bound must not exceed the upper")
         if reference is not None:
-            value = _array(reference, f"{label}: reference")
-            reference = _vector(np.full(2, value) if value.ndim == 0 else value, 2, f"{label}: reference")
+            value = array_of(reference, f"{label}: reference")
+            reference = vector_of(np.full(2, value) if value.ndim == 0 else value, 2, f"{label}: reference")
             if reference[0] > reference[1]:
                 raise ModelError(f"{label}: reference {reference.tolist()}; give (low, high) with low <= high")
         forces = {"stiffness": stiffness, "damping": damping, "friction": friction}
-        forces = {key: _scalar(value, f"{label}: {key}") for key, value in forces.items()}
+        forces = {key: scalar_of(value, f"{label}: {key}") for key, value in forces.items()}
         self.tendons.append(Tendon(name, coefficients, range is not None, limits, **forces, reference=reference))
         return len(self.tendons) - 1
 
@@ -425,8 +444,8 @@ class ModelBuilder:
         values = constraint_types.read_option(kind, options, b is None, label)
         if kind not in BODY_CONSTRAINTS and b is None and values[1:].any():
             raise ModelError(f"{label}: coefficients {values.tolist()} need a second {kind.name.lower()}")
-        frames = [None if pose is None else _pose(pose, label) for pose in (pose_a, pose_b)]
-        time = np.nan if dissipation_time is None else _scalar(dissipation_time, f"{label}: dissipation_time [s]")
+        frames = [None if pose is None else pose_of(pose, label) for pose in (pose_a, pose_b)]
+        time = np.nan if dissipation_time is None else scalar_of(dissipation_time, f"{label}: dissipation_time [s]")
         stiff = constraints.check_stiffness(stiffness, label)
         active = flag(active, f"{label}: active", ModelError)
         self.constraints.append(Constraint(name, kind, ends, tuple(frames), values, active, stiff, time))
@@ -463,7 +482,7 @@ class ModelBuilder:
         gain, bias = actuator_law(kind, kp, kv, gain, bias, label)
         nv = 1 if j < 0 else JOINT_NV[self.joints[j].type]
         gears = np.zeros(6)
-        values = np.atleast_1d(_array(gear, f"{label}: gear"))
+        values = np.atleast_1d(array_of(gear, f"{label}: gear"))
         if not np.isfinite(values).all() or values.shape not in ((nv,), (6,)):  # six: as MJCF has them
             raise ModelError(f"{label}: gear {short(values.tolist())}; give {nv} finite values")
         gears[:nv] = values[:nv]
@@ -476,12 +495,29 @@ class ModelBuilder:
             raise ModelError(f"{label}: velocity bias is {bias[2]}; a positive one feeds energy in, make it <= 0")
         ranges = []
         for key, value in (("control_range", control_range), ("force_range", force_range)):
-            value = _array(value, f"{label}: {key}")
+            value = array_of(value, f"{label}: {key}")
             if value.shape != (2,) or not (value[0] <= value[1] and value[0] < np.inf and value[1] > -np.inf):
                 raise ModelError(f"{label}: {key} is {short(value.tolist())}; give (low, high) with low <= high")
             ranges.append(value)
         self.actuators.append(Actuator(name, j, t, gears, gain, bias, *ranges))
         return len(self.actuators) - 1
+
+    def add_site(
+        self, name=None, *, body=-1, pose=IDENTITY, type="sphere", size=(0.005,), rgba=(0.5, 0.5, 0.5, 1.0)
+    ) -> int:
+        """Add a named frame at `pose` in `body` (-1 or "world": the world), for tendons, actuators and sensors.
+
+        `type` ("sphere", "capsule", "ellipsoid", "cylinder", "box") and `size`, as a geom's, are the zone of a touch sensor, and drawn.
+        """
+        name = self._name("site", name, [s.name for s in self.sites])
+        self.sites.append(make_site(name, self._body(body), pose, type, size, rgba))
+        return len(self.sites) - 1
+
+    def add_camera(self, name=None, *, body=-1, pose=IDENTITY, fovy=np.pi / 4, resolution=(1, 1)) -> int:
+        """Add a camera at `pose` in `body`, which looks along its −z with y up; `fovy` is the vertical angle of view [rad]."""
+        name = self._name("camera", name, [c.name for c in self.cameras])
+        self.cameras.append(make_camera(name, self._body(body), pose, fovy, resolution))
+        return len(self.cameras) - 1
 
     def add_keyframe(self, name: str, q=None, v=None, control=None) -> None:
         """Add a named state; what is not given is the initial pose, rest, and zero control."""
@@ -498,7 +534,7 @@ class ModelBuilder:
         label = f"pair of geoms {self.geoms[a].name!r} and {self.geoms[b].name!r}"
         if a == b or any((a, b) == pair[:2] for pair in self.explicit_pairs):
             raise ModelError(f"{label}: " + ("a geom cannot touch itself" if a == b else "it is there twice"))
-        self.explicit_pairs.append((a, b, _scalar(friction, f"{label}: friction")))
+        self.explicit_pairs.append((a, b, scalar_of(friction, f"{label}: friction")))
 
     def add_model(self, other: Model, pose=IDENTITY, prefix: str = "") -> list[int]:
         """Add every element of a built `other`, its root bodies placed at `pose`; returns the new bodies' indices.
@@ -511,12 +547,15 @@ class ModelBuilder:
                 ("prefix", prefix, "text") if isinstance(other, Model) else ("other", other, "built Model")
             )
             raise ModelError(f"add_model: {called} is {short(wrong)}; give a {wanted}")
-        return compiler.append_model(self, other, _pose(pose, "add_model"), prefix)
+        return compiler.append_model(self, other, pose_of(pose, "add_model"), prefix)
 
     def build(self) -> Model:
         """Check the whole and compile it. Raises `ModelError` naming the element that is wrong."""
         scene = copy.copy(self)
-        scene.gravity, scene.timestep = _vector(self.gravity, 3, "gravity"), _positive(self.timestep, "timestep [s]")
+        scene.gravity, scene.timestep = (
+            vector_of(self.gravity, 3, "gravity"),
+            positive_of(self.timestep, "timestep [s]"),
+        )
         scene.bodies = [self._with_mass(index) for index in range(len(self.bodies))]
         rule, rules = self.friction_rule, {int(r): r for r in FrictionRule if r != FrictionRule.EXPLICIT}
         scene.friction_rule = rules.get(FrictionRule.HARMONIC if rule is None else rule)
@@ -590,107 +629,5 @@ class ModelBuilder:
     def _geom(self, key) -> int:
         return self._find("geom", key, self.geoms)
 
-
-def _array(value, label: str) -> np.ndarray:
-    return numbers(value, label, ModelError)
-
-
-def _scalar(value, label: str) -> float:
-    rule = "it must be a finite number, not negative"
-    return number(value, label, rule, lambda x: 0 <= x < np.inf, ModelError)
-
-
-def _positive(value, label: str) -> float:
-    return number(value, label, "it must be positive and finite", lambda x: 0 < x < np.inf, ModelError)
-
-
-def _share(value, label: str) -> float:
-    return number(value, label, "it must be from 0 to 1", lambda x: 0 <= x <= 1, ModelError)
-
-
-def _unit(quaternion: np.ndarray, label: str) -> np.ndarray:
-    length = np.linalg.norm(quaternion)
-    if length < 1e-8:
-        raise ModelError(f"{label} has the quaternion {quaternion.tolist()}; it must not be zero")
-    return quaternion / length
-
-
-def _mask(value, label: str) -> int:
-    """The low 32 bits as a signed number, as MuJoCo keeps them."""
-    return (whole(value, label, error=ModelError) + 2**31) % 2**32 - 2**31
-
-
-def _two(value, label: str, wanted: str):
-    """The two parts of a pair."""
-    if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise ModelError(f"{label} is {short(value)}; give a pair {wanted}")
-    return value
-
-
-def _mesh(name: str, mesh, label: str) -> Mesh:
-    vertices, faces = (_array(x, f"{label}: mesh") for x in _two(mesh, f"{label}: mesh", "(vertices, faces)"))
-    shaped = all(x.ndim == 2 and x.shape[1] == 3 and len(x) for x in (vertices, faces))
-    if not shaped or not np.isfinite(vertices).all() or not np.isin(faces, np.arange(len(vertices))).all():
-        raise ModelError(f"{label}: the mesh needs finite vertices (n, 3) and faces (m, 3) that index them")
-    return Mesh(name, vertices.copy(), faces.astype(int))
-
-
-def _hfield(name: str, hfield, label: str) -> HField:
-    size, data = _two(hfield, f"{label}: hfield", "(size, data)")
-    size, data = _vector(size, 4, f"{label}: height-field size"), _array(data, f"{label}: height-field data")
-    if (size <= 0).any() or data.ndim != 2 or min(data.shape) < 2 or not np.isfinite(data).all() or (data < 0).any():
-        raise ModelError(
-            f"{label}: a height field needs four positive sizes [m] and data (rows, columns) >= 0, 2 or more"
-        )
-    return HField(name, size, data.copy())
-
-
-def _vector(value, size: int, label: str) -> np.ndarray:
-    array = _array(value, label)
-    if array.shape != (size,):
-        raise ModelError(f"{label} has shape {array.shape}; it must be ({size},)")
-    if not np.isfinite(array).all():
-        raise ModelError(f"{label} is {short(array.tolist())}; every value must be finite")
-    return array.copy()
-
-
-def _per_dof(value, nv: int, label: str) -> np.ndarray:
-    array = _array(value, label)
-    return _vector(np.full(nv, array) if array.ndim == 0 else array, nv, label)
-
-
-def _pose(value, label: str) -> np.ndarray:
-    array = _array(value, f"{label}: pose")
-    if array.shape == (3,):
-        array = np.concatenate([array, IDENTITY[3:]])
-    array = _vector(array, 7, f"{label}: pose")
-    array[3:] = _unit(array[3:], f"{label}: pose")
-    return array
-
-
-def _inertia(value, label: str) -> np.ndarray:
-    array = _array(value, f"{label}: inertia")
-    array = np.diag(array) if array.shape == (3,) else array
-    if array.shape != (3, 3) or not np.isfinite(array).all():
-        raise ModelError(f"{label}: inertia {short(array.tolist())} must be 3 or 3x3 finite values [kg m^2]")
-    scale = np.abs(array).max()
-    if np.abs(array - array.T).max() > SYMMETRY_TOLERANCE * scale:
-        raise ModelError(f"{label}: inertia {array.tolist()} is not symmetric")
-    moments = np.linalg.eigvalsh(array)
-    if moments[0] < -SYMMETRY_TOLERANCE * scale:
-        raise ModelError(f"{label}: inertia is not positive definite, its principal moments are {moments.tolist()}")
-    return (array + array.T) / 2
-
-
-def _size(size, kind: GeomType, label: str) -> np.ndarray:
-    needed = SIZES.get(kind, 0)
-    array = np.atleast_1d(_array(size, f"{label}: size"))
-    if (
-        array.ndim != 1 or len(array) < needed or len(array) > 3 or (needed and len(array) not in (needed, 3))
-    ):  # 3: MJCF's
-        raise ModelError(f"{label}: size {short(array.tolist())} of a {kind.name.lower()}; give {needed} values [m]")
-    if not np.isfinite(array).all() or (array[:needed] <= 0).any():
-        raise ModelError(f"{label}: size {short(array.tolist())} must be positive and finite [m]")
-    full = np.zeros(3)
-    full[: len(array)] = array
-    return full
+    def _site(self, key) -> int:
+        return self._find("site", key, self.sites)

@@ -11,6 +11,7 @@ from warpsim.model import hydroelastic
 from warpsim.model.constraint_types import ConstraintType, own_option
 from warpsim.model.constraints import compile_constraints, compile_tendons
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_matrix, rotation_vector
+from warpsim.model.marks import append_marks, compile_marks
 from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType, Keyframe, KeyframeParts, Model
 
 SINGULAR = 1e-12  # articulated over composite inertia, below which a degree of freedom moves nothing but rounding
@@ -77,6 +78,7 @@ def compile_model(b) -> Model:
         geom_field=np.array([g.field for g in b.geoms], dtype=np.int32),
         fields=tuple(b.fields),
         point_pairs=point_pairs,
+        **compile_marks(b),
         **pairs,
         excluded=np.array(sorted(b.excluded), dtype=np.int32).reshape(-1, 2),
         friction_rule=int(b.friction_rule),
@@ -442,6 +444,7 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
     geom_start = len(b.geoms)
     _append_geoms(b, other, pose, prefix, first)
     _append_pairs(b, other, geom_start)
+    append_marks(b, other, pose, prefix, first)
     for body_a, body_b in other.excluded:
         b.excluded.add(tuple(-1 if x < 0 else first + int(x) for x in (body_a, body_b)))
     tendon_start = len(b.tendons)

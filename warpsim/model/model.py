@@ -7,6 +7,7 @@ Links are numbered depth first: a tree is a contiguous range of links and of deg
 
 import dataclasses
 import enum
+import functools
 import types
 import typing
 from collections.abc import Mapping
@@ -47,6 +48,23 @@ SIZES = {GeomType.SPHERE: 1, GeomType.CAPSULE: 2, GeomType.CYLINDER: 2, GeomType
 
 JOINT_NQ = {JointType.FREE: 7, JointType.BALL: 4, JointType.SLIDE: 1, JointType.HINGE: 1, JointType.FIXED: 0}
 JOINT_NV = {JointType.FREE: 6, JointType.BALL: 3, JointType.SLIDE: 1, JointType.HINGE: 1, JointType.FIXED: 0}
+
+
+# Fields that a model without such elements need not give: name -> an empty array.
+EMPTY = {
+    name: functools.partial(np.zeros, (0, *shape), kind)
+    for name, shape, kind in (
+        ("site_body", (), np.int32),
+        ("site_pose", (7,), float),
+        ("site_type", (), np.int32),
+        ("site_size", (3,), float),
+        ("site_rgba", (4,), float),
+        ("camera_body", (), np.int32),
+        ("camera_pose", (7,), float),
+        ("camera_fovy", (), float),
+        ("camera_resolution", (2,), np.int32),
+    )
+}
 
 
 class FrictionRule(enum.IntEnum):
@@ -233,9 +251,22 @@ class Model:
     geom_field: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) index into fields, -1
     fields: tuple[TetField, ...] = ()
     point_pairs: int = -1  # the pairs before it touch at points, those from it on by pressure fields
+    # Sites and cameras: frames on bodies (-1: the world). A camera looks along -z, y up.
+    site_names: tuple[str, ...] = ()
+    site_body: np.ndarray = None  # type: ignore[assignment]  # (nsite,)
+    site_pose: np.ndarray = None  # type: ignore[assignment]  # (nsite, 7) in the body
+    site_type: np.ndarray = None  # type: ignore[assignment]  # (nsite,) GeomType
+    site_size: np.ndarray = None  # type: ignore[assignment]  # (nsite, 3)
+    site_rgba: np.ndarray = None  # type: ignore[assignment]  # (nsite, 4)
+    camera_names: tuple[str, ...] = ()
+    camera_body: np.ndarray = None  # type: ignore[assignment]  # (ncamera,)
+    camera_pose: np.ndarray = None  # type: ignore[assignment]  # (ncamera, 7) in the body
+    camera_fovy: np.ndarray = None  # type: ignore[assignment]  # (ncamera,) vertical angle of view [rad]
+    camera_resolution: np.ndarray = None  # type: ignore[assignment]  # (ncamera, 2) width and height in pixels
 
     def __post_init__(self):
-        defaults = {
+        empty = {name: (getattr(self, name) is None, make) for name, make in EMPTY.items()}
+        defaults = empty | {
             "geom_hydroelastic": (self.geom_hydroelastic is None, lambda: np.full((self.ngeom, 4), np.nan)),
             "geom_field": (self.geom_field is None, lambda: np.full(self.ngeom, -1, np.int32)),
             "point_pairs": (self.point_pairs < 0, lambda: len(self.pair_geom)),
@@ -311,6 +342,14 @@ class Model:
         return len(self.constraint_names)
 
     @property
+    def nsite(self) -> int:
+        return len(self.site_names)
+
+    @property
+    def ncamera(self) -> int:
+        return len(self.camera_names)
+
+    @property
     def geom_hydroelastic_modulus(self) -> np.ndarray:
         """`(ngeom,)` pressure in the middle of each geom [Pa]; inf is rigid, NaN has no pressure-field contact."""
         return self.geom_hydroelastic[:, 0]
@@ -322,7 +361,7 @@ class Model:
 
     @property
     def names(self) -> dict[str, tuple[str, ...]]:
-        """Names by element: body, joint, geom, tendon, constraint, actuator, keyframe."""
+        """Names by element: body, joint, geom, tendon, constraint, actuator, site, camera, keyframe."""
         return {
             "body": self.body_names,
             "joint": self.joint_names,
@@ -330,6 +369,8 @@ class Model:
             "tendon": self.tendon_names,
             "constraint": self.constraint_names,
             "actuator": self.actuator_names,
+            "site": self.site_names,
+            "camera": self.camera_names,
             "keyframe": tuple(self.keyframes),
         }
 
@@ -366,6 +407,14 @@ class Model:
     def actuator(self, name: str) -> int:
         """Index of the actuator called `name`."""
         return self._index("actuator", name)
+
+    def site(self, name: str) -> int:
+        """Index of the site called `name`."""
+        return self._index("site", name)
+
+    def camera(self, name: str) -> int:
+        """Index of the camera called `name`."""
+        return self._index("camera", name)
 
     def _index(self, element: str, name: str) -> int:
         names = self.names[element]

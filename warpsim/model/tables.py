@@ -15,7 +15,7 @@ ROWS = {"control_range": "nu", "force_range": "nu", "dof_parent": "nv", "dof_lin
 ROWS |= {"tree_reference": "ntree", "tree_link": "ntree + 1", "tree_v": "ntree + 1"} | dict.fromkeys(PER_DOF, "nv")
 # By the beginning of the name, for those that are not above; the text is what `counts` knows.
 OWNER = {"body": "nbody", "joint": "njoint", "link": "nlink", "geom": "ngeom", "pair": "npair", "tendon": "ntendon"}
-OWNER |= {"constraint": "nconstraint", "actuator": "nu"}
+OWNER |= {"constraint": "nconstraint", "actuator": "nu", "site": "nsite", "camera": "ncamera"}
 # Indices: the least that is allowed, and what they count; one past the end is allowed where a slice begins.
 INDICES = {
     "body_parent": (-1, "nbody"),
@@ -43,15 +43,18 @@ INDICES = {
     "constraint_body": (-1, "nbody"),
     "actuator_joint": (-1, "njoint"),
     "actuator_tendon": (-1, "ntendon"),
+    "site_body": (-1, "nbody"),
+    "camera_body": (-1, "nbody"),
 }
 KINDS = {"joint_type": JointType, "link_type": JointType, "geom_type": GeomType, "pair_rule": FrictionRule}
-KINDS |= {"constraint_type": ConstraintType}
+KINDS |= {"constraint_type": ConstraintType, "site_type": GeomType}
 
 
 def check_tables(model: Model) -> None:
     """Raise `ModelError` naming the first field whose length, index or kind does not fit the rest."""
     counts = {name: getattr(model, name) for name in ("nq", "nv", "nu", "nbody", "njoint", "ngeom", "nlink", "ntree")}
     counts |= {"ntendon": model.ntendon, "nconstraint": model.nconstraint, "npair": len(model.pair_geom)}
+    counts |= {"nsite": model.nsite, "ncamera": model.ncamera}
     counts |= {"nmesh": len(model.meshes), "nfield": len(model.fields)}
     for name, value in vars(model).items():
         rows = ROWS.get(name) or OWNER.get(name.split("_")[0])

@@ -16,6 +16,8 @@ from warpsim.files.meshes import convex_parts
 from warpsim.files.mjcf.mjcf_constraints import add_equalities, add_tendons, compliance
 from warpsim.files.mjcf.mjcf_files import Bundle, bundle
 from warpsim.files.mjcf.mjcf_force_limits import ForceLimits, is_off
+from warpsim.files.mjcf.mjcf_marks import add_marks
+from warpsim.files.mjcf.mjcf_names import element_names
 from warpsim.files.mjcf.mjcf_pressure import pressure_fields
 from warpsim.files.mjcf.mjcf_refusals import (
     actuator_count,
@@ -82,9 +84,10 @@ def convert(
         _add_bodies(b, m)
         _add_joints(b, m)
         _add_geoms(b, m)
+        add_marks(b, m)
         _add_filters(b, m)
-        tendons = add_tendons(b, m, _names(m, mujoco.mjtObj.mjOBJ_TENDON, m.ntendon, "tendon"))
-        add_equalities(b, m, _names(m, mujoco.mjtObj.mjOBJ_EQUALITY, m.neq, "constraint"), tendons)
+        tendons = add_tendons(b, m, element_names(m, mujoco.mjtObj.mjOBJ_TENDON, m.ntendon, "tendon"))
+        add_equalities(b, m, element_names(m, mujoco.mjtObj.mjOBJ_EQUALITY, m.neq, "constraint"), tendons)
         controls = _add_actuators(b, m, tendons)
         if decompose:
             _decompose(b, decompose)
@@ -103,26 +106,12 @@ def _model_name(m) -> str:
     return m.names[: m.names.index(b"\0")].decode() or "model"
 
 
-def _names(m, kind, count: int, word: str, first: int = 0) -> list[str]:
-    """Names of the elements `first ... count - 1`; those without get "body_0" and so on, unlike every given name."""
-    names = [mujoco.mj_id2name(m, kind, i) or "" for i in range(first, count)]
-    taken = set(names)
-    for i, name in enumerate(names):
-        if not name:
-            name = f"{word}_{i}"
-            while name in taken:
-                name += "_"
-            taken.add(name)
-            names[i] = name
-    return names
-
-
 def _gravity(m):
     return np.zeros(3) if disabled(m, "GRAVITY") else np.array(m.opt.gravity)
 
 
 def _add_bodies(b: ModelBuilder, m) -> None:
-    names = _names(m, mujoco.mjtObj.mjOBJ_BODY, m.nbody, "body", first=1)
+    names = element_names(m, mujoco.mjtObj.mjOBJ_BODY, m.nbody, "body", first=1)
     for i in range(1, m.nbody):
         rotation = rotation_matrix(m.body_iquat[i])
         b.add_body(
@@ -139,7 +128,7 @@ def _add_joints(b: ModelBuilder, m) -> None:
     springs, dampers = not disabled(m, "SPRING"), not disabled(m, "DAMPER")
     limits, dry = not disabled(m, "LIMIT", "CONSTRAINT"), not disabled(m, "FRICTIONLOSS", "CONSTRAINT")
     extra_damping, extra_armature = (_actuator_sum(m, key) for key in ("damping", "armature"))
-    names = _names(m, mujoco.mjtObj.mjOBJ_JOINT, m.njnt, "joint")
+    names = element_names(m, mujoco.mjtObj.mjOBJ_JOINT, m.njnt, "joint")
     for j in range(m.njnt):
         kind = JointType(m.jnt_type[j])
         nq, nv = {0: (7, 6), 1: (4, 3)}.get(int(kind), (1, 1))
@@ -205,7 +194,7 @@ def _hfield(m, geom: int):
 
 def _add_geoms(b: ModelBuilder, m) -> None:
     contact = not disabled(m, "CONTACT", "CONSTRAINT")
-    names = _names(m, mujoco.mjtObj.mjOBJ_GEOM, m.ngeom, "geom")
+    names = element_names(m, mujoco.mjtObj.mjOBJ_GEOM, m.ngeom, "geom")
     soft = pressure_fields(m)
     for g in range(m.ngeom):
         signed_distance_field = m.geom_type[g] == 8  # keeps its mesh
@@ -263,7 +252,7 @@ def _add_filters(b: ModelBuilder, m) -> None:
 
 def _add_actuators(b: ModelBuilder, m, tendons: dict[int, int]) -> list[int]:
     """Add what can be simulated; returns the place of each one's control in MuJoCo's `ctrl`."""
-    names = _names(m, mujoco.mjtObj.mjOBJ_ACTUATOR, actuator_count(m), "actuator")
+    names = element_names(m, mujoco.mjtObj.mjOBJ_ACTUATOR, actuator_count(m), "actuator")
     controls, limits = [], ForceLimits(m)
     for a in range(actuator_count(m)):
         if actuator_refusal(m, a):
@@ -297,5 +286,5 @@ def _efforts(m) -> list:
 
 
 def _add_keyframes(b: ModelBuilder, m, controls: list[int]) -> None:
-    for k, name in enumerate(_names(m, mujoco.mjtObj.mjOBJ_KEY, m.nkey, "keyframe")):
+    for k, name in enumerate(element_names(m, mujoco.mjtObj.mjOBJ_KEY, m.nkey, "keyframe")):
         b.add_keyframe(name, m.key_qpos[k], m.key_qvel[k], m.key_ctrl[k][controls])

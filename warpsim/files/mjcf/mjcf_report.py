@@ -245,7 +245,8 @@ FIELDS = (
     (
         IGNORED,
         "visual",
-        "vis cam_* light_* tex_* skin_* geom_castshadow mat_emission mat_metallic mat_reflectance mat_roughness "
+        "vis cam_intrinsic cam_ipd cam_sensorsize cam_projection cam_output cam_user cam_mode cam_targetbodyid cam_poscom0 "
+        "cam_pos0 cam_mat0 site_group site_sameframe site_user light_* tex_* skin_* geom_castshadow mat_emission mat_metallic mat_reflectance mat_roughness "
         "mat_shininess mat_specular mat_tex*",
     ),
     (
@@ -260,9 +261,15 @@ FIELDS = (
         "hfield_*",
     ),
     (
+        USED,
+        "sites and cameras",
+        "site_bodyid site_pos site_quat site_type site_size site_rgba site_matid site_dataid cam_bodyid cam_pos cam_quat "
+        "cam_fovy cam_resolution",
+    ),
+    (
         IGNORED,
-        "sites and sensors measure, they do not act; a constraint reads the pose of its sites",
-        "site_* sensor_*",
+        "sensors measure, they do not act",
+        "sensor_*",
     ),
     (
         USED,
@@ -621,8 +628,6 @@ def _rest(r: _Report, m) -> None:
     r.count("time of keyframes", IGNORED, np.count_nonzero(m.key_time), "keyframe", "the clock starts at 0")
     for feature, amount, element, why in (
         ("sensors", m.nsensor, "sensor", "they measure, they do not act"),
-        ("sites", m.nsite, "site", "they mark, they do not act"),
-        ("cameras", m.ncam, "camera", "visual"),
         ("lights", m.nlight, "light", "visual"),
         ("textures", m.ntex, "texture", "visual"),
         ("skins", m.nskin, "skin", "visual"),
@@ -632,6 +637,8 @@ def _rest(r: _Report, m) -> None:
         ("nuserdata", m.nuserdata, "value", "user data"),
     ):
         r.count(feature, IGNORED, amount, element, why)
+    r.count("sites", USED, m.nsite, "site", "frames that tendons, actuators, sensors and constraints refer to")
+    r.count("cameras", USED, m.ncam, "camera", "frame, angle of view and resolution; all count as fixed to their body")
     pressures = len(named_numerics(m))
     r.count("custom numeric fields hydroelastic:*", USED, pressures, "geom", "contact by pressure fields")
     r.count("materials", USED, m.nmat, "material", "colour only")

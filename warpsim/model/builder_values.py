@@ -1,0 +1,115 @@
+"""What users hand to a `ModelBuilder`, checked one value at a time: every function raises `ModelError` with its label."""
+
+import numpy as np
+
+from warpsim.checks import number, numbers, short, whole
+from warpsim.errors import ModelError
+from warpsim.model.geometry import IDENTITY
+from warpsim.model.model import SIZES, GeomType, HField, Mesh
+
+SYMMETRY_TOLERANCE = 1e-9  # relative, of an inertia given by hand
+
+
+def array_of(value, label: str) -> np.ndarray:
+    return numbers(value, label, ModelError)
+
+
+def scalar_of(value, label: str) -> float:
+    rule = "it must be a finite number, not negative"
+    return number(value, label, rule, lambda x: 0 <= x < np.inf, ModelError)
+
+
+def positive_of(value, label: str) -> float:
+    return number(value, label, "it must be positive and finite", lambda x: 0 < x < np.inf, ModelError)
+
+
+def share_of(value, label: str) -> float:
+    return number(value, label, "it must be from 0 to 1", lambda x: 0 <= x <= 1, ModelError)
+
+
+def unit_of(quaternion: np.ndarray, label: str) -> np.ndarray:
+    length = np.linalg.norm(quaternion)
+    if length < 1e-8:
+        raise ModelError(f"{label} has the quaternion {quaternion.tolist()}; it must not be zero")
+    return quaternion / length
+
+
+def mask_of(value, label: str) -> int:
+    """The low 32 bits as a signed number, as MuJoCo keeps them."""
+    return (whole(value, label, error=ModelError) + 2**31) % 2**32 - 2**31
+
+
+def pair_of(value, label: str, wanted: str):
+    """The two parts of a pair."""
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise ModelError(f"{label} is {short(value)}; give a pair {wanted}")
+    return value
+
+
+def mesh_of(name: str, mesh, label: str) -> Mesh:
+    vertices, faces = (array_of(x, f"{label}: mesh") for x in pair_of(mesh, f"{label}: mesh", "(vertices, faces)"))
+    shaped = all(x.ndim == 2 and x.shape[1] == 3 and len(x) for x in (vertices, faces))
+    if not shaped or not np.isfinite(vertices).all() or not np.isin(faces, np.arange(len(vertices))).all():
+        raise ModelError(f"{label}: the mesh needs finite vertices (n, 3) and faces (m, 3) that index them")
+    return Mesh(name, vertices.copy(), faces.astype(int))
+
+
+def hfield_of(name: str, hfield, label: str) -> HField:
+    size, data = pair_of(hfield, f"{label}: hfield", "(size, data)")
+    size, data = vector_of(size, 4, f"{label}: height-field size"), array_of(data, f"{label}: height-field data")
+    if (size <= 0).any() or data.ndim != 2 or min(data.shape) < 2 or not np.isfinite(data).all() or (data < 0).any():
+        raise ModelError(
+            f"{label}: a height field needs four positive sizes [m] and data (rows, columns) >= 0, 2 or more"
+        )
+    return HField(name, size, data.copy())
+
+
+def vector_of(value, size: int, label: str) -> np.ndarray:
+    array = array_of(value, label)
+    if array.shape != (size,):
+        raise ModelError(f"{label} has shape {array.shape}; it must be ({size},)")
+    if not np.isfinite(array).all():
+        raise ModelError(f"{label} is {short(array.tolist())}; every value must be finite")
+    return array.copy()
+
+
+def per_dof(value, nv: int, label: str) -> np.ndarray:
+    array = array_of(value, label)
+    return vector_of(np.full(nv, array) if array.ndim == 0 else array, nv, label)
+
+
+def pose_of(value, label: str) -> np.ndarray:
+    array = array_of(value, f"{label}: pose")
+    if array.shape == (3,):
+        array = np.concatenate([array, IDENTITY[3:]])
+    array = vector_of(array, 7, f"{label}: pose")
+    array[3:] = unit_of(array[3:], f"{label}: pose")
+    return array
+
+
+def inertia_of(value, label: str) -> np.ndarray:
+    array = array_of(value, f"{label}: inertia")
+    array = np.diag(array) if array.shape == (3,) else array
+    if array.shape != (3, 3) or not np.isfinite(array).all():
+        raise ModelError(f"{label}: inertia {short(array.tolist())} must be 3 or 3x3 finite values [kg m^2]")
+    scale = np.abs(array).max()
+    if np.abs(array - array.T).max() > SYMMETRY_TOLERANCE * scale:
+        raise ModelError(f"{label}: inertia {array.tolist()} is not symmetric")
+    moments = np.linalg.eigvalsh(array)
+    if moments[0] < -SYMMETRY_TOLERANCE * scale:
+        raise ModelError(f"{label}: inertia is not positive definite, its principal moments are {moments.tolist()}")
+    return (array + array.T) / 2
+
+
+def size_of(size, kind: GeomType, label: str) -> np.ndarray:
+    needed = SIZES.get(kind, 0)
+    array = np.atleast_1d(array_of(size, f"{label}: size"))
+    if (
+        array.ndim != 1 or len(array) < needed or len(array) > 3 or (needed and len(array) not in (needed, 3))
+    ):  # 3: MJCF's
+        raise ModelError(f"{label}: size {short(array.tolist())} of a {kind.name.lower()}; give {needed} values [m]")
+    if not np.isfinite(array).all() or (array[:needed] <= 0).any():
+        raise ModelError(f"{label}: size {short(array.tolist())} must be positive and finite [m]")
+    full = np.zeros(3)
+    full[: len(array)] = array
+    return full

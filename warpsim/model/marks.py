@@ -1,0 +1,92 @@
+"""Sites and cameras: named frames on bodies. They have no mass and touch nothing; tendons, actuators and sensors refer to them."""
+
+import dataclasses
+
+import numpy as np
+
+from warpsim.checks import number, numbers
+from warpsim.errors import ModelError
+from warpsim.model.builder_values import pose_of, size_of, vector_of
+from warpsim.model.geometry import compose
+from warpsim.model.model import GeomType, Model
+
+SITE_TYPES = (GeomType.SPHERE, GeomType.CAPSULE, GeomType.ELLIPSOID, GeomType.CYLINDER, GeomType.BOX)
+
+
+@dataclasses.dataclass
+class Site:
+    name: str
+    body: int
+    pose: np.ndarray
+    type: GeomType
+    size: np.ndarray
+    rgba: np.ndarray
+
+
+@dataclasses.dataclass
+class Camera:
+    name: str
+    body: int
+    pose: np.ndarray
+    fovy: float
+    resolution: np.ndarray
+
+
+def make_site(name: str, body: int, pose, type, size, rgba) -> Site:
+    """A checked site; see `ModelBuilder.add_site`."""
+    label = f"site {name!r}"
+    known = {kind.name.lower(): kind for kind in SITE_TYPES}
+    kind = type if isinstance(type, GeomType) else known.get(str(type).lower())
+    if kind not in SITE_TYPES:
+        raise ModelError(f"{label}: unknown type {type!r}; use one of {', '.join(known)}")
+    return Site(
+        name, body, pose_of(pose, label), kind, size_of(size, kind, label), vector_of(rgba, 4, f"{label}: rgba")
+    )
+
+
+def make_camera(name: str, body: int, pose, fovy, resolution) -> Camera:
+    """A checked camera; see `ModelBuilder.add_camera`."""
+    label = f"camera {name!r}"
+    rule = "it must be an angle [rad] above 0 and below pi"
+    fovy = number(fovy, f"{label}: fovy", rule, lambda x: 0 < x < np.pi, ModelError)
+    pixels = numbers(resolution, f"{label}: resolution", ModelError)
+    if pixels.shape != (2,) or not (pixels >= 1).all() or (pixels != np.round(pixels)).any():
+        raise ModelError(f"{label}: resolution is {pixels.tolist()}; give width and height in whole pixels, 1 or more")
+    return Camera(name, body, pose_of(pose, label), fovy, pixels.astype(np.int32))
+
+
+def compile_marks(b) -> dict:
+    """The fields of a `Model` for a builder's sites and cameras."""
+
+    def stacked(items, name: str, shape, dtype=float) -> np.ndarray:
+        return np.array([getattr(x, name) for x in items], dtype=dtype).reshape(len(items), *shape)
+
+    return {
+        "site_names": tuple(s.name for s in b.sites),
+        "site_body": stacked(b.sites, "body", (), np.int32),
+        "site_pose": stacked(b.sites, "pose", (7,)),
+        "site_type": stacked(b.sites, "type", (), np.int32),
+        "site_size": stacked(b.sites, "size", (3,)),
+        "site_rgba": stacked(b.sites, "rgba", (4,)),
+        "camera_names": tuple(c.name for c in b.cameras),
+        "camera_body": stacked(b.cameras, "body", (), np.int32),
+        "camera_pose": stacked(b.cameras, "pose", (7,)),
+        "camera_fovy": stacked(b.cameras, "fovy", ()),
+        "camera_resolution": stacked(b.cameras, "resolution", (2,), np.int32),
+    }
+
+
+def append_marks(b, other: Model, pose: np.ndarray, prefix: str, first_body: int) -> None:
+    """Add the sites and cameras of a model whose first body is `first_body`; those of the world stand at `pose`."""
+
+    def placed(body: int, own: np.ndarray) -> dict:
+        on_world = body < 0
+        return {"body": -1 if on_world else first_body + body, "pose": compose(pose, own) if on_world else own}
+
+    for s, name in enumerate(other.site_names):
+        where = placed(int(other.site_body[s]), other.site_pose[s])
+        looks = {"type": GeomType(other.site_type[s]), "size": other.site_size[s], "rgba": other.site_rgba[s]}
+        b.add_site(prefix + name, **where, **looks)
+    for c, name in enumerate(other.camera_names):
+        where = placed(int(other.camera_body[c]), other.camera_pose[c])
+        b.add_camera(prefix + name, **where, fovy=other.camera_fovy[c], resolution=other.camera_resolution[c])
