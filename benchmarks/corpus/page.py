@@ -1,2 +1,6 @@
-def write_page(rows): return ""
-def table_file(rows, path): pass
+def write_page(rows):
+    return ""
+
+
+def table_file(rows, path):
+    pass

@@ -11,7 +11,7 @@ import warpsim as ws
 from benchmarks.corpus.starts import place, random_states, state_of
 
 STATES = 5
-H = (1e-4, 1e-5, 1e-6, 1e-7)  # [s]
+H = tuple(10.0 ** (-k / 2) for k in range(8, 25))  # [s]
 SMALLEST = 1e-6  # [N m / kg] scale of an acceleration that counts as none
 
 

@@ -12,7 +12,17 @@ from warpsim.model.constraint_types import ConstraintType, own_option
 from warpsim.model.constraints import compile_constraints, compile_tendons
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_matrix, rotation_vector
 from warpsim.model.marks import append_marks, compile_marks
-from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType, Keyframe, KeyframeParts, Model
+from warpsim.model.model import (
+    JOINT_NQ,
+    JOINT_NV,
+    MAX_HULL_VERTICES,
+    FrictionRule,
+    GeomType,
+    JointType,
+    Keyframe,
+    KeyframeParts,
+    Model,
+)
 
 SINGULAR = 1e-12  # articulated over composite inertia, below which a degree of freedom moves nothing but rounding
 
@@ -531,10 +541,10 @@ def _append_geoms(b, other: Model, pose, prefix: str, first_body: int) -> None:
     fields = iter(other.hfields)
     for g, name in enumerate(other.geom_names):
         body = int(other.geom_body[g])
-        mesh = None
+        mesh, limit = None, MAX_HULL_VERTICES
         if other.geom_mesh[g] >= 0:
             source = other.meshes[other.geom_mesh[g]]
-            mesh = (source.vertices, source.faces)
+            mesh, limit = (source.vertices, source.faces), source.max_hull_vertices
         time = other.geom_dissipation_time[g]
         b.add_geom(
             GeomType(other.geom_type[g]),
@@ -557,6 +567,7 @@ def _append_geoms(b, other: Model, pose, prefix: str, first_body: int) -> None:
             hydroelastic=hydroelastic.of_geom(other, g),
             hfield=next(fields)[1:] if other.geom_type[g] == GeomType.HFIELD else None,
             visible=other.geom_visible[g],
+            max_hull_vertices=limit,
         )
 
 
