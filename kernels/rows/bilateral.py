@@ -99,7 +99,10 @@ def equality_slopes(s: RowState) -> vec3:
     if s.c == real(0.0) and wp.abs(s.v_hat) >= s.speed:
         slope = real(0.0)
     by_weight = soft[0]
-    if s.R > by_weight * s.weight:
+    elsewhere = s.R > by_weight * s.weight
+    if soft[1] > real(0.0):  # R as found again may differ by rounding
+        elsewhere = s.weight < real(INVERSE_MASS_FLOOR)
+    if elsewhere:
         by_weight = real(0.0)
         by_phi = real(0.0)
     return vec3(slope, by_weight, by_phi)
