@@ -168,6 +168,33 @@ def test_a_robot_beyond_its_stops_stays_on_the_ground(assets, device, within):
         )
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_geoms_that_meet_on_a_joints_axis_do_nothing(dtype, device):
+    """Capsules of links that begin where the joint is overlap for ever, and nothing can part them: the arm falls as without contact."""
+    b = ws.ModelBuilder("hinged")
+    b.add_body("post", pose=[0.3, 0.1, 0.5], mass=1.0, inertia=[0.01] * 3)
+    b.add_geom("capsule", [0.01, 0.05], body="post", pose=[0, 0, 0.05, 1, 0, 0, 0])
+    b.add_body(
+        "upper",
+        parent="post",
+        pose=[0, 0, 0.1, *axis_angle([1, 0, 0], -0.8)],
+        mass=0.1,
+        inertia=[1e-4] * 3,
+        com=[0, 0, 0.05],
+    )
+    b.add_geom("capsule", [0.01, 0.05], body="upper", pose=[0, 0, 0.05, 1, 0, 0, 0])
+    b.add_joint("upper", "ball", damping=0.005)
+    model = b.build()
+    assert len(model.pair_geom) == 1
+    paths = []
+    for solver in (ws.SAP(), ws.NoContact()):
+        sim = ws.Simulator(model, dt=2e-3, dtype=dtype, device=device, solver=solver)
+        path = sim.rollout(sim.state(v=[0.1, -0.2, 0.05]), steps=150)
+        assert not sim.diagnostics.flags.numpy().any()
+        paths.append(path.v.numpy())
+    np.testing.assert_allclose(*paths, rtol=0, atol=1e-9 if dtype == "float64" else 1e-4)
+
+
 # Rows that cannot be met -------------------------------------------------------------------------------------------------
 
 
