@@ -15,7 +15,16 @@ import numpy as np
 
 from warpsim.checks import short, whole
 from warpsim.description import fingerprint
-from warpsim.files.store.place import STATE_NAMES, StoreError, check_replaceable, fresh, is_url, place, writing
+from warpsim.files.store.place import (
+    STATE_NAMES,
+    StoreError,
+    check_replaceable,
+    fresh,
+    is_url,
+    place,
+    state_names,
+    writing,
+)
 from warpsim.files.store.plain import to_plain
 from warpsim.files.store.store import Commit, Store, load_trajectory
 from warpsim.model.model import Model
@@ -380,8 +389,9 @@ def _shared(path, exists: bool = False):
 def _read_whole(trajectory):
     from warpsim.trajectory import Trajectory
 
-    arrays = (np.asarray(getattr(trajectory, name)) for name in STATE_NAMES)
-    return Trajectory(trajectory.model, *arrays, {name: np.asarray(a) for name, a in trajectory.diagnostics.items()})
+    rows = {name: np.asarray(getattr(trajectory, name)) for name in state_names(trajectory.model)}
+    diagnostics = {name: np.asarray(a) for name, a in trajectory.diagnostics.items()}
+    return Trajectory(trajectory.model, **rows, diagnostics=diagnostics)
 
 
 __all__ = ["ShardLost", "map", "resume", "rollout"]

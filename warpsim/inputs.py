@@ -36,6 +36,8 @@ class Inputs:
             raise ValueError(f"{name} has shape {values.shape}; it must be ({n},) or ({rows}, {n})")
         if name == "q":
             _refuse_quaternions(self.model, values)
+        elif name == "activation":
+            _refuse_activations(self.model, values)
         if not np.isfinite(values).all():
             where = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
             raise ValueError(f"{name} is {values[where]} at {where}; every value must be finite")
@@ -46,18 +48,35 @@ class Inputs:
         given = ((name, x) for name, x in values.items() if x is not None)
         return any(np.ndim(x if hasattr(x, "ndim") else self.numbers(x, name)) == 2 for name, x in given)
 
-    def start(
-        self, q=None, v=None, keyframe: str | None = None, rows: int | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Positions and velocities of a start, those of a keyframe or of the model where they are not given."""
+    @property
+    def start_sizes(self) -> dict[str, int]:
+        """What a start is made of: numbers per world by name."""
         m = self.model
-        q0, v0 = m.q0, np.zeros(m.nv)
+        return {"q": m.nq, "v": m.nv} | ({"activation": m.na} if m.na else {})
+
+    def start(
+        self, q=None, v=None, keyframe: str | None = None, rows: int | None = None, activation=None
+    ) -> dict[str, np.ndarray]:
+        """Positions, velocities and activations of a start, those of a keyframe or of the model where they are not given."""
+        m = self.model
+        found = {"q": m.q0, "v": np.zeros(m.nv), "activation": np.zeros(m.na)}
         if keyframe is not None:
             if not isinstance(keyframe, str) or keyframe not in m.keyframes:
                 raise ValueError(f"no keyframe {short(keyframe)} in model {m.name!r}; it has: {listed(m.keyframes)}")
-            q0, v0 = m.keyframes[keyframe].q, m.keyframes[keyframe].v
-        q = self.host_rows(q0 if q is None else q, m.nq, "q", rows)
-        return q, self.host_rows(v0 if v is None else v, m.nv, "v", rows)
+            found = {name: getattr(m.keyframes[keyframe], name) for name in found}
+        given = {"q": q, "v": v, "activation": activation}
+        if activation is not None:
+            self.refuse_activation()
+        sizes = self.start_sizes
+        found = {name: x if given[name] is None else given[name] for name, x in found.items() if name in sizes}
+        return {name: self.host_rows(x, sizes[name], name, rows) for name, x in found.items()}
+
+    def refuse_activation(self) -> None:
+        """Raise where a model has no activations to give."""
+        if not self.model.na:
+            raise ValueError(
+                f"activation is given, but no actuator of model {self.model.name!r} has dynamics; leave it out"
+            )
 
     def rows(self, **values) -> list[wp.array]:
         """Arrays (worlds, n) on the device of values named q, v, a or tau: device arrays of that shape, or host values."""
@@ -103,22 +122,31 @@ class Inputs:
             return worlds if worlds.shape == (self.worlds,) and worlds.is_contiguous else None
         return None
 
-    def restart(self, worlds, q, v) -> tuple:
-        """The worlds of a reset, as indices or as a mask on the device, and their start, None the model's; see `Simulator.reset`."""
-        mask, m = self.device_mask(worlds), self.model
-        on_device = [x is not None and not is_on_host(x) for x in (q, v)]
-        if mask is not None and any(on_device):
-            rest = (None, None) if all(on_device) else self.start(rows=1)
-            return mask, tuple(
-                self.device_array(x, (self.worlds, n), name)
-                if there
-                else wp.array(self.host_rows(r if x is None else x, n, name, 1), dtype=self.scalar, device=self.device)
-                for x, there, r, n, name in zip((q, v), on_device, rest, (m.nq, m.nv), "qv", strict=True)
-            )
-        if mask is None or self.have_rows(q=q, v=v):
+    def restart(self, worlds, q, v, activation=None) -> tuple:
+        """The worlds of a reset, as indices or as a mask on the device, and their start by name, None the model's; see `Simulator.reset`."""
+        mask, given = self.device_mask(worlds), {"q": q, "v": v, "activation": activation}
+        if activation is not None:
+            self.refuse_activation()
+        on_device = {name for name, x in given.items() if x is not None and not is_on_host(x)}
+        if mask is not None and on_device:
+            sizes = self.start_sizes
+            rest = {} if on_device >= {"q", "v"} else self.start(rows=1)
+            rest |= {"activation": np.zeros((1, self.model.na))}
+            return mask, {
+                name: self.device_array(given[name], (self.worlds, n), name)
+                if name in on_device
+                else wp.array(
+                    self.host_rows(rest[name] if given[name] is None else given[name], n, name, 1),
+                    dtype=self.scalar,
+                    device=self.device,
+                )
+                for name, n in sizes.items()
+            }
+        if mask is None or self.have_rows(**given):
             mask = self.chosen_worlds(worlds)
         rows = 1 if isinstance(mask, wp.array) else len(mask)
-        return mask, None if q is None and v is None else self.start(q, v, rows=rows)
+        named = any(x is not None for x in given.values())
+        return mask, self.start(q, v, rows=rows, activation=activation) if named else None
 
     def chosen_worlds(self, worlds) -> np.ndarray:
         """Indices of worlds given as an index, a list or array of indices, or a boolean mask."""
@@ -211,6 +239,18 @@ def device_called(name):
     except Exception as error:
         known = ", ".join(str(d) for d in wp.get_devices())
         raise ValueError(f"no device {name!r} here; there are: {known}") from error
+
+
+def _refuse_activations(model: Model, values: np.ndarray) -> None:
+    """Refuse activations (na,) or (rows, na) outside the ranges of their actuators."""
+    for a in np.flatnonzero(model.actuator_dynamics):
+        low, high = model.activation_range[a]
+        found = np.atleast_2d(values)[:, model.actuator_activation[a]]
+        bad = np.flatnonzero((found < low) | (found > high))
+        if len(bad):
+            raise ValueError(
+                f"activation of actuator {model.actuator_names[a]!r} in row {bad[0]} is {found[bad[0]]:g}; its range is {low:g} to {high:g}"
+            )
 
 
 def _refuse_quaternions(model: Model, q: np.ndarray) -> None:

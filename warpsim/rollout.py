@@ -38,10 +38,11 @@ class Frames:
 
     def _allocate(self, rows: int, S, requires_grad: bool) -> None:
         worlds, device = self.sim.worlds, self.device
-        self.q, self.v = (
-            wp.zeros((rows, worlds, n), dtype=S, device=device, requires_grad=requires_grad)
-            for n in (self.sim.model.nq, self.sim.model.nv)
-        )
+        self.states = {
+            name: wp.zeros((rows, worlds, n), dtype=S, device=device, requires_grad=requires_grad)
+            for name, n in self.sim._inputs.start_sizes.items()
+        }
+        self.q, self.v, self.activation = (self.states.get(name) for name in ("q", "v", "activation"))
         self.time = wp.zeros((rows, worlds), dtype=wp.float64, device=device)
         self.measured = {
             name: wp.zeros((rows, worlds), dtype=kind or S, device=device) for name, kind in RECORDED.items()
@@ -50,9 +51,9 @@ class Frames:
     @in_turn
     def keep(self, row: int, state, measured: bool = True) -> None:
         """Copy a state, and the simulator's diagnostics where it comes from a step, into a row."""
-        if self.sim.model.nv:
-            wp.copy(self.q[row], state.q)
-            wp.copy(self.v[row], state.v)
+        for name, array in self.states.items():
+            if array.size:
+                wp.copy(array[row], state.arrays()[name])
         wp.copy(self.time[row], state.time)
         if measured:
             for name, array in self.measured.items():
@@ -60,7 +61,7 @@ class Frames:
 
     def host(self, first: int, stop: int) -> dict[str, np.ndarray]:
         """Rows by name, in the memory of these arrays on the CPU, copies from CUDA."""
-        arrays = {"q": self.q, "v": self.v, "time": self.time, **self.measured}
+        arrays = {**self.states, "time": self.time, **self.measured}
         return {name: host_span(array, first, stop) for name, array in arrays.items()}
 
 
@@ -85,15 +86,16 @@ class Recorder(Frames):
         with tape_paused() as tape:
             self.keep(row, state, measured=row > 0)
         if tape is not None:
-            tape.record_func(functools.partial(self.give_back, step, state.alias()), [self.q, self.v, state.q, state.v])
+            arrays = [*self.states.values(), *(state.arrays()[name] for name in self.states)]
+            tape.record_func(functools.partial(self.give_back, step, state.alias()), arrays)
 
     @in_turn
     def give_back(self, step: int, state) -> None:
         """Add the gradient of the row kept after so many steps, if there is one, to that of its state; clear it."""
         row, skipped = divmod(step, self.every)
         if not skipped:
-            move_gradient(self.q.grad[row], state.q.grad)
-            move_gradient(self.v.grad[row], state.v.grad)
+            for name, array in self.states.items():
+                move_gradient(array.grad[row], state.arrays()[name].grad)
 
 
 def rollout(
@@ -144,7 +146,8 @@ def rollout(
         visit = None if report is None else functools.partial(report.record, tape)
         state = state.clone() if tape is None else state
         final = run(state, in_place=tape is None, progress=progress, visit=visit, kept=kept)
-    return Trajectory(sim.model, recorder.q, recorder.v, recorder.time, recorder.diagnostics, final, report)
+    rows = (recorder.q, recorder.v, recorder.time, recorder.diagnostics, final, report)
+    return Trajectory(sim.model, *rows, activation=recorder.activation)
 
 
 class _Kept:

@@ -147,23 +147,24 @@ class Simulator:
     # states ----------------------------------------------------------------------------------------------------------
 
     @in_turn
-    def state(self, q=None, v=None, keyframe: str | None = None) -> State:
-        """A new state: the model's initial pose at rest, a named keyframe, or `q`, `v` of shape (n,) or (worlds, n).
+    def state(self, q=None, v=None, keyframe: str | None = None, *, activation=None) -> State:
+        """A new state: the model's initial pose at rest, a named keyframe, or `q`, `v`, `activation` of shape (n,) or (worlds, n).
 
-        With a keyframe, `q` or `v` that is given as well replaces the keyframe's. Quaternions may have any length from 1e-6 to
-        1e6, a step normalises them. Raises `ValueError` for NaN, a wrong shape, another quaternion or an unknown keyframe.
+        With a keyframe, what is given as well replaces the keyframe's. Quaternions may have any length from 1e-6 to
+        1e6, a step normalises them. Activations are 0 unless given. Raises `ValueError` for NaN, a wrong shape, another quaternion, an
+        activation outside its actuator's range or an unknown keyframe.
         """
-        q, v = self._inputs.start(q, v, keyframe)
+        start = self._inputs.start(q, v, keyframe, activation=activation)
         state = self._stepper.blank_state()
-        state.q.assign(q)
-        state.v.assign(v)
+        for name, values in start.items():
+            state.arrays()[name].assign(values)
         return state
 
     @in_turn
-    def reset(self, state: State, worlds, q=None, v=None, *, parameters: bool = False) -> None:
-        """Put the chosen worlds (indices, or a boolean mask) of `state` back to q, v (default: initial pose, rest).
+    def reset(self, state: State, worlds, q=None, v=None, *, activation=None, parameters: bool = False) -> None:
+        """Put the chosen worlds (indices, or a boolean mask) of `state` back to q, v, activation (default: initial pose, rest, 0).
 
-        q, v: (n,), a row for each chosen world, or beside a mask on the device arrays of the device with a row for every world. Such a mask is
+        q, v, activation: (n,), a row for each chosen world, or beside a mask on the device arrays of the device with a row for every world. Such a mask is
         not read by the host: on CUDA nothing waits, and `capture` takes it.
         Their time, memory and flags start anew; with `parameters` their entries of `sim.parameters` are the model's again.
         Nothing else is written. A state that a taped step made is left to the tape, and `state` given new arrays; while the
@@ -171,7 +172,7 @@ class Simulator:
         """
         self._stepper.check_state(state)
         flag(parameters, "parameters")
-        chosen, start = self._inputs.restart(worlds, q, v)
+        chosen, start = self._inputs.restart(worlds, q, v, activation)
         self._stepper.restart(state, chosen, start)
         if parameters:
             self.parameters.restore(self._inputs.chosen_worlds(worlds))

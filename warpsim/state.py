@@ -25,6 +25,13 @@ class State:
     def worlds(self) -> int:
         return self.q.shape[0]
 
+    @property
+    def activation(self) -> wp.array:
+        """`(worlds, na)` activations of the actuators that have dynamics, in their order; the array in `memory`."""
+        if "activation" not in self.memory:
+            raise ValueError("this state has no activation: no actuator of its model has dynamics")
+        return self.memory["activation"]
+
     def __getstate__(self) -> dict:
         return pack(vars(self))
 

@@ -138,9 +138,9 @@ class Stepper:
         """Shape and dtype of every array of a state, by name."""
         return {name: (array.shape, array.dtype) for name, array in self.step.state_arrays().items()}
 
-    def restart(self, state: State, chosen, start: tuple | None) -> None:
-        """Put worlds of a state to a start, (q, v) with a row for each chosen (of a mask: each) world or one for all, None the model's; the rest
-        of theirs is 0.
+    def restart(self, state: State, chosen, start: dict | None) -> None:
+        """Put worlds of a state to a start, arrays by name with a row for each chosen (of a mask: each) world or one for all, None the model's; the
+        rest of theirs is 0.
 
         `chosen`: indices, or a mask on the device, of which nothing is read here. On the tape, where one records.
         """
@@ -152,8 +152,10 @@ class Stepper:
             if start is None:
                 sources = self._model_start
             else:
-                given = (x if isinstance(x, wp.array) else wp.array(x, dtype=S, device=device) for x in start)
-                sources = dict(zip(("q", "v"), given, strict=True))
+                sources = {
+                    name: x if isinstance(x, wp.array) else wp.array(x, dtype=S, device=device)
+                    for name, x in start.items()
+                }
             for name, array in state.arrays().items():
                 if array.size:
                     target = _words(array)
@@ -180,8 +182,7 @@ class Stepper:
     @functools.cached_property
     def _model_start(self) -> dict[str, wp.array]:
         S, device = self.device_model.types.real, self.device
-        q, v = self.inputs.start(rows=1)
-        return {"q": wp.array(q, dtype=S, device=device), "v": wp.array(v, dtype=S, device=device)}
+        return {name: wp.array(x, dtype=S, device=device) for name, x in self.inputs.start(rows=1).items()}
 
     def _zero_words(self, columns: int) -> wp.array:
         if self._zeros is None or self._zeros.shape[1] < columns:

@@ -14,7 +14,7 @@ from warpsim.checks import short
 from warpsim.description import describe_simulator, fingerprint, simulator_arguments
 from warpsim.errors import Stopped
 from warpsim.files.store.layout import Layout
-from warpsim.files.store.place import STATE_NAMES, StoreError, check_replaceable, fresh, read, writing
+from warpsim.files.store.place import StoreError, check_replaceable, fresh, read, state_names, writing
 from warpsim.files.store.plain import to_plain
 from warpsim.files.store.store import Commit, Store, load_trajectory
 from warpsim.randomness import RandomControls
@@ -204,7 +204,7 @@ def begin_store(path, sim, arrays: dict[str, np.ndarray], table, said: dict | No
     """A new store with the first frame, its checkpoint `arrays` (worlds, …) and commit; `table` has the controls (steps, worlds, nu), if given."""
     worlds = len(arrays["time"])
     layout = Layout.of(arrays | {STEPS: np.zeros(worlds, int)})
-    dtypes = {"q": sim.dtype, "v": sim.dtype, "time": "float64"}
+    dtypes = {name: arrays[name].dtype for name in state_names(sim.model)}
     kinds = {name: sim.dtype if kind is None else wp.dtype_to_numpy(kind) for name, kind in RECORDED.items()}
     options = {
         "dtypes": dtypes,
@@ -217,7 +217,7 @@ def begin_store(path, sim, arrays: dict[str, np.ndarray], table, said: dict | No
     Store.create(path, sim.model, worlds, run["steps"] // run["every"] + 1, **options)
     store = Store(path)
     everyone = slice(0, worlds)
-    rows = {name: arrays[name][None] for name in STATE_NAMES}
+    rows = {name: arrays[name][None] for name in dtypes}
     rows |= {name: np.zeros((1, worlds), kind) for name, kind in kinds.items()}
     writer = Writer(store, everyone, Commit(), layout)
     writer.put(0, rows, 0, arrays, said)

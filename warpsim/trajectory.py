@@ -33,6 +33,7 @@ class Trajectory:
     diagnostics  name -> (T, worlds): iterations, momentum_error, lag_error, contacts, energy, flags; row t belongs to step t+1
     final        the `State` after the last step, to go on from; None for a stored trajectory
     gradients    a `GradientReport`, where the rollout was asked for gradient norms
+    activation   (T+1, worlds, na) activations of actuators with dynamics; None for a model without
 
     Raises `ValueError` naming the array whose shape does not fit the others.
     """
@@ -44,6 +45,7 @@ class Trajectory:
     diagnostics: dict[str, Any] = dataclasses.field(default_factory=dict)
     final: State | None = None
     gradients: "GradientReport | None" = None
+    activation: Any = None
 
     def __post_init__(self):
         if not isinstance(self.model, Model):
@@ -55,6 +57,8 @@ class Trajectory:
         if len(shape) != 3 or shape[0] < 1 or shape[1] < 1 or shape[2] != self.model.nq:
             raise ValueError(f"q has shape {shape}; it must be (frames >= 1, worlds >= 1, nq = {self.model.nq})")
         expected = {"v": (*shape[:2], self.model.nv), "time": shape[:2]}
+        if self.activation is not None:
+            expected["activation"] = (*shape[:2], self.model.na)
         for name, want in expected.items():
             got = tuple(getattr(self, name).shape)
             if got != want:
@@ -103,8 +107,10 @@ class Trajectory:
         return float(np.max(self.rows("time", [self.frames - 1]) - self.rows("time", [0])))
 
     def rows(self, name: str, rows) -> np.ndarray:
-        """Rows `(len(rows), worlds, ...)` of `q`, `v`, `time` or a diagnostic, as NumPy."""
+        """Rows `(len(rows), worlds, ...)` of `q`, `v`, `time`, `activation` or a diagnostic, as NumPy."""
         arrays = {"q": self.q, "v": self.v, "time": self.time, **self.diagnostics}
+        if self.activation is not None:
+            arrays["activation"] = self.activation
         array = arrays[choice(name, "name", arrays)]
         return host_kinematics.host_rows(array, _row_indices(rows, len(array)))
 

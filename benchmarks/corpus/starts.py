@@ -33,8 +33,18 @@ def random_states(m: mujoco.MjModel, worlds: int, seed: int = 1) -> dict[str, np
         "q": q,
         "v": v,
         "control": rng.uniform(low, high, (worlds, m.nu)),
-        "act": rng.uniform(0.0, 1.0, (worlds, m.na)),
+        "act": _activations(m, rng, worlds),
     }
+
+
+def _activations(m: mujoco.MjModel, rng, worlds: int) -> np.ndarray:
+    """Activations within their ranges, of those without one within 0 and 1."""
+    low, high = np.zeros(m.na), np.ones(m.na)
+    for a in np.flatnonzero(m.actuator_actadr >= 0):
+        if m.actuator_actlimited[a]:
+            last = m.actuator_actadr[a] + m.actuator_actnum[a] - 1
+            low[last], high[last] = m.actuator_actrange[a]
+    return rng.uniform(low, high, (worlds, m.na))
 
 
 def place(data: mujoco.MjData, states: dict[str, np.ndarray], k: int) -> None:
@@ -45,4 +55,5 @@ def place(data: mujoco.MjData, states: dict[str, np.ndarray], k: int) -> None:
 
 def state_of(sim, states: dict[str, np.ndarray]):
     """The states as a `ws.State` of a simulator."""
-    return sim.state(states["q"], states["v"])
+    activation = {"activation": states["act"]} if states["act"].size else {}
+    return sim.state(states["q"], states["v"], **activation)

@@ -72,7 +72,7 @@ WRONG = {  # what is done: the words the error must contain
     "plane on moving body": (lambda b: b.add_geom("plane", body="arm", name="g"), ["'g'", "plane"]),
     "geom name twice": (lambda b: b.add_geom("sphere", [1], name="bone"), ["'bone'", "twice"]),
     "unknown joint": (lambda b: b.add_actuator("knee"), ["joint", "'knee'", "elbow"]),
-    "unknown actuator": (lambda b: b.add_actuator("elbow", "muscle", name="a"), ["'a'", "'muscle'"]),
+    "unknown actuator": (lambda b: b.add_actuator("elbow", "spring", name="a"), ["'a'", "'spring'"]),
     "control range": (lambda b: b.add_actuator("elbow", name="a", control_range=[1, -1]), ["'a'", "control_range"]),
     "nan force range": (lambda b: b.add_actuator("elbow", name="a", force_range=[NAN, 1]), ["'a'", "force_range"]),
     "negative gain": (lambda b: b.add_actuator("elbow", "position", kp=-1, name="a"), ["'a'", "kp"]),

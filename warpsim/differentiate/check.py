@@ -90,7 +90,7 @@ def check_gradients(
     *,
     horizons=(1, 10, 40),
     parameters=(),
-    variables=("q", "v", "controls"),
+    variables=("q", "v", "activation", "controls"),
     entries: int = 8,
     step_sizes=STEP_SIZES,
     tolerance: float = 1e-5,
@@ -102,7 +102,7 @@ def check_gradients(
 
     From `state` (default `sim.state()`) under `controls` (steps, worlds, nu) (default: random, a third of the range), to
     `variables` and the `parameters` named, all at their present values: along `entries` entries of each and one random
-    direction, in every world. `step_sizes` are relative to the largest entry of a parameter, absolute for q and v.
+    direction, in every world. `step_sizes` are relative to the largest entry of a parameter, absolute for q, v and activations.
     Prints nothing: `print(ws.check_gradients(sim))` shows the table. In float32, or with a loose solver tolerance,
     differences are coarse: it warns or notes so. With `trust` the result has the report of `Objective.trust`, at its default
     options, of the same loss after the longest horizon by all that is checked. Parameters are as before afterwards. Raises
@@ -148,7 +148,8 @@ def _request(sim, horizons, parameters, variables):
         choice(name, "an entry of parameters", SPECS)
     for name in variables:
         choice(name, "an entry of variables", (*STATE_NAMES, "controls"))
-    if not parameters and not (set(variables) - (set() if sim.model.nu else {"controls"})):
+    missing = {name for name, n in (("controls", sim.model.nu), ("activation", sim.model.na)) if not n}
+    if not parameters and not set(variables) - missing:
         raise ValueError("nothing to check: variables and parameters name nothing that this model has")
     return horizons, parameters, variables
 
@@ -162,13 +163,13 @@ class _Checker:
         shapes = input_shapes(sim, self.steps, parameters)
         state = sim.state() if state is None else state
         sim._stepper.check_state(state)
-        self.point = {"q": state.q.numpy(), "v": state.v.numpy()}
+        self.point = {name: state.arrays()[name].numpy() for name in sim._inputs.start_sizes}
         if sim.model.nu:
             self.point["controls"] = self._controls(controls, shapes["controls"])
         self.point |= {name: sim.parameters[name].numpy() for name in parameters}
         self.point = {name: np.array(x, float).reshape(shapes[name]) for name, x in self.point.items()}
         self.names = [name for name in self.point if name in (*variables, *parameters)]
-        self.weights = [self.random.normal(size=n) for n in (sim.model.nq, sim.model.nv)]
+        self.weights = {name: self.random.normal(size=n) for name, n in sim._inputs.start_sizes.items()}
         self.loss0, self.contacts0 = self.losses(self.point)
         stopped = self.trajectory.diagnostics["flags"].numpy() & int(NONFINITE)
         self.stopped = stopped[np.array(horizons) - 1] != 0
@@ -192,14 +193,15 @@ class _Checker:
         options = {"substeps": self.substeps, "progress": progress}
         t = self.trajectory = self.sim.rollout(inputs.start, inputs.controls, self.steps, **options)
         rows = list(self.horizons)
-        q, v = (x.numpy()[rows].astype(float) for x in (t.q, t.v))
-        return q @ self.weights[0] + v @ self.weights[1], t.diagnostics["contacts"].numpy().copy()
+        parts = (getattr(t, name).numpy()[rows].astype(float) @ weight for name, weight in self.weights.items())
+        return sum(parts), t.diagnostics["contacts"].numpy().copy()
 
     def _gradient(self, horizon: int) -> dict[str, np.ndarray]:
         point = {name: x[:horizon] if name == "controls" else x for name, x in self.point.items()}
         run = TapedRollout(self.sim, self._arrays(point), horizon, substeps=self.substeps)
         seeds = {}
-        for array, weight in zip((run.trajectory.q, run.trajectory.v), self.weights, strict=True):
+        for name, weight in self.weights.items():
+            array = getattr(run.trajectory, name)
             values = np.zeros(array.shape)
             values[-1] = weight
             seeds[array] = device_array(self.sim, "gradient", values, values.shape)

@@ -52,7 +52,7 @@ class Checkpoints:
         returned.assign(final)
         returned.recorded = True
         self.final = returned.alias()
-        arrays = [x for s in (start, self.final) for x in s.smooth_arrays().values()] + [recorder.q, recorder.v]
+        arrays = [x for s in (start, self.final) for x in s.smooth_arrays().values()] + [*recorder.states.values()]
         if self.controls is not None and self.controls.grad is not None:
             arrays.append(self.controls)
         tape.record_func(self.backward, arrays)
@@ -98,8 +98,8 @@ class Checkpoints:
         return chain, tape
 
     def _compare(self, state, expected, differences: wp.array) -> None:
-        for name in ("q", "v"):
-            arrays = [getattr(state, name), getattr(expected, name)]
+        for name in self.recorder.states:
+            arrays = [x.arrays()[name] for x in (state, expected)]
             inputs = [*arrays, differences]
             launch(
                 gradient.differ, arrays[0].dtype, arrays[0].shape, inputs, device=differences.device, block_dim=BLOCK

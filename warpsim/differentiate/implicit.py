@@ -24,6 +24,8 @@ from warpsim.differentiate.rows_adjoint import RowsAdjoint
 from warpsim.differentiate.stage import Stage, evaluate, take_back
 from warpsim.differentiate.taped_dynamics import TapedDynamics
 from warpsim.integrate import Integrator
+from warpsim.integrate.actuation import TapedActuation
+from warpsim.integrate.compensation import TapedCompensation
 from warpsim.kernels.contact import convex_contacts
 from warpsim.kernels.differentiate import gradient, residual
 from warpsim.kernels.forces import actuators
@@ -64,6 +66,10 @@ class StepAdjoint:
         self.weight = array(C, S)
         follows = self.step.scheme.order > 1
         self.rows = RowsAdjoint(device_model, self.step.scalar_rows, self.dynamics, follows)
+        self.actuation = None if step.actuation is None else TapedActuation(step.actuation)
+        self.compensation = None if step.compensation is None else TapedCompensation(step.compensation)
+        if self.actuation is not None:
+            self.rows.given = self.actuation.given()
         # geometry
         self.phi, self.point, self.frame = array(C, S), array(C, t.vec3), array(C, t.mat33)
         self.J = twin(step.collision.contacts.J)
@@ -104,6 +110,8 @@ class StepAdjoint:
             setattr(self.switches, name, wp.array(table, dtype=wp.int32, device=device))
         self.wrench = self.link_F = None
         self._none, self._no_wrench = (wp.empty((0,) * n, dtype=S, device=self.device_model.device) for n in (2, 3))
+        if self.compensation is not None:
+            self._allow_wrench()
         self._entries = max(self.model.nq, self.model.nv, self.model.nu)
 
     @functools.cached_property
@@ -113,7 +121,8 @@ class StepAdjoint:
 
     def _owners(self) -> list:
         """What holds arrays of the tape."""
-        return [self, self.dynamics, self.rows, self.contact]
+        optional = [x for x in (self.actuation, self.compensation) if x is not None]
+        return [self, self.dynamics, self.rows, self.contact, *optional]
 
     @in_turn
     def backward(self, record: "StepRecord") -> None:
@@ -151,9 +160,17 @@ class StepAdjoint:
 
     def _begin_memory(self, record: "StepRecord") -> None:
         """Load what else a state holds that gradients flow through, and its gradient at the end of the step."""
+        if self.model.na:
+            before, after, own = record.used["activation"], record.memory["activation"], self.actuation
+            inputs = [record.flags, before, after.grad, self.step.actuation.activation, own.following_bar]
+            self.dynamics.launch(gradient.begin_memory, self.model.na, inputs)
 
     def _finish_memory(self, record: "StepRecord") -> None:
         """Add the gradient found to that of this memory, and clear that at the end of the step."""
+        if self.model.na:
+            before, after = record.memory_before["activation"], record.memory["activation"]
+            inputs = [record.flags, self.actuation.activation.grad, before.grad, after.grad]
+            self.dynamics.launch(gradient.finish_memory, self.model.na, inputs)
 
     def _begin_wrench(self, record: "StepRecord") -> None:
         """Load the wrenches on bodies, for which there is room from the first record that has any."""
@@ -161,13 +178,16 @@ class StepAdjoint:
             if record.wrench is None:
                 return
             self.step.allow_wrench()
-            self.wrench = self.dynamics.array((self.model.nbody, 6), self.device_model.types.real)
-            self.link_F = self.dynamics.array(self.model.nlink, self.device_model.types.vec6)
+            self._allow_wrench()
             self.__dict__.pop("_cleared", None)  # is to hold these, too
             self._replay.clear()
         wrench = self._no_wrench if record.wrench is None else record.used["wrench"]
         inputs = [record.flags, wrench, self.step.wrench]
         self.dynamics.launch(gradient.begin_wrench, self.wrench.shape[1:], inputs)
+
+    def _allow_wrench(self) -> None:
+        self.wrench = self.dynamics.array((self.model.nbody, 6), self.device_model.types.real)
+        self.link_F = self.dynamics.array(self.model.nlink, self.device_model.types.vec6)
 
     def parameter_gradients(self) -> list[int]:
         """Addresses that a graph of the backward pass holds and that a user may replace."""
@@ -212,7 +232,7 @@ class StepAdjoint:
             if not self.contact.is_linear:
                 self._evaluate(h)
             self._clear_gradients()
-            take_back(self.stages(by_position, regular), h)
+            take_back([*self.actuation_stages(), *self.stages(by_position, regular)], h)
 
         self.contact.choose(take_back_all)
         take_back_all()
@@ -236,10 +256,67 @@ class StepAdjoint:
         self._clear_gradients()
         take_back(self.position_stages(), h)
 
+    def reverse_activation(self, h: float) -> None:
+        """From the seed by the next activations alone to the gradients of their inputs."""
+        self._clear_gradients()
+        take_back(self.actuation_stages(), h)
+
     # the step as a list of functions -----------------------------------------------------------------------------------
 
+    def actuation_stages(self) -> list[Stage]:
+        """What `Step.actuate` finds, and the next activations: the first functions of a step."""
+        if self.actuation is None and self.compensation is None:
+            return []
+        return [Stage(self._record_actuation, self._seed_actuation, values="given")]
+
+    def _seed_actuation(self, h: float) -> None:
+        if self.model.na:
+            assign(self.actuation.following.grad, self.actuation.following_bar)
+        if self._actuation_has_kinematics:  # of its own, on arrays whose gradients were taken back before
+            for array in (self.dynamics.link_X, self.dynamics.dof_S, self.dynamics.link_I):
+                fill(array.grad)
+
+    @property
+    def _actuation_has_kinematics(self) -> bool:
+        """Whether what `Step.actuate` finds depends on the kinematics at q."""
+        return self.compensation is not None and self.step.compensation.has_force
+
+    def _record_actuation(self, h: float) -> None:
+        if self._actuation_has_kinematics:
+            self.dynamics.position(self.q)
+        if self.compensation is not None:
+            self.compensation.record(self.dynamics, self.wrench)
+        if self.actuation is not None:
+            self._record_lengths(h)
+            force = self._none if self.compensation is None else self.compensation.force
+            self.actuation.record(self.dynamics, h, self.control, self.tau, force)
+
+    def _record_lengths(self, h: float) -> None:
+        """Lengths and velocities of actuators at (q, v0), where something asks for them."""
+        self.actuation.find_lengths(self.dynamics, self.q, self.v0)
+
+    @property
+    def acting_tau(self) -> wp.array:
+        """As of the step, on the tape."""
+        return self.tau if self.actuation is None or not self.step.actuation.has_limits else self.actuation.tau
+
+    @property
+    def acting_wrench(self) -> wp.array | None:
+        """As of the step, on the tape."""
+        return self.wrench if self.compensation is None else self.compensation.wrench
+
+    def actuator_parameters(self) -> list[wp.array]:
+        """As of the step, on the tape."""
+        given = {} if self.actuation is None else self.actuation.given()
+        return [given.get(key, self.device_model.parameters.stored(key)) for key in ACTUATOR_PARAMETERS]
+
+    @property
+    def actuator_control(self) -> wp.array:
+        """As of the step, on the tape."""
+        return self.control if self.actuation is None else self.step.actuation.no_control
+
     def stages(self, by_position: bool = False, regular: bool = False) -> list[Stage]:
-        """All functions of the step in its order. `by_position`, `regular`: see `reverse`."""
+        """All functions of the step in its order after `actuation_stages`. `by_position`, `regular`: see `reverse`."""
         return [*self.contact_stages(regular), *self.position_stages()]
 
     def contact_stages(self, regular: bool = False) -> list[Stage]:
@@ -416,7 +493,7 @@ class StepAdjoint:
             inputs = [scene, contacts, self.J, self.gamma, self.r]
             dynamics.launch(residual.contact_residual, collision.capacity, inputs)
         lead = self._row_lead(h)[1]
-        self.rows.record_residual(h, step.options.sigma, lead, self.v0, self.v, self.control, self.r)
+        self.rows.record_residual(h, step.options.sigma, lead, self.v0, self.v, self.actuator_control, self.r)
 
     def _record_forces(self, q: wp.array, v: wp.array, dynamics: Dynamics, out=None) -> None:
         """Forces and damping at (q, v), whose kinematics are in `dynamics`. `out`: arrays for them, and for the scratch of
@@ -424,16 +501,15 @@ class StepAdjoint:
         d, p, step = self.device_model, self.device_model.parameters, self.step
         force, damping, link_F = (self.force, self.damping, self.link_F) if out is None else out
         springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
-        inputs = [d.topology, *springs, q, self.tau, force, damping]
+        inputs = [d.topology, *springs, q, self.acting_tau, force, damping]
         with values_known(self.repeats_forces and self.wrench is None):
             dynamics.launch(actuators.passive_force, self.model.nlink, inputs)
             if self.model.nu:
                 inputs = [d.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
-                inputs += [p.stored(key) for key in ACTUATOR_PARAMETERS]
-                inputs += [q, v, self.control, force, damping]
+                inputs += [*self.actuator_parameters(), q, v, self.actuator_control, force, damping]
                 dynamics.launch(actuators.actuator_force, None, inputs)
         if self.wrench is not None:
-            inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench]
+            inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.acting_wrench]
             dynamics.launch(actuators.wrench_force, self.model.ntree, [*inputs, link_F, force])
 
 

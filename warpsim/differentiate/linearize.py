@@ -69,11 +69,11 @@ PARAMETERS = (*INERTIAS, *LAWS)
 
 @dataclass(frozen=True, repr=False)
 class Linearization(ShownByShapes):
-    """Derivatives of the next (q, v) in the tangent spaces at q and at the next q, rows and columns in the order (q, v).
+    """Derivatives of the next (q, v, activation) in the tangent spaces at q and at the next q, rows and columns in the order (q, v, activation).
 
-    Tangent vectors are as v: a free joint's translation in world axes, rotations in body axes. `A (worlds, 2nv, 2nv)` by the
-    state, `B (worlds, 2nv, nu)` by the controls, `tau (worlds, 2nv, nv)` by generalised forces or None,
-    `parameters[name] (worlds, 2nv, entries)`, entries in the order of the parameter's own array.
+    Tangent vectors are as v: a free joint's translation in world axes, rotations in body axes. With n = 2 nv + na: `A (worlds, n, n)` by the
+    state, `B (worlds, n, nu)` by the controls, `tau (worlds, n, nv)` by generalised forces or None,
+    `parameters[name] (worlds, n, entries)`, entries in the order of the parameter's own array.
     """
 
     A: wp.array
@@ -130,7 +130,7 @@ class Columns:
 
 def blank_result(device_model: DeviceModel, entries: dict[str, int]) -> Linearization:
     """Arrays for a result with so many columns by each variable."""
-    S, device, rows = device_model.types.real, device_model.device, 2 * device_model.model.nv
+    S, device, rows = device_model.types.real, device_model.device, state_size(device_model.model)
     arrays = {name: wp.zeros((device_model.worlds, rows, n), dtype=S, device=device) for name, n in entries.items()}
     parameters = {name: x for name, x in arrays.items() if name not in ("A", "B", "tau")}
     return Linearization(arrays["A"], arrays["B"], arrays.get("tau"), parameters)
@@ -138,7 +138,7 @@ def blank_result(device_model: DeviceModel, entries: dict[str, int]) -> Lineariz
 
 def check_result(device_model: DeviceModel, entries: dict[str, int], out: Linearization) -> None:
     """Raise `ValueError` unless `out` has the arrays of this request."""
-    S, device, rows = device_model.types.real, device_model.device, 2 * device_model.model.nv
+    S, device, rows = device_model.types.real, device_model.device, state_size(device_model.model)
     wanted = {name: (device_model.worlds, rows, n) for name, n in entries.items()}
     found = {
         name: x.shape if (x.dtype, x.device) == (S, device) else (x.dtype.__name__, str(x.device))
@@ -148,9 +148,14 @@ def check_result(device_model: DeviceModel, entries: dict[str, int], out: Linear
         raise ValueError(f"out holds {found}; this request needs {wanted} on {device}")
 
 
+def state_size(model) -> int:
+    """Numbers of a state in the tangent space: of q, v and activation."""
+    return 2 * model.nv + model.na
+
+
 def request_entries(model, force: bool, parameters: tuple[str, ...]) -> dict[str, int]:
     """Number of columns by each variable."""
-    entries = {"A": 2 * model.nv, "B": model.nu} | ({"tau": model.nv} if force else {})
+    entries = {"A": state_size(model), "B": model.nu} | ({"tau": model.nv} if force else {})
     return entries | {name: int(np.prod(np.shape(getattr(model, name)))) for name in parameters}
 
 
@@ -451,6 +456,10 @@ def _not_analytic(sim, names: tuple[str, ...]) -> str:
         return 'without the factor of the Hessian, only with SAP(linear_solver="cholesky")'
     if sim.parameters.is_per_world("body_active"):
         return "with body_active per world"
+    if sim._step.actuation is not None:
+        return "with activations, muscles or ranges of what several actuators do"
+    if sim._step.compensation is not None:
+        return "with gravity compensation"
     others = [name for name in names if name not in PARAMETERS]
     if "geom_size" in names and sim.model.point_pairs:
         others.append("geom_size")

@@ -37,7 +37,7 @@ class Objective:
         found = scipy.optimize.minimize(objective, objective.x0, jac=True, bounds=objective.bounds)
         objective.unpack(found.x)["body_mass"]
 
-    `variables`: starting values by name, of `q`, `v` (the start), `controls` or parameters. A value with the worlds' axis
+    `variables`: starting values by name, of `q`, `v`, `activation` (the start), `controls` or parameters. A value with the worlds' axis
     varies per world; one without is shared by all. `fixed`: further inputs that do not vary (default: initial pose, rest,
     no controls). `loss`: with `framework="warp"` a function of the trajectory that launches kernels and returns an array,
     whose sum is the loss; with "torch" a function of the tensors q (steps + 1, worlds, nq) and v that returns a scalar.
@@ -64,7 +64,7 @@ class Objective:
         if not variables:
             raise ValueError("variables is empty; name at least one")
         self.sim, self.loss, self.framework, self.options = sim, loss, framework, options
-        self.fixed = {"q": sim.model.q0, "v": np.zeros(sim.model.nv)} | dict(fixed or {})
+        self.fixed = {name: x[0] for name, x in sim._inputs.start(rows=1).items()} | dict(fixed or {})
         self.start = {name: numbers(value, f"variables[{name!r}]") for name, value in variables.items()}
         self.fixed = {name: value for name, value in self.fixed.items() if name not in self.start}
         given = self.fixed | self.start

@@ -21,6 +21,7 @@ class RowsAdjoint:
         self.J, self.weight = array(scalar_rows.support.shape, S), array(n, S)
         self.J_start = array(scalar_rows.support.shape, S) if follows else self.J  # at q
         self.phi, self.gamma, self.rate, self.rate0 = (array(n, S) for _ in range(4))
+        self.given: dict[str, wp.array] = {}  # arrays on the tape in place of parameters, as of `ScalarRows`
         self.phi_between = array(n if follows else 0, S)
         self.floor = array(frames, S)
         self.inertia = array(scalar_rows.inertia.shape[1], S)
@@ -76,7 +77,7 @@ class RowsAdjoint:
             return
         for J, x, rate in ((self.J, v, self.rate), (self.J_start, v0, self.rate0)):
             dynamics.launch(taped_rows.taped_rate, f.count, [f.rows, J, x, rate])
-        inputs = [f.table, f.constants(control), f.rows, h, sigma, lead, self.phi, self.weight, self.floor]
+        inputs = [f.table, f.constants(control, self.given), f.rows, h, sigma, lead, self.phi, self.weight, self.floor]
         inputs += [f.speed, self.rate, self.rate0]
         dynamics.launch(taped_rows.row_impulse, f.count, [*inputs, self.gamma])
         dynamics.launch(taped_rows.row_residual, (f.count, f.width), [f.rows, self.J, self.gamma, r])

@@ -1,6 +1,6 @@
 """A rollout as a function of arrays by name, and its gradients: what the adapters for other frameworks share.
 
-Names are `q`, `v` (the start), `controls`, and those of physical parameters.
+Names are `q`, `v`, `activation` (the start), `controls`, and those of physical parameters.
 """
 
 import numpy as np
@@ -9,12 +9,12 @@ import warp as wp
 from warpsim.checks import short, whole
 from warpsim.device.copies import SCALARS
 
-STATE_NAMES = ("q", "v")
+STATE_NAMES = ("q", "v", "activation")
 
 
 def input_shapes(sim, steps: int, names=()) -> dict[str, tuple[int, ...]]:
-    """Shape of every input, the worlds' axis included: q, v, controls, and the parameters named."""
-    shapes = {"q": (sim.worlds, sim.model.nq), "v": (sim.worlds, sim.model.nv)}
+    """Shape of every input, the worlds' axis included: q, v, activation where there is any, controls, and the parameters named."""
+    shapes = {name: (sim.worlds, n) for name, n in sim._inputs.start_sizes.items()}
     shapes["controls"] = (steps, sim.worlds, sim.model.nu)
     return shapes | {name: scalars(sim.parameters[name]).shape for name in names}
 
@@ -64,8 +64,9 @@ class Inputs:
     def __init__(self, sim, values: dict[str, wp.array]):
         self.sim, self.values = sim, values
         self.start = sim._stepper.blank_state()
-        wp.copy(self.start.q, values["q"])
-        wp.copy(self.start.v, values["v"])
+        for name, value in values.items():
+            if name in STATE_NAMES and value.size:
+                wp.copy(self.start.arrays()[name], value)
         self.controls = values.get("controls")
         self.parameters = {name: x for name, x in values.items() if name not in (*STATE_NAMES, "controls")}
         self.write_parameters()
@@ -92,7 +93,8 @@ class TapedRollout:
         The parameters are those of the rollout, whatever they have become since: its records keep them.
         """
         inputs, parameters = self.inputs, self.inputs.sim.parameters
-        found = {"q": inputs.start.q.grad, "v": inputs.start.v.grad}
+        start = inputs.start.smooth_arrays()
+        found = {name: start[name].grad for name in STATE_NAMES if name in start}
         if inputs.controls is not None:
             found["controls"] = inputs.controls.grad
         found |= {name: scalars(parameters[name].grad) for name in inputs.parameters}

@@ -92,6 +92,7 @@ class VariationalAdjoint(StepAdjoint):
             self.__dict__.pop("_cleared", None)
 
     def _begin_memory(self, record: StepRecord) -> None:
+        super()._begin_memory(record)
         before, after = record.used["jump"], record.memory["jump"]
         inputs = [record.flags, before, after.grad, self.step.jump, self.jump_next_bar]
         self.dynamics.launch(gradient.begin_memory, self.model.nv, inputs)
@@ -100,6 +101,7 @@ class VariationalAdjoint(StepAdjoint):
             self.dynamics.launch(gradient.begin_memory, self.model.nv, inputs)
 
     def _finish_memory(self, record: StepRecord) -> None:
+        super()._finish_memory(record)
         before, after = record.memory_before["jump"], record.memory["jump"]
         inputs = [record.flags, self.jump.grad, before.grad, after.grad]
         self.dynamics.launch(gradient.finish_memory, self.model.nv, inputs)

@@ -12,6 +12,8 @@ from warpsim.contact.collision import Collision
 from warpsim.device.copies import kernels_of
 from warpsim.device.cores import usable_cores
 from warpsim.integrate import SymplecticEuler, ThetaScheme
+from warpsim.integrate.actuation import Actuation, is_needed
+from warpsim.integrate.compensation import Compensation
 from warpsim.integrate.deep import deep_motion
 from warpsim.integrate.theta.stages import ThetaStages
 from warpsim.kernels.contact import broadphase, convex_contacts, net_force
@@ -68,6 +70,9 @@ class Step:
             wp.array(table.astype(np.int32), dtype=wp.int32, device=device) for table in (actuator_link, actuator_row)
         )
         self.actuator_gear = wp.array(model.actuator_gear.astype(device_model.dtype), dtype=S, device=device)
+        # Most models have neither.
+        self.actuation = Actuation(device_model, self.dynamics) if is_needed(model) else None
+        self.compensation = Compensation(device_model, self.dynamics) if model.body_gravcomp.any() else None
         self.contact_model, self.options = contact_model, contact_model.regularisation
         self.collision = Collision(device_model, self.dynamics, max_contacts, contact_model.collides)
         self.collision.scene.expect_impacts = int(contact_model.is_exact)
@@ -75,6 +80,8 @@ class Step:
             self.collision.scene.recovery = np.inf
         law = {"exact": contact_model.is_exact, "follow_bend": contact_model.follows_bend}
         self.scalar_rows = ScalarRows(device_model, self.dynamics, np.flatnonzero(actuator_row), **law)
+        if self.actuation is not None:
+            self.scalar_rows.given = self.actuation.given()
         self.deep = deep_motion(self, scheme) if self.widens and make_solver is None else None
         dense = self.deep is None or self.deep.forms_mass_matrix
         self.A, self.A_factor, self.M_factor = (
@@ -84,6 +91,8 @@ class Step:
         self._make_solver(make_solver)
         # Plain symplectic Euler needs none of the stages.
         self.stages = None if scheme.has_closed_form else ThetaStages(self, scheme)
+        if self.compensation is not None:
+            self.allow_wrench()
 
     def _make_solver(self, make_solver) -> None:
         rows, d = self.scalar_rows, self.device_model
@@ -107,11 +116,12 @@ class Step:
 
     def memory(self) -> dict:
         """What a step reads besides q, v and time, by name: the step's own arrays."""
-        return {"flags": self.flags, **self.scalar_rows.state_memory(), **self.solver.state_memory()}
+        own = {"activation": self.actuation.activation} if self.model.na else {}
+        return {"flags": self.flags, **own, **self.scalar_rows.state_memory(), **self.solver.state_memory()}
 
     def smooth_memory(self) -> tuple[str, ...]:
         """Names of the memory that gradients flow through."""
-        return ()
+        return ("activation",) if self.model.na else ()
 
     def state_arrays(self) -> dict:
         """The state that `launch` advances, by name."""
@@ -133,7 +143,8 @@ class Step:
         pressure = self.collision.pressure
         files = [passes, energy, actuators, schemes, *(file for file, used in optional.items() if used)]
         found = [x for file in files for x in kernels_of(file, S)]
-        for part in (pressure, self.law, self.scalar_rows, self.solver, self.stages, self.deep):
+        parts = (pressure, self.stages, self.deep, self.actuation, self.compensation)
+        for part in (self.law, self.scalar_rows, self.solver, *parts):
             found += [] if part is None else part.kernels()
         return found
 
@@ -151,6 +162,7 @@ class Step:
         dynamics.velocity(self.v)
         if self.reports_energy:
             dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
+        self.actuate(h)
         if stages is not None:
             stages.refresh()
             if stages.scheme.implicit:
@@ -179,6 +191,36 @@ class Step:
         ]
         dynamics.launch(schemes.free_motion, self.model.ntree, [*inputs, self.v_star])
 
+    def actuate(self, h: float) -> None:
+        """What the forces of a step of h read of actuators with a state and of what compensates gravity, after the kinematics at (q, v)."""
+        none = self.scalar_rows.nothing
+        if self.compensation is not None:
+            self.compensation.launch(self.wrench)
+        if self.actuation is not None:
+            self.actuation.find_lengths(self.q, self.v)
+            force = none if self.compensation is None else self.compensation.force
+            self.actuation.launch(h, self.control, self.tau, force)
+
+    @property
+    def acting_tau(self) -> wp.array:
+        """The generalised forces that act: those given, within the ranges of joints."""
+        return self.tau if self.actuation is None or not self.actuation.has_limits else self.actuation.tau
+
+    @property
+    def acting_wrench(self) -> wp.array | None:
+        """The wrenches that act on bodies: those given, and what compensates gravity."""
+        return self.wrench if self.compensation is None else self.compensation.wrench
+
+    def actuator_parameters(self) -> list[wp.array]:
+        """What force kernels read of actuators, in the order of `ACTUATOR_PARAMETERS`."""
+        given = {} if self.actuation is None else self.actuation.given()
+        return [given.get(key, self.device_model.parameters.stored(key)) for key in ACTUATOR_PARAMETERS]
+
+    @property
+    def actuator_control(self) -> wp.array:
+        """The controls that force kernels read: none where the laws hold them."""
+        return self.control if self.actuation is None else self.actuation.no_control
+
     def forces(self) -> None:
         """Generalised forces without linear damping, and its diagonal."""
         dynamics = self.dynamics
@@ -190,15 +232,14 @@ class Step:
         """Springs, actuators, user forces and wrenches at (q, v) with its kinematics; `damping` is kept apart."""
         d, p, dynamics = self.device_model, self.device_model.parameters, self.dynamics
         springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
-        inputs = [d.topology, *springs, q, self.tau, force, damping]
+        inputs = [d.topology, *springs, q, self.acting_tau, force, damping]
         dynamics.launch(actuators.passive_force, self.model.nlink, inputs)
         if self.model.nu:
             inputs = [d.topology, self.actuator_link, self.actuator_row, self.actuator_gear]
-            inputs += [p.stored(key) for key in ACTUATOR_PARAMETERS]
-            inputs += [q, v, self.control, force, damping]
+            inputs += [*self.actuator_parameters(), q, v, self.actuator_control, force, damping]
             dynamics.launch(actuators.actuator_force, None, inputs)
         if self.wrench is not None:
-            inputs = [d.topology, p.stored("body_com"), link_X, dof_S, self.wrench, dynamics.link_f, force]
+            inputs = [d.topology, p.stored("body_com"), link_X, dof_S, self.acting_wrench, dynamics.link_f, force]
             dynamics.launch(actuators.wrench_force, self.model.ntree, inputs)
 
     def contact_problem(self, h: float) -> None:
@@ -212,7 +253,7 @@ class Step:
         if self.collision.enabled:
             self.law.regularise(h, self.v, self.M_factor, self.z)
         between = (self.stages.between, self.stages.newton.q) if self.scheme.order > 1 else None
-        state = (self.q, self.v, self.v_star, self.M_factor, self.force, self.z, self.control)
+        state = (self.q, self.v, self.v_star, self.M_factor, self.force, self.z, self.actuator_control)
         self.scalar_rows.launch(h, self.options.sigma, *state, self.scheme.theta_vq > 0.0, between)
 
     def solve(self, h: float) -> None:
@@ -250,6 +291,10 @@ class Step:
         """Accept (q, v) as the state after h, world by world where it is finite."""
         solution = self.solver.solution
         active = self.device_model.parameters.stored("body_active")
+        if self.actuation is not None:
+            self.actuation.report(solution.status)
         inputs = [self.device_model.topology, active, h, self.q, self.v, self.time, self.flags, v, q]
         inputs += [solution.status, self.collision.contacts.flags, self.q, self.v, self.time, self.flags]
         self.dynamics.launch(schemes.commit, None, inputs)
+        if self.actuation is not None:
+            self.actuation.keep(self.flags)

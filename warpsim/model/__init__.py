@@ -4,5 +4,6 @@ from warpsim.model.builder import ModelBuilder
 from warpsim.model.constraint_types import ConstraintType
 from warpsim.model.hydroelastic import Hydroelastic
 from warpsim.model.model import GeomType, JointType, Model, ReportLine
+from warpsim.model.muscle import Muscle
 
-__all__ = ["ConstraintType", "GeomType", "Hydroelastic", "JointType", "Model", "ModelBuilder", "ReportLine"]
+__all__ = ["ConstraintType", "GeomType", "Hydroelastic", "JointType", "Model", "ModelBuilder", "Muscle", "ReportLine"]

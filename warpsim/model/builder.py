@@ -13,7 +13,7 @@ import numpy as np
 from warpsim.checks import flag, listed, number, short, whole
 from warpsim.errors import ModelError
 from warpsim.model import compiler, constraint_types, constraints, mesh_mass
-from warpsim.model.actuators import actuator_law
+from warpsim.model.actuators import Actuator, EffortLimit, activation_options, actuator_law, interval
 from warpsim.model.builder_values import (
     array_of,
     hfield_of,
@@ -51,6 +51,7 @@ from warpsim.model.model import (
     ReportLine,
     TetField,
 )
+from warpsim.model.muscle import Muscle
 
 DEFAULT_DENSITY = 1000.0  # kg/m^3
 
@@ -63,6 +64,7 @@ class Body:
     mass: float | None
     com: np.ndarray
     inertia: np.ndarray
+    gravcomp: float = 0.0
 
 
 @dataclasses.dataclass
@@ -106,18 +108,6 @@ class Geom:
     field: int  # into the builder's fields, -1
 
 
-@dataclasses.dataclass
-class Actuator:
-    name: str
-    joint: int  # -1 for a tendon's
-    tendon: int  # -1 for a joint's
-    gear: np.ndarray
-    gain: np.ndarray
-    bias: np.ndarray
-    control_range: np.ndarray
-    force_range: np.ndarray
-
-
 class ModelBuilder:
     """A scene in code. Every `add_*` returns the element's index; elements are referred to by index or name.
 
@@ -146,6 +136,7 @@ class ModelBuilder:
         self.tendons: list[Tendon] = []
         self.constraints: list[Constraint] = []
         self.actuators: list[Actuator] = []
+        self.effort_limits: list[EffortLimit] = []
         self.sites: list[Site] = []
         self.cameras: list[Camera] = []
         self.meshes: list[Mesh] = []
@@ -163,11 +154,14 @@ class ModelBuilder:
         counts = ", ".join(f"{n} {key}" for key in lists if (n := len(getattr(self, key))))
         return f"ModelBuilder({short(self.name)}: {counts or 'empty'})"
 
-    def add_body(self, name=None, *, parent=-1, pose=IDENTITY, mass=None, com=(0, 0, 0), inertia=None) -> int:
+    def add_body(
+        self, name=None, *, parent=-1, pose=IDENTITY, mass=None, com=(0, 0, 0), inertia=None, gravcomp=0.0
+    ) -> int:
         """Add a body; without joints it is fixed to `parent` (-1 or "world": the world).
 
         `mass` [kg], `com (3,)` in body axes and `inertia` about the COM in body axes, (3,) diagonal or (3, 3); without
-        `mass` all three follow from the densities of the body's geoms. A mass without inertia is a point mass.
+        `mass` all three follow from the densities of the body's geoms. A mass without inertia is a point mass. `gravcomp`: the share
+        of its weight that a force at its COM takes off, 1 all of it.
         """
         name = self._name("body", name, [b.name for b in self.bodies])
         if name == "world":
@@ -182,7 +176,8 @@ class ModelBuilder:
                 f"{label} has a com or an inertia but no mass; give all, or none and densities to its geoms"
             )
         inertia = np.zeros((3, 3)) if inertia is None else inertia_of(inertia, label)
-        body = Body(name, parent, pose_of(pose, label), mass, com, inertia)
+        share = number(gravcomp, f"{label}: gravcomp", "it must be finite", np.isfinite, ModelError)
+        body = Body(name, parent, pose_of(pose, label), mass, com, inertia, share)
         self.bodies.append(body)
         return len(self.bodies) - 1
 
@@ -469,42 +464,71 @@ class ModelBuilder:
         bias=None,
         control_range=(-np.inf, np.inf),
         force_range=(-np.inf, np.inf),
+        dynamics=None,
+        activation_range=(-np.inf, np.inf),
+        early: bool = False,
+        muscle: Muscle | None = None,
+        group: int = 0,
     ) -> int:
-        """Add an actuator on `joint` or `tendon`: force = (gain . s) control + bias . s, s = (1, length, velocity), times gear.
+        """Add an actuator on `joint` or `tendon`: force = (gain . s) drive + bias . s, s = (1, length, velocity), times gear.
 
         The length of a hinge or slide is gear q, its velocity gear v; of a tendon gear times its length. `gear` has one
         value per degree of freedom of the joint.
 
-        `kind` "effort" (control is the force), "position" (`kp`, and `kv` as damping), "velocity" (`kv`), or "affine"
-        with `gain (3,)` and `bias (3,)`. `control` is clamped to `control_range`, the force to `force_range`.
+        `kind` "effort" (the drive is the force), "position" (`kp`, and `kv` as damping), "velocity" (`kv`), "affine"
+        with `gain (3,)` and `bias (3,)`, or "muscle" with `muscle=ws.Muscle(...)`. Controls are clamped to `control_range`, the force to `force_range`.
+
+        The drive is the control, or with `dynamics` an activation that follows it, part of the state: "integrator", ("filter", tau),
+        ("filterexact", tau) or ("muscle", rise, fall, width), which a muscle has by itself [s]; within `activation_range`; `early`: the force is
+        that of the activation at the end of the step. `group`: a number kept in `model.actuator_group`.
         """
         name = self._name("actuator", name, [a.name for a in self.actuators])
         label = f"actuator {name!r}"
         if (joint is None) == (tendon is None):
             raise ModelError(f"{label}: give a joint or a tendon, and not both")
         j, t = (-1, self._tendon(tendon)) if joint is None else (self._joint(joint), -1)
-        gain, bias = actuator_law(kind, kp, kv, gain, bias, label)
+        gain, bias = actuator_law(kind, kp, kv, gain, bias, label, muscle)
         nv = 1 if j < 0 else JOINT_NV[self.joints[j].type]
         gears = np.zeros(6)
         values = np.atleast_1d(array_of(gear, f"{label}: gear"))
         if not np.isfinite(values).all() or values.shape not in ((nv,), (6,)):  # six: as MJCF has them
             raise ModelError(f"{label}: gear {short(values.tolist())}; give {nv} finite values")
         gears[:nv] = values[:nv]
-        if nv > 1 and (gain[1:].any() or bias[1:].any()):
+        if nv > 1 and (gain[1:].any() or bias[1:].any() or muscle is not None):
             raise ModelError(
                 f"{label}: feedback on length or velocity needs a hinge or slide; joint {self.joints[j].name!r} is "
                 f"{self.joints[j].type.name.lower()}"
             )
         if bias[2] > 0:
             raise ModelError(f"{label}: velocity bias is {bias[2]}; a positive one feeds energy in, make it <= 0")
-        ranges = []
-        for key, value in (("control_range", control_range), ("force_range", force_range)):
-            value = array_of(value, f"{label}: {key}")
-            if value.shape != (2,) or not (value[0] <= value[1] and value[0] < np.inf and value[1] > -np.inf):
-                raise ModelError(f"{label}: {key} is {short(value.tolist())}; give (low, high) with low <= high")
-            ranges.append(value)
-        self.actuators.append(Actuator(name, j, t, gears, gain, bias, *ranges))
+        ranges = (interval(control_range, f"{label}: control_range"), interval(force_range, f"{label}: force_range"))
+        state = activation_options(dynamics, activation_range, early, muscle, label)
+        self.actuators.append(
+            Actuator(name, j, t, gears, gain, bias, *ranges, group=whole(group, f"{label}: group"), **state)
+        )
         return len(self.actuators) - 1
+
+    def add_effort_limit(
+        self, joint=None, range=(-np.inf, np.inf), *, tendon=None, gravity_compensation: bool = False
+    ) -> int:
+        """Clamp what all actuators together do to a hinge or slide `joint` (their generalised force), or to a `tendon` (the sum of their forces).
+
+        `gravity_compensation`: that of bodies (gravcomp) counts as an actuator's, for a joint. A `force_range` of a single actuator is better where one
+        does it all: it is solved with the step, this acts on the forces at the start of a step.
+        """
+        if (joint is None) == (tendon is None):
+            raise ModelError("add_effort_limit: give a joint or a tendon, and not both")
+        j, t = (-1, self._tendon(tendon)) if joint is None else (self._joint(joint), -1)
+        label = f"tendon {self.tendons[t].name!r}" if j < 0 else f"joint {self.joints[j].name!r}"
+        if j >= 0:
+            constraints.check_single(self.joints, j, f"effort limit of {label}")
+        if any((limit.joint, limit.tendon) == (j, t) for limit in self.effort_limits):
+            raise ModelError(f"{label} has an effort limit already; give one")
+        gravity = flag(gravity_compensation, f"{label}: gravity_compensation", ModelError)
+        if gravity and j < 0:
+            raise ModelError(f"{label}: gravity_compensation means nothing for a tendon; leave it out")
+        self.effort_limits.append(EffortLimit(j, t, interval(range, f"{label}: range of efforts"), gravity))
+        return len(self.effort_limits) - 1
 
     def add_site(
         self, name=None, *, body=-1, pose=IDENTITY, type="sphere", size=(0.005,), rgba=(0.5, 0.5, 0.5, 1.0)
@@ -523,9 +547,9 @@ class ModelBuilder:
         self.cameras.append(make_camera(name, self._body(body), pose, fovy, resolution))
         return len(self.cameras) - 1
 
-    def add_keyframe(self, name: str, q=None, v=None, control=None) -> None:
-        """Add a named state; what is not given is the initial pose, rest, and zero control."""
-        self.keyframes[self._name("keyframe", name, list(self.keyframes))] = Keyframe(q, v, control)
+    def add_keyframe(self, name: str, q=None, v=None, control=None, activation=None) -> None:
+        """Add a named state; what is not given is the initial pose, rest, and zero control and activation."""
+        self.keyframes[self._name("keyframe", name, list(self.keyframes))] = Keyframe(q, v, control, activation)
 
     def exclude(self, body_a, body_b) -> None:
         """No contact between the geoms of two bodies."""

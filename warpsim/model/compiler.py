@@ -8,6 +8,7 @@ import numpy as np
 from warpsim.checks import numbers
 from warpsim.errors import ModelError
 from warpsim.model import hydroelastic
+from warpsim.model.actuators import actuator_kind, state_options
 from warpsim.model.constraint_types import ConstraintType, own_option
 from warpsim.model.constraints import compile_constraints, compile_tendons
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_matrix, rotation_vector
@@ -103,6 +104,15 @@ def compile_model(b) -> Model:
         actuator_bias=_stack([a.bias for a in b.actuators], (3,)),
         control_range=_stack([a.control_range for a in b.actuators], (2,)),
         force_range=_stack([a.force_range for a in b.actuators], (2,)),
+        actuator_dynamics=np.array([a.dynamics for a in b.actuators], dtype=np.int32),
+        actuator_time=_stack([a.time for a in b.actuators], (3,)),
+        activation_range=_stack([a.activation_range for a in b.actuators], (2,)),
+        actuator_early=np.array([a.early for a in b.actuators], dtype=bool),
+        actuator_muscle=_stack([a.muscle for a in b.actuators], (2, 8)),
+        actuator_length_range=_stack([a.length_range for a in b.actuators], (2,)),
+        **_effort_limits(b, joints, order),
+        body_gravcomp=np.array([x.gravcomp for x in b.bodies], dtype=float),
+        actuator_group=np.array([a.group for a in b.actuators], dtype=np.int32),
         keyframes=types.MappingProxyType(_keyframes(b, joints, order, q0)),
         report=(*b.report, *hydroelastic.report_lines(soft, pairs["pair_geom"], [g.name for g in b.geoms])),
     )
@@ -268,7 +278,13 @@ def _friction_rules(rule, priority, condim, i: int, j: np.ndarray, swapped: np.n
 def _keyframes(b, joints, order, q0) -> dict[str, Keyframe]:
     nq = np.cumsum([0, *(JOINT_NQ[j.type] for j in joints)])
     nv = np.cumsum([0, *(JOINT_NV[j.type] for j in joints)])
-    defaults = {"q": q0, "v": np.zeros(nv[-1]), "control": np.zeros(len(b.actuators))}
+    stateful = [i for i, a in enumerate(b.actuators) if a.dynamics]
+    defaults = {
+        "q": q0,
+        "v": np.zeros(nv[-1]),
+        "control": np.zeros(len(b.actuators)),
+        "activation": np.zeros(len(stateful)),
+    }
     frames = {}
     for name, frame in b.keyframes.items():
         values = {key: default.copy() for key, default in defaults.items()}
@@ -285,6 +301,9 @@ def _keyframes(b, joints, order, q0) -> dict[str, Keyframe]:
                     values[key][starts[order[joint]] : starts[order[joint] + 1]] = value
             for actuator, value in frame.control.items():
                 values["control"][actuator] = value
+            for actuator, value in frame.activation.items():
+                values["activation"][stateful.index(actuator)] = value
+        _check_activation(b, stateful, values["activation"], f"keyframe {name!r}")
         for k, joint in enumerate(joints):
             if joint.type in (JointType.FREE, JointType.BALL):
                 quaternion = values["q"][nq[k + 1] - 4 : nq[k + 1]]
@@ -293,6 +312,32 @@ def _keyframes(b, joints, order, q0) -> dict[str, Keyframe]:
                 quaternion /= np.linalg.norm(quaternion)
         frames[name] = Keyframe(**values)
     return frames
+
+
+def _effort_limits(b, joints, order) -> dict[str, np.ndarray]:
+    """The ranges of what all actuators do to joints and tendons; joints in the model's order."""
+    found = {
+        "joint_effort_range": np.tile([-np.inf, np.inf], (len(joints), 1)),
+        "joint_effort_gravity": np.zeros(len(joints), bool),
+        "tendon_effort_range": np.tile([-np.inf, np.inf], (len(b.tendons), 1)),
+    }
+    for limit in b.effort_limits:
+        if limit.joint < 0:
+            found["tendon_effort_range"][limit.tendon] = limit.range
+        else:
+            found["joint_effort_range"][order[limit.joint]] = limit.range
+            found["joint_effort_gravity"][order[limit.joint]] = limit.gravity
+    return found
+
+
+def _check_activation(b, stateful: list[int], values: np.ndarray, label: str) -> None:
+    """Activations must lie within the ranges of their actuators."""
+    for i, value in zip(stateful, values, strict=True):
+        low, high = b.actuators[i].activation_range
+        if not low <= value <= high:
+            raise ModelError(
+                f"{label}: the activation of actuator {b.actuators[i].name!r} is {value:g}; its range is {low:g} to {high:g}"
+            )
 
 
 def _check_bodies(b) -> None:
@@ -430,6 +475,7 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
             mass=other.body_mass[i],
             com=other.body_com[i],
             inertia=other.body_inertia[i],
+            gravcomp=other.body_gravcomp[i],
         )
     joint_start = len(b.joints)
     for j, name in enumerate(other.joint_names):
@@ -463,7 +509,7 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
         joint, tendon = int(other.actuator_joint[a]), int(other.actuator_tendon[a])
         b.add_actuator(
             None if joint < 0 else joint_start + joint,
-            "affine",
+            actuator_kind(other, a),
             tendon=None if tendon < 0 else tendon_start + tendon,
             name=prefix + name,
             gear=other.actuator_gear[a],
@@ -471,7 +517,13 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
             bias=other.actuator_bias[a],
             control_range=other.control_range[a],
             force_range=other.force_range[a],
+            **state_options(other, a),
         )
+    for j in np.flatnonzero(np.isfinite(other.joint_effort_range).any(1)):
+        gravity = bool(other.joint_effort_gravity[j])
+        b.add_effort_limit(joint_start + int(j), other.joint_effort_range[j], gravity_compensation=gravity)
+    for t in np.flatnonzero(np.isfinite(other.tendon_effort_range).any(1)):
+        b.add_effort_limit(tendon=tendon_start + int(t), range=other.tendon_effort_range[t])
     _append_keyframes(b, other, pose, prefix, joint_start, len(b.actuators) - other.nu)
     b.report.extend(
         line for line in other.report if line.feature != hydroelastic.FEATURE
@@ -491,7 +543,9 @@ def _placed_reference(kind: JointType, pose, reference):
 
 def _append_keyframes(b, other: Model, pose, prefix: str, joint_start: int, actuator_start: int) -> None:
     for name, frame in other.keyframes.items():
-        parts = KeyframeParts({}, {}, {actuator_start + a: float(c) for a, c in enumerate(frame.control)})
+        stateful = actuator_start + np.flatnonzero(other.actuator_dynamics)
+        activation = dict(zip(stateful.tolist(), map(float, frame.activation), strict=True))
+        parts = KeyframeParts({}, {}, {actuator_start + a: float(c) for a, c in enumerate(frame.control)}, activation)
         for j, joint in enumerate(other.joint_names):
             q, v = (array[rows].copy() for array, rows in zip(frame, other.joint_coordinates(joint), strict=False))
             if other.joint_type[j] == JointType.FREE:

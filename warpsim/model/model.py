@@ -29,6 +29,16 @@ class JointType(enum.IntEnum):
     FIXED = 4
 
 
+class DynamicsType(enum.IntEnum):
+    """How an actuator's activation follows its control, with MuJoCo's numbers; NONE has no activation."""
+
+    NONE = 0
+    INTEGRATOR = 1
+    FILTER = 2
+    FILTEREXACT = 3
+    MUSCLE = 4
+
+
 class GeomType(enum.IntEnum):
     """Geometry types, with MuJoCo's numbers and size conventions."""
 
@@ -128,19 +138,21 @@ class TetField(typing.NamedTuple):
 
 
 class Keyframe(typing.NamedTuple):
-    """A named state: `q (nq,)`, `v (nv,)`, `control (nu,)`."""
+    """A named state: `q (nq,)`, `v (nv,)`, `control (nu,)`, `activation (na,)`."""
 
     q: np.ndarray
     v: np.ndarray
     control: np.ndarray
+    activation: np.ndarray = np.zeros(0)
 
 
 class KeyframeParts(typing.NamedTuple):
-    """A keyframe of an added model: q and v by joint, control by actuator, all by their index in the builder."""
+    """A keyframe of an added model: q and v by joint, control and activation by actuator, all by their index in the builder."""
 
     q: dict[int, np.ndarray]
     v: dict[int, np.ndarray]
     control: dict[int, float]
+    activation: dict[int, float]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -267,6 +279,19 @@ class Model:
     camera_pose: np.ndarray = None  # type: ignore[assignment]  # (ncamera, 7) in the body
     camera_fovy: np.ndarray = None  # type: ignore[assignment]  # (ncamera,) vertical angle of view [rad]
     camera_resolution: np.ndarray = None  # type: ignore[assignment]  # (ncamera, 2) width and height in pixels
+    # Actuators with a state, and muscles (`kernels/forces/activation.py`, `muscle.py`); None is a model without.
+    actuator_dynamics: np.ndarray = None  # type: ignore[assignment]  # (nu,) DynamicsType
+    actuator_time: np.ndarray = None  # type: ignore[assignment]  # (nu, 3) [s] τ; of muscles rise, fall and the width of control between them
+    activation_range: np.ndarray = None  # type: ignore[assignment]  # (nu, 2) -inf, inf where unlimited
+    actuator_early: np.ndarray = None  # type: ignore[assignment]  # (nu,) bool: the force is that of the activation at the end of the step
+    actuator_muscle: np.ndarray = None  # type: ignore[assignment]  # (nu, 2, 8) active and passive force, see `warpsim.model.muscle`; NaN: none
+    actuator_length_range: np.ndarray = None  # type: ignore[assignment]  # (nu, 2) of muscles
+    actuator_group: np.ndarray = None  # type: ignore[assignment]  # (nu,)
+    # Ranges of what all actuators together do (`kernels/forces/effort_limits.py`), and gravity compensation.
+    joint_effort_range: np.ndarray = None  # type: ignore[assignment]  # (njoint, 2) to a hinge or slide; -inf, inf where unlimited
+    joint_effort_gravity: np.ndarray = None  # type: ignore[assignment]  # (njoint,) bool: gravity compensation counts within the range
+    tendon_effort_range: np.ndarray = None  # type: ignore[assignment]  # (ntendon, 2)
+    body_gravcomp: np.ndarray = None  # type: ignore[assignment]  # (nbody,) share of gravity that is compensated
 
     def __post_init__(self):
         empty = {name: (getattr(self, name) is None, make) for name, make in EMPTY.items()}
@@ -274,6 +299,23 @@ class Model:
             "geom_hydroelastic": (self.geom_hydroelastic is None, lambda: np.full((self.ngeom, 4), np.nan)),
             "geom_field": (self.geom_field is None, lambda: np.full(self.ngeom, -1, np.int32)),
             "point_pairs": (self.point_pairs < 0, lambda: len(self.pair_geom)),
+            "actuator_dynamics": (self.actuator_dynamics is None, lambda: np.zeros(self.nu, np.int32)),
+            "actuator_time": (self.actuator_time is None, lambda: np.zeros((self.nu, 3))),
+            "activation_range": (self.activation_range is None, lambda: np.tile([-np.inf, np.inf], (self.nu, 1))),
+            "actuator_early": (self.actuator_early is None, lambda: np.zeros(self.nu, bool)),
+            "actuator_muscle": (self.actuator_muscle is None, lambda: np.full((self.nu, 2, 8), np.nan)),
+            "actuator_length_range": (self.actuator_length_range is None, lambda: np.zeros((self.nu, 2))),
+            "actuator_group": (self.actuator_group is None, lambda: np.zeros(self.nu, np.int32)),
+            "joint_effort_range": (
+                self.joint_effort_range is None,
+                lambda: np.tile([-np.inf, np.inf], (self.njoint, 1)),
+            ),
+            "joint_effort_gravity": (self.joint_effort_gravity is None, lambda: np.zeros(self.njoint, bool)),
+            "tendon_effort_range": (
+                self.tendon_effort_range is None,
+                lambda: np.tile([-np.inf, np.inf], (self.ntendon, 1)),
+            ),
+            "body_gravcomp": (self.body_gravcomp is None, lambda: np.zeros(self.nbody)),
         }
         for name, (missing, make) in defaults.items():
             if missing:
@@ -300,7 +342,7 @@ class Model:
         self.__post_init__()
 
     def __repr__(self) -> str:
-        counts = ("nq", "nv", "nu", "nbody", "njoint", "ngeom", "ntendon", "nconstraint")
+        counts = ("nq", "nv", "nu", "na", "nbody", "njoint", "ngeom", "ntendon", "nconstraint")
         text = ", ".join(f"{name}={n}" for name in counts if (n := getattr(self, name)))
         mass = f"{self.body_mass.sum():.4g} kg"
         return f"Model({short(self.name)}: {text or 'empty'}; {len(self.pair_geom)} contact pairs, {mass}, timestep {self.timestep:g} s)"
@@ -316,6 +358,27 @@ class Model:
     @property
     def nu(self) -> int:
         return len(self.actuator_names)
+
+    @property
+    def na(self) -> int:
+        """Number of activations: of actuators with dynamics, in their order."""
+        return int(np.count_nonzero(self.actuator_dynamics))
+
+    @property
+    def actuator_activation(self) -> np.ndarray:
+        """`(nu,)` place of each actuator's activation, -1 where it has none."""
+        stateful = self.actuator_dynamics != DynamicsType.NONE
+        return np.where(stateful, np.cumsum(stateful) - 1, -1)
+
+    @property
+    def has_muscles(self) -> bool:
+        """Whether an actuator has a muscle's force."""
+        return bool(np.isfinite(self.actuator_muscle[..., 2]).any())
+
+    @property
+    def has_effort_limits(self) -> bool:
+        """Whether a joint or a tendon has a range of what all actuators do to it."""
+        return bool(np.isfinite(self.joint_effort_range).any() or np.isfinite(self.tendon_effort_range).any())
 
     @property
     def nbody(self) -> int:

@@ -127,6 +127,11 @@ class Parameters:
         """Make access to a parameter that the simulator would ignore an error."""
         self._refused[name] = why
 
+    @property
+    def refused(self) -> dict[str, str]:
+        """The parameters that this simulator would ignore, and why."""
+        return dict(self._refused)
+
     @in_turn
     def __getitem__(self, name: str) -> wp.array:
         self._known(name)

@@ -9,10 +9,17 @@ from warpsim.errors import ModelError
 from warpsim.model.builder_values import hull_limit
 from warpsim.model.constraint_types import ConstraintType
 from warpsim.model.hydroelastic import surface_pairs
-from warpsim.model.model import FrictionRule, GeomType, JointType, Model
+from warpsim.model.model import DynamicsType, FrictionRule, GeomType, JointType, Model
 
 PER_DOF = ("joint_stiffness", "joint_damping", "joint_armature", "joint_friction", "joint_reference")
-ROWS = {"control_range": "nu", "force_range": "nu", "dof_parent": "nv", "dof_link": "nv", "q0": "nq"}
+ROWS = {
+    "control_range": "nu",
+    "force_range": "nu",
+    "activation_range": "nu",
+    "dof_parent": "nv",
+    "dof_link": "nv",
+    "q0": "nq",
+}
 ROWS |= {"tree_reference": "ntree", "tree_link": "ntree + 1", "tree_v": "ntree + 1"} | dict.fromkeys(PER_DOF, "nv")
 # By the beginning of the name, for those that are not above; the text is what `counts` knows.
 OWNER = {"body": "nbody", "joint": "njoint", "link": "nlink", "geom": "ngeom", "pair": "npair", "tendon": "ntendon"}
@@ -48,7 +55,7 @@ INDICES = {
     "camera_body": (-1, "nbody"),
 }
 KINDS = {"joint_type": JointType, "link_type": JointType, "geom_type": GeomType, "pair_rule": FrictionRule}
-KINDS |= {"constraint_type": ConstraintType, "site_type": GeomType}
+KINDS |= {"constraint_type": ConstraintType, "site_type": GeomType, "actuator_dynamics": DynamicsType}
 
 
 def check_tables(model: Model) -> None:
@@ -87,6 +94,12 @@ def check_tables(model: Model) -> None:
         raise ModelError(
             f"geom_hydroelastic has the shape {model.geom_hydroelastic.shape}; it must be ({model.ngeom}, 4)"
         )
+    for name in ("joint_effort_range", "tendon_effort_range"):
+        if getattr(model, name).shape[1:] != (2,):
+            raise ModelError(f"{name} has the shape {getattr(model, name).shape}; its rows must be (low, high)")
+    for name, width in (("actuator_time", (3,)), ("activation_range", (2,)), ("actuator_muscle", (2, 8))):
+        if getattr(model, name).shape != (model.nu, *width):
+            raise ModelError(f"{name} has the shape {getattr(model, name).shape}; it must be {(model.nu, *width)}")
     surface = surface_pairs(model.geom_hydroelastic, model.pair_geom)
     if not np.array_equal(surface, np.arange(len(surface)) >= model.point_pairs):
         raise ModelError(f"point_pairs is {model.point_pairs}, but pressure-field contact is of other pairs")

@@ -246,6 +246,7 @@ class ScalarRows:
         follow_bend: bool = True,
     ):
         self.device_model, self.dynamics, self.follow_bend = device_model, dynamics, follow_bend
+        self.given: dict[str, wp.array] = {}  # arrays in place of parameters, by name
         model, t = device_model.model, device_model.types
         S = t.real
         found = joint_rows(model) + constraint_rows(model) + [servo_row(model, a) for a in actuators]
@@ -264,7 +265,7 @@ class ScalarRows:
         self.inertia = dynamics.array(model.nv if n else 0, S)
         self.q_ahead = dynamics.array(model.nq if n else 0, S)
         self.link_X_ahead = dynamics.array(model.nlink if n else 0, t.transform)
-        self._none = wp.empty((0, 0), dtype=S, device=device_model.device)
+        self.nothing = wp.empty((0, 0), dtype=S, device=device_model.device)
 
     def of(self, *owners: int) -> np.ndarray:
         """Indices of the rows of joints, tendons, constraints or actuators."""
@@ -313,12 +314,13 @@ class ScalarRows:
         self.can_stall = bool(np.isfinite(lever).any())
         return made
 
-    def constants(self, control=None):
-        """What laws read of parameters, as they are now, and of controls."""
+    def constants(self, control=None, given: dict[str, wp.array] | None = None):
+        """What laws read of parameters, as they are now, and of controls. `given`: other arrays than `self.given`."""
         parameters, constants = self.device_model.parameters, copy(table.Constants, self.device_model.types.real)()
+        given = self.given if given is None else given
         for name in CONSTANTS:
-            setattr(constants, name, parameters.stored(name))
-        constants.control = self._none if control is None else control
+            setattr(constants, name, given.get(name, parameters.stored(name)))
+        constants.control = self.nothing if control is None else control
         return constants
 
     def attach(self, problem) -> None:
@@ -356,7 +358,7 @@ class ScalarRows:
         d, p, dynamics = self.device_model, self.device_model.parameters, self.dynamics
         constants, (ahead, lead) = self.constants(control), self.lead(h, moves)
         inputs = [d.topology, self.table, constants, h, sigma, ahead, lead, q]
-        inputs += [self._none if between is None else between[1], v, v_star, M_factor, z, self.phi, self.rows]
+        inputs += [self.nothing if between is None else between[1], v, v_star, M_factor, z, self.phi, self.rows]
         dynamics.launch(self._fill, None, inputs)
         if self.has_frames:
             self._look_ahead(q, ahead, v)

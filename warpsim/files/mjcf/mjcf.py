@@ -13,9 +13,10 @@ import numpy as np
 from warpsim.errors import ModelError
 from warpsim.files.drives import INFINITE, drive_joints
 from warpsim.files.meshes import convex_parts
+from warpsim.files.mjcf.mjcf_actuators import actuator_options
 from warpsim.files.mjcf.mjcf_constraints import add_equalities, add_tendons, compliance
 from warpsim.files.mjcf.mjcf_files import Bundle, bundle
-from warpsim.files.mjcf.mjcf_force_limits import ForceLimits, is_off
+from warpsim.files.mjcf.mjcf_force_limits import SHARED, ForceLimits, compensates, is_off
 from warpsim.files.mjcf.mjcf_marks import add_marks
 from warpsim.files.mjcf.mjcf_names import element_names
 from warpsim.files.mjcf.mjcf_pressure import pressure_fields
@@ -88,10 +89,10 @@ def convert(
         _add_filters(b, m)
         tendons = add_tendons(b, m, element_names(m, mujoco.mjtObj.mjOBJ_TENDON, m.ntendon, "tendon"))
         add_equalities(b, m, element_names(m, mujoco.mjtObj.mjOBJ_EQUALITY, m.neq, "constraint"), tendons)
-        controls = _add_actuators(b, m, tendons)
+        kept = _add_actuators(b, m, tendons)
         if decompose:
             _decompose(b, decompose)
-        _add_keyframes(b, m, controls)
+        _add_keyframes(b, m, kept)
         if actuators is not None:
             drive_joints(b, actuators, _efforts(m))
         return b.build()
@@ -121,6 +122,7 @@ def _add_bodies(b: ModelBuilder, m) -> None:
             mass=m.body_mass[i],
             com=m.body_ipos[i],
             inertia=rotation @ np.diag(m.body_inertia[i]) @ rotation.T,
+            gravcomp=m.body_gravcomp[i] if compensates(m) else 0.0,
         )
 
 
@@ -251,33 +253,28 @@ def _add_filters(b: ModelBuilder, m) -> None:
 
 
 def _add_actuators(b: ModelBuilder, m, tendons: dict[int, int]) -> list[int]:
-    """Add what can be simulated; returns the place of each one's control in MuJoCo's `ctrl`."""
+    """Add what can be simulated; returns the indices of those in MuJoCo's model."""
     names = element_names(m, mujoco.mjtObj.mjOBJ_ACTUATOR, actuator_count(m), "actuator")
-    controls, limits = [], ForceLimits(m)
+    kept, limits = [], ForceLimits(m)
     for a in range(actuator_count(m)):
         if actuator_refusal(m, a):
             continue
         off = is_off(m, a)
-        c = control_index(m, a)
-        gain, bias = np.array(m.actuator_gainprm[a, :3]), np.array(m.actuator_biasprm[a, :3])
-        gain[1:] *= m.actuator_gaintype[a] == 1  # affine
-        bias *= m.actuator_biastype[a] == 1
         target = int(m.actuator_trnid[a][0])
         b.add_actuator(
             None if on_tendon(m, a) else target,
-            "affine",
             tendon=tendons[target] if on_tendon(m, a) else None,
             name=names[a],
             gear=m.actuator_gear[a],
-            gain=np.zeros(3) if off else gain,
-            bias=np.zeros(3) if off else bias,
-            control_range=m.actuator_ctrlrange[c]
-            if m.actuator_ctrllimited[c] and not disabled(m, "CLAMPCTRL")
-            else INFINITE,
             force_range=INFINITE if off else limits.force_range(a),
+            **actuator_options(m, a, off),
         )
-        controls.append(c)
-    return controls
+        kept.append(a)
+    for j in (j for j, outcome in limits.joints.items() if outcome == SHARED):
+        b.add_effort_limit(j, m.jnt_actfrcrange[j], gravity_compensation=limits.gravity(j))
+    for t in (t for t, outcome in limits.tendons.items() if outcome == SHARED):
+        b.add_effort_limit(tendon=tendons[t], range=m.tendon_actfrcrange[t])
+    return kept
 
 
 def _efforts(m) -> list:
@@ -285,6 +282,8 @@ def _efforts(m) -> list:
     return [m.jnt_actfrcrange[j] if m.jnt_actfrclimited[j] else INFINITE for j in range(m.njnt)]
 
 
-def _add_keyframes(b: ModelBuilder, m, controls: list[int]) -> None:
+def _add_keyframes(b: ModelBuilder, m, kept: list[int]) -> None:
+    controls = [control_index(m, a) for a in kept]
+    activations = [int(m.actuator_actadr[a]) for a in kept if m.actuator_dyntype[a]]
     for k, name in enumerate(element_names(m, mujoco.mjtObj.mjOBJ_KEY, m.nkey, "keyframe")):
-        b.add_keyframe(name, m.key_qpos[k], m.key_qvel[k], m.key_ctrl[k][controls])
+        b.add_keyframe(name, m.key_qpos[k], m.key_qvel[k], m.key_ctrl[k][controls], m.key_act[k][activations])

@@ -12,6 +12,8 @@ _TENDON = mujoco.mjtObj.mjOBJ_TENDON
 _TRN_JOINT, _TRN_JOINTINPARENT, _TRN_TENDON = (
     int(getattr(mujoco.mjtTrn, f"mjTRN_{name}")) for name in ("JOINT", "JOINTINPARENT", "TENDON")
 )
+_DYN_MUSCLE = int(mujoco.mjtDyn.mjDYN_MUSCLE)
+MUSCLE_LAW = int(mujoco.mjtGain.mjGAIN_MUSCLE)  # also of a bias
 
 
 def actuator_count(m) -> int:
@@ -29,12 +31,14 @@ def actuator_refusal(m, a: int) -> tuple[str, str] | None:
     if m.actuator_trntype[a] not in (_TRN_JOINT, _TRN_JOINTINPARENT, _TRN_TENDON):
         name = mujoco.mjtTrn(int(m.actuator_trntype[a])).name[6:].lower()
         return f"has the transmission {name}", "use a joint or a fixed tendon"
-    if m.actuator_dyntype[a] != 0:
+    if m.actuator_dyntype[a] > _DYN_MUSCLE:
         name = mujoco.mjtDyn(int(m.actuator_dyntype[a])).name[6:].lower()
-        return f"has internal dynamics ({name})", "use dyntype none"
-    if m.actuator_gaintype[a] > 1 or m.actuator_biastype[a] > 1:
+        return f"has internal dynamics ({name})", "use dyntype none, integrator, filter, filterexact or muscle"
+    if m.actuator_gaintype[a] > MUSCLE_LAW or m.actuator_biastype[a] > MUSCLE_LAW:
         gain, bias = mujoco.mjtGain(int(m.actuator_gaintype[a])), mujoco.mjtBias(int(m.actuator_biastype[a]))
-        return f"has gain {gain.name[7:].lower()} and bias {bias.name[7:].lower()}", "use fixed or affine ones"
+        return f"has gain {gain.name[7:].lower()} and bias {bias.name[7:].lower()}", "use fixed, affine or muscle ones"
+    if m.actuator_actnum[a] > 1:
+        return "has several activations", "use one"
     for field, neutral, what in (
         ("actuator_plugin", -1, "is a plugin"),
         ("actuator_delay", 0, "has a delay"),
@@ -63,7 +67,7 @@ def actuator_refusal(m, a: int) -> tuple[str, str] | None:
         kind = JOINTS[int(m.jnt_type[target])]
         if m.actuator_trntype[a] != _TRN_JOINT:
             return f"acts on a {kind} joint in its parent's axes", "use the joint's own axes (joint=)"
-        if gain[1:].any() or bias[1:].any():
+        if gain[1:].any() or bias[1:].any() or MUSCLE_LAW in (m.actuator_gaintype[a], m.actuator_biastype[a]):
             return f"feeds back length or velocity of a {kind} joint", "use motors, and feedback in the control"
         if any(np.any(getattr(m, f"actuator_{key}", [0] * (a + 1))[a]) for key in ("damping", "armature")):
             return f"adds damping or armature to a {kind} joint", "set them on the joint"

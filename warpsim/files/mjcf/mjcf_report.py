@@ -11,10 +11,11 @@ import mujoco
 import numpy as np
 
 from warpsim.checks import grouped
-from warpsim.files.mjcf.mjcf_force_limits import IDLE, UNREACHED, ForceLimits
+from warpsim.files.mjcf.mjcf_force_limits import IDLE, SHARED, UNREACHED, ForceLimits, compensates
 from warpsim.files.mjcf.mjcf_pressure import named_numerics
 from warpsim.files.mjcf.mjcf_refusals import (
     JOINTS,
+    MUSCLE_LAW,
     TENDON_FORCES,
     actuator_count,
     actuator_refusal,
@@ -26,7 +27,7 @@ from warpsim.files.mjcf.mjcf_refusals import (
     tendon_refusal,
     tendon_roles,
 )
-from warpsim.model.model import ReportLine
+from warpsim.model.model import DynamicsType, ReportLine
 
 USED, MAPPED, IGNORED, REFUSED = "used", "mapped", "ignored", "refused"
 DEFAULT_SOLREF = (0.02, 1.0)
@@ -43,13 +44,13 @@ FIELDS = (
     (
         USED,
         "sizes",
-        "nq nv nu nactuator nbody njnt ngeom npair nexclude nkey nmesh",
+        "nq nv nu na nactuator nbody njnt ngeom npair nexclude nkey nmesh",
     ),
     (
         USED,
         "refused, or listed as ignored, when not zero",
-        "na neq ntendon nsensor nsite ncam nlight nflex nskin nhfield ntex nmat nnumeric ntext ntuple nmocap "
-        "nplugin nuserdata nplastic nhistory ngravcomp flg_gravcomp flg_surfacevel flg_adhesion",
+        "neq ntendon nsensor nsite ncam nlight nflex nskin nhfield ntex nmat nnumeric ntext ntuple nmocap "
+        "nplugin nuserdata nplastic nhistory flg_surfacevel flg_adhesion",
     ),
     (
         USED,
@@ -97,6 +98,17 @@ FIELDS = (
     ),
     (
         USED,
+        "gravity compensation",
+        "body_gravcomp jnt_actgravcomp ngravcomp flg_gravcomp",
+    ),
+    (
+        USED,
+        "activations of actuators, and muscles",
+        "actuator_dyntype actuator_dynprm actuator_actadr actuator_actnum actuator_actlimited actuator_actrange "
+        "actuator_actearly actuator_acc0 actuator_lengthrange key_act",
+    ),
+    (
+        USED,
         "keyframes",
         "key_qpos key_qvel key_ctrl",
     ),
@@ -112,7 +124,7 @@ FIELDS = (
     ),
     (
         MAPPED,
-        "force_range of the one actuator that drives the joint; refused where several reach it together",
+        "force_range of the one actuator that drives the joint, or a range of what several do together",
         "jnt_actfrclimited jnt_actfrcrange",
     ),
     (
@@ -143,7 +155,7 @@ FIELDS = (
     ),
     (
         MAPPED,
-        "force_range of the tendon's one actuator; refused where several reach it together",
+        "force_range of the tendon's one actuator, or a range of what several do together",
         "tendon_actfrclimited tendon_actfrcrange",
     ),
     (
@@ -159,7 +171,7 @@ FIELDS = (
     (
         REFUSED,
         "forces of bodies, joints and geoms, when not zero",
-        "body_gravcomp jnt_actgravcomp jnt_stiffnesspoly jnt_springyield jnt_plasticadr dof_dampingpoly "
+        "jnt_stiffnesspoly jnt_springyield jnt_plasticadr dof_dampingpoly "
         "geom_surfacevel geom_adhesion pair_adhesion key_plastic",
     ),
     (
@@ -174,10 +186,8 @@ FIELDS = (
     ),
     (
         REFUSED,
-        "actuators with a state, delay or other transmission",
-        "actuator_dyntype actuator_dynprm actuator_actadr actuator_actnum actuator_actlimited actuator_actrange "
-        "actuator_actearly actuator_history actuator_historyadr actuator_delay actuator_dampingpoly "
-        "actuator_cranklength actuator_ctrlspec key_act",
+        "actuators with a delay or other transmission",
+        "actuator_history actuator_historyadr actuator_delay actuator_dampingpoly actuator_cranklength actuator_ctrlspec",
     ),
     (
         IGNORED,
@@ -231,8 +241,8 @@ FIELDS = (
         "body_rootid body_weldid body_jntnum body_jntadr body_dofnum body_dofadr body_treeid body_geomnum "
         "body_geomadr body_simple body_sameframe body_subtreemass body_contype body_conaffinity dof_bodyid "
         "dof_jntid dof_parentid dof_treeid dof_Madr dof_simplenum dof_M0 dof_length tree_bodyadr "
-        "tree_bodynum tree_dofadr tree_dofnum geom_sameframe geom_aabb geom_rbound pair_signature actuator_acc0 "
-        "actuator_length0 actuator_lengthrange stat B_* D_* M_* mapM2D mapD2M mapM2M body_bvhadr body_bvhnum "
+        "tree_bodynum tree_dofadr tree_dofnum geom_sameframe geom_aabb geom_rbound pair_signature "
+        "actuator_length0 stat B_* D_* M_* mapM2D mapD2M mapM2M body_bvhadr body_bvhnum "
         "bvh_* oct_*",
     ),
     (
@@ -346,7 +356,6 @@ ENABLE_FLAGS = {
 
 # attribute, its neutral value, object, feature, fix: any other value is an error
 NEUTRAL = (
-    ("body_gravcomp", 0, _BODY, "gravity compensation (gravcomp)", "apply the force through `wrench`"),
     ("body_plugin", -1, _BODY, "plugin", "remove it"),
     ("jnt_springyield", 0, _JOINT, "plastic spring (springyield)", "use a linear spring"),
     ("jnt_stiffnesspoly", 0, _JOINT, "nonlinear stiffness polynomial", "use a linear stiffness"),
@@ -453,6 +462,8 @@ def _bodies(r: _Report, m) -> None:
     r.count("bodies without joints", USED, fixed, "body", "fixed to their parent")
     for i in np.flatnonzero(m.body_mocapid >= 0):
         r.add(r.name(_BODY, i), MAPPED, "a mocap body is fixed at its initial pose")
+    off = "" if compensates(m) else "disabled with springs and dampers"
+    r.count("gravity compensation (gravcomp)", MAPPED if off else USED, (m.body_gravcomp != 0).sum(), "body", off)
     _neutral(r, m, _BODY)
     user = np.asarray(getattr(m, "tree_sleep_policy", []))
     r.count("sleep policies", IGNORED, (user >= 3).sum(), "tree", "no sleeping")
@@ -548,8 +559,15 @@ def _actuators(r: _Report, m) -> None:
             r.refuse(r.name(_ACTUATOR, a), *reason)
     good = [a for a, reason in enumerate(reasons) if not reason]
     motors = sum(bool(m.actuator_gaintype[a] == 0 and m.actuator_biastype[a] == 0) for a in good)
+    muscles = sum(MUSCLE_LAW in (m.actuator_gaintype[a], m.actuator_biastype[a]) for a in good)
     r.count("motors (fixed gain, no bias)", USED, motors, "actuator")
-    r.count("actuators with feedback", USED, len(good) - motors, "actuator", "affine in control, length and velocity")
+    r.count("muscles", USED, muscles, "actuator", "explicit, from the state at the start of a step")
+    rest = len(good) - motors - muscles
+    r.count("actuators with feedback", USED, rest, "actuator", "affine in control, length and velocity")
+    for kind in DynamicsType:
+        if kind:
+            stateful = sum(bool(m.actuator_dyntype[a] == kind) for a in good)
+            r.count(f"activation ({kind.name.lower()})", USED, stateful, "actuator")
     r.count("actuator gear", USED, sum(not np.isin(m.actuator_gear[a], (0, 1)).all() for a in good), "actuator")
     unclamped = disabled(m, "CLAMPCTRL")
     limited = sum(bool(m.actuator_ctrllimited[control_index(m, a)]) for a in good)
@@ -591,8 +609,8 @@ def _clamps(r: _Report, kind, outcomes: dict[int, str]) -> None:
     r.count(f"actuatorfrcrange of {word}s", MAPPED, found.count(MAPPED), word, why)
     why = "what the actuators can do together does not reach it"
     r.count(f"actuatorfrcrange of {word}s that several drive", USED, found.count(UNREACHED), word, why)
-    for index in (index for index, outcome in outcomes.items() if outcome == REFUSED):
-        r.refuse(r.name(kind, index), *r.force_limits.refusal(kind, index))
+    why = "of what its actuators do together, by their forces at the start of a step"
+    r.count(f"actuatorfrcrange of {word}s, shared", USED, found.count(SHARED), word, why)
 
 
 def _equalities(r: _Report, m) -> None:

@@ -10,9 +10,26 @@ from warpsim.files.store.store_tree import foreign
 FORMAT = "warpsim.trajectory"
 VERSION = 2
 STATE_NAMES = ("q", "v", "time")
+ACTIVATION = "activation"  # the rows that models with activations have besides
 LOCAL = ("file://", "local://")
 # What stands at the top of a store.
-MEMBERS = {*STATE_NAMES, "commits", "controls", "diagnostics", "checkpoint", "sources", "model", "fault", "zarr.json"}
+MEMBERS = {
+    *STATE_NAMES,
+    ACTIVATION,
+    "commits",
+    "controls",
+    "diagnostics",
+    "checkpoint",
+    "sources",
+    "model",
+    "fault",
+    "zarr.json",
+}
+
+
+def state_names(model) -> tuple[str, ...]:
+    """The rows of states that a store of a model has."""
+    return (*STATE_NAMES, ACTIVATION) if model.na else STATE_NAMES
 
 
 class StoreError(ValueError):

@@ -2,7 +2,7 @@
 
 Layout, version 2 (no pickles; readable by any Zarr v3 library):
     attributes    format, version, frames (that it is to have), worlds, column, block, diagnostics, model, timestep, run
-    q, v          (frames, worlds, n)    time (frames, worlds) [s]
+    q, v          (frames, worlds, n)    time (frames, worlds) [s]    activation (frames, worlds, na) of models that have any
     diagnostics/  (frames, worlds) each; row 0 belongs to no step and is 0
     commits       (columns, 4) of each column of worlds: its frames and steps that are whole, its checkpoint's slot, the version of `sources`
     checkpoint/   slot_0 and slot_1 (worlds, bytes), used in turn: what a step reads, and the parameters
@@ -22,6 +22,7 @@ from warpsim.checks import whole
 from warpsim.files.store import version_1
 from warpsim.files.store.layout import Layout
 from warpsim.files.store.place import (
+    ACTIVATION,
     FORMAT,
     STATE_NAMES,
     VERSION,
@@ -32,6 +33,7 @@ from warpsim.files.store.place import (
     open_root,
     place,
     read,
+    state_names,
     writing,
     zarr_store,
 )
@@ -71,13 +73,14 @@ class Store:
         self.frames, self.worlds, self.run = attributes["frames"], attributes["worlds"], attributes["run"]
         self.column, self.block = attributes["column"], attributes["block"]
         self.diagnostics = list(attributes["diagnostics"])
-        self._arrays = {name: read(path, lambda: full(self._find(name))) for name in (*STATE_NAMES, *self.diagnostics)}
+        self.states = (*STATE_NAMES, ACTIVATION) if ACTIVATION in self.root else STATE_NAMES
+        self._arrays = {name: read(path, lambda: full(self._find(name))) for name in (*self.states, *self.diagnostics)}
         self._commits = read(path, lambda: _commits_of(self.root, len(self.columns())))
         self._slots: dict = {}
         self._last_source: tuple[int, dict] | None = None
 
     def _find(self, name: str):
-        array = self.root[name] if name in STATE_NAMES else self.root["diagnostics"][name]
+        array = self.root[name] if name in self.states else self.root["diagnostics"][name]
         if array.shape[:2] != (self.frames, self.worlds):
             raise ValueError(f"{name} has shape {array.shape}; there are {self.frames} frames of {self.worlds} worlds")
         return array
@@ -98,7 +101,7 @@ class Store:
     ):
         """Make the arrays of a store and its attributes, last; nothing is committed.
 
-        dtypes       of q, v and time by name
+        dtypes       of q, v and time, and of activations, by name
         diagnostics  dtype by name
         layout       of checkpoints, where a run is to be gone on with
         controls     (steps, worlds, nu) of the run
@@ -116,7 +119,7 @@ class Store:
         column = chunks * chunk
         shape = {"chunks": (block, chunk), "shards": (block, column)}
         root = zarr.create_group(zarr_store(path, False), zarr_format=3, overwrite=is_url(path))
-        sizes = {"q": (model.nq,), "v": (model.nv,), "time": ()}
+        sizes = {"q": (model.nq,), "v": (model.nv,), "time": ()} | ({ACTIVATION: (model.na,)} if model.na else {})
         for name, extent in sizes.items():
             create_array(root, name, (frames, worlds, *extent), dtypes[name], **shape)
         group = root.create_group("diagnostics")
@@ -243,7 +246,12 @@ def save_trajectory(trajectory, path) -> None:
         raise StoreError(
             f"{path}: the trajectory is read from there, and would be deleted before it is read; save it elsewhere"
         )
-    dtypes = {name: _dtype(getattr(trajectory, name)) for name in STATE_NAMES}
+    names = state_names(trajectory.model)
+    if ACTIVATION in names and trajectory.activation is None:
+        raise StoreError(
+            f"{path}: the trajectory has no activation, of which its model has {trajectory.model.na}; give it"
+        )
+    dtypes = {name: _dtype(getattr(trajectory, name)) for name in names}
     diagnostics = {name: _dtype(array) for name, array in trajectory.diagnostics.items()}
     with writing(path, "nothing is kept there"), fresh(path) as new:
         Store.create(
@@ -253,7 +261,7 @@ def save_trajectory(trajectory, path) -> None:
         everyone = slice(0, trajectory.worlds)
         for start in range(0, trajectory.frames, store.block):
             rows = np.arange(start, min(start + store.block, trajectory.frames))
-            block = {name: host_rows(getattr(trajectory, name), rows) for name in STATE_NAMES}
+            block = {name: host_rows(getattr(trajectory, name), rows) for name in names}
             for name, array in trajectory.diagnostics.items():
                 measured = (
                     host_rows(array, rows[rows > 0] - 1) if (rows > 0).any() else np.zeros((0, len(block["time"][0])))
@@ -278,18 +286,19 @@ def load_trajectory(path, model: Model | None = None):
     if frames == 0:
         raise StoreError(f"{path}: the store holds no frames yet; run the rollout first")
     model = read(path, lambda: model_from_group(root["model"])) if model is None else model
-    for name, size in (("q", model.nq), ("v", model.nv)):
+    sizes = {"q": model.nq, "v": model.nv} | ({ACTIVATION: model.na} if ACTIVATION in root else {})
+    for name, size in sizes.items():
         shape, expected = read(path, lambda: root[name].shape[1:]), (root.attrs["worlds"], size)
         if shape != expected:
             raise StoreError(f"{path}: {name} has rows of shape {shape}, but model {model.name!r} needs {expected}")
     if stored is None:
         arrays, diagnostics = read(path, lambda: version_1.arrays(path, root))
-    else:
-        arrays = [StoredArray(path, stored._arrays[name], 0, frames) for name in STATE_NAMES]
-        diagnostics = {name: StoredArray(path, stored._arrays[name], 1, frames - 1) for name in stored.diagnostics}
-        for array in (*arrays, *diagnostics.values()):
-            array.require(frames, stored.worlds)
-    return Trajectory(model, *arrays, diagnostics)
+        return Trajectory(model, *arrays, diagnostics)
+    rows = {name: StoredArray(path, stored._arrays[name], 0, frames) for name in stored.states}
+    diagnostics = {name: StoredArray(path, stored._arrays[name], 1, frames - 1) for name in stored.diagnostics}
+    for array in (*rows.values(), *diagnostics.values()):
+        array.require(frames, stored.worlds)
+    return Trajectory(model, **rows, diagnostics=diagnostics)
 
 
 def _dtype(array):

@@ -73,7 +73,13 @@ def model_from_group(group) -> Model:
             )
         elif name == "keyframes":
             frames = {
-                label: Keyframe(*(group[f"keyframe_{i}_{key}"][...] for key in Keyframe._fields))
+                label: Keyframe(
+                    **{
+                        key: group[f"keyframe_{i}_{key}"][...]
+                        for key in Keyframe._fields
+                        if f"keyframe_{i}_{key}" in group
+                    }
+                )
                 for i, label in enumerate(attributes[name])
             }
             values[name] = types.MappingProxyType(frames)

@@ -8,7 +8,9 @@ import json
 
 import numpy as np
 
+from warpsim.model.actuators import state_options
 from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType
+from warpsim.model.muscle import MuscleRows
 
 KEY = "warpsim:data"
 GEOM_FIELDS = (
@@ -22,6 +24,8 @@ GEOM_FIELDS = (
     "condim",
     "priority",
 )
+ACTUATOR_FIELDS = ("name", "gear", "gain", "bias", "control_range", "force_range")
+ACTUATOR_STATE = ("dynamics", "activation_range", "early", "group", "muscle")  # of actuators that have any
 SINGLE = 2e-6  # relative difference that single precision and conversions of units may make
 
 
@@ -88,9 +92,11 @@ def world_data(model) -> dict:
         | _transmission(model, a)
         | {key: getattr(model, f"actuator_{key}")[a] for key in keys}
         | {"control_range": model.control_range[a], "force_range": model.force_range[a]}
+        | _actuator_state(model, a)
         for a, name in enumerate(model.actuator_names)
     ]
-    frames = {name: {"q": k.q, "v": k.v, "control": k.control} for name, k in model.keyframes.items()}
+    parts = ("q", "v", "control", *(["activation"] if model.na else []))
+    frames = {name: {part: getattr(k, part) for part in parts} for name, k in model.keyframes.items()}
     return {
         "version": 1,
         "gravity": model.gravity,
@@ -101,6 +107,24 @@ def world_data(model) -> dict:
         "actuators": actuators,
         "keyframes": frames,
     }
+
+
+def _actuator_state(model, a: int) -> dict:
+    """Dynamics, muscle and group of an actuator that has any."""
+    found = state_options(model, a)
+    muscle = found.pop("muscle")
+    if muscle is not None:
+        found |= {"muscle": muscle.rows, "length_range": muscle.length_range}
+    return found if found["dynamics"] or muscle is not None or found["group"] else {}
+
+
+def actuator_arguments(data: dict) -> dict:
+    """What `ModelBuilder.add_actuator` takes, besides the transmission, of what was kept of an actuator."""
+    found = {key: data[key] for key in ACTUATOR_FIELDS}
+    found |= {key: data[key] for key in ACTUATOR_STATE if key in data}
+    if "muscle" in found:
+        found["muscle"] = MuscleRows(np.array(found["muscle"], float), np.array(data["length_range"], float))
+    return {"kind": "muscle" if "muscle" in found else "affine", **found}
 
 
 def _transmission(model, a: int) -> dict:

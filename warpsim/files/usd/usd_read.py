@@ -498,8 +498,7 @@ class _Reader:
         for first, second, friction in self.own.get("pairs", []):
             b.add_pair(int(first), int(second), float(friction))
         for a in self.own.get("actuators", []):
-            keys = ("name", "gear", "gain", "bias", "control_range", "force_range")
-            b.add_actuator(a.get("joint"), "affine", tendon=a.get("tendon"), **{key: a[key] for key in keys})
+            b.add_actuator(a.get("joint"), tendon=a.get("tendon"), **usd_extra.actuator_arguments(a))
         for name, frame in self.own.get("keyframes", {}).items():
             b.add_keyframe(name, **frame)
         if any(self.targets.values()) and TARGETS not in b.keyframes:

@@ -67,7 +67,7 @@ class VariationalStep(Step):
         return super().memory() | {"jump": self.jump}
 
     def smooth_memory(self) -> tuple[str, ...]:
-        return ("jump",)
+        return (*super().smooth_memory(), "jump")
 
     def _make_root_finder(self) -> None:
         model, t, S = self.model, self.device_model.types, self.device_model.types.real
@@ -136,6 +136,7 @@ class VariationalStep(Step):
         dynamics.velocity(self.v)
         if self.reports_energy:
             dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
+        self.actuate(h)
         dynamics.launch(variational.left_velocity, self.model.nv, [self.v, self.jump, self.v_left])
         dynamics.velocity(self.v_left)
         if self.constrained:
