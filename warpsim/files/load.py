@@ -14,7 +14,7 @@ from warpsim.errors import ModelError
 from warpsim.files.mjcf.mjcf import load_mujoco
 from warpsim.files.safe_files import root_tag
 from warpsim.model.builder_values import hull_limit
-from warpsim.model.model import MAX_HULL_VERTICES, Model
+from warpsim.model.model import Model
 
 MUJOCO_SUFFIXES = (".xml", ".mjcf")
 URDF_SUFFIXES = (".urdf",)
@@ -72,7 +72,7 @@ def load(
     decompose=False,
     root=None,
     isolate=False,
-    max_hull_vertices: int = MAX_HULL_VERTICES,
+    max_hull_vertices: int | None = None,
 ) -> Model:
     """Load a robot or a scene from an MJCF, URDF or USD Physics file, or from a compiled `mujoco.MjModel`.
 
@@ -84,8 +84,8 @@ def load(
     Files are read from one folder, `root`, by default that of the nearest `package.xml` above the file, else the file's
     own, and from `packages` {name: folder}, which also resolve `package://name/...`; nothing outside is read.
     `decompose` True, or a dict of coacd's settings, replaces every mesh that touches by convex parts instead of by its
-    hull. A mesh in contact, and so a part, is a hull of at most `max_hull_vertices` vertices (32 or more; each costs time in every pair's
-    support scans), cut inside the true one where that has more. For URDF: `merge_fixed` makes links on fixed joints part of their parent, `base` "free" lets the root link
+    hull. A hull has at most `max_hull_vertices` vertices (32 or more, each costs time in every pair's support scans; None: 64, or what our
+    USD export kept) and is cut inside the true one where that has more. For URDF: `merge_fixed` makes links on fixed joints part of their parent, `base` "free" lets the root link
     move, `visuals=False` leaves out what is only drawn.
     `isolate` True, or a dict of the bounds `bytes` (default 8 GiB) and `seconds` (of processor time, default 120), reads the file in a
     process of its own, for files that are not trusted: what crashes a parser, or exceeds a bound, is a `ModelError` too. It takes a second more.
@@ -93,7 +93,7 @@ def load(
     """
     flags = {"merge_fixed": merge_fixed, "visuals": visuals}
     bounds = _bounds(isolate)
-    limit = hull_limit(max_hull_vertices, "max_hull_vertices")
+    limit = None if max_hull_vertices is None else hull_limit(max_hull_vertices, "max_hull_vertices")
     _check_options(actuators, unsupported, base, packages, decompose, flags)
     options = {"actuators": actuators, "unsupported": unsupported, "decompose": decompose}
     of_urdf = {"merge_fixed": merge_fixed, "base": base, "visuals": visuals}
@@ -118,9 +118,9 @@ def load(
         return _with_hulls(reader(path, **options), limit)
 
 
-def _with_hulls(model: Model, limit: int) -> Model:
+def _with_hulls(model: Model, limit: int | None) -> Model:
     """The model with hulls of at most `limit` vertices."""
-    if all(mesh.max_hull_vertices == limit for mesh in model.meshes):
+    if limit is None or all(mesh.max_hull_vertices == limit for mesh in model.meshes):
         return model
     return dataclasses.replace(model, meshes=tuple(mesh._replace(max_hull_vertices=limit) for mesh in model.meshes))
 
