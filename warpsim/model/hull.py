@@ -6,13 +6,10 @@ hull of those kept is added until the limit, so that the simplified hull lies in
 A hull is computed once for the same vertices and limit, whichever model and mesh asks, and its tables lie on the device once.
 """
 
-import collections
-import hashlib
-import threading
-
 import numpy as np
 
 from warpsim.errors import ModelError
+from warpsim.model.kept import Kept, content
 from warpsim.model.model import Mesh, Model
 
 MAX_CORNERS = 64  # of a face, which kernels clip in registers (kernels/contact/narrow/clip.py)
@@ -99,29 +96,17 @@ def _outside(points: np.ndarray, vertices: np.ndarray) -> float:
     return max(float((points @ equations[:, :3].T + equations[:, 3]).max()), 0.0)
 
 
-_hulls: collections.OrderedDict[bytes, dict] = collections.OrderedDict()
-_hulls_lock = threading.Lock()
+_hulls = Kept(KEPT_HULLS)
 
 
-def content(mesh: Mesh) -> bytes:
+def _key(mesh: Mesh) -> bytes:
     """What two meshes with the same hull have in common."""
-    vertices = np.ascontiguousarray(mesh.vertices, float)
-    return hashlib.sha256(vertices.tobytes()).digest() + int(mesh.max_hull_vertices).to_bytes(8, "little")
+    return content(mesh.vertices, mesh.max_hull_vertices)
 
 
 def convex_mesh(mesh: Mesh) -> dict:
     """`vertices`, `faces` (index loops), `normals`, `edges (n, 2)` and `deviation` [m] of a mesh's convex hull, not to be written to."""
-    key = content(mesh)
-    with _hulls_lock:
-        if (found := _hulls.get(key)) is not None:
-            _hulls.move_to_end(key)
-            return found
-    found = _convex_mesh(mesh, mesh.max_hull_vertices)
-    with _hulls_lock:
-        _hulls[key] = found
-        while len(_hulls) > KEPT_HULLS:
-            _hulls.popitem(last=False)
-    return found
+    return _hulls.get(_key(mesh), lambda: _convex_mesh(mesh, mesh.max_hull_vertices))
 
 
 def _convex_mesh(mesh: Mesh, limit: int) -> dict:
@@ -223,7 +208,7 @@ def convex_table(model: Model) -> dict[str, np.ndarray]:
     """
     used = set(model.geom_mesh[model.pair_geom].reshape(-1).tolist())
     unused = EMPTY | {"mesh_range": np.zeros((1, 6), np.int32), "deviation": np.zeros(1)}
-    keys = [content(mesh) if k in used else None for k, mesh in enumerate(model.meshes)]
+    keys = [_key(mesh) if k in used else None for k, mesh in enumerate(model.meshes)]
     first_of = {key: k for k, key in reversed(list(enumerate(keys)))}
     shared = [k if key is None else first_of[key] for k, key in enumerate(keys)]
     parts = [
