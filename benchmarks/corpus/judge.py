@@ -27,6 +27,16 @@ def smooth_miss(row: dict) -> str | None:
     return None if found is None or found <= SMOOTH else f"off by {found:.1e}"
 
 
+def sensor_miss(row: dict) -> str | None:
+    found = stage_of(row, "sensors")
+    if found is None:
+        return None
+    if "error" in found:
+        return found["error"]
+    said = [f"{found[f'{s}_worst']} off by {found[s]:.1e}" for s in ("state", "step") if not found[s] <= SMOOTH]
+    return "; ".join(said) or None
+
+
 def calm_miss(row: dict) -> str | None:
     found = stage_of(row, "calm")
     if found is None:
@@ -55,7 +65,7 @@ def speed_miss(row: dict) -> str | None:
     return None if found["ratio"] <= SLOWEST else f"{found['ratio']:.1f} × ({found['ms']:.3f} ms)"
 
 
-MISSES = {"smooth": smooth_miss, "calm": calm_miss, "speed": speed_miss}
+MISSES = {"smooth": smooth_miss, "sensors": sensor_miss, "calm": calm_miss, "speed": speed_miss}
 
 
 def misses(rows: dict[str, dict], stage: str) -> dict[str, tuple[str, str | None]]:

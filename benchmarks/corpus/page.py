@@ -17,6 +17,7 @@ flexes, plugins or signed distance fields, which are refused by name, are left o
 - **load**: `ws.load(file, root=package)` without an error ({loads:.0%} of the files).
 - **smooth**: accelerations at five random states with random velocities, controls and activations are MuJoCo's, to {smooth:g} in the norm of
   the mass matrix; constraints, limits, dry friction and contact are off in both (`smooth.py`).
+- **sensors**: at the same states those of positions and velocities, and those of accelerations and forces of a short step, to {smooth:g} (`sensing.py`).
 - **calm**: from the first keyframe or the file's own start, four worlds and two seconds, default options, float32 and float64: no flag, no
   NaN; kinetic energy at most 1.1 times MuJoCo's largest and a fall of 10 mm more; free bodies at rest as high as in MuJoCo to 1 mm
   and MuJoCo's penetration (`calm.py`).
@@ -30,9 +31,9 @@ def write_page(rows: dict[str, dict]) -> str:
     known, today = inside(rows), datetime.date.today()
     lines = [f"{today}; MuJoCo {importlib.metadata.version('mujoco')}.", ""]
     lines += [
-        "| package | files | load | smooth: compared | miss | calm: run | miss | speed: run | miss | median | worst |"
+        "| package | files | load | smooth: compared | miss | sensors: files | miss | calm: run | miss | speed: run | miss | median | worst |"
     ]
-    lines += ["|" + "---|" * 11]
+    lines += ["|" + "---|" * 13]
     packages = [*sorted({row["package"] for row in known.values()}), None]
     for package in packages:
         part = {name: row for name, row in known.items() if package in (None, row["package"])}
@@ -40,7 +41,7 @@ def write_page(rows: dict[str, dict]) -> str:
     refused = collections.Counter(kind_of(said) for said, _ in misses(rows, "load").values())
     lines += ["", "## Not loaded", "", "| files | because |", "|---|---|"]
     lines += [f"| {count} | {_cell(why)} |" for why, count in refused.most_common()]
-    for stage, title in (("smooth", "Accelerations"), ("calm", "Not calm"), ("speed", "Slow")):
+    for stage, title in (("smooth", "Accelerations"), ("sensors", "Sensors"), ("calm", "Not calm"), ("speed", "Slow")):
         lines += ["", f"## {title}", "", "| file | what | cause |", "|---|---|---|"]
         missed = sorted(misses(rows, stage).items())
         lines += [f"| {name} | {_cell(said)} | {_cell(why or 'not known')} |" for name, (said, why) in missed]
@@ -54,7 +55,7 @@ def _cell(text: str) -> str:
 def _summary(name: str, part: dict[str, dict]) -> str:
     loaded = sum(row["status"] == "loaded" for row in part.values())
     cells = [len(part), f"{loaded} ({loaded / max(len(part), 1):.0%})"]
-    for stage in ("smooth", "calm", "speed"):
+    for stage in ("smooth", "sensors", "calm", "speed"):
         run = [row for row in part.values() if row.get("stages", {}).get(stage) not in (None, {})]
         cells += [len(run), len(misses(part, stage))]
     ratios = [found["ratio"] for row in part.values() if (found := stage_of(row, "speed")) and "ratio" in found]

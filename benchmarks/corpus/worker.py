@@ -10,11 +10,12 @@ import warp as wp
 import warpsim as ws
 from benchmarks.corpus.calm import calm
 from benchmarks.corpus.files import CorpusFile, compiled, outside
+from benchmarks.corpus.sensing import sensor_error
 from benchmarks.corpus.smooth import acceleration_error
 from benchmarks.corpus.speed import speed
 
 FILES_PER_PROCESS = 60
-STAGES = ("smooth", "speed", "calm")
+STAGES = ("smooth", "sensors", "speed", "calm")
 
 
 def examine(file: CorpusFile, stages) -> dict:
@@ -32,6 +33,7 @@ def examine(file: CorpusFile, stages) -> dict:
     row = {"status": "loaded", "seconds": time.perf_counter() - start, "nv": m.nv, "stages": {}}
     actions = {
         "smooth": lambda: acceleration_error(compiled(str(file.path))),
+        "sensors": lambda: sensor_error(compiled(str(file.path))),
         "speed": lambda: speed(compiled(str(file.path)), model),
         "calm": lambda: calm(m, model),
     }
