@@ -8,7 +8,7 @@ import mujoco
 import numpy as np
 
 import warpsim as ws
-from benchmarks.corpus.smooth import H, STATES, limit_of_rates, unconstrained
+from benchmarks.corpus.smooth import STATES, H, limit_of_rates, unconstrained
 from benchmarks.corpus.starts import place, random_states, state_of
 
 LEAST = 1e-2
