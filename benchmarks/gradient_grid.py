@@ -1,6 +1,6 @@
 """Gradients against central differences: every joint type x contact regime x integrator x solver, at 1 to 100 steps.
 
-    python -m benchmarks.gradient_grid [--only TEXT ...] [--robots] [--fields] [--quick] [--out benchmarks/results]
+    python -m benchmarks.gradient_grid [--only TEXT ...] [--robots] [--fields] [--actuation] [--quick] [--out benchmarks/results]
 
 Every cell is a trunk and a child on the joint of its row, float64, and asks `ws.check_gradients` for the gradients of a
 random linear loss by q0, v0, controls and five kinds of parameters. The numbers are the worst relative errors over all of
@@ -49,6 +49,7 @@ SPEED = 0.3  # [m/s] of what slides or rolls; mu v < g h, so that the convex con
 ROBOTS = ("ant", "humanoid", "half_cheetah")
 FIELDS = {"polygons": "polygons", "quadrants": "patch16", "five points": "patch5"}  # of contact between pressure fields
 MOTIONS = pressure.motions()
+ACTUATION = ("activation", "muscle", "shared range", "gravcomp")  # of an arm of two hinges
 
 
 def scene(joint: str, regime: str) -> ws.Model:
@@ -85,6 +86,48 @@ def scene(joint: str, regime: str) -> ws.Model:
         name = b.add_joint(body, kind, name=f"j{k}", axis=axis, **{**spring, "stiffness": stiffness}, **stop)
         b.add_actuator(name, gear=0.5)
     return b.build()
+
+
+def arm(kind: str) -> ws.Model:
+    """Two hinges with what the rows of actuation are about."""
+    b = ws.ModelBuilder(kind)
+    upper = b.add_body("upper", mass=1.0, com=[0.1, 0, 0.02], inertia=[0.01, 0.02, 0.015])
+    lower = b.add_body(
+        "lower",
+        parent=upper,
+        pose=[0.3, 0, 0],
+        mass=0.5,
+        com=[0.1, 0.02, 0],
+        inertia=[0.004, 0.005, 0.006],
+        gravcomp=0.8 if kind == "gravcomp" else 0.0,
+    )
+    for body, name, axis in ((upper, "shoulder", (0, 1, 0.1)), (lower, "elbow", (0.1, 1, 0.3))):
+        b.add_joint(body, "hinge", name=name, axis=axis, damping=0.1)
+    b.add_tendon({"shoulder": 0.5, "elbow": -0.3}, name="both")
+    if kind == "activation":
+        b.add_actuator("shoulder", "position", kp=3.0, kv=0.1, dynamics=("filter", 0.03))
+        b.add_actuator("elbow", dynamics="integrator", activation_range=(-2, 2), early=True)
+        b.add_actuator(tendon="both", dynamics=("filterexact", 0.02), force_range=(-0.5, 0.5))
+        b.add_actuator("elbow", dynamics=("muscle", 0.01, 0.04, 0.2))
+    elif kind == "muscle":
+        for name, gear in (("shoulder", 1.0), ("shoulder", -1.0), ("elbow", 1.0)):
+            b.add_actuator(name, "muscle", gear=gear, muscle=ws.Muscle(force=4.0, length_range=(-1.2, 1.0), width=0.1))
+        b.add_actuator(tendon="both", kind="muscle", muscle=ws.Muscle(force=8.0, length_range=(-0.5, 0.5)))
+    elif kind == "gravcomp":
+        b.add_actuator("shoulder", gear=2.0, force_range=(-1, 1))
+    elif kind == "shared range":
+        b.add_actuator("shoulder", "position", kp=3.0, kv=0.1)
+        b.add_actuator("shoulder", gear=0.5)
+        b.add_actuator(tendon="both")
+        b.add_actuator(tendon="both", gear=-2.0)
+        b.add_effort_limit("shoulder", (-0.4, 0.3))
+        b.add_effort_limit(tendon="both", range=(-0.5, 0.5))
+    return b.build()
+
+
+def arm_start(sim: ws.Simulator):
+    activation = {"activation": np.linspace(0.2, 0.6, sim.model.na)} if sim.model.na else {}
+    return sim.state([0.3, -0.4], [0.5, 0.2], **activation)
 
 
 def parameters(joint: str, regime: str) -> list[str]:
@@ -168,7 +211,12 @@ def robot_start(sim: ws.Simulator):
 def cases(arguments):
     """(label, model, integrator, solver, parameters, start) of every row asked for."""
     schemes = list(itertools.product(INTEGRATORS, SOLVERS))
-    if not arguments.robots_only and not arguments.fields:
+    if arguments.actuation:
+        names = ["body_mass", "body_com", "gravity", "joint_damping", "force_range"]
+        for kind, (integrator, solver) in itertools.product(ACTUATION, schemes):
+            if solver == "SAP":
+                yield ["arm", kind, integrator, solver], lambda k=kind: arm(k), names, arm_start
+    elif not arguments.robots_only and not arguments.fields:
         for joint, regime in itertools.product(JOINTS, REGIMES):
             if joint == "free" and regime == "limit":
                 continue  # a free joint has none
@@ -220,6 +268,9 @@ def main() -> int:
     parser.add_argument("--robots", action="store_true", help="the gymnasium robots as well")
     parser.add_argument("--robots-only", action="store_true")
     parser.add_argument("--fields", action="store_true", help="contact between pressure fields instead")
+    parser.add_argument(
+        "--actuation", action="store_true", help="activations, muscles, shared ranges and gravity compensation instead"
+    )
     parser.add_argument("--quick", action="store_true", help="two entries a variable, at most 10 steps")
     parser.add_argument("--entries", type=int, default=4)
     parser.add_argument("--resume", action="store_true", help="keep the rows that --out has")
@@ -272,7 +323,12 @@ def overview(rows: list[dict], horizons) -> list[str]:
 
 def write(folder: pathlib.Path, results: dict, head: list[str], horizons) -> None:
     """gradient_grid.json and .md of all rows, those of earlier runs included, in the order of the grid."""
-    places = [[*JOINTS, *ROBOTS, *FIELDS], [*REGIMES, "contact", *MOTIONS], [*INTEGRATORS], [*SOLVERS]]
+    places = [
+        [*JOINTS, *ROBOTS, *FIELDS, "arm"],
+        [*REGIMES, "contact", *MOTIONS, *ACTUATION],
+        [*INTEGRATORS],
+        [*SOLVERS],
+    ]
     ordered = sorted(results, key=lambda label: [p.index(x) for p, x in zip(places, label, strict=True)])
     folder.mkdir(parents=True, exist_ok=True)
     rows = [{"label": label, **results[label]} for label in ordered]

@@ -236,7 +236,7 @@ class Info:
 def describe(model) -> dict:
     """Counts, elements and report of a model, as plain data."""
     from warpsim.model.constraint_types import ConstraintType
-    from warpsim.model.model import GeomType, JointType
+    from warpsim.model.model import DynamicsType, GeomType, JointType
 
     def body(index: int) -> str:
         return model.body_names[index] if index >= 0 else "world"
@@ -275,6 +275,9 @@ def describe(model) -> dict:
         }
         for a, (name, t) in enumerate(zip(model.actuator_names, model.actuator_tendon, strict=True))
     ]
+    if model.na:
+        for row, kind in zip(facts["actuators"], model.actuator_dynamics, strict=True):
+            row["dynamics"] = DynamicsType(kind).name.lower()
     facts["constraints"] = [
         {
             "name": name,

@@ -44,6 +44,7 @@ ADJOINTS = "_grad"  # how the names of modules with adjoints end
 OWN_SUMS = {
     "actuator_force": "worlds",
     "effective_damping": "worlds",
+    "muscle_force": "(worlds, actuators)",
     "wrench_force": "(worlds, trees)",
     "rnea": "(worlds, trees)",
     "least_weight": "(worlds, rows)",

@@ -232,3 +232,33 @@ def test_wrong_effort_limits_are_refused_by_name():
     b.add_effort_limit(hinge, (-1, 1))
     with pytest.raises(ws.ModelError, match="joint 'h' has an effort limit already"):
         b.add_effort_limit(hinge, (-1, 1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_shared_ranges_and_compensation_keep_worlds_apart(dtype):
+    """A NaN control stops its own world alone; threads, and other numbers of worlds, have the same bits."""
+    scene = arm(*SHARED["both"][0])
+    scene.body_gravcomp[1] = 0.7
+    scene.jnt_actgravcomp[0] = True
+    model = load(scene)
+    assert model.joint_effort_gravity[0] and model.body_gravcomp[0] == 0.7
+    u = 4 * np.random.default_rng(5).normal(size=(20, 5, model.nu))
+    finals = []
+    for threads in (1, 2):
+        sim = ws.Simulator(model, 5, dtype=dtype, device="cpu", threads=threads)
+        finals.append(sim.rollout(sim.state(), u).final)
+    bad = u.copy()
+    bad[7, 2, 1] = np.nan
+    sim = ws.Simulator(model, 5, dtype=dtype, device="cpu")
+    state = sim.state()
+    for control in bad:
+        state = sim.step(state, control)
+    alone = ws.Simulator(model, 1, dtype=dtype, device="cpu")
+    finals += [state, alone.rollout(alone.state(), u[:, 3:4]).final]
+    assert state.memory["flags"].numpy().tolist() == [0, 0, ws.NONFINITE, 0, 0]
+    for name in ("q", "v"):
+        first, second, third, one = (getattr(x, name).numpy() for x in finals)
+        np.testing.assert_array_equal(first, second)
+        np.testing.assert_array_equal(first[[0, 1, 3, 4]], third[[0, 1, 3, 4]])
+        np.testing.assert_array_equal(first[3], one[0])
+        assert np.isfinite(third).all()

@@ -113,15 +113,27 @@ def test_linearize_has_rows_and_columns_of_activations(options, within):
     x = (model.difference(here.q.numpy(), after.q.numpy()), after.v.numpy(), after.activation.numpy())
     x = np.concatenate(x, axis=1)
     slopes = ((x[: n + model.nu] - x[n + model.nu :]) / (2 * size)).T
-    J = sim.linearize(sim.state(q0, v0, activation=a0), u0, parameters=["actuator_gain"])
-    assert (
-        J.A.shape == (1, n, n)
-        and J.B.shape == (1, n, model.nu)
-        and J.parameters["actuator_gain"].shape == (1, n, 3 * model.nu)
-    )
-    again = sim.linearize(sim.state(q0, v0, activation=a0), u0, parameters=["actuator_gain"], out=J)
-    within(f"A, {options}", np.abs(again.A.numpy()[0] - slopes[:, :n]).max() / np.abs(slopes[:, :n]).max(), 1e-8)
-    within(f"B, {options}", np.abs(again.B.numpy()[0] - slopes[:, n:]).max() / np.abs(slopes[:, n:]).max(), 1e-8)
+    at = sim.state(q0, v0, activation=a0)
+    J = sim.linearize(at, u0, parameters=["actuator_gain"])  # by reverse passes
+    shapes = J.A.shape, J.B.shape, J.parameters["actuator_gain"].shape
+    assert shapes == ((1, n, n), (1, n, model.nu), (1, n, 3 * model.nu))
+    J = sim.linearize(at, u0, parameters=["actuator_gain"], out=J)
+    found = {"reverse": J}
+    if not options:  # the closed form, of which the masses' columns are those of the reverse passes
+        plain = ws.Simulator(model, dtype="float64", device="cpu", solver=SOLVER)
+        found["closed"] = plain.linearize(plain.state(q0, v0, activation=a0), u0, parameters=["body_mass"])
+        found["closed"] = plain.linearize(
+            plain.state(q0, v0, activation=a0), u0, parameters=["body_mass"], out=found["closed"]
+        )
+        by_mass = sim.linearize(at, u0, parameters=["body_mass", "actuator_bias"]).parameters["body_mass"].numpy()
+        error = np.abs(found["closed"].parameters["body_mass"].numpy() - by_mass).max()
+        within("by masses", error, 1e-10 * np.abs(by_mass).max())
+        with pytest.raises(ValueError, match="no closed form by 'actuator_gain'"):
+            plain.linearize(plain.state(), u0, parameters=["actuator_gain"])
+    for way, J in found.items():
+        A, B = J.A.numpy()[0], J.B.numpy()[0]
+        within(f"A, {way}, {options}", np.abs(A - slopes[:, :n]).max() / np.abs(slopes[:, :n]).max(), 1e-8)
+        within(f"B, {way}, {options}", np.abs(B - slopes[:, n:]).max() / np.abs(slopes[:, n:]).max(), 1e-8)
 
 
 def test_checkpointed_rollouts_have_the_same_gradients():
@@ -161,6 +173,39 @@ def test_rollouts_stores_and_resets_carry_activations(tmp_path):
     sim.reset(plain.final, np.array([False, False, True]))
     assert plain.final.activation.numpy()[1:].tolist() == [[0.01] * 7, [0.0] * 7]
     np.testing.assert_array_equal(plain.final[0].activation.numpy(), plain.activation.numpy()[-1, :1])
+
+
+class Stopping:
+    """Constant controls, of which the seventh fails once."""
+
+    def __init__(self, control):
+        self.control, self.calls, self.fails = control, 0, True
+
+    def __call__(self, state):
+        self.calls += 1
+        if self.fails and self.calls == 7:
+            raise RuntimeError("stopped")
+        return self.control
+
+    def state_dict(self):
+        return {"calls": self.calls}
+
+    def load_state_dict(self, kept):
+        self.calls, self.fails = kept["calls"], False
+
+
+def test_a_run_that_was_interrupted_goes_on_with_its_activations(tmp_path):
+    """The store's checkpoint has them: the same bits as without the interruption."""
+    _, model = chain()
+    u = 0.3 * controls(1, model.nu, 2)[0].astype(np.float32)
+    sim = ws.Simulator(model, 2, device="cpu")
+    source = Stopping(wp.array(u, device="cpu"))
+    with pytest.raises(RuntimeError, match="stopped"):
+        sim.rollout(sim.state(keyframe="k"), source, steps=12, store=tmp_path / "run.zarr")
+    resumed = ws.resume(tmp_path / "run.zarr", Stopping(wp.array(u, device="cpu")))
+    plain = sim.rollout(sim.state(keyframe="k"), np.tile(u, (12, 1, 1)))
+    np.testing.assert_array_equal(np.asarray(resumed.activation), plain.activation.numpy())
+    np.testing.assert_array_equal(resumed.final.activation.numpy(), plain.final.activation.numpy())
 
 
 def test_a_model_of_models_and_a_stage_keep_the_dynamics(tmp_path):

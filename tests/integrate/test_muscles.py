@@ -104,9 +104,11 @@ def test_linearize_sees_lengths_velocities_and_activations(arm, within):
     x = x0 + size * np.concatenate([np.eye(n), -np.eye(n)])
     after = many.step(many.state(x[:, :2], x[:, 2:4], activation=x[:, 4:]), np.tile(u, (2 * n, 1)))
     y = np.concatenate([after.q.numpy(), after.v.numpy(), after.activation.numpy()], axis=1)
-    sim = ws.Simulator(model, dtype="float64", device="cpu", requires_grad=True, solver=SOLVER)
-    J = sim.linearize(sim.state(x0[:2], x0[2:4], activation=x0[4:]), u[None])
-    within("A", np.abs(J.A.numpy()[0] - ((y[:n] - y[n:]) / (2 * size)).T).max(), 1e-7)
+    expected = ((y[:n] - y[n:]) / (2 * size)).T
+    for name in ([], ["actuator_gain"]):  # in closed form, and by reverse passes
+        sim = ws.Simulator(model, dtype="float64", device="cpu", requires_grad=bool(name), solver=SOLVER)
+        J = sim.linearize(sim.state(x0[:2], x0[2:4], activation=x0[4:]), u[None], parameters=name)
+        within(f"A {name}", np.abs(J.A.numpy()[0] - expected).max(), 1e-7)
 
 
 def test_a_pair_of_muscles_holds_an_arm_where_theory_says(within):

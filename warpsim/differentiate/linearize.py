@@ -13,6 +13,7 @@ from warpsim.checks import choice, flag
 from warpsim.device.copies import copy, launch
 from warpsim.device.ranges import assign, fill
 from warpsim.device.recording import tape_paused
+from warpsim.differentiate.actuation_columns import ActuationColumns
 from warpsim.differentiate.contact_adjoint import ContactAdjoint
 from warpsim.differentiate.pressure_rates import PARAMETERS as PRESSURE_PARAMETERS
 from warpsim.differentiate.pressure_rates import PressureRates, without_gradient
@@ -90,16 +91,20 @@ class Linearization(ShownByShapes):
 class Columns:
     """Which variables the columns of X are of: q, v, controls, then generalised forces and parameters if asked for."""
 
-    def __init__(self, device_model: DeviceModel, force: bool, parameters: tuple[str, ...]):
+    def __init__(self, device_model: DeviceModel, force: bool, parameters: tuple[str, ...], laws: bool):
         model, t = device_model.model, device_model.types
         self.device_model = device_model
         chosen = [name for name in PARAMETERS if name in parameters]
         entries = request_entries(model, force, chosen)
         starts = np.cumsum([0, *entries.values()])
+        self.law = int(
+            starts[-1]
+        )  # behind those asked for: of the laws s of actuators, where a model has an `Actuation`
+        width = self.law + (3 * model.nu if laws else 0)
         self.entries, self.parameters = entries, tuple(chosen)
         self.first = dict(zip(entries, (int(n) for n in starts[:-1]), strict=True))
         self.pressure: PressureRates | None = None  # rates of contact between pressure fields
-        self.X = self._zeros((model.nv, int(starts[-1])), t.real)
+        self.X = self._zeros((model.nv, width), t.real)
         self._make_inertias([name for name in chosen if name in INERTIAS])
 
     def _zeros(self, shape, kind) -> wp.array:
@@ -178,6 +183,7 @@ class Linearizer:
         self._make_rows()
         self._make_weights()
         self._columns: dict[tuple, Columns] = {}
+        self.actuation = None if self.step.actuation is None else ActuationColumns(self.step)
 
     def _make_contacts(self) -> None:
         t, collision = self.device_model.types, self.step.collision
@@ -221,7 +227,7 @@ class Linearizer:
         """The layout of a request; its workspace is kept."""
         key = (force, parameters)
         if key not in self._columns:
-            self._columns[key] = Columns(self.device_model, force, parameters)
+            self._columns[key] = Columns(self.device_model, force, parameters, self.actuation is not None)
             if self.step.collision.pressure is not None:
                 self._columns[key].pressure = PressureRates(self.step.collision, self.motion.grad)
                 self._columns[key].pressure.choose(parameters)
@@ -232,6 +238,8 @@ class Linearizer:
         assign(self.step.q, state.q)
         assign(self.step.v, state.v)
         self.step.scalar_rows.load_memory(state.memory)
+        if self.model.na:
+            assign(self.step.actuation.activation, state.activation)
         for target, source in ((self.step.control, control), (self.step.tau, tau)):
             fill(target) if source is None else assign(target, source)
 
@@ -246,6 +254,9 @@ class Linearizer:
         self._smooth_columns(h, columns)
         self._contact_columns(h, columns)
         self._row_columns(h, columns)
+        if self.actuation is not None:
+            self.actuation.find(h)
+            self.actuation.add(columns.law, columns.first["B"], X)
         problem, work = step.solver.problem, step.solver.work
         launch(kernels.list_dofs, nv, [problem, work, self.dof])
         width = min(COLUMNS_PER_THREAD[self.device_model.device.is_cuda], X.shape[2])
@@ -256,6 +267,8 @@ class Linearizer:
                 continue
             launch(kernels.store_jacobian, self.model.nlink, [topology, h, v, X, columns.first[name], Y])
         launch(kernels.add_position, self.model.nlink, [topology, h, v, result.A])
+        if self.model.na:
+            self.actuation.store(result.A, result.B)
 
     def _smooth_columns(self, h: float, columns: Columns) -> None:
         """Inertial forces, springs, actuators, generalised forces."""
@@ -280,15 +293,17 @@ class Linearizer:
 
     def _actuators(self, columns: Columns) -> list:
         """The actuators and their first columns, as kernels read them."""
-        step, p, S = self.step, self.device_model.parameters, self.device_model.types.real
+        step, S = self.step, self.device_model.types.real
         actuators, first = copy(actuator_slopes.Actuators, S)(), copy(actuator_slopes.FirstColumns, S)()
         actuators.link, actuators.row, actuators.gear = step.actuator_link, step.actuator_row, step.actuator_gear
-        actuators.gain, actuators.bias = p.stored("actuator_gain"), p.stored("actuator_bias")
-        actuators.control_range, actuators.force_range = p.stored("control_range"), p.stored("force_range")
-        actuators.control = step.control
+        found = step.actuator_parameters()
+        actuators.gain, actuators.bias, actuators.control_range, actuators.force_range = found
         first.control = columns.start("B")
         for name in ACTUATOR_PARAMETERS:
             setattr(first, name, columns.start(name))
+        actuators.control = step.control
+        if self.actuation is not None:  # the laws stand in the place of biases
+            actuators.control, first.actuator_bias = self.actuation.no_control, columns.law
         return [actuators, first]
 
     def _parameter_columns(self, h: float, columns: Columns) -> None:
@@ -392,7 +407,7 @@ class Linearizer:
         G, gamma = solver.work.newton.row_G, solver.solution.row_gamma
         if not forward.count:
             return
-        table, constants, phi = forward.table, forward.constants(step.control), forward.phi
+        table, constants, phi = forward.table, forward.constants(step.actuator_control), forward.phi
         inputs = [table, constants, rows, h, sigma, step.q, step.v, phi, G, gamma, slopes]
         launch(row_slopes.coordinate_row_slopes, forward.count, inputs)
         bounds = [columns.start("joint_range"), columns.start("joint_friction")]
@@ -456,11 +471,13 @@ def _not_analytic(sim, names: tuple[str, ...]) -> str:
         return 'without the factor of the Hessian, only with SAP(linear_solver="cholesky")'
     if sim.parameters.is_per_world("body_active"):
         return "with body_active per world"
-    if sim._step.actuation is not None:
-        return "with activations, muscles or ranges of what several actuators do"
+    if sim._step.actuation is not None and sim._step.actuation.has_limits:
+        return "with ranges of what several actuators do"
     if sim._step.compensation is not None:
         return "with gravity compensation"
     others = [name for name in names if name not in PARAMETERS]
+    if sim._step.actuation is not None:  # which are those of laws before a step
+        others += [name for name in names if name in ("actuator_gain", "actuator_bias", "control_range")]
     if "geom_size" in names and sim.model.point_pairs:
         others.append("geom_size")
     return f"by {others[0]!r}, only by {', '.join(PARAMETERS)}" if others else ""

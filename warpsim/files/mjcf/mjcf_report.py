@@ -187,7 +187,12 @@ FIELDS = (
     (
         REFUSED,
         "actuators with a delay or other transmission",
-        "actuator_history actuator_historyadr actuator_delay actuator_dampingpoly actuator_cranklength actuator_ctrlspec",
+        "actuator_history actuator_historyadr actuator_delay actuator_dampingpoly actuator_cranklength",
+    ),
+    (
+        IGNORED,
+        "what a control stands for, of actuators with several",
+        "actuator_ctrlspec",
     ),
     (
         IGNORED,
