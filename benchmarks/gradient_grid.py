@@ -10,6 +10,7 @@ comes or goes within the smallest step, chaos) are counted, not compared. CPU, a
 
 import argparse
 import dataclasses
+import functools
 import itertools
 import json
 import pathlib
@@ -20,7 +21,7 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
-from scenes import pressure
+from scenes import pressure, tendons
 from warpsim.bench import machine
 from warpsim.demo import robot_path
 
@@ -50,6 +51,12 @@ ROBOTS = ("ant", "humanoid", "half_cheetah")
 FIELDS = {"polygons": "polygons", "quadrants": "patch16", "five points": "patch5"}  # of contact between pressure fields
 MOTIONS = pressure.motions()
 ACTUATION = ("activation", "muscle", "shared range", "gravcomp")  # of an arm of two hinges
+LINES = (
+    "spatial tendon",
+    "site motor",
+    "wrapped muscle",
+    "crank",
+)  # of an arm of three hinges with a rope (`scenes/tendons.py`)
 
 
 def scene(joint: str, regime: str) -> ws.Model:
@@ -123,6 +130,17 @@ def arm(kind: str) -> ws.Model:
         b.add_effort_limit("shoulder", (-0.4, 0.3))
         b.add_effort_limit(tendon="both", range=(-0.5, 0.5))
     return b.build()
+
+
+def roped_arm(kind: str) -> ws.Model:
+    """An arm with a rope round a sphere and a cylinder; a wrapped muscle passes through the cylinder."""
+    drive = {"spatial tendon": "tendon servo", "wrapped muscle": "muscle"}.get(kind, kind)
+    rope = "limits" if kind == "crank" else "spring"
+    return ws.load(tendons.roped_arm(drive, rope=rope, inside=kind == "wrapped muscle"))
+
+
+def roped_start(sim: ws.Simulator):
+    return sim.state([0.2, 0.4, 0.1], [0.1, -0.2, 0.3])
 
 
 def arm_start(sim: ws.Simulator):
@@ -216,6 +234,11 @@ def cases(arguments):
         for kind, (integrator, solver) in itertools.product(ACTUATION, schemes):
             if solver == "SAP":
                 yield ["arm", kind, integrator, solver], lambda k=kind: arm(k), names, arm_start
+        for kind, (integrator, solver) in itertools.product(LINES, schemes):
+            names = ["body_mass", "gravity", "geom_size", "geom_pose", "force_range"]
+            names += ["tendon_stiffness", "tendon_damping"] if kind != "crank" else ["tendon_range", "tendon_friction"]
+            if solver == "SAP" or kind == "spatial tendon":
+                yield ["roped arm", kind, integrator, solver], lambda k=kind: roped_arm(k), names, roped_start
     elif not arguments.robots_only and not arguments.fields:
         for joint, regime in itertools.product(JOINTS, REGIMES):
             if joint == "free" and regime == "limit":
@@ -226,12 +249,70 @@ def cases(arguments):
                 names = parameters(joint, regime)
                 begin = lambda sim, j=joint, r=regime: start(sim, j, r)  # noqa: E731
                 yield [joint, regime, integrator, solver], lambda j=joint, r=regime: scene(j, r), names, begin
+        yield from part_cases(schemes)
     if arguments.fields:
         yield from field_cases()
     if arguments.robots or arguments.robots_only:
         names = ["body_mass", "geom_friction", "joint_damping", "geom_size", "gravity", "actuator_gain"]
         for robot, (integrator, solver) in itertools.product(ROBOTS, schemes):
             yield [robot, "contact", integrator, solver], lambda r=robot: robot_model(r), names, robot_start
+
+
+def part_cases(schemes):
+    """The rows of mocap bodies (a weld pulls, a table carries) and of a medium."""
+    for integrator, solver in schemes:
+        yield ["mocap", "weld, contact", integrator, solver], mocap_scene, ["body_mass", "gravity"], mocap_start
+    names = ["fluid_density", "fluid_viscosity", "wind", "body_com", "geom_pose", "body_mass"]
+    for integrator, fluid in itertools.product(INTEGRATORS, ("box", "ellipsoid")):
+        model = functools.partial(fluid_scene, fluid == "ellipsoid" or None)
+        yield ["fluid", fluid, integrator, "SAP"], model, names, lambda sim: moving_start(sim, 1.0)
+
+
+def mocap_scene() -> ws.Model:
+    """A gripper welded to one mocap body, a ball that slides on another."""
+    b = ws.ModelBuilder("mocap")
+    target, table = (b.add_body(name, mocap=True, pose=[x, 0, 0]) for name, x in (("target", 0), ("table", 1)))
+    b.add_geom("box", [0.2, 0.2, 0.1], body=table, friction=FRICTION["sliding"])
+    for name, pose, shape in (
+        ("gripper", [0, 0, 0.0], ("box", [0.05, 0.04, 0.03])),
+        ("ball", [1, 0, 0.2 - OVERLAP], ("sphere", [0.1])),
+    ):
+        body = b.add_body(name, pose=pose)
+        b.add_joint(body, "free")
+        b.add_geom(
+            *shape,
+            body=body,
+            friction=FRICTION["sliding"],
+            contype=int(name == "ball"),
+            conaffinity=int(name == "ball"),
+        )
+    b.add_constraint("weld", "gripper", target)
+    return b.build()
+
+
+def mocap_start(sim: ws.Simulator):
+    """The gripper a little off its target."""
+    return sim.state(
+        mocap=sim.model.mocap0 + np.array([[1e-3, -2e-3, 1e-3, 0, 1e-3, 0, 2e-3], [0, 0, 0, 0, 0, 0, 1e-3]])
+    )
+
+
+def fluid_scene(fluid) -> ws.Model:
+    """Two bodies on a ball joint that fly through a medium in the wind."""
+    b = ws.ModelBuilder("fluid", density=100.0, viscosity=0.5, wind=(0.5, -0.3, 0.2))
+    trunk = b.add_body("trunk", pose=[0, 0, 1])
+    b.add_joint(trunk, "free")
+    b.add_geom("ellipsoid", [0.1, 0.2, 0.05], body=trunk, fluid=fluid)
+    child = b.add_body("child", parent=trunk, pose=[0.1, 0, 0])
+    b.add_joint(child, "ball")
+    b.add_geom("box", [0.1, 0.03, 0.05], body=child, pose=[0.1, 0.01, 0], fluid=fluid)
+    return b.build()
+
+
+def moving_start(sim: ws.Simulator, speed: float):
+    rng = np.random.default_rng(3)
+    q = sim.model.displace(sim.model.q0, 0.2 * rng.normal(size=sim.model.nv))
+    return sim.state(q, speed * rng.normal(size=sim.model.nv))
 
 
 def field_cases():

@@ -48,6 +48,7 @@ OWN_SUMS = {
     "wrench_force": "(worlds, trees)",
     "rnea": "(worlds, trees)",
     "least_weight": "(worlds, rows)",
+    "motor_forces": "(worlds, degrees of freedom)",
 }
 # Of atomic instructions: those on real numbers, and those on bits, by which additions can be made.
 ATOMIC = re.compile(r"^\s*(?:@\S+\s+)?((?:atom|red)(?:\.[\w:]+)*\.(?:f|bf|b)\d+\w*)\b", re.MULTILINE)

@@ -7,9 +7,10 @@ import numpy as np
 import warp as wp
 
 from warpsim.device.copies import launch
-from warpsim.device.recording import tape_paused
+from warpsim.device.recording import active_tape, tape_paused
 from warpsim.device.replay import Replay, capturing
 from warpsim.device.threads import turn
+from warpsim.differentiate.checkpoint import move_gradient
 from warpsim.differentiate.implicit import StepAdjoint, StepRecord, kept_array, pass_on_gradient, step_adjoint
 from warpsim.differentiate.kept import AdjointParameters, KeptParameters
 from warpsim.differentiate.linearize import Linearizer
@@ -126,6 +127,9 @@ class Stepper:
         memory = {
             name: wp.zeros_like(array, requires_grad=name in smooth) for name, array in self.step.memory().items()
         }
+        if model.nmocap:
+            with tape_paused():
+                wp.copy(memory["mocap"], self.mocap_rest)
         return State(q, v, time, memory)
 
     def check_state(self, state: State, label: str = "state") -> None:
@@ -138,9 +142,44 @@ class Stepper:
         """Shape and dtype of every array of a state, by name."""
         return {name: (array.shape, array.dtype) for name, array in self.step.state_arrays().items()}
 
-    def restart(self, state: State, chosen, start: dict | None) -> None:
-        """Put worlds of a state to a start, arrays by name with a row for each chosen (of a mask: each) world or one for all, None the model's; the
-        rest of theirs is 0.
+    @functools.cached_property
+    def mocap_rest(self) -> wp.array:
+        """Where the model has its mocap bodies, in all worlds."""
+        rows = np.tile(self.model.mocap0, (self.worlds, 1, 1))
+        return wp.array(rows, dtype=self.device_model.types.real, device=self.device)
+
+    @functools.cached_property
+    def _mocap_given(self) -> wp.array:
+        """What a step was told last."""
+        return wp.empty_like(self.mocap_rest)
+
+    def with_mocap(self, state: State, mocap) -> State:
+        """The state with the poses that a step is given, of the same arrays otherwise; itself where it is given none.
+
+        Under a tape gradients go to the array that was given, whose values are kept.
+        """
+        if mocap is None:
+            return state
+        self.inputs.refuse_mocap(mocap)
+        told = state.alias()
+        if active_tape() is None:
+            self._copy_input(self._mocap_given, mocap, "mocap")
+            told.memory["mocap"] = self._mocap_given
+            return told
+        mocap = self.inputs.device_array(mocap, self.inputs.force_shapes["mocap"], "mocap")
+        with tape_paused() as tape:
+            told.memory["mocap"] = kept = wp.clone(mocap, requires_grad=True)
+        if mocap.grad is not None:
+            tape.record_func(functools.partial(self._give_back, kept, mocap), [kept, mocap])
+        return told
+
+    def _give_back(self, kept: wp.array, mocap: wp.array) -> None:
+        with turn(self.device):
+            move_gradient(kept.grad, mocap.grad)
+
+    def restart(self, state: State, chosen, start: dict | None, mocap=None) -> None:
+        """Put worlds of a state to a start, arrays by name with a row for each chosen (of a mask: each) world or one for all, None the model's; `mocap`
+        likewise; the rest of theirs is 0.
 
         `chosen`: indices, or a mask on the device, of which nothing is read here. On the tape, where one records.
         """
@@ -149,13 +188,9 @@ class Stepper:
         state.release()
         with tape_paused() as tape:
             row_of = self._row_of(chosen)
-            if start is None:
-                sources = self._model_start
-            else:
-                sources = {
-                    name: x if isinstance(x, wp.array) else wp.array(x, dtype=S, device=device)
-                    for name, x in start.items()
-                }
+            given = dict(start or {}) | ({} if mocap is None else {"mocap": mocap})
+            given = {k: x if isinstance(x, wp.array) else wp.array(x, dtype=S, device=device) for k, x in given.items()}
+            sources = self._model_start | given
             for name, array in state.arrays().items():
                 if array.size:
                     target = _words(array)
@@ -182,7 +217,8 @@ class Stepper:
     @functools.cached_property
     def _model_start(self) -> dict[str, wp.array]:
         S, device = self.device_model.types.real, self.device
-        return {name: wp.array(x, dtype=S, device=device) for name, x in self.inputs.start(rows=1).items()}
+        start = {name: wp.array(x, dtype=S, device=device) for name, x in self.inputs.start(rows=1).items()}
+        return start | ({"mocap": self.device_model.mocap0} if self.model.nmocap else {})
 
     def _zero_words(self, columns: int) -> wp.array:
         if self._zeros is None or self._zeros.shape[1] < columns:
@@ -315,6 +351,9 @@ class Stepper:
     def adjoint(self) -> StepAdjoint:
         device_model = copy.copy(self.device_model)
         device_model.parameters = AdjointParameters(self.parameters)
+        if self.model.nmocap:
+            with tape_paused():
+                device_model.link_pose = wp.clone(device_model.link_pose, requires_grad=True)
         slots = self.step.collision.capacity or None
         return step_adjoint(self.integrator)(device_model, self.contact_model, slots, self.replay, self.integrator)
 

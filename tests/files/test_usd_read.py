@@ -119,7 +119,6 @@ def test_a_height_field_that_was_edited_reads_as_it_is(tmp_path):
             assert not found.hfields and len(found.meshes) >= 1
 
 
-@pytest.mark.filterwarnings("ignore:.*fluid forces")
 @pytest.mark.parametrize("name", ["scene", "ant", "humanoid"])
 def test_dynamics_of_the_round_trip(tmp_path, name, rng):
     """Mass matrix and forward dynamics agree to 1e-12, also through usdz; with the schema alone to 1e-6 (one precision)."""

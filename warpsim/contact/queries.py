@@ -80,6 +80,11 @@ class Queries:
         self.dynamics = Dynamics(device_model)
         self.scalar = device_model.types.real
 
+    def place_mocap(self, mocap: wp.array | None) -> None:
+        """Put the mocap bodies at poses `(worlds, nmocap, 7)`, before a query; None where there are none."""
+        if mocap is not None:
+            self.dynamics.place_mocap(mocap)
+
     def kinematics(self, q: wp.array) -> wp.array:
         """Body poses `(worlds, nbody, 7)`."""
         self._place(q)

@@ -3,7 +3,8 @@
 import warp as wp
 
 from warpsim.device.ranges import assign, fill
-from warpsim.kernels.rows import frame_rows, taped_rows
+from warpsim.forces.lines import TapedLines
+from warpsim.kernels.rows import frame_rows, line_rows, taped_rows
 from warpsim.kernels.tree import passes
 from warpsim.rows.scalar_rows import ScalarRows
 from warpsim.tree.dynamics import DeviceModel, Dynamics
@@ -17,6 +18,7 @@ class RowsAdjoint:
 
     def __init__(self, device_model: DeviceModel, scalar_rows: ScalarRows, dynamics: Dynamics, follows: bool = False):
         self.device_model, self.forward, self.dynamics = device_model, scalar_rows, dynamics
+        self.lines: TapedLines | None = None  # of models with lines
         S, array, n, frames = device_model.types.real, dynamics.array, scalar_rows.count, scalar_rows.floor.shape[1]
         self.J, self.weight = array(scalar_rows.support.shape, S), array(n, S)
         self.J_start = array(scalar_rows.support.shape, S) if follows else self.J  # at q
@@ -56,6 +58,10 @@ class RowsAdjoint:
         self._record_rows(dynamics, constants, [*inputs, q, v0], self.phi, self.J_start)
         if between is not None:
             self._record_rows(between[0], constants, [*inputs, between[1], v0], self.phi_between, self.J)
+        if f.on_lines is not None:
+            for where in [(self.phi, self.J_start)] + ([(self.phi_between, self.J)] if between is not None else []):
+                inputs = [f.table, constants, f.rows, f.on_lines.table, self.lines.length, self.lines.moment, q, *where]
+                dynamics.launch(line_rows.errors, f.on_lines.count, inputs)
         if f.has_frames:
             dynamics.launch(taped_rows.diagonal, d.model.nv, [d.topology, M, self.inertia])
             at = dynamics if between is None else between[0]

@@ -175,7 +175,9 @@ class View:
     @property
     def poses(self):
         """`(worlds, nbody, 7)` as [x y z qw qx qy qz]."""
-        return self._once("poses", lambda: self._asked("poses", lambda: (self.sim.kinematics(self.state.q),))[0])
+        return self._once(
+            "poses", lambda: self._asked("poses", lambda: (self.sim.kinematics(self.state.q, self.state.mocap),))[0]
+        )
 
     @property
     def velocities(self):

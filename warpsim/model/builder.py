@@ -6,13 +6,12 @@ The importers use it too, so that a file and a scene in code pass the same check
 import copy
 import dataclasses
 import warnings
-from collections.abc import Mapping
 
 import numpy as np
 
 from warpsim.checks import flag, listed, number, short, whole
 from warpsim.errors import ModelError
-from warpsim.model import compiler, constraint_types, constraints, mesh_mass
+from warpsim.model import compiler, constraint_types, constraints, medium, mesh_mass
 from warpsim.model.actuators import Actuator, EffortLimit, activation_options, actuator_law, interval
 from warpsim.model.builder_values import (
     array_of,
@@ -52,6 +51,8 @@ from warpsim.model.model import (
     TetField,
 )
 from warpsim.model.muscle import Muscle
+from warpsim.model.targets import check_feedback, read_gear, read_target
+from warpsim.model.tendon_paths import read_path
 
 DEFAULT_DENSITY = 1000.0  # kg/m^3
 
@@ -65,6 +66,8 @@ class Body:
     com: np.ndarray
     inertia: np.ndarray
     gravcomp: float = 0.0
+    mocap: bool = False
+    axes: np.ndarray | None = None  # quaternion of the inertia's, where a file says which
 
 
 @dataclasses.dataclass
@@ -106,6 +109,7 @@ class Geom:
     visible: bool
     hydroelastic: np.ndarray
     field: int  # into the builder's fields, -1
+    fluid: np.ndarray
 
 
 class ModelBuilder:
@@ -121,15 +125,27 @@ class ModelBuilder:
         model = builder.build()
 
     `friction_rule` (of geoms of equal priority) and `filter_parent` (no contact between a body and its parent) are
-    attributes; left at None they follow the first model added, else they are HARMONIC and True.
+    attributes; left at None they follow the first model added, else they are HARMONIC and True. All bodies move in a medium of `density` [kg/m^3],
+    `viscosity` [Pa s] and `wind` [m/s], attributes too; 0 and 0 are none.
     """
 
-    def __init__(self, name: str = "model", *, gravity=(0.0, 0.0, -9.81), timestep: float = 0.01):
+    def __init__(
+        self,
+        name: str = "model",
+        *,
+        gravity=(0.0, 0.0, -9.81),
+        timestep: float = 0.01,
+        density: float = 0.0,
+        viscosity: float = 0.0,
+        wind=(0.0, 0.0, 0.0),
+    ):
         if not isinstance(name, str):
             raise ModelError(f"the model's name is {short(name)}; give a text")
         self.name = name
         self.gravity = vector_of(gravity, 3, "gravity")
         self.timestep = positive_of(timestep, "timestep [s]")
+        self.density, self.viscosity, self.wind = density, viscosity, wind
+        medium.medium_of(density, viscosity, wind)
         self.bodies: list[Body] = []
         self.joints: list[Joint] = []
         self.geoms: list[Geom] = []
@@ -155,9 +171,18 @@ class ModelBuilder:
         return f"ModelBuilder({short(self.name)}: {counts or 'empty'})"
 
     def add_body(
-        self, name=None, *, parent=-1, pose=IDENTITY, mass=None, com=(0, 0, 0), inertia=None, gravcomp=0.0
+        self,
+        name=None,
+        *,
+        parent=-1,
+        pose=IDENTITY,
+        mass=None,
+        com=(0, 0, 0),
+        inertia=None,
+        gravcomp=0.0,
+        mocap=False,
     ) -> int:
-        """Add a body; without joints it is fixed to `parent` (-1 or "world": the world).
+        """Add a body; without joints it is fixed to `parent` (-1 or "world": the world), with `mocap` there where a step is told.
 
         `mass` [kg], `com (3,)` in body axes and `inertia` about the COM in body axes, (3,) diagonal or (3, 3); without
         `mass` all three follow from the densities of the body's geoms. A mass without inertia is a point mass. `gravcomp`: the share
@@ -177,7 +202,8 @@ class ModelBuilder:
             )
         inertia = np.zeros((3, 3)) if inertia is None else inertia_of(inertia, label)
         share = number(gravcomp, f"{label}: gravcomp", "it must be finite", np.isfinite, ModelError)
-        body = Body(name, parent, pose_of(pose, label), mass, com, inertia, share)
+        mocap = flag(mocap, f"{label}: mocap", ModelError)
+        body = Body(name, parent, pose_of(pose, label), mass, com, inertia, share, mocap)
         self.bodies.append(body)
         return len(self.bodies) - 1
 
@@ -281,6 +307,7 @@ class ModelBuilder:
         visible=True,
         hydroelastic=None,
         max_hull_vertices=MAX_HULL_VERTICES,
+        fluid=None,
     ) -> int:
         """Add a shape to `body` (-1: the world).
 
@@ -289,7 +316,8 @@ class ModelBuilder:
         "hfield" (with `hfield=(size, data)`, see `model.HField`). Material: Coulomb `friction`, `stiffness` [N/m] (inf: near-rigid), `dissipation_time` [s] (None: critical), `restitution` (LCP contact only).
         `hertz_modulus` E* [Pa] of a sphere (`Compliant` contact only) makes its force E* sqrt(r d^3) at depth d.
         Two geoms may touch if `contype` of one and `conaffinity` of the other share a bit; `condim=1` has no friction.
-        `hydroelastic`, a `ws.Hydroelastic`: two geoms that have it, one of them compliant, touch by pressure fields.
+        `hydroelastic`, a `ws.Hydroelastic`: two geoms that have it, one of them compliant, touch by pressure fields. `fluid`: True, or its five
+        coefficients (see `medium`): the medium acts on the body's geoms as on ellipsoids, not on the body as on a box.
         """
         body = self._body(body)
         name = self._name("geom", name, [g.name for g in self.geoms])
@@ -338,7 +366,8 @@ class ModelBuilder:
         if hydroelastic is not None and hydroelastic.field is not None:
             self.fields.append(hydroelastic.field)
             field = len(self.fields) - 1
-        geom = Geom(name, kind, body, size, pose, *material, *masks, density, rgba, index, visible, soft, field)
+        drag = medium.ellipsoid_row(kind, size, fluid, label)
+        geom = Geom(name, kind, body, size, pose, *material, *masks, density, rgba, index, visible, soft, field, drag)
         self.geoms.append(geom)
         return len(self.geoms) - 1
 
@@ -356,8 +385,9 @@ class ModelBuilder:
 
     def add_tendon(
         self,
-        joints,
+        joints=None,
         *,
+        path=None,
         name=None,
         range=None,
         stiffness=0.0,
@@ -365,28 +395,20 @@ class ModelBuilder:
         friction=0.0,
         reference=None,
     ) -> int:
-        """Add a fixed tendon, a linear combination of positions: length = sum of coefficient times q.
+        """Add a tendon: a fixed one on `joints`, or a spatial one along a `path`.
 
-        `joints` maps hinges and slides (names or indices) to coefficients. `range` (low, high) limits the length. Its
-        spring is slack between the lengths `reference` (one number or two; None: the length where the joints' own
-        springs rest); `friction` is the largest dry-friction force.
+        `joints` maps hinges and slides (names or indices) to coefficients: length = sum of coefficient times q. A `path` is a list of
+        sites, with pairs (geom, side site or None) of spheres and cylinders to wrap between two sites, and with
+        `ws.Pulley(divisor)` where a new branch begins: length = that of the taut string [m]. `range` (low, high) limits the length. Its
+        spring is slack between the lengths `reference` (one number or two; None: of a fixed tendon the length where the
+        joints' own springs rest); `friction` is the largest dry-friction force.
         """
         name = self._name("tendon", name, [t.name for t in self.tendons])
         label = f"tendon {name!r}"
-        coefficients: dict[int, float] = {}
-        if not isinstance(joints, Mapping):
-            raise ModelError(f"{label}: joints is {short(joints)}; give a dict of joints and their coefficients")
-        for key, value in joints.items():
-            j = self._joint(key)
-            constraints.check_single(self.joints, j, label)
-            c = array_of(value, f"{label}: coefficient of joint {self.joints[j].name!r}")
-            if c.shape != () or not np.isfinite(c) or j in coefficients:
-                why = "is there twice" if j in coefficients else f"has the coefficient {value}; give a finite number"
-                raise ModelError(f"{label}: joint {self.joints[j].name!r} {why}")
-            if c != 0:
-                coefficients[j] = float(c)
-        if not coefficients:
-            raise ModelError(f"{label} moves nothing; give it at least one joint with a coefficient other than 0")
+        if (joints is None) == (path is None):
+            raise ModelError(f"{label}: give joints or a path, and not both")
+        coefficients = {} if joints is None else constraints.read_coefficients(self, joints, label)
+        wraps = [] if path is None else read_path(self, path, label)
         limits = np.zeros(2) if range is None else vector_of(range, 2, f"{label}: range")
         if limits[0] > limits[1]:
             raise ModelError(f"{label}: range {limits.tolist()} refused: the lower bound must not exceed the upper")
@@ -397,7 +419,11 @@ class ModelBuilder:
                 raise ModelError(f"{label}: reference {reference.tolist()}; give (low, high) with low <= high")
         forces = {"stiffness": stiffness, "damping": damping, "friction": friction}
         forces = {key: scalar_of(value, f"{label}: {key}") for key, value in forces.items()}
-        self.tendons.append(Tendon(name, coefficients, range is not None, limits, **forces, reference=reference))
+        if wraps and reference is None and forces["stiffness"] > 0:
+            raise ModelError(f"{label} has a spring; give the length [m] where it rests as reference")
+        self.tendons.append(
+            Tendon(name, coefficients, range is not None, limits, **forces, reference=reference, path=wraps)
+        )
         return len(self.tendons) - 1
 
     def add_constraint(
@@ -456,6 +482,10 @@ class ModelBuilder:
         kind="effort",
         *,
         tendon=None,
+        site=None,
+        reference_site=None,
+        crank=None,
+        body=None,
         name=None,
         gear=1.0,
         kp=0.0,
@@ -470,10 +500,14 @@ class ModelBuilder:
         muscle: Muscle | None = None,
         group: int = 0,
     ) -> int:
-        """Add an actuator on `joint` or `tendon`: force = (gain . s) drive + bias . s, s = (1, length, velocity), times gear.
+        """Add an actuator: force = (gain . s) drive + bias . s, s = (1, length, velocity), times gear. It acts on one of these:
 
-        The length of a hinge or slide is gear q, its velocity gear v; of a tendon gear times its length. `gear` has one
-        value per degree of freedom of the joint.
+        `joint`: the length of a hinge or slide is gear q, its velocity gear v; `gear` has one value per degree of freedom.
+        `tendon`: gear times its length.
+        `site`: gear (6,) is a force and a torque in its axes, and the length 0; with `reference_site` in that one's axes, and the length is
+        gear · (position, rotation vector) of the site in them.
+        `crank=(pin site, slider site, rod [m])`: the slide of the rod along the slider's z axis.
+        `body`: its contacts stick with the force, shared among them (control_range from 0 on, no feedback).
 
         `kind` "effort" (the drive is the force), "position" (`kp`, and `kv` as damping), "velocity" (`kv`), "affine"
         with `gain (3,)` and `bias (3,)`, or "muscle" with `muscle=ws.Muscle(...)`. Controls are clamped to `control_range`, the force to `force_range`.
@@ -484,27 +518,16 @@ class ModelBuilder:
         """
         name = self._name("actuator", name, [a.name for a in self.actuators])
         label = f"actuator {name!r}"
-        if (joint is None) == (tendon is None):
-            raise ModelError(f"{label}: give a joint or a tendon, and not both")
-        j, t = (-1, self._tendon(tendon)) if joint is None else (self._joint(joint), -1)
+        target = read_target(self, joint, tendon, site, reference_site, crank, body, label)
         gain, bias = actuator_law(kind, kp, kv, gain, bias, label, muscle)
-        nv = 1 if j < 0 else JOINT_NV[self.joints[j].type]
-        gears = np.zeros(6)
-        values = np.atleast_1d(array_of(gear, f"{label}: gear"))
-        if not np.isfinite(values).all() or values.shape not in ((nv,), (6,)):  # six: as MJCF has them
-            raise ModelError(f"{label}: gear {short(values.tolist())}; give {nv} finite values")
-        gears[:nv] = values[:nv]
-        if nv > 1 and (gain[1:].any() or bias[1:].any() or muscle is not None):
-            raise ModelError(
-                f"{label}: feedback on length or velocity needs a hinge or slide; joint {self.joints[j].name!r} is "
-                f"{self.joints[j].type.name.lower()}"
-            )
+        gears = read_gear(self, target, gear, label)
         if bias[2] > 0:
             raise ModelError(f"{label}: velocity bias is {bias[2]}; a positive one feeds energy in, make it <= 0")
         ranges = (interval(control_range, f"{label}: control_range"), interval(force_range, f"{label}: force_range"))
+        check_feedback(self, target, gain[1:].any() or bias[1:].any() or muscle is not None, ranges[0], gain, label)
         state = activation_options(dynamics, activation_range, early, muscle, label)
         self.actuators.append(
-            Actuator(name, j, t, gears, gain, bias, *ranges, group=whole(group, f"{label}: group"), **state)
+            Actuator(name, target, gears, gain, bias, *ranges, group=whole(group, f"{label}: group"), **state)
         )
         return len(self.actuators) - 1
 
@@ -547,9 +570,10 @@ class ModelBuilder:
         self.cameras.append(make_camera(name, self._body(body), pose, fovy, resolution))
         return len(self.cameras) - 1
 
-    def add_keyframe(self, name: str, q=None, v=None, control=None, activation=None) -> None:
-        """Add a named state; what is not given is the initial pose, rest, and zero control and activation."""
-        self.keyframes[self._name("keyframe", name, list(self.keyframes))] = Keyframe(q, v, control, activation)
+    def add_keyframe(self, name: str, q=None, v=None, control=None, activation=None, mocap=None) -> None:
+        """Add a named state; what is not given is the initial pose, also of mocap bodies `(nmocap, 7)`, rest, and zero control and activation."""
+        frame = Keyframe(q, v, control, activation, mocap)
+        self.keyframes[self._name("keyframe", name, list(self.keyframes))] = frame
 
     def exclude(self, body_a, body_b) -> None:
         """No contact between the geoms of two bodies."""

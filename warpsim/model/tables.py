@@ -10,6 +10,7 @@ from warpsim.model.builder_values import hull_limit
 from warpsim.model.constraint_types import ConstraintType
 from warpsim.model.hydroelastic import surface_pairs
 from warpsim.model.model import DynamicsType, FrictionRule, GeomType, JointType, Model
+from warpsim.model.tendon_paths import check_paths
 
 PER_DOF = ("joint_stiffness", "joint_damping", "joint_armature", "joint_friction", "joint_reference")
 ROWS = {
@@ -23,7 +24,7 @@ ROWS = {
 ROWS |= {"tree_reference": "ntree", "tree_link": "ntree + 1", "tree_v": "ntree + 1"} | dict.fromkeys(PER_DOF, "nv")
 # By the beginning of the name, for those that are not above; the text is what `counts` knows.
 OWNER = {"body": "nbody", "joint": "njoint", "link": "nlink", "geom": "ngeom", "pair": "npair", "tendon": "ntendon"}
-OWNER |= {"constraint": "nconstraint", "actuator": "nu", "site": "nsite", "camera": "ncamera"}
+OWNER |= {"constraint": "nconstraint", "actuator": "nu", "site": "nsite", "camera": "ncamera", "wrap": "nwrap"}
 # Indices: the least that is allowed, and what they count; one past the end is allowed where a slice begins.
 INDICES = {
     "body_parent": (-1, "nbody"),
@@ -53,6 +54,10 @@ INDICES = {
     "actuator_tendon": (-1, "ntendon"),
     "site_body": (-1, "nbody"),
     "camera_body": (-1, "nbody"),
+    "wrap_tendon": (0, "ntendon"),
+    "wrap_side": (-1, "nsite"),
+    "actuator_site": (-1, "nsite"),
+    "actuator_body": (-1, "nbody"),
 }
 KINDS = {"joint_type": JointType, "link_type": JointType, "geom_type": GeomType, "pair_rule": FrictionRule}
 KINDS |= {"constraint_type": ConstraintType, "site_type": GeomType, "actuator_dynamics": DynamicsType}
@@ -62,7 +67,7 @@ def check_tables(model: Model) -> None:
     """Raise `ModelError` naming the first field whose length, index or kind does not fit the rest."""
     counts = {name: getattr(model, name) for name in ("nq", "nv", "nu", "nbody", "njoint", "ngeom", "nlink", "ntree")}
     counts |= {"ntendon": model.ntendon, "nconstraint": model.nconstraint, "npair": len(model.pair_geom)}
-    counts |= {"nsite": model.nsite, "ncamera": model.ncamera}
+    counts |= {"nsite": model.nsite, "ncamera": model.ncamera, "nwrap": len(model.wrap_tendon)}
     counts |= {"nmesh": len(model.meshes), "nfield": len(model.fields)}
     for name, value in vars(model).items():
         rows = ROWS.get(name) or OWNER.get(name.split("_")[0])
@@ -76,6 +81,7 @@ def check_tables(model: Model) -> None:
         bad = ~np.isin(getattr(model, name), known)
         if bad.any():
             raise ModelError(f"{name}[{int(np.argmax(bad))}] is {getattr(model, name)[bad][0]}; there are {known}")
+    check_paths(model)
     for name in ("tree_link", "tree_v"):
         if (np.diff(getattr(model, name)) < 0).any():
             raise ModelError(f"{name} is {getattr(model, name).tolist()}; it must not decrease")
@@ -103,6 +109,12 @@ def check_tables(model: Model) -> None:
     surface = surface_pairs(model.geom_hydroelastic, model.pair_geom)
     if not np.array_equal(surface, np.arange(len(surface)) >= model.point_pairs):
         raise ModelError(f"point_pairs is {model.point_pairs}, but pressure-field contact is of other pairs")
+    mocap = np.flatnonzero(model.body_mocap >= 0)
+    roots = model.body_link[mocap]
+    if not np.array_equal(model.body_mocap[mocap], np.arange(len(mocap))):
+        raise ModelError(f"body_mocap is {model.body_mocap.tolist()}; it must number the mocap bodies in their order")
+    if (model.link_parent[roots] >= 0).any() or (model.link_type[roots] != JointType.FIXED).any():
+        raise ModelError("body_mocap: a mocap body must be a child of the world without a joint")
     fields = int(np.count_nonzero(model.geom_type == GeomType.HFIELD))
     if len(model.hfields) != fields:
         raise ModelError(f"{fields} height-field geoms, but {len(model.hfields)} height fields")

@@ -11,12 +11,13 @@ import mujoco
 import numpy as np
 
 from warpsim.checks import grouped
-from warpsim.files.mjcf.mjcf_force_limits import IDLE, SHARED, UNREACHED, ForceLimits, compensates
+from warpsim.files.mjcf.mjcf_force_limits import IDLE, MOVING, SHARED, UNREACHED, ForceLimits, compensates
 from warpsim.files.mjcf.mjcf_pressure import named_numerics
 from warpsim.files.mjcf.mjcf_refusals import (
     JOINTS,
     MUSCLE_LAW,
     TENDON_FORCES,
+    TRANSMISSIONS,
     actuator_count,
     actuator_refusal,
     control_index,
@@ -24,6 +25,7 @@ from warpsim.files.mjcf.mjcf_refusals import (
     element_name,
     equality_refusal,
     locked_ball,
+    tendon_coefficients,
     tendon_refusal,
     tendon_roles,
 )
@@ -44,12 +46,12 @@ FIELDS = (
     (
         USED,
         "sizes",
-        "nq nv nu na nactuator nbody njnt ngeom npair nexclude nkey nmesh",
+        "nq nv nu na nactuator nbody nmocap njnt ngeom npair nexclude nkey nmesh",
     ),
     (
         USED,
         "refused, or listed as ignored, when not zero",
-        "neq ntendon nsensor nsite ncam nlight nflex nskin nhfield ntex nmat nnumeric ntext ntuple nmocap "
+        "neq ntendon nsensor nsite ncam nlight nflex nskin nhfield ntex nmat nnumeric ntext ntuple "
         "nplugin nuserdata nplastic nhistory flg_surfacevel flg_adhesion",
     ),
     (
@@ -93,7 +95,7 @@ FIELDS = (
         USED,
         "actuators",
         "actuator_trntype actuator_trnid actuator_gaintype actuator_gainprm actuator_biastype actuator_biasprm "
-        "actuator_gear actuator_ctrllimited actuator_ctrlrange actuator_forcelimited actuator_forcerange "
+        "actuator_cranklength actuator_gear actuator_ctrllimited actuator_ctrlrange actuator_forcelimited actuator_forcerange "
         "actuator_ctrladr actuator_ctrlnum actuator_outadr actuator_outnum",
     ),
     (
@@ -128,9 +130,9 @@ FIELDS = (
         "jnt_actfrclimited jnt_actfrcrange",
     ),
     (
-        MAPPED,
-        "a mocap body is fixed at its initial pose",
-        "body_mocapid",
+        USED,
+        "the pose of a mocap body is an input of every step",
+        "body_mocapid key_mpos key_mquat",
     ),
     (
         MAPPED,
@@ -149,7 +151,7 @@ FIELDS = (
     ),
     (
         USED,
-        "fixed tendons; spatial ones that act are refused",
+        "tendons, fixed and spatial",
         "tendon_type tendon_adr tendon_num wrap_* tendon_stiffness tendon_damping tendon_limited tendon_range "
         "tendon_lengthspring tendon_frictionloss",
     ),
@@ -175,7 +177,7 @@ FIELDS = (
         "geom_surfacevel geom_adhesion pair_adhesion key_plastic",
     ),
     (
-        REFUSED,
+        USED,
         "fluid forces, when the medium has density or viscosity",
         "geom_fluid",
     ),
@@ -187,7 +189,7 @@ FIELDS = (
     (
         REFUSED,
         "actuators with a delay or other transmission",
-        "actuator_history actuator_historyadr actuator_delay actuator_dampingpoly actuator_cranklength",
+        "actuator_history actuator_historyadr actuator_delay actuator_dampingpoly",
     ),
     (
         IGNORED,
@@ -229,11 +231,6 @@ FIELDS = (
         IGNORED,
         "joint visibility group",
         "jnt_group",
-    ),
-    (
-        IGNORED,
-        "mocap bodies do not move",
-        "key_mpos key_mquat",
     ),
     (
         IGNORED,
@@ -325,7 +322,7 @@ OPTIONS = {
     **dict.fromkeys(("sdf_initpoints", "sdf_iterations"), (IGNORED, "a setting of MuJoCo's collision detection")),
     "sleep_tolerance": (IGNORED, "no sleeping"),
     "magnetic": (IGNORED, "read by magnetometers only"),
-    **dict.fromkeys(("density", "viscosity", "wind"), (REFUSED, "fluid forces are not simulated")),
+    **dict.fromkeys(("density", "viscosity", "wind"), (USED, "of the medium that all bodies move in")),
     **dict.fromkeys(("o_margin", "o_solref", "o_solimp", "o_friction"), (REFUSED, "contact override, when enabled")),
 }
 
@@ -382,8 +379,9 @@ def classify(attribute: str) -> list[tuple[str, str]]:
 
 
 def fluid(m) -> bool:
-    """Whether MuJoCo would apply drag, lift or added mass: the medium has density or viscosity."""
-    return bool(m.opt.density or m.opt.viscosity)
+    """Whether MuJoCo applies drag, lift and added mass: the medium has density or viscosity, and passive forces are not switched off."""
+    off = mujoco.mjtDisableBit.mjDSBL_SPRING, mujoco.mjtDisableBit.mjDSBL_DAMPER
+    return bool(m.opt.density or m.opt.viscosity) and not all(m.opt.disableflags & int(flag) for flag in off)
 
 
 def feature_report(m) -> tuple[list[ReportLine], list[str]]:
@@ -432,7 +430,7 @@ def _options(r: _Report, m) -> None:
         text = mujoco.mjtIntegrator(int(value)).name[6:] if name == "integrator" else str(np.asarray(value).tolist())
         r.add(f"option {name} = {text}", status, why)
     if fluid(m) and np.any(m.opt.wind):
-        r.add(f"option wind = {m.opt.wind.tolist()}", REFUSED, OPTIONS["wind"][1])
+        r.add(f"option wind = {m.opt.wind.tolist()}", USED, OPTIONS["wind"][1])
     if int(m.opt.enableflags) & int(mujoco.mjtEnableBit.mjENBL_OVERRIDE):
         r.refuse("option enable override", "replaces the contact parameters of every geom", "set them on the geoms")
     for value, enum, prefix, table, word in (
@@ -466,7 +464,7 @@ def _bodies(r: _Report, m) -> None:
     fixed = int(((m.body_jntnum[1:] == 0) & (m.body_mocapid[1:] < 0)).sum())
     r.count("bodies without joints", USED, fixed, "body", "fixed to their parent")
     for i in np.flatnonzero(m.body_mocapid >= 0):
-        r.add(r.name(_BODY, i), MAPPED, "a mocap body is fixed at its initial pose")
+        r.add(r.name(_BODY, i), USED, "a mocap body: sim.step(mocap=) says where it is, and it stays there")
     off = "" if compensates(m) else "disabled with springs and dampers"
     r.count("gravity compensation (gravcomp)", MAPPED if off else USED, (m.body_gravcomp != 0).sum(), "body", off)
     _neutral(r, m, _BODY)
@@ -494,6 +492,9 @@ def _joints(r: _Report, m) -> None:
     why = "limits act at the bound"
     r.count("joint limit margin", IGNORED, ((m.jnt_margin != 0) & (m.jnt_limited != 0)).sum(), "joint", why)
     _clamps(r, _JOINT, r.force_limits.joints)
+    for j in (j for j, outcome in r.force_limits.joints.items() if outcome == MOVING):
+        what = "has actuatorfrcrange, and an actuator on a spatial tendon, sites, a crank or contacts moves it"
+        r.refuse(r.name(_JOINT, j), what, "remove it and give the actuators a forcerange")
     idle = sum(outcome == IDLE for outcome in r.force_limits.joints.values())
     why = "no actuator drives them; actuators='effort' uses it as control_range, 'position' as force_range"
     r.count("actuatorfrcrange of joints without actuators", IGNORED, idle, "joint", why)
@@ -532,7 +533,10 @@ def _geoms(r: _Report, m) -> None:
     r.count("geom priority", USED, (m.geom_priority != 0).sum(), "geom", "whose friction and condim count")
     r.count("geom solmix", IGNORED, (m.geom_solmix != 1).sum(), "geom", "compliances of a pair add")
     if fluid(m):
-        r.add("fluid forces", REFUSED, "drag and added mass of the medium are not simulated; everything else is")
+        ellipsoids = int(np.count_nonzero(m.geom_fluid[:, 0] > 0))
+        r.add(
+            "fluid forces", USED, f"{ellipsoids} geoms as ellipsoids, other bodies as the boxes that have their inertia"
+        )
     _neutral(r, m, _GEOM)
 
 
@@ -573,6 +577,8 @@ def _actuators(r: _Report, m) -> None:
         if kind:
             stateful = sum(bool(m.actuator_dyntype[a] == kind) for a in good)
             r.count(f"activation ({kind.name.lower()})", USED, stateful, "actuator")
+    for kind, what in TRANSMISSIONS.items():
+        r.count(what, USED, sum(int(m.actuator_trntype[a]) == kind for a in good), "actuator")
     r.count("actuator gear", USED, sum(not np.isin(m.actuator_gear[a], (0, 1)).all() for a in good), "actuator")
     unclamped = disabled(m, "CLAMPCTRL")
     limited = sum(bool(m.actuator_ctrllimited[control_index(m, a)]) for a in good)
@@ -590,7 +596,8 @@ def _tendons(r: _Report, m) -> None:
         if not roles:
             r.add(name, IGNORED, "no stiffness, damping, limit, friction, actuator or equality")
         elif refusal is None:
-            r.add(name, USED, f"fixed, with {', '.join(roles)}")
+            kind = "spatial" if tendon_coefficients(m, t) is None else "fixed"
+            r.add(name, USED, f"{kind}, with {', '.join(roles)}")
         elif set(roles) & {*TENDON_FORCES}:
             r.refuse(name, *refusal)
         else:

@@ -11,6 +11,7 @@ import numpy as np
 from warpsim.model.actuators import state_options
 from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType
 from warpsim.model.muscle import MuscleRows
+from warpsim.model.targets import target_of
 
 KEY = "warpsim:data"
 FIELD_SIZE, FIELD_SHAPE, FIELD_DATA = "warpsim:fieldSize", "warpsim:fieldShape", "warpsim:fieldData"
@@ -127,7 +128,7 @@ def world_data(model) -> dict:
         | _actuator_state(model, a)
         for a, name in enumerate(model.actuator_names)
     ]
-    parts = ("q", "v", "control", *(["activation"] if model.na else []))
+    parts = ("q", "v", "control", *(["activation"] if model.na else []), *(["mocap"] if model.nmocap else []))
     frames = {name: {part: getattr(k, part) for part in parts} for name, k in model.keyframes.items()}
     return {
         "version": 1,
@@ -138,7 +139,7 @@ def world_data(model) -> dict:
         "pairs": pairs,
         "actuators": actuators,
         "keyframes": frames,
-    }
+    } | ({"sites": site_data(model)} if model.nsite else {})
 
 
 def _actuator_state(model, a: int) -> dict:
@@ -161,7 +162,37 @@ def actuator_arguments(data: dict) -> dict:
 
 def _transmission(model, a: int) -> dict:
     joint, tendon = int(model.actuator_joint[a]), int(model.actuator_tendon[a])
-    return {"joint": model.joint_names[joint]} if tendon < 0 else {"tendon": model.tendon_names[tendon]}
+    if joint >= 0:
+        return {"joint": model.joint_names[joint]}
+    if tendon >= 0:
+        return {"tendon": model.tendon_names[tendon]}
+    return {key: list(x) if isinstance(x, tuple) else x for key, x in target_of(model, a).items() if x is not None}
+
+
+def actuator_target(kept: dict) -> dict:
+    """What an actuator acts on as `ModelBuilder.add_actuator` takes it, from what `world_data` has kept."""
+    found = {key: kept[key] for key in ("joint", "tendon", "site", "reference_site", "crank", "body") if key in kept}
+    for key in found.keys() & {"site", "reference_site", "body"}:
+        found[key] = int(found[key])
+    if "crank" in found:
+        pin, slider, rod = found["crank"]
+        found["crank"] = (int(pin), int(slider), float(rod))
+    return found
+
+
+def site_data(model) -> list[dict]:
+    """Of the sites: every argument of `ModelBuilder.add_site`."""
+    return [
+        {
+            "name": name,
+            "body": int(model.site_body[s]),
+            "pose": model.site_pose[s],
+            "type": GeomType(model.site_type[s]).name.lower(),
+            "size": model.site_size[s],
+            "rgba": model.site_rgba[s],
+        }
+        for s, name in enumerate(model.site_names)
+    ]
 
 
 def body_data(model, body: int, pose) -> dict:
@@ -175,7 +206,7 @@ def body_data(model, body: int, pose) -> dict:
         "com": model.body_com[body],
         "inertia": model.body_inertia[body],
         "joints": joints,
-    }
+    } | ({"mocap": True} if model.body_mocap[body] >= 0 else {})
 
 
 def joint_data(model, j: int) -> dict:

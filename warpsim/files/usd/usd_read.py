@@ -297,6 +297,7 @@ class _Reader:
             mass=mass,
             com=com,
             inertia=inertia,
+            mocap=bool(body.own.get("mocap", False)),
         )
         self.index[path] = index
         if body.own.get("joints") and self._add_own_joints(b, index, body, joint, pose):
@@ -489,6 +490,8 @@ class _Reader:
         poses = {path: body.pose for path, body in self.bodies.items()} | {None: IDENTITY}
         for joint in self.loops:
             add_loop(b, joint, self.index, poses, self.refuse)
+        for site in self.own.get("sites", []):
+            b.add_site(**site)
         add_own(b, self.own)
         restore_order(b, self.own, self.loops)
         self.counts["constraints"] = len(b.constraints)
@@ -499,7 +502,7 @@ class _Reader:
         for first, second, friction in self.own.get("pairs", []):
             b.add_pair(int(first), int(second), float(friction))
         for a in self.own.get("actuators", []):
-            b.add_actuator(a.get("joint"), tendon=a.get("tendon"), **usd_extra.actuator_arguments(a))
+            b.add_actuator(**usd_extra.actuator_target(a), **usd_extra.actuator_arguments(a))
         for name, frame in self.own.get("keyframes", {}).items():
             b.add_keyframe(name, **frame)
         if any(self.targets.values()) and TARGETS not in b.keyframes:
