@@ -14,7 +14,7 @@ from warpsim.kernels.contact import broadphase as broadphase_kernels
 from warpsim.kernels.contact import contacts as contact
 from warpsim.kernels.contact import convex_contacts
 from warpsim.kernels.contact.narrow import shape
-from warpsim.model.hull import MAX_VERTICES, convex_table
+from warpsim.model.hull import convex_table
 from warpsim.model.model import FrictionRule, GeomType, Model
 from warpsim.model.overlap import start_of
 from warpsim.tree.dynamics import DeviceModel, Dynamics
@@ -152,12 +152,13 @@ def _warn_of_simplified_hulls(model: Model, deviation: np.ndarray) -> None:
     for k in touching[touching >= 0]:
         size = np.ptp(model.meshes[k].vertices, axis=0).max()
         if deviation[k] > HULL_WARNING * size:
-            coarse.append((deviation[k] / size, model.meshes[k].name, deviation[k]))
+            mesh = model.meshes[k]
+            coarse.append((deviation[k] / size, mesh.name, deviation[k], mesh.max_hull_vertices))
     if coarse:
-        share, name, worst = max(coarse)
+        share, name, worst, limit = max(coarse)
         warnings.warn(
-            f"model {model.name!r}: the hulls of {len(coarse)} meshes are cut to {MAX_VERTICES} vertices; worst {name!r}, "
-            f"up to {worst:.2g} m ({share:.1%} of its size) inside the mesh's own hull",
+            f"model {model.name!r}: the hulls of {len(coarse)} meshes are cut to {limit} vertices; worst {name!r}, "
+            f"up to {worst:.2g} m ({share:.1%} of its size) inside the mesh's own hull; max_hull_vertices= of ws.load allows more",
             stacklevel=6,
         )
 

@@ -17,6 +17,7 @@ from warpsim.model.builder_records import Body, Geom, Joint
 from warpsim.model.builder_values import (
     array_of,
     hfield_of,
+    hull_limit,
     inertia_of,
     mask_of,
     mesh_of,
@@ -39,6 +40,7 @@ from warpsim.model.marks import Camera, Site, make_camera, make_site
 from warpsim.model.model import (
     JOINT_NQ,
     JOINT_NV,
+    MAX_HULL_VERTICES,
     FrictionRule,
     GeomType,
     HField,
@@ -255,6 +257,7 @@ class ModelBuilder:
         hfield=None,
         visible=True,
         hydroelastic=None,
+        max_hull_vertices=MAX_HULL_VERTICES,
         fluid=None,
         torsional_friction=TORSIONAL_FRICTION,
         rolling_friction=ROLLING_FRICTION,
@@ -262,7 +265,7 @@ class ModelBuilder:
         """Add a shape to `body` (-1: the world).
 
         `type`, `size`: "plane" (z up, infinite), "sphere" (radius), "capsule" and "cylinder" (radius, half length along
-        z), "box" and "ellipsoid" (half extents), "mesh" (with `mesh=(vertices, faces)`, solid inside),
+        z), "box" and "ellipsoid" (half extents), "mesh" (with `mesh=(vertices, faces)`, solid inside; it touches as its hull, cut to `max_hull_vertices`),
         "hfield" (with `hfield=(size, data)`, see `model.HField`). Material: Coulomb `friction`, `stiffness` [N/m] (inf: near-rigid), `dissipation_time` [s] (None: critical), `restitution` (LCP contact only).
         `hertz_modulus` E* [Pa] of a sphere (`Compliant` contact only) makes its force E* sqrt(r d^3) at depth d.
         Two geoms may touch if `contype` of one and `conaffinity` of the other share a bit. `condim`: 1 has no friction, 3 sliding friction, 4
@@ -310,7 +313,8 @@ class ModelBuilder:
         pose, rgba = pose_of(pose, label), vector_of(rgba, 4, f"{label}: rgba")
         index = -1
         if mesh is not None:
-            self.meshes.append(mesh_of(name, mesh, label))
+            limit = hull_limit(max_hull_vertices, f"{label}: max_hull_vertices")
+            self.meshes.append(mesh_of(name, mesh, label)._replace(max_hull_vertices=limit))
             size = np.abs(self.meshes[-1].vertices).max(0)  # what bounds it
             index = len(self.meshes) - 1
         soft, field = geom_row(hydroelastic, kind, size, label), -1

@@ -17,6 +17,7 @@ from warpsim.model.marks import append_marks, compile_marks
 from warpsim.model.model import (
     JOINT_NQ,
     JOINT_NV,
+    MAX_HULL_VERTICES,
     FrictionRule,
     GeomType,
     JointType,
@@ -654,10 +655,10 @@ def _append_geoms(b, other: Model, pose, prefix: str, first_body: int) -> None:
     fields = iter(other.hfields)
     for g, name in enumerate(other.geom_names):
         body = int(other.geom_body[g])
-        mesh = None
+        mesh, limit = None, MAX_HULL_VERTICES
         if other.geom_mesh[g] >= 0:
             source = other.meshes[other.geom_mesh[g]]
-            mesh = (source.vertices, source.faces)
+            mesh, limit = (source.vertices, source.faces), source.max_hull_vertices
         time = other.geom_dissipation_time[g]
         b.add_geom(
             GeomType(other.geom_type[g]),
@@ -683,6 +684,7 @@ def _append_geoms(b, other: Model, pose, prefix: str, first_body: int) -> None:
             fluid=other.geom_fluid[g] if other.geom_fluid[g, 0] > 0 else None,
             hfield=next(fields)[1:] if other.geom_type[g] == GeomType.HFIELD else None,
             visible=other.geom_visible[g],
+            max_hull_vertices=limit,
         )
 
 

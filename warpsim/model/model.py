@@ -109,12 +109,16 @@ class ReportLine(typing.NamedTuple):
     detail: str
 
 
+MAX_HULL_VERTICES = 64  # of a mesh in contact unless asked: support scans are linear, and contact points are few
+
+
 class Mesh(typing.NamedTuple):
-    """Triangle mesh in geom axes: `vertices (n, 3)` [m], `faces (m, 3)`."""
+    """Triangle mesh in geom axes: `vertices (n, 3)` [m], `faces (m, 3)`; in contact its hull, of at most `max_hull_vertices` vertices."""
 
     name: str
     vertices: np.ndarray
     faces: np.ndarray
+    max_hull_vertices: int = MAX_HULL_VERTICES
 
     def __repr__(self) -> str:
         return show("Mesh", self._asdict())

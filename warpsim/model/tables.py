@@ -6,6 +6,7 @@ Kernels trust indices; one out of range reads or writes memory that is not their
 import numpy as np
 
 from warpsim.errors import ModelError
+from warpsim.model.builder_values import hull_limit
 from warpsim.model.constraint_types import ConstraintType
 from warpsim.model.friction_rules import CONDIMS
 from warpsim.model.hydroelastic import surface_pairs
@@ -99,6 +100,7 @@ def check_tables(model: Model) -> None:
     if (model.link_parent >= np.arange(model.nlink)).any():
         raise ModelError("link_parent: a link must come after its parent")
     for mesh in model.meshes:
+        hull_limit(mesh.max_hull_vertices, f"mesh {mesh.name!r}: max_hull_vertices")
         _check_range(f"faces of mesh {mesh.name!r}", mesh.faces, 0, len(mesh.vertices))
     for field in model.fields:
         _check_range(f"tetrahedra of field {field.name!r}", field.tetrahedra, 0, len(field.vertices))

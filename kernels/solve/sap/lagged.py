@@ -70,7 +70,7 @@ LEAST_SHARE = 0.1
 MOST_SHARE = 2.0
 # After so many iterations without progress another start is tried: near a fold, where a contact neither sticks nor slides, the
 # solution is far away.
-FIRST_PATIENCE = 30
+FIRST_PATIENCE = 16
 NEXT_PATIENCE = 16
 # Bounds are held sooner or later there, in turns of so many iterations, or never.
 RESTART_KINDS = wp.constant(3)

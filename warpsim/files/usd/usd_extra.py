@@ -14,6 +14,7 @@ from warpsim.model.muscle import MuscleRows
 from warpsim.model.targets import target_of
 
 KEY = "warpsim:data"
+FIELD_SIZE, FIELD_SHAPE, FIELD_DATA = "warpsim:fieldSize", "warpsim:fieldShape", "warpsim:fieldData"
 GEOM_FIELDS = (
     "friction",
     "stiffness",
@@ -51,6 +52,37 @@ def read(prim) -> dict:
     except (ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
+
+
+def write_heights(prim, field) -> None:
+    """Keep a height field beside the mesh that shows its surface: size, and data row by row."""
+    from pxr import Gf, Vt
+
+    prim.SetCustomDataByKey(FIELD_SIZE, Gf.Vec4d(*map(float, field.size)))
+    prim.SetCustomDataByKey(FIELD_SHAPE, Gf.Vec2i(*field.data.shape))
+    prim.SetCustomDataByKey(FIELD_DATA, Vt.DoubleArray.FromNumpy(np.ascontiguousarray(field.data, float).reshape(-1)))
+
+
+def read_heights(prim, points) -> tuple[np.ndarray, np.ndarray] | None:
+    """`(size (4,), data (rows, columns))` of the height field that a mesh with these points shows; None where they are no grid any more.
+
+    Heights are what was kept where the points agree with it, else the points'.
+    """
+    size, shape, kept = (prim.GetCustomDataByKey(key) for key in (FIELD_SIZE, FIELD_SHAPE, FIELD_DATA))
+    if size is None or shape is None or kept is None:
+        return None
+    size, (rows, columns), kept = np.array(size, float), shape, np.array(kept, float)
+    if not (np.isfinite(size).all() and (size > 0).all() and min(rows, columns) >= 2):
+        return None
+    if len(kept) != rows * columns or len(points) != rows * columns:
+        return None
+    grid = np.stack(np.meshgrid(np.linspace(-size[0], size[0], columns), np.linspace(-size[1], size[1], rows)), axis=-1)
+    moved = np.abs(points[:, :2] - grid.reshape(-1, 2)).max() > SINGLE * size[:2].max()
+    if moved or not (points[:, 2] >= -SINGLE * size[2]).all():
+        return None
+    flat = exact(points[:, 2], size[2] * kept)
+    data = kept if np.array_equal(flat, size[2] * kept) else np.maximum(points[:, 2], 0.0) / size[2]
+    return size, data.reshape(rows, columns)
 
 
 def exact(value, kept, floor: float = 1e-3):
@@ -203,6 +235,8 @@ def joint_data(model, j: int) -> dict:
 def geom_data(model, geom: int) -> dict:
     """Of a geom: every argument of `ModelBuilder.add_geom` but the mesh."""
     data = {key: getattr(model, f"geom_{key}")[geom] for key in GEOM_FIELDS}
+    if model.geom_mesh[geom] >= 0:
+        data["max_hull_vertices"] = model.meshes[model.geom_mesh[geom]].max_hull_vertices
     return data | {
         "index": geom,
         "type": GeomType(model.geom_type[geom]).name.lower(),

@@ -430,6 +430,7 @@ class _Reader:
             name=shape.name,
             density=0.0,
             mesh=shape.mesh,
+            hfield=shape.hfield,
             hydroelastic=self._pressure_field(shape),
             **own,
         )
