@@ -19,7 +19,16 @@ _PUBLIC = {
     "warpsim.errors": ("ModelError",),
     "warpsim.differentiate.linearize": ("Linearization",),
     "warpsim.files.load": ("load",),
-    "warpsim.model": ("ConstraintType", "GeomType", "Hydroelastic", "JointType", "Model", "ModelBuilder", "Muscle"),
+    "warpsim.model": (
+        "ConstraintType",
+        "GeomType",
+        "Hydroelastic",
+        "JointType",
+        "Model",
+        "ModelBuilder",
+        "Muscle",
+        "Pulley",
+    ),
     "warpsim.simulator": ("Simulator",),
     "warpsim.streaming": ("resume",),
     "warpsim.faults": ("Fault", "load_fault"),
@@ -98,6 +107,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.model import Model as Model
     from warpsim.model import ModelBuilder as ModelBuilder
     from warpsim.model import Muscle as Muscle
+    from warpsim.model import Pulley as Pulley
     from warpsim.optimise.cost import Cost as Cost
     from warpsim.optimise.identify import Identification as Identification
     from warpsim.optimise.identify import identify as identify

@@ -237,6 +237,7 @@ def describe(model) -> dict:
     """Counts, elements and report of a model, as plain data."""
     from warpsim.model.constraint_types import ConstraintType
     from warpsim.model.model import DynamicsType, GeomType, JointType
+    from warpsim.model.targets import target_name
 
     def body(index: int) -> str:
         return model.body_names[index] if index >= 0 else "world"
@@ -270,7 +271,7 @@ def describe(model) -> dict:
     facts["actuators"] = [
         {
             "name": name,
-            "on": model.joint_names[j] if (j := model.actuator_joint[a]) >= 0 else model.tendon_names[t],
+            "on": target_name(model, a),
             "range": [float(x) if abs(x) < float("inf") else None for x in model.control_range[a]],
         }
         for a, (name, t) in enumerate(zip(model.actuator_names, model.actuator_tendon, strict=True))

@@ -18,7 +18,7 @@ class Inputs:
     def __init__(self, model: Model, worlds: int, dtype: str, device):
         self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
         self.scalar = SCALARS[dtype]
-        forces = {"control": (model.nu,), "tau": (model.nv,), "wrench": (model.nbody, 6)}
+        forces = {"control": (model.nu,), "tau": (model.nv,), "wrench": (model.nbody, 6), "mocap": (model.nmocap, 7)}
         self.force_shapes = {name: (worlds, *shape) for name, shape in forces.items()}
 
     def numbers(self, values, name: str) -> np.ndarray:
@@ -77,6 +77,43 @@ class Inputs:
             raise ValueError(
                 f"activation is given, but no actuator of model {self.model.name!r} has dynamics; leave it out"
             )
+
+    def mocap_rows(self, values, rows: int) -> np.ndarray:
+        """(rows, nmocap, 7) poses with quaternions that are rotations, from (nmocap, 7) or (rows, nmocap, 7)."""
+        self.refuse_mocap(values)
+        values = self.numbers(values.numpy() if isinstance(values, wp.array) else values, "mocap")
+        names = [self.model.body_names[i] for i in np.flatnonzero(self.model.body_mocap >= 0)]
+        shape = (len(names), 7)
+        if values.shape not in (shape, (rows, *shape)):
+            raise ValueError(f"mocap has shape {values.shape}; it must be {shape} or {(rows, *shape)}")
+        values = np.ascontiguousarray(np.broadcast_to(values, (rows, *shape)))
+        if not np.isfinite(values).all():
+            row, k, i = (int(i) for i in np.argwhere(~np.isfinite(values))[0])
+            raise ValueError(
+                f"mocap: body {names[k]!r} has {values[row, k, i]} in row {row}; every value must be finite"
+            )
+        for k, name in enumerate(names):
+            _refuse_quaternion(values[:, k, 3:], f"mocap: the quaternion of body {name!r}")
+        return values
+
+    def refuse_mocap(self, values) -> None:
+        """Raise where poses are given, and the model has no body to have them."""
+        if values is not None and self.model.nmocap == 0:
+            raise ValueError(f"mocap is given, but model {self.model.name!r} has no mocap bodies; leave it out")
+
+    def start_mocap(self, mocap=None, keyframe: str | None = None, rows: int | None = None) -> np.ndarray:
+        """Poses (rows, nmocap, 7) of a start, those of a keyframe or of the model where they are not given."""
+        rest = self.model.mocap0 if keyframe is None else self.model.keyframes[keyframe].mocap
+        return self.mocap_rows(rest if mocap is None else mocap, self.worlds if rows is None else rows)
+
+    def mocap(self, values) -> wp.array | None:
+        """Poses (worlds, nmocap, 7) on the device for a query; None stays."""
+        self.refuse_mocap(values)
+        if values is None:
+            return None
+        if isinstance(values, wp.array):
+            return self.device_array(values, self.force_shapes["mocap"], "mocap")
+        return wp.array(self.start_mocap(values), dtype=self.scalar, device=self.device)
 
     def rows(self, **values) -> list[wp.array]:
         """Arrays (worlds, n) on the device of values named q, v, a or tau: device arrays of that shape, or host values."""
@@ -147,6 +184,16 @@ class Inputs:
         rows = 1 if isinstance(mask, wp.array) else len(mask)
         named = any(x is not None for x in given.values())
         return mask, self.start(q, v, rows=rows, activation=activation) if named else None
+
+    def restart_mocap(self, chosen, mocap):
+        """Poses for the worlds of `restart`: a row for each chosen (of a mask: each) world, or one for all; None stays."""
+        if mocap is None:
+            return None
+        self.refuse_mocap(mocap)
+        rows = self.worlds if isinstance(chosen, wp.array) else len(chosen)
+        if not is_on_host(mocap) and isinstance(chosen, wp.array):
+            return self.device_array(mocap, self.force_shapes["mocap"], "mocap")
+        return self.mocap_rows(mocap, rows)
 
     def chosen_worlds(self, worlds) -> np.ndarray:
         """Indices of worlds given as an index, a list or array of indices, or a boolean mask."""
@@ -257,12 +304,16 @@ def _refuse_quaternions(model: Model, q: np.ndarray) -> None:
     """Refuse positions (nq,) or (rows, nq) with a quaternion that is no rotation."""
     for j in np.flatnonzero(np.isin(model.joint_type, (JointType.FREE, JointType.BALL))):
         end = int(model.joint_q[j]) + JOINT_NQ[JointType(model.joint_type[j])]
-        quaternion = np.atleast_2d(q)[:, end - 4 : end]
-        length = np.linalg.norm(quaternion.astype(float), axis=1)
-        bad = ~((length > joints.SHORTEST_QUATERNION) & (length < joints.LONGEST_QUATERNION))
-        for row in np.flatnonzero(bad):
-            raise ValueError(
-                f"q: the quaternion of joint {model.joint_names[j]!r} in row {row} is {quaternion[row].tolist()}; "
-                f"give (w, x, y, z) of length 1, [1, 0, 0, 0] for no rotation (another length from "
-                f"{joints.SHORTEST_QUATERNION:g} to {joints.LONGEST_QUATERNION:g} is normalised)"
-            )
+        _refuse_quaternion(np.atleast_2d(q)[:, end - 4 : end], f"q: the quaternion of joint {model.joint_names[j]!r}")
+
+
+def _refuse_quaternion(quaternion: np.ndarray, label: str) -> None:
+    """Refuse rows (rows, 4) one of which is no rotation."""
+    length = np.linalg.norm(quaternion.astype(float), axis=1)
+    bad = ~((length > joints.SHORTEST_QUATERNION) & (length < joints.LONGEST_QUATERNION))
+    for row in np.flatnonzero(bad):
+        raise ValueError(
+            f"{label} in row {row} is {quaternion[row].tolist()}; "
+            f"give (w, x, y, z) of length 1, [1, 0, 0, 0] for no rotation (another length from "
+            f"{joints.SHORTEST_QUATERNION:g} to {joints.LONGEST_QUATERNION:g} is normalised)"
+        )

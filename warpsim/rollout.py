@@ -44,6 +44,8 @@ class Frames:
         }
         self.q, self.v, self.activation = (self.states.get(name) for name in ("q", "v", "activation"))
         self.time = wp.zeros((rows, worlds), dtype=wp.float64, device=device)
+        mocap = (rows, worlds, self.sim.model.nmocap, 7)
+        self.mocap = wp.zeros(mocap, dtype=S, device=device) if self.sim.model.nmocap else None
         self.measured = {
             name: wp.zeros((rows, worlds), dtype=kind or S, device=device) for name, kind in RECORDED.items()
         }
@@ -55,6 +57,8 @@ class Frames:
             if array.size:
                 wp.copy(array[row], state.arrays()[name])
         wp.copy(self.time[row], state.time)
+        if self.mocap is not None:
+            wp.copy(self.mocap[row], state.mocap)
         if measured:
             for name, array in self.measured.items():
                 wp.copy(array[row], getattr(self.sim.diagnostics, name))
@@ -62,6 +66,7 @@ class Frames:
     def host(self, first: int, stop: int) -> dict[str, np.ndarray]:
         """Rows by name, in the memory of these arrays on the CPU, copies from CUDA."""
         arrays = {**self.states, "time": self.time, **self.measured}
+        arrays |= {} if self.mocap is None else {"mocap": self.mocap}
         return {name: host_span(array, first, stop) for name, array in arrays.items()}
 
 
@@ -99,7 +104,7 @@ class Recorder(Frames):
 
 
 def rollout(
-    sim, state, controls, steps, *, substeps, every, progress, checkpoint_every, gradient_norms, store
+    sim, state, controls, steps, *, mocap, substeps, every, progress, checkpoint_every, gradient_norms, store
 ) -> Trajectory:
     """See `Simulator.rollout`."""
     substeps, every = whole(substeps, "substeps", 1), whole(every, "every", 1)
@@ -108,7 +113,10 @@ def rollout(
     if progress is not None and not callable(progress):
         flag(progress, "progress")
     flag(gradient_norms, "gradient_norms")
+    poses, steps = _mocap_table(sim, mocap, controls, steps)
     source, steps, table = _control_source(sim, controls, steps)
+    if poses is not None and len(poses) != steps:
+        raise ValueError(f"mocap has {len(poses)} rows, but there are {steps} steps; give a row for each")
     tape = active_tape()
     if store is not None:
         if tape is not None or checkpoint_every is not None or gradient_norms:
@@ -118,7 +126,8 @@ def rollout(
         from warpsim.streaming import store_rollout
 
         given = controls if table is None else table
-        return store_rollout(sim, state, given, steps, store, substeps=substeps, every=every, progress=progress)
+        options = {"mocap": poses, "substeps": substeps, "every": every, "progress": progress}
+        return store_rollout(sim, state, given, steps, store, **options)
     if gradient_norms and tape is None:
         raise ValueError("gradient_norms=True needs a tape that records the rollout")
     if tape is not None:
@@ -129,7 +138,8 @@ def rollout(
     if tape is not None and not (callable(controls) or callable(progress)):  # nobody can write to anything meanwhile
         owned = isinstance(controls, np.ndarray) or not hasattr(controls, "shape")  # `table` is a copy then
         kept = _Kept(sim, table, owned)
-    run = functools.partial(_run, sim, source=source, steps=steps, recorder=recorder, substeps=substeps)
+    told = {"source": source, "poses": poses, "substeps": substeps}
+    run = functools.partial(_run, sim, steps=steps, recorder=recorder, **told)
     if tape is not None and checkpoint_every is not None:
         if callable(controls):
             raise ValueError(
@@ -137,7 +147,7 @@ def rollout(
                 "give controls as an array (steps, worlds, nu), or leave checkpoint_every None"
             )
         kept = _Kept(sim, table, owned=True)  # edited controls would show: the states are compared
-        checkpoints = Checkpoints(sim, steps, checkpoint_every, substeps, source, kept, table, report)
+        checkpoints = Checkpoints(sim, steps, checkpoint_every, kept, [table, poses], report, **told)
         with tape_paused():
             # Without a gradient: Warp copies gradients along with values, into the rows that are recorded.
             final = run(state.without_gradient(), in_place=True, progress=progress, visit=checkpoints.keep)
@@ -147,7 +157,7 @@ def rollout(
         state = state.clone() if tape is None else state
         final = run(state, in_place=tape is None, progress=progress, visit=visit, kept=kept)
     rows = (recorder.q, recorder.v, recorder.time, recorder.diagnostics, final, report)
-    return Trajectory(sim.model, *rows, activation=recorder.activation)
+    return Trajectory(sim.model, *rows, activation=recorder.activation, mocap=recorder.mocap)
 
 
 class _Kept:
@@ -163,22 +173,39 @@ class _Kept:
         return self.parameters, None if self.controls is None else self.controls[step]
 
 
-def _run(sim, state, *, source, steps, recorder, substeps, in_place, progress, visit, kept=None):
+def _run(sim, state, *, source, poses, steps, recorder, substeps, in_place, progress, visit, kept=None):
     """Step and record; `visit(step, state)` sees every state before it is recorded. Returns the last state."""
     if visit is not None:
         visit(0, state)
     recorder.record(0, state)
     for step in with_progress(range(steps), progress):
-        control = source(step, state)
+        control, mocap = source(step, state), None if poses is None else poses[step]
         if kept is None:
-            state = sim.step(state, control, substeps=substeps, out=state if in_place else None)
+            state = sim.step(state, control, mocap=mocap, substeps=substeps, out=state if in_place else None)
         else:
+            state = sim._stepper.with_mocap(state, mocap)
             taped = functools.partial(sim._stepper.taped_step, state, control, None, None, substeps, kept=kept.of(step))
             state = sim._watched(state, substeps, taped)
         if visit is not None:
             visit(step + 1, state)
         recorder.record(step + 1, state)
     return state
+
+
+def _mocap_table(sim, mocap, controls, steps):
+    """The poses of mocap bodies by step as an array on the device, or None, and the number of steps where it follows from them."""
+    if mocap is None:
+        return None, steps
+    sim._inputs.refuse_mocap(mocap)
+    if not hasattr(mocap, "shape"):
+        mocap = numbers(mocap, "mocap", dtype=sim.dtype)
+    rows = len(mocap) if mocap.shape else 0
+    expected = (rows, *sim._inputs.force_shapes["mocap"])
+    if tuple(mocap.shape) != expected:
+        raise ValueError(f"mocap has shape {tuple(mocap.shape)}; it must be (steps, worlds, nmocap, 7) = {expected}")
+    if steps is None and not hasattr(controls, "__len__"):
+        steps = rows
+    return sim._inputs.device_array(mocap, expected, "mocap"), steps
 
 
 def _control_source(sim, controls, steps):

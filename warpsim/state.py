@@ -47,6 +47,11 @@ class State:
             raise ValueError("this state has no activation: no actuator of its model has dynamics")
         return self.memory["activation"]
 
+    @property
+    def mocap(self) -> Array | None:
+        """Poses `(worlds, nmocap, 7)` of the mocap bodies, `[x y z qw qx qy qz]`, which the next step uses if it is given none; None without any."""
+        return self.memory.get("mocap")
+
     def __getstate__(self) -> dict[str, Any]:
         return pack(vars(self))
 

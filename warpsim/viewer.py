@@ -270,7 +270,7 @@ class Viewer:
 
     def _poses(self) -> np.ndarray:
         """Poses of the bodies `(worlds, nbody, 7)`."""
-        return self.sim.kinematics(self.state.q).numpy()
+        return self.sim.kinematics(self.state.q, self.state.mocap).numpy()
 
     def _draw(self) -> None:
         now = time.perf_counter()

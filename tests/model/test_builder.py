@@ -1,7 +1,6 @@
 """`ModelBuilder`: every wrong input is one error that names the element; masses, numbering and copies are right."""
 
 import dataclasses
-import warnings
 
 import mujoco
 import numpy as np
@@ -291,10 +290,9 @@ def asset(name: str) -> str:
 
 @pytest.mark.parametrize("robot", ROBOTS)
 def test_add_model_copies_every_array(robot):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the swimmer's fluid
-        model = load_mujoco(asset(robot))
+    model = load_mujoco(asset(robot))
     b = ModelBuilder(model.name, gravity=model.gravity, timestep=model.timestep)
+    b.density, b.viscosity, b.wind = model.fluid_density, model.fluid_viscosity, model.wind
     b.add_model(model)
     same(b.build(), model)
 

@@ -37,6 +37,7 @@ def rollout(
     v,
     controls=None,
     *,
+    mocap=None,
     steps: int | None = None,
     activation=None,
     parameters: dict | None = None,
@@ -46,18 +47,18 @@ def rollout(
 ):
     """Positions `(rows, worlds, nq)` and velocities `(rows, worlds, nv)` of a rollout from q, v; row 0 is the start.
 
-    `q (worlds, nq)`, `v (worlds, nv)`, `controls (steps, worlds, nu)` or None (then `steps` is needed), `parameters` by
-    name as in `sim.parameters`; an array without the worlds' axis is shared by all worlds. dtypes are the simulator's.
+    `q (worlds, nq)`, `v (worlds, nv)`, `controls (steps, worlds, nu)` or None (then `steps` is needed), `mocap (steps, worlds, nmocap, 7)` or None,
+    `parameters` by name as in `sim.parameters`; an array without the worlds' axis is shared by all worlds. dtypes are the simulator's.
     With `activation (worlds, na)` the activations `(rows, worlds, na)` come third; else they start at 0.
     `substeps`, `every`, `checkpoint_every` as in `Simulator.rollout`. Gradients need requires_grad=True and are first
     derivatives by reverse mode (`NotImplementedError` for more). Raises `ValueError` for a wrong shape or dtype.
     """
-    steps = count_steps(controls, steps)
+    steps = count_steps(controls, steps, mocap)
     for name, value in (("substeps", substeps), ("every", every)):
         whole(value, name, 1)
     if activation is not None:
         sim._inputs.refuse_activation()
-    given = {"q": q, "v": v, "activation": activation, "controls": controls}
+    given = {"q": q, "v": v, "activation": activation, "controls": controls, "mocap": mocap}
     given = {name: x for name, x in given.items() if x is not None or name in "qv"} | (parameters or {})
     shapes = input_shapes(sim, steps, parameters or {})
     arrays = [_array(sim, name, value, shapes[name]) for name, value in given.items()]
@@ -118,7 +119,7 @@ class _Call:
     def forward(self, *arrays):
         with _lock:
             inputs = Inputs(self.sim, self._values(arrays))
-            trajectory = self.sim.rollout(inputs.start, inputs.controls, self.steps, **self.options)
+            trajectory = self.sim.rollout(inputs.start, inputs.controls, self.steps, mocap=inputs.mocap, **self.options)
             return tuple(getattr(trajectory, name).numpy().copy() for name in self.rows)
 
     def marked_forward(self, *arrays):

@@ -74,7 +74,8 @@ class Linearization(ShownByShapes):
     """Derivatives of the next (q, v, activation) in the tangent spaces at q and at the next q, rows and columns in the order (q, v, activation).
 
     Tangent vectors are as v: a free joint's translation in world axes, rotations in body axes. With n = 2 nv + na: `A (worlds, n, n)` by the
-    state, `B (worlds, n, nu)` by the controls, `tau (worlds, n, nv)` by generalised forces or None,
+    state, `B (worlds, n, nu)` by the controls, `tau (worlds, n, nv)` by generalised forces or None, `mocap (worlds, n, 6 nmocap)` by poses of
+    mocap bodies (translation in world axes, rotation in body axes of each) or None,
     `parameters[name] (worlds, n, entries)`, entries in the order of the parameter's own array.
     """
 
@@ -82,11 +83,12 @@ class Linearization(ShownByShapes):
     B: Array
     tau: Array | None = None
     parameters: dict[str, Array] = field(default_factory=dict)
+    mocap: Array | None = None
 
     def arrays(self) -> dict[str, Array]:
         """All arrays by name."""
-        own = {"A": self.A, "B": self.B} | ({} if self.tau is None else {"tau": self.tau})
-        return own | self.parameters
+        own = {"A": self.A, "B": self.B, "tau": self.tau, "mocap": self.mocap}
+        return {name: array for name, array in own.items() if array is not None} | self.parameters
 
 
 class Columns:
@@ -138,8 +140,8 @@ def blank_result(device_model: DeviceModel, entries: dict[str, int]) -> Lineariz
     """Arrays for a result with so many columns by each variable."""
     S, device, rows = device_model.types.real, device_model.device, state_size(device_model.model)
     arrays = {name: wp.zeros((device_model.worlds, rows, n), dtype=S, device=device) for name, n in entries.items()}
-    parameters = {name: x for name, x in arrays.items() if name not in ("A", "B", "tau")}
-    return Linearization(arrays["A"], arrays["B"], arrays.get("tau"), parameters)
+    parameters = {name: x for name, x in arrays.items() if name not in ("A", "B", "tau", "mocap")}
+    return Linearization(arrays["A"], arrays["B"], arrays.get("tau"), parameters, arrays.get("mocap"))
 
 
 def check_result(device_model: DeviceModel, entries: dict[str, int], out: Linearization) -> None:
@@ -159,9 +161,10 @@ def state_size(model) -> int:
     return 2 * model.nv + model.na
 
 
-def request_entries(model, force: bool, parameters: tuple[str, ...]) -> dict[str, int]:
+def request_entries(model, force: bool, parameters: tuple[str, ...], mocap: bool = False) -> dict[str, int]:
     """Number of columns by each variable."""
     entries = {"A": state_size(model), "B": model.nu} | ({"tau": model.nv} if force else {})
+    entries |= {"mocap": 6 * model.nmocap} if mocap else {}
     return entries | {name: int(np.prod(np.shape(getattr(model, name)))) for name in parameters}
 
 
@@ -241,6 +244,8 @@ class Linearizer:
         self.step.scalar_rows.load_memory(state.memory)
         if self.model.na:
             assign(self.step.actuation.activation, state.activation)
+        if state.mocap is not None:
+            assign(self.step.mocap, state.mocap)
         for target, source in ((self.step.control, control), (self.step.tau, tau)):
             fill(target) if source is None else assign(target, source)
 
@@ -430,11 +435,13 @@ class Linearizer:
         launch(weight_slopes.row_weight_columns, None, inputs)
 
 
-def linearize(sim, state, control, tau, parameters, force_jacobian, out) -> Linearization:
+def linearize(sim, state, control, tau, parameters, force_jacobian, mocap_jacobian, out) -> Linearization:
     """See `Simulator.linearize`."""
     sim._stepper.check_state(state)
-    names = _names(parameters)
-    reason = _not_analytic(sim, names)
+    names, mocap = _names(parameters), flag(mocap_jacobian, "mocap_jacobian")
+    if mocap and not sim.model.nmocap:
+        raise ValueError(f"model {sim.model.name!r} has no mocap bodies; leave mocap_jacobian out")
+    reason = _not_analytic(sim, names) or ("by the poses of mocap bodies" if mocap else "")
     if reason and not sim.requires_grad:
         raise ValueError(
             f"linearize has no closed form {reason}; a simulator with requires_grad=True has its Jacobians"
@@ -445,7 +452,7 @@ def linearize(sim, state, control, tau, parameters, force_jacobian, out) -> Line
     with tape_paused():
         control = None if control is None else sim._inputs.device_array(control, (sim.worlds, sim.model.nu), "control")
         tau = None if tau is None else sim._inputs.device_array(tau, (sim.worlds, sim.model.nv), "tau")
-        entries = request_entries(sim.model, force, names)
+        entries = request_entries(sim.model, force, names, mocap)
         if out is None:
             out = blank_result(sim.device_model, entries)
         else:
@@ -470,8 +477,16 @@ def _not_analytic(sim, names: tuple[str, ...]) -> str:
         return f"with {sim.solver!r}, only with ws.SAP(...) and ws.NoContact()"
     if not sim._step.solver.has_factor:
         return 'without the factor of the Hessian, only with SAP(linear_solver="cholesky")'
+    if sim.model.has_fluid:
+        return "with the forces of a medium"
+    if sim._step.collision.spin is not None:
+        return "with torsional or rolling friction, only with condim 1 and 3"
     if sim.parameters.is_per_world("body_active"):
         return "with body_active per world"
+    if sim._step.lines is not None:
+        return "with spatial tendons, or actuators on sites and cranks"
+    if sim._step.sticking is not None:
+        return "with adhesion"
     if sim._step.actuation is not None and sim._step.actuation.has_limits:
         return "with ranges of what several actuators do"
     if sim._step.compensation is not None:

@@ -9,6 +9,7 @@ import warp as wp
 from warpsim.annotations import Numbers
 from warpsim.checks import choice, numbers, positive, short
 from warpsim.differentiate.taped import (
+    BY_STEP,
     STATE_NAMES,
     Inputs,
     TapedRollout,
@@ -42,7 +43,7 @@ class Objective:
         found = scipy.optimize.minimize(objective, objective.x0, jac=True, bounds=objective.bounds)
         objective.unpack(found.x)["body_mass"]
 
-    `variables`: starting values by name, of `q`, `v`, `activation` (the start), `controls` or parameters. A value with the worlds' axis
+    `variables`: starting values by name, of `q`, `v`, `activation` (the start), `controls`, `mocap` or parameters. A value with the worlds' axis
     varies per world; one without is shared by all. `fixed`: further inputs that do not vary (default: initial pose, rest,
     no controls). `loss`: with `framework="warp"` a function of the trajectory that launches kernels and returns an array,
     whose sum is the loss; with "torch" a function of the tensors q (steps + 1, worlds, nq) and v that returns a scalar.
@@ -93,8 +94,8 @@ class Objective:
         self.start = {name: numbers(value, f"variables[{name!r}]") for name, value in variables.items()}
         self.fixed = {name: value for name, value in self.fixed.items() if name not in self.start}
         given = self.fixed | self.start
-        self.steps = count_steps(given.get("controls"), steps)
-        parameters = [name for name in given if name not in (*STATE_NAMES, "controls")]
+        self.steps = count_steps(given.get("controls"), steps, given.get("mocap"))
+        parameters = [name for name in given if name not in (*STATE_NAMES, *BY_STEP)]
         self.shapes = input_shapes(sim, self.steps, parameters)
         self._fixed = {name: device_array(sim, name, x, self.shapes[name]) for name, x in self.fixed.items()}
         scales = dict.fromkeys(self.start, 1.0) | dict(scale or {})
@@ -129,7 +130,7 @@ class Objective:
             if self.start[name].ndim < 3:  # shared by all worlds
                 return low.max(axis=0), high.min(axis=0)
             return low, high
-        if name in STATE_NAMES:
+        if name in (*STATE_NAMES, "mocap"):
             raise ValueError(f'bounds[{name!r}] is "model", which bounds controls and parameters; give (low, high)')
         spec = SPECS[name]
         return -np.inf if spec.least is None else spec.least, np.inf if spec.most is None else spec.most
@@ -162,7 +163,7 @@ class Objective:
     def rollout(self, x: Numbers) -> Trajectory:
         """The trajectory at x, without gradients."""
         inputs = Inputs(self.sim, self._arrays(x))
-        return self.sim.rollout(inputs.start, inputs.controls, self.steps, **self.options)
+        return self.sim.rollout(inputs.start, inputs.controls, self.steps, mocap=inputs.mocap, **self.options)
 
     def __call__(self, x: Numbers) -> tuple[float, np.ndarray]:
         """Loss and gradient at x."""
@@ -202,7 +203,8 @@ class Objective:
 
         def run(values, **watch):
             inputs = Inputs(self.sim, {n: device_array(self.sim, n, y, self.shapes[n]) for n, y in values.items()})
-            trajectory = self.sim.rollout(inputs.start, inputs.controls, self.steps, **(self.options | watch))
+            options = {"mocap": inputs.mocap} | self.options | watch
+            trajectory = self.sim.rollout(inputs.start, inputs.controls, self.steps, **options)
             loss = self.loss(trajectory).numpy() if self.framework == "warp" else self._tensors_loss(trajectory)[0]
             return loss, trajectory
 

@@ -20,7 +20,7 @@ from warpsim.differentiate.implicit import StepRecord
 from warpsim.differentiate.kept import KeptParameters
 from warpsim.differentiate.tangent_tables import tangent_tables
 from warpsim.differentiate.taped import scalars
-from warpsim.kernels.differentiate import reverse_jacobian
+from warpsim.kernels.differentiate import mocap_adjoint, reverse_jacobian
 from warpsim.tree.dynamics import BLOCK
 
 
@@ -131,6 +131,10 @@ class ReverseLinearizer:
         adjoint = self.stepper.adjoint
         found = {name: array.grad for name, array in parameters.items()}
         self._gather_state(rows["A"])
+        if "mocap" in rows:
+            d = adjoint.device_model
+            inputs = [self.row, d.mocap_link, d.link_pose, d.link_pose.grad, self.after.memory["flags"], rows["mocap"]]
+            self._launch(mocap_adjoint.gather, (self.stepper.worlds, self.stepper.model.nmocap), inputs)
         found |= {"B": adjoint.control.grad, "tau": adjoint.tau.grad}
         for name, bar in found.items():
             if name in rows and bar.size:

@@ -26,6 +26,7 @@ def rollout(
     v,
     controls=None,
     *,
+    mocap=None,
     steps: int | None = None,
     activation=None,
     parameters: dict | None = None,
@@ -37,7 +38,8 @@ def rollout(
 
     `q (worlds, nq)`, `v (worlds, nv)`. With `activation (worlds, na)` the activations `(rows, worlds, na)` come third; else they start at 0.
     `controls`: a tensor (steps, worlds, nu), a function `policy(q, v)`, or `policy(q, v, activation)` where that is given, of tensors
-    that returns (worlds, nu), or None; the last two need `steps`. `parameters`: tensors by name (`{"body_mass": m}`),
+    that returns (worlds, nu), or None; the last two need `steps`. `mocap`: a tensor (steps, worlds, nmocap, 7) of poses of mocap bodies, or None:
+    where the model has them. `parameters`: tensors by name (`{"body_mass": m}`),
     written into `sim.parameters`, where they stay. `substeps`, `every`, `checkpoint_every` as in `Simulator.rollout`.
     Gradients need a simulator with requires_grad=True and are first derivatives: `create_graph=True` raises
     `NotImplementedError`. Raises `ValueError` for a wrong shape, dtype or device.
@@ -47,12 +49,12 @@ def rollout(
             raise ValueError(
                 "checkpoint_every needs controls as a tensor; wrap pieces in torch.utils.checkpoint instead"
             )
-        return _closed_loop(sim, (q, v), activation, controls, steps, every, parameters, substeps)
-    steps = count_steps(controls, steps)
+        return _closed_loop(sim, (q, v), activation, controls, mocap, steps, every, parameters, substeps)
+    steps = count_steps(controls, steps, mocap)
     options = {"substeps": substeps, "every": every, "checkpoint_every": checkpoint_every}
     if activation is not None:
         sim._inputs.refuse_activation()
-    given = {"q": q, "v": v, "activation": activation, "controls": controls}
+    given = {"q": q, "v": v, "activation": activation, "controls": controls, "mocap": mocap}
     given = {name: x for name, x in given.items() if x is not None or name in "qv"} | (parameters or {})
     shapes = input_shapes(sim, steps, parameters or {})
     tensors = [_tensor(sim, name, value, shapes[name]) for name, value in given.items()]
@@ -63,11 +65,11 @@ def rollout(
     return _Rollout.apply(sim, tuple(given), steps, options, *tensors)
 
 
-def step(sim, q, v, control=None, *, activation=None, parameters: dict | None = None, substeps: int = 1):
-    """q, v, and with `activation` that, after one step; `control (worlds, nu)`. Otherwise as `rollout`. Only these are carried from step to
-    step."""
-    controls = None if control is None else control[None]
-    options = {"steps": 1 if control is None else None, "parameters": parameters, "substeps": substeps}
+def step(sim, q, v, control=None, *, activation=None, mocap=None, parameters: dict | None = None, substeps: int = 1):
+    """q, v, and with `activation` that, after one step; `control (worlds, nu)`, `mocap (worlds, nmocap, 7)`. Otherwise as `rollout`. Only these
+    are carried from step to step."""
+    controls, mocap = (None if x is None else x[None] for x in (control, mocap))
+    options = {"steps": 1, "mocap": mocap, "parameters": parameters, "substeps": substeps}
     return tuple(x[1] for x in rollout(sim, q, v, controls, activation=activation, **options))
 
 
@@ -124,7 +126,7 @@ def _plain(sim, names, tensors, steps, options):
     """A rollout that nobody asks the gradient of."""
     with _on_torch_stream(sim.device):
         inputs = Inputs(sim, _arrays(names, tensors))
-        trajectory = sim.rollout(inputs.start, inputs.controls, steps, **options)
+        trajectory = sim.rollout(inputs.start, inputs.controls, steps, mocap=inputs.mocap, **options)
     return tuple(_tensor_of(getattr(trajectory, name)) for name in _row_names(names))
 
 
@@ -133,8 +135,10 @@ def _row_names(names) -> tuple[str, ...]:
     return tuple(name for name in STATE_NAMES if name in names)
 
 
-def _closed_loop(sim, start, activation, policy, steps, every, parameters, substeps):
+def _closed_loop(sim, start, activation, policy, mocap, steps, every, parameters, substeps):
     """A rollout in which a function of tensors gives the controls."""
+    if steps is None and mocap is not None:
+        steps = len(mocap)
     if steps is None:
         raise ValueError("rollout needs steps= unless controls is a tensor (steps, worlds, nu)")
     whole(steps, "steps", 1)
@@ -146,6 +150,7 @@ def _closed_loop(sim, start, activation, policy, steps, every, parameters, subst
     rows = [state[:shown]]
     for k in range(steps):
         own = dict(zip(("q", "v", "activation"), state, strict=False))
+        own["mocap"] = None if mocap is None else mocap[k]
         state = step(sim, control=policy(*state[:shown]), parameters=parameters, substeps=substeps, **own)
         if (k + 1) % every == 0:
             rows.append(state[:shown])

@@ -5,5 +5,16 @@ from warpsim.model.constraint_types import ConstraintType
 from warpsim.model.hydroelastic import Hydroelastic
 from warpsim.model.model import GeomType, JointType, Model, ReportLine
 from warpsim.model.muscle import Muscle
+from warpsim.model.tendon_paths import Pulley
 
-__all__ = ["ConstraintType", "GeomType", "Hydroelastic", "JointType", "Model", "ModelBuilder", "Muscle", "ReportLine"]
+__all__ = [
+    "ConstraintType",
+    "GeomType",
+    "Hydroelastic",
+    "JointType",
+    "Model",
+    "ModelBuilder",
+    "Muscle",
+    "Pulley",
+    "ReportLine",
+]

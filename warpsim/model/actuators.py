@@ -8,6 +8,7 @@ from warpsim.checks import flag, number, numbers, short
 from warpsim.errors import ModelError
 from warpsim.model.model import DynamicsType, Model
 from warpsim.model.muscle import NO_MUSCLE, Muscle, MuscleRows
+from warpsim.model.targets import Target
 
 USES = {"effort": (), "position": ("kp", "kv"), "velocity": ("kv",), "affine": ("gain", "bias")}
 USES |= {"muscle": ("muscle", "gain", "bias")}
@@ -18,8 +19,7 @@ TIMES = {"integrator": (0, 0), "filter": (1, 1), "filterexact": (1, 1), "muscle"
 @dataclasses.dataclass
 class Actuator:
     name: str
-    joint: int  # -1 for a tendon's
-    tendon: int  # -1 for a joint's
+    target: Target
     gear: np.ndarray
     gain: np.ndarray
     bias: np.ndarray

@@ -56,7 +56,8 @@ def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=
     rows, rate = frame_rows(trajectory.clock(), fps, limit=30.0)
     if spacing is None:
         last = trajectory.rows("q", rows[-1:])[0][chosen]
-        spacing = roomy_spacing(model, last) if np.isfinite(last).all() else default_spacing(model)
+        mocap = None if trajectory.mocap is None else trajectory.rows("mocap", rows[-1:])[0][chosen]
+        spacing = roomy_spacing(model, last, mocap) if np.isfinite(last).all() else default_spacing(model)
     origins = grid_origins(len(chosen), float(spacing))
     groups = shape_groups(model)
     if not groups:
@@ -93,7 +94,7 @@ class _Patches:
 
     def __init__(self, trajectory, rows, chosen, origins):
         model, self.frames = trajectory.model, []
-        for worlds in patch_frames(model, trajectory.q, rows, chosen):
+        for worlds in patch_frames(model, trajectory.q, rows, chosen, trajectory.mocap):
             placed = [triangles_of(above_floors(model, patches)) for patches in worlds]
             corners = np.concatenate([x + origin for (x, _), origin in zip(placed, origins, strict=True)])
             self.frames.append((corners.astype(np.float32), np.concatenate([p for _, p in placed]).astype(np.float32)))
@@ -156,7 +157,7 @@ def _pascals(p: float) -> str:
 def _record(server, trajectory, rows, rate, chosen, origins, groups, patches) -> str:
     model, frames = trajectory.model, len(rows)
     handles, serializer, before, shown = [], None, None, 0
-    for poses in body_pose_chunks(model, trajectory.q, rows, chosen):
+    for poses in body_pose_chunks(model, trajectory.q, rows, chosen, trajectory.mocap):
         geoms = geom_poses(model, poses)
         geoms[..., :3] += origins[:, None]
         turns = continuous_signs(geoms[..., 3:], geoms[0, ..., 3:] if before is None else before)

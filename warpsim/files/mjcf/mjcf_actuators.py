@@ -3,7 +3,15 @@
 import numpy as np
 
 from warpsim.files.drives import INFINITE
-from warpsim.files.mjcf.mjcf_refusals import MUSCLE_LAW, control_index, disabled
+from warpsim.files.mjcf.mjcf_refusals import (
+    MUSCLE_LAW,
+    TRN_CRANK,
+    TRN_SITE,
+    control_index,
+    disabled,
+    on_joint,
+    on_tendon,
+)
 from warpsim.model.actuators import TIMES
 from warpsim.model.model import DynamicsType
 from warpsim.model.muscle import NO_MUSCLE, MuscleRows
@@ -35,6 +43,24 @@ def actuator_options(m, a: int, off: bool) -> dict:
         return found | {"dynamics": "integrator", "control_range": (0.0, 0.0)}
     times = np.maximum(m.actuator_dynprm[a, : TIMES[kind.name.lower()][1]], 0.0)
     return found | {"dynamics": (kind.name.lower(), *times), "early": bool(m.actuator_actearly[a])}
+
+
+def actuator_target(m, a: int, tendons: dict[int, int]) -> dict:
+    """What it acts on, and the gear; `tendons` are the builder's by MuJoCo's index."""
+    return {"gear": m.actuator_gear[a]} | _target(m, a, tendons)
+
+
+def _target(m, a: int, tendons: dict[int, int]) -> dict:
+    first, second = (int(i) for i in m.actuator_trnid[a])
+    if on_joint(m, a):
+        return {"joint": first}
+    if on_tendon(m, a):
+        return {"tendon": tendons[first]}
+    if m.actuator_trntype[a] == TRN_SITE:
+        return {"site": first, "reference_site": None if second < 0 else second}
+    if m.actuator_trntype[a] == TRN_CRANK:
+        return {"crank": (first, second, float(m.actuator_cranklength[a]))}
+    return {"body": first - 1, "gear": 1.0}  # MuJoCo has no use for it there
 
 
 def _muscle(m, a: int) -> MuscleRows | None:

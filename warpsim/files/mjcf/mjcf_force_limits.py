@@ -14,11 +14,12 @@ from warpsim.files.mjcf.mjcf_refusals import (
     actuator_refusal,
     control_index,
     disabled,
+    line_bodies,
     on_tendon,
     tendon_coefficients,
 )
 
-IDLE, UNREACHED, MAPPED, SHARED = "idle", "unreached", "mapped", "shared"
+IDLE, UNREACHED, MAPPED, SHARED, MOVING = "idle", "unreached", "mapped", "shared", "moving"
 UNLIMITED = (-np.inf, np.inf)
 ROUNDING = 1e-9  # relative, by which a sum may leave a range
 
@@ -37,7 +38,8 @@ def is_off(m, a: int) -> bool:
 class ForceLimits:
     """What becomes of every actuatorfrcrange of a compiled model: `joints` and `tendons` give the outcome by index.
 
-    Outcomes: IDLE without actuators, MAPPED to the one actuator that does it all, UNREACHED, SHARED by several, or with gravity compensation.
+    Outcomes: IDLE without actuators, MAPPED to the one actuator that does it all, UNREACHED, SHARED by several, or with gravity compensation,
+    MOVING where an actuator on a spatial tendon, sites, a crank or contacts moves the joint.
     """
 
     def __init__(self, m):
@@ -75,6 +77,8 @@ class ForceLimits:
 
     def _joint(self, j: int) -> str:
         drivers = self.joint_drivers.get(j, [])
+        if any(np.isnan(self.moments[a][j]) for a in drivers):
+            return MOVING
         if self.gravity(j):
             return SHARED
         if len(drivers) == 1 and len(self.moments[drivers[0]]) == 1:
@@ -91,8 +95,16 @@ class ForceLimits:
 
 
 def _moments(m, a: int) -> dict[int, float]:
-    """Generalised force per unit of force of actuator `a`, by hinge or slide; zeros are left out."""
+    """Generalised force per unit of force of actuator `a`, by hinge or slide; zeros are left out, NaN is one that changes."""
     target, gear = int(m.actuator_trnid[a][0]), float(m.actuator_gear[a, 0])
+    bodies = line_bodies(m, a)
+    if bodies is not None:
+        chain: set[int] = set()
+        for body in bodies:
+            while body > 0:
+                chain.add(body)
+                body = int(m.body_parentid[body])
+        return {j: np.nan for j in range(m.njnt) if m.jnt_type[j] >= 2 and int(m.jnt_bodyid[j]) in chain}
     coefficients = (tendon_coefficients(m, target) or {}) if on_tendon(m, a) else {target: 1.0}
     return {j: gear * c for j, c in coefficients.items() if gear * c != 0 and m.jnt_type[j] >= 2}
 

@@ -7,6 +7,8 @@ Layout, version 2 (no pickles; readable by any Zarr v3 library):
     commits       (columns, 4) of each column of worlds: its frames and steps that are whole, its checkpoint's slot, the version of `sources`
     checkpoint/   slot_0 and slot_1 (worlds, bytes), used in turn: what a step reads, and the parameters
     controls      (steps, worlds, nu), where the run was given an array of them
+    mocap         (frames, worlds, nmocap, 7), where the model has mocap bodies
+    mocap_given   (steps, worlds, nmocap, 7), where the run was given poses of them
     sources/      what a callable said of itself with `state_dict`
     model/        the Model's arrays; names, scalars, keyframes' names and the report as JSON attributes
 
@@ -24,6 +26,8 @@ from warpsim.files.store.layout import Layout
 from warpsim.files.store.place import (
     ACTIVATION,
     FORMAT,
+    MOCAP,
+    MOCAP_GIVEN,
     STATE_NAMES,
     VERSION,
     StoreError,
@@ -73,7 +77,7 @@ class Store:
         self.frames, self.worlds, self.run = attributes["frames"], attributes["worlds"], attributes["run"]
         self.column, self.block = attributes["column"], attributes["block"]
         self.diagnostics = list(attributes["diagnostics"])
-        self.states = (*STATE_NAMES, ACTIVATION) if ACTIVATION in self.root else STATE_NAMES
+        self.states = (*STATE_NAMES, *(name for name in (ACTIVATION, MOCAP) if name in self.root))
         self._arrays = {name: read(path, lambda: full(self._find(name))) for name in (*self.states, *self.diagnostics)}
         self._commits = read(path, lambda: _commits_of(self.root, len(self.columns())))
         self._slots: dict = {}
@@ -96,6 +100,7 @@ class Store:
         diagnostics,
         layout=None,
         controls=None,
+        mocap=None,
         run=None,
         column=None,
     ):
@@ -105,6 +110,7 @@ class Store:
         diagnostics  dtype by name
         layout       of checkpoints, where a run is to be gone on with
         controls     (steps, worlds, nu) of the run
+        mocap        (steps, worlds, nmocap, 7) that it was given
         run          what to know of it besides, as JSON, with its number of `steps`
         column       worlds that one writer has to itself; default: up to 4,096
         """
@@ -120,8 +126,9 @@ class Store:
         shape = {"chunks": (block, chunk), "shards": (block, column)}
         root = zarr.create_group(zarr_store(path, False), zarr_format=3, overwrite=is_url(path))
         sizes = {"q": (model.nq,), "v": (model.nv,), "time": ()} | ({ACTIVATION: (model.na,)} if model.na else {})
+        sizes |= {MOCAP: (model.nmocap, 7)} if model.nmocap else {}
         for name, extent in sizes.items():
-            create_array(root, name, (frames, worlds, *extent), dtypes[name], **shape)
+            create_array(root, name, (frames, worlds, *extent), dtypes[name if name in dtypes else "q"], **shape)
         group = root.create_group("diagnostics")
         for name, dtype in diagnostics.items():
             create_array(group, name, (frames, worlds), dtype, **shape)
@@ -134,10 +141,11 @@ class Store:
         if layout is not None:
             for slot in range(2):
                 create_array(slots, f"slot_{slot}", (worlds, layout.bytes), "uint8", (column, layout.bytes))
-        if controls is not None:
-            array = create_array(root, "controls", controls.shape, controls.dtype, **shape)
-            if controls.size:
-                full(array)[...] = controls
+        for name, table in (("controls", controls), (MOCAP_GIVEN, mocap)):
+            if table is not None:
+                array = create_array(root, name, table.shape, table.dtype, **shape)
+                if table.size:
+                    full(array)[...] = table
         root.create_group("sources")
         model_to_group(model, root.create_group("model"))
         root.attrs.update(  # last: a store without these attributes was never finished
@@ -227,6 +235,10 @@ class Store:
         """(steps, worlds, nu) that the run was given."""
         return read(self.path, lambda: self.root["controls"][:, worlds])
 
+    def mocap_given(self, worlds: slice) -> np.ndarray | None:
+        """(steps, worlds, nmocap, 7) that the run was given, if it was."""
+        return read(self.path, lambda: self.root[MOCAP_GIVEN][:, worlds] if MOCAP_GIVEN in self.root else None)
+
     def model(self) -> Model:
         """The model of one world."""
         return read(self.path, lambda: model_from_group(self.root["model"]))
@@ -286,9 +298,10 @@ def load_trajectory(path, model: Model | None = None):
     if frames == 0:
         raise StoreError(f"{path}: the store holds no frames yet; run the rollout first")
     model = read(path, lambda: model_from_group(root["model"])) if model is None else model
-    sizes = {"q": model.nq, "v": model.nv} | ({ACTIVATION: model.na} if ACTIVATION in root else {})
+    sizes = {"q": (model.nq,), "v": (model.nv,)} | ({ACTIVATION: (model.na,)} if ACTIVATION in root else {})
+    sizes |= {MOCAP: (model.nmocap, 7)} if MOCAP in root else {}
     for name, size in sizes.items():
-        shape, expected = read(path, lambda: root[name].shape[1:]), (root.attrs["worlds"], size)
+        shape, expected = read(path, lambda: root[name].shape[1:]), (root.attrs["worlds"], *size)
         if shape != expected:
             raise StoreError(f"{path}: {name} has rows of shape {shape}, but model {model.name!r} needs {expected}")
     if stored is None:

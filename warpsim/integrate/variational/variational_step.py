@@ -22,6 +22,7 @@ from warpsim.kernels.tree import passes
 class VariationalStep(Step):
     """Workspace and launches of one variational step. `impulse (worlds, nv)` is added to the right-hand side: Jᵀγ."""
 
+    motors_pull = False
     widens = False  # DRNEA is linear-time and passes momenta from link to link
 
     def __init__(
@@ -132,8 +133,10 @@ class VariationalStep(Step):
     def begin(self, h: float) -> None:
         """Kinematics and forces at the node, its momentum, the factor of M + h D/2, and the guess."""
         dynamics, d = self.dynamics, self.device_model
+        dynamics.place_mocap(self.mocap, self.flags)
         dynamics.position(self.q)
         dynamics.velocity(self.v)
+        self.medium_force()
         if self.reports_energy:
             dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
         self.actuate(h)
