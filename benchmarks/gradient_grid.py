@@ -21,7 +21,7 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
-from scenes import pressure, tendons
+from scenes import pressure, sensing, spin, tendons
 from warpsim.bench import machine
 from warpsim.demo import robot_path
 
@@ -57,6 +57,7 @@ LINES = (
     "wrapped muscle",
     "crank",
 )  # of an arm of three hinges with a rope (`scenes/tendons.py`)
+SENSED = "sensors"  # the rows whose loss is of sensors, after the last step
 
 
 def scene(joint: str, regime: str) -> ws.Model:
@@ -219,6 +220,71 @@ def line(label: list[str], result: dict, horizons) -> str:
     return "| " + " | ".join([*label, *errors, f"{result['compared']} ({result['left']})", misses]) + " |"
 
 
+@wp.kernel
+def add_weighted(x: wp.array2d(dtype=wp.float64), a: wp.array(dtype=wp.float64), loss: wp.array(dtype=wp.float64)):
+    """loss += a · x, world by world."""
+    w, i = wp.tid()
+    wp.atomic_add(loss, w, a[i] * x[w, i])
+
+
+def check_sensors(model, motion: str, integrator: str, solver: str, names, entries: int, horizons) -> dict:
+    """As `check`, of a random linear loss of sensors; differences are along entries, a world for each point."""
+    q0, v0 = sensing.start(motion)
+    rng, sizes = np.random.default_rng(1), np.array(STEP_SIZES[1:6])
+    weights = wp.array(rng.normal(size=model.nsensordata), dtype=wp.float64, device="cpu")
+    point = {"q": q0, "v": v0} | {name: simulate_values(model, name) for name in names}
+    worlds = 2 * len(sizes) * entries
+
+    def losses(sim, values: dict, steps: int):
+        for name in names:
+            sim.parameters[name].assign(values[name])
+        state = begin = sim.state(values["q"], values["v"])
+        for _ in range(steps):
+            state = sim.step(state)
+        loss, x = wp.zeros(sim.worlds, dtype=wp.float64, device="cpu", requires_grad=True), sim.sensors(state)
+        wp.launch(add_weighted, x.shape, [x, weights, loss], device="cpu")
+        return loss, begin
+
+    try:
+        one, many = (simulate(model, integrator, solver, worlds=n) for n in (1, worlds))
+        result = {"errors": {}, "ok": True, "compared": 0, "left": 0, "misses": [], "flags": 0}
+        for steps in horizons:
+            for name in names:
+                one.parameters[name].grad.zero_()
+            with wp.Tape() as tape:
+                loss, begin = losses(one, {name: x[None] for name, x in point.items()}, steps)
+            loss.grad.fill_(1.0)
+            tape.backward()
+            found = {"q": begin.q.grad.numpy()[0], "v": begin.v.grad.numpy()[0]}
+            found |= {name: one.parameters[name].grad.numpy()[0].copy() for name in names}
+            worst = 0.0
+            for name, gradient in found.items():
+                indices = list(np.ndindex(gradient.shape))
+                chosen = [indices[i] for i in rng.choice(len(indices), min(entries, len(indices)), replace=False)]
+                values = {key: np.repeat(x[None], worlds, axis=0) for key, x in point.items()}
+                for k, (index, size, sign) in enumerate(itertools.product(chosen, sizes, (1, -1))):
+                    values[name][(k, *index)] += sign * size
+                moved = (
+                    losses(many, values, steps)[0].numpy()[: 2 * len(sizes) * len(chosen)].reshape(len(chosen), -1, 2)
+                )
+                slopes = (moved[..., 0] - moved[..., 1]) / (2 * sizes)
+                gaps = np.abs(slopes - np.array([gradient[index] for index in chosen])[:, None]).min(axis=1)
+                error = float(gaps.max() / max(np.abs(gradient).max(), 1e-3))
+                worst = max(worst, error)
+                result["compared"] += len(chosen)
+                if not error <= BARS[steps]:
+                    result["misses"].append(f"{name} at {steps} steps {error:.1e}")
+            result["errors"][str(steps)] = worst
+    except ValueError as error:
+        return {"refused": str(error).splitlines()[0]}
+    return result
+
+
+def simulate_values(model, name: str) -> np.ndarray:
+    """A parameter as a simulator has it, of one world."""
+    return ws.Simulator(model, dtype="float64", device="cpu").parameters[name].numpy()[0].copy()
+
+
 def robot_start(sim: ws.Simulator):
     """The robot settled on the ground, moving a little."""
     rest = sim.rollout(sim.state(), steps=300).final
@@ -250,6 +316,13 @@ def cases(arguments):
                 begin = lambda sim, j=joint, r=regime: start(sim, j, r)  # noqa: E731
                 yield [joint, regime, integrator, solver], lambda j=joint, r=regime: scene(j, r), names, begin
         yield from part_cases(schemes)
+        for motion, integrator, solver in itertools.product(sensing.MOTIONS, INTEGRATORS, SOLVERS):
+            if motion != "flight" or solver == "SAP":
+                names = ["body_mass", "body_com", "gravity", "joint_stiffness"] + ["geom_friction"] * (
+                    motion != "flight"
+                )
+                yield [SENSED, motion, integrator, solver], lambda m=motion: sensing.model(m), names, None
+        yield from torsion_cases()
     if arguments.fields:
         yield from field_cases()
     if arguments.robots or arguments.robots_only:
@@ -315,6 +388,22 @@ def moving_start(sim: ws.Simulator, speed: float):
     return sim.state(q, speed * rng.normal(size=sim.model.nv))
 
 
+def torsion_cases():
+    """The rows of torsional and rolling friction; Compliant has none, and LCP no gradients of it."""
+    names = [
+        "geom_friction",
+        "geom_torsional_friction",
+        "geom_rolling_friction",
+        "geom_size",
+        "geom_pose",
+        "body_mass",
+        "gravity",
+    ]
+    for motion, integrator, solver in itertools.product(spin.MOTIONS, INTEGRATORS, ("SAP", "convex")):
+        model = lambda m=motion: spin.body_and_pendulum(m)  # noqa: E731
+        yield ["torsion", motion, integrator, solver], model, names, lambda sim, m=motion: spin.start(sim, m)
+
+
 def field_cases():
     """The rows of hydroelastic contact; LCP has none."""
     names = ["geom_hydroelastic_modulus", "geom_hydroelastic_thickness", "geom_size", "geom_friction"]
@@ -371,7 +460,10 @@ def main() -> int:
         if arguments.resume and tuple(label) in results:
             continue
         options = {"hydroelastic": FIELDS[label[0]]} if label[0] in FIELDS else {}
-        results[tuple(label)] = check(model(), *label[2:], names, begin, entries, horizons, **options)
+        if label[0] == SENSED:
+            results[tuple(label)] = check_sensors(model(), *label[1:], names, entries, horizons)
+        else:
+            results[tuple(label)] = check(model(), *label[2:], names, begin, entries, horizons, **options)
         order.append(tuple(label))
         print(line(label, results[tuple(label)], horizons), flush=True)
         if arguments.out:
@@ -405,8 +497,8 @@ def overview(rows: list[dict], horizons) -> list[str]:
 def write(folder: pathlib.Path, results: dict, head: list[str], horizons) -> None:
     """gradient_grid.json and .md of all rows, those of earlier runs included, in the order of the grid."""
     places = [
-        [*JOINTS, *ROBOTS, *FIELDS, "arm"],
-        [*REGIMES, "contact", *MOTIONS, *ACTUATION],
+        [*JOINTS, SENSED, "torsion", *ROBOTS, *FIELDS, "arm"],
+        [*REGIMES, *sensing.MOTIONS, "contact", *spin.MOTIONS, *MOTIONS, *ACTUATION],
         [*INTEGRATORS],
         [*SOLVERS],
     ]

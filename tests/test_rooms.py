@@ -26,6 +26,7 @@ FLOORS = [
         "contact",
         "rows",
         "solve",
+        "sensors",
         "integrate",
     ),
     *(

@@ -52,7 +52,8 @@ class Simulator:
     beyond their stops: (m/s, rad/s), one number for both, or None for no limit; contact and stops of a given stiffness keep
     their law. `threads`: how many threads of the CPU share the worlds of a step, with the same bits for any number (docs/threads.md);
     None is as many as this process may use cores, one for 32 worlds at most. `on_fault`: "dump", or the name of a folder: worlds that raise a
-    flag are written there with all that the step read (docs/reliability.md); every step then waits for the device and copies the state. Raises `ValueError` or `ModelError` naming what is wrong.
+    flag are written there with all that the step read (docs/reliability.md); every step then waits for the device and copies the state.
+    `reactions`: steps keep what `acceleration` and `joint_reaction` ask for. Raises `ValueError` or `ModelError` naming what is wrong.
     A simulator belongs to one thread at a time; several threads may have one each (docs/threads.md).
     """
 
@@ -74,6 +75,7 @@ class Simulator:
         on_fault=None,
         hydroelastic: str = "patch16",
         max_polygons: int | None = None,
+        reactions: bool = False,
     ) -> None:
         if not isinstance(model, Model):
             raise ValueError(f"model is a {type(model).__name__}; load one with ws.load(path) or build it")
@@ -101,11 +103,17 @@ class Simulator:
                 raise ValueError(f"max_polygons is {max_polygons}; give at most {MOST_POLYGONS}, or None for a default")
         level = Hydroelasticity(choice(hydroelastic, "hydroelastic", LEVELS), max_polygons)
         self.device_model = DeviceModel(
-            model, self.worlds, dtype, self.device, self.requires_grad, self.recovery_speed, threads, level
-        )
+            model, self.worlds, dtype, self.device, self.requires_grad, self.recovery_speed, threads, level,
+            flag(reactions, "reactions"),
+        )  # fmt: skip
         self.parameters = self.device_model.parameters
         for name, why in self.solver.ignored_parameters(self.requires_grad).items():
             self.parameters.refuse(name, why)
+        if not model.has_spin:
+            for name in ("geom_torsional_friction", "geom_rolling_friction"):
+                self.parameters.refuse(
+                    name, "has no effect: no pair of geoms has condim 4 or 6; give a geom condim=4 or 6"
+                )
         guard_parameters(self.parameters, self.solver)
         self._inputs = Inputs(model, self.worlds, dtype, self.device)
         self._step = self.integrator.make_step(self.device_model, self.solver, max_contacts)
@@ -343,6 +351,37 @@ class Simulator:
     def energy(self, state: State) -> tuple[wp.array, wp.array]:
         """Kinetic and potential energy [J], each `(worlds,)`; gravity's is 0 with all mass at the world's origin."""
         return self._at(state).energy(state.q, state.v)
+
+    @in_turn
+    def sensors(self, state: State, control=None) -> wp.array:
+        """What the model's sensors measure `(worlds, nsensordata)`, in MuJoCo's order and layout; `model.sensor(name)` is a sensor's slice.
+
+        Sensors of positions and velocities are those of `state`. Those of accelerations and forces are of the (sub)step that led to it:
+        (v' − v)/h and impulses/h, where it began; NaN after `sim.state` and `reset`, until a step. With `control (worlds, nu)` the
+        forces of actuators are those at `state` instead. On a tape where one records. See docs/sensors.md.
+        """
+        self._stepper.check_state(state)
+        return self._stepper.sensors(state, control)
+
+    @in_turn
+    def acceleration(self, state: State) -> wp.array:
+        """(v' − v)/h `(worlds, nv)` of the (sub)step that led to `state`, MuJoCo's qacc; NaN until a step.
+
+        Of a simulator made with `reactions=True`. On a tape where one records.
+        """
+        self._stepper.check_state(state)
+        return self._stepper.reactions(state, "acceleration")
+
+    @in_turn
+    def joint_reaction(self, state: State) -> wp.array:
+        """What each body's parent exerts on it through its joints `(worlds, nbody, 6)`: (torque, force) at the origin of the body's frame, in
+        world axes, where the (sub)step that led to `state` began. Springs, dampers and actuators of the joints are in it; contacts, constraints
+        between bodies and `wrench` are not. NaN until a step.
+
+        Of a simulator made with `reactions=True`. On a tape where one records.
+        """
+        self._stepper.check_state(state)
+        return self._stepper.reactions(state, "joint_reaction")
 
     @in_turn
     def contacts(self, state: State) -> ContactList:

@@ -14,6 +14,7 @@ from warpsim.differentiate.checkpoint import move_gradient
 from warpsim.differentiate.implicit import StepAdjoint, StepRecord, kept_array, pass_on_gradient, step_adjoint
 from warpsim.differentiate.kept import AdjointParameters, KeptParameters
 from warpsim.differentiate.linearize import Linearizer
+from warpsim.differentiate.reading_adjoint import ReadingAdjoint
 from warpsim.differentiate.reverse import ReverseLinearizer
 from warpsim.differentiate.rigid_adjoint import RigidAdjoint
 from warpsim.differentiate.theta_adjoint import SchemeAdjoint
@@ -22,9 +23,11 @@ from warpsim.inputs import Inputs, is_on_host
 from warpsim.integrate import Integrator
 from warpsim.integrate.step import Step
 from warpsim.kernels import flags, worlds
+from warpsim.sensors.reader import REACTIONS, ReactionReader, SensorReader
 from warpsim.solve.contact_model import ContactModel
 from warpsim.spare_states import SpareStates
 from warpsim.state import State
+from warpsim.tree.dynamics import Dynamics
 
 NONFINITE = int(flags.NONFINITE)
 NOT_CONVERGED = int(flags.NOT_CONVERGED)
@@ -307,6 +310,73 @@ class Stepper:
                 self.replay.play(stages)
 
         return replay
+
+    # sensors -------------------------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def reader(self) -> SensorReader:
+        return SensorReader(Dynamics(self.device_model))
+
+    def sensors(self, state: State, control) -> wp.array:
+        """`Simulator.sensors`, with `state` checked."""
+        control = self.inputs.given_forces(control=control)["control"]
+        if control is not None and self.step.actuation is not None:
+            raise ValueError(
+                "control is given, but actuators with an activation, muscles and ranges of several actuators have forces in steps "
+                "alone; leave control out for those of the last step"
+            )
+        if active_tape() is not None and self.model.nsensordata:
+            return self._read_taped(state, lambda adjoint: adjoint.sensors, control)
+        reader = self.reader
+        out = reader.dynamics.array(self.model.nsensordata, self.device_model.types.real)
+        if self.model.nsensordata:
+            reader.clear()
+            reader.read(state.q, state.v, state.time, *self.measured(state), control, out)
+        return out
+
+    def _read_taped(self, state: State, reader, control=None) -> wp.array:
+        """What one of the readers of `ReadingAdjoint` finds, on the tape that is active."""
+        self.check_tape(state)
+        lack = None if self.step.measurement is None else self.step.measurement.lack
+        if lack is not None:
+            raise ValueError(
+                f"a tape is recording, but sensors of accelerations and forces have no gradient {lack}; use SAP for such "
+                "models, or read them where no tape records"
+            )
+        adjoint = self.reading_adjoint
+        with tape_paused() as tape:
+            return adjoint.read(tape, reader(adjoint), state, self.measured(state), control)
+
+    @functools.cached_property
+    def reading_adjoint(self) -> ReadingAdjoint:
+        device_model = copy.copy(self.device_model)
+        device_model.parameters = AdjointParameters(self.parameters)
+        return ReadingAdjoint(device_model, self.parameters)
+
+    @functools.cached_property
+    def _reaction_readers(self) -> dict[str, ReactionReader]:
+        return {what: ReactionReader(self.reader.dynamics, what) for what in REACTIONS}
+
+    def reactions(self, state: State, what: str) -> wp.array:
+        """`Simulator.acceleration` and `joint_reaction`, with `state` checked."""
+        if not self.device_model.reactions:
+            raise ValueError(f"{what} is not kept; make the Simulator with reactions=True")
+        reader = self._reaction_readers[what]
+        if active_tape() is not None and reader.source.size:
+            out = self._read_taped(state, lambda adjoint: adjoint.reactions[what])
+        else:
+            out = reader.dynamics.array(reader.source.size, self.device_model.types.real)
+            reader.read(state.q, state.v, state.time, *self.measured(state), None, out)
+        return out.reshape((self.worlds, *reader.shape))
+
+    def measured(self, state: State) -> tuple[wp.array, wp.array]:
+        """What the last step left of accelerations and forces in a state, and in which worlds there was one."""
+        return state.memory.get("measured", self._nothing[0]), state.memory.get("stepped", self._nothing[1])
+
+    @functools.cached_property
+    def _nothing(self) -> tuple[wp.array, wp.array]:
+        empty = wp.zeros((self.worlds, 0), dtype=self.device_model.types.real, device=self.device)
+        return empty, wp.zeros(self.worlds, dtype=wp.int32, device=self.device)
 
     # tapes and Jacobians -------------------------------------------------------------------------------------------------
 

@@ -415,7 +415,8 @@ def test_margin_priority_condim_and_solver_options_are_reported():
     lines, errors = feature_report(compile_xml(geom, options='<option cone="elliptic" impratio="5" iterations="3"/>'))
     report = status(lines)
     assert not errors
-    for feature in ("condim 4 or 6", "geom margin", "geom gap", "geom solmix", "option impratio = 5.0"):
+    assert report["condim 4 or 6"] == USED
+    for feature in ("geom margin", "geom gap", "geom solmix", "option impratio = 5.0"):
         assert report[feature] == IGNORED
     assert report["geom priority"] == USED and report["solref/solimp of geoms"] == MAPPED
 

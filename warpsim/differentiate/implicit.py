@@ -20,6 +20,7 @@ from warpsim.device.replay import Replay
 from warpsim.device.threads import in_turn, turn
 from warpsim.differentiate.contact_adjoint import contact_adjoint
 from warpsim.differentiate.fluid_adjoint import FluidAdjoint
+from warpsim.differentiate.measurement_adjoint import MeasurementAdjoint, measures
 from warpsim.differentiate.pressure_rates import PressureRates
 from warpsim.differentiate.rows_adjoint import RowsAdjoint
 from warpsim.differentiate.stage import Stage, evaluate, take_back
@@ -29,7 +30,7 @@ from warpsim.forces.lines import TapedLines
 from warpsim.integrate import Integrator
 from warpsim.integrate.actuation import TapedActuation
 from warpsim.integrate.compensation import TapedCompensation
-from warpsim.kernels.contact import convex_contacts
+from warpsim.kernels.contact import convex_contacts, spin_rows
 from warpsim.kernels.differentiate import gradient, mocap_adjoint, residual
 from warpsim.kernels.forces import actuators
 from warpsim.kernels.tree import passes
@@ -94,13 +95,17 @@ class StepAdjoint:
         self.force, self.damping = (
             twin(x) if self.repeats_forces else array(nv, S) for x in (step.force, step.damping)
         )
-        self.v_c, self.gamma, self.r = array(C, t.vec3), array(C, t.vec3), array(nv, S)
+        slots = self.step.collision.slots
+        self.v_c, self.gamma, self.r = array(slots, t.vec3), array(slots, t.vec3), array(nv, S)
         self.q_next, self.seed = array(nq, S), array(nv, S)
         table = np.zeros(self.M.shape[1:], dtype=np.int32)
         begin = np.repeat(model.tree_v[:-1], np.diff(model.tree_v))
         for d in range(nv):
             table[d, [e - begin[d] for e in model.ancestors(int(model.dof_link[d])) if e <= d]] = 1
         self.ancestor = wp.array(table, dtype=wp.int32, device=device_model.device)
+        self.measurement = None  # what sensors of accelerations and forces find in a step
+        if measures(step, device_model):
+            self.measurement = MeasurementAdjoint(self)
         # 1 for the contacts whose Jacobian is not taken at q.
         self.moved = wp.zeros((self.worlds, C), dtype=wp.int32, device=device_model.device)
         self._make_inputs()
@@ -130,9 +135,11 @@ class StepAdjoint:
 
     def _owners(self) -> list:
         """What holds arrays of the tape."""
+        measured = [] if self.measurement is None else self.measurement.owners()
         optional = (self.actuation, self.compensation, self.fluid, self.lines, self.line_dynamics)
         kinematics = [] if self.fluid is None else [self.fluid.dynamics]
-        return [self, self.dynamics, self.rows, self.contact, *(x for x in optional if x is not None), *kinematics]
+        own = [self, self.dynamics, self.rows, self.contact]
+        return [*own, *(x for x in optional if x is not None), *kinematics, *measured]
 
     @in_turn
     def backward(self, record: "StepRecord") -> None:
@@ -178,6 +185,8 @@ class StepAdjoint:
         if mocap.size:
             inputs = [record.flags, self.device_model.mocap0, record.used["mocap"], mocap]
             self.step.dynamics.launch(mocap_adjoint.begin, mocap.shape[1:], inputs)
+        if self.measurement is not None:
+            self.measurement.load(record)
 
     def _finish_memory(self, record: "StepRecord") -> None:
         """Add the gradient found to that of this memory, and clear that at the end of the step."""
@@ -190,6 +199,8 @@ class StepAdjoint:
             inputs = [record.flags, d.mocap_link, mocap, self.link_pose, self.link_pose.grad]
             inputs += [record.memory_before["mocap"].grad, record.memory["mocap"].grad]
             self.step.dynamics.launch(mocap_adjoint.finish, mocap.shape[1], inputs)
+        if self.measurement is not None:
+            self.measurement.finish(record)
 
     def _begin_wrench(self, record: "StepRecord") -> None:
         """Load the wrenches on bodies, for which there is room from the first record that has any."""
@@ -357,7 +368,8 @@ class StepAdjoint:
 
     def stages(self, by_position: bool = False, regular: bool = False) -> list[Stage]:
         """All functions of the step in its order after `_first_stages`. `by_position`, `regular`: see `reverse`."""
-        return [*self.contact_stages(regular), *self.position_stages()]
+        measured = [] if self.measurement is None else self.measurement.stages()
+        return [*self.contact_stages(regular), *measured, *self.position_stages()]
 
     def contact_stages(self, regular: bool = False) -> list[Stage]:
         """The root v of r = A (v − v*) − Jᵀγ = 0."""
@@ -381,6 +393,8 @@ class StepAdjoint:
         """Clear what the tapes of the contact stage sum up."""
         self.rows.start()
         fill(self.v_c)
+        if self.measurement is not None:
+            self.measurement.clear()
 
     def _repeat(self, h: float) -> None:
         """The step once more, whose solve starts from its solution."""
@@ -446,6 +460,16 @@ class StepAdjoint:
         inputs = [h, self.inverse_dynamics, self._record_damping(h), still, v, self.r]
         dynamics.launch(residual.smooth_residual, nv, inputs)
 
+    @property
+    def measured_velocity(self) -> wp.array:
+        """The velocity at the end of the step, as sensors of accelerations read it."""
+        return self.v
+
+    @property
+    def follows_contacts(self) -> bool:
+        """Whether a step takes contacts where its free motion brings them (`point_between`, `frame_between`), if `moved`."""
+        return self.step.stages is not None and self.step.stages.follows_contacts
+
     reads_mass = False  # whether an equation reads `M`
     repeats_forces = True  # whether the step that is repeated has the forces at (q, v) in arrays
 
@@ -507,6 +531,9 @@ class StepAdjoint:
         inputs += [point, frame, self.moved, choice, self.J]
         with values_known():
             dynamics.launch(residual.contact_jacobian, collision.capacity, inputs)
+            if collision.spin is not None:
+                inputs = [*collision.spin.inputs(), dynamics.dof_S, frame, self.moved, choice, self.J]
+                dynamics.launch(spin_rows.spin_jacobian, collision.capacity, inputs)
 
     def record_momentum_balance(self, h: float, v: wp.array) -> None:
         """A (v - v*)."""
@@ -528,10 +555,15 @@ class StepAdjoint:
         collision = step.collision
         scene, contacts = collision.scene, collision.contacts
         if collision.enabled:
-            dynamics.launch(residual.contact_rate, collision.capacity, [scene, contacts, self.J, self.v, self.v_c])
+            rates = [scene, contacts, self.J, self.v, self.v_c]
+            forces = [scene, contacts, self.J, self.gamma, self.r]
+            dynamics.launch(residual.contact_rate, collision.capacity, rates)
+            if collision.spin is not None:
+                dynamics.launch(spin_rows.spin_rate, collision.capacity, rates)
             self.contact.record_law(h, self.v_c, self.gamma)
-            inputs = [scene, contacts, self.J, self.gamma, self.r]
-            dynamics.launch(residual.contact_residual, collision.capacity, inputs)
+            dynamics.launch(residual.contact_residual, collision.capacity, forces)
+            if collision.spin is not None:
+                dynamics.launch(spin_rows.spin_residual, collision.capacity, forces)
             if step.sticking is not None:
                 step.sticking.record(dynamics, h, self.actuator_parameters(), self.actuator_control, self.J, self.r)
         lead = self._row_lead(h)[1]

@@ -478,6 +478,8 @@ def _not_analytic(sim, names: tuple[str, ...]) -> str:
         return 'without the factor of the Hessian, only with SAP(linear_solver="cholesky")'
     if sim.model.has_fluid:
         return "with the forces of a medium"
+    if sim._step.collision.spin is not None:
+        return "with torsional or rolling friction, only with condim 1 and 3"
     if sim.parameters.is_per_world("body_active"):
         return "with body_active per world"
     if sim._step.lines is not None:

@@ -76,14 +76,18 @@ class RowsAdjoint:
             inputs = [self.device_model.topology, f.table, constants, f.rows, at.link_X, self.link_X_ahead, at.dof_S]
             at.launch(frame_rows.geometry, f.count, [*inputs, 1, phi, J])
 
-    def record_residual(self, h: float, sigma: float, lead: float, v0, v, control, r) -> None:
-        """r -= Jᵀγ of every row; the errors are φ − lead J v0."""
+    def record_impulses(self, h: float, sigma: float, lead: float, v0, v, control, rates, gamma) -> None:
+        """γ of every row; the errors are φ − lead J v0. `rates`: arrays for J v and J v0, which come in as zero."""
         dynamics, f = self.dynamics, self.forward
-        if not f.count:
-            return
-        for J, x, rate in ((self.J, v, self.rate), (self.J_start, v0, self.rate0)):
+        for J, x, rate in ((self.J, v, rates[0]), (self.J_start, v0, rates[1])):
             dynamics.launch(taped_rows.taped_rate, f.count, [f.rows, J, x, rate])
         inputs = [f.table, f.constants(control, self.given), f.rows, h, sigma, lead, self.phi, self.weight, self.floor]
-        inputs += [f.speed, self.rate, self.rate0]
-        dynamics.launch(taped_rows.row_impulse, f.count, [*inputs, self.gamma])
-        dynamics.launch(taped_rows.row_residual, (f.count, f.width), [f.rows, self.J, self.gamma, r])
+        dynamics.launch(taped_rows.row_impulse, f.count, [*inputs, f.speed, *rates, gamma])
+
+    def record_residual(self, h: float, sigma: float, lead: float, v0, v, control, r) -> None:
+        """r -= Jᵀγ of every row."""
+        f = self.forward
+        if not f.count:
+            return
+        self.record_impulses(h, sigma, lead, v0, v, control, (self.rate, self.rate0), self.gamma)
+        self.dynamics.launch(taped_rows.row_residual, (f.count, f.width), [f.rows, self.J, self.gamma, r])

@@ -103,10 +103,10 @@ class GradientView(View):
     @property
     def contact_force(self):
         raise ValueError(
-            "contact forces and quantities about centres of mass have no gradient here; leave the term out, or make the environment without requires_grad"
+            "contact forces, sensors and quantities about centres of mass have no gradient here; leave the term out, or make the environment without requires_grad"
         )
 
-    contact_wrench = about_centre = contact_force
+    contact_wrench = about_centre = sensors = contact_force
 
 
 def body_poses(view, q):

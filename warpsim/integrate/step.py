@@ -24,6 +24,7 @@ from warpsim.kernels.forces import actuators
 from warpsim.kernels.integrate.theta import schemes
 from warpsim.kernels.tree import energy, mocap, passes
 from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS, ScalarRows, actuator_rows
+from warpsim.sensors.step_sensors import StepMeasurement, has_step_sensors
 from warpsim.solve.contact_model import ContactModel
 from warpsim.tree.dynamics import BLOCK, DeviceModel, Dynamics
 
@@ -100,6 +101,8 @@ class Step:
         )
         self.composite = array(model.nlink if dense else 0, t.vec10)
         self._make_solver(make_solver)
+        measures = make_solver is None and has_step_sensors(model, device_model.reactions)
+        self.measurement = StepMeasurement(self, device_model.reactions) if measures else None
         # Plain symplectic Euler needs none of the stages.
         self.stages = None if scheme.has_closed_form else ThetaStages(self, scheme)
         if self.compensation is not None:
@@ -109,10 +112,13 @@ class Step:
         rows, d = self.scalar_rows, self.device_model
         make = make_solver or (self.contact_model if self.deep is None else self.deep).make_solver
         size = (self.worlds, self.model.tree_v, self.collision.capacity, rows.support, rows.support_size)
-        self.solver = make(*size, dtype=d.dtype, device=d.device)
+        spin = self.collision.spin
+        self.solver = make(*size, dtype=d.dtype, device=d.device, **({} if spin is None else {"spin": True}))
         problem, contacts, scene = self.solver.problem, self.collision.contacts, self.collision.scene
         problem.A, problem.v_star, problem.v0 = self.A, self.v_star, self.v
         problem.contacts, problem.contact_pair, problem.J = contacts.count, contacts.row, contacts.J
+        if spin is not None:
+            problem.contact_pair = spin.row
         problem.support, problem.support_size = scene.support, scene.support_size
         self.law = self.contact_model.make_law(self.dynamics, self.collision)
         self.law.attach(problem)
@@ -129,11 +135,14 @@ class Step:
         """What a step reads besides q, v and time, by name: the step's own arrays."""
         own = {"activation": self.actuation.activation} if self.model.na else {}
         own |= {"mocap": self.mocap} if self.model.nmocap else {}
+        own |= {} if self.measurement is None else self.measurement.memory()
         return {"flags": self.flags, **own, **self.scalar_rows.state_memory(), **self.solver.state_memory()}
 
     def smooth_memory(self) -> tuple[str, ...]:
         """Names of the memory that gradients flow through."""
-        return (*(("activation",) if self.model.na else ()), *(("mocap",) if self.model.nmocap else ()))
+        measured = self.measurement is not None and self.measurement.lack is None
+        smooth = {"activation": self.model.na, "mocap": self.model.nmocap, "measured": measured}
+        return tuple(name for name, there in smooth.items() if there)
 
     def state_arrays(self) -> dict:
         """The state that `launch` advances, by name."""
@@ -156,7 +165,8 @@ class Step:
         pressure = self.collision.pressure
         files = [passes, energy, actuators, schemes, *(file for file, used in optional.items() if used)]
         found = [x for file in files for x in kernels_of(file, S)]
-        parts = (pressure, self.stages, self.deep, self.actuation, self.compensation, self.fluid, self.lines, self.sticking)
+        parts = (pressure, self.collision.spin, self.stages, self.deep, self.actuation, self.compensation, self.fluid)
+        parts += (self.lines, self.sticking, self.measurement)
         for part in (self.law, self.scalar_rows, self.solver, *parts):
             found += [] if part is None else part.kernels()
         return found
@@ -325,6 +335,8 @@ class Step:
 
     def commit(self, h: float, q: wp.array, v: wp.array) -> None:
         """Accept (q, v) as the state after h, world by world where it is finite."""
+        if self.measurement is not None:
+            self.measurement.launch(h, v)
         solution = self.solver.solution
         active = self.device_model.parameters.stored("body_active")
         if self.actuation is not None:
@@ -334,3 +346,5 @@ class Step:
         self.dynamics.launch(schemes.commit, None, inputs)
         if self.actuation is not None:
             self.actuation.keep(self.flags)
+        if self.measurement is not None:
+            self.measurement.keep()

@@ -13,6 +13,7 @@ from warpsim.checks import flag, listed, number, short, whole
 from warpsim.errors import ModelError
 from warpsim.model import compiler, constraint_types, constraints, medium, mesh_mass
 from warpsim.model.actuators import Actuator, EffortLimit, activation_options, actuator_law, interval
+from warpsim.model.builder_records import Body, Geom, Joint
 from warpsim.model.builder_values import (
     array_of,
     hfield_of,
@@ -32,6 +33,7 @@ from warpsim.model.builder_values import (
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
 from warpsim.model.constraints import Constraint, Tendon
 from warpsim.model.foundation import add_foundation
+from warpsim.model.friction_rules import ROLLING_FRICTION, TORSIONAL_FRICTION, check_condim, check_spin
 from warpsim.model.geometry import IDENTITY, combine_masses, rotate, rotation_matrix, volume_and_inertia
 from warpsim.model.hydroelastic import geom_row
 from warpsim.model.marks import Camera, Site, make_camera, make_site
@@ -51,65 +53,11 @@ from warpsim.model.model import (
     TetField,
 )
 from warpsim.model.muscle import Muscle
+from warpsim.model.sensor_records import Sensor, make_sensor
 from warpsim.model.targets import check_feedback, read_gear, read_target
 from warpsim.model.tendon_paths import read_path
 
 DEFAULT_DENSITY = 1000.0  # kg/m^3
-
-
-@dataclasses.dataclass
-class Body:
-    name: str
-    parent: int
-    pose: np.ndarray
-    mass: float | None
-    com: np.ndarray
-    inertia: np.ndarray
-    gravcomp: float = 0.0
-    mocap: bool = False
-    axes: np.ndarray | None = None  # quaternion of the inertia's, where a file says which
-
-
-@dataclasses.dataclass
-class Joint:
-    name: str
-    type: JointType
-    body: int
-    anchor: np.ndarray
-    axis: np.ndarray
-    limited: bool
-    range: np.ndarray
-    stiffness: np.ndarray
-    damping: np.ndarray
-    armature: np.ndarray
-    friction: np.ndarray
-    reference: np.ndarray
-    q0: np.ndarray
-
-
-@dataclasses.dataclass
-class Geom:
-    name: str
-    type: GeomType
-    body: int
-    size: np.ndarray
-    pose: np.ndarray
-    friction: float
-    stiffness: float
-    dissipation_time: float
-    restitution: float
-    hertz_modulus: float
-    contype: int
-    conaffinity: int
-    condim: int
-    priority: int
-    density: float
-    rgba: np.ndarray
-    mesh: int
-    visible: bool
-    hydroelastic: np.ndarray
-    field: int  # into the builder's fields, -1
-    fluid: np.ndarray
 
 
 class ModelBuilder:
@@ -155,12 +103,15 @@ class ModelBuilder:
         self.effort_limits: list[EffortLimit] = []
         self.sites: list[Site] = []
         self.cameras: list[Camera] = []
+        self.sensors: list[Sensor] = []
         self.meshes: list[Mesh] = []
         self.hfields: list[HField] = []
         self.fields: list[TetField] = []
         self.keyframes: dict[str, Keyframe | KeyframeParts] = {}
         self.excluded: set[tuple[int, int]] = set()
-        self.explicit_pairs: list[tuple[int, int, float]] = []
+        self.explicit_pairs: list[
+            tuple[int, int, float, int, float, float]
+        ] = []  # friction, condim, torsional, rolling
         self.friction_rule: FrictionRule | None = None
         self.filter_parent: bool | None = None
         self.report: list[ReportLine] = []
@@ -308,6 +259,8 @@ class ModelBuilder:
         hydroelastic=None,
         max_hull_vertices=MAX_HULL_VERTICES,
         fluid=None,
+        torsional_friction=TORSIONAL_FRICTION,
+        rolling_friction=ROLLING_FRICTION,
     ) -> int:
         """Add a shape to `body` (-1: the world).
 
@@ -315,9 +268,11 @@ class ModelBuilder:
         z), "box" and "ellipsoid" (half extents), "mesh" (with `mesh=(vertices, faces)`, solid inside; it touches as its hull, cut to `max_hull_vertices`),
         "hfield" (with `hfield=(size, data)`, see `model.HField`). Material: Coulomb `friction`, `stiffness` [N/m] (inf: near-rigid), `dissipation_time` [s] (None: critical), `restitution` (LCP contact only).
         `hertz_modulus` E* [Pa] of a sphere (`Compliant` contact only) makes its force E* sqrt(r d^3) at depth d.
-        Two geoms may touch if `contype` of one and `conaffinity` of the other share a bit; `condim=1` has no friction.
-        `hydroelastic`, a `ws.Hydroelastic`: two geoms that have it, one of them compliant, touch by pressure fields. `fluid`: True, or its five
-        coefficients (see `medium`): the medium acts on the body's geoms as on ellipsoids, not on the body as on a box.
+        Two geoms may touch if `contype` of one and `conaffinity` of the other share a bit. `condim`: 1 has no friction, 3 sliding friction, 4
+        `torsional_friction` besides (the largest moment about the normal over the normal force [m]), 6 `rolling_friction` too (about
+        the tangents [m]); of a pair the larger condim counts. Without sliding friction a pair has neither.
+        `hydroelastic`, a `ws.Hydroelastic`: two geoms that have it, one of them compliant, touch by pressure fields.
+        `fluid`: True, or its five coefficients (see `medium`): the medium acts on the body's geoms as on ellipsoids, not on the body as on a box.
         """
         body = self._body(body)
         name = self._name("geom", name, [g.name for g in self.geoms])
@@ -337,8 +292,8 @@ class ModelBuilder:
         rule = "it must be positive [N/m] (inf: near-rigid)"
         stiffness = number(stiffness, f"{label}: stiffness", rule, lambda k: k > 0, ModelError)
         time = np.nan if dissipation_time is None else scalar_of(dissipation_time, f"{label}: dissipation_time [s]")
-        if whole(condim, f"{label}: condim", error=ModelError) not in (1, 3, 4, 6):
-            raise ModelError(f"{label}: condim is {condim}; use 1 (frictionless) or 3 (sliding friction, as 4 and 6)")
+        condim = check_condim(condim, label)
+        spin = check_spin(torsional_friction, rolling_friction, label)
         if (kind == GeomType.MESH) != (mesh is not None):
             raise ModelError(f"{label}: a mesh geom, and no other, needs mesh=(vertices, faces)")
         if (kind == GeomType.HFIELD) != (hfield is not None):
@@ -352,7 +307,7 @@ class ModelBuilder:
             why = f"it is a {kind.name.lower()}" if kind != GeomType.SPHERE else f"stiffness is {stiffness:g}"
             raise ModelError(f"{label}: hertz_modulus needs a sphere without a stiffness of its own, but {why}")
         material = (friction, stiffness, time, restitution, modulus)
-        masks = (mask_of(contype, f"{label}: contype"), mask_of(conaffinity, f"{label}: conaffinity"), int(condim))
+        masks = (mask_of(contype, f"{label}: contype"), mask_of(conaffinity, f"{label}: conaffinity"), condim)
         masks += (whole(priority, f"{label}: priority", error=ModelError),)
         visible = flag(visible, f"{label}: visible", ModelError)
         pose, rgba = pose_of(pose, label), vector_of(rgba, 4, f"{label}: rgba")
@@ -367,7 +322,8 @@ class ModelBuilder:
             self.fields.append(hydroelastic.field)
             field = len(self.fields) - 1
         drag = medium.ellipsoid_row(kind, size, fluid, label)
-        geom = Geom(name, kind, body, size, pose, *material, *masks, density, rgba, index, visible, soft, field, drag)
+        looks = (density, rgba, index, visible)
+        geom = Geom(name, kind, body, size, pose, *material, *masks, *looks, soft, field, drag, *spin)
         self.geoms.append(geom)
         return len(self.geoms) - 1
 
@@ -570,6 +526,20 @@ class ModelBuilder:
         self.cameras.append(make_camera(name, self._body(body), pose, fovy, resolution))
         return len(self.cameras) - 1
 
+    def add_sensor(
+        self, kind, object=None, reference=None, *, name=None, cutoff: float = 0.0, datatype=None, **options
+    ) -> int:
+        """Add a sensor of `kind`, by MJCF's name ("accelerometer", "framepos", …; docs/sensors.md), on `object`, relative to `reference`.
+
+        Of kinds that are attached to one type of element its name or index; of others (type, name) with the type "body", "inertia" (the
+        principal axes at the centre of mass), "geom", "site", "camera" or, of contact, "subtree". Numbers beyond `cutoff` are clamped (0:
+        none). Options: `field` (3,) of a magnetometer, `data` of a rangefinder, `focal` (2,) [pixels] of a camprojection, `margin` of joint and tendon
+        limits, `data`, `reduce` and `num` of contact, `frames` (2 quaternions) of "inertia". `datatype` is for files that have their own.
+        """
+        name = self._name("sensor", name, [s.name for s in self.sensors])
+        self.sensors.append(make_sensor(self, name, kind, object, reference, cutoff, datatype, options))
+        return len(self.sensors) - 1
+
     def add_keyframe(self, name: str, q=None, v=None, control=None, activation=None, mocap=None) -> None:
         """Add a named state; what is not given is the initial pose, also of mocap bodies `(nmocap, 7)`, rest, and zero control and activation."""
         frame = Keyframe(q, v, control, activation, mocap)
@@ -580,13 +550,24 @@ class ModelBuilder:
         a, b = self._body(body_a), self._body(body_b)
         self.excluded.add((min(a, b), max(a, b)))
 
-    def add_pair(self, geom_a, geom_b, friction: float) -> None:
-        """Contact between two geoms whatever the masks and filters say, with its own Coulomb friction."""
+    def add_pair(
+        self,
+        geom_a,
+        geom_b,
+        friction: float,
+        *,
+        condim: int = 3,
+        torsional_friction: float = TORSIONAL_FRICTION,
+        rolling_friction: float = ROLLING_FRICTION,
+    ) -> None:
+        """Contact between two geoms whatever the masks and filters say, with its own friction and `condim`, see `add_geom`."""
         a, b = sorted((self._geom(geom_a), self._geom(geom_b)))
         label = f"pair of geoms {self.geoms[a].name!r} and {self.geoms[b].name!r}"
         if a == b or any((a, b) == pair[:2] for pair in self.explicit_pairs):
             raise ModelError(f"{label}: " + ("a geom cannot touch itself" if a == b else "it is there twice"))
-        self.explicit_pairs.append((a, b, scalar_of(friction, f"{label}: friction")))
+        condim, mu = check_condim(condim, label), scalar_of(friction, f"{label}: friction")
+        spin = check_spin(torsional_friction, rolling_friction, label)
+        self.explicit_pairs.append((a, b, 0.0 if condim == 1 else mu, condim, *spin))
 
     def add_model(self, other: Model, pose=IDENTITY, prefix: str = "") -> list[int]:
         """Add every element of a built `other`, its root bodies placed at `pose`; returns the new bodies' indices.

@@ -11,6 +11,7 @@ from warpsim.model import hydroelastic, medium
 from warpsim.model.actuators import actuator_kind, state_options
 from warpsim.model.constraint_types import ConstraintType, own_option
 from warpsim.model.constraints import compile_constraints, compile_tendons
+from warpsim.model.friction_rules import pair_rules
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_matrix, rotation_vector
 from warpsim.model.marks import append_marks, compile_marks
 from warpsim.model.model import (
@@ -24,6 +25,8 @@ from warpsim.model.model import (
     KeyframeParts,
     Model,
 )
+from warpsim.model.sensor_records import append_sensors, compile_sensors
+from warpsim.model.sensor_types import ObjectType
 from warpsim.model.targets import compile_targets, target_of
 from warpsim.model.tendon_paths import path_of
 
@@ -90,6 +93,8 @@ def compile_model(b) -> Model:
         hfields=tuple(b.hfields),
         geom_hydroelastic=soft,
         geom_field=np.array([g.field for g in b.geoms], dtype=np.int32),
+        geom_torsional_friction=np.array([g.torsional_friction for g in b.geoms], dtype=float),
+        geom_rolling_friction=np.array([g.rolling_friction for g in b.geoms], dtype=float),
         fields=tuple(b.fields),
         point_pairs=point_pairs,
         body_mocap=_numbered([x.mocap for x in b.bodies]),
@@ -97,6 +102,7 @@ def compile_model(b) -> Model:
         body_fluid=medium.body_boxes(*([getattr(x, key) for x in b.bodies] for key in ("mass", "inertia", "axes"))),
         geom_fluid=_stack([g.fluid for g in b.geoms], (medium.COLUMNS,)),
         **compile_marks(b),
+        **compile_sensors(b, order),
         **pairs,
         excluded=np.array(sorted(b.excluded), dtype=np.int32).reshape(-1, 2),
         friction_rule=int(b.friction_rule),
@@ -211,10 +217,10 @@ def _contact_pairs(b) -> dict:
     moves = np.array([moving[g.body] for g in b.geoms], bool)
     flat = np.isin(kind, (int(GeomType.PLANE), int(GeomType.HFIELD)))  # never touch each other
     excluded = np.array([_body_key(b, *pair) for pair in b.excluded], np.int64)
-    explicit, named = {pair[:2]: pair[2] for pair in b.explicit_pairs}, collections.defaultdict(list)
+    explicit, named = {pair[:2]: pair[2:] for pair in b.explicit_pairs}, collections.defaultdict(list)
     for i, j in explicit:
         named[i].append(j)
-    pairs, rules, frictions = [np.empty((0, 2), int)], [np.empty(0, int)], [np.empty(0)]
+    pairs, rules, own = [np.empty((0, 2), int)], [np.empty(0, int)], [np.empty((0, 4))]
     for i in range(len(b.geoms)):
         j = np.arange(i + 1, len(b.geoms))
         touch = (contype[i] & conaffinity[j] | contype[j] & conaffinity[i]) != 0
@@ -228,16 +234,22 @@ def _contact_pairs(b) -> dict:
         able = (moves[i] | moves[j]) & ~(flat[i] & flat[j])
         j, chosen = j[able], chosen[able]
         swapped = kind[i] > kind[j]
-        rule = np.where(
-            chosen, int(FrictionRule.EXPLICIT), _friction_rules(b.friction_rule, priority, condim, i, j, swapped)
-        )
+        rule, dims = pair_rules(b.friction_rule, priority, condim, i, j, swapped)
+        table = np.zeros((len(j), 4))  # friction, condim, torsional and rolling friction
+        table[:, 1] = dims
+        for row in np.flatnonzero(chosen):
+            table[row] = explicit[i, int(j[row])]
         pairs.append(np.stack([np.where(swapped, j, i), np.where(swapped, i, j)], axis=1))
-        rules.append(rule)
-        frictions.append(np.array([explicit.get((i, k), 0.0) for k in j.tolist()] if i in named else np.zeros(len(j))))
+        rules.append(np.where(chosen, int(FrictionRule.EXPLICIT), rule))
+        own.append(table)
+    friction, condim, torsional, rolling = np.concatenate(own).T
     return {
         "pair_geom": np.concatenate(pairs).astype(np.int32),
         "pair_rule": np.concatenate(rules).astype(np.int32),
-        "pair_friction": np.concatenate(frictions).astype(float),
+        "pair_friction": friction.copy(),
+        "pair_condim": condim.astype(np.int32),
+        "pair_torsional_friction": torsional.copy(),
+        "pair_rolling_friction": rolling.copy(),
     }
 
 
@@ -280,14 +292,6 @@ def _moving_bodies(b) -> dict[int, bool]:
         result = moving.get(body, True)
         moving.update(dict.fromkeys([*path, body], result))
     return moving
-
-
-def _friction_rules(rule, priority, condim, i: int, j: np.ndarray, swapped: np.ndarray) -> np.ndarray:
-    """Rules of the pairs of geom i with others, `rule` where neither has priority; `swapped`: where i is the second."""
-    first, other = priority[i] > priority[j], priority[i] < priority[j]
-    winners = np.where(first != swapped, int(FrictionRule.FIRST), int(FrictionRule.SECOND))
-    dims = np.where(first, condim[i], np.where(other, condim[j], np.maximum(condim[i], condim[j])))
-    return np.where(dims == 1, int(FrictionRule.FRICTIONLESS), np.where(first | other, winners, int(rule)))
 
 
 def _keyframes(b, joints, order, q0) -> dict[str, Keyframe]:
@@ -540,10 +544,9 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
             reference=_placed_reference(kind, pose, other.joint_reference[dofs]),
             q0=compose(pose, q0) if kind == JointType.FREE else q0,
         )
-    geom_start = len(b.geoms)
+    geom_start, site_start, camera_start = len(b.geoms), len(b.sites), len(b.cameras)
     _append_geoms(b, other, pose, prefix, first)
     _append_pairs(b, other, geom_start)
-    site_start = len(b.sites)
     append_marks(b, other, pose, prefix, first)
     for body_a, body_b in other.excluded:
         b.excluded.add(tuple(-1 if x < 0 else first + int(x) for x in (body_a, body_b)))
@@ -566,6 +569,14 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
         b.add_effort_limit(joint_start + int(j), other.joint_effort_range[j], gravity_compensation=gravity)
     for t in np.flatnonzero(np.isfinite(other.tendon_effort_range).any(1)):
         b.add_effort_limit(tendon=tendon_start + int(t), range=other.tendon_effort_range[t])
+    starts = {ObjectType.JOINT: joint_start, ObjectType.GEOM: geom_start, ObjectType.TENDON: tendon_start}
+    starts |= {
+        ObjectType.SITE: site_start,
+        ObjectType.CAMERA: camera_start,
+        ObjectType.ACTUATOR: len(b.actuators) - other.nu,
+    }
+    starts |= dict.fromkeys((ObjectType.BODY, ObjectType.INERTIA, ObjectType.SUBTREE), first)
+    append_sensors(b, other, prefix, starts)
     _append_keyframes(b, other, pose, prefix, first, joint_start, len(b.actuators) - other.nu)
     b.report.extend(
         line for line in other.report if line.feature != hydroelastic.FEATURE
@@ -664,6 +675,8 @@ def _append_geoms(b, other: Model, pose, prefix: str, first_body: int) -> None:
             contype=other.geom_contype[g],
             conaffinity=other.geom_conaffinity[g],
             condim=other.geom_condim[g],
+            torsional_friction=other.geom_torsional_friction[g],
+            rolling_friction=other.geom_rolling_friction[g],
             priority=other.geom_priority[g],
             rgba=other.geom_rgba[g],
             mesh=mesh,
@@ -676,6 +689,13 @@ def _append_geoms(b, other: Model, pose, prefix: str, first_body: int) -> None:
 
 
 def _append_pairs(b, other: Model, geom_start: int) -> None:
-    for (first, second), rule, friction in zip(other.pair_geom, other.pair_rule, other.pair_friction, strict=True):
-        if rule == FrictionRule.EXPLICIT:
-            b.add_pair(geom_start + int(first), geom_start + int(second), float(friction))
+    for p in np.flatnonzero(other.pair_rule == FrictionRule.EXPLICIT):
+        first, second = (geom_start + int(g) for g in other.pair_geom[p])
+        b.add_pair(
+            first,
+            second,
+            float(other.pair_friction[p]),
+            condim=int(other.pair_condim[p]),
+            torsional_friction=float(other.pair_torsional_friction[p]),
+            rolling_friction=float(other.pair_rolling_friction[p]),
+        )

@@ -78,6 +78,14 @@ EMPTY = {
         ("wrap_object", (), np.int32),
         ("wrap_side", (), np.int32),
         ("wrap_divisor", (), float),
+        ("sensor_type", (), np.int32),
+        ("sensor_object_type", (2,), np.int32),
+        ("sensor_object", (2,), np.int32),
+        ("sensor_adr", (), np.int32),
+        ("sensor_size", (), np.int32),
+        ("sensor_cutoff", (), float),
+        ("sensor_datatype", (), np.int32),
+        ("sensor_constants", (8,), float),
     )
 }
 
@@ -224,7 +232,9 @@ class Model:
     geom_hertz_modulus: np.ndarray  # (ngeom,) [Pa], 0 is none
     geom_contype: np.ndarray  # (ngeom,) contact masks, as in MuJoCo
     geom_conaffinity: np.ndarray  # (ngeom,)
-    geom_condim: np.ndarray  # (ngeom,) 1 is frictionless
+    geom_condim: (
+        np.ndarray
+    )  # (ngeom,) 1 is frictionless, 3 has sliding friction, 4 torsional and 6 rolling friction besides
     geom_priority: np.ndarray  # (ngeom,)
     geom_rgba: np.ndarray  # (ngeom, 4)
     geom_mesh: np.ndarray  # (ngeom,) index into meshes, -1
@@ -274,6 +284,12 @@ class Model:
     geom_field: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) index into fields, -1
     fields: tuple[TetField, ...] = ()
     point_pairs: int = -1  # the pairs before it touch at points, those from it on by pressure fields
+    # Torsional and rolling friction [m]; None is what a model has that was kept before there was any.
+    geom_torsional_friction: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) moment about the normal over normal force
+    geom_rolling_friction: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) moment about the tangents over normal force
+    pair_condim: np.ndarray = None  # type: ignore[assignment]  # (npair,)
+    pair_torsional_friction: np.ndarray = None  # type: ignore[assignment]  # (npair,) of EXPLICIT pairs
+    pair_rolling_friction: np.ndarray = None  # type: ignore[assignment]  # (npair,)
     # Sites and cameras: frames on bodies (-1: the world). A camera looks along -z, y up.
     site_names: tuple[str, ...] = ()
     site_body: np.ndarray = None  # type: ignore[assignment]  # (nsite,)
@@ -316,6 +332,16 @@ class Model:
     wind: np.ndarray = None  # type: ignore[assignment]  # (3,) [m/s]
     body_fluid: np.ndarray = None  # type: ignore[assignment]  # (nbody, 7) widths [m] and axes of the box with the body's inertia
     geom_fluid: np.ndarray = None  # type: ignore[assignment]  # (ngeom, 15) see `medium.COLUMNS`; 0 first: no ellipsoid
+    # Sensors (`warpsim/model/sensor_types.py`): what they measure stands at sensor_adr … + sensor_size of `Simulator.sensors`.
+    sensor_names: tuple[str, ...] = ()
+    sensor_type: np.ndarray = None  # type: ignore[assignment]  # (nsensor,) SensorType
+    sensor_object_type: np.ndarray = None  # type: ignore[assignment]  # (nsensor, 2) ObjectType: what it is attached to, and relative to
+    sensor_object: np.ndarray = None  # type: ignore[assignment]  # (nsensor, 2) their indices; -1 is the world, or none
+    sensor_adr: np.ndarray = None  # type: ignore[assignment]  # (nsensor,)
+    sensor_size: np.ndarray = None  # type: ignore[assignment]  # (nsensor,)
+    sensor_cutoff: np.ndarray = None  # type: ignore[assignment]  # (nsensor,) 0 is none
+    sensor_datatype: np.ndarray = None  # type: ignore[assignment]  # (nsensor,) DataType
+    sensor_constants: np.ndarray = None  # type: ignore[assignment]  # (nsensor, 8) by kind, see `sensor_records.py`
 
     def __post_init__(self):
         empty = {name: (getattr(self, name) is None, make) for name, make in EMPTY.items()}
@@ -326,6 +352,7 @@ class Model:
             "actuator_site": (self.actuator_site is None, lambda: np.full((self.nu, 2), -1, np.int32)),
             "actuator_rod": (self.actuator_rod is None, lambda: np.zeros(self.nu)),
             "actuator_body": (self.actuator_body is None, lambda: np.full(self.nu, -1, np.int32)),
+            "pair_condim": (self.pair_condim is None, lambda: np.full(len(self.pair_geom), 3, np.int32)),
             "actuator_dynamics": (self.actuator_dynamics is None, lambda: np.zeros(self.nu, np.int32)),
             "actuator_time": (self.actuator_time is None, lambda: np.zeros((self.nu, 3))),
             "activation_range": (self.activation_range is None, lambda: np.tile([-np.inf, np.inf], (self.nu, 1))),
@@ -348,6 +375,9 @@ class Model:
             "body_fluid": (self.body_fluid is None, lambda: np.zeros((self.nbody, 7))),
             "geom_fluid": (self.geom_fluid is None, lambda: np.zeros((self.ngeom, 15))),
         }
+        for kind, n in (("geom", self.ngeom), ("pair", len(self.pair_geom))):
+            for name in (f"{kind}_torsional_friction", f"{kind}_rolling_friction"):
+                defaults[name] = (getattr(self, name) is None, lambda n=n: np.zeros(n))
         for name, (missing, make) in defaults.items():
             if missing:
                 object.__setattr__(self, name, make())
@@ -460,12 +490,26 @@ class Model:
         return len(self.constraint_names)
 
     @property
+    def has_spin(self) -> bool:
+        """Whether a pair that touches at points has torsional or rolling friction."""
+        return bool((self.pair_condim[: self.point_pairs] > 3).any())
+
+    @property
     def nsite(self) -> int:
         return len(self.site_names)
 
     @property
     def ncamera(self) -> int:
         return len(self.camera_names)
+
+    @property
+    def nsensor(self) -> int:
+        return len(self.sensor_names)
+
+    @property
+    def nsensordata(self) -> int:
+        """Numbers of all sensors together."""
+        return int(self.sensor_size.sum())
 
     @property
     def geom_hydroelastic_modulus(self) -> np.ndarray:
@@ -479,7 +523,7 @@ class Model:
 
     @property
     def names(self) -> dict[str, tuple[str, ...]]:
-        """Names by element: body, joint, geom, tendon, constraint, actuator, site, camera, keyframe."""
+        """Names by element: body, joint, geom, tendon, constraint, actuator, site, camera, sensor, keyframe."""
         return {
             "body": self.body_names,
             "joint": self.joint_names,
@@ -489,6 +533,7 @@ class Model:
             "actuator": self.actuator_names,
             "site": self.site_names,
             "camera": self.camera_names,
+            "sensor": self.sensor_names,
             "keyframe": tuple(self.keyframes),
         }
 
@@ -533,6 +578,12 @@ class Model:
     def camera(self, name: str) -> int:
         """Index of the camera called `name`."""
         return self._index("camera", name)
+
+    def sensor(self, name: str) -> slice:
+        """The columns of `Simulator.sensors` that belong to the sensor called `name`."""
+        index = self._index("sensor", name)
+        first = int(self.sensor_adr[index])
+        return slice(first, first + int(self.sensor_size[index]))
 
     def _index(self, element: str, name: str) -> int:
         names = self.names[element]

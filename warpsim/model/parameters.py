@@ -55,6 +55,8 @@ SPECS = {
     "geom_size": Spec("vec3", 0.0),
     "geom_pose": Spec("row"),
     "geom_friction": Spec("scalar", 0.0),
+    "geom_torsional_friction": Spec("scalar", 0.0),
+    "geom_rolling_friction": Spec("scalar", 0.0),
     "geom_stiffness": Spec("scalar", 0.0, finite=False),
     "geom_dissipation_time": Spec("scalar", 0.0, nan=True),
     "geom_restitution": Spec("scalar", 0.0, most=1.0),

@@ -8,8 +8,12 @@ import numpy as np
 from warpsim.errors import ModelError
 from warpsim.model.builder_values import hull_limit
 from warpsim.model.constraint_types import ConstraintType
+from warpsim.model.friction_rules import CONDIMS
 from warpsim.model.hydroelastic import surface_pairs
 from warpsim.model.model import DynamicsType, FrictionRule, GeomType, JointType, Model
+from warpsim.model.sensor_records import CONSTANTS
+from warpsim.model.sensor_types import KINDS as KINDS_OF_SENSORS
+from warpsim.model.sensor_types import DataType, ObjectType, SensorType
 from warpsim.model.tendon_paths import check_paths
 
 PER_DOF = ("joint_stiffness", "joint_damping", "joint_armature", "joint_friction", "joint_reference")
@@ -25,6 +29,7 @@ ROWS |= {"tree_reference": "ntree", "tree_link": "ntree + 1", "tree_v": "ntree +
 # By the beginning of the name, for those that are not above; the text is what `counts` knows.
 OWNER = {"body": "nbody", "joint": "njoint", "link": "nlink", "geom": "ngeom", "pair": "npair", "tendon": "ntendon"}
 OWNER |= {"constraint": "nconstraint", "actuator": "nu", "site": "nsite", "camera": "ncamera", "wrap": "nwrap"}
+OWNER |= {"sensor": "nsensor"}
 # Indices: the least that is allowed, and what they count; one past the end is allowed where a slice begins.
 INDICES = {
     "body_parent": (-1, "nbody"),
@@ -59,15 +64,22 @@ INDICES = {
     "actuator_site": (-1, "nsite"),
     "actuator_body": (-1, "nbody"),
 }
+ELEMENTS = ("joint", "geom", "site", "camera", "tendon", "actuator")  # that sensors refer to; bodies may be the world
 KINDS = {"joint_type": JointType, "link_type": JointType, "geom_type": GeomType, "pair_rule": FrictionRule}
 KINDS |= {"constraint_type": ConstraintType, "site_type": GeomType, "actuator_dynamics": DynamicsType}
+KINDS |= {"sensor_type": SensorType, "sensor_object_type": ObjectType, "sensor_datatype": DataType}
 
 
 def check_tables(model: Model) -> None:
     """Raise `ModelError` naming the first field whose length, index or kind does not fit the rest."""
     counts = {name: getattr(model, name) for name in ("nq", "nv", "nu", "nbody", "njoint", "ngeom", "nlink", "ntree")}
     counts |= {"ntendon": model.ntendon, "nconstraint": model.nconstraint, "npair": len(model.pair_geom)}
-    counts |= {"nsite": model.nsite, "ncamera": model.ncamera, "nwrap": len(model.wrap_tendon)}
+    counts |= {
+        "nsite": model.nsite,
+        "ncamera": model.ncamera,
+        "nwrap": len(model.wrap_tendon),
+        "nsensor": model.nsensor,
+    }
     counts |= {"nmesh": len(model.meshes), "nfield": len(model.fields)}
     for name, value in vars(model).items():
         rows = ROWS.get(name) or OWNER.get(name.split("_")[0])
@@ -96,10 +108,13 @@ def check_tables(model: Model) -> None:
             raise ModelError(
                 f"field {field.name!r} has pressures {field.pressure.shape}, and {len(field.vertices)} vertices"
             )
+    if not np.isin(model.pair_condim, CONDIMS).all():
+        raise ModelError(f"pair_condim holds {np.setdiff1d(model.pair_condim, CONDIMS)[0]}; there are {CONDIMS}")
     if model.geom_hydroelastic.shape != (model.ngeom, 4):
         raise ModelError(
             f"geom_hydroelastic has the shape {model.geom_hydroelastic.shape}; it must be ({model.ngeom}, 4)"
         )
+    _check_sensors(model, counts)
     for name in ("joint_effort_range", "tendon_effort_range"):
         if getattr(model, name).shape[1:] != (2,):
             raise ModelError(f"{name} has the shape {getattr(model, name).shape}; its rows must be (low, high)")
@@ -118,6 +133,31 @@ def check_tables(model: Model) -> None:
     fields = int(np.count_nonzero(model.geom_type == GeomType.HFIELD))
     if len(model.hfields) != fields:
         raise ModelError(f"{fields} height-field geoms, but {len(model.hfields)} height fields")
+
+
+def _check_sensors(model: Model, counts: dict[str, int]) -> None:
+    """Their objects are there, of a type that the kind allows, and their places follow each other."""
+    size = model.sensor_size
+    if (size < 0).any() or not np.array_equal(model.sensor_adr, np.cumsum(size) - size):
+        raise ModelError(
+            f"sensor_adr is {model.sensor_adr.tolist()} of sizes {size.tolist()}; one must follow the other"
+        )
+    if model.sensor_constants.shape != (model.nsensor, CONSTANTS):
+        raise ModelError(
+            f"sensor_constants has the shape {model.sensor_constants.shape}; it must be {(model.nsensor, CONSTANTS)}"
+        )
+    for s, name in enumerate(model.sensor_names):
+        kind = KINDS_OF_SENSORS[SensorType(model.sensor_type[s])]
+        for allowed, type, index in zip(
+            (kind.objects, kind.references), model.sensor_object_type[s], model.sensor_object[s], strict=True
+        ):
+            count = {ObjectType.NONE: 0, ObjectType.ACTUATOR: counts["nu"]}.get(ObjectType(type))
+            word = {ObjectType.INERTIA: "body", ObjectType.SUBTREE: "body"}.get(
+                ObjectType(type), ObjectType(type).name.lower()
+            )
+            count = counts[f"n{word}"] if count is None else count
+            if ObjectType(type) not in allowed or not (0 if word in ELEMENTS else -1) <= index < count:
+                raise ModelError(f"sensor {name!r} refers to {word} {index}; there are {count}")
 
 
 def _count(text: str, counts: dict[str, int]) -> int:

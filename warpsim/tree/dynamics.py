@@ -15,7 +15,8 @@ class DeviceModel:
     """A `Model` on a device: topology and constants shared by all worlds, parameters shared or per world.
 
     `recovery`: (m/s, rad/s), see `Simulator`'s `recovery_speed`. `threads`: ranges that its worlds are divided into, see `Replay`.
-    `hydroelastic`: the choices of `warpsim/contact/hydroelastic/pressure_contact.py`.
+    `hydroelastic`: the choices of `warpsim/contact/hydroelastic/pressure_contact.py`. `reactions`: whether steps keep accelerations and
+    what joints bear.
     """
 
     def __init__(
@@ -28,8 +29,9 @@ class DeviceModel:
         recovery: tuple[float, float] = (np.inf, np.inf),
         threads: int = 1,
         hydroelastic=None,
+        reactions: bool = False,
     ):
-        self.threads, self.hydroelastic = threads, hydroelastic
+        self.threads, self.hydroelastic, self.reactions = threads, hydroelastic, reactions
         self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
         self.recovery = recovery
         self.types = scalar_types(SCALARS[dtype])

@@ -29,6 +29,7 @@ from warpsim.files.mjcf.mjcf_refusals import (
     on_joint,
 )
 from warpsim.files.mjcf.mjcf_report import feature_report, fluid
+from warpsim.files.mjcf.mjcf_sensors import add_sensors
 from warpsim.files.pressure_fields import fitted
 from warpsim.files.safe_files import missing
 from warpsim.model.builder import ModelBuilder
@@ -92,6 +93,7 @@ def convert(
         tendons = add_tendons(b, m, element_names(m, mujoco.mjtObj.mjOBJ_TENDON, m.ntendon, "tendon"))
         add_equalities(b, m, element_names(m, mujoco.mjtObj.mjOBJ_EQUALITY, m.neq, "constraint"), tendons)
         kept = _add_actuators(b, m, tendons)
+        add_sensors(b, m, tendons, kept)
         if decompose:
             _decompose(b, decompose)
         _add_keyframes(b, m, kept)
@@ -220,6 +222,8 @@ def _add_geoms(b: ModelBuilder, m) -> None:
             contype=int(m.geom_contype[g]) if contact else 0,
             conaffinity=int(m.geom_conaffinity[g]) if contact else 0,
             condim=int(m.geom_condim[g]),
+            torsional_friction=m.geom_friction[g, 1],
+            rolling_friction=m.geom_friction[g, 2],
             priority=int(m.geom_priority[g]),
             rgba=rgba,
             hfield=_hfield(m, g) if kind == GeomType.HFIELD else None,
@@ -255,13 +259,16 @@ def _add_filters(b: ModelBuilder, m) -> None:
         b.exclude(int(signature) // 65536 - 1, int(signature) % 65536 - 1)
     if disabled(m, "CONTACT", "CONSTRAINT"):
         return
-    frictions: dict[tuple[int, int], float] = {}
+    laws: dict[tuple[int, int], np.ndarray] = {}
     for p in range(m.npair):
-        mu = 0.0 if m.pair_dim[p] == 1 else float(m.pair_friction[p, 0])
+        condim, (mu, _, torsional, rolling, _) = m.pair_dim[p], m.pair_friction[p]
         geoms = tuple(sorted((int(m.pair_geom1[p]), int(m.pair_geom2[p]))))
-        frictions[geoms] = max(mu, frictions.get(geoms, 0.0))
-    for geoms, mu in frictions.items():
-        b.add_pair(*geoms, mu)
+        law = np.array(
+            [0.0 if condim == 1 else mu, condim, torsional if condim > 3 else 0.0, rolling if condim > 4 else 0.0]
+        )
+        laws[geoms] = np.maximum(law, laws.get(geoms, 0.0))
+    for geoms, (mu, condim, torsional, rolling) in laws.items():
+        b.add_pair(*geoms, mu, condim=int(condim), torsional_friction=torsional, rolling_friction=rolling)
 
 
 def _add_actuators(b: ModelBuilder, m, tendons: dict[int, int]) -> list[int]:

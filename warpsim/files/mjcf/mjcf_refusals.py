@@ -146,7 +146,15 @@ def tendon_roles(m, t: int) -> list[str]:
     roles = [f for f in TENDON_FORCES if np.any(getattr(m, f"tendon_{f}", [0] * m.ntendon)[t])]
     pulled = any(True for _ in tendon_actuators(m, t))
     ends = np.stack([m.eq_obj1id, m.eq_obj2id])[:, m.eq_type == mujoco.mjtEq.mjEQ_TENDON]
-    return roles + ["an actuator"] * pulled + ["an equality"] * bool((ends == t).any())
+    roles += ["an actuator"] * pulled + ["an equality"] * bool((ends == t).any())
+    return roles + ["a sensor"] * _is_measured(m, t, roles)
+
+
+def _is_measured(m, t: int, roles: list[str]) -> bool:
+    """Whether a sensor refers to a tendon; of one that does nothing else, where its length can be worked out."""
+    measured = (np.asarray(m.sensor_objtype) == int(_TENDON)) & (np.asarray(m.sensor_objid) == t)
+    coefficients = tendon_coefficients(m, t)
+    return bool(measured.any()) and (bool(roles) or (coefficients is not None and any(coefficients.values())))
 
 
 def tendon_refusal(m, t: int) -> tuple[str, str] | None:

@@ -257,7 +257,7 @@ FIELDS = (
     (
         IGNORED,
         "visual",
-        "vis cam_intrinsic cam_ipd cam_sensorsize cam_projection cam_output cam_user cam_mode cam_targetbodyid cam_poscom0 "
+        "vis cam_ipd cam_output cam_user cam_targetbodyid cam_poscom0 "
         "cam_pos0 cam_mat0 site_group site_sameframe site_user light_* tex_* skin_* geom_castshadow mat_emission mat_metallic mat_reflectance mat_roughness "
         "mat_shininess mat_specular mat_tex*",
     ),
@@ -276,12 +276,18 @@ FIELDS = (
         USED,
         "sites and cameras",
         "site_bodyid site_pos site_quat site_type site_size site_rgba site_matid site_dataid cam_bodyid cam_pos cam_quat "
-        "cam_fovy cam_resolution",
+        "cam_fovy cam_resolution cam_intrinsic cam_sensorsize cam_projection cam_mode",
+    ),
+    (
+        USED,
+        "sensors",
+        "sensor_type sensor_objtype sensor_objid sensor_reftype sensor_refid sensor_intprm sensor_cutoff sensor_datatype sensor_dim "
+        "sensor_adr sensor_needstage",
     ),
     (
         IGNORED,
-        "sensors measure, they do not act",
-        "sensor_*",
+        "sensors give what is there, at once",
+        "sensor_noise sensor_delay sensor_history sensor_historyadr sensor_interval sensor_plugin sensor_user",
     ),
     (
         USED,
@@ -340,7 +346,7 @@ DISABLE_FLAGS = {
     "FILTERPARENT": (MAPPED, "a body may touch its parent"),
     "ACTUATION": (MAPPED, "actuators give no force"),
     "REFSAFE": (MAPPED, "solref[0] is not raised to two timesteps"),
-    "SENSOR": (IGNORED, "sensors are not evaluated"),
+    "SENSOR": (IGNORED, "sensors are evaluated where they are asked for"),
     **dict.fromkeys(("WARMSTART", "ISLAND"), (IGNORED, "a setting of MuJoCo's solver")),
     **dict.fromkeys(("MIDPHASE", "NATIVECCD", "MULTICCD"), (IGNORED, "a setting of MuJoCo's collision detection")),
     "EULERDAMP": (IGNORED, "the Simulator's integrator decides how damping is integrated"),
@@ -518,8 +524,10 @@ def _geoms(r: _Report, m) -> None:
             r.count(f"{word} geoms", USED, rows.sum(), "geom")
     r.count("geom friction, sliding", USED, (active & (m.geom_condim > 1)).sum(), "geom")
     r.count("condim 1", USED, (m.geom_condim == 1).sum(), "geom", "frictionless")
-    why = "torsional and rolling friction are not simulated; contact has sliding friction"
-    r.count("condim 4 or 6", IGNORED, (m.geom_condim > 3).sum(), "geom", why)
+    spins = active & (m.geom_condim > 3)
+    r.count("condim 4 or 6", USED, spins.sum(), "geom", "torsional and rolling friction, with ws.SAP()")
+    why = "a pair without sliding friction has no torsional and rolling friction either"
+    r.count("condim 4 or 6 without sliding friction", MAPPED, (spins & (m.geom_friction[:, 0] == 0)).sum(), "geom", why)
     mapped = _differs(m.geom_solref, DEFAULT_SOLREF) | _differs(m.geom_solimp, DEFAULT_SOLIMP)
     r.count("solref/solimp of geoms", MAPPED, (mapped & active).sum(), "geom", "stiffness and dissipation_time")
     r.count("default solref/solimp", MAPPED, (~mapped & active).sum(), "geom", "near-rigid contact")
@@ -548,11 +556,14 @@ def _pairs(r: _Report, m) -> None:
     r.count("contact pairs that repeat another's geoms", MAPPED, repeated, "pair", why)
     r.count("contact excludes", USED, m.nexclude, "exclude")
     for p in range(m.npair):
-        first, second = m.pair_friction[p][:2]
+        first, second, _, *rolling = m.pair_friction[p]
         if m.pair_dim[p] > 1 and first != second:
             r.refuse(r.name(_PAIR, p), f"has anisotropic friction {first:g}, {second:g}", "use equal values")
-    why = "torsional and rolling friction are not simulated"
-    r.count("pair condim 4 or 6", IGNORED, (m.pair_dim > 3).sum(), "pair", why)
+        if m.pair_dim[p] > 4 and rolling[0] != rolling[1]:
+            r.refuse(
+                r.name(_PAIR, p), f"has anisotropic rolling friction {rolling[0]:g}, {rolling[1]:g}", "use equal values"
+            )
+    r.count("pair condim 4 or 6", USED, (m.pair_dim > 3).sum(), "pair", "torsional and rolling friction, with ws.SAP()")
     soft = _differs(m.pair_solref, DEFAULT_SOLREF) | _differs(m.pair_solimp, DEFAULT_SOLIMP)
     soft |= (m.pair_solreffriction != 0).any(axis=1)
     r.count("solref/solimp of pairs", IGNORED, soft.sum(), "pair", "a pair takes the material of its geoms")
@@ -657,7 +668,6 @@ def _rest(r: _Report, m) -> None:
     r.count("keyframes", USED, m.nkey, "keyframe")
     r.count("time of keyframes", IGNORED, np.count_nonzero(m.key_time), "keyframe", "the clock starts at 0")
     for feature, amount, element, why in (
-        ("sensors", m.nsensor, "sensor", "they measure, they do not act"),
         ("lights", m.nlight, "light", "visual"),
         ("textures", m.ntex, "texture", "visual"),
         ("skins", m.nskin, "skin", "visual"),

@@ -25,6 +25,8 @@ GEOM_FIELDS = (
     "conaffinity",
     "condim",
     "priority",
+    "torsional_friction",
+    "rolling_friction",
 )
 ACTUATOR_FIELDS = ("name", "gear", "gain", "bias", "control_range", "force_range")
 ACTUATOR_STATE = ("dynamics", "activation_range", "early", "group", "muscle")  # of actuators that have any
@@ -112,12 +114,16 @@ def exact_pose(value, kept):
     return kept if exact(value, signed) is signed else value
 
 
+def pair_spin(model, p: int) -> tuple[float, float]:
+    """Torsional and rolling friction of an explicit pair."""
+    return float(model.pair_torsional_friction[p]), float(model.pair_rolling_friction[p])
+
+
 def world_data(model) -> dict:
     """Of the whole model: rules and filters of contact, actuators, keyframes."""
-    explicit = model.pair_rule == FrictionRule.EXPLICIT
     pairs = [
-        [int(a), int(b), float(mu)]
-        for (a, b), mu in zip(model.pair_geom[explicit], model.pair_friction[explicit], strict=True)
+        [*map(int, model.pair_geom[p]), float(model.pair_friction[p]), int(model.pair_condim[p]), *pair_spin(model, p)]
+        for p in np.flatnonzero(model.pair_rule == FrictionRule.EXPLICIT)
     ]
     keys = ("gear", "gain", "bias")
     actuators = [

@@ -33,6 +33,8 @@ class ThetaStages:
             self._make_newton()
         if self.follows_contacts:
             self.moved = array(step.collision.capacity, wp.int32)
+            if step.collision.spin is not None:
+                step.collision.spin.follow(self.moved, self.between.dof_S)
 
     def _set_actuators(self) -> None:
         """The actuators on joints, sorted by tree."""
