@@ -5,7 +5,6 @@ The importers use it too, so that a file and a scene in code pass the same check
 
 import copy
 import dataclasses
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +14,9 @@ import numpy.typing as npt
 from warpsim.annotations import Element
 from warpsim.checks import flag, listed, number, short, whole
 from warpsim.errors import ModelError
-from warpsim.model import compiler, constraint_types, constraints, medium, mesh_mass
+from warpsim.model import appending, compiler, constraint_types, constraints, medium
 from warpsim.model.actuators import Actuator, EffortLimit, activation_options, actuator_law, interval
-from warpsim.model.builder_records import Body, Geom, Joint
+from warpsim.model.builder_records import Body, Geom, Joint, geom_mass
 from warpsim.model.builder_values import (
     array_of,
     hfield_of,
@@ -38,7 +37,7 @@ from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
 from warpsim.model.constraints import Constraint, Tendon
 from warpsim.model.foundation import add_foundation
 from warpsim.model.friction_rules import ROLLING_FRICTION, TORSIONAL_FRICTION, check_condim, check_spin
-from warpsim.model.geometry import IDENTITY, combine_masses, rotate, rotation_matrix, volume_and_inertia
+from warpsim.model.geometry import IDENTITY, combine_masses
 from warpsim.model.hydroelastic import geom_row
 from warpsim.model.marks import Camera, Site, make_camera, make_site
 from warpsim.model.model import (
@@ -640,7 +639,7 @@ class ModelBuilder:
                 ("prefix", prefix, "text") if isinstance(other, Model) else ("other", other, "built Model")
             )
             raise ModelError(f"add_model: {called} is {short(wrong)}; give a {wanted}")
-        return compiler.append_model(self, other, pose_of(pose, "add_model"), prefix)
+        return appending.append_model(self, other, pose_of(pose, "add_model"), prefix)
 
     def build(self) -> Model:
         """Check the whole and compile it. Raises `ModelError` naming the element that is wrong."""
@@ -666,28 +665,9 @@ class ModelBuilder:
             return body
         parts = []
         for geom in (g for g in self.geoms if g.body == index and g.density > 0 and g.type != GeomType.PLANE):
-            parts.append(self._geom_mass(geom, body.name))
+            parts.append(geom_mass(self, geom, body.name))
         mass, com, inertia = combine_masses(parts)
         return dataclasses.replace(body, mass=mass, com=com, inertia=inertia)
-
-    def _geom_mass(self, geom: Geom, body: str) -> tuple[float, np.ndarray, np.ndarray]:
-        """Mass of a geom of uniform density, its centre in body axes and its inertia about it in body axes."""
-        label = f"geom {geom.name!r} of body {body!r}"
-        centre = np.zeros(3)
-        try:
-            if geom.type == GeomType.MESH:
-                mesh = self.meshes[geom.mesh]
-                volume, centre, inertia, closed = mesh_mass.solid(mesh.vertices, mesh.faces)
-                if not closed:
-                    warnings.warn(f"{label}: the mesh is not watertight; its mass is that of its hull", stacklevel=4)
-            else:
-                volume, diagonal = volume_and_inertia(geom.type.name.lower(), geom.size)
-                inertia = np.diag(diagonal)
-        except ValueError as error:
-            raise ModelError(f"{label}: {error}") from None
-        rotation = rotation_matrix(geom.pose[3:])
-        centre = geom.pose[:3] + rotate(geom.pose[3:], centre)
-        return geom.density * volume, centre, geom.density * rotation @ inertia @ rotation.T
 
     def _name(self, element: str, name, taken: list[str]) -> str:
         if name is None or name == "":
