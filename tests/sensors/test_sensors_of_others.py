@@ -2,7 +2,6 @@
 
 import mujoco
 import numpy as np
-import pytest
 import warp as wp
 
 import warpsim as ws
@@ -65,3 +64,108 @@ def test_gradient_by_the_poses_of_mocap_bodies():
             slope = (reading(given + size * along) - reading(given - size * along)) / (2 * size)
             errors.append(abs(slope - (gradient * along).sum()))
         assert min(errors) <= 1e-8, errors
+
+
+LINES = """<mujoco><option timestep="0.002"/><worldbody><site name="w" pos="0 0.3 1.4"/><site name="slider" pos="0.3 0 0.4" euler="0 30 0"/>
+<body pos="0 0 1"><freejoint/><geom type="box" size=".2 .1 .05" mass="2" contype="0" conaffinity="0"/><site name="a" pos="0.1 0.05 0.05"/>
+ <body pos="0.2 0 0"><joint name="h" axis="0 1 0.2"/><geom name="roll" type="cylinder" size=".05 .1" euler="90 0 0" contype="0" conaffinity="0" mass="0.5"/>
+  <site name="b" pos="0.2 0 0.08"/><site name="c" pos="0.1 0.1 -0.1" euler="10 20 30"/>
+  <body pos="0.3 0 0"><joint name="s" type="slide" axis="1 0 0.3"/><joint name="g" axis="0 1 0"/><geom size="0.05" mass="0.3" contype="0" conaffinity="0"/>
+   <site name="d" pos="0.1 0.02 0"/></body></body></body></worldbody>
+<tendon><spatial name="wrapped" stiffness="{spring}" springlength="0.1 0.15" limited="true" range="{range}"><site site="a"/><geom geom="roll"/><site site="b"/><site site="d"/></spatial>
+<spatial name="measured"><site site="w"/><site site="c"/><pulley divisor="2"/><site site="a"/><site site="d"/></spatial>
+<fixed name="fixed"><joint joint="h" coef="0.7"/><joint joint="s" coef="-1.5"/></fixed></tendon>
+<actuator><motor name="m" tendon="wrapped" gear="1.7"/><position name="p" tendon="wrapped" kp="6" gear="0.8"/><motor name="f" tendon="fixed"/>
+<motor name="jet" site="c" gear="0.3 0.2 -0.5 0.1 0.3 0.2"/><position name="pose" site="d" refsite="a" gear="1 0.5 0.2 0 0 0" kp="3"/>
+<motor name="crank" cranksite="b" slidersite="slider" cranklength="2.0" gear="1.5"/><motor name="j" joint="h"/></actuator>
+<sensor>{sensors}</sensor></mujoco>"""
+ACTUATORS, TENDONS = ("m", "p", "f", "jet", "pose", "crank", "j"), ("wrapped", "measured", "fixed")
+
+
+def random_states(m, worlds: int) -> tuple[np.ndarray, np.ndarray]:
+    rng, q = np.random.default_rng(3), np.tile(m.qpos0, (worlds, 1))
+    for row in q:
+        mujoco.mj_integratePos(m, row, rng.normal(size=m.nv), 0.3)
+    return q, rng.normal(size=(worlds, m.nv))
+
+
+def lines_model(sensors, spring="0", limits="0 50"):
+    return loaded(LINES.format(sensors="".join(f"<{s}/>" for s in sensors), spring=spring, range=limits))
+
+
+def forward(m, data, q, v, control=None) -> np.ndarray:
+    """MuJoCo's sensors (worlds, n)."""
+    found = []
+    for w in range(len(q)):
+        data.qpos, data.qvel = q[w], v[w]
+        if control is not None:
+            data.ctrl = control[w]
+        mujoco.mj_forward(m, data)
+        found.append(data.sensordata.copy())
+    return np.array(found)
+
+
+def test_lengths_and_energies_of_lines():
+    """Positions, velocities and limits of spatial tendons, one of which only measures, of actuators on lines, and the energy of their springs."""
+    sensors = [f'tendon{x} tendon="{t}"' for t in TENDONS for x in ("pos", "vel")]
+    sensors += [f'actuator{x} actuator="{a}"' for a in ACTUATORS for x in ("pos", "vel")]
+    sensors += ['tendonlimitpos tendon="wrapped"', 'tendonlimitvel tendon="wrapped"', "e_potential", "e_kinetic"]
+    m, data, model = lines_model(sensors, "50", "0.45 0.55")
+    assert model.ntendon == 3 and not [line for line in model.report if line.detail.startswith("NaN")]
+    q, v = random_states(m, 20)
+    expected = forward(m, data, q, v)
+    sim = ws.Simulator(model, 20, dtype="float64", device="cpu")
+    assert (expected[:, model.sensor("sensor_20")] != 0).any()
+    np.testing.assert_allclose(sim.sensors(sim.state(q, v)).numpy(), expected, rtol=1e-10, atol=1e-11)
+
+
+def test_forces_of_actuators_on_lines():
+    """Of a step, and with a control of a state: on actuators, tendons and joints; an accelerometer agrees with MuJoCo's."""
+    sensors = [f'actuatorfrc actuator="{a}"' for a in ACTUATORS] + [f'tendonactuatorfrc tendon="{t}"' for t in TENDONS]
+    sensors += [f'jointactuatorfrc joint="{j}"' for j in "hsg"]
+    m, data, model = lines_model(sensors)
+    (q, v), control = random_states(m, 20), np.random.default_rng(4).normal(size=(20, m.nu))
+    expected = forward(m, data, q, v, control)
+    sim = ws.Simulator(model, 20, dtype="float64", device="cpu")
+    state = sim.state(q, v)
+    np.testing.assert_allclose(sim.sensors(state, control).numpy(), expected, rtol=1e-10, atol=1e-11)
+    np.testing.assert_allclose(sim.sensors(sim.step(state, control)).numpy(), expected, rtol=1e-10, atol=1e-11)
+
+
+def test_force_of_the_stop_of_a_spatial_tendon():
+    """A weight at rest on a string: the stop bears it."""
+    text = """<mujoco><worldbody><site name="top" pos="0 0 1"/><body><joint type="slide" axis="0 0 1"/><geom size="0.1" mass="2"/><site name="b"/></body>
+    </worldbody><tendon><spatial name="t" limited="true" range="0 1"><site site="top"/><site site="b"/></spatial></tendon>
+    <sensor><tendonlimitfrc tendon="t"/></sensor></mujoco>"""
+    _, _, model = loaded(text)
+    sim = ws.Simulator(model, dtype="float64", device="cpu")
+    found = sim.sensors(sim.rollout(sim.state(), steps=300).final).numpy()
+    np.testing.assert_allclose(found, [[2 * 9.81]], rtol=1e-6)
+
+
+def test_gradient_of_sensors_of_lines():
+    """Of weighted sensors of lines, of a state and of the step to it, by q0 and v0, against central differences."""
+    sensors = [f'tendon{x} tendon="{t}"' for t in TENDONS for x in ("pos", "vel")]
+    sensors += [f'actuator{x} actuator="{a}"' for a in ACTUATORS for x in ("pos", "vel", "frc")]
+    m, _, model = lines_model([*sensors, 'jointactuatorfrc joint="h"', "e_potential"], "50")
+    q, v = (x[1] for x in random_states(m, 2))
+    sim = ws.Simulator(model, dtype="float64", device="cpu", requires_grad=True)
+    rng, control = np.random.default_rng(1), np.ones((1, m.nu))
+    weights = wp.array(rng.normal(size=(1, model.nsensordata)), dtype=wp.float64, device="cpu")
+
+    def reading(dq, dv):
+        at = q.copy()
+        mujoco.mj_integratePos(m, at, dq, 1.0)
+        return float((sim.sensors(sim.step(sim.state(at, v + dv), control)).numpy() * weights.numpy()).sum())
+
+    start = sim.state(q, v)
+    with wp.Tape() as tape:
+        x = sim.sensors(sim.step(start, control))
+    tape.backward(grads={x: weights})
+    by_q, by_v = start.q.grad.numpy()[0], start.v.grad.numpy()[0]
+    joints = rng.normal(size=m.nv)
+    joints[3:6] = 0.0  # no rotation of the base: q moves as v does
+    for dq, dv in ((joints, 0 * joints), (0 * joints, rng.normal(size=m.nv))):
+        expected = by_q[:3] @ dq[:3] + by_q[7:] @ dq[6:] + by_v @ dv
+        slopes = [(reading(s * dq, s * dv) - reading(-s * dq, -s * dv)) / (2 * s) for s in (1e-4, 1e-5, 1e-6)]
+        assert min(abs(slope - expected) for slope in slopes) <= 1e-6 * max(1.0, abs(expected)), (slopes, expected)

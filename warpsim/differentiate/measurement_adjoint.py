@@ -19,7 +19,7 @@ class MeasurementAdjoint:
 
     def __init__(self, adjoint):
         self.adjoint, step, d = adjoint, adjoint.step, adjoint.device_model
-        self.sensors = StepSensors(adjoint.dynamics, step.collision, step.scalar_rows, d.reactions)
+        self.sensors = StepSensors(adjoint.dynamics, step.collision, step.scalar_rows, d.reactions, adjoint.lines)
         t, array, C, n = d.types, adjoint.dynamics.array, step.collision.capacity, step.scalar_rows.count
         self.link_V = array(d.model.nlink, t.vec6)
         self.v_c, self.gamma = array(C, t.vec3), array(C, t.vec3)
@@ -32,7 +32,8 @@ class MeasurementAdjoint:
 
     def owners(self) -> list:
         """What holds arrays of the tape."""
-        return [self, self.sensors, self.sensors.actuators]
+        lines = self.sensors.lines
+        return [self, self.sensors, self.sensors.actuators, *([] if lines is None else lines.owners())]
 
     def clear(self) -> None:
         """Before the step's equations are evaluated: what is summed up is zero."""

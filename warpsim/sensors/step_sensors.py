@@ -20,6 +20,7 @@ from warpsim.model.model import Model
 from warpsim.model.sensor_types import OF_ACTUATORS, OF_IMPULSES, ObjectType, SensorType
 from warpsim.rows.scalar_rows import ScalarRows
 from warpsim.sensors.actuator_forces import ActuatorForces, summing_table
+from warpsim.sensors.measured_lines import MeasuredLines
 from warpsim.sensors.sensor_tables import SensorTables, chosen, of_step, step_columns, subtree_links
 from warpsim.tree.dynamics import Dynamics
 
@@ -67,10 +68,10 @@ class StepSensors:
     """Tables, workspace and launches, with the kinematics of `dynamics` at the start of a step.
 
     `data (worlds, n)`: the numbers of the sensors, one after the other; then, with `reactions`, the accelerations `(nv,)` and the wrenches
-    on every body's joints `(nbody, 6)`.
+    on every body's joints `(nbody, 6)`. `lines`: those of the step, or their twins on a tape.
     """
 
-    def __init__(self, dynamics: Dynamics, collision: Collision, rows: ScalarRows, reactions: bool):
+    def __init__(self, dynamics: Dynamics, collision: Collision, rows: ScalarRows, reactions: bool, lines=None):
         self.dynamics, self.collision, self.rows, self.reactions = dynamics, collision, rows, reactions
         self.device_model, self.model = dynamics.device_model, dynamics.model
         model, d = self.model, dynamics.device_model
@@ -79,11 +80,13 @@ class StepSensors:
         size = self.first + (model.nv + 6 * model.nbody if reactions else 0)
         t, array = d.types, dynamics.array
         self.data = array(size, t.real)
-        self._tables = SensorTables(d)
+        measured = lines is not None and len(chosen(model, OF_ACTUATORS)) > 0
+        self.lines = MeasuredLines(dynamics, lines) if measured else None
+        self._tables = SensorTables(d, self.lines)
         sensors, begin = of_step(model), step_columns(model)[0]
         self._adr = dict(zip(sensors.tolist(), begin.tolist(), strict=True))
         self._make_frames()
-        self.actuators = ActuatorForces(dynamics, self._columns(chosen(model, OF_ACTUATORS)))
+        self.actuators = ActuatorForces(dynamics, self._columns(chosen(model, OF_ACTUATORS)), self.lines)
         self._make_touch()
         self._make_contacts()
         self._make_limits()
@@ -194,6 +197,8 @@ class StepSensors:
             found += kernels_of(touch_sensors, S)
         if self.actuators.count or self.limit_count:
             found += kernels_of(actuator_sensors, S)
+        if self.lines is not None:
+            found += self.lines.kernels()
         if self.bears and self.rows.has_frames:
             found += kernels_of(reaction_kernels, S, "rows")
         return found
@@ -210,6 +215,8 @@ class StepSensors:
     def measure(self, h: float, x: StepState, link_V: wp.array) -> None:
         """Fill `data`, after `clear` and with the kinematics at the start of the step; `link_V`: the links' velocities there."""
         dynamics, p = self.dynamics, self.device_model.parameters
+        if self.lines is not None:
+            self.lines.measure(x.v0)
         if self.actuators.count:
             self.actuators.measure(x.q, x.v0, x.control, self.data, x.laws, x.totals)
         if self.limit_count:
@@ -288,7 +295,7 @@ class StepMeasurement:
 
     def __init__(self, step, reactions: bool):
         self.step = step
-        self.sensors = StepSensors(step.dynamics, step.collision, step.scalar_rows, reactions)
+        self.sensors = StepSensors(step.dynamics, step.collision, step.scalar_rows, reactions, step.lines)
         d, model = step.device_model, step.model
         self.link_V = step.dynamics.array(model.nlink, d.types.vec6)
         self.measured = step.dynamics.array(self.sensors.data.shape[1], d.types.real)
