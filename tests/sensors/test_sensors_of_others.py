@@ -169,3 +169,110 @@ def test_gradient_of_sensors_of_lines():
         expected = by_q[:3] @ dq[:3] + by_q[7:] @ dq[6:] + by_v @ dv
         slopes = [(reading(s * dq, s * dv) - reading(-s * dq, -s * dv)) / (2 * s) for s in (1e-4, 1e-5, 1e-6)]
         assert min(abs(slope - expected) for slope in slopes) <= 1e-6 * max(1.0, abs(expected)), (slopes, expected)
+
+
+SPIN = """<mujoco><option timestep="0.002" cone="elliptic" impratio="10"/><worldbody><geom name="floor" type="plane" size="1 1 1" condim="6" priority="1" friction="0.5 0.02 0.005"/>
+<body name="b" pos="0 0 .1"><freejoint/><geom name="ball" size=".1" mass="1"/><site name="s"/>
+ <body name="c" pos="0 0 0.1"><joint name="h" axis="0 0 1"/><geom type="box" size=".1 .02 .02" mass=".3" contype="0" conaffinity="0"/><site name="t"/></body></body>
+<body name="up" pos="0.5 0 0.6"><geom name="top" type="sphere" size=".1" mass="1" condim="6" priority="2" friction="0.5 0.02 0.005"/><joint type="slide" axis="0 0 1"/><site name="u" pos="0.1 0 0"/></body>
+<body name="disc" pos="0.5 0 .4"><freejoint/><geom name="disc" type="cylinder" size=".15 .1" mass="2" condim="3"/></body>
+<body name="stand" pos="0.5 0 .15"><geom name="stand" type="box" size=".2 .2 .15" friction="1e-5 0 0" condim="1" priority="3"/></body>
+</worldbody><sensor>{}</sensor></mujoco>"""
+TURNING = [
+    'contact geom1="floor" geom2="ball" reduce="netforce" data="force torque"',
+    'contact geom1="ball" geom2="floor" num="1" data="force torque"',
+]
+TURNING += [
+    'contact geom1="floor" geom2="ball" num="1" data="torque"',
+    'torque site="u"',
+    'torque site="s"',
+    'force site="s"',
+    'torque site="t"',
+]
+
+
+def test_moments_of_spinning_contacts():
+    """A spinning ball on the floor, and a disc that spins under a ball on a slide: contacts and torques bear what brakes them; nothing holds a free body."""
+    m, data, model = loaded(SPIN.format("".join(f"<{s}/>" for s in TURNING)))
+    v = np.zeros(m.nv)
+    v[5], v[13] = 30.0, 10.0
+    sim = ws.Simulator(model, dtype="float64", device="cpu")
+    data.qvel = v
+    state = sim.state(None, v)
+    for _ in range(40):
+        state = sim.step(state)
+    for _ in range(200):  # where its ball, which its law throws up, is down again
+        mujoco.mj_step(m, data)
+    found, expected = sim.sensors(state).numpy()[0], data.sensordata
+    np.testing.assert_allclose(found[:13] / found[2], expected[:13] / expected[2], atol=1e-4)
+    braking = 0.02 * 1.3 * 9.81
+    np.testing.assert_allclose(found[model.sensor("sensor_0")], [0, 0, 1.3 * 9.81, 0, 0, -braking], atol=2e-3)
+    np.testing.assert_allclose(found[model.sensor("sensor_1")][3:], [-braking, 0, 0], atol=2e-3)
+    np.testing.assert_allclose(
+        found[model.sensor("sensor_3")][2], -0.02 * 9.81, atol=2e-3
+    )  # MuJoCo's, when it is at rest
+    np.testing.assert_allclose(np.r_[found[model.sensor("sensor_4")], found[model.sensor("sensor_5")]], 0, atol=1e-9)
+
+
+def test_gradient_of_moments_of_contacts():
+    """Of weighted sensors of a spinning, rolling ball by its velocity and the torsional friction, against central differences."""
+    m, _, model = loaded(SPIN.format("".join(f"<{s}/>" for s in TURNING)))
+    v = np.zeros(m.nv)
+    v[0], v[4], v[5], v[13] = 0.3, 1.0, 30.0, 10.0
+    sim = ws.Simulator(model, dtype="float64", device="cpu", requires_grad=True, solver=ws.SAP(tolerance=1e-14))
+    q = model.q0.copy()
+    q[2] -= 1e-4
+    rng = np.random.default_rng(1)
+    weights = wp.array(rng.normal(size=(1, model.nsensordata)), dtype=wp.float64, device="cpu")
+    friction = sim.parameters["geom_torsional_friction"]
+    rest, along = friction.numpy().copy(), rng.normal(size=m.nv)
+
+    def reading(dv, share):
+        friction.assign(rest * (1 + share))
+        found = float((sim.sensors(sim.step(sim.state(q, v + dv))).numpy() * weights.numpy()).sum())
+        friction.assign(rest)
+        return found
+
+    start = sim.state(q, v)
+    with wp.Tape() as tape:
+        x = sim.sensors(sim.step(start))
+    tape.backward(grads={x: weights})
+    by_v, by_friction = start.v.grad.numpy()[0] @ along, (friction.grad.numpy() * rest).sum()
+    assert by_friction != 0.0
+    for expected, dv, share in ((by_v, along, 0.0), (by_friction, 0 * along, 1.0)):
+        slopes = [(reading(s * dv, s * share) - reading(-s * dv, -s * share)) / (2 * s) for s in (1e-4, 1e-5, 1e-6)]
+        assert min(abs(slope - expected) for slope in slopes) <= 1e-6 * max(1.0, abs(expected)), (slopes, expected)
+
+
+MEDIUM = """<mujoco><option timestep="0.002" density="50" viscosity="0.1" wind="1 0 0"/><worldbody>
+<body pos="0 0 1"><freejoint/><geom type="box" size=".1 .2 .05" mass="1" contype="0" conaffinity="0"/><site name="s"/>
+ <body pos="0.3 0 0"><joint axis="0 1 0"/><geom type="ellipsoid" size="0.05 0.03 0.04" fluidshape="ellipsoid" mass="0.3" contype="0" conaffinity="0"/><site name="t" pos="0 0.1 0"/></body></body>
+</worldbody><actuator><motor site="t" gear="1 2 3 0 0 0"/></actuator>
+<sensor><force site="s"/><torque site="s"/><force site="t"/><torque site="t"/><accelerometer site="t"/></sensor></mujoco>"""
+
+
+def test_forces_in_a_medium():
+    """The medium and pulls at sites act on coordinates: what joints bear has them in it, as MuJoCo's has."""
+    m, data, model = loaded(MEDIUM)
+    (q, v), control = random_states(m, 10), np.full((10, 1), 0.7)
+    sim = ws.Simulator(model, 10, dtype="float64", device="cpu")
+    expected = forward(m, data, q, v, control)
+    found = sim.sensors(sim.step(sim.state(q, v), control)).numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_adhesion():
+    """A box that sticks to the floor: its touch bears the pull, which is in its joint's force as in MuJoCo's; what is not measured is NaN."""
+    text = """<mujoco><worldbody><geom type="plane" size="1 1 1"/><body name="b" pos="0 0 .1"><freejoint/><geom type="box" size=".1 .1 .1" mass="1"/>
+    <site name="s" size=".3"/></body><body pos="1 0 1"><joint name="h" axis="0 1 0"/><geom size="0.1"/></body></worldbody>
+    <actuator><adhesion name="a" body="b" ctrlrange="0 5" gain="3"/></actuator><sensor><touch site="s"/><force site="s"/><torque site="s"/>
+    <actuatorfrc actuator="a"/><actuatorpos actuator="a"/><actuatorvel actuator="a"/><jointactuatorfrc joint="h"/></sensor></mujoco>"""
+    m, data, model = loaded(text)
+    sim, data.ctrl = ws.Simulator(model, dtype="float64", device="cpu"), 2.0
+    state = sim.state()
+    for _ in range(500):
+        state = sim.step(state, np.full((1, 1), 2.0))
+        mujoco.mj_step(m, data)
+    found = sim.sensors(state).numpy()[0]
+    np.testing.assert_allclose(found[:-2], data.sensordata[:-2], atol=1e-3)
+    assert np.isnan(found[-2:]).all() and len([x for x in model.report if x.detail.startswith("NaN")]) == 2

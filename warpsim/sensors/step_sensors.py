@@ -13,7 +13,7 @@ from warpsim.device.copies import copy, kernels_of
 from warpsim.device.ranges import fill
 from warpsim.device.recording import tape_paused
 from warpsim.kernels.rows import table as row_table
-from warpsim.kernels.sensors import actuator_sensors, touch_sensors
+from warpsim.kernels.sensors import actuator_sensors, spin_moments, touch_sensors
 from warpsim.kernels.sensors import reactions as reaction_kernels
 from warpsim.kernels.tree import passes
 from warpsim.model.model import Model
@@ -89,6 +89,7 @@ class StepSensors:
         self.actuators = ActuatorForces(dynamics, self._columns(chosen(model, OF_ACTUATORS)), self.lines)
         self._make_touch()
         self._make_contacts()
+        self._make_moments()
         self._make_limits()
 
     def _columns(self, sensors) -> list[int]:
@@ -133,6 +134,12 @@ class StepSensors:
         table.body, table.type = (self._tables.array(of_site(x, -1)) for x in (m.site_body, m.site_type))
         table.size = self._tables.array(of_site(m.site_size, np.ones(3)).reshape(-1, 3), t.vec3)
         return table
+
+    def _make_moments(self) -> None:
+        """Of contacts with torsional and rolling friction."""
+        collision = self.collision
+        self.turns = collision.spin is not None and (self.bears or self.contact_count > 0)
+        self.moment = self.dynamics.array(collision.capacity if self.turns else 0, self.device_model.types.vec3)
 
     def _make_contacts(self) -> None:
         m, t, array = self.model, self.device_model.types, self.dynamics.array
@@ -197,6 +204,8 @@ class StepSensors:
             found += kernels_of(touch_sensors, S)
         if self.actuators.count or self.limit_count:
             found += kernels_of(actuator_sensors, S)
+        if self.turns:
+            found += kernels_of(spin_moments, S)
         if self.lines is not None:
             found += self.lines.kernels()
         if self.bears and self.rows.has_frames:
@@ -222,6 +231,9 @@ class StepSensors:
         if self.limit_count:
             inputs = [self.limits, x.row_gamma, 1.0 / h, self.data]
             dynamics.launch(actuator_sensors.measure_sums, self.limit_count, inputs)
+        if self.turns:
+            inputs = [*self.collision.spin.inputs(), x.gamma, self.moment]
+            dynamics.launch(spin_moments.spin_moments, self.collision.capacity, inputs)
         if self.touch_count:
             self._measure_touch(h, x)
         if self.contact_count:
@@ -255,8 +267,8 @@ class StepSensors:
             inputs = [d.topology, d.parameters.stored("body_com"), dynamics.link_X, x.wrench, self.link_F]
             dynamics.launch(reaction_kernels.user_wrenches, self.model.nbody, inputs)
         if collision.enabled:
-            inputs = [d.topology, collision.scene, collision.contacts, x.point, x.frame, x.gamma, h, dynamics.link_X]
-            dynamics.launch(reaction_kernels.contact_wrenches, None, [*inputs, self.link_F])
+            inputs = [d.topology, collision.scene, collision.contacts, x.point, x.frame, x.gamma, self.moment]
+            dynamics.launch(reaction_kernels.contact_wrenches, None, [*inputs, h, dynamics.link_X, self.link_F])
         if self.rows.has_frames:
             inputs = [d.topology, self.rows.table, self.rows.constants(), self.rows.rows, x.row_gamma, h]
             dynamics.launch(reaction_kernels.row_wrenches, None, [*inputs, dynamics.link_X, self.link_F])
@@ -281,6 +293,7 @@ class StepSensors:
         dynamics, collision, table = self.dynamics, self.collision, self.contact_sensors
         state = copy(touch_sensors.ContactState, self.device_model.types.real)()
         state.phi, state.point, state.frame, state.gamma = x.phi, x.point, x.frame, x.gamma
+        state.moment = self.moment
         inputs = [table, collision.scene, collision.contacts, dynamics.link_X, x.gamma, self.matches]
         with tape_paused():
             dynamics.launch(touch_sensors.find_contacts, self.contact_count, inputs)
