@@ -276,3 +276,14 @@ def test_adhesion():
     found = sim.sensors(state).numpy()[0]
     np.testing.assert_allclose(found[:-2], data.sensordata[:-2], atol=1e-3)
     assert np.isnan(found[-2:]).all() and len([x for x in model.report if x.detail.startswith("NaN")]) == 2
+
+
+def test_lines_with_threads_and_float32():
+    """Threads give the same bits, and float32 the same forces to 1e-4."""
+    m, _, model = lines_model([f'actuatorfrc actuator="{a}"' for a in ACTUATORS] + ['jointactuatorfrc joint="h"'])
+    (q, v), control, found = random_states(m, 40), np.ones((40, m.nu)), []
+    for dtype, threads in (("float64", 1), ("float64", 2), ("float32", 1)):
+        sim = ws.Simulator(model, 40, dtype=dtype, device="cpu", threads=threads)
+        found.append(sim.sensors(sim.step(sim.state(q, v), control)).numpy())
+    assert np.array_equal(found[0], found[1])
+    np.testing.assert_allclose(found[2], found[0], rtol=1e-4, atol=1e-4)
