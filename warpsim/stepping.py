@@ -340,6 +340,8 @@ class Stepper:
         out = reader.dynamics.array(self.model.nsensordata, self.device_model.types.real)
         if self.model.nsensordata:
             reader.clear()
+            if self.model.nmocap:
+                reader.dynamics.place_mocap(state.memory["mocap"])
             reader.read(state.q, state.v, state.time, *self.measured(state), control, out)
         return out
 
@@ -360,7 +362,14 @@ class Stepper:
     def reading_adjoint(self) -> ReadingAdjoint:
         device_model = copy.copy(self.device_model)
         device_model.parameters = AdjointParameters(self.parameters)
+        self._own_link_pose(device_model)
         return ReadingAdjoint(device_model, self.parameters)
+
+    def _own_link_pose(self, device_model) -> None:
+        """Let the copy of the device model that a backward pass has place mocap bodies apart, with a gradient."""
+        if self.model.nmocap:
+            with tape_paused():
+                device_model.link_pose = wp.clone(device_model.link_pose, requires_grad=True)
 
     @functools.cached_property
     def _reaction_readers(self) -> dict[str, ReactionReader]:
@@ -430,9 +439,7 @@ class Stepper:
     def adjoint(self) -> StepAdjoint:
         device_model = copy.copy(self.device_model)
         device_model.parameters = AdjointParameters(self.parameters)
-        if self.model.nmocap:
-            with tape_paused():
-                device_model.link_pose = wp.clone(device_model.link_pose, requires_grad=True)
+        self._own_link_pose(device_model)
         slots = self.step.collision.capacity or None
         return step_adjoint(self.integrator)(device_model, self.contact_model, slots, self.replay, self.integrator)
 
