@@ -101,9 +101,11 @@ def follow(sim, force, start=None) -> Run:
     return Run(path.time.numpy()[:, 0], angle, d["contacts"], d["iterations"], d["momentum_error"], flags, ms)
 
 
-def open_loop(level: str, h: float, seconds: float = 30.0, inertia=FILE_INERTIA, resolution: float = 0.04, **options):
-    """The paper's run."""
-    model = spatula_gripper(inertia, bubble=(1e5, resolution))
+def open_loop(
+    level: str, h: float, seconds: float = 30.0, inertia=FILE_INERTIA, resolution: float = 0.04, tetrahedra: bool = False, **options
+):  # fmt: skip
+    """The paper's run; `tetrahedra`: with Drake's polygons, one for each pair of tetrahedra."""
+    model = spatula_gripper(inertia, bubble=(1e5, resolution), tetrahedra=tetrahedra)
     return follow(simulator(model, h, level, **options), wave(seconds, h))
 
 
