@@ -10,6 +10,7 @@ from warpsim.contact.hydroelastic.cap_patch import cap_patches
 from warpsim.contact.hydroelastic.pressure_contact import Hydroelasticity, PressureContact
 from warpsim.device.copies import copy, launch
 from warpsim.kernels.contact.hydroelastic import find_polygons as polygon_kernels
+from warpsim.kernels.contact.hydroelastic.polygon import MAX_VERTICES
 from warpsim.reprs import show
 from warpsim.tree.dynamics import Dynamics
 
@@ -138,7 +139,7 @@ def polygon_patches(pressure: PressureContact, collision: Collision, world: int)
 def outlines_of(pressure, collision, world: int, total: int) -> dict[str, np.ndarray]:
     """The polygons of a world as arrays, one row each."""
     d = pressure.device_model
-    t, corners = d.types, int(polygon_kernels.MAX_VERTICES)
+    t, corners = d.types, int(MAX_VERTICES)
     outlines = copy(polygon_kernels.Outlines, t.real)()
     kinds = {
         "count": wp.int32,

@@ -54,6 +54,7 @@ class PressureContact:
         fields = copy(field_kernels.Fields, t.real)()
         kinds = {"entry": t.vec4, "cell_sphere": t.vec4, "face_vertex": t.vec4, "face_sphere": t.vec4}
         kinds |= {"geom_shift": t.real, "geom_margin": t.real, "cell_axis": t.vec3, "face_axis": t.vec3}
+        kinds |= {"cell_base": t.vec4, "cell_base_axis": t.vec3, "cell_rise": t.real}
         arrays = {
             key: value for key, value in tables._asdict().items() if key in field_kernels.Fields.source.__annotations__
         }
