@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from examples.slip_control import FIRM, Gripper, differences
-from papers.sap.grip import RateControl, fine_points, follow, open_loop, recorded, regulated, simulator, torsion, wave
+from papers.sap.grip import RateControl, follow, open_loop, recorded, regulated, simulator, wave
 from papers.sap.slip_control import REFERENCE
 from scenes.pressure import pitch, pitch_slope, spatula_gripper, spatula_start
-from warpsim.contact.hydroelastic.contact_patch import ContactPatch
 
 
 @pytest.fixture(scope="module")
@@ -74,13 +73,3 @@ def test_the_slope_of_the_pitch(within):
     slope = (pitch(q + 1e-6 * along) - pitch(q - 1e-6 * along)) / 2e-6
     expected = (pitch_slope(q) * along).sum(axis=1)
     within("slip control: slope of the pitch", np.abs(slope - expected).max() / np.abs(expected).max(), 1e-8)
-
-
-def test_torsion_of_a_disc_under_even_pressure(within):
-    """∫ p |x| dA = 2π p R³/3, to the square of the parts."""
-    angle = 2 * np.pi * np.arange(64) / 64
-    ring = np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1)
-    nothing = np.zeros(3)
-    patch = ContactPatch((0, 1), nothing, nothing, 0.0, nothing, 0.0, 1.0, 0.0, nothing, nothing, [ring], [np.ones(64)])
-    exact = 2 * np.pi / 3
-    within("torsion of a disc", abs(torsion(*fine_points(patch), np.array([0.0, 0.0, 1.0])) / exact - 1), 5e-3)
