@@ -44,7 +44,7 @@ SAMPLE = 0.1  # [s] of the paths that are kept
 WORLDS_STEP = 0.01  # [s] of the many worlds
 LEAST_FRICTION, MOST_FRICTION = 0.5, 1.2
 CONTROLLED = 12.0  # [s]
-FULL = {"seconds": 30.0, "true": 18.0, "finer": 24.5, "resolutions": (0.04, 0.02, 0.01), "worlds": 64, "turns": 3}
+FULL = {"seconds": 30.0, "true": 18.0, "finer": 24.5, "resolutions": (0.04, 0.02, 0.01), "worlds": 256, "turns": 3}
 QUICK = {"seconds": 6.5, "true": 6.5, "finer": 6.5, "resolutions": (0.04, 0.02), "worlds": 8, "turns": 1}
 
 
