@@ -12,7 +12,6 @@ from ...linalg.lanes import lane, lanes, sync, team_bits, team_max, team_number
 from ...real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec4, vec5
 from ..contacts import Contacts, Material, Scene, geom_dissipation_time
 from ..narrow.features import contact_frame, orthogonal
-from ..narrow.manifold import PLANE
 from .fields import Fields, Part, Side, Sizes, cell_of, part_of, side_of
 from .near_parts import geoms_meet, list_both, next_parts
 from .polygon import ROOM, SMALLEST_AREA, Moments, Surface, clip, compliances, meet, moments
@@ -110,9 +109,20 @@ def polygon_law(found: Surface, material: Material, default_tau: real, w: int, s
 
 
 @func
+def is_large(fields: Fields, o: int, i: int, j: int) -> bool:
+    """Whether a polygon is of two flat faces."""
+    other = int(0)
+    if fields.geom_cells[o, 1] == 0:
+        other = fields.face_large[j]
+    else:
+        other = fields.cell_large[j]
+    return fields.cell_large[i] == 1 and other == 1
+
+
+@func
 def add_polygon(
     fields: Fields, scene: Scene, material: Material, default_tau: real, w: int, p: int, i: int, j: int, X_s: transform,
-    found: Surface, shape: Moments, large: bool, count: int, contacts: Contacts,
+    found: Surface, shape: Moments, count: int, contacts: Contacts,
 ):  # fmt: skip
     """Store the points of a polygon; how many there are then, and flags."""
     s, o = soft_first(fields, scene, p)
@@ -122,7 +132,7 @@ def add_polygon(
     tau = law[1]
     pressure = wp.dot(found.a, shape.centroid) + found.b
     now = int(count)
-    if not large:
+    if not is_large(fields, o, i, j):
         if now < contacts.pair.shape[1]:
             feature = wp.vec3i(i, j, 0)
             place_point(
@@ -194,14 +204,21 @@ def sides_flag(side_s: Side, side_o: Side) -> int:
 
 
 @func
-def is_large(fields: Fields, o: int, i: int, j: int) -> bool:
-    """Whether a polygon is of two flat faces."""
-    other = int(0)
-    if fields.geom_cells[o, 1] == 0:
-        other = fields.face_large[j]
+def store_polygon(
+    fields: Fields, scene: Scene, material: Material, default_tau: real, w: int, p: int, i: int, j: int, X_s: transform,
+    P: wp.array(dtype=vec3), found: Surface, shape: Moments, points: int, listed: int, count: int, polygons: Polygons, contacts: Contacts,
+):  # fmt: skip
+    """Polygon `listed` of a world, as contact points where `points` is 1, else for patches; how many points there are then, and flags."""
+    now = int(count)
+    flags = int(0)
+    polygons.cells[w, listed] = wp.vec2i(i, j)
+    if points == 0:
+        s, o = soft_first(fields, scene, p)
+        law = polygon_law(found, material, default_tau, w, s, o)
+        keep_polygon(polygons, w, listed, found, shape, law, extent(P, found.count, shape))
     else:
-        other = fields.cell_large[j]
-    return fields.cell_large[i] == 1 and other == 1
+        now, flags = add_polygon(fields, scene, material, default_tau, w, p, i, j, X_s, found, shape, count, contacts)
+    return now, flags
 
 
 @kernel(lanes=True)
@@ -236,27 +253,21 @@ def detect(
         if fields.cap[pair] == 0 and geoms_meet(fields, geom_X, geom_speed, geom_capsule, w, s, o):
             X_s = geom_X[w, s]
             X = wp.transform_inverse(X_s) * geom_X[w, o]
-            up = wp.transform_vector(X, vec3(real(0.0), real(0.0), real(1.0)))
-            plane_s = fields.geom_type[s] == PLANE
             side_s = side_of(fields, sizes, w, s)
             side_o = side_of(fields, sizes, w, o)
             flags = flags | sides_flag(side_s, side_o)
             count_s, total, level_s, level_o = list_both(
-                fields, X_s, X, w, s, o, side_s, side_o, up, geom_capsule, polygons.near
-            )  # fmt: skip
+                fields, X_s, X, w, s, o, side_s, side_o, geom_capsule, polygons.near
+            )
             side_s.level = level_s
             side_o.level = level_o
             k = int(0)
             part = Part()
             part.index = -1
             while k < total:
-                hit, cell, part, k = next_parts(
-                    fields, X, w, side_s, side_o, up, plane_s, polygons.near, count_s, k, total, part
-                )  # fmt: skip
+                hit, cell, part, k = next_parts(fields, X, w, side_s, side_o, polygons.near, count_s, k, total, part)
                 found = Surface()
                 shape = Moments()
-                i = cell.index
-                j = part.index
                 if hit:
                     found = meet(fields, side_s, side_o, X, cell, part, P)
                     if found.count > 0:
@@ -269,16 +280,11 @@ def detect(
                     if team_number(kept, of) == 1:
                         if listed < polygons.cells.shape[1]:
                             if lane() == of:
-                                polygons.cells[w, listed] = wp.vec2i(i, j)
-                                if points == 0:
-                                    law = polygon_law(found, material, default_tau, w, s, o)
-                                    keep_polygon(polygons, w, listed, found, shape, law, extent(P, found.count, shape))
-                                else:
-                                    count, more = add_polygon(
-                                        fields, scene, material, default_tau, w, p, i, j, X_s, found, shape,
-                                        is_large(fields, o, i, j), count, contacts,
-                                    )  # fmt: skip
-                                    flags = flags | more
+                                count, more = store_polygon(
+                                    fields, scene, material, default_tau, w, p, cell.index, part.index, X_s, P, found, shape, points,
+                                    listed, count, polygons, contacts,
+                                )  # fmt: skip
+                                flags = flags | more
                             count = team_number(count, of)
                             listed += 1
                         else:

@@ -133,11 +133,12 @@ def deepest_level(
 
 @func
 def list_both(
-    fields: Fields, X_s: transform, X: transform, w: int, s: int, o: int, side_s: Side, side_o: Side, up: vec3,
+    fields: Fields, X_s: transform, X: transform, w: int, s: int, o: int, side_s: Side, side_o: Side,
     geom_capsule: wp.array2d(dtype=vec5), near: wp.array2d(dtype=int),
 ):  # fmt: skip
     """List the cells of S and the parts of O that are near the other geom; how many cells, and how many combinations, and how far up the pressure may be
     on both sides. By all lanes."""
+    up = wp.transform_vector(X, vec3(real(0.0), real(0.0), real(1.0)))
     still = wp.transform_identity(dtype=real)
     X_to_s = wp.transform_inverse(X_s)
     X_to_o = wp.transform_inverse(X)
@@ -163,11 +164,13 @@ def list_both(
 
 @func
 def next_parts(
-    fields: Fields, X: transform, w: int, side_s: Side, side_o: Side, up: vec3, plane_s: bool, near: wp.array2d(dtype=int),
+    fields: Fields, X: transform, w: int, side_s: Side, side_o: Side, near: wp.array2d(dtype=int),
     count_s: int, k: int, total: int, last: Part,
 ):  # fmt: skip
     """From combination k on of a part of O and a cell of S that are listed, the next that may meet, one for every lane: whether there is one, cell and
     part, and where to go on. `last`: the part of the call before."""
+    up = wp.transform_vector(X, vec3(real(0.0), real(0.0), real(1.0)))
+    plane_s = side_s.form.kind == PLANE
     at = int(k)
     hit = bool(False)
     cell = Part()
